@@ -1,0 +1,91 @@
+"""Every exception, by who has to act.
+
+::
+
+    ArtifactFlowError
+    ├── UsageError            the caller: an argument cannot be used
+    ├── ModelError            the endpoint
+    │   ├── ModelUnavailable  no answer, or a broken one: trying again may help
+    │   └── ModelRejected     the request was refused: trying again will not help
+    ├── ToolError             the model: its call cannot be carried out
+    ├── RunError              a run ended without an answer
+    │   ├── RunFailed
+    │   └── RunCancelled      keeps the text that had arrived
+    └── StoreError            the database
+        ├── NotFound          an id that it does not hold
+        └── Conflict          somebody else was faster
+
+A message says what happened, with the value, and what to do. A denied permission is a result, not an exception.
+"""
+
+
+class ArtifactFlowError(Exception):
+    """The root: catch it to catch all that this package raises on purpose."""
+
+
+class UsageError(ArtifactFlowError, ValueError):
+    """The caller passed something that cannot be used."""
+
+
+class ModelError(ArtifactFlowError):
+    """A language model gave no usable turn.
+
+    Attributes:
+        partial: The answer text that had arrived before it failed; empty if none.
+    """
+
+    def __init__(self, message: str, *, partial: str = "") -> None:
+        super().__init__(message)
+        self.partial = partial
+
+
+class ModelUnavailable(ModelError):
+    """No connection, a time-out, a server error or a stream that broke: it is retried.
+
+    Attributes:
+        retry_after_s: Seconds that the endpoint asked to wait, or None.
+    """
+
+    def __init__(self, message: str, *, partial: str = "", retry_after_s: float | None = None) -> None:
+        super().__init__(message, partial=partial)
+        self.retry_after_s = retry_after_s
+
+
+class ModelRejected(ModelError):
+    """The endpoint refused the request (key, model name, parameters): it is not retried."""
+
+
+class ToolError(ArtifactFlowError):
+    """A tool cannot do what was asked; the message is written for the model that asked."""
+
+
+class RunError(ArtifactFlowError):
+    """A run ended without an answer."""
+
+
+class RunFailed(RunError):
+    """A run ended in an error; what it had stored stays."""
+
+
+class RunCancelled(RunError):
+    """A run was cancelled.
+
+    Attributes:
+        partial: The answer text that had arrived.
+    """
+
+    def __init__(self, message: str, *, partial: str = "") -> None:
+        super().__init__(message)
+        self.partial = partial
+
+
+class StoreError(ArtifactFlowError):
+    """The database could not be read or written."""
+
+
+class NotFound(StoreError, LookupError):
+    """An id that the store does not hold."""
+
+
+class Conflict(StoreError):
+    """The stored state changed since it was read, or does not allow the step."""

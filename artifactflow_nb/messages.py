@@ -1,0 +1,89 @@
+"""What is said between agents, models and tools: pure values.
+
+They carry no ids; identity belongs to the store.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+Role = Literal["system", "user", "assistant"]
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message of a prompt."""
+
+    role: Role
+    content: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A call as a model wrote it.
+
+    Attributes:
+        name: The tool's name; empty if it could not be read.
+        params: Values as written: strings, lists of strings, or (native protocol) JSON.
+        error: What could not be read, told to the model; None if the call is sound.
+    """
+
+    name: str
+    params: Mapping[str, Any]
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ToolSpec:
+    """What a model is told of a tool.
+
+    Attributes:
+        name: The name to call it by.
+        description: What it does and when to use it.
+        parameters: JSON schema of the parameters: an object with `properties` and `required`.
+    """
+
+    name: str
+    description: str
+    parameters: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    """What came of a tool call.
+
+    Attributes:
+        success: Whether the tool did what was asked.
+        data: The text for the model, exactly as the tool gave it.
+        error: What went wrong and what to do; None on success.
+        metadata: Small JSON for people and views, never shown to the model.
+    """
+
+    success: bool
+    data: str = ""
+    error: str | None = None
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens of one model call; a count that nobody gave is None.
+
+    Attributes:
+        input_tokens: All tokens of the prompt, cached ones included.
+        output_tokens: All tokens of the reply, reasoning ones included.
+        reasoning_tokens: Those of the output spent on reasoning.
+        cache_read_tokens: Those of the input read from the endpoint's cache.
+        estimated: True where the endpoint gave no figures and they were estimated from characters.
+    """
+
+    input_tokens: int
+    output_tokens: int
+    reasoning_tokens: int | None = None
+    cache_read_tokens: int | None = None
+    estimated: bool = False
+
+    @property
+    def total_tokens(self) -> int:
+        """Input and output tokens together."""
+        return self.input_tokens + self.output_tokens

@@ -1,0 +1,1 @@
+"""One turn of a language model, whoever takes it."""

@@ -1,0 +1,112 @@
+"""The seam to language models: a request goes in, deltas come out, and last a reply that sums them up.
+
+::
+
+    ModelRequest ──> Model.stream ──> ModelDelta, ModelDelta, ... RetryNotice ..., ModelReply
+"""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from artifactflow_nb.messages import Message, ToolSpec, Usage
+
+DeltaKind = Literal["answer", "reasoning"]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRequest:
+    """What a model is asked for in one turn.
+
+    Attributes:
+        messages: The prompt; the system message first.
+        tools: The tools that may be called in this turn; the manual for the text protocol is in the system message too.
+        model: The model's name at its endpoint; None for the endpoint's configured one.
+        temperature: Sampling temperature; None for the endpoint's default.
+        max_retries: How often a failure that may pass is tried again.
+        retry_delay_s: Seconds before the first retry; doubled for each further one.
+    """
+
+    messages: tuple[Message, ...]
+    tools: tuple[ToolSpec, ...] = ()
+    model: str | None = None
+    temperature: float | None = None
+    max_retries: int = 2
+    retry_delay_s: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class ModelDelta:
+    """A piece of text as it arrives."""
+
+    text: str
+    kind: DeltaKind = "answer"
+
+
+@dataclass(frozen=True, slots=True)
+class RetryNotice:
+    """The attempt failed and another follows: text that had arrived before is void.
+
+    Attributes:
+        attempt: The number of the attempt that failed, from 1.
+        delay_s: Seconds until the next one.
+        reason: What went wrong.
+    """
+
+    attempt: int
+    delay_s: float
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ModelReply:
+    """A turn, complete.
+
+    Attributes:
+        content: The answer text, tool calls of the text protocol included.
+        reasoning: The reasoning text; empty if none.
+        usage: Tokens.
+        finish_reason: The endpoint's word for why it stopped: `stop`, `length`, ...
+        model: The model that answered, as the endpoint names it.
+        ttft_ms: Milliseconds from the request to the first piece of text; None if there was no text.
+        attempts: How many attempts it took.
+    """
+
+    content: str
+    usage: Usage
+    finish_reason: str
+    model: str
+    reasoning: str = ""
+    ttft_ms: float | None = None
+    attempts: int = 1
+
+
+ModelEvent = ModelDelta | RetryNotice | ModelReply
+
+
+class Model(Protocol):
+    """Anything that can take a turn.
+
+    `stream` ends with exactly one `ModelReply`, or raises `ModelError`; a turn cut half-way raises and keeps the text
+    in `ModelError.partial`. Cancelling the iteration frees the endpoint.
+    """
+
+    @property
+    def provider(self) -> str:
+        """Who answers: `openai`, `offline`, `scripted`."""
+
+    @property
+    def default_model(self) -> str:
+        """The name of the model that answers when a request names none."""
+
+    def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        """Take a turn."""
+
+    async def aclose(self) -> None:
+        """Free connections."""
+
+
+def estimate_usage(request: ModelRequest, output: str) -> Usage:
+    """Tokens estimated at four characters each, marked so: for endpoints that give no figures."""
+    prompt = sum(len(message.content) for message in request.messages)
+    return Usage((prompt + 3) // 4, (len(output) + 3) // 4, estimated=True)

@@ -1,0 +1,69 @@
+"""A model that says what it was told to say: for tests of flows, tools and views."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Iterable
+
+from artifactflow_nb.messages import Usage
+from artifactflow_nb.models.base import ModelDelta, ModelEvent, ModelReply, ModelRequest, estimate_usage
+
+Turn = str | Exception | ModelReply
+Script = Callable[[ModelRequest], Turn]
+
+
+class ScriptedModel:
+    """Gives the turns of a script, each streamed in small pieces.
+
+    Args:
+        turns: The replies in order; an exception is raised instead of given. A callable is asked at each request, so
+            that concurrent agents can be answered by what they ask.
+        chunk_chars: Characters in each piece.
+        delay_s: Seconds between two pieces.
+
+    Attributes:
+        requests: Every request, in the order in which they came.
+    """
+
+    provider = "scripted"
+    default_model = "scripted"
+
+    def __init__(self, turns: Iterable[Turn] | Script, *, chunk_chars: int = 16, delay_s: float = 0.0) -> None:
+        self.requests: list[ModelRequest] = []
+        self._script = turns if callable(turns) else _in_order(turns)
+        self._chunk_chars = chunk_chars
+        self._delay_s = delay_s
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        """Give the next turn of the script."""
+        self.requests.append(request)
+        turn = self._script(request)
+        if isinstance(turn, Exception):
+            raise turn
+        reply = turn if isinstance(turn, ModelReply) else None
+        text = reply.content if reply else str(turn)
+        started, first = time.perf_counter(), None
+        for i in range(0, len(text), self._chunk_chars):
+            await asyncio.sleep(self._delay_s)
+            first = first if first is not None else (time.perf_counter() - started) * 1000
+            yield ModelDelta(text[i : i + self._chunk_chars])
+        yield reply or ModelReply(text, _usage(request, text), "stop", request.model or "scripted", ttft_ms=first)
+
+    async def aclose(self) -> None:
+        """Nothing to free."""
+
+
+def _usage(request: ModelRequest, text: str) -> Usage:
+    estimate = estimate_usage(request, text)
+    return Usage(estimate.input_tokens, estimate.output_tokens)
+
+
+def _in_order(turns: Iterable[Turn]) -> Script:
+    remaining = iter(turns)
+
+    def next_turn(_request: ModelRequest) -> Turn:
+        try:
+            return next(remaining)
+        except StopIteration:
+            return AssertionError("The script has no more turns, and another was asked for.")
+
+    return next_turn

@@ -1,0 +1,1 @@
+"""What outlives the kernel: one SQLite file."""

@@ -1,0 +1,236 @@
+"""A tool is a typed function: its signature is its schema, its manual and its validation at once.
+
+::
+
+    @tool(permission="confirm", category="web")
+    async def fetch(ctx: ToolContext, url: Annotated[str, "The address."]) -> str:
+        '''Fetch a page. Use it when ...'''
+"""
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
+
+from artifactflow_nb.errors import ArtifactFlowError, ToolError, UsageError
+from artifactflow_nb.messages import ToolResult, ToolSpec
+from artifactflow_nb.xml_calls import format_call
+
+T = TypeVar("T")
+
+
+class ToolPermission(StrEnum):
+    """Whether a person has to agree before a tool runs."""
+
+    AUTO = "auto"
+    CONFIRM = "confirm"
+
+
+@dataclass(frozen=True, slots=True)
+class ToolContext:
+    """Where a call happens, and the services that it may use.
+
+    Attributes:
+        run_id: The run.
+        conversation_id: The conversation, which is the scope of artifacts.
+        message_id: The message that the run answers.
+        agent: The agent that called.
+        tool_call_id: The call: a repeated call with the same id must not have a second effect.
+        services: Services by class, as the engine wired them; read with `service`.
+        notify: Tells the run's subscribers what changed: event type and payload.
+    """
+
+    run_id: str
+    conversation_id: str
+    message_id: str
+    agent: str
+    tool_call_id: str
+    services: Mapping[type, Any] = field(default_factory=dict)
+    notify: Callable[[str, Mapping[str, Any]], None] = lambda _type, _data: None
+
+    def service(self, kind: type[T]) -> T:
+        """The service of this class; `ToolError` if the engine was wired without it."""
+        try:
+            found: T = self.services[kind]
+        except KeyError:
+            raise ToolError(f"This workbench has no {kind.__name__}; the tool cannot run here.") from None
+        return found
+
+
+Handler = Callable[..., Awaitable["str | ToolResult"] | str | ToolResult]
+PermissionRule = Callable[[ToolContext, BaseModel], Awaitable[ToolPermission]]
+Preview = Callable[[BaseModel], str]
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """A tool as the engine holds it; made by `tool`, seldom by hand.
+
+    Attributes:
+        name: The name to call it by.
+        description: What it does and when to use it, for the model.
+        params: A pydantic model of the parameters.
+        handler: The function; None for a tool that the flow itself carries out.
+        permission: A fixed permission, or a rule that looks at the call.
+        category: `core`, `web`, `delegate`, `user`, ...
+        idempotent: Whether it may be run again when nobody knows if it had finished.
+        timeout_s: Seconds after which it is stopped.
+        preview: Text that a person should see before deciding; None for the bare parameters.
+    """
+
+    name: str
+    description: str
+    params: type[BaseModel]
+    handler: Handler | None
+    permission: ToolPermission | PermissionRule = ToolPermission.AUTO
+    category: str = "user"
+    idempotent: bool = False
+    timeout_s: float = 60.0
+    preview: Preview | None = None
+
+    @property
+    def spec(self) -> ToolSpec:
+        """Name, description and JSON schema."""
+        schema = self.params.model_json_schema()
+        schema.pop("title", None)
+        for prop in schema.get("properties", {}).values():
+            prop.pop("title", None)
+        return ToolSpec(self.name, self.description, schema)
+
+    def bind(self, params: Mapping[str, Any]) -> BaseModel:
+        """The parameters, validated; `ToolError` names each one that does not fit and shows how to call."""
+        try:
+            return self.params.model_validate(self._shape(params))
+        except ValidationError as error:
+            problems = "; ".join(_problem(detail) for detail in error.errors(include_url=False))
+            raise ToolError(f"{self.name} was not run: {problems}. Call it as {self.example()}") from None
+
+    def _shape(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        """Fit values of the text protocol to the declared types: a single value where a list is asked for."""
+        fields = self.params.model_fields
+        return {
+            name: [value] if isinstance(value, str) and name in fields and _is_list(fields[name].annotation) else value
+            for name, value in params.items()
+        }
+
+    def example(self) -> str:
+        """A call of this tool in the text protocol, with the kind of each value in its place."""
+        properties = self.spec.parameters.get("properties", {})
+        return format_call(self.name, {name: _placeholder(prop) for name, prop in properties.items()})
+
+    async def permission_for(self, ctx: ToolContext, args: BaseModel) -> ToolPermission:
+        """The permission that this call needs."""
+        if isinstance(self.permission, ToolPermission):
+            return self.permission
+        return await self.permission(ctx, args)
+
+    async def run(self, ctx: ToolContext, params: Mapping[str, Any]) -> ToolResult:
+        """Validate and run. Never raises but for cancellation: what goes wrong is a result that tells the model."""
+        try:
+            args = self.bind(params)
+            async with asyncio.timeout(self.timeout_s):
+                return await self._invoke(ctx, args)
+        except TimeoutError:
+            return _failed(f"{self.name} took longer than {self.timeout_s:g} s and was stopped.", "TimeoutError")
+        except ArtifactFlowError as error:
+            return _failed(str(error), type(error).__name__)
+        except Exception as error:  # noqa: BLE001 - a tool may raise anything; the model is told, the run goes on
+            return _failed(f"{self.name} failed: {type(error).__name__}: {error}", type(error).__name__)
+
+    async def _invoke(self, ctx: ToolContext, args: BaseModel) -> ToolResult:
+        if self.handler is None:
+            raise ToolError(f"{self.name} is carried out by the flow and cannot be run here.")
+        values = {name: getattr(args, name) for name in type(args).model_fields}
+        if inspect.iscoroutinefunction(self.handler):
+            outcome = await self.handler(ctx, **values)
+        else:
+            outcome = await asyncio.to_thread(self.handler, ctx, **values)
+        return outcome if isinstance(outcome, ToolResult) else ToolResult(success=True, data=str(outcome))
+
+
+def tool(
+    *,
+    name: str | None = None,
+    permission: ToolPermission | str | PermissionRule = ToolPermission.AUTO,
+    category: str = "user",
+    idempotent: bool = False,
+    timeout_s: float = 60.0,
+    preview: Preview | None = None,
+) -> Callable[[Handler], Tool]:
+    """Make a tool of a typed function with a docstring; its first parameter is the `ToolContext`.
+
+    Parameters are described by `Annotated[type, "description"]`. The function returns a text or a `ToolResult`, and
+    raises `ToolError` for what the model should be told. Plain functions run in a thread.
+    """
+    rule = ToolPermission(permission) if isinstance(permission, str) else permission
+
+    def make(handler: Handler) -> Tool:
+        tool_name = name or str(getattr(handler, "__name__", "tool"))
+        description = inspect.getdoc(handler)
+        if not description:
+            raise UsageError(f"The tool {tool_name!r} has no docstring: it is what tells the model when to use it.")
+        params = _params_model(tool_name, handler)
+        return Tool(tool_name, description, params, handler, rule, category, idempotent, timeout_s, preview)
+
+    return make
+
+
+def _params_model(tool_name: str, handler: Handler) -> type[BaseModel]:
+    hints = get_type_hints(handler, include_extras=True)
+    fields: dict[str, Any] = {}
+    for parameter in list(inspect.signature(handler).parameters.values())[1:]:
+        if parameter.name not in hints:
+            raise UsageError(f"The parameter {parameter.name!r} of the tool {tool_name!r} has no type.")
+        default = ... if parameter.default is inspect.Parameter.empty else parameter.default
+        fields[parameter.name] = (_described(hints[parameter.name]), default)
+    return create_model(f"{tool_name}_params", __config__=ConfigDict(extra="forbid"), **fields)
+
+
+def _described(hint: Any) -> Any:
+    """`Annotated[type, "text"]` with the text made a description of the schema."""
+    if get_origin(hint) is not Annotated:
+        return hint
+    base, *notes = get_args(hint)
+    return Annotated[base, *(Field(description=note) if isinstance(note, str) else note for note in notes)]
+
+
+def _is_list(annotation: Any) -> bool:
+    return get_origin(annotation) is list or annotation is list
+
+
+def _problem(detail: Mapping[str, Any]) -> str:
+    where = ".".join(str(part) for part in detail["loc"]) or "parameters"
+    if detail["type"] == "missing":
+        return f"the parameter {where!r} is missing"
+    if detail["type"] == "extra_forbidden":
+        return f"it has no parameter {where!r}"
+    return f"{where!r} is {str(detail['input'])[:80]!r}: {detail['msg'].lower()}"
+
+
+def _placeholder(prop: Mapping[str, Any]) -> str | list[str]:
+    if prop.get("type") == "array":
+        return [str(prop.get("items", {}).get("type", "value")), "..."]
+    return str(prop.get("type", "value"))
+
+
+def _failed(message: str, error_type: str) -> ToolResult:
+    return ToolResult(success=False, error=message, metadata={"error_type": error_type})
+
+
+def manual(tools: tuple[Tool, ...]) -> str:
+    """What a system prompt says of these tools: what each is for, its parameters and how to write the call."""
+    return "\n\n".join(_entry(entry) for entry in tools)
+
+
+def _entry(entry: Tool) -> str:
+    spec = entry.spec
+    required = spec.parameters.get("required", [])
+    lines = [f"### {spec.name}", spec.description, "", "Parameters:"]
+    for name, prop in spec.parameters.get("properties", {}).items():
+        need = "required" if name in required else f"optional, default {prop.get('default')!r}"
+        lines.append(f"- {name} ({prop.get('type', 'any')}, {need}): {prop.get('description', '')}".rstrip(": "))
+    return "\n".join([*lines, "", entry.example()])
