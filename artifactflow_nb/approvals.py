@@ -1,0 +1,106 @@
+"""Questions to the person, and who answers them.
+
+A policy looks at every call first: `ask` puts the call before a person, `approve` and `deny` answer at once. Whoever
+decides (a button, code, a policy), the decision is the same value and the run goes the same way.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from artifactflow_nb.errors import UsageError
+
+Verdict = Literal["ask", "approve", "deny"]
+VERDICTS: tuple[Verdict, ...] = ("ask", "approve", "deny")
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalRequest:
+    """A question to the person.
+
+    Attributes:
+        id: The request; decided once.
+        run_id: The run that waits for it.
+        kind: `tool`, `plan` or `edit`.
+        agent: Who wants to act.
+        tool: With what.
+        params: With which parameters.
+        title: The question in a line.
+        preview: What would be written or sent; empty if the parameters say it all.
+        message: Why it is asked; empty if the permission says it all.
+        tool_call_id: The call that waits.
+    """
+
+    id: str
+    run_id: str
+    kind: Literal["tool", "plan", "edit"]
+    agent: str
+    tool: str
+    params: Mapping[str, Any]
+    title: str
+    preview: str = ""
+    message: str = ""
+    tool_call_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The answer to a request.
+
+    Attributes:
+        approved: Whether the call may run.
+        instruction: What the person tells the agent along with it; empty if nothing.
+        decided_by: `user` or `policy`.
+    """
+
+    approved: bool
+    instruction: str = ""
+    decided_by: str = "user"
+
+
+Policy = str | Mapping[str, str] | Callable[[ApprovalRequest], str]
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalPolicy:
+    """Answers before a person is asked.
+
+    Attributes:
+        rule: One verdict for all calls that need a permission; or a verdict per tool, which also makes a tool ask that
+            otherwise would not; or a function of the request that gives the verdict.
+        stand_in: Who answers where the rule says `ask`: `ask` for the person, or a verdict in the person's place
+            (`AF_APPROVALS`, for runs that nobody watches).
+    """
+
+    rule: Policy = "ask"
+    stand_in: Verdict = "ask"
+    _by_tool: Mapping[str, Verdict] = field(init=False, repr=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        _check("AF_APPROVALS", self.stand_in)
+        if isinstance(self.rule, str):
+            _check("approvals", self.rule)
+        elif isinstance(self.rule, Mapping):
+            by_tool = {name: _check(f"approvals[{name!r}]", verdict) for name, verdict in self.rule.items()}
+            object.__setattr__(self, "_by_tool", by_tool)
+
+    def concerns(self, tool: str, needs_confirmation: bool) -> bool:
+        """Whether a call of this tool is put before the policy at all."""
+        return needs_confirmation or self._by_tool.get(tool, "approve") != "approve"
+
+    def decide(self, request: ApprovalRequest) -> Verdict:
+        """The verdict on this request."""
+        if isinstance(self.rule, str):
+            verdict = _check("approvals", self.rule)
+        elif isinstance(self.rule, Mapping):
+            verdict = self._by_tool.get(request.tool, "ask")
+        else:
+            verdict = _check("The approvals function's answer", self.rule(request))
+        return self.stand_in if verdict == "ask" else verdict
+
+
+def _check(what: str, verdict: str) -> Verdict:
+    for known in VERDICTS:
+        if verdict == known:
+            return known
+    raise UsageError(f"{what} is {verdict!r}; it must be one of 'ask', 'approve', 'deny'.")

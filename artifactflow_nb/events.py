@@ -1,0 +1,177 @@
+"""What a run says while it runs: one envelope, a closed set of types.
+
+::
+
+    metadata
+    agent_start  llm_chunk ...  llm_complete  agent_complete      one turn of an agent's job
+    tool_start  tool_complete  artifact_changed                   what the turn asked for
+    permission_request  permission_result                         what a person was asked
+    complete | cancelled | error                                  exactly one ends a run
+
+`job_id` in the data tells parallel jobs of one agent apart: `main` for the lead, the id of the delegating tool call for
+a sub-agent. Every type but `llm_chunk` is stored.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+MAIN_JOB = "main"
+
+
+class StreamEventType(StrEnum):
+    """Every type of event, with the payload of its `data`."""
+
+    METADATA = "metadata"
+    """conversation_id, message_id, thread_id, flow, question"""
+    COMPLETE = "complete"
+    """success, response, execution_metrics, interrupted; with interrupted: pending (ids), and not terminal"""
+    ERROR = "error"
+    """error_type, message"""
+    CANCELLED = "cancelled"
+    """partial"""
+
+    AGENT_START = "agent_start"
+    """job_id, step, instruction, model"""
+    LLM_CHUNK = "llm_chunk"
+    """job_id, call_id, kind (answer | reasoning), delta"""
+    LLM_COMPLETE = "llm_complete"
+    """job_id, call_id, step, model, text, reasoning, finish_reason, duration_ms, ttft_ms, token_usage"""
+    AGENT_COMPLETE = "agent_complete"
+    """job_id, step, content, routing, token_usage"""
+
+    TOOL_START = "tool_start"
+    """job_id, tool_call_id, params"""
+    TOOL_COMPLETE = "tool_complete"
+    """job_id, tool_call_id, success, duration_ms, error, metadata; never the result"""
+    PERMISSION_REQUEST = "permission_request"
+    """job_id, tool_call_id, id, kind, permission_level, params, title, preview, message"""
+    PERMISSION_RESULT = "permission_result"
+    """job_id, tool_call_id, id, approved, decided_by, instruction"""
+
+    ARTIFACT_CHANGED = "artifact_changed"
+    """tool_call_id, artifact_id, version, title, content_type, update_type"""
+    PLAN_CREATED = "plan_created"
+    PLAN_UPDATED = "plan_updated"
+    PLAN_REVISED = "plan_revised"
+    STEP_START = "step_start"
+    STEP_COMPLETE = "step_complete"
+    RETRY = "retry"
+    """job_id, call_id, attempt, delay_s, reason: text of this call so far is void"""
+
+
+class TextSoFar:
+    """The growing text of one model call, shared by all its chunks."""
+
+    __slots__ = ("_parts",)
+
+    def __init__(self) -> None:
+        self._parts: list[str] = []
+
+    def append(self, delta: str) -> int:
+        """Add a piece; the number of pieces now."""
+        self._parts.append(delta)
+        return len(self._parts)
+
+    def upto(self, n_parts: int) -> str:
+        """The text of the first pieces."""
+        return "".join(self._parts[:n_parts])
+
+
+@dataclass(frozen=True, slots=True)
+class StreamEvent:
+    """One event.
+
+    Attributes:
+        type: What happened.
+        timestamp: When, aware, in UTC.
+        seq: Its place in the run, from 1, chunks included.
+        run_id: The run.
+        agent: The agent that it concerns, or None.
+        tool: The tool that it concerns, or None.
+        data: The payload: plain JSON.
+    """
+
+    type: StreamEventType
+    timestamp: datetime
+    seq: int
+    run_id: str
+    agent: str | None = None
+    tool: str | None = None
+    data: Mapping[str, Any] = field(default_factory=dict)
+    _text: TextSoFar | None = field(default=None, repr=False, compare=False)
+    _n_parts: int = field(default=0, repr=False, compare=False)
+
+    @property
+    def content(self) -> str:
+        """For a chunk: the text of its kind so far, this chunk included. Otherwise empty."""
+        return self._text.upto(self._n_parts) if self._text else ""
+
+    @property
+    def is_terminal(self) -> bool:
+        """Whether it ends the run."""
+        if self.type is StreamEventType.COMPLETE:
+            return not self.data.get("interrupted")
+        return self.type in {StreamEventType.ERROR, StreamEventType.CANCELLED}
+
+
+@dataclass(frozen=True, slots=True)
+class TokenUsage:
+    """Tokens as events and metrics carry them."""
+
+    input_tokens: int
+    output_tokens: int
+    total_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class AgentExecution:
+    """One turn of an agent. Durations are milliseconds; times are ISO 8601 in UTC."""
+
+    agent_name: str
+    model: str
+    token_usage: TokenUsage
+    llm_duration_ms: float
+    started_at: str
+    completed_at: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolExecution:
+    """One tool call that was carried out. Durations are milliseconds; times are ISO 8601 in UTC."""
+
+    tool_name: str
+    success: bool
+    duration_ms: float
+    called_at: str
+    completed_at: str
+    agent: str
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutionMetrics:
+    """What a run cost, made from its stored rows.
+
+    Attributes:
+        started_at: ISO 8601 in UTC.
+        completed_at: ISO 8601 in UTC.
+        total_duration_ms: From start to end, a person's time included.
+        active_ms: Without the time that a person took to decide.
+        wait_ms: The time that a person took to decide.
+        agent_executions: Every turn of every agent.
+        tool_calls: Every tool call.
+    """
+
+    started_at: str
+    completed_at: str
+    total_duration_ms: float
+    active_ms: float
+    wait_ms: float
+    agent_executions: tuple[AgentExecution, ...] = ()
+    tool_calls: tuple[ToolExecution, ...] = ()
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain JSON."""
+        return asdict(self)
