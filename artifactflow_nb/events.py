@@ -75,6 +75,11 @@ class TextSoFar:
         self._parts.append(delta)
         return len(self._parts)
 
+    @property
+    def text(self) -> str:
+        """All of it."""
+        return "".join(self._parts)
+
     def upto(self, n_parts: int) -> str:
         """The text of the first pieces."""
         return "".join(self._parts[:n_parts])

@@ -186,3 +186,8 @@ def _unescape(value: str) -> str:
 def format_results(results: Iterable[tuple[str, ToolResult]]) -> str:
     """Several results as one message, in the order of their calls."""
     return "\n".join(format_result(name, result) for name, result in results)
+
+
+def is_results(text: str) -> bool:
+    """Whether a message consists of results that `format_results` wrote."""
+    return text.startswith("<tool_result>")

@@ -7,10 +7,10 @@ async cursor. Reads have a thread and a connection of their own, so that a slow 
 
 import asyncio
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from artifactflow_nb.errors import StoreError
 from artifactflow_nb.store.schema import migrate
@@ -30,6 +30,15 @@ def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
     connection.row_factory = sqlite3.Row
     connection.execute("PRAGMA foreign_keys = ON")
     return connection
+
+
+def insert(db: sqlite3.Connection, table: str, row: Mapping[str, Any], *, or_ignore: bool = False) -> bool:
+    """Insert a row given by its columns; whether it was inserted. Table and columns are names of this package."""
+    verb = "INSERT OR IGNORE" if or_ignore else "INSERT"
+    columns = ", ".join(row)
+    marks = ", ".join("?" * len(row))
+    cursor = db.execute(f"{verb} INTO {table} ({columns}) VALUES ({marks})", tuple(row.values()))
+    return cursor.rowcount == 1
 
 
 class Database:

@@ -120,7 +120,8 @@ CREATE TABLE approvals (
     scope TEXT,
     decided_by TEXT,
     instruction TEXT,
-    edited_json TEXT
+    edited_json TEXT,
+    announced INTEGER NOT NULL DEFAULT 0
 );
 CREATE INDEX approvals_by_run ON approvals (run_id);
 CREATE TABLE events (
@@ -155,7 +156,7 @@ CREATE TABLE artifact_versions (
 
 _SOURCES = """
 CREATE TABLE sources (
-    source_id TEXT NOT NULL,
+    source_id TEXT NOT NULL UNIQUE,
     uri TEXT PRIMARY KEY,
     title TEXT NOT NULL,
     fetched_at INTEGER NOT NULL,
@@ -163,6 +164,25 @@ CREATE TABLE sources (
     sha256 TEXT NOT NULL,
     n_chars INTEGER NOT NULL,
     extractor TEXT NOT NULL
+);
+CREATE TABLE sections (
+    section_id INTEGER PRIMARY KEY,
+    source_id TEXT NOT NULL REFERENCES sources (source_id) ON DELETE CASCADE,
+    anchor TEXT NOT NULL,
+    title TEXT NOT NULL,
+    text TEXT NOT NULL,
+    position INTEGER NOT NULL,
+    UNIQUE (source_id, anchor)
+);
+CREATE TABLE passages (
+    passage_id INTEGER PRIMARY KEY,
+    section_id INTEGER NOT NULL REFERENCES sections ON DELETE CASCADE,
+    start INTEGER NOT NULL,
+    end INTEGER NOT NULL
+);
+CREATE INDEX passages_by_section ON passages (section_id);
+CREATE VIRTUAL TABLE passage_words USING fts5 (
+    title, heading, body, tokenize = "unicode61 remove_diacritics 0 tokenchars '_.,=<>!:@*/-'"
 );
 """
 

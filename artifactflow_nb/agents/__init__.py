@@ -1,0 +1,1 @@
+"""Who does it: a prompt, a model and a set of tools."""

@@ -1,0 +1,179 @@
+"""An agent is a configuration, a prompt and the reading of its model's replies; it keeps nothing between turns."""
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from artifactflow_nb.agents.prompts import PromptLibrary
+from artifactflow_nb.messages import Message, ToolCall, Usage
+from artifactflow_nb.models.base import Model, ModelEvent, ModelReply, ModelRequest
+from artifactflow_nb.tools.base import Tool, manual
+from artifactflow_nb.xml_calls import parse_reply
+
+
+@dataclass(frozen=True, slots=True)
+class AgentConfig:
+    """What makes an agent.
+
+    Attributes:
+        name: Its name, in prompts, events and metrics; its prompt is the file of this name unless `prompt` says else.
+        description: What it is for, told to the agent that delegates.
+        capabilities: What it can do and what an instruction for it must hold, a line each.
+        required_tools: The names of its tools.
+        model: The model's name at the endpoint; None for the configured one.
+        temperature: Sampling temperature.
+        max_tool_rounds: How often it may call tools before it must conclude.
+        streaming: Whether its text is shown while it arrives.
+        llm_max_retries: How often a failed model call is tried again.
+        llm_retry_delay: Seconds before the first retry, doubled for each further one.
+        prompt: The name of its prompt file, without `.md`; empty for the agent's name.
+    """
+
+    name: str
+    description: str
+    capabilities: tuple[str, ...] = ()
+    required_tools: tuple[str, ...] = ()
+    model: str | None = None
+    temperature: float | None = 0.5
+    max_tool_rounds: int = 3
+    streaming: bool = True
+    llm_max_retries: int = 2
+    llm_retry_delay: float = 1.0
+    prompt: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class AgentResponse:
+    """One reply of an agent, read.
+
+    Attributes:
+        success: Whether there was a reply.
+        content: Its prose, tool calls taken out.
+        tool_calls: The calls, in the order written.
+        tool_interactions: Earlier calls of the job with their results.
+        reasoning_content: The model's reasoning, where the endpoint gives it.
+        metadata: Model, finish reason and the like.
+        routing: What follows: an entry `{type: tool_call, tool_name, params}` or `{type: subagent, target,
+            instruction}` for each call; empty when the agent is done.
+        token_usage: Tokens of this turn.
+    """
+
+    success: bool
+    content: str
+    tool_calls: tuple[ToolCall, ...] = ()
+    tool_interactions: tuple[Mapping[str, Any], ...] = ()
+    reasoning_content: str = ""
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    routing: tuple[Mapping[str, Any], ...] = ()
+    token_usage: Usage | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PromptContext:
+    """What a system prompt is built from besides the agent itself; what changes most comes last in the prompt.
+
+    Attributes:
+        now: The time; prompts show the day only, so that they can be cached.
+        subagents: The agents that can be delegated to.
+        artifacts: The inventory of the branch: (id, title, version).
+        task_plan: The plan of this turn; empty if there is none yet.
+        feedback: What a person said of the last turn; empty if nothing.
+    """
+
+    now: datetime
+    subagents: Sequence[AgentConfig] = ()
+    artifacts: Sequence[tuple[str, str, int]] = ()
+    task_plan: str = ""
+    feedback: str = ""
+
+
+class BaseAgent:
+    """An agent with its prompt, tools and model.
+
+    Args:
+        config: What makes it.
+        tools: Its tools, those that `config.required_tools` names.
+        model: Who takes its turns.
+        prompts: Where prompt files are read.
+    """
+
+    def __init__(self, config: AgentConfig, tools: Sequence[Tool], model: Model, prompts: PromptLibrary) -> None:
+        self.config = config
+        self.tools = tuple(tools)
+        self.model = model
+        self._prompts = prompts
+        self._manual = manual(self.tools)
+        self._specs = tuple(entry.spec for entry in self.tools)
+
+    @property
+    def model_name(self) -> str:
+        """The model that it asks for."""
+        return self.config.model or self.model.default_model
+
+    def build_system_prompt(self, context: PromptContext) -> str:
+        """The agent's prompt without the tool manual: its role first, what changes last."""
+        return "\n\n".join([self._role(context), self.build_current_context(context)])
+
+    def build_complete_system_prompt(self, context: PromptContext) -> str:
+        """The whole system message: role, tool manual, and last what changes from turn to turn."""
+        parts = [self._role(context)]
+        if self.tools:
+            parts.append(self._prompts.render("tools", manual=self._manual))
+        return "\n\n".join([*parts, self.build_current_context(context)])
+
+    def _role(self, context: PromptContext) -> str:
+        return self._prompts.render(self.config.prompt or self.config.name, **self.placeholders(context))
+
+    def placeholders(self, context: PromptContext) -> dict[str, str]:
+        """What the prompt file's `$names` stand for."""
+        del context
+        return {"max_tool_rounds": str(self.config.max_tool_rounds)}
+
+    def build_current_context(self, context: PromptContext) -> str:
+        """The part that changes: the day, and the plan that a sub-agent's job belongs to."""
+        plan = f"\n\n<task_plan>\n{context.task_plan}\n</task_plan>" if context.task_plan else ""
+        return f"<system_time>{context.now:%Y-%m-%d} (UTC)</system_time>{plan}"
+
+    def stream(self, messages: Sequence[Message], *, conclude: bool = False) -> AsyncIterator[ModelEvent]:
+        """Ask the model for a turn; a concluding turn is offered no tools."""
+        config = self.config
+        return self.model.stream(
+            ModelRequest(
+                messages=tuple(messages),
+                tools=() if conclude else self._specs,
+                model=config.model,
+                temperature=config.temperature,
+                max_retries=config.llm_max_retries,
+                retry_delay_s=config.llm_retry_delay,
+            )
+        )
+
+    def read(self, reply: ModelReply, *, conclude: bool = False) -> AgentResponse:
+        """Read a reply: prose, calls, and what follows from them; a concluding reply has no calls."""
+        parsed = parse_reply(reply.content)
+        calls = () if conclude else parsed.calls
+        return AgentResponse(
+            success=True,
+            content=self.format_final_response(parsed.text),
+            tool_calls=calls,
+            reasoning_content=reply.reasoning,
+            metadata={"model": reply.model, "finish_reason": reply.finish_reason},
+            routing=tuple(_route(call) for call in calls),
+            token_usage=reply.usage,
+        )
+
+    def format_final_response(self, content: str) -> str:
+        """The text that leaves the agent, from its prose."""
+        return content.strip()
+
+
+def _route(call: ToolCall) -> dict[str, Any]:
+    if call.name == "call_subagent":
+        params = call.params
+        return {
+            "type": "subagent",
+            "target": params.get("agent_name", ""),
+            "instruction": params.get("instruction", ""),
+        }
+    return {"type": "tool_call", "tool_name": call.name, "params": dict(call.params)}

@@ -1,0 +1,60 @@
+"""The lead agent: plans, delegates, writes, answers."""
+
+from collections.abc import Sequence
+
+from artifactflow_nb.agents.base import AgentConfig, BaseAgent, PromptContext
+from artifactflow_nb.agents.prompts import PromptLibrary
+from artifactflow_nb.errors import UsageError
+from artifactflow_nb.models.base import Model
+from artifactflow_nb.tools.base import Tool
+
+LEAD = AgentConfig(
+    name="lead_agent",
+    description="Plans the research, delegates it, writes the report and answers.",
+    required_tools=("create_artifact", "update_artifact", "rewrite_artifact", "read_artifact", "call_subagent"),
+    temperature=0.7,
+    max_tool_rounds=5,
+)
+
+
+class LeadAgent(BaseAgent):
+    """An agent that can hand jobs to others."""
+
+    def __init__(self, config: AgentConfig, tools: Sequence[Tool], model: Model, prompts: PromptLibrary) -> None:
+        super().__init__(config, tools, model, prompts)
+        self._subagents: dict[str, AgentConfig] = {}
+
+    @property
+    def subagents(self) -> tuple[AgentConfig, ...]:
+        """The agents that it can delegate to, in the order of their registration."""
+        return tuple(self._subagents.values())
+
+    def register_subagent(self, config: AgentConfig) -> None:
+        """Let it delegate to an agent; `UsageError` if the name is taken."""
+        if config.name in self._subagents or config.name == self.config.name:
+            raise UsageError(f"An agent {config.name!r} is registered already; choose another name.")
+        self._subagents[config.name] = config
+
+    def placeholders(self, context: PromptContext) -> dict[str, str]:
+        """As for any agent, and the agents that can be delegated to."""
+        listed = "\n\n".join(_introduce(config) for config in self.subagents)
+        return {**super().placeholders(context), "subagents": listed}
+
+    def build_current_context(self, context: PromptContext) -> str:
+        """The day, the artifacts of the branch, the plan of this turn and what a person said."""
+        lines = [f"- {name} (version {version}): {title}" for name, title, version in context.artifacts]
+        parts = [
+            f"<system_time>{context.now:%Y-%m-%d} (UTC)</system_time>",
+            "<current_context>",
+            "Artifacts of this conversation:\n" + ("\n".join(lines) or "none yet"),
+        ]
+        if context.task_plan:
+            parts.append(f"The plan of this turn (task_plan):\n{context.task_plan}")
+        if context.feedback:
+            parts.append(f"The person says:\n{context.feedback}")
+        return "\n\n".join([*parts, "</current_context>"])
+
+
+def _introduce(config: AgentConfig) -> str:
+    capabilities = "\n".join(f"- {line}" for line in config.capabilities)
+    return f"{config.name}: {config.description}\n{capabilities}".strip()

@@ -1,0 +1,35 @@
+"""Prompts are files that a person can read and override: `<name>.md`, with `$placeholders`."""
+
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from string import Template
+
+from artifactflow_nb.errors import UsageError
+
+
+class PromptLibrary:
+    """Reads prompts: from the person's folder where it has the file, else the packaged one.
+
+    Args:
+        folder: A folder with prompt files of one's own, or None.
+    """
+
+    def __init__(self, folder: Path | None = None) -> None:
+        if folder is not None and not folder.is_dir():
+            raise UsageError(f"The prompt folder {str(folder)!r} is not a folder. Create it, or leave `prompts` out.")
+        self._folder = folder
+        self._template = cache(self._load)
+
+    def render(self, name: str, **values: str) -> str:
+        """The prompt of this name with its placeholders filled; unknown `$names` stay as they are."""
+        return self._template(name).safe_substitute(values).strip()
+
+    def _load(self, name: str) -> Template:
+        own = self._folder / f"{name}.md" if self._folder else None
+        if own is not None and own.is_file():
+            return Template(own.read_text(encoding="utf-8"))
+        packaged = files(__package__) / f"{name}.md"
+        if not packaged.is_file():
+            raise UsageError(f"There is no prompt {name!r}. Put a file {name}.md into the folder passed as `prompts`.")
+        return Template(packaged.read_text(encoding="utf-8"))

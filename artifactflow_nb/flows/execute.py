@@ -1,0 +1,94 @@
+"""Carrying out the calls of a reply, in order, each keyed by its row in the ledger.
+
+A finished call is not run again. A call that started and never finished, because its process was killed, is run again
+only if its tool is idempotent; otherwise the model is told that nobody knows whether it took effect.
+"""
+
+import time
+from collections.abc import Awaitable, Callable
+
+from artifactflow_nb.agents.base import BaseAgent
+from artifactflow_nb.errors import ToolError
+from artifactflow_nb.events import StreamEventType
+from artifactflow_nb.flows.permission import bind
+from artifactflow_nb.flows.services import RunContext
+from artifactflow_nb.messages import ToolResult
+from artifactflow_nb.store.calls import STARTED, StoredCall, ToolRun
+from artifactflow_nb.store.requests import Asked
+
+DENIED = "Permission denied"
+
+Perform = Callable[[], Awaitable[ToolResult]]
+
+
+async def run_call(ctx: RunContext, agent: BaseAgent, job_id: str, call: StoredCall, asked: Asked | None) -> ToolResult:
+    """Carry out a call of a tool; its result is stored and told."""
+
+    async def perform() -> ToolResult:
+        entry, _ = bind(ctx, agent, call)
+        if call.status == STARTED and not entry.idempotent:
+            return _unknown_outcome(entry.name)
+        tool_context = ctx.tool_context(agent.config.name, call.tool_call_id, entry.name)
+        return await entry.run(tool_context, call.call.params)
+
+    return await keep_result(ctx, agent, job_id, call, asked, perform)
+
+
+async def keep_result(
+    ctx: RunContext, agent: BaseAgent, job_id: str, call: StoredCall, asked: Asked | None, perform: Perform
+) -> ToolResult:
+    """Do what a call asks for, unless it was denied: note that it starts, do it, store the result, say so."""
+    name = call.call.name
+    where = {"job_id": job_id, "tool_call_id": call.tool_call_id}
+    clock = ctx.services.clock
+    called_at, started = clock.now(), time.perf_counter()
+    if call.status != STARTED:
+        start = {**where, "params": dict(call.call.params)}
+        ctx.journal.emit(StreamEventType.TOOL_START, start, agent=agent.config.name, tool=name)
+    if denied := _denial(asked):
+        result = denied
+    else:
+        await ctx.services.calls.start(call.tool_call_id, called_at, ctx.journal.take())
+        try:
+            result = await perform()
+        except ToolError as error:
+            result = ToolResult(success=False, error=str(error), metadata={"error_type": "ToolError"})
+    duration_ms = (time.perf_counter() - started) * 1000
+    done = {
+        **where,
+        "success": result.success,
+        "duration_ms": duration_ms,
+        "error": result.error,
+        "metadata": dict(result.metadata),
+    }
+    ctx.journal.emit(StreamEventType.TOOL_COMPLETE, done, agent=agent.config.name, tool=name)
+    run = ToolRun(call.tool_call_id, result, _approval(asked), called_at, clock.now(), duration_ms, ctx.journal.take())
+    await ctx.services.calls.finish([run])
+    return result
+
+
+def _denial(asked: Asked | None) -> ToolResult | None:
+    if asked is None or asked.decision is None or asked.decision.approved:
+        return None
+    said = f". The person says: {asked.decision.instruction}" if asked.decision.instruction else ""
+    return ToolResult(success=False, error=f"{DENIED}{said}", metadata={"error_type": "PermissionDenied"})
+
+
+def _approval(asked: Asked | None) -> str:
+    """How the call came to run or not, in the words of the frame's `approval` column."""
+    if asked is None or asked.decision is None:
+        return "not_needed"
+    if asked.decision.decided_by == "policy" and asked.decision.approved:
+        return "policy"
+    return "approved" if asked.decision.approved else "denied"
+
+
+def _unknown_outcome(tool: str) -> ToolResult:
+    return ToolResult(
+        success=False,
+        error=(
+            f"{tool} had started when its process ended, and nobody knows whether it took effect. It was not run "
+            "again. Find out first, then decide whether to call it again."
+        ),
+        metadata={"error_type": "UnknownOutcome"},
+    )

@@ -1,0 +1,153 @@
+"""The journal of a run: it stamps events, tells those who listen, and has them stored.
+
+::
+
+    emit ──> feed (at once) ──> views, streams
+      └────> pending ──> the next write takes them along, or a flush shortly after
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from artifactflow_nb.ambient import Clock
+from artifactflow_nb.events import StreamEvent, StreamEventType, TextSoFar
+from artifactflow_nb.store.runs import EventRow, RunStore, event_row
+
+FLUSH_DELAY_S = 0.05
+
+Listener = Callable[[StreamEvent], None]
+
+
+class Feed:
+    """The events of a run as a listener sees them: what happened so far, then what happens.
+
+    Text that is still arriving is kept as chunks until its model call completes.
+    """
+
+    def __init__(self, history: Sequence[StreamEvent] = ()) -> None:
+        self._history = list(history)
+        self._arriving: dict[str, list[StreamEvent]] = {}
+        self._listeners: list[Listener] = []
+
+    @property
+    def last_seq(self) -> int:
+        """The number of the last event so far, 0 if there is none."""
+        return self._history[-1].seq if self._history else 0
+
+    @property
+    def ended(self) -> bool:
+        """Whether the run is over."""
+        return bool(self._history) and self._history[-1].is_terminal
+
+    def arriving_text(self, job_id: str) -> str:
+        """The answer text of a job that has arrived and is not complete."""
+        chunks = [event for chunks in self._arriving.values() for event in chunks if event.data["job_id"] == job_id]
+        return "".join(event.data["delta"] for event in chunks if event.data["kind"] == "answer")
+
+    def publish(self, event: StreamEvent) -> None:
+        """Tell all listeners."""
+        if event.type is StreamEventType.LLM_CHUNK:
+            self._arriving.setdefault(event.data["call_id"], []).append(event)
+        else:
+            self._history.append(event)
+            if event.type in {StreamEventType.LLM_COMPLETE, StreamEventType.RETRY}:
+                self._arriving.pop(event.data["call_id"], None)
+        for listener in tuple(self._listeners):
+            listener(event)
+
+    def subscribe(self, listener: Listener) -> Callable[[], None]:
+        """Replay what happened so far, then listen; the function that is returned ends it."""
+        arriving = (event for chunks in self._arriving.values() for event in chunks)
+        for event in sorted([*self._history, *arriving], key=lambda event: event.seq):
+            listener(event)
+        self._listeners.append(listener)
+        return lambda: self._listeners.remove(listener) if listener in self._listeners else None
+
+
+class Journal:
+    """Writes one run's events.
+
+    Args:
+        run_id: The run.
+        clock: Where timestamps come from.
+        runs: Where events are stored.
+        feed: Who is told; its last event gives the number to go on from.
+    """
+
+    def __init__(self, run_id: str, clock: Clock, runs: RunStore, feed: Feed) -> None:
+        self._run_id = run_id
+        self._clock = clock
+        self._runs = runs
+        self._feed = feed
+        self._seq = feed.last_seq
+        self._pending: list[EventRow] = []
+        self._timer: asyncio.TimerHandle | None = None
+        self._flush: asyncio.Task[None] | None = None
+
+    def stamp(
+        self,
+        kind: StreamEventType,
+        data: Mapping[str, Any] | None = None,
+        *,
+        agent: str | None = None,
+        tool: str | None = None,
+    ) -> StreamEvent:
+        """Make an event with the next number, without telling or storing it."""
+        self._seq += 1
+        return StreamEvent(kind, self._clock.now(), self._seq, self._run_id, agent, tool, data or {})
+
+    def publish(self, event: StreamEvent) -> None:
+        """Tell those who listen of an event whose row is stored by the caller."""
+        self._feed.publish(event)
+
+    def emit(
+        self,
+        kind: StreamEventType,
+        data: Mapping[str, Any] | None = None,
+        *,
+        agent: str | None = None,
+        tool: str | None = None,
+    ) -> StreamEvent:
+        """Tell those who listen, and have the event stored with the next write or shortly after."""
+        event = self.stamp(kind, data, agent=agent, tool=tool)
+        self._pending.append(event_row(event))
+        self._feed.publish(event)
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(FLUSH_DELAY_S, self._start_flush)
+        return event
+
+    def chunk(self, agent: str, data: Mapping[str, Any], text: TextSoFar, n_parts: int) -> None:
+        """Tell those who listen of a piece of text; chunks are not stored."""
+        self._seq += 1
+        self._feed.publish(
+            StreamEvent(
+                StreamEventType.LLM_CHUNK, self._clock.now(), self._seq, self._run_id, agent, None, data, text, n_parts
+            )
+        )
+
+    def take(self) -> list[EventRow]:
+        """The events that are not stored yet, for the write that the caller is about to make."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        taken, self._pending = self._pending, []
+        return taken
+
+    async def flush(self) -> None:
+        """Store what is not stored yet; raises what an earlier flush in the background raised."""
+        if self._flush is not None:
+            running, self._flush = self._flush, None
+            await running
+        if rows := self.take():
+            await self._runs.append_rows(rows)
+
+    def _start_flush(self) -> None:
+        self._timer = None
+        self._flush = asyncio.get_running_loop().create_task(self._write_pending(self._flush))
+
+    async def _write_pending(self, earlier: "asyncio.Task[None] | None") -> None:
+        if earlier is not None:
+            await earlier
+        if rows := self.take():
+            await self._runs.append_rows(rows)

@@ -1,0 +1,172 @@
+"""The one agent loop, from which every flow is made.
+
+::
+
+    START -> model ---- done ----> END
+             ^   |
+             |   +-- a call waits for a person --> gate
+             |   |                                  |
+             |   +--------------> tools <-----------+
+             |                    |   ^
+             +--- all have run ---+   |          tools runs calls in order; adjacent jobs for sub-agents
+                                  |   |          run at the same time, each with a loop of its own
+                                  +> job, job, ...
+
+The gate only interrupts. Everything else is keyed by rows of the store, so that a node that is entered again after a
+crash or an interrupt repeats nothing.
+"""
+
+import os
+from itertools import takewhile
+from typing import Any
+
+from artifactflow_nb.errors import ModelError, ToolError
+from artifactflow_nb.flows.execute import keep_result, run_call
+from artifactflow_nb.flows.permission import bind, waiting_calls
+from artifactflow_nb.flows.services import RunContext
+from artifactflow_nb.flows.state import (
+    AgentState,
+    ExecutionPhase,
+    GraphResponse,
+    executing_phase,
+    initial_state,
+    merge_agent_response_to_state,
+)
+from artifactflow_nb.flows.turn import take_turn
+from artifactflow_nb.messages import ToolResult
+from artifactflow_nb.store.calls import FINISHED, StoredCall
+from artifactflow_nb.tools.delegate import Delegation, call_subagent
+from artifactflow_nb.xml_calls import parse_reply
+
+os.environ.setdefault("LANGGRAPH_STRICT_MSGPACK", "true")  # read when LangGraph is imported
+
+from langgraph.graph import END, START, StateGraph
+from langgraph.graph.state import CompiledStateGraph
+from langgraph.runtime import Runtime
+from langgraph.types import Send, interrupt
+
+RECURSION_LIMIT = 1_000
+"""Far above what the agents' own round limits allow."""
+
+LoopGraph = CompiledStateGraph[AgentState, RunContext, AgentState, AgentState]
+
+
+async def model(state: AgentState, runtime: Runtime[RunContext]) -> dict[str, Any]:
+    """Take a turn, and find out which of its calls wait for a person."""
+    ctx = runtime.context
+    turn = await take_turn(ctx, state)
+    agent = ctx.agent(state["current_agent"])
+    waiting = await waiting_calls(ctx, agent, state["job_id"], turn.calls)
+    return merge_agent_response_to_state(state, call_id=turn.call_id, has_calls=bool(turn.calls), waiting=waiting)
+
+
+async def gate(state: AgentState, runtime: Runtime[RunContext]) -> dict[str, Any]:
+    """Wait until all requests of the reply are decided; the decisions are read from the store."""
+    pending = state["pending"]
+    while True:
+        asked = await runtime.context.services.requests.decisions(pending)
+        undecided = [asked[key].request_id for key in pending if asked[key].decision is None]
+        if not undecided:
+            return {"phase": ExecutionPhase.TOOL_EXECUTING.value, "pending": []}
+        interrupt({"requests": undecided})
+
+
+async def tools(state: AgentState, runtime: Runtime[RunContext]) -> dict[str, Any]:
+    """Run the calls of the reply in order, up to the first jobs for sub-agents; those become `pending`."""
+    ctx = runtime.context
+    agent = ctx.agent(state["current_agent"])
+    calls = [call for call in await _calls(ctx, state) if call.status != FINISHED]
+    asked = await ctx.services.requests.decisions([call.tool_call_id for call in calls])
+    for index, call in enumerate(calls):
+        if call.call.name == call_subagent.name:
+            jobs = takewhile(lambda later: later.call.name == call_subagent.name, calls[index:])
+            return {"phase": ExecutionPhase.TOOL_EXECUTING.value, "pending": [job.tool_call_id for job in jobs]}
+        await run_call(ctx, agent, state["job_id"], call, asked.get(call.tool_call_id))
+    return {"phase": executing_phase(state["job_id"]).value, "pending": []}
+
+
+async def _calls(ctx: RunContext, state: AgentState) -> tuple[StoredCall, ...]:
+    turns = await ctx.services.calls.transcript(ctx.run.run_id, state["job_id"])
+    return next(turn.calls for turn in turns if turn.call_id == state["agent_memory"]["call_id"])
+
+
+def build_loop(jobs: "LoopGraph | None" = None) -> StateGraph[AgentState, RunContext, AgentState, AgentState]:
+    """The loop as a graph.
+
+    Args:
+        jobs: The loop that carries out what is delegated; None for agents that cannot delegate.
+    """
+    graph = StateGraph(AgentState, context_schema=RunContext)
+    graph.add_node("model", model)
+    graph.add_node("gate", gate)
+    graph.add_node("tools", tools)
+    graph.add_edge(START, "model")
+    graph.add_conditional_edges("model", _after_model, ["gate", "tools", END])
+    graph.add_edge("gate", "tools")
+    if jobs is None:
+        graph.add_edge("tools", "model")
+        return graph
+    graph.add_node("job", job_node(jobs))
+    graph.add_conditional_edges("tools", _after_tools, ["job", "model"])
+    graph.add_edge("job", "tools")
+    return graph
+
+
+def _after_model(state: AgentState) -> str:
+    if state["phase"] == ExecutionPhase.COMPLETED:
+        return END
+    return "gate" if state["phase"] == ExecutionPhase.WAITING_PERMISSION else "tools"
+
+
+def _after_tools(state: AgentState) -> str | list[Send]:
+    return [Send("job", {**state, "pending": [key]}) for key in state["pending"]] or "model"
+
+
+def job_node(loop: LoopGraph) -> Any:
+    """The node that carries out one delegating call with a loop of its own."""
+
+    async def job(state: AgentState, runtime: Runtime[RunContext]) -> dict[str, Any]:
+        ctx = runtime.context
+        key = state["pending"][0]
+        agent = ctx.agent(state["current_agent"])
+        call = next(call for call in await _calls(ctx, state) if call.tool_call_id == key)
+        asked = await ctx.services.requests.decisions([key])
+
+        async def perform() -> ToolResult:
+            _, args = bind(ctx, agent, call)
+            if not isinstance(args, Delegation):
+                raise ToolError(f"{call.call.name} cannot be delegated.")
+            return await _delegate(ctx, loop, state, key, args)
+
+        if call.status != FINISHED:
+            await keep_result(ctx, agent, state["job_id"], call, asked.get(key), perform)
+        return {}
+
+    return job
+
+
+async def _delegate(ctx: RunContext, loop: LoopGraph, state: AgentState, key: str, job: Delegation) -> ToolResult:
+    """Run the job's loop; what goes wrong in it is a result that tells the agent that delegated."""
+    ctx.agent(job.agent_name)
+    start = initial_state(
+        task=job.instruction,
+        agent=job.agent_name,
+        session_id=state["session_id"],
+        thread_id=state["thread_id"],
+        user_message_id=state["user_message_id"],
+        job_id=key,
+    )
+    try:
+        end = await loop.ainvoke(start, context=ctx)
+    except ModelError as error:
+        problem = f"{job.agent_name} could not finish: {error}"
+        return ToolResult(success=False, error=problem, metadata={"error_type": type(error).__name__})
+    text = await final_text(ctx, key, end["graph_response"])
+    return ToolResult(success=True, data=text, metadata={"agent": job.agent_name})
+
+
+async def final_text(ctx: RunContext, job_id: str, response: GraphResponse) -> str:
+    """The prose of the reply that ended a loop."""
+    turns = await ctx.services.calls.transcript(ctx.run.run_id, job_id)
+    content = next(turn.content for turn in turns if turn.call_id == response["call_id"])
+    return parse_reply(content).text

@@ -1,0 +1,121 @@
+"""Who may do what: each call of a reply is looked at once, before any of them runs.
+
+A call that needs nobody passes; a policy's answer is a decision like a person's, stored in the same table; what is left
+waits for a person. What was decided is read from the table, so that nothing is asked or decided twice.
+"""
+
+from collections.abc import Sequence
+
+from pydantic import BaseModel
+
+from artifactflow_nb.agents.base import BaseAgent
+from artifactflow_nb.approvals import ApprovalRequest, Decision
+from artifactflow_nb.errors import ToolError
+from artifactflow_nb.events import StreamEventType
+from artifactflow_nb.flows.services import RunContext
+from artifactflow_nb.store.calls import FINISHED, StoredCall
+from artifactflow_nb.store.runs import event_row
+from artifactflow_nb.tools.base import Tool, ToolPermission
+
+TITLE_CHARS = 100
+
+
+async def waiting_calls(ctx: RunContext, agent: BaseAgent, job_id: str, calls: Sequence[StoredCall]) -> list[str]:
+    """Ask where it is needed; the ids of those calls that wait for a person."""
+    open_calls = [call for call in calls if call.status != FINISHED]
+    known = await ctx.services.requests.decisions([call.tool_call_id for call in open_calls])
+    waiting: list[str] = []
+    for call in open_calls:
+        if call.tool_call_id in known:
+            decided = known[call.tool_call_id].decision is not None
+        else:
+            decided = await _decided_or_free(ctx, agent, job_id, call)
+        if not decided:
+            waiting.append(call.tool_call_id)
+    return waiting
+
+
+async def _decided_or_free(ctx: RunContext, agent: BaseAgent, job_id: str, call: StoredCall) -> bool:
+    """Put one call before the policy; False if a person has to be asked, which is stored and said."""
+    try:
+        entry, args = bind(ctx, agent, call)
+    except ToolError:
+        return True
+    tool_context = ctx.tool_context(agent.config.name, call.tool_call_id, entry.name)
+    permission = await entry.permission_for(tool_context, args)
+    if not ctx.policy.concerns(entry.name, permission is ToolPermission.CONFIRM):
+        return True
+    request = _request(ctx, agent, call, entry, args)
+    verdict = ctx.policy.decide(request)
+    await _ask(ctx, job_id, request, permission)
+    if verdict == "ask":
+        return False
+    decision = Decision(approved=verdict == "approve", decided_by="policy")
+    await ctx.services.requests.decide(request.id, decision, ctx.services.clock.now())
+    await announce_decisions(ctx)
+    return True
+
+
+def bind(ctx: RunContext, agent: BaseAgent, call: StoredCall) -> tuple[Tool, BaseModel]:
+    """The tool that is called and its parameters, validated; `ToolError` if either does not fit."""
+    if call.call.error:
+        raise ToolError(call.call.error)
+    entry = ctx.services.tools.find(call.call.name, agent.config.required_tools)
+    return entry, entry.bind(call.call.params)
+
+
+def _request(ctx: RunContext, agent: BaseAgent, call: StoredCall, entry: Tool, args: BaseModel) -> ApprovalRequest:
+    params = args.model_dump(mode="json")
+    return ApprovalRequest(
+        id=ctx.services.ids.new("req"),
+        run_id=ctx.run.run_id,
+        kind="tool",
+        agent=agent.config.name,
+        tool=entry.name,
+        params=params,
+        title=_title(agent.config.name, entry.name, params),
+        preview=entry.preview(args) if entry.preview else "",
+        tool_call_id=call.tool_call_id,
+    )
+
+
+def _title(agent: str, tool: str, params: dict[str, object]) -> str:
+    """The question in a line: who wants to do what, with the first of the parameters."""
+    first = next((" ".join(str(value).split()) for value in params.values()), "")
+    return f"{agent} wants to run {tool}: {first}"[:TITLE_CHARS]
+
+
+async def _ask(ctx: RunContext, job_id: str, request: ApprovalRequest, permission: ToolPermission) -> None:
+    """Store the request and its event in one transaction, then say it."""
+    data = {
+        "job_id": job_id,
+        "tool_call_id": request.tool_call_id,
+        "id": request.id,
+        "kind": request.kind,
+        "permission_level": permission.value,
+        "params": request.params,
+        "title": request.title,
+        "preview": request.preview,
+        "message": request.message,
+    }
+    event = ctx.journal.stamp(StreamEventType.PERMISSION_REQUEST, data, agent=request.agent, tool=request.tool)
+    rows = [*ctx.journal.take(), event_row(event)]
+    await ctx.services.requests.open(request, ctx.services.clock.now(), rows)
+    ctx.journal.publish(event)
+
+
+async def announce_decisions(ctx: RunContext) -> None:
+    """Say every decision of the run that was not said yet, each exactly once."""
+    for request, decision, job_id in await ctx.services.requests.unannounced(ctx.run.run_id):
+        data = {
+            "job_id": job_id,
+            "tool_call_id": request.tool_call_id,
+            "id": request.id,
+            "approved": decision.approved,
+            "decided_by": decision.decided_by,
+            "instruction": decision.instruction,
+        }
+        event = ctx.journal.stamp(StreamEventType.PERMISSION_RESULT, data, agent=request.agent, tool=request.tool)
+        rows = [*ctx.journal.take(), event_row(event)]
+        if await ctx.services.requests.mark_announced(request.id, rows):
+            ctx.journal.publish(event)

@@ -1,0 +1,90 @@
+"""What the nodes of a flow work with; it comes through LangGraph's runtime context, so a graph is compiled once."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from artifactflow_nb.agents.base import BaseAgent
+from artifactflow_nb.agents.lead import LeadAgent
+from artifactflow_nb.ambient import Clock, Ids
+from artifactflow_nb.approvals import ApprovalPolicy
+from artifactflow_nb.errors import ToolError
+from artifactflow_nb.events import MAIN_JOB, StreamEventType
+from artifactflow_nb.flows.journal import Journal
+from artifactflow_nb.store.artifacts import ArtifactManager
+from artifactflow_nb.store.calls import CallStore
+from artifactflow_nb.store.conversations import ConversationManager
+from artifactflow_nb.store.requests import RequestStore
+from artifactflow_nb.store.runs import RunStore, StoredRun
+from artifactflow_nb.tools.base import ToolContext
+from artifactflow_nb.tools.registry import ToolRegistry
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """The engine's rooms, opened and wired.
+
+    Attributes:
+        tool_services: What tools may ask their context for, by class.
+    """
+
+    clock: Clock
+    ids: Ids
+    conversations: ConversationManager
+    artifacts: ArtifactManager
+    runs: RunStore
+    calls: CallStore
+    requests: RequestStore
+    tools: ToolRegistry
+    lead: LeadAgent
+    agents: Mapping[str, BaseAgent]
+    tool_services: Mapping[type, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class RunContext:
+    """One run, with the services that it uses.
+
+    Attributes:
+        run: The run's row.
+        policy: Who answers before a person is asked.
+        journal: Where events go.
+        services: The engine's rooms.
+    """
+
+    run: StoredRun
+    policy: ApprovalPolicy
+    journal: Journal
+    services: Services
+
+    def agent(self, name: str) -> BaseAgent:
+        """The agent of this name: the lead or one that it can delegate to; `ToolError` for any other."""
+        lead = self.services.lead
+        if name == lead.config.name:
+            return lead
+        try:
+            return self.services.agents[name]
+        except KeyError:
+            known = ", ".join(config.name for config in lead.subagents)
+            raise ToolError(f"There is no agent {name!r}. You can delegate to: {known or 'nobody'}.") from None
+
+    def tool_context(self, agent: str, tool_call_id: str, tool: str) -> ToolContext:
+        """What a tool is told of the call."""
+
+        def notify(kind: str, data: Mapping[str, Any]) -> None:
+            self.journal.emit(StreamEventType(kind), data, agent=agent, tool=tool)
+
+        return ToolContext(
+            run_id=self.run.run_id,
+            conversation_id=self.run.conversation_id,
+            message_id=self.run.message_id,
+            agent=agent,
+            tool_call_id=tool_call_id,
+            services=self.services.tool_services,
+            notify=notify,
+        )
+
+
+def is_main(job_id: str) -> bool:
+    """Whether the loop is the lead's."""
+    return job_id == MAIN_JOB

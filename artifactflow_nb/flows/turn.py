@@ -1,0 +1,201 @@
+"""One model turn of a loop: build the prompt, stream the reply, store it with the calls that it asks for.
+
+A turn that is stored is never taken again: a node that is entered a second time, after a crash or an interrupt, goes on
+from the stored reply.
+"""
+
+import asyncio
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from artifactflow_nb.agents.base import AgentResponse, BaseAgent
+from artifactflow_nb.errors import ModelError, ModelUnavailable
+from artifactflow_nb.events import StreamEventType, TextSoFar
+from artifactflow_nb.flows.context import ContextManager, RoundNotes
+from artifactflow_nb.flows.services import RunContext, is_main
+from artifactflow_nb.flows.state import AgentState
+from artifactflow_nb.messages import Message, Usage
+from artifactflow_nb.models.base import ModelDelta, ModelReply, RetryNotice
+from artifactflow_nb.store.calls import LlmCall, StoredCall, StoredTurn
+
+_CONTEXT = ContextManager()
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """A turn that was taken: the reply's model call, its text and its calls in the ledger."""
+
+    call_id: str
+    content: str
+    calls: tuple[StoredCall, ...]
+
+
+async def take_turn(ctx: RunContext, state: AgentState) -> Turn:
+    """Take the loop's next turn, or give back the one that is stored already."""
+    job_id, step = state["job_id"], state["agent_memory"]["step"] + 1
+    turns = await ctx.services.calls.transcript(ctx.run.run_id, job_id)
+    if turns and turns[-1].step >= step:
+        return _stored(turns[-1])
+    agent = ctx.agent(state["current_agent"])
+    call = _Call(ctx, agent, job_id, step)
+    used = state["agent_memory"]["tool_round_count"]
+    conclude = used >= agent.config.max_tool_rounds
+    instruction = await _instruction(ctx, job_id)
+    messages = await _prompt(ctx, state, agent, instruction, turns, RoundNotes(agent.config.max_tool_rounds).note(used))
+    call.announce(instruction)
+    reply = await call.stream(messages, conclude)
+    return await call.record(messages, reply, agent.read(reply, conclude=conclude))
+
+
+def _stored(turn: StoredTurn) -> Turn:
+    return Turn(turn.call_id, turn.content, turn.calls)
+
+
+async def _instruction(ctx: RunContext, job_id: str) -> str:
+    if is_main(job_id):
+        return ctx.run.question
+    return await ctx.services.calls.instruction(job_id)
+
+
+async def _prompt(
+    ctx: RunContext, state: AgentState, agent: BaseAgent, instruction: str, turns: Sequence[StoredTurn], note: str
+) -> tuple[Message, ...]:
+    job_id, run = state["job_id"], ctx.run
+    history: Sequence[Message] = ()
+    if is_main(job_id):
+        history = await ctx.services.conversations.format_conversation_history(
+            run.conversation_id, run.parent_message_id
+        )
+    context = await _CONTEXT.prepare_agent_context(ctx, job_id)
+    system = agent.build_complete_system_prompt(context)
+    return _CONTEXT.build_agent_messages(
+        system, history, instruction, turns, level=state["compression_level"], note=note
+    )
+
+
+class _Call:
+    """One model call: it measures, says what happens, and stores what came of it."""
+
+    def __init__(self, ctx: RunContext, agent: BaseAgent, job_id: str, step: int) -> None:
+        self._ctx = ctx
+        self._agent = agent
+        self._name = agent.config.name
+        self._job_id = job_id
+        self._step = step
+        self._new_attempt()
+
+    def _new_attempt(self) -> None:
+        self._id = self._ctx.services.ids.new("call")
+        self._started_at: datetime = self._ctx.services.clock.now()
+        self._started = time.perf_counter()
+        self._texts = {"answer": TextSoFar(), "reasoning": TextSoFar()}
+
+    def _emit(self, kind: StreamEventType, **data: Any) -> None:
+        self._ctx.journal.emit(kind, {"job_id": self._job_id, "step": self._step, **data}, agent=self._name)
+
+    def announce(self, instruction: str) -> None:
+        """Say that the agent's turn begins."""
+        model = self._agent.model_name
+        self._emit(StreamEventType.AGENT_START, instruction=instruction, model=model)
+
+    async def stream(self, messages: tuple[Message, ...], conclude: bool) -> ModelReply:
+        """The model's reply; its pieces are told as they arrive, each failed attempt is stored."""
+        attempt = 1
+        try:
+            async for event in self._agent.stream(messages, conclude=conclude):
+                if type(event) is ModelDelta:
+                    self._tell(event)
+                elif isinstance(event, RetryNotice):
+                    await self._retry(messages, event)
+                    attempt = event.attempt + 1
+                elif isinstance(event, ModelReply):
+                    return event
+        except ModelError as error:
+            await self._record_failure(messages, attempt, type(error).__name__, str(error), error.partial)
+            raise
+        except asyncio.CancelledError:
+            partial = self._texts["answer"].text
+            await self._record_failure(messages, attempt, "RunCancelled", "The run was cancelled.", partial)
+            raise
+        raise ModelUnavailable(f"{self._agent.model.provider} ended its turn without a reply.")
+
+    def _tell(self, delta: ModelDelta) -> None:
+        if not self._agent.config.streaming:
+            return
+        text = self._texts[delta.kind]
+        data = {"job_id": self._job_id, "call_id": self._id, "kind": delta.kind, "delta": delta.text}
+        self._ctx.journal.chunk(self._name, data, text, text.append(delta.text))
+
+    async def _retry(self, messages: tuple[Message, ...], notice: RetryNotice) -> None:
+        await self._record_failure(messages, notice.attempt, "ModelUnavailable", notice.reason, "")
+        data = {"call_id": self._id, "attempt": notice.attempt, "delay_s": notice.delay_s, "reason": notice.reason}
+        self._emit(StreamEventType.RETRY, **data)
+        self._new_attempt()
+
+    async def _record_failure(
+        self, messages: tuple[Message, ...], attempt: int, error_type: str, error_message: str, partial: str
+    ) -> None:
+        row = self._row(messages, attempt=attempt, content=partial, error_type=error_type, error_message=error_message)
+        await self._ctx.services.calls.record_turn(row, (), self._ctx.journal.take())
+
+    async def record(self, messages: tuple[Message, ...], reply: ModelReply, response: AgentResponse) -> Turn:
+        """Store the reply with its calls, and say that the turn is over."""
+        row = self._row(
+            messages,
+            response_model=reply.model,
+            finish_reason=reply.finish_reason,
+            ttft_ms=reply.ttft_ms,
+            usage=reply.usage,
+            attempt=reply.attempts,
+            content=reply.content,
+            reasoning=reply.reasoning,
+        )
+        calls = [(self._ctx.services.ids.new("tool"), call) for call in response.tool_calls]
+        usage = usage_json(reply.usage)
+        self._emit(
+            StreamEventType.LLM_COMPLETE,
+            call_id=self._id,
+            model=reply.model,
+            text=response.content,
+            reasoning=reply.reasoning,
+            finish_reason=reply.finish_reason,
+            duration_ms=row.llm_duration_ms,
+            ttft_ms=reply.ttft_ms,
+            token_usage=usage,
+        )
+        routing = list(response.routing)
+        self._emit(StreamEventType.AGENT_COMPLETE, content=response.content, routing=routing, token_usage=usage)
+        await self._ctx.services.calls.record_turn(row, calls, self._ctx.journal.take())
+        return Turn(self._id, reply.content, tuple(StoredCall(key, call, "pending", None, None) for key, call in calls))
+
+    def _row(self, messages: tuple[Message, ...], **outcome: Any) -> LlmCall:
+        return LlmCall(
+            call_id=self._id,
+            run_id=self._ctx.run.run_id,
+            job_id=self._job_id,
+            step=self._step,
+            agent_name=self._name,
+            provider=self._agent.model.provider,
+            request_model=self._agent.model_name,
+            messages=messages,
+            started_at=self._started_at,
+            completed_at=self._ctx.services.clock.now(),
+            llm_duration_ms=(time.perf_counter() - self._started) * 1000,
+            temperature=self._agent.config.temperature,
+            **outcome,
+        )
+
+
+def usage_json(usage: Usage) -> dict[str, Any]:
+    """Tokens as events carry them."""
+    return {
+        "input_tokens": usage.input_tokens,
+        "output_tokens": usage.output_tokens,
+        "total_tokens": usage.total_tokens,
+        "reasoning_tokens": usage.reasoning_tokens,
+        "cache_read_tokens": usage.cache_read_tokens,
+        "estimated": usage.estimated,
+    }

@@ -1,0 +1,65 @@
+"""A model that answers without a language model: it delegates, searches, reads and quotes, by rules alone.
+
+It is stateless and deterministic. The tools that it is offered tell it which part it plays; the transcript tells it how
+far that part has come; every turn is the text that a language model would write, tool calls included::
+
+    call_subagent offered   coordinator   plan, search job -> reading job -> report -> answer
+    web_search offered      searcher      query -> second query if the first gave little -> list of addresses
+    web_fetch offered       reader        fetch -> quotes
+    none                    concludes with what the transcript holds
+
+No question and no answer is known to it: what it says of a subject is quoted from the sources.
+"""
+
+import asyncio
+import re
+import time
+from collections.abc import AsyncIterator
+
+from artifactflow_nb.models import offline_lead, offline_read, offline_search
+from artifactflow_nb.models.base import ModelDelta, ModelEvent, ModelReply, ModelRequest, estimate_usage
+from artifactflow_nb.models.offline_transcript import Transcript
+
+_PIECE = re.compile(r"(?:\S+\s*){1,4}|\s+")
+
+
+class OfflineModel:
+    """The model that answers when no endpoint is configured.
+
+    Args:
+        delay_s: Seconds between two pieces of text, for demonstrations.
+    """
+
+    provider = "offline"
+    default_model = "offline-extractive"
+
+    def __init__(self, *, delay_s: float = 0.0) -> None:
+        self._delay_s = delay_s
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        """Take a turn: a few words at a time, then the reply."""
+        started = time.perf_counter()
+        text = await asyncio.to_thread(_turn, request)
+        first: float | None = None
+        for piece in _PIECE.findall(text):
+            await asyncio.sleep(self._delay_s)
+            first = first if first is not None else (time.perf_counter() - started) * 1000
+            yield ModelDelta(piece)
+        usage = estimate_usage(request, text)
+        yield ModelReply(text, usage, "stop", request.model or self.default_model, ttft_ms=first)
+
+    async def aclose(self) -> None:
+        """Nothing to free."""
+
+
+def _turn(request: ModelRequest) -> str:
+    transcript = Transcript.read(request.messages, frozenset(tool.name for tool in request.tools))
+    if transcript.plays("call_subagent"):
+        return offline_lead.turn(transcript)
+    if transcript.plays("web_search") and not transcript.made("web_fetch"):
+        written = offline_search.turn(transcript)
+        if written is not None:
+            return written
+    if transcript.plays("web_fetch"):
+        return offline_read.turn(transcript)
+    return offline_lead.turn(transcript)

@@ -1,0 +1,108 @@
+"""The offline model as a coordinator: plan, search job, reading job, report, answer.
+
+Each step is tried once; one that fails or is denied is told to the person and passed over, so a run always ends.
+"""
+
+from artifactflow_nb.models import offline_report as report
+from artifactflow_nb.models.offline_report import Findings
+from artifactflow_nb.models.offline_transcript import Step, Transcript
+from artifactflow_nb.text.citations import SearchHit, read_counts, read_hits, read_quotes, write_counts
+from artifactflow_nb.text.words import query_of
+from artifactflow_nb.xml_calls import format_call
+
+_SEARCHER, _READER = "search_agent", "crawl_agent"
+_PLAN, _REPORT = "task_plan", "research_report"
+_READ = 6  # sources read at most
+
+
+def turn(transcript: Transcript) -> str:
+    """The coordinator's next turn."""
+    delegates = "call_subagent" in transcript.tools
+    if delegates and not _jobs(transcript, _SEARCHER):
+        return _plan_and_search(transcript)
+    if delegates and _hits(transcript) and not _jobs(transcript, _READER):
+        return _read(transcript)
+    writing = _writing(transcript)
+    if writing:
+        return "\n\n".join([report.words(transcript.question)["writing"], *writing])
+    return report.answer(_findings(transcript))
+
+
+def _jobs(transcript: Transcript, agent: str) -> list[Step]:
+    return transcript.of("call_subagent", agent_name=agent)
+
+
+def _data(steps: list[Step]) -> str:
+    return "\n\n".join(step.data for step in steps)
+
+
+def _hits(transcript: Transcript) -> list[SearchHit]:
+    return read_hits(_data(_jobs(transcript, _SEARCHER) or transcript.of("web_search")))
+
+
+def _plan_and_search(transcript: Transcript) -> str:
+    instruction = f"Find the sources that answer this question and report their addresses.\n{_question(transcript)}"
+    calls = [format_call("call_subagent", {"agent_name": _SEARCHER, "instruction": instruction})]
+    if "create_artifact" in transcript.tools:
+        params = {"id": _PLAN, "title": report.plan_title(transcript.question), "content": _plan(transcript, done=0)}
+        calls.insert(0, format_call("create_artifact", params))
+    return "\n\n".join([report.words(transcript.question)["planning"], *calls])
+
+
+def _plan(transcript: Transcript, done: int) -> str:
+    return report.plan(transcript.question, done)
+
+
+def _question(transcript: Transcript) -> str:
+    """The question, on one line, as other agents read it."""
+    lines = [f"Question: {' '.join(transcript.question.split())}"]
+    if transcript.context:
+        lines.append(f"Earlier question: {' '.join(transcript.context.split())}")
+    return "\n".join(lines)
+
+
+def _read(transcript: Transcript) -> str:
+    counts = read_counts(_data(_jobs(transcript, _SEARCHER)))
+    spelled = query_of(transcript.question, transcript.context).spelled
+    lines = ["Read these sources and quote the sentences that answer the question.", _question(transcript)]
+    lines += [write_counts(spelled, counts)] if counts else []
+    lines += ["Sources:", *(f"- {hit.address}" for hit in _hits(transcript)[:_READ])]
+    call = format_call("call_subagent", {"agent_name": _READER, "instruction": "\n".join(lines)})
+    return f"{report.words(transcript.question)['reading']}\n\n{call}"
+
+
+def _writing(transcript: Transcript) -> list[str]:
+    """The calls that write the report and tick the plan; none once they were tried."""
+    calls = []
+    created = transcript.of("create_artifact", id=_REPORT)
+    rewritten = transcript.of("rewrite_artifact", id=_REPORT)
+    text = {"id": _REPORT, "content": report.report(_findings(transcript))}
+    if "create_artifact" in transcript.tools and not created:
+        calls.append(format_call("create_artifact", {**text, "title": report.report_title(transcript.question)}))
+    elif "rewrite_artifact" in transcript.tools and not rewritten and any(_exists(step) for step in created):
+        calls.append(format_call("rewrite_artifact", text))
+    ticked = transcript.of("rewrite_artifact", id=_PLAN)
+    planned = any(step.result is not None and step.result.success for step in transcript.of("create_artifact", id=_PLAN))
+    if "rewrite_artifact" in transcript.tools and planned and not ticked:
+        calls.append(format_call("rewrite_artifact", {"id": _PLAN, "content": _plan(transcript, done=3)}))
+    return calls
+
+
+def _exists(step: Step) -> bool:
+    """Whether the report could not be created because an earlier question's is there: then it is rewritten."""
+    return "exist" in step.error.lower()
+
+
+def _findings(transcript: Transcript) -> Findings:
+    reading = _jobs(transcript, _READER) or transcript.of("web_fetch")
+    tried = [*transcript.of("create_artifact", id=_REPORT), *transcript.of("rewrite_artifact", id=_REPORT)]
+    written = any(step.result is not None and step.result.success for step in tried)
+    jobs = [*_jobs(transcript, _SEARCHER), *_jobs(transcript, _READER)]
+    return Findings(
+        question=transcript.question,
+        quotes=tuple(read_quotes(_data(reading))),
+        searched=tuple(hit.title for hit in _hits(transcript)),
+        looked=any(step.data for step in jobs),
+        problems=tuple(f"{step.params.get('agent_name', step.name)}: {step.error}" for step in jobs if step.error),
+        report_error=None if written or not tried else tried[-1].error or None,
+    )

@@ -1,0 +1,138 @@
+"""What the offline model knows of the turn that it is in: the question, and what was called and came back so far."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from artifactflow_nb.messages import Message, ToolResult
+from artifactflow_nb.text.words import STOP_WORDS, Query, query_of
+from artifactflow_nb.xml_calls import parse_reply, parse_results
+
+_QUESTION_LINE = re.compile(r"^Question: *(.+)$", re.MULTILINE)
+_EARLIER_LINE = re.compile(r"^Earlier question: *(.+)$", re.MULTILINE)
+_POINTS_BACK = re.compile(
+    r"\b(?:it|its|they|them|their|that|this|these|those|he|she|him|her|former|latter|ones?|same)\b|"
+    r"^(?:and|or|but|so|also|what about|how about|why)\b(?!.*\b(?:is|are|do|does|did|can)\b.*\w{4})|它|他们|这个|那个|那么|呢",
+    re.IGNORECASE,
+)
+_MANY_WORDS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A tool call of this turn and what came of it; None while nothing did."""
+
+    name: str
+    params: Mapping[str, Any]
+    result: ToolResult | None
+
+    @property
+    def data(self) -> str:
+        """The result's text; empty if there is none or the call failed."""
+        return self.result.data if self.result is not None and self.result.success else ""
+
+    @property
+    def error(self) -> str:
+        """Why it failed; empty if it did not."""
+        return "" if self.result is None or self.result.success else self.result.error or "it failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Transcript:
+    """The current turn.
+
+    Attributes:
+        instruction: The message that started it: the person's question, or the job that another agent gave.
+        earlier: The person's previous question; empty if there is none.
+        steps: The calls so far, in order.
+        tools: Names of the tools that may be called now.
+    """
+
+    instruction: str
+    earlier: str
+    steps: tuple[Step, ...]
+    tools: frozenset[str]
+
+    @classmethod
+    def read(cls, messages: Sequence[Message], tools: frozenset[str]) -> "Transcript":
+        """Find the current question and pair the calls after it with their results."""
+        talk = [message for message in messages if message.role != "system"]
+        asked = [i for i, message in enumerate(talk) if message.role == "user" and _asks(talk, i)]
+        start = asked[-1] if asked else 0
+        earlier = talk[asked[-2]].content if len(asked) > 1 else ""
+        instruction = talk[start].content if talk else ""
+        return cls(instruction, earlier, tuple(_steps(talk[start + 1 :])), tools)
+
+    def plays(self, tool: str) -> bool:
+        """Whether this tool is offered, or was and is not any more."""
+        return tool in self.tools or (not self.tools and self.made(tool))
+
+    def made(self, tool: str) -> bool:
+        """Whether the tool was called in this turn."""
+        return any(step.name == tool for step in self.steps)
+
+    def of(self, tool: str, **params: str) -> list[Step]:
+        """The calls of a tool in this turn, those with these parameters."""
+        return [
+            step
+            for step in self.steps
+            if step.name == tool and all(step.params.get(key) == value for key, value in params.items())
+        ]
+
+    @property
+    def question(self) -> str:
+        """The question: the line of an instruction that states it, else all of it without its addresses."""
+        stated = _QUESTION_LINE.search(self.instruction)
+        return (stated[1] if stated else re.sub(r"\b(?:local:|https?://)\S+", " ", self.instruction)).strip()
+
+    @property
+    def context(self) -> str:
+        """The earlier question where this one leans on it; empty where it stands alone."""
+        stated = _EARLIER_LINE.search(self.instruction)
+        if stated:
+            return stated[1].strip()
+        return self.earlier if self.earlier and _leans(self.question) else ""
+
+    @property
+    def query(self) -> Query:
+        """What is asked for, the earlier question counting for less."""
+        return query_of(self.question, self.context)
+
+
+def _asks(talk: Sequence[Message], i: int) -> bool:
+    """Whether the user message is a person's (or an agent's) request, and not results or a note between two rounds."""
+    if _is_results(talk[i].content):
+        return False
+    before = talk[i - 1] if i else None
+    if before is None:
+        return True
+    if before.role == "assistant":
+        return not parse_reply(before.content).calls
+    return not _is_results(before.content)
+
+
+def _is_results(content: str) -> bool:
+    return "<tool_result>" in content and next(parse_results(content), None) is not None
+
+
+def _steps(talk: Sequence[Message]) -> list[Step]:
+    steps: list[Step] = []
+    waiting: list[tuple[str, Mapping[str, Any]]] = []
+    for message in talk:
+        if message.role == "assistant":
+            steps += [Step(name, params, None) for name, params in waiting]
+            waiting = [(call.name, call.params) for call in parse_reply(message.content).calls]
+            continue
+        for name, result in parse_results(message.content):
+            at = next((i for i, (called, _) in enumerate(waiting) if called == name), None)
+            params = waiting.pop(at)[1] if at is not None else {}
+            steps.append(Step(name, params, result))
+    return [*steps, *(Step(name, params, None) for name, params in waiting)]
+
+
+def _leans(question: str) -> bool:
+    """Whether the question is too short to stand alone, or points back to what was said before."""
+    query = query_of(question)
+    strong = [term for term, weight in query.terms.items() if weight >= 1 and term not in STOP_WORDS]
+    return len(strong) <= 1 or (len(strong) <= _MANY_WORDS and bool(_POINTS_BACK.search(question)))

@@ -1,0 +1,146 @@
+"""How a workbench is set up: arguments > environment > `artifactflow.toml` in the working directory.
+
+::
+
+    argument and file   environment
+    base_url            OPENAI_BASE_URL   address of an OpenAI-compatible endpoint
+    api_key             OPENAI_API_KEY    its key, if it asks for one
+    model               AF_MODEL          the model's name there
+    temperature         AF_TEMPERATURE    for all agents, instead of each agent's own
+    timeout_s           AF_TIMEOUT_S      seconds without a byte after which a turn has failed
+    approvals           AF_APPROVALS      who answers in the person's place: ask (nobody), approve, deny
+    data_dir            AF_DATA_DIR       where the store lives
+"""
+
+import os
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Self
+
+from pydantic import Field, SecretStr, ValidationError, field_validator
+from pydantic.fields import FieldInfo
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
+
+from artifactflow_nb.approvals import VERDICTS, Verdict
+from artifactflow_nb.errors import UsageError
+
+FILE = "artifactflow.toml"
+VARIABLES: Mapping[str, str] = {
+    "base_url": "OPENAI_BASE_URL",
+    "api_key": "OPENAI_API_KEY",
+    "model": "AF_MODEL",
+    "temperature": "AF_TEMPERATURE",
+    "timeout_s": "AF_TIMEOUT_S",
+    "approvals": "AF_APPROVALS",
+    "data_dir": "AF_DATA_DIR",
+}
+_ALLOWED: Mapping[str, str] = {
+    "base_url": "an address that begins with http:// or https://, as http://localhost:8000/v1 does",
+    "api_key": "a text",
+    "model": "a text that is not empty",
+    "temperature": "a number from 0 to 2",
+    "timeout_s": "a number of seconds above 0",
+    "approvals": f"one of {', '.join(map(repr, VERDICTS))}",
+    "data_dir": "the path of a folder",
+}
+_SECRET = "api_key"  # noqa: S105 - the name of the field, not a key
+
+
+class Settings(BaseSettings):
+    """The settings in force; made by `Settings.load`.
+
+    Attributes:
+        base_url: The endpoint's address; None for the default of the `openai` client.
+        api_key: The endpoint's key; shown as asterisks.
+        model: The model's name at the endpoint.
+        temperature: Sampling temperature for all agents; None leaves each agent its own.
+        timeout_s: Seconds without a byte from the endpoint after which a turn has failed.
+        approvals: Who answers where a person would be asked: `ask` for the person, or a verdict in their place.
+        data_dir: The folder of the store, relative to the working directory.
+    """
+
+    model_config = SettingsConfigDict(frozen=True, extra="forbid", toml_file=FILE)
+
+    base_url: str | None = None
+    api_key: SecretStr | None = None
+    model: str | None = Field(default=None, min_length=1)
+    temperature: float | None = Field(default=None, ge=0, le=2)
+    timeout_s: float = Field(default=600.0, gt=0, allow_inf_nan=False)
+    approvals: Verdict = "ask"
+    data_dir: Path = Path(".artifactflow")
+
+    @classmethod
+    def load(cls, **arguments: Any) -> Self:
+        """The settings from these arguments (None counts as not given), the environment and the file.
+
+        Errors: `UsageError` names the setting, its value (never the key's) and what is allowed.
+        """
+        given = {name: value for name, value in arguments.items() if value is not None}
+        if unknown := sorted(given.keys() - VARIABLES.keys()):
+            raise UsageError(f"There is no setting {unknown[0]!r}. {_known()}")
+        try:
+            settings = cls(**given)
+        except ValidationError as error:
+            # `from None`: the chain would show the values, and the key may be among them.
+            raise UsageError("\n".join(_problem(detail) for detail in error.errors(include_url=False))) from None
+        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+            raise UsageError(f"{Path(FILE).resolve()} cannot be read: {error}") from None
+        if settings.endpoint_configured and not settings.model:
+            raise UsageError(
+                "An endpoint is configured (OPENAI_BASE_URL or OPENAI_API_KEY) but no model: "
+                "set AF_MODEL or pass model=, with a name that the endpoint knows."
+            )
+        return settings
+
+    @property
+    def endpoint_configured(self) -> bool:
+        """Whether a language model's endpoint was given: an address, a key, or both."""
+        return self.base_url is not None or self.api_key is not None
+
+    @field_validator("base_url")
+    @classmethod
+    def _check_url(cls, url: str | None) -> str | None:
+        if url is None or url.startswith(("http://", "https://")):
+            return url
+        raise ValueError(_ALLOWED["base_url"])
+
+    @field_validator("data_dir")
+    @classmethod
+    def _expand_home(cls, folder: Path) -> Path:
+        return folder.expanduser()
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - reads MODEL for AF_MODEL; see _Environment
+        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - the signature is pydantic's
+        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - the signature is pydantic's
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Arguments, then the environment, then the file."""
+        return init_settings, _Environment(settings_cls), TomlConfigSettingsSource(settings_cls)
+
+
+class _Environment(PydanticBaseSettingsSource):
+    """Exactly the variables above: no other spelling, and an empty one counts as not set."""
+
+    def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[Any, str, bool]:
+        del field
+        return os.environ.get(VARIABLES[field_name]) or None, field_name, False
+
+    def __call__(self) -> dict[str, Any]:
+        return {name: value for name, variable in VARIABLES.items() if (value := os.environ.get(variable))}
+
+
+def _problem(detail: Mapping[str, Any]) -> str:
+    name = str(detail["loc"][0])
+    if detail["type"] == "extra_forbidden":
+        return f"{Path(FILE).resolve()} has an unknown key {name!r}. {_known()}"
+    value = "cannot be used" if name == _SECRET else f"is {detail['input']!r}"
+    return f"The setting {name} ({VARIABLES[name]}) {value}: it must be {_ALLOWED[name]}."
+
+
+def _known() -> str:
+    return f"Known are {', '.join(VARIABLES)}."

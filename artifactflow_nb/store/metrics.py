@@ -1,0 +1,69 @@
+"""What a run cost, added up from its rows."""
+
+import sqlite3
+from collections.abc import Iterable
+from datetime import datetime
+
+from artifactflow_nb.events import AgentExecution, ExecutionMetrics, TokenUsage, ToolExecution
+from artifactflow_nb.store.schema import from_us
+
+
+def load_metrics(db: sqlite3.Connection, run_id: str, until: datetime) -> ExecutionMetrics:
+    """The metrics of a run up to a time, which for a finished run is its end."""
+    run = db.execute("SELECT started_at FROM runs WHERE run_id = ?", (run_id,)).fetchone()
+    started = from_us(run["started_at"])
+    total_ms = (until - started).total_seconds() * 1000
+    waited_ms = _waited_us(db, run_id) / 1000
+    return ExecutionMetrics(
+        started_at=started.isoformat(),
+        completed_at=until.isoformat(),
+        total_duration_ms=total_ms,
+        active_ms=max(total_ms - waited_ms, 0.0),
+        wait_ms=waited_ms,
+        agent_executions=tuple(_agent_executions(db, run_id)),
+        tool_calls=tuple(_tool_executions(db, run_id)),
+    )
+
+
+def _waited_us(db: sqlite3.Connection, run_id: str) -> int:
+    """Microseconds in which at least one request waited for a person."""
+    rows = db.execute(
+        "SELECT asked_at, decided_at FROM approvals WHERE run_id = ? AND decided_by = 'user' ORDER BY asked_at",
+        (run_id,),
+    )
+    waited, end = 0, 0
+    for asked, decided in rows:
+        waited += max(decided - max(asked, end), 0)
+        end = max(end, decided)
+    return waited
+
+
+def _agent_executions(db: sqlite3.Connection, run_id: str) -> Iterable[AgentExecution]:
+    rows = db.execute(
+        "SELECT * FROM llm_calls WHERE run_id = ? AND error_type IS NULL ORDER BY started_at, rowid", (run_id,)
+    )
+    for row in rows:
+        tokens = row["input_tokens"], row["output_tokens"]
+        yield AgentExecution(
+            agent_name=row["agent_name"],
+            model=row["response_model"] or row["request_model"],
+            token_usage=TokenUsage(*tokens, total_tokens=sum(tokens)),
+            llm_duration_ms=row["llm_duration_ms"],
+            started_at=from_us(row["started_at"]).isoformat(),
+            completed_at=from_us(row["completed_at"]).isoformat(),
+        )
+
+
+def _tool_executions(db: sqlite3.Connection, run_id: str) -> Iterable[ToolExecution]:
+    rows = db.execute(
+        "SELECT * FROM tool_calls WHERE run_id = ? AND status = 'finished' ORDER BY called_at, rowid", (run_id,)
+    )
+    for row in rows:
+        yield ToolExecution(
+            tool_name=row["tool_name"],
+            success=bool(row["success"]),
+            duration_ms=row["duration_ms"],
+            called_at=from_us(row["called_at"]).isoformat(),
+            completed_at=from_us(row["completed_at"]).isoformat(),
+            agent=row["agent_name"],
+        )

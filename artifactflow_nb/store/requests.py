@@ -1,0 +1,156 @@
+"""Approval requests and the decisions on them: a row each, decided once.
+
+The request is stored before anybody is asked, and the decision before the run goes on, so neither is lost with a
+process. What is open is read from here, never from a graph.
+"""
+
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+import orjson
+
+from artifactflow_nb.approvals import ApprovalRequest, Decision
+from artifactflow_nb.errors import Conflict, NotFound
+from artifactflow_nb.store.database import Database, insert
+from artifactflow_nb.store.runs import EventRow, insert_events, to_json
+from artifactflow_nb.store.schema import to_us
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """That a call was put before somebody: the request, and its decision or None."""
+
+    request_id: str
+    decision: Decision | None
+
+
+class RequestStore:
+    """Reads and writes requests and decisions."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def open(self, request: ApprovalRequest, asked_at: datetime, events: Sequence[EventRow]) -> None:
+        """Store a request with its event."""
+
+        def work(db: sqlite3.Connection) -> None:
+            insert(db, "approvals", _row(request, asked_at))
+            insert_events(db, events)
+
+        await self._database.write(work)
+
+    async def decide(self, request_id: str, decision: Decision, decided_at: datetime) -> ApprovalRequest:
+        """Store the decision; `Conflict` if there is one already, `NotFound` for an unknown request."""
+
+        def work(db: sqlite3.Connection) -> ApprovalRequest:
+            row = db.execute("SELECT * FROM approvals WHERE request_id = ?", (request_id,)).fetchone()
+            if row is None:
+                raise NotFound(f"There is no approval request {request_id!r} in this store.")
+            if row["decision"] is not None:
+                raise Conflict(f"The request {request_id!r} was decided already: {row['decision']}. It stays so.")
+            db.execute(
+                "UPDATE approvals SET decision = ?, decided_at = ?, decided_by = ?, instruction = ?, scope = 'once' "
+                "WHERE request_id = ?",
+                (
+                    "approved" if decision.approved else "denied",
+                    to_us(decided_at),
+                    decision.decided_by,
+                    decision.instruction or None,
+                    request_id,
+                ),
+            )
+            return _request(row)
+
+        return await self._database.write(work)
+
+    async def decisions(self, tool_call_ids: Sequence[str]) -> dict[str, Asked]:
+        """For each of the calls that has a request: the request's id and its decision, by tool call."""
+        if not tool_call_ids:
+            return {}
+        marks = ", ".join("?" * len(tool_call_ids))
+        sql = f"SELECT * FROM approvals WHERE tool_call_id IN ({marks})"  # noqa: S608 - question marks only
+        rows = await self._database.read(lambda db: db.execute(sql, tuple(tool_call_ids)).fetchall())
+        return {row["tool_call_id"]: Asked(row["request_id"], _decision(row)) for row in rows}
+
+    async def unannounced(self, run_id: str) -> list[tuple[ApprovalRequest, Decision, str]]:
+        """Decisions of the run that its events do not tell yet, with their jobs, the oldest first."""
+        sql = (
+            "SELECT a.*, t.job_id FROM approvals a JOIN tool_calls t USING (tool_call_id) "
+            "WHERE a.run_id = ? AND a.decision IS NOT NULL AND NOT a.announced ORDER BY a.decided_at, a.rowid"
+        )
+        rows = await self._database.read(lambda db: db.execute(sql, (run_id,)).fetchall())
+        decided = ((row, _decision(row)) for row in rows)
+        return [(_request(row), decision, row["job_id"]) for row, decision in decided if decision is not None]
+
+    async def mark_announced(self, request_id: str, events: Sequence[EventRow]) -> bool:
+        """Store the event that tells a decision; False, and nothing stored, if it was told before."""
+
+        def work(db: sqlite3.Connection) -> bool:
+            sql = "UPDATE approvals SET announced = 1 WHERE request_id = ? AND NOT announced"
+            first = db.execute(sql, (request_id,)).rowcount == 1
+            insert_events(db, events if first else events[:-1])
+            return first
+
+        return await self._database.write(work)
+
+    async def ready(self, run_id: str) -> bool:
+        """Whether the run can go on: all requests of some reply are decided and its calls have not run."""
+        sql = (
+            "SELECT count(a.decision) = count(*) AS decided FROM approvals a JOIN tool_calls t USING (tool_call_id) "
+            "WHERE a.run_id = ? AND t.status = 'pending' GROUP BY t.call_id"
+        )
+        rows = await self._database.read(lambda db: db.execute(sql, (run_id,)).fetchall())
+        return any(row["decided"] for row in rows)
+
+    async def open_requests(self, run_id: str | None = None) -> list[ApprovalRequest]:
+        """Requests without a decision, of one run or of all that wait, the oldest first."""
+        return await self._database.read(lambda db: load_open_requests(db, run_id))
+
+
+def load_open_requests(db: sqlite3.Connection, run_id: str | None = None) -> list[ApprovalRequest]:
+    """Requests without a decision, of one run or of all unfinished ones, the oldest first."""
+    rows = db.execute(
+        "SELECT a.* FROM approvals a JOIN runs r USING (run_id) WHERE a.decision IS NULL "
+        "AND r.status IN ('running', 'waiting') AND (? IS NULL OR a.run_id = ?) ORDER BY a.asked_at, a.rowid",
+        (run_id, run_id),
+    )
+    return [_request(row) for row in rows]
+
+
+def _row(request: ApprovalRequest, asked_at: datetime) -> dict[str, object]:
+    return {
+        "request_id": request.id,
+        "run_id": request.run_id,
+        "tool_call_id": request.tool_call_id,
+        "kind": request.kind,
+        "agent_name": request.agent,
+        "tool_name": request.tool,
+        "title": request.title,
+        "preview": request.preview,
+        "message": request.message,
+        "params_json": to_json(dict(request.params)),
+        "asked_at": to_us(asked_at),
+    }
+
+
+def _request(row: sqlite3.Row) -> ApprovalRequest:
+    return ApprovalRequest(
+        id=row["request_id"],
+        run_id=row["run_id"],
+        kind=row["kind"],
+        agent=row["agent_name"],
+        tool=row["tool_name"],
+        params=orjson.loads(row["params_json"]),
+        title=row["title"],
+        preview=row["preview"],
+        message=row["message"],
+        tool_call_id=row["tool_call_id"],
+    )
+
+
+def _decision(row: sqlite3.Row) -> Decision | None:
+    if row["decision"] is None:
+        return None
+    return Decision(row["decision"] == "approved", row["instruction"] or "", row["decided_by"])

@@ -1,0 +1,286 @@
+"""Runs and their events: the record of what happened, written as it happens.
+
+A run's status is this row, not what a graph remembers. Beginning and ending a run are one transaction each: message,
+run and event are there together or not at all.
+"""
+
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+import orjson
+
+from artifactflow_nb.ambient import Clock
+from artifactflow_nb.errors import Conflict, NotFound
+from artifactflow_nb.events import StreamEvent, StreamEventType
+from artifactflow_nb.store.conversations import (
+    ParentId,
+    insert_conversation,
+    insert_message,
+    require_conversation,
+    resolve_parent,
+)
+from artifactflow_nb.store.database import Database, insert
+from artifactflow_nb.store.schema import from_us, to_us
+
+RUNNING, WAITING, COMPLETED, FAILED, CANCELLED = "running", "waiting", "completed", "failed", "cancelled"
+INTERRUPTED = "interrupted"
+"""What a running run is called when its process is gone; it can be resumed."""
+
+
+@dataclass(frozen=True, slots=True)
+class NewRun:
+    """What a run begins with.
+
+    Attributes:
+        settings: What a later process needs to go on in the same way: plain JSON.
+    """
+
+    run_id: str
+    conversation_id: str | None
+    message_id: str
+    thread_id: str
+    parent: ParentId
+    question: str
+    flow: str
+    owner: str
+    package_version: str
+    settings: dict[str, Any] = field(default_factory=dict)
+    mode: str = "live"
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRun:
+    """A run's row; see `NewRun` and frames' `runs` for the meaning of the fields."""
+
+    run_id: str
+    conversation_id: str
+    message_id: str
+    parent_message_id: str | None
+    thread_id: str
+    flow: str
+    question: str
+    status: str
+    owner: str | None
+    settings: dict[str, Any]
+    error_type: str | None
+    error_message: str | None
+    response: str | None
+    started_at: datetime
+    completed_at: datetime | None
+
+
+class RunStore:
+    """Reads and writes runs and events.
+
+    Errors: `NotFound` for an unknown run; `Conflict` for a step that the run's status does not allow.
+    """
+
+    def __init__(self, database: Database, clock: Clock) -> None:
+        self._database = database
+        self._clock = clock
+
+    async def begin(self, run: NewRun, new_conversation_id: str) -> tuple[str, str | None]:
+        """Store the message and its run; the ids of the conversation and of the parent message."""
+        now = to_us(self._clock.now())
+
+        def work(db: sqlite3.Connection) -> tuple[str, str | None]:
+            conversation_id = run.conversation_id or new_conversation_id
+            if run.conversation_id is None:
+                insert_conversation(db, conversation_id, "", now)
+            require_conversation(db, conversation_id)
+            parent_id = resolve_parent(db, conversation_id, run.parent)
+            insert_message(db, run.message_id, conversation_id, parent_id, run.question, now)
+            insert(db, "runs", _run_row(run, conversation_id, now))
+            return conversation_id, parent_id
+
+        return await self._database.write(work)
+
+    async def append_rows(self, rows: Sequence["EventRow"]) -> None:
+        """Append events, made rows by `event_row`, to the log."""
+        await self._database.write(lambda db: insert_events(db, rows))
+
+    async def finish(self, run_id: str, status: str, event: StreamEvent, *, response: str | None = None) -> None:
+        """End the run: status, response and terminal event in one transaction; `Conflict` if it has ended already."""
+        now = to_us(self._clock.now())
+        error_type, error_message = event.data.get("error_type"), event.data.get("message")
+
+        def work(db: sqlite3.Connection) -> None:
+            cursor = db.execute(
+                "UPDATE runs SET status = ?, completed_at = ?, owner = NULL, error_type = ?, error_message = ? "
+                "WHERE run_id = ? AND status IN ('running', 'waiting')",
+                (status, now, error_type, error_message, run_id),
+            )
+            if cursor.rowcount != 1:
+                raise Conflict(f"The run {run_id!r} has ended already; it cannot end twice.")
+            _set_message(db, run_id, status, response)
+            insert_events(db, [event_row(event)])
+
+        await self._database.write(work)
+
+    async def pause(self, run_id: str, event: StreamEvent) -> None:
+        """Set the run waiting: nobody owns it until somebody decides and claims it."""
+
+        def work(db: sqlite3.Connection) -> None:
+            db.execute("UPDATE runs SET status = 'waiting', owner = NULL WHERE run_id = ?", (run_id,))
+            _set_message(db, run_id, WAITING, None)
+            insert_events(db, [event_row(event)])
+
+        await self._database.write(work)
+
+    async def claim(self, run_id: str, owner: str, *, gone_owner: str | None = None) -> bool:
+        """Take a waiting run, or one whose owner's process is gone, to go on with it; False if somebody was faster."""
+
+        def work(db: sqlite3.Connection) -> bool:
+            cursor = db.execute(
+                "UPDATE runs SET status = 'running', owner = ? WHERE run_id = ? "
+                "AND (status = 'waiting' OR (status = 'running' AND owner IS ?))",
+                (owner, run_id, gone_owner or owner + "?"),
+            )
+            if cursor.rowcount == 1:
+                _set_message(db, run_id, RUNNING, None)
+            return cursor.rowcount == 1
+
+        return await self._database.write(work)
+
+    async def get(self, run_id: str) -> StoredRun:
+        """The run's row."""
+        return await self._database.read(lambda db: load_run(db, run_id))
+
+    async def by_thread(self, thread_id: str) -> StoredRun:
+        """The run of a thread."""
+
+        def work(db: sqlite3.Connection) -> StoredRun:
+            row = db.execute("SELECT run_id FROM runs WHERE thread_id = ?", (thread_id,)).fetchone()
+            if row is None:
+                raise NotFound(f"There is no run with the thread {thread_id!r} in this store.")
+            return load_run(db, row["run_id"])
+
+        return await self._database.read(work)
+
+    async def unfinished(self) -> list[StoredRun]:
+        """Runs that wait or run, the oldest first."""
+        return await self._database.read(load_unfinished)
+
+    async def events(self, run_id: str) -> list[StreamEvent]:
+        """The stored events of a run, in order."""
+        return await self._database.read(lambda db: load_events(db, run_id))
+
+
+def load_run(db: sqlite3.Connection, run_id: str) -> StoredRun:
+    """The run's row."""
+    row = db.execute(
+        "SELECT r.*, m.parent_id, m.response FROM runs r JOIN messages m USING (message_id) WHERE run_id = ?", (run_id,)
+    ).fetchone()
+    if row is None:
+        raise NotFound(f"There is no run {run_id!r} in this store.")
+    return StoredRun(
+        row["run_id"],
+        row["conversation_id"],
+        row["message_id"],
+        row["parent_id"],
+        row["thread_id"],
+        row["flow"],
+        row["question"],
+        row["status"],
+        row["owner"],
+        orjson.loads(row["settings_json"]),
+        row["error_type"],
+        row["error_message"],
+        row["response"],
+        from_us(row["started_at"]),
+        None if row["completed_at"] is None else from_us(row["completed_at"]),
+    )
+
+
+def load_unfinished(db: sqlite3.Connection) -> list[StoredRun]:
+    """Runs that wait or run, the oldest first."""
+    rows = db.execute("SELECT run_id FROM runs WHERE status IN ('running', 'waiting') ORDER BY started_at").fetchall()
+    return [load_run(db, row["run_id"]) for row in rows]
+
+
+def load_events(db: sqlite3.Connection, run_id: str) -> list[StreamEvent]:
+    """The stored events of a run, in order."""
+    return [
+        StreamEvent(
+            StreamEventType(row["event_type"]),
+            from_us(row["ts"]),
+            row["seq"],
+            run_id,
+            row["agent_name"],
+            row["tool_name"],
+            orjson.loads(row["data_json"]),
+        )
+        for row in db.execute("SELECT * FROM events WHERE run_id = ? ORDER BY seq", (run_id,))
+    ]
+
+
+def last_seq(db: sqlite3.Connection, run_id: str) -> int:
+    """The highest number of a stored event of the run; 0 if there is none."""
+    return int(db.execute("SELECT coalesce(max(seq), 0) FROM events WHERE run_id = ?", (run_id,)).fetchone()[0])
+
+
+EventRow = tuple[str, int, int, str, str | None, str | None, bytes | str]
+
+
+def event_row(event: StreamEvent) -> EventRow:
+    """The event as a row of `events`."""
+    return (
+        event.run_id,
+        event.seq,
+        to_us(event.timestamp),
+        event.type.value,
+        event.agent,
+        event.tool,
+        to_json(event.data),
+    )
+
+
+def insert_events(db: sqlite3.Connection, rows: Sequence[EventRow]) -> None:
+    """Append rows to `events`."""
+    db.executemany("INSERT INTO events VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
+
+
+def to_json(value: Any) -> str:
+    """Compact JSON text; lone surrogates are replaced, since SQLite cannot hold them."""
+    try:
+        return orjson.dumps(value).decode()
+    except TypeError:
+        return orjson.dumps(_storable(value)).decode()
+
+
+def _storable(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
+    if isinstance(value, dict):
+        return {_storable(str(key)): _storable(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_storable(item) for item in value]
+    return value if isinstance(value, int | float | bool | None) else str(value)
+
+
+def _run_row(run: NewRun, conversation_id: str, now: int) -> dict[str, Any]:
+    return {
+        "run_id": run.run_id,
+        "conversation_id": conversation_id,
+        "message_id": run.message_id,
+        "thread_id": run.thread_id,
+        "flow": run.flow,
+        "question": run.question,
+        "status": RUNNING,
+        "mode": run.mode,
+        "owner": run.owner,
+        "settings_json": to_json(run.settings),
+        "started_at": now,
+        "package_version": run.package_version,
+    }
+
+
+def _set_message(db: sqlite3.Connection, run_id: str, status: str, response: str | None) -> None:
+    db.execute(
+        "UPDATE messages SET status = ?, response = coalesce(?, response) "
+        "WHERE message_id = (SELECT message_id FROM runs WHERE run_id = ?)",
+        (status, response, run_id),
+    )

@@ -1,0 +1,1 @@
+"""What texts are made of: words, blocks, sentences, and how well one answers a question."""

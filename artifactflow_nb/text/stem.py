@@ -1,0 +1,102 @@
+"""English word stems after Porter (1980): plural, verb and noun forms of a word become the same string.
+
+A suffix is taken off only where enough of a word remains, counted in changes from vowels to consonants (the measure).
+"""
+
+import re
+from functools import lru_cache
+
+_VOWEL_RUNS = re.compile("v+c+")
+_SHORT = 2  # words up to this length are their own stem
+_DERIVED = {  # taken off where the rest has a measure above 0
+    "ational": "ate", "tional": "tion", "enci": "ence", "anci": "ance", "izer": "ize", "abli": "able", "alli": "al",
+    "entli": "ent", "eli": "e", "ousli": "ous", "ization": "ize", "ation": "ate", "ator": "ate", "alism": "al",
+    "iveness": "ive", "fulness": "ful", "ousness": "ous", "aliti": "al", "iviti": "ive", "biliti": "ble",
+}  # fmt: skip
+_ENDINGS = {"icate": "ic", "ative": "", "alize": "al", "iciti": "ic", "ical": "ic", "ful": "", "ness": ""}
+_TAILS = (
+    "ement", "ance", "ence", "able", "ible", "ment", "ant", "ent", "ion", "ism", "ate", "iti", "ous", "ive", "ize",
+    "al", "er", "ic", "ou",
+)  # fmt: skip
+
+
+@lru_cache(maxsize=65536)
+def stem(word: str) -> str:
+    """The stem of a lower-case English word; words with other than ASCII letters come back unchanged."""
+    if len(word) <= _SHORT or not (word.isascii() and word.isalpha()):
+        return word
+    word = _verb_forms(_plural(word))
+    if word.endswith("y") and "v" in _form(word[:-1]):
+        word = word[:-1] + "i"
+    word = _replace(_replace(word, _DERIVED), _ENDINGS)
+    return _last_letters(_tail(word))
+
+
+def _form(word: str) -> str:
+    """The word with `v` for each vowel and `c` for each consonant; y is a vowel after a consonant."""
+    form = ""
+    for letter in word:
+        vowel = letter in "aeiou" or (letter == "y" and form.endswith("c"))
+        form += "v" if vowel else "c"
+    return form
+
+
+def _measure(word: str) -> int:
+    return len(_VOWEL_RUNS.findall(_form(word)))
+
+
+def _ends_short(word: str) -> bool:
+    """Whether it ends in consonant, vowel, consonant (not w, x, y), as in `hop`: such stems lost an e."""
+    return _form(word).endswith("cvc") and word[-1] not in "wxy"
+
+
+def _plural(word: str) -> str:
+    if word.endswith(("sses", "ies")):
+        return word[:-2]
+    if word.endswith("s") and not word.endswith("ss"):
+        return word[:-1]
+    return word
+
+
+def _verb_forms(word: str) -> str:
+    if word.endswith("eed"):
+        return word[:-1] if _measure(word[:-3]) > 0 else word
+    for ending in ("ed", "ing"):
+        rest = word.removesuffix(ending)
+        if rest != word and "v" in _form(rest):
+            return _repair(rest)
+    return word
+
+
+def _repair(rest: str) -> str:
+    """Give back what a verb lost before -ed and -ing: `hopp` is hop, `hop` is hope, `creat` is create."""
+    if rest.endswith(("at", "bl", "iz")):
+        return rest + "e"
+    if rest[-2:-1] == rest[-1:] and rest[-1] not in "aeioulsz":
+        return rest[:-1]
+    return rest + "e" if _measure(rest) == 1 and _ends_short(rest) else rest
+
+
+def _replace(word: str, endings: dict[str, str]) -> str:
+    for ending, short in endings.items():
+        if word.endswith(ending):
+            rest = word.removesuffix(ending)
+            return rest + short if _measure(rest) > 0 else word
+    return word
+
+
+def _tail(word: str) -> str:
+    for ending in _TAILS:
+        if word.endswith(ending):
+            rest = word.removesuffix(ending)
+            kept = _measure(rest) <= 1 or (ending == "ion" and not rest.endswith(("s", "t")))
+            return word if kept else rest
+    return word
+
+
+def _last_letters(word: str) -> str:
+    if word.endswith("e"):
+        rest = word[:-1]
+        if _measure(rest) > 1 or (_measure(rest) == 1 and not _ends_short(rest)):
+            word = rest
+    return word[:-1] if word.endswith("ll") and _measure(word) > 1 else word

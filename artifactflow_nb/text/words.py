@@ -1,0 +1,198 @@
+"""Words as they are indexed and asked for.
+
+A text becomes stems of lower-case words. Names of code are kept whole and in parts (`str.__len__` is also `str`,
+`__len__` and `len`), Chinese, Japanese and Korean runs become single characters and pairs of characters, and operators
+that stand alone are words too.
+"""
+
+import re
+import unicodedata
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from artifactflow_nb.text.stem import stem
+
+CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
+_TOKEN = re.compile(
+    rf"(?P<cjk>[{CJK}]+)"
+    r"|(?P<number>\d+(?:[.,]\d+)*)"
+    rf"|(?P<name>[^\W\d{CJK}]+(?:[^\W{CJK}])*(?:[.’'](?:[^\W\d{CJK}])(?:[^\W{CJK}])*)*)"
+    r"|(?P<operator>(?<![\w=<>!*/:-])(?:==|!=|<=|>=|:=|->|\*\*|//|<<|>>|@)(?![\w=<>!*/:-]))"
+)
+_CJK_RUN = re.compile(rf"[{CJK}]+")
+_POSSESSIVE = re.compile(r"[’'](?:s|t|re|ve|ll|d|m)?$")
+_CAMEL = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+_MIXED = re.compile(r"[a-z][A-Z]")
+
+# Words that hold a sentence together and say nothing of its subject.
+STOP_WORDS = frozenset(
+    """a about above after again against all along also although always am among an and another any anyone anything are
+    around as aside at away be became because become been before behind being below beside besides between beyond both
+    but by can cannot could did do does doing done down due during each either else ever every everything few for from
+    further get gets getting given go goes going got had has have having he hence her here hers herself him himself his
+    how however i if in indeed instead into is isn't it its itself just keep kept least less let lets like likely many
+    may me might mine more most much must my myself near neither never no none nor not nothing now of off often on once
+    one ones only onto or other others otherwise our ours out over own per perhaps please quite rather really same say
+    says see seem seems shall she should since so some someone something somewhat soon still such than that the their
+    theirs them themselves then there thereby therefore these they thing things this those though through thus to too
+    toward towards under unless until up upon us very via was we well were what whatever when whenever where whereas
+    wherever whether which while who whoever whom whose why will with within without would yet you your yours yourself
+    don isn doesn didn wasn weren couldn wouldn shouldn aren hasn haven""".split()
+)
+
+# Words of questions and tasks, and verbs that go with any subject: they count for little.
+WEAK_WORDS = frozenset(
+    stem(word)
+    for word in """allow answer behave behaviour behavior best better big bring call case cause certain change
+    come common concern consider correct create deal define describe description detail differ difference different
+    effect example exact explain explanation fact find first follow gather general give good great handle happen help
+    idea important include information involve kind know last learn long look main make manner matter mean meaning
+    method need new number occur old order part people place possible problem proper provide purpose put question reason
+    recommend refer regard relate report require result right role rule search second set show simple situation sort
+    source special specific start state summarise summarize summary take talk tell term text topic try turn type
+    understand use used useful user usual value versus vs want way word work write year time day""".split()
+)
+
+# Of the stop words, those that never name a subject: `None` and `not` may.
+_ASKING = frozenset(
+    """a about an are be been can could did do does for get had has have how i is it its me my of our should than that
+    the their then there these they this those to was we were what when where which who whom whose why will would you
+    your""".split()
+)
+
+# Chinese words of the same two kinds; a run is cut at each of them.
+_CJK_STOP = re.compile(
+    "为什么|是什么|什么|怎么样|怎么|怎样|如何|多少|多久|哪里|哪儿|哪些|哪个|哪一|是否|能否|可以|应该|应当|需要|请问|"
+    "时候|之后|之前|以后|以前|因为|所以|如果|但是|或者|以及|还是|我们|你们|他们|这个|那个|一个|"
+    "[的了吗呢吧啊么是在和与或及也都就还很被把让给对从到会能要用有没不多时我你他她它这那请谁几之其]"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A question as the index sees it.
+
+    Attributes:
+        terms: The stems that it asks for, with how much each counts (1 for an ordinary word).
+        phrases: Pairs of neighbouring words with at least one that counts: `async with`.
+        spelled: Each term as it was written, for people.
+    """
+
+    terms: dict[str, float] = field(default_factory=dict)
+    phrases: tuple[tuple[str, str], ...] = ()
+    spelled: dict[str, str] = field(default_factory=dict)
+
+
+def terms(text: str) -> list[str]:
+    """Every word of the text as the index holds it, in order; parts of a name follow the name."""
+    found: list[str] = []
+    for kind, word in _tokens(text):
+        if kind == "cjk":
+            found.extend(_characters(word))
+        else:
+            found.extend(_forms(kind, word))
+    return found
+
+
+def _tokens(text: str) -> Iterator[tuple[str, str]]:
+    for match in _TOKEN.finditer(unicodedata.normalize("NFKC", text)):
+        yield str(match.lastgroup), match[0]
+
+
+def _forms(kind: str, word: str) -> list[str]:
+    """The term of a word and, for a name of code, those of its parts."""
+    if kind != "name":
+        return [word]
+    plain = _POSSESSIVE.sub("", word).replace("’", "'")
+    lowered = plain.lower()
+    if not is_name(plain):
+        return [stem(lowered)]
+    parts = [piece for dotted in lowered.split(".") for piece in (dotted, *dotted.split("_")) if piece]
+    parts += [camel.lower() for camel in _CAMEL.findall(plain)] if _MIXED.search(plain) else []
+    unique = dict.fromkeys(part if "_" in part else stem(part) for part in parts)
+    unique.pop(lowered, None)
+    return [lowered, *unique]
+
+
+def is_name(word: str) -> bool:
+    """Whether the word is a name of code: dotted, with an underscore, or with a capital inside."""
+    return "_" in word or "." in word or bool(_MIXED.search(word))
+
+
+def _characters(run: str) -> list[str]:
+    """A Chinese run as its characters, each with the pair that it begins."""
+    pairs = [run[i : i + 2] for i in range(len(run) - 1)]
+    return [term for i, character in enumerate(run) for term in (character, *pairs[i : i + 1])]
+
+
+def query_of(question: str, context: str = "") -> Query:
+    """What a question asks for; words of `context`, an earlier question, count for less."""
+    found: dict[str, float] = {}
+    spelled: dict[str, str] = {}
+    for text, share in ((question, 1.0), (context, 0.4)):
+        for term, weight, word in _weighted(text):
+            if weight * share > found.get(term, 0.0):
+                found[term] = weight * share
+                spelled.setdefault(term, word)
+    if not found:  # every word is a stop word: better those than nothing
+        found = {term: 0.5 for term in terms(question) if term not in _ASKING}
+        spelled = {term: term for term in found}
+    return Query(found, _phrases(question), spelled)
+
+
+def _weighted(text: str) -> Iterator[tuple[str, float, str]]:
+    for kind, word in _tokens(text):
+        if kind == "cjk":
+            yield from ((pair, 1.0, pair) for piece in _CJK_STOP.split(word) for pair in _pairs(piece))
+            continue
+        whole, *parts = _forms(kind, word)
+        if not _says_nothing(word):
+            yield whole, _weight(kind, word, whole), word
+        for part in parts:
+            if part not in STOP_WORDS:
+                yield part, 0.5, part
+
+
+def _pairs(piece: str) -> list[str]:
+    return [piece[i : i + 2] for i in range(len(piece) - 1)] or ([piece] if piece else [])
+
+
+def _says_nothing(word: str) -> bool:
+    plain = _POSSESSIVE.sub("", word).lower()
+    return plain in STOP_WORDS or len(plain) < 1
+
+
+def _weight(kind: str, word: str, term: str) -> float:
+    if kind == "name" and is_name(word):
+        return 1.5
+    return 0.3 if term in WEAK_WORDS else 1.0
+
+
+def _phrases(question: str) -> tuple[tuple[str, str], ...]:
+    """Neighbours of which one counts: a name made of a stop word and another (`with statement`) is found by these."""
+    words = [(_forms(kind, word)[0], _says_nothing(word)) for kind, word in _tokens(question) if kind != "cjk"]
+    return tuple((a, b) for (a, dull_a), (b, dull_b) in zip(words, words[1:], strict=False) if not (dull_a and dull_b))
+
+
+def is_chinese(text: str) -> bool:
+    """Whether the text is mostly written in Chinese characters."""
+    written = [character for character in text if character.isalpha()]
+    return bool(written) and 2 * sum("\u3400" <= c <= "\u9fff" for c in written) > len(written)
+
+
+def term_of(word: str) -> str:
+    """The index's form of one word as a person wrote it; Chinese pairs are their own form."""
+    if " " in word:
+        return " ".join(term_of(part) for part in word.split())
+    for kind, token in _tokens(word):
+        return word if kind == "cjk" else _forms(kind, token)[0]
+    return word
+
+
+def content_words(question: str) -> str:
+    """The question without the stop words at its two ends: what one would type into a search box."""
+    if is_chinese(question):
+        return " ".join(piece for run in _CJK_RUN.findall(question) for piece in _CJK_STOP.split(run) if piece)
+    words = question.split()
+    telling = [i for i, word in enumerate(words) if any(not _says_nothing(w) for _, w in _tokens(word))]
+    return " ".join(words[telling[0] : telling[-1] + 1]).rstrip("?!.,;:") if telling else ""

@@ -1,0 +1,31 @@
+"""Delegation: the call by which one agent hands a job to another. The flow itself carries it out."""
+
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from artifactflow_nb.tools.base import Tool
+
+
+class Delegation(BaseModel):
+    """The parameters of `call_subagent`."""
+
+    model_config = ConfigDict(extra="forbid", str_strip_whitespace=True)
+
+    agent_name: Annotated[str, Field(description="The agent that shall do it, one of those listed.", min_length=1)]
+    instruction: Annotated[
+        str, Field(description="What it shall do; it sees nothing but this and the plan.", min_length=1)
+    ]
+
+
+call_subagent = Tool(
+    name="call_subagent",
+    description=(
+        "Hand a job to a sub-agent and get its answer as the result. The agent starts fresh: "
+        "put everything that it needs into the instruction."
+    ),
+    params=Delegation,
+    handler=None,
+    category="delegate",
+    idempotent=True,
+)

@@ -1,0 +1,41 @@
+"""The tools that an engine knows, by name."""
+
+import difflib
+from collections.abc import Iterable, Iterator
+
+from artifactflow_nb.errors import ToolError, UsageError
+from artifactflow_nb.tools.base import Tool
+
+
+class ToolRegistry:
+    """A set of tools with unique names."""
+
+    def __init__(self, tools: Iterable[Tool] = ()) -> None:
+        self._tools: dict[str, Tool] = {}
+        for entry in tools:
+            self.register(entry)
+
+    def register(self, entry: Tool) -> None:
+        """Add a tool; `UsageError` if its name is taken."""
+        if entry.name in self._tools:
+            raise UsageError(f"A tool {entry.name!r} is registered already; choose another name.")
+        self._tools[entry.name] = entry
+
+    def __iter__(self) -> Iterator[Tool]:
+        return iter(self._tools.values())
+
+    def select(self, names: Iterable[str]) -> tuple[Tool, ...]:
+        """The tools of these names, in this order; `UsageError` for a name that is not known."""
+        wanted = list(names)
+        if unknown := [name for name in wanted if name not in self._tools]:
+            raise UsageError(f"There is no tool {unknown[0]!r}; known are: {', '.join(self._tools)}.")
+        return tuple(self._tools[name] for name in wanted)
+
+    def find(self, name: str, offered: Iterable[str]) -> Tool:
+        """The tool that a model called; `ToolError`, for the model, if it was not offered one of this name."""
+        names = list(offered)
+        if name in names:
+            return self._tools[name]
+        close = difflib.get_close_matches(name, names, 1)
+        hint = f" Did you mean {close[0]}?" if close else ""
+        raise ToolError(f"You have no tool {name!r}.{hint} Your tools are: {', '.join(names) or 'none'}.")

@@ -1,0 +1,119 @@
+"""What stays in the saved notebook: one output with a plain, a Markdown and an HTML face, none of which needs a kernel.
+
+The plain face is the same for the same answer: no ids, times or counts, so that a notebook test can compare it.
+"""
+
+from collections.abc import Iterator
+from importlib.resources import files
+
+from artifactflow_nb.widgets import labels
+from artifactflow_nb.widgets.base import ViewedRun
+from artifactflow_nb.widgets.markdown import escape, portable
+from artifactflow_nb.widgets.parts import Job, ToolUse, Written
+from artifactflow_nb.widgets.render import RunRenderer, main_artifact, mark
+from artifactflow_nb.widgets.transcript import Transcript
+from artifactflow_nb.widgets.tree import static_html
+
+HOW_TO_DECIDE = "Decide with run.approve() or run.deny()."
+
+
+def frozen_bundle(run: ViewedRun) -> dict[str, str]:
+    """The output for a run as it is stored now: `text/plain`, `text/markdown` and `text/html`."""
+    transcript = Transcript(run.question)
+    for event in run.stored_events():
+        transcript.apply(event)
+    return bundle(transcript, run, RunRenderer(run))
+
+
+def bundle(transcript: Transcript, run: ViewedRun, renderer: RunRenderer) -> dict[str, str]:
+    """The same for a transcript that is at hand."""
+    return {
+        "text/plain": plain(transcript),
+        "text/markdown": markdown(transcript, run),
+        "text/html": page(transcript, renderer),
+    }
+
+
+def running_bundle(question: str) -> dict[str, str]:
+    """The output of a run that is still going where no page can show it; always the same for the same question."""
+    hint = "It is still running. `await run` or `run.wait()` waits for it."
+    return {"text/plain": f"Run: {question}", "text/markdown": f"**{portable(question)}**\n\n{hint}"}
+
+
+def plain(transcript: Transcript) -> str:
+    """What was asked and what came of it."""
+    parts = [f"Run {transcript.status}: {transcript.question}"]
+    if transcript.problem:
+        parts.append(transcript.problem)
+    if transcript.response:
+        parts.append(transcript.response.strip())
+    if waiting := transcript.open_questions:
+        parts += [f"Waiting for approval of {question.tool}: {question.title}" for question in waiting]
+        parts.append(HOW_TO_DECIDE)
+    return "\n\n".join(parts)
+
+
+def stylesheet() -> str:
+    """The style of live and frozen views; every rule is within `.af-run`."""
+    return (files("artifactflow_nb.widgets") / "static" / "run_view.css").read_text(encoding="utf-8")
+
+
+def page(transcript: Transcript, renderer: RunRenderer) -> str:
+    """A self-contained HTML face; readable where the style is stripped too."""
+    status = f"{mark(transcript.status)} {labels.STATUS_LABELS[transcript.status]}"
+    how = f'<p class="af-quiet">{HOW_TO_DECIDE}</p>' if transcript.open_questions else ""
+    took = escape(labels.summary_line(transcript))
+    return (
+        f"<style>{stylesheet()}</style>"
+        '<div class="af-run af-frozen mathjax_ignore tex2jax_ignore">'
+        f'<div class="af-head"><div class="af-question"><strong>{escape(transcript.question)}</strong></div>'
+        f'<div class="af-meta"><span>{status}</span> · <span>{took}</span></div></div>'
+        f'<div class="af-tree">{static_html(renderer.nodes(transcript))}{how}</div></div>'
+    )
+
+
+def markdown(transcript: Transcript, run: ViewedRun) -> str:
+    """A Markdown face: the answer, the artifacts, the steps."""
+    parts = [f"**{portable(labels.clip(transcript.question, 500))}**"]
+    parts.append(f"*{labels.STATUS_LABELS[transcript.status]} · {labels.summary_line(transcript)}*")
+    if transcript.problem:
+        parts.append(portable(transcript.problem))
+    if transcript.response:
+        parts.append(portable(transcript.response))
+    parts += [f"Waiting for approval of `{_code(q.tool)}`. {HOW_TO_DECIDE}" for q in transcript.open_questions]
+    best = main_artifact(transcript)
+    written = sorted(transcript.artifacts.values(), key=lambda item: item.artifact_id != best)
+    parts += [_artifact(item, run, is_open=item.artifact_id == best) for item in written]
+    steps = "\n".join(_steps(transcript.lead, ""))
+    if steps:
+        parts.append(f"<details><summary>{labels.steps(transcript)}</summary>\n\n{steps}\n\n</details>")
+    return "\n\n".join(parts)
+
+
+def _artifact(written: Written, run: ViewedRun, *, is_open: bool) -> str:
+    text = run.artifact_text(written.artifact_id, written.version)
+    body = portable(text) if written.content_type == "text/markdown" else portable(f"~~~~~~\n{text}\n~~~~~~")
+    state = " open" if is_open else ""
+    name = f"{escape(written.title)} (<code>{escape(written.artifact_id)}</code> v{written.version})"
+    return f"<details{state}><summary>{name}</summary>\n\n{body}\n\n</details>"
+
+
+def _steps(job: Job, indent: str) -> Iterator[str]:
+    for use in job.tools:
+        yield f"{indent}- {_step(use)}"
+        if use.job:
+            yield from _steps(use.job, indent + "  ")
+
+
+def _step(use: ToolUse) -> str:
+    name, about = (use.job.agent, use.job.instruction) if use.job else (use.tool, labels.argument(use.params))
+    said = f" → {_inline(labels.outcome(use))}" if labels.outcome(use) else ""
+    return f"{labels.MARKS[use.status]} `{_code(name)}` {_inline(labels.clip(about, 90))}{said}"
+
+
+def _code(text: str) -> str:
+    return labels.clip(text, 80).replace("`", "'")
+
+
+def _inline(text: str) -> str:
+    return portable(labels.clip(text, 200).replace("`", "'"))

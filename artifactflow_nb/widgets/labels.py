@@ -1,0 +1,128 @@
+"""What a view says in a few words: states, counts, durations and what a tool call is about. Plain text, unescaped."""
+
+import json
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from artifactflow_nb.widgets.parts import Job, ToolUse, Turn
+from artifactflow_nb.widgets.transcript import Transcript
+
+STATUS_LABELS = {
+    "running": "Running",
+    "waiting": "Waiting for you",
+    "completed": "Completed",
+    "failed": "Failed",
+    "cancelled": "Cancelled",
+}
+MARKS = {"running": "●", "waiting": "?", "ok": "✓", "completed": "✓", "failed": "✕", "cancelled": "–"}
+MARK_NAMES = {
+    "running": "running",
+    "waiting": "waiting for you",
+    "ok": "done",
+    "completed": "completed",
+    "failed": "failed",
+    "cancelled": "cancelled",
+}
+_TELLING_PARAMS = ("query", "url", "urls", "artifact_id", "instruction", "title", "name", "path")
+_ARGUMENT_CHARS = 90
+_SECOND_MS = 1000
+_MINUTE_S = 60
+
+
+def clip(text: str, limit: int) -> str:
+    """The text on one line, cut at the limit with an ellipsis."""
+    line = " ".join(text.split())
+    return line if len(line) <= limit else line[: limit - 1].rstrip() + "…"
+
+
+def count(number: int, noun: str) -> str:
+    """`1 call`, `2 calls`, `1,234 tokens`."""
+    return f"{number:,} {noun}" + ("" if number == 1 else "s")
+
+
+def duration(ms: float) -> str:
+    """`340 ms`, `12.3 s`, `2 min 05 s`."""
+    if ms < _SECOND_MS:
+        return f"{ms:.0f} ms"
+    seconds = ms / _SECOND_MS
+    if seconds < _MINUTE_S:
+        return f"{seconds:.1f} s"
+    return f"{int(seconds // _MINUTE_S)} min {int(seconds % _MINUTE_S):02d} s"
+
+
+def value_text(value: Any) -> str:
+    """A parameter as a person reads it: text as it is, everything else as JSON."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+
+
+def argument(params: Mapping[str, Any]) -> str:
+    """The parameter that tells most about a call, cut short; empty if there is none."""
+    names = [name for name in _TELLING_PARAMS if params.get(name)] or [name for name in params if params[name]]
+    if not names:
+        return ""
+    value = params[names[0]]
+    text = ", ".join(map(str, value)) if isinstance(value, list) else value_text(value)
+    return clip(text, _ARGUMENT_CHARS)
+
+
+def outcome(use: ToolUse) -> str:
+    """What came of a call: `5 results`, `v1`, `denied`, the error; empty while it runs."""
+    question = use.question
+    if question and question.approved is False:
+        return clip(f"denied: {question.instruction}", 80) if question.instruction else "denied"
+    if use.status == "waiting":
+        return "waits for your decision"
+    if use.error:
+        return clip(use.error, 80)
+    if "version" in use.metadata:
+        return f"v{use.metadata['version']}"
+    counts = [(name[2:], n) for name, n in use.metadata.items() if name.startswith("n_") and isinstance(n, int)]
+    telling = [(noun, n) for noun, n in counts if noun not in {"chars", "lines"}] or counts
+    return f"{telling[0][1]:,} {telling[0][0]}" if telling else ""
+
+
+def activity(job: Job) -> str:
+    """What an agent is doing now, in a few words."""
+    turn = job.turns[-1] if job.turns else None
+    if turn is None:
+        return "starting"
+    running = [use for use in turn.tools if use.status == "running"]
+    if running:
+        return clip(f"{running[-1].tool} {argument(running[-1].params)}", _ARGUMENT_CHARS)
+    if any(use.status == "waiting" for use in turn.tools):
+        return "waits for your decision"
+    if turn.done:
+        return "thinking" if turn.tools else ""
+    return preparing(turn) or clip(turn.reply.prose.text[-200:], _ARGUMENT_CHARS) or "thinking"
+
+
+def preparing(turn: Turn) -> str:
+    """`preparing create_artifact … 1,234 characters`; empty if no call is being written."""
+    if not turn.reply.call_chars:
+        return ""
+    return f"preparing {turn.reply.call_name or 'a tool call'} … {turn.reply.call_chars:,} characters"
+
+
+def steps(transcript: Transcript) -> str:
+    """`2 agents · 7 tool calls`."""
+    agents = 1 + sum(use.job is not None for use in transcript.tool_uses)
+    return f"{count(agents, 'agent')} · {count(transcript.totals.n_tool_calls, 'tool call')}"
+
+
+def elapsed_ms(transcript: Transcript, now: datetime | None = None) -> float:
+    """Milliseconds from the first event to the last, or to `now` while the run goes on."""
+    if transcript.started_at is None:
+        return 0.0
+    end = transcript.ended_at or now or transcript.started_at
+    return max((end - transcript.started_at).total_seconds() * 1000, 0.0)
+
+
+def summary_line(transcript: Transcript) -> str:
+    """Elapsed time, tokens and calls of a run that has ended."""
+    totals = transcript.totals
+    waited = float(transcript.metrics.get("wait_ms") or 0)
+    total = elapsed_ms(transcript)
+    time = duration(total) if waited < _SECOND_MS else f"{duration(total)}, {duration(waited)} of it waiting for you"
+    parts = [time, count(totals.tokens, "token"), count(totals.n_llm_calls, "model call")]
+    return " · ".join([*parts, count(totals.n_tool_calls, "tool call")])

@@ -1,0 +1,152 @@
+"""Markdown of models and of the web, made harmless: to HTML for the page, and to Markdown for other people's pages.
+
+Nothing in the result fetches anything: an image becomes a link. Nothing in it runs: raw HTML is text, and what the
+parser makes goes through a sanitiser as well. Each block is short (see `blocks`): that bounds what a hostile one costs.
+"""
+
+import html
+import re
+from functools import lru_cache
+
+import nh3
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+
+from artifactflow_nb.widgets.blocks import Block, TextBlocks
+
+_TAGS = frozenset(
+    {"p", "br", "hr", "h1", "h2", "h3", "h4", "h5", "h6", "ul", "ol", "li", "blockquote", "pre", "code"}
+) | {"em", "strong", "s", "table", "thead", "tbody", "tr", "th", "td", "a"}
+_ATTRIBUTES = {"a": {"href", "title"}, "ol": {"start"}, "th": {"style"}, "td": {"style"}}
+_SAFE_ADDRESS = re.compile(r"(?:https?://|mailto:|#)", re.IGNORECASE)
+_MAX_NESTING = 20
+_CODE_SPAN = re.compile(r"(?<![\\`])(`+)(?!`)(.*?)(?<!`)\1(?!`)", re.DOTALL)
+
+
+class MarkdownRenderer:
+    """Renders blocks of Markdown; a block that was rendered before is not rendered again.
+
+    Args:
+        n_cached: How many blocks are remembered.
+    """
+
+    def __init__(self, n_cached: int = 1024) -> None:
+        options = {"html": False, "linkify": False, "maxNesting": _MAX_NESTING}
+        self._parser = MarkdownIt("commonmark", options).enable(["table", "strikethrough"]).disable("reference")
+        self._parser.validateLink = lambda _url: True  # type: ignore[assignment, method-assign]  # judged by _settle_links
+        self._cleaner = nh3.Cleaner(
+            tags=set(_TAGS),
+            attributes=_ATTRIBUTES,
+            link_rel="noopener noreferrer nofollow",
+            set_tag_attribute_values={"a": {"target": "_blank"}},
+            url_schemes={"http", "https", "mailto"},
+            filter_style_properties={"text-align"},
+        )
+        self.block = lru_cache(n_cached)(self._render)
+        """HTML of one block."""
+
+    def html(self, text: str) -> str:
+        """HTML of a whole text, block by block."""
+        return "".join(self.block(block.markdown) for block in TextBlocks(text).blocks)
+
+    def _render(self, markdown: str) -> str:
+        env: dict[str, object] = {}
+        tokens = self._parser.parse(_without_controls(markdown), env)
+        for token in tokens:
+            if token.children:
+                token.children = _settle_links(token.children)
+        return self._cleaner.clean(self._parser.renderer.render(tokens, self._parser.options, env))
+
+
+def _without_controls(text: str) -> str:
+    return text.replace("\x00", "�").encode("utf-8", "replace").decode("utf-8")
+
+
+def _settle_links(tokens: list[Token]) -> list[Token]:
+    """Images become links; a link to anywhere but the web becomes its text with the address behind it."""
+    settled: list[Token] = []
+    refused: list[str | None] = []
+    for token in tokens:
+        if token.type == "image":
+            settled += _image_as_link(token)
+        elif token.type == "link_open":
+            address = str(token.attrGet("href") or "")
+            refused.append(None if _SAFE_ADDRESS.match(address) else address)
+            if refused[-1] is None:
+                settled.append(token)
+        elif token.type == "link_close":
+            unsafe = refused.pop()
+            settled.append(token if unsafe is None else _text(f" ({unsafe})"))
+        else:
+            settled.append(token)
+    return settled
+
+
+def _image_as_link(token: Token) -> list[Token]:
+    address = str(token.attrGet("src") or "")
+    label = _text(token.content or "image")
+    if not _SAFE_ADDRESS.match(address):
+        return [_text(f"{label.content} ({address[:80]})")]
+    return [Token("link_open", "a", 1, attrs={"href": address}), label, Token("link_close", "a", -1)]
+
+
+def _text(content: str) -> Token:
+    return Token("text", "", 0, content=content)
+
+
+def escape(text: object) -> str:
+    """Any text as HTML: names, parameters and errors come from models too."""
+    return html.escape(_without_controls(str(text)))
+
+
+def portable(text: str) -> str:
+    """The text as Markdown that is harmless wherever it is rendered: no HTML, no images, no formulas, code kept.
+
+    Judged by a parser with HTML and images switched on: a block in which it still finds any is escaped as a whole.
+    Blocks stand apart and close what they open, so that together they read as each was judged.
+    """
+    judge = MarkdownIt("commonmark").enable("table")
+    return "\n\n".join(_portable_block(block, judge) for block in TextBlocks(text).blocks)
+
+
+def _portable_block(block: Block, judge: MarkdownIt) -> str:
+    if block.closing and not block.markdown.startswith(block.closing):
+        return _fenced(block.source)
+    markdown = block.markdown.rstrip() + ("\n" + block.closing if block.closing else "")
+    if not _is_loaded(markdown, judge) and ("$" not in markdown or markdown.startswith(("```", "~~~"))):
+        return markdown
+    pieces: list[str] = []
+    position = 0
+    for span in _CODE_SPAN.finditer(markdown):
+        pieces += [_defuse(markdown[position : span.start()]), span[0]]
+        position = span.end()
+    gentle = "".join([*pieces, _defuse(markdown[position:])])
+    return gentle if not _is_loaded(gentle, judge) else _escape_markdown(markdown)
+
+
+def _fenced(text: str) -> str:
+    """The text as code, in a fence that nothing in it can close."""
+    fence = "~" * max(3, 1 + max((len(run) for run in re.findall("~+", text)), default=0))
+    return f"{fence}\n{text.rstrip()}\n{fence}"
+
+
+def _is_loaded(markdown: str, judge: MarkdownIt) -> bool:
+    """Whether the Markdown holds anything that acts: HTML, an image, a link that is not to the web."""
+    pending = judge.parse(markdown)
+    while pending:
+        token = pending.pop()
+        if token.type in {"html_block", "html_inline", "image"}:
+            return True
+        if token.type == "link_open" and not _SAFE_ADDRESS.match(str(token.attrGet("href") or "")):
+            return True
+        pending += token.children or []
+    return False
+
+
+def _defuse(text: str) -> str:
+    text = text.replace("![", "[").replace("<", "&lt;").replace("$", r"\$")
+    return re.sub(r"\]\((?!https?://|mailto:|#)", r"]\\(", text)
+
+
+def _escape_markdown(text: str) -> str:
+    return re.sub(r"([\\`*_{}\[\]()#+!|~$])", r"\\\1", text.replace("&", "&amp;").replace("<", "&lt;"))

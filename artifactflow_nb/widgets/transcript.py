@@ -1,0 +1,217 @@
+"""The state of a view: events folded into jobs, turns, tool calls and questions.
+
+The same events give the same state, whether they come one by one or are read from the store; chunks only fill what
+`llm_complete` says again in full. Nothing here knows of pages.
+"""
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any
+
+from artifactflow_nb.events import MAIN_JOB, StreamEvent
+from artifactflow_nb.widgets.blocks import TextBlocks
+from artifactflow_nb.widgets.live_text import LiveText
+from artifactflow_nb.widgets.parts import Job, Question, ToolUse, Totals, Turn, Written
+
+
+class Transcript:
+    """What happened in a run.
+
+    Attributes:
+        question: What was asked.
+        status: `running`, `waiting`, `completed`, `failed` or `cancelled`.
+        lead: The job that answers.
+        questions: Every permission asked for, by id, in order.
+        artifacts: What was written, by id.
+        started_at: The time of the first event; None before it.
+        ended_at: The time of the terminal event; None before it.
+        response: The answer, as the run's end gave it.
+        problem: Why it failed; empty if it did not.
+        metrics: The execution metrics that came with the end; empty before it.
+    """
+
+    def __init__(self, question: str = "") -> None:
+        self.question = question
+        self.status = "running"
+        self.lead = Job(MAIN_JOB, "")
+        self.questions: dict[str, Question] = {}
+        self.artifacts: dict[str, Written] = {}
+        self.started_at: datetime | None = None
+        self.ended_at: datetime | None = None
+        self.response = ""
+        self.problem = ""
+        self.metrics: Mapping[str, Any] = {}
+        self._jobs = {MAIN_JOB: self.lead}
+        self._turns: dict[tuple[str, str], Turn] = {}
+        self._uses: dict[str, ToolUse] = {}
+        self._usage: dict[str, int] = {}
+        self._seq = 0
+
+    @property
+    def ended(self) -> bool:
+        """Whether the terminal event has come."""
+        return self.ended_at is not None
+
+    @property
+    def open_questions(self) -> list[Question]:
+        """The questions that nobody has answered; none once the run has ended."""
+        return [] if self.ended else [q for q in self.questions.values() if q.approved is None]
+
+    @property
+    def totals(self) -> Totals:
+        """Tokens and calls."""
+        return Totals(sum(self._usage.values()), len(self._usage), len(self._uses))
+
+    @property
+    def tool_uses(self) -> list[ToolUse]:
+        """Every tool call of every job."""
+        return list(self._uses.values())
+
+    def apply(self, event: StreamEvent) -> None:
+        """Take in the next event; one that was taken in already changes nothing."""
+        if event.seq <= self._seq:
+            return
+        self._seq = event.seq
+        self.started_at = self.started_at or event.timestamp
+        if self.status == "waiting" and not self.open_questions:
+            self.status = "running"
+        handle: Callable[[StreamEvent], None] | None = getattr(self, f"_on_{event.type}", None)
+        if handle:
+            handle(event)
+
+    def _job(self, event: StreamEvent) -> Job:
+        """The event's job; a new one hangs under the call that delegated it."""
+        job_id = str(event.data.get("job_id") or MAIN_JOB)
+        job = self._jobs.get(job_id)
+        if job is None:
+            job = self._jobs[job_id] = Job(job_id, event.agent or "")
+            self._use(job_id, "call_subagent", {}, self.lead).job = job
+        job.agent = job.agent or event.agent or ""
+        return job
+
+    def _turn(self, event: StreamEvent) -> Turn:
+        """The turn of the event's model call."""
+        job = self._job(event)
+        key = (job.id, str(event.data.get("call_id", "")))
+        if key not in self._turns:
+            last = job.turns[-1] if job.turns else None
+            if last and not last.done:  # the attempt that it stood for was given up: its process is gone
+                job.turns.pop()
+            self._turns[key] = Turn(key[1])
+            job.turns.append(self._turns[key])
+        return self._turns[key]
+
+    def _use(self, use_id: str, tool: str, params: Mapping[str, Any], job: Job) -> ToolUse:
+        """The tool call of this id, entered into the last turn of the job when it is new."""
+        if use_id not in self._uses:
+            if not job.turns:
+                job.turns.append(Turn(f"{job.id}-start", done=True))
+            self._uses[use_id] = ToolUse(use_id, tool, params)
+            job.turns[-1].tools.append(self._uses[use_id])
+        use = self._uses[use_id]
+        use.tool, use.params = tool, params or use.params
+        return use
+
+    def _on_metadata(self, event: StreamEvent) -> None:
+        self.question = self.question or str(event.data.get("question", ""))
+
+    def _on_agent_start(self, event: StreamEvent) -> None:
+        job = self._job(event)
+        job.instruction = job.instruction or str(event.data.get("instruction") or "")
+        job.model = str(event.data.get("model") or job.model)
+
+    def _on_llm_chunk(self, event: StreamEvent) -> None:
+        turn = self._turn(event)
+        kind = str(event.data.get("kind"))
+        part = turn.reasoning if kind == "reasoning" else turn.reply
+        delta = str(event.data["delta"])
+        part.append(delta if kind in turn.kinds else event.content or delta)
+        turn.kinds.add(kind)
+
+    def _on_retry(self, event: StreamEvent) -> None:
+        turn = self._turn(event)
+        turn.reply, turn.reasoning = LiveText(), TextBlocks()
+        turn.retries.append(str(event.data.get("reason", "")))
+
+    def _on_llm_complete(self, event: StreamEvent) -> None:
+        turn = self._turn(event)
+        turn.reply.settle(str(event.data.get("text") or ""))
+        reasoning = str(event.data.get("reasoning") or "")
+        if turn.reasoning.text != reasoning:
+            turn.reasoning = TextBlocks(reasoning)
+        turn.done = True
+        usage = event.data.get("token_usage") or {}
+        self._usage[turn.key] = int(usage.get("total_tokens") or 0)
+
+    def _on_tool_start(self, event: StreamEvent) -> None:
+        params = event.data.get("params") or {}
+        use = self._use(str(event.data["tool_call_id"]), event.tool or "", params, self._job(event))
+        use.status = "running"
+
+    def _on_tool_complete(self, event: StreamEvent) -> None:
+        use = self._use(str(event.data["tool_call_id"]), event.tool or "", {}, self._job(event))
+        use.status = "ok" if event.data.get("success") else "failed"
+        use.duration_ms = event.data.get("duration_ms")
+        use.error = str(event.data.get("error") or "")
+        use.metadata = event.data.get("metadata") or {}
+
+    def _on_permission_request(self, event: StreamEvent) -> None:
+        data = event.data
+        if data["id"] in self.questions:  # each resume asks the open ones again
+            return
+        params = data.get("params") or {}
+        question = Question(
+            id=str(data["id"]),
+            agent=event.agent or "",
+            tool=event.tool or "",
+            tool_call_id=str(data.get("tool_call_id") or data["id"]),
+            title=str(data.get("title") or ""),
+            preview=str(data.get("preview") or ""),
+            message=str(data.get("message") or ""),
+            params=params,
+        )
+        self.questions[question.id] = question
+        use = self._use(question.tool_call_id, question.tool, params, self._job(event))
+        use.status, use.question = "waiting", question
+
+    def _on_permission_result(self, event: StreamEvent) -> None:
+        question = self.questions.get(str(event.data["id"]))
+        if question is None:
+            return
+        question.approved = bool(event.data.get("approved"))
+        question.decided_by = str(event.data.get("decided_by") or "")
+        question.instruction = str(event.data.get("instruction") or "")
+        self._uses[question.tool_call_id].status = "running" if question.approved else "failed"
+        self.status = "waiting" if self.status == "waiting" and self.open_questions else "running"
+
+    def _on_artifact_changed(self, event: StreamEvent) -> None:
+        data = event.data
+        written = Written(
+            str(data["artifact_id"]),
+            int(data["version"]),
+            str(data.get("title") or data["artifact_id"]),
+            str(data.get("content_type") or "text/markdown"),
+        )
+        self.artifacts[written.artifact_id] = written
+
+    def _on_complete(self, event: StreamEvent) -> None:
+        if not event.is_terminal:
+            self.status = "waiting"
+            return
+        self.response = str(event.data.get("response") or "")
+        self.metrics = event.data.get("execution_metrics") or {}
+        self._end(event, "completed" if event.data.get("success", True) else "failed")
+
+    def _on_error(self, event: StreamEvent) -> None:
+        self.problem = ": ".join(str(event.data[name]) for name in ("error_type", "message") if event.data.get(name))
+        self._end(event, "failed")
+
+    def _on_cancelled(self, event: StreamEvent) -> None:
+        self.response = str(event.data.get("partial") or "")
+        self._end(event, "cancelled")
+
+    def _end(self, event: StreamEvent, status: str) -> None:
+        self.status, self.ended_at = status, event.timestamp
+        for use in self._uses.values():
+            if use.status in {"running", "waiting"}:
+                use.status = "failed"

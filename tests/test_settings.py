@@ -1,0 +1,138 @@
+from pathlib import Path
+
+import pytest
+
+from artifactflow_nb.errors import UsageError
+from artifactflow_nb.settings import FILE, VARIABLES, Settings
+
+KEY = "sk-very-secret-key"
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    for variable in VARIABLES.values():
+        monkeypatch.delenv(variable, raising=False)
+    return tmp_path
+
+
+def test_without_anything_no_endpoint_is_configured_and_a_person_is_asked():
+    """Out of the box the settings name no endpoint, ask the person, and keep the store beside the notebook."""
+    settings = Settings.load()
+    assert not settings.endpoint_configured
+    assert (settings.approvals, settings.data_dir, settings.timeout_s) == ("ask", Path(".artifactflow"), 600.0)
+
+
+def test_arguments_win_over_the_environment_and_the_environment_over_the_file(folder, monkeypatch):
+    """A setting is taken from the first place that has it: argument, environment, file."""
+    (folder / FILE).write_text('model = "file"\ntimeout_s = 1\ndata_dir = "from-file"\n')
+    monkeypatch.setenv("AF_MODEL", "environment")
+    monkeypatch.setenv("AF_TIMEOUT_S", "2")
+    settings = Settings.load(model="argument")
+    assert (settings.model, settings.timeout_s, settings.data_dir) == ("argument", 2.0, Path("from-file"))
+
+
+def test_an_argument_that_is_none_counts_as_not_given(monkeypatch):
+    """None leaves a setting to the environment, so that callers can pass their own optional arguments on."""
+    monkeypatch.setenv("AF_APPROVALS", "deny")
+    assert Settings.load(approvals=None).approvals == "deny"
+
+
+def test_an_empty_variable_counts_as_not_set(monkeypatch):
+    """An empty variable does not configure an endpoint."""
+    monkeypatch.setenv("OPENAI_API_KEY", "")
+    assert not Settings.load().endpoint_configured
+
+
+def test_variables_of_other_programs_are_not_read(monkeypatch):
+    """Only the documented variables count: MODEL belongs to somebody else."""
+    monkeypatch.setenv("MODEL", "somebody-elses")
+    assert Settings.load().model is None
+
+
+@pytest.mark.parametrize(
+    "given", [{"base_url": "http://localhost:1/v1"}, {"api_key": KEY}, {"base_url": "https://h/v1", "api_key": KEY}]
+)
+def test_an_address_or_a_key_configures_an_endpoint(given):
+    """Either one makes an endpoint; a key alone stands for the client's default address."""
+    settings = Settings.load(model="m", **given)
+    assert settings.endpoint_configured
+    assert settings.base_url == given.get("base_url")
+
+
+def test_an_endpoint_without_a_model_says_how_to_name_one():
+    """An endpoint needs a model's name, and the error says where to put it."""
+    with pytest.raises(UsageError, match="set AF_MODEL or pass model="):
+        Settings.load(api_key=KEY)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "allowed"),
+    [
+        ("base_url", "localhost:8000", "begins with http:// or https://"),
+        ("approvals", "yes", "one of 'ask', 'approve', 'deny'"),
+        ("timeout_s", "soon", "a number of seconds above 0"),
+        ("timeout_s", -1, "a number of seconds above 0"),
+        ("timeout_s", float("inf"), "a number of seconds above 0"),
+        ("temperature", 3, "a number from 0 to 2"),
+        ("model", "", "a text that is not empty"),
+        ("data_dir", 3, "the path of a folder"),
+    ],
+)
+def test_a_bad_value_is_named_with_its_setting_and_what_is_allowed(name, value, allowed):
+    """The error names the setting, its variable, the value and what is allowed."""
+    with pytest.raises(UsageError) as caught:
+        Settings.load(**{name: value})
+    for part in (name, VARIABLES[name], repr(value), allowed):
+        assert part in str(caught.value)
+
+
+def test_every_bad_value_is_told_at_once(folder):
+    """Two mistakes in the file make one error that names both."""
+    (folder / FILE).write_text('timeout_s = "soon"\napprovals = "yes"\n')
+    with pytest.raises(UsageError, match=r"(?s)timeout_s.*approvals"):
+        Settings.load()
+
+
+def test_the_key_is_never_shown(folder, monkeypatch):
+    """Neither repr nor an error, nor what led to it, shows the key."""
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    settings = Settings.load(model="m")
+    assert "**********" in repr(settings)
+    assert KEY not in repr(settings) + str(settings)
+    monkeypatch.delenv("OPENAI_API_KEY")
+    (folder / FILE).write_text(f'api_key = ["{KEY}"]\ntimeout_s = 0\n')
+    with pytest.raises(UsageError) as caught:
+        Settings.load()
+    assert KEY not in str(caught.value)
+    assert caught.value.__suppress_context__
+
+
+def test_an_unknown_key_in_the_file_lists_the_known_ones(folder):
+    """A misspelt key is an error that names it, the file, and all known keys."""
+    (folder / FILE).write_text('modell = "m"\n')
+    with pytest.raises(UsageError) as caught:
+        Settings.load()
+    for part in (FILE, "'modell'", *VARIABLES):
+        assert part in str(caught.value)
+
+
+def test_an_unknown_argument_lists_the_known_ones():
+    """A misspelt argument is not ignored."""
+    with pytest.raises(UsageError, match=r"'modell'.*base_url, api_key, model"):
+        Settings.load(modell="m")
+
+
+@pytest.mark.parametrize("content", [b'model = "m\n', b'model = "\xff"\n'])
+def test_a_file_that_cannot_be_read_is_named(folder, content):
+    """A broken file is an error with its path."""
+    (folder / FILE).write_bytes(content)
+    with pytest.raises(UsageError, match=r"artifactflow\.toml cannot be read"):
+        Settings.load()
+
+
+def test_a_home_folder_is_expanded(folder, monkeypatch):
+    """`~` in the data folder is the user's home, wherever it was written."""
+    monkeypatch.setenv("HOME", str(folder))
+    monkeypatch.setenv("AF_DATA_DIR", "~/kept")
+    assert Settings.load().data_dir == folder / "kept"
