@@ -3,4 +3,51 @@
 Names are loaded on first use, so that `import artifactflow_nb` costs next to nothing.
 """
 
+from importlib import import_module
+from typing import Any
+
 __version__ = "0.1.0"
+
+_HOMES = {
+    "Workbench": "workbench",
+    "Run": "run",
+    "Engine": "engine",
+    "Settings": "settings",
+    "AgentConfig": "agents.base",
+    "ToolContext": "tools.base",
+    "ToolPermission": "tools.base",
+    "ToolResult": "messages",
+    "tool": "tools.base",
+    "ApprovalRequest": "approvals",
+    "OfflineModel": "models.offline",
+    "OpenAIModel": "models.openai",
+    "ScriptedModel": "models.scripted",
+    "StreamEvent": "events",
+    "StreamEventType": "events",
+    "ArtifactFlowError": "errors",
+    "UsageError": "errors",
+    "ModelError": "errors",
+    "ModelUnavailable": "errors",
+    "ModelRejected": "errors",
+    "ToolError": "errors",
+    "RunError": "errors",
+    "RunFailed": "errors",
+    "RunCancelled": "errors",
+    "StoreError": "errors",
+    "NotFound": "errors",
+    "Conflict": "errors",
+}
+
+__all__ = ["__version__", *_HOMES]  # noqa: PLE0604 - the names of the table are strings
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

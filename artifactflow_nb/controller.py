@@ -184,6 +184,11 @@ class ExecutionController:
         task.add_done_callback(lambda _: self._forget(run.run_id, driver))
         return task
 
+    async def join(self, run_id: str) -> None:
+        """Return when the run is not driven here any more: it has ended, or waits, or is driven elsewhere."""
+        while (task := self._tasks.get(run_id)) is not None and not task.done():
+            await asyncio.wait([task])
+
     async def _claim(self, run: StoredRun) -> None:
         gone = run.owner if run.status == RUNNING and is_gone(self._folder, run.owner) else None
         if not await self._services.runs.claim(run.run_id, self._rooms.owner, gone_owner=gone):

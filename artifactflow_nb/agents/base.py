@@ -100,11 +100,23 @@ class BaseAgent:
 
     def __init__(self, config: AgentConfig, tools: Sequence[Tool], model: Model, prompts: PromptLibrary) -> None:
         self.config = config
-        self.tools = tuple(tools)
         self.model = model
         self._prompts = prompts
-        self._manual = manual(self.tools)
-        self._specs = tuple(entry.spec for entry in self.tools)
+        self._offer(tuple(tools))
+
+    def _offer(self, tools: tuple[Tool, ...]) -> None:
+        self.tools = tools
+        self._manual = manual(tools)
+        self._specs = tuple(entry.spec for entry in tools)
+
+    def add_tool(self, entry: Tool) -> None:
+        """Offer it a further tool from its next turn on."""
+        self._offer((*self.tools, entry))
+
+    @property
+    def tool_names(self) -> tuple[str, ...]:
+        """The names of the tools that it is offered."""
+        return tuple(entry.name for entry in self.tools)
 
     @property
     def model_name(self) -> str:

@@ -41,6 +41,8 @@ async def _decided_or_free(ctx: RunContext, agent: BaseAgent, job_id: str, call:
         entry, args = bind(ctx, agent, call)
     except ToolError:
         return True
+    if entry.is_note(args):
+        return True
     tool_context = ctx.tool_context(agent.config.name, call.tool_call_id, entry.name)
     permission = await entry.permission_for(tool_context, args)
     if not ctx.policy.concerns(entry.name, permission is ToolPermission.CONFIRM):
@@ -60,7 +62,7 @@ def bind(ctx: RunContext, agent: BaseAgent, call: StoredCall) -> tuple[Tool, Bas
     """The tool that is called and its parameters, validated; `ToolError` if either does not fit."""
     if call.call.error:
         raise ToolError(call.call.error)
-    entry = ctx.services.tools.find(call.call.name, agent.config.required_tools)
+    entry = ctx.services.tools.find(call.call.name, agent.tool_names)
     return entry, entry.bind(call.call.params)
 
 

@@ -1,7 +1,7 @@
 """What the nodes of a flow work with; it comes through LangGraph's runtime context, so a graph is compiled once."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from artifactflow_nb.agents.base import BaseAgent
@@ -25,7 +25,7 @@ class Services:
     """The engine's rooms, opened and wired.
 
     Attributes:
-        tool_services: What tools may ask their context for, by class.
+        tool_services: What the tools of a run may ask their context for, by class.
     """
 
     clock: Clock
@@ -38,7 +38,7 @@ class Services:
     tools: ToolRegistry
     lead: LeadAgent
     agents: Mapping[str, BaseAgent]
-    tool_services: Mapping[type, Any] = field(default_factory=dict)
+    tool_services: Callable[[StoredRun], Mapping[type, Any]] = lambda _run: {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ class RunContext:
             message_id=self.run.message_id,
             agent=agent,
             tool_call_id=tool_call_id,
-            services=self.services.tool_services,
+            services=self.services.tool_services(self.run),
             notify=notify,
         )
 

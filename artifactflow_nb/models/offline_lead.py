@@ -12,7 +12,7 @@ from artifactflow_nb.xml_calls import format_call
 
 _SEARCHER, _READER = "search_agent", "crawl_agent"
 _PLAN, _REPORT = "task_plan", "research_report"
-_READ = 6  # sources read at most
+_READ = 8  # sources read at most
 
 
 def turn(transcript: Transcript) -> str:
@@ -76,13 +76,14 @@ def _writing(transcript: Transcript) -> list[str]:
     calls = []
     created = transcript.of("create_artifact", id=_REPORT)
     rewritten = transcript.of("rewrite_artifact", id=_REPORT)
-    text = {"id": _REPORT, "content": report.report(_findings(transcript))}
+    content = report.report(_findings(transcript))
     if "create_artifact" in transcript.tools and not created:
-        calls.append(format_call("create_artifact", {**text, "title": report.report_title(transcript.question)}))
+        params = {"id": _REPORT, "title": report.report_title(transcript.question), "content": content}
+        calls.append(format_call("create_artifact", params))
     elif "rewrite_artifact" in transcript.tools and not rewritten and any(_exists(step) for step in created):
-        calls.append(format_call("rewrite_artifact", text))
+        calls.append(format_call("rewrite_artifact", {"id": _REPORT, "content": content}))
     ticked = transcript.of("rewrite_artifact", id=_PLAN)
-    planned = any(step.result is not None and step.result.success for step in transcript.of("create_artifact", id=_PLAN))
+    planned = any(step.done for step in transcript.of("create_artifact", id=_PLAN))
     if "rewrite_artifact" in transcript.tools and planned and not ticked:
         calls.append(format_call("rewrite_artifact", {"id": _PLAN, "content": _plan(transcript, done=3)}))
     return calls
@@ -96,7 +97,7 @@ def _exists(step: Step) -> bool:
 def _findings(transcript: Transcript) -> Findings:
     reading = _jobs(transcript, _READER) or transcript.of("web_fetch")
     tried = [*transcript.of("create_artifact", id=_REPORT), *transcript.of("rewrite_artifact", id=_REPORT)]
-    written = any(step.result is not None and step.result.success for step in tried)
+    written = any(step.done for step in tried)
     jobs = [*_jobs(transcript, _SEARCHER), *_jobs(transcript, _READER)]
     return Findings(
         question=transcript.question,

@@ -11,6 +11,7 @@ from artifactflow_nb.text.words import is_chinese
 
 _ANSWER_SOURCES = 3  # sources quoted in the answer; the report quotes all
 _ANSWER_SENTENCES = 3
+_TITLE_CHARS = 100
 
 _ENGLISH = {
     "planning": "I plan the work and have the sources searched.",
@@ -26,8 +27,8 @@ _ENGLISH = {
     "unread": "The sources could not be read, so there is no answer.",
     "problem": "Not everything worked: {problem}",
     "unwritten": "The report was not written: {error}",
-    "offline": "No language model was used (offline extractive mode): every statement above is quoted verbatim from the "
-    "sources. To use a language model, set OPENAI_BASE_URL, OPENAI_API_KEY and AF_MODEL.",
+    "offline": "No language model was used (offline extractive mode): all that is said above on the subject is quoted "
+    "verbatim from the sources. To use a language model, set OPENAI_BASE_URL, OPENAI_API_KEY and AF_MODEL.",
 }
 _CHINESE = {
     "planning": "先制定计划并检索资料。",
@@ -86,7 +87,7 @@ def report_title(question: str) -> str:
 
 def _shorten(question: str) -> str:
     line = " ".join(question.split())
-    return line if len(line) <= 100 else line[:99] + "…"  # noqa: PLR2004 - a title's length
+    return line if len(line) <= _TITLE_CHARS else line[: _TITLE_CHARS - 1] + "…"
 
 
 def plan(question: str, done: int) -> str:
@@ -123,9 +124,7 @@ def answer(findings: Findings) -> str:
 
 
 def _quotes(shown: tuple[Quotes, ...], numbered: tuple[Quotes, ...], limit: int | None = None) -> list[str]:
-    return [
-        f"> {sentence} [{numbered.index(entry) + 1}]" for entry in shown for sentence in entry.sentences[:limit]
-    ]
+    return [f"> {sentence} [{numbered.index(entry) + 1}]" for entry in shown for sentence in entry.sentences[:limit]]
 
 
 def _sources(quotes: tuple[Quotes, ...]) -> str:

@@ -36,7 +36,7 @@ def _first_query(transcript: Transcript) -> str:
 
 def _second_query(transcript: Transcript) -> str:
     """The stems of the question and the parts of its names: looser than what was asked first."""
-    return " ".join(query_of(f"{transcript.question} {transcript.earlier}").spelled)
+    return " ".join(query_of(f"{transcript.question} {transcript.earlier}").terms)
 
 
 def _hits(transcript: Transcript) -> list[SearchHit]:

@@ -12,8 +12,8 @@ from artifactflow_nb.xml_calls import parse_reply, parse_results
 _QUESTION_LINE = re.compile(r"^Question: *(.+)$", re.MULTILINE)
 _EARLIER_LINE = re.compile(r"^Earlier question: *(.+)$", re.MULTILINE)
 _POINTS_BACK = re.compile(
-    r"\b(?:it|its|they|them|their|that|this|these|those|he|she|him|her|former|latter|ones?|same)\b|"
-    r"^(?:and|or|but|so|also|what about|how about|why)\b(?!.*\b(?:is|are|do|does|did|can)\b.*\w{4})|它|他们|这个|那个|那么|呢",
+    r"\b(?:it|its|they|them|their|that|this|these|those|he|she|him|her|former|latter|ones?|same)\b"
+    r"|^(?:and|or|but|so|also|what about|how about)\b|它|他们|这个|那个|那么|呢",
     re.IGNORECASE,
 )
 _MANY_WORDS = 4
@@ -26,6 +26,11 @@ class Step:
     name: str
     params: Mapping[str, Any]
     result: ToolResult | None
+
+    @property
+    def done(self) -> bool:
+        """Whether it succeeded."""
+        return self.result is not None and self.result.success
 
     @property
     def data(self) -> str:

@@ -12,7 +12,8 @@ from artifactflow_nb.text.words import Query, terms
 _MOST_SOURCES = 4
 _MOST_QUOTES = 3
 _ENOUGH = 0.5  # a further source, or sentence, must be this good compared with the best
-_ORDER = 0.04  # what each place further down in the search costs
+_ANSWERS = 0.52  # the least share of the question that a passage must hold
+_SECTION = 0.8  # what the whole section counts beside its best passage
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,23 +58,26 @@ def _counts(query: Query, found: Sequence[Candidate], counts: WordCounts | None)
 
 
 def _candidates(document: Document) -> Iterator[Candidate]:
-    title = tuple(terms(document.title))
+    about, _, named = document.title.rpartition(": ")
+    title = tuple(terms(f"{document.address.partition('#')[2]} {named}"))
+    above = terms(about)
     all_sentences = sentences(document.text)
     for passage in passages(document.text):
         inside = tuple(one for one in all_sentences if passage.start <= one.start < passage.end)
         body = terms(document.text[passage.start : passage.end])
         if inside:
-            yield Candidate(document, Words(title, tuple(terms(passage.heading)), tuple(body)), inside, 0.0)
+            yield Candidate(document, Words(title, (*above, *terms(passage.heading)), tuple(body)), inside, 0.0)
 
 
 def _best_by_document(scorer: Scorer, found: Sequence[Candidate], documents: Sequence[Document]) -> Iterator[Candidate]:
-    """For each document its best passage, its rank lowered by its place in the search."""
-    for place, document in enumerate(documents):
+    """For each document its best passage."""
+    for document in documents:
         own = [one for one in found if one.document is document]
         ranked = sorted(own, key=lambda one: -scorer.rank(one.words))
         if ranked:
             first = ranked[0]
-            score = scorer.rank(first.words) * (1 - _ORDER * place)
+            body = [term for one in own for term in one.words.body]
+            score = scorer.rank(first.words) + _SECTION * scorer.whole(body)
             yield Candidate(document, first.words, first.sentences, score)
 
 
@@ -89,6 +93,7 @@ def _choose(scorer: Scorer, candidate: Candidate) -> list[str]:
 
 
 def answers(scorer: Scorer, candidate: Candidate) -> bool:
-    """Whether the passage holds enough of what the question asks for."""
+    """Whether the passage holds enough of what the question asks for; words of its title count half as much again."""
     words = candidate.words
-    return scorer.coverage({*words.title, *words.heading, *words.body}) >= 0.5
+    held = scorer.coverage({*words.title, *words.heading, *words.body})
+    return held + 0.5 * scorer.coverage(words.title) >= _ANSWERS

@@ -7,13 +7,26 @@ from datetime import datetime
 from artifactflow_nb.events import AgentExecution, ExecutionMetrics, TokenUsage, ToolExecution
 from artifactflow_nb.store.schema import from_us
 
+WAITED = """
+SELECT run_id, sum(max(decided_at - max(asked_at, coalesce(waited_until, 0)), 0)) / 1000.0 AS wait_ms
+FROM (
+    SELECT *, max(decided_at) OVER (
+        PARTITION BY run_id ORDER BY asked_at, rowid ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+    ) AS waited_until
+    FROM approvals WHERE decided_by = 'user'
+)
+GROUP BY run_id
+"""
+"""The milliseconds in which at least one request of a run waited for a person; overlapping waits count once."""
+
 
 def load_metrics(db: sqlite3.Connection, run_id: str, until: datetime) -> ExecutionMetrics:
     """The metrics of a run up to a time, which for a finished run is its end."""
     run = db.execute("SELECT started_at FROM runs WHERE run_id = ?", (run_id,)).fetchone()
     started = from_us(run["started_at"])
     total_ms = (until - started).total_seconds() * 1000
-    waited_ms = _waited_us(db, run_id) / 1000
+    waited = db.execute(f"SELECT wait_ms FROM ({WAITED}) WHERE run_id = ?", (run_id,)).fetchone()  # noqa: S608
+    waited_ms = waited["wait_ms"] if waited else 0.0
     return ExecutionMetrics(
         started_at=started.isoformat(),
         completed_at=until.isoformat(),
@@ -23,19 +36,6 @@ def load_metrics(db: sqlite3.Connection, run_id: str, until: datetime) -> Execut
         agent_executions=tuple(_agent_executions(db, run_id)),
         tool_calls=tuple(_tool_executions(db, run_id)),
     )
-
-
-def _waited_us(db: sqlite3.Connection, run_id: str) -> int:
-    """Microseconds in which at least one request waited for a person."""
-    rows = db.execute(
-        "SELECT asked_at, decided_at FROM approvals WHERE run_id = ? AND decided_by = 'user' ORDER BY asked_at",
-        (run_id,),
-    )
-    waited, end = 0, 0
-    for asked, decided in rows:
-        waited += max(decided - max(asked, end), 0)
-        end = max(end, decided)
-    return waited
 
 
 def _agent_executions(db: sqlite3.Connection, run_id: str) -> Iterable[AgentExecution]:

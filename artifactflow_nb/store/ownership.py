@@ -8,6 +8,8 @@ import sys
 from pathlib import Path
 from typing import IO
 
+from artifactflow_nb.store.runs import INTERRUPTED, RUNNING
+
 if sys.platform == "win32":
     import msvcrt
 
@@ -74,3 +76,8 @@ def is_gone(folder: Path, owner: str | None) -> bool:
             return _try_lock(file)
     except OSError:
         return not os.path.lexists(path)
+
+
+def observed_status(folder: Path, status: str, owner: str | None) -> str:
+    """A run's status as it is: one that is `running` in the store but whose engine has ended is `interrupted`."""
+    return INTERRUPTED if status == RUNNING and is_gone(folder, owner) else status

@@ -1,7 +1,7 @@
 """Local sources: the person's own files and the language reference of this Python, searched and read by address.
 
-An address is `local:<source_id>#<section>`. A file's id is its folder's name and its path inside it, so that it stays the
-same when files come and go: `local:handbook/storage.md#backups`. Files are read and cut in a thread; only finished rows
+An address is `local:<source_id>#<section>`. A file's id is its folder's name and its path inside it, so that it stays
+the same when files come and go: `local:handbook/storage.md#backups`. Files are read and cut in a thread; only finished rows
 go to the database, in one transaction for a folder.
 """
 
@@ -132,8 +132,7 @@ class SourceManager:
         Errors: `UsageError` for a path that does not exist, holds nothing readable or cannot be read as UTF-8. Then
         nothing was changed.
         """
-        root = Path(path).expanduser().resolve()
-        files = await asyncio.to_thread(_scan, root)
+        root, files = await asyncio.to_thread(_scan, Path(path))
         known = await self._database.read(lambda connection: _known(connection, root))
         changed = [file for file in files if known.get(file.uri) != (file.sha256, _extractor_name(file.path))]
         prepared = await asyncio.to_thread(lambda: [_prepare(file) for file in changed])
@@ -215,22 +214,23 @@ def _source(row: sqlite3.Row) -> Source:
     )
 
 
-def _scan(root: Path) -> list[_File]:
-    """The readable files below the root, by path, with the hashes of their bytes."""
+def _scan(path: Path) -> tuple[Path, list[_File]]:
+    """The path made absolute, and the readable files below it with the hashes of their bytes, by path."""
+    root = path.expanduser().resolve()
     if not root.exists():
         raise UsageError(f"The folder {root} does not exist. Pass the path of a folder or of a file.")
     kinds = ", ".join(EXTRACTORS)
     if root.is_file() and root.suffix.lower() not in EXTRACTORS:
         raise UsageError(f"The file {root} is of a kind that cannot be read. Kinds that can: {kinds}.")
     try:
-        files = [_File(path, relative, _sha256(path)) for path, relative in _readable(root)]
+        files = [_File(file, relative, _sha256(file)) for file, relative in _readable(root)]
     except OSError as error:
         raise UsageError(
             f"{error.filename or root} cannot be read ({error.strerror}). Check its permissions."
         ) from error
     if not files:
         raise UsageError(f"The folder {root} holds no file that can be read. Kinds that can: {kinds}.")
-    return files
+    return root, files
 
 
 def _readable(root: Path) -> Iterator[tuple[Path, PurePosixPath]]:

@@ -26,7 +26,8 @@ WHERE passage_words MATCH ? AND (?2 IS NULL OR s.source_id IN (SELECT value FROM
 ORDER BY bm25(passage_words, 3.0, 2.0, 1.0), p.passage_id LIMIT ?3
 """
 _COUNT = """
-SELECT count(*) FROM passage_words AS w JOIN passages AS p ON p.passage_id = w.rowid JOIN sections AS s USING (section_id)
+SELECT count(*) FROM passage_words AS w JOIN passages AS p ON p.passage_id = w.rowid
+JOIN sections AS s USING (section_id)
 WHERE passage_words MATCH ? AND (?2 IS NULL OR s.source_id IN (SELECT value FROM json_each(?2)))
 """
 _COUNT_ALL = """
@@ -81,17 +82,18 @@ def prepare(document: Extracted) -> list[PreparedSection]:
     """Cut and tokenise: the slow part of indexing, which needs no database."""
     about = terms(document.title)
     return [
-        PreparedSection(part.anchor, part.title, part.text, _passages(part.title, part.text, about))
+        PreparedSection(part.anchor, part.title, part.text, _passages(f"{part.anchor} {part.title}", part.text, about))
         for part in document.parts
     ]
 
 
 def _passages(title: str, text: str, about: Sequence[str]) -> tuple[PreparedPassage, ...]:
     named = " ".join(terms(title))
-    return tuple(
-        PreparedPassage(p.start, p.end, named, " ".join([*about, *terms(p.heading)]), " ".join(terms(text[p.start : p.end])))
-        for p in passages(text)
-    )  # fmt: skip
+    prepared = []
+    for p in passages(text):
+        heading, body = " ".join([*about, *terms(p.heading)]), " ".join(terms(text[p.start : p.end]))
+        prepared.append(PreparedPassage(p.start, p.end, named, heading, body))
+    return tuple(prepared)
 
 
 def insert(connection: sqlite3.Connection, source_id: str, sections: Iterable[PreparedSection]) -> None:
@@ -123,7 +125,7 @@ def remove(connection: sqlite3.Connection, source_id: str) -> None:
 
 
 def count(connection: sqlite3.Connection, query: Query, scope: Sequence[str] | None) -> WordCounts:
-    """In how many passages each term and each phrase of the question occurs; phrases that occur nowhere are left out."""
+    """In how many passages each term and phrase of the question occurs; phrases that occur nowhere are left out."""
     within = _scope(scope)
     total = int(connection.execute(_COUNT_ALL, (within,)).fetchone()[0])
     counts = {term: _count(connection, _quote(term), within) for term in query.terms}

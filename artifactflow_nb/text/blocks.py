@@ -1,7 +1,7 @@
 """A text as blocks: headings, paragraphs, list items, code and tables, each with its place in the text.
 
-Markdown and plain text with underlined headings are read alike. A line that stands alone above more deeply indented text
-is a definition's term (`object.__len__(self)`) and heads what is indented under it.
+Markdown and plain text with underlined headings are read alike. A line that stands alone above more deeply indented
+text is a definition's term (`object.__len__(self)`) and heads what is indented under it.
 """
 
 import re
@@ -12,6 +12,7 @@ from typing import Literal
 Kind = Literal["heading", "term", "prose", "item", "code", "table"]
 
 PASSAGE_CHARS = 800
+_TERM_CHARS = 300  # a longer paragraph is no definition's term
 
 _HASHES = re.compile(r" {0,3}(#{1,6})\s+(\S.*?)\s*#*\s*$")
 _UNDERLINE = re.compile(r"([*=\-~^#\"])\1{2,}\s*$")
@@ -151,7 +152,12 @@ def _with_terms(text: str, found: list[Block]) -> list[Block]:
     for block, below in zip(found, [*found[1:], None], strict=True):
         words = text[block.start : block.end]
         heads = below is not None and below.kind not in {"heading", "table"} and below.indent > block.indent
-        if block.kind == "prose" and heads and not words.endswith((".", ":", "!", "?", "。")) and len(words) < 300:
+        if (
+            block.kind == "prose"
+            and heads
+            and not words.endswith((".", ":", "!", "?", "。"))
+            and len(words) < _TERM_CHARS
+        ):
             marked.append(Block(block.start, block.end, "term", block.indent, 0, " ".join(words.split())))
         else:
             marked.append(block)
@@ -159,7 +165,7 @@ def _with_terms(text: str, found: list[Block]) -> list[Block]:
 
 
 def passages(text: str) -> list[Passage]:
-    """The text cut into passages of some `PASSAGE_CHARS` characters at blocks, a new one under every heading or term."""
+    """The text cut at blocks into passages of some `PASSAGE_CHARS` characters, a new one at every heading or term."""
     found: list[Passage] = []
     group: list[Block] = []
     above: list[Block] = []

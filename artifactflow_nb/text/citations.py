@@ -1,7 +1,7 @@
 """The shape of search results, fetched sources and quotes as text, and its reader.
 
-It stands below tools and models because both sides speak it: tools write what a search or a fetch gave, a model reads it
-and reports quotes. Every text can be read back without ambiguity: a hit is three labelled lines, a source says how many
+It stands below tools and models because both sides speak it: tools write what a search or a fetch gave, a model reads
+it and reports quotes. Every text can be read back without ambiguity: a hit is three labelled lines, a source says how many
 characters follow.
 """
 
@@ -82,7 +82,7 @@ def read_hits(text: str) -> list[SearchHit]:
 
 
 def write_counts(spelled: Mapping[str, str], counts: WordCounts) -> str:
-    """One line that says in how many passages each word occurs, as it was spelled; a word in none of them is telling."""
+    """One line that says in how many passages each word, as it was spelled, occurs; a word in none is telling."""
     words = [f"‘{spelled.get(term, term)}’ in {n}" for term, n in counts.counts.items()]
     return f"Words in the {counts.n_passages} passages searched: {', '.join(words)}"
 

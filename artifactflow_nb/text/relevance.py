@@ -9,13 +9,14 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from artifactflow_nb.text.words import STOP_WORDS, Query
 
 _SATURATION = 1.2
 _USUAL_TERMS = 110  # words of an ordinary passage
 _MIN_PASSAGES = 60  # rarity says little in fewer passages: they are counted as this many
-_TITLE, _HEADING, _PHRASE = 2.0, 1.5, 0.6
+_TITLE, _HEADING, _PHRASE, _NAMED, _PRECISION = 0.8, 1.5, 0.6, 2.0, 0.3
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +36,12 @@ class WordCounts:
         n = max(self.n_passages, _MIN_PASSAGES)
         count = min(self.counts.get(term, 0), n)
         return math.log(1 + (n - count + 0.5) / (count + 0.5))
+
+    @property
+    def rarest(self) -> float:
+        """The rarity of a word of one passage."""
+        n = max(self.n_passages, _MIN_PASSAGES)
+        return math.log(1 + (n - 0.5) / 1.5)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +66,7 @@ def count_words(query: Query, texts: Iterable[Words]) -> WordCounts:
 
 
 def _next_to(body: Sequence[str], a: str, b: str) -> bool:
-    return any(first == a and second == b for first, second in zip(body, body[1:], strict=False))
+    return any(first == a and second == b for first, second in pairwise(body))
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,18 +91,27 @@ class Scorer:
         length = 0.5 + 0.5 * len(words.body) / _USUAL_TERMS
         total = 0.0
         for term in self.query.terms:
-            often = body[term] / length + _HEADING * (term in words.heading) + _TITLE * (term in words.title)
-            total += self.weight(term) * often * (_SATURATION + 1) / (often + _SATURATION)
-        return (total + self._phrases(words)) * (1 + 0.3 * self.precision(words.title))
+            often = body[term] / length + _HEADING * (term in words.heading)
+            saturated = often * (_SATURATION + 1) / (often + _SATURATION)
+            total += self.weight(term) * (saturated + _TITLE * (term in words.title))
+        return (total + self._phrases(words)) * (1 + _PRECISION * self.precision(words.title))
+
+    def whole(self, body: Sequence[str]) -> float:
+        """The rank of a whole section, of which an ordinary one has eight passages."""
+        counted = Counter(body)
+        length = 0.5 + 0.5 * len(body) / (8 * _USUAL_TERMS)
+        return sum(
+            self.weight(term) * often * (_SATURATION + 1) / (often + _SATURATION)
+            for term in self.query.terms
+            if (often := counted[term] / length)
+        )
 
     def _phrases(self, words: Words) -> float:
         total = 0.0
         for a, b in self.query.phrases:
-            name = f"{a} {b}"
-            if self.counts.counts.get(name) and any(
-                _next_to(part, a, b) for part in (words.title, words.heading, words.body)
-            ):
-                total += _PHRASE * self.counts.rarity(name)
+            if self.counts.counts.get(f"{a} {b}"):
+                named, said = _next_to(words.title, a, b), _next_to((*words.heading, "", *words.body), a, b)
+                total += _PHRASE * self.counts.rarity(f"{a} {b}") * (said + _NAMED * named)
         return total
 
     def precision(self, title: Sequence[str]) -> float:
@@ -119,5 +135,9 @@ class Scorer:
     def coverage(self, found: Iterable[str]) -> float:
         """The share of what the question asks for that these words hold, by weight, 0 to 1."""
         present = set(found)
-        whole = sum(self.weight(term) for term in self.query.terms)
-        return sum(self.weight(term) for term in self.query.terms if term in present) / whole if whole else 0.0
+        whole = sum(self._missed(term) for term in self.query.terms)
+        return sum(self._missed(term) for term in self.query.terms if term in present) / whole if whole else 0.0
+
+    def _missed(self, term: str) -> float:
+        """What a term counts where words are missed: one that occurs nowhere no more than one that occurs once."""
+        return self.query.terms[term] * min(self.counts.rarity(term), self.counts.rarest)

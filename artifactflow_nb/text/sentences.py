@@ -18,7 +18,7 @@ _NEXT = re.compile(r"\s*[\"'“‘(\[*_`]*[^\W_a-z]|\s+(?:[\"“‘`]|\*\w)|\s*$
 _ABBREVIATION = re.compile(
     r"(?:\b(?:e\.g|i\.e|cf|vs|Dr|Mr|Mrs|Ms|Prof|St|No|Nr|Fig|Sec|Vol|approx|ca|resp|incl|al|Inc|Ltd|Jr|Sr|[A-Z])\.)$"
 )
-_WORD = re.compile(rf"[^\W\d_]{{2,}}|[{CJK}]")
+_WORD = re.compile(rf"[{CJK}]|[^\W\d_{CJK}]{{2,}}")
 _MIN_WORDS = 4
 _MIN_LETTERS = 0.6
 
@@ -63,9 +63,8 @@ def _of(text: str, block: Block) -> Iterator[Sentence]:
 
 def _ends(text: str, start: int, stop: int) -> Iterator[int]:
     for match in _END.finditer(text, start, stop):
-        if match[0][0] in "。！？":
-            yield match.end()
-        elif not _ABBREVIATION.search(text, start, match.start() + 1) and _NEXT.match(text, match.end(), stop):
+        shortened = _ABBREVIATION.search(text, start, match.start() + 1)
+        if match[0][0] in "。！？" or (not shortened and _NEXT.match(text, match.end(), stop)):
             yield match.end()
 
 

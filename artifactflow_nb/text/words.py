@@ -9,6 +9,7 @@ import re
 import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from artifactflow_nb.text.stem import stem
 
@@ -24,9 +25,14 @@ _POSSESSIVE = re.compile(r"[’'](?:s|t|re|ve|ll|d|m)?$")
 _CAMEL = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 _MIXED = re.compile(r"[a-z][A-Z]")
 
+
+def _words(listed: str) -> list[str]:
+    return listed.split()
+
+
 # Words that hold a sentence together and say nothing of its subject.
 STOP_WORDS = frozenset(
-    """a about above after again against all along also although always am among an and another any anyone anything are
+    _words("""a about above after again against all along also although always am among an and another any anyone anything are
     around as aside at away be became because become been before behind being below beside besides between beyond both
     but by can cannot could did do does doing done down due during each either else ever every everything few for from
     further get gets getting given go goes going got had has have having he hence her here hers herself him himself his
@@ -37,27 +43,26 @@ STOP_WORDS = frozenset(
     theirs them themselves then there thereby therefore these they thing things this those though through thus to too
     toward towards under unless until up upon us very via was we well were what whatever when whenever where whereas
     wherever whether which while who whoever whom whose why will with within without would yet you your yours yourself
-    don isn doesn didn wasn weren couldn wouldn shouldn aren hasn haven""".split()
+    don isn doesn didn wasn weren couldn wouldn shouldn aren hasn haven""")
 )
 
 # Words of questions and tasks, and verbs that go with any subject: they count for little.
 WEAK_WORDS = frozenset(
     stem(word)
-    for word in """allow answer behave behaviour behavior best better big bring call case cause certain change
-    come common concern consider correct create deal define describe description detail differ difference different
+    for word in _words("""allow answer behave behaviour behavior best better big bring call case cause certain come common concern consider correct create deal define describe description detail differ difference different
     effect example exact explain explanation fact find first follow gather general give good great handle happen help
     idea important include information involve kind know last learn long look main make manner matter mean meaning
-    method need new number occur old order part people place possible problem proper provide purpose put question reason
-    recommend refer regard relate report require result right role rule search second set show simple situation sort
+    method need new number occur old part people place possible problem proper provide purpose put question reason
+    recommend refer regard relate report require result right role rule second show simple situation sort
     source special specific start state summarise summarize summary take talk tell term text topic try turn type
-    understand use used useful user usual value versus vs want way word work write year time day""".split()
+    understand use used useful user usual value versus vs want way word work write year time day""")
 )
 
 # Of the stop words, those that never name a subject: `None` and `not` may.
 _ASKING = frozenset(
-    """a about an are be been can could did do does for get had has have how i is it its me my of our should than that
+    _words("""a about an are be been can could did do does for get had has have how i is it its me my of our should than that
     the their then there these they this those to was we were what when where which who whom whose why will would you
-    your""".split()
+    your""")
 )
 
 # Chinese words of the same two kinds; a run is cut at each of them.
@@ -75,7 +80,7 @@ class Query:
     Attributes:
         terms: The stems that it asks for, with how much each counts (1 for an ordinary word).
         phrases: Pairs of neighbouring words with at least one that counts: `async with`.
-        spelled: Each term as it was written, for people.
+        spelled: Each term, and each phrase as `a b`, as it was written, for people.
     """
 
     terms: dict[str, float] = field(default_factory=dict)
@@ -137,7 +142,9 @@ def query_of(question: str, context: str = "") -> Query:
     if not found:  # every word is a stop word: better those than nothing
         found = {term: 0.5 for term in terms(question) if term not in _ASKING}
         spelled = {term: term for term in found}
-    return Query(found, _phrases(question), spelled)
+    pairs = _phrases(question)
+    spelled.update({f"{a} {b}": words for (a, b), words in pairs.items()})
+    return Query(found, tuple(pairs), spelled)
 
 
 def _weighted(text: str) -> Iterator[tuple[str, float, str]]:
@@ -148,9 +155,11 @@ def _weighted(text: str) -> Iterator[tuple[str, float, str]]:
         whole, *parts = _forms(kind, word)
         if not _says_nothing(word):
             yield whole, _weight(kind, word, whole), word
+        # A text that explains `dict.setdefault` may write `setdefault` alone: the last part stands for the name.
+        last = whole.rpartition(".")[2] if "." in whole else ""
         for part in parts:
             if part not in STOP_WORDS:
-                yield part, 0.5, part
+                yield part, 2.0 if part in {last, stem(last)} else 0.5, part
 
 
 def _pairs(piece: str) -> list[str]:
@@ -164,14 +173,18 @@ def _says_nothing(word: str) -> bool:
 
 def _weight(kind: str, word: str, term: str) -> float:
     if kind == "name" and is_name(word):
-        return 1.5
+        return 0.5 if "." in word else 2.0
     return 0.3 if term in WEAK_WORDS else 1.0
 
 
-def _phrases(question: str) -> tuple[tuple[str, str], ...]:
-    """Neighbours of which one counts: a name made of a stop word and another (`with statement`) is found by these."""
-    words = [(_forms(kind, word)[0], _says_nothing(word)) for kind, word in _tokens(question) if kind != "cjk"]
-    return tuple((a, b) for (a, dull_a), (b, dull_b) in zip(words, words[1:], strict=False) if not (dull_a and dull_b))
+def _phrases(question: str) -> dict[tuple[str, str], str]:
+    """Neighbours of which one counts, as written: they find names made of stop words, such as `with statement`."""
+    words = [(_forms(kind, word)[0], word, _says_nothing(word)) for kind, word in _tokens(question) if kind != "cjk"]
+    return {
+        (a, b): f"{first} {second}"
+        for (a, first, dull), (b, second, dull_too) in pairwise(words)
+        if not (dull and dull_too)
+    }
 
 
 def is_chinese(text: str) -> bool:

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from artifactflow_nb.errors import NotFound, ToolError
 from artifactflow_nb.events import StreamEventType
 from artifactflow_nb.messages import ToolResult
-from artifactflow_nb.store.artifacts import Artifact, ArtifactManager, Authorship
+from artifactflow_nb.store.artifacts import TASK_PLAN, Artifact, ArtifactManager, Authorship
 from artifactflow_nb.tools.base import Tool, ToolContext, ToolPermission, tool
 from artifactflow_nb.tools.passages import nearest_passages
 
@@ -25,11 +25,16 @@ async def _own_or_confirm(ctx: ToolContext, args: BaseModel) -> ToolPermission:
     return ToolPermission.AUTO if mine else ToolPermission.CONFIRM
 
 
+def _is_plan(args: BaseModel) -> bool:
+    """The plan of a turn is a note of the agent, not a result."""
+    return getattr(args, "id", "") == TASK_PLAN
+
+
 def _field(name: str) -> Any:
     return lambda args: str(getattr(args, name))
 
 
-@tool(category="core", idempotent=True, preview=_field("content"))
+@tool(category="core", idempotent=True, preview=_field("content"), is_note=_is_plan)
 async def create_artifact(
     ctx: ToolContext,
     id: ArtifactId,  # noqa: A002 - the name is the protocol's
@@ -45,7 +50,7 @@ async def create_artifact(
     return _written(ctx, artifact)
 
 
-@tool(category="core", idempotent=True, permission=_own_or_confirm, preview=_field("new"))
+@tool(category="core", idempotent=True, permission=_own_or_confirm, preview=_field("new"), is_note=_is_plan)
 async def update_artifact(
     ctx: ToolContext,
     id: ArtifactId,  # noqa: A002 - the name is the protocol's
@@ -63,7 +68,7 @@ async def update_artifact(
     return _written(ctx, artifact)
 
 
-@tool(category="core", idempotent=True, permission=_own_or_confirm, preview=_field("content"))
+@tool(category="core", idempotent=True, permission=_own_or_confirm, preview=_field("content"), is_note=_is_plan)
 async def rewrite_artifact(
     ctx: ToolContext,
     id: ArtifactId,  # noqa: A002 - the name is the protocol's

@@ -64,6 +64,7 @@ class ToolContext:
 Handler = Callable[..., Awaitable["str | ToolResult"] | str | ToolResult]
 PermissionRule = Callable[[ToolContext, BaseModel], Awaitable[ToolPermission]]
 Preview = Callable[[BaseModel], str]
+IsNote = Callable[[BaseModel], bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +81,7 @@ class Tool:
         idempotent: Whether it may be run again when nobody knows if it had finished.
         timeout_s: Seconds after which it is stopped.
         preview: Text that a person should see before deciding; None for the bare parameters.
+        is_note: Says of a call whether it only touches the agent's own notes; those are never put before a person.
     """
 
     name: str
@@ -91,6 +93,7 @@ class Tool:
     idempotent: bool = False
     timeout_s: float = 60.0
     preview: Preview | None = None
+    is_note: IsNote = lambda _args: False
 
     @property
     def spec(self) -> ToolSpec:
@@ -160,6 +163,7 @@ def tool(
     idempotent: bool = False,
     timeout_s: float = 60.0,
     preview: Preview | None = None,
+    is_note: IsNote = lambda _args: False,
 ) -> Callable[[Handler], Tool]:
     """Make a tool of a typed function with a docstring; its first parameter is the `ToolContext`.
 
@@ -174,7 +178,7 @@ def tool(
         if not description:
             raise UsageError(f"The tool {tool_name!r} has no docstring: it is what tells the model when to use it.")
         params = _params_model(tool_name, handler)
-        return Tool(tool_name, description, params, handler, rule, category, idempotent, timeout_s, preview)
+        return Tool(tool_name, description, params, handler, rule, category, idempotent, timeout_s, preview, is_note)
 
     return make
 

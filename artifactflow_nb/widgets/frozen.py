@@ -60,14 +60,14 @@ def stylesheet() -> str:
 
 def page(transcript: Transcript, renderer: RunRenderer) -> str:
     """A self-contained HTML face; readable where the style is stripped too."""
-    status = f"{mark(transcript.status)} {labels.STATUS_LABELS[transcript.status]}"
+    status = labels.STATUS_LABELS[transcript.status]
     how = f'<p class="af-quiet">{HOW_TO_DECIDE}</p>' if transcript.open_questions else ""
     took = escape(labels.summary_line(transcript))
     return (
         f"<style>{stylesheet()}</style>"
         '<div class="af-run af-frozen mathjax_ignore tex2jax_ignore">'
         f'<div class="af-head"><div class="af-question"><strong>{escape(transcript.question)}</strong></div>'
-        f'<div class="af-meta"><span>{status}</span> · <span>{took}</span></div></div>'
+        f'<div class="af-meta">{mark(transcript.status)} <span>{status} · {took}</span></div></div>'
         f'<div class="af-tree">{static_html(renderer.nodes(transcript))}{how}</div></div>'
     )
 

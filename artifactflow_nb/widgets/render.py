@@ -76,10 +76,8 @@ class RunRenderer:
 
     def _work(self, transcript: Transcript) -> Node:
         lead = transcript.lead
-        said = labels.steps(transcript) if transcript.ended else labels.activity(lead) or labels.steps(transcript)
-        summary = (
-            f'<span class="af-name">{escape(lead.agent or "Work")}</span> <span class="af-arg">{escape(said)}</span>'
-        )
+        name = f'<span class="af-name">{escape(lead.agent or "Work")}</span>'
+        summary = f'{name} <span class="af-arg">{escape(labels.steps(transcript))}</span>'
         children = tuple(self._turns(lead, answer_turn(transcript)))
         return Node("work", summary, "fold", "af-work", not transcript.ended, children=children)
 

@@ -28,6 +28,7 @@ from artifactflow_nb.widgets.tree import TreeDiff
 
 PATCH_INTERVAL_S = 0.04
 _PING_INTERVAL_S = 0.2
+_SCRIPTS = ("run_tree.js", "run_place.js", "run_view.js")
 _STATIC = files("artifactflow_nb.widgets") / "static"
 
 Send = Callable[[Mapping[str, Any]], None]
@@ -63,14 +64,19 @@ class RunStream:
         """Take in an event of the run, and have the page follow soon."""
         ended = self.transcript.ended
         self.transcript.apply(event)
-        if self._page_seen and self._due is None:
-            self._due = asyncio.get_running_loop().call_later(PATCH_INTERVAL_S, self.flush)
         if self.transcript.ended and not ended:
+            self.flush()
             self._on_end()
+        elif self._page_seen and self._due is None:
+            self._due = asyncio.get_running_loop().call_later(PATCH_INTERVAL_S, self.flush)
 
     def flush(self) -> None:
-        """Send what changed; nothing if nothing did."""
-        self._due = None
+        """Send what changed; nothing if nothing did, or if no page has said hello."""
+        if self._due:
+            self._due.cancel()
+            self._due = None
+        if not self._page_seen:
+            return
         tree = self._diff.patch(self.renderer.nodes(self.transcript))
         head = self._describe()
         if tree or head != self._head:
@@ -118,14 +124,13 @@ class RunStream:
     def _describe(self) -> dict[str, Any]:
         """The header, but for the time, which the page counts by itself."""
         transcript = self.transcript
-        totals = transcript.totals
         status = transcript.status
         return {
             "question": transcript.question,
             "status": status,
             "mark": labels.MARKS[status],
             "label": labels.STATUS_LABELS[status],
-            "counts": f"{labels.count(totals.tokens, 'token')} · {labels.count(totals.n_tool_calls, 'tool call')}",
+            "counts": labels.count(transcript.totals.tokens, "token"),
             "ended": transcript.ended,
             "announce": _announcement(transcript),
         }
@@ -147,7 +152,7 @@ class RunView(anywidget.AnyWidget):
         on_end: Called on the engine's thread, with the stream, when the run has ended.
     """
 
-    _esm = "\n".join((_STATIC / name).read_text(encoding="utf-8") for name in ("run_tree.js", "run_view.js"))
+    _esm = "\n".join((_STATIC / name).read_text(encoding="utf-8") for name in _SCRIPTS)
     _css = stylesheet()
 
     def __init__(self, run: ViewedRun, on_end: Callable[[RunStream], None] = lambda _stream: None) -> None:

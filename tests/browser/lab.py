@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import secrets
 import shutil
 import signal
@@ -22,6 +23,13 @@ from playwright.sync_api import BrowserContext, ConsoleMessage, Locator, Page, R
 
 START_TIMEOUT_S = 60.0
 CELL_TIMEOUT_MS = 60_000
+
+_NUMBERED = re.compile(r"\[\d+\]:")
+_IDLE = """() => {
+    const context = window.jupyterapp?.shell.currentWidget?.sessionContext;
+    const kernel = context?.session?.kernel;
+    return context?.isReady && kernel?.status === "idle" && kernel.connectionStatus === "connected";
+}"""
 
 _SETTINGS = {
     "@jupyterlab/apputils-extension:notification": {"fetchNews": "false", "checkForUpdates": False, "doNotDisturbMode": True},
@@ -75,6 +83,7 @@ def _command(port: int, token: str, root: Path) -> list[str]:
         "ServerApp.port_retries": 0,
         "IdentityProvider.token": token,
         "ServerApp.root_dir": root,
+        "LabApp.expose_app_in_browser": True,
         "LabApp.news_url": "None",
         "LabApp.check_for_updates_class": "jupyterlab.NeverCheckForUpdate",
         "LabApp.extension_manager": "readonly",
@@ -100,7 +109,7 @@ def _environment(home: Path) -> dict[str, str]:
         "IPYTHONDIR": "ipython",
     }
     moved = {variable: str(home / folder) for variable, folder in folders.items()}
-    return {**os.environ, **moved, "JUPYTER_NO_CONFIG": "1"}
+    return {**os.environ, **moved}
 
 
 def _wait_until_up(server: LabServer, process: subprocess.Popen[bytes], log: Path) -> None:
@@ -174,9 +183,8 @@ class LabPage:
             self.wait_idle()
 
     def wait_idle(self, timeout_ms: int = CELL_TIMEOUT_MS) -> None:
-        """Wait until the kernel has nothing to do."""
-        idle = self.page.locator('.jp-NotebookPanel-toolbar [data-status="idle"]')
-        expect(idle.first).to_be_visible(timeout=timeout_ms)
+        """Wait until the kernel is connected and has nothing to do."""
+        self.page.wait_for_function(_IDLE, timeout=timeout_ms)
 
     def run_cell(self, index: int) -> None:
         """Run a cell; return when it has been started."""
@@ -216,9 +224,6 @@ class LabPage:
         """Addresses outside the server that the page asked for."""
         own = (self.server.address, self.server.address.replace("http", "ws", 1), "data:", "blob:", "about:")
         return [address for address in self.requested if not address.startswith(own)]
-
-
-_NUMBERED = __import__("re").compile(r"\[\d+\]:")
 
 
 def watch(context: BrowserContext, server: LabServer, name: str) -> LabPage:

@@ -43,9 +43,20 @@ class KeyedTree {
     for (const shape of patch.shape ?? []) this.place(shape);
     for (const [key, keep, add] of patch.text ?? []) this.write(key, keep, add);
     for (const key of patch.gone ?? []) {
-      this.entries.get(key)?.root.remove();
+      const root = this.entries.get(key)?.root;
+      const decided = root?.querySelector(":scope > [data-decided]");
+      root?.remove();
       this.entries.delete(key);
+      if (decided) this.leadBack();
     }
+  }
+
+  /** After a question was answered here, its card is gone: the focus goes to the step that asked. */
+  leadBack() {
+    const steps = this.container.querySelectorAll(".af-work > .af-body > details > summary");
+    const step = steps[steps.length - 1];
+    step?.focus({ preventScroll: true });
+    step?.scrollIntoView({ block: "nearest" });
   }
 
   /** Make, alter or move one element. @param {Shape} shape */

@@ -1,6 +1,6 @@
 /**
- * The live view of a run: a header of its own, and below it a KeyedTree (run_tree.js, joined in front of this file) that
- * the kernel patches.
+ * The live view of a run: a header of its own, and below it a KeyedTree that the kernel patches. The kernel joins
+ * run_tree.js and run_place.js in front of this file.
  *
  * Messages from the kernel carry a number. The page says hello and gets a snapshot; when a number is missing, it says
  * hello again. Times are milliseconds.
@@ -43,6 +43,7 @@ function makeControls(data, send) {
   const said = element("span", "af-quiet");
   /** @param {boolean} approved */
   const decide = (approved) => {
+    row.dataset.decided = "yes";
     send({ type: "decide", request: data.request, approved, instruction: note.value });
     for (const control of [approve, deny, note]) control.disabled = true;
     said.textContent = `${approved ? "Approved" : "Denied"}. The run goes on as soon as other work in progress is done.`;
@@ -109,6 +110,7 @@ function render({ model, el }) {
   root.append(header.root, body, announcer);
   el.append(root);
   const tree = new KeyedTree(body, (data) => makeControls(data, send));
+  const place = new Place(body);
   let seq = -1;
   let asked = 0;
 
@@ -125,9 +127,11 @@ function render({ model, el }) {
       return;
     }
     seq = update.seq;
-    if (update.type === "snapshot") tree.reset(update.tree);
-    else tree.apply(update.tree);
-    header.show(update.head);
+    place.keepWhile(update.head.ended, () => {
+      if (update.type === "snapshot") tree.reset(update.tree);
+      else tree.apply(update.tree);
+      header.show(update.head);
+    });
     if (update.head.announce !== announcer.textContent) announcer.textContent = update.head.announce;
   };
 
@@ -146,6 +150,7 @@ function render({ model, el }) {
   return () => {
     clearInterval(ticking);
     model.off("msg:custom", onMessage);
+    place.handOver();
   };
 }
 

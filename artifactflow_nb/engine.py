@@ -1,0 +1,218 @@
+"""The engine opens, wires and closes the rooms: store, model, tools, agents, flows, controller. Headless and async.
+
+Everything in it lives on the event loop that opened it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Self
+
+import aiosqlite
+
+from artifactflow_nb.agents.base import AgentConfig, BaseAgent
+from artifactflow_nb.agents.crawl import CRAWL
+from artifactflow_nb.agents.lead import LEAD, LeadAgent
+from artifactflow_nb.agents.prompts import PromptLibrary
+from artifactflow_nb.agents.search import SEARCH
+from artifactflow_nb.ambient import Clock, Ids, RandomIds, SystemClock
+from artifactflow_nb.approvals import ApprovalPolicy, Policy
+from artifactflow_nb.controller import ExecutionController
+from artifactflow_nb.drive import Flow, Rooms
+from artifactflow_nb.errors import StoreError, UsageError
+from artifactflow_nb.flows.research import ExtendableGraph
+from artifactflow_nb.flows.services import Services
+from artifactflow_nb.models.base import Model
+from artifactflow_nb.models.offline import OfflineModel
+from artifactflow_nb.models.openai import OpenAIModel
+from artifactflow_nb.settings import Settings
+from artifactflow_nb.store.artifacts import ArtifactManager
+from artifactflow_nb.store.calls import CallStore
+from artifactflow_nb.store.conversations import ConversationManager, Parent, ParentId
+from artifactflow_nb.store.database import Database
+from artifactflow_nb.store.ownership import Ownership
+from artifactflow_nb.store.requests import RequestStore
+from artifactflow_nb.store.runs import RunStore, StoredRun
+from artifactflow_nb.store.sources import Added, SourceManager
+from artifactflow_nb.tools.artifacts import ARTIFACT_TOOLS
+from artifactflow_nb.tools.base import Tool
+from artifactflow_nb.tools.delegate import call_subagent
+from artifactflow_nb.tools.registry import ToolRegistry
+from artifactflow_nb.tools.web import LocalSearch, SearchProvider, web_fetch, web_search
+
+from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver  # isort: skip - flows.loop sets its strict mode first
+
+STORE_FILE = "store.db"
+CHECKPOINT_FILE = "checkpoints.db"
+
+
+def make_model(settings: Settings) -> Model:
+    """The endpoint that the settings name; the offline model if they name none."""
+    if not settings.endpoint_configured:
+        return OfflineModel()
+    key = settings.api_key.get_secret_value() if settings.api_key else None
+    return OpenAIModel(settings.base_url, key, settings.model or "", timeout_s=settings.timeout_s)
+
+
+class Engine:
+    """A workbench without a face.
+
+    Args:
+        settings: Where data lives, which endpoint, who stands in for the person.
+        model: Who takes the agents' turns; None for what the settings name.
+        approvals: Who answers before a person is asked; see `ApprovalPolicy`.
+        prompts: A folder with prompt files of one's own, or None.
+        clock: Where time comes from.
+        ids: Where ids come from.
+
+    Attributes:
+        controller: Runs questions; there once the engine is open.
+        sources: The local sources.
+    """
+
+    controller: ExecutionController
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        model: Model | None = None,
+        approvals: Policy = "ask",
+        prompts: Path | None = None,
+        clock: Clock | None = None,
+        ids: Ids | None = None,
+    ) -> None:
+        self.settings = settings
+        self.folder = settings.data_dir
+        self.model = model or make_model(settings)
+        self.policy = ApprovalPolicy(approvals, settings.approvals)
+        self.clock = clock or SystemClock()
+        self.ids = ids or RandomIds()
+        self.database = Database(self.folder / STORE_FILE)
+        self.sources = SourceManager(self.database, self.clock)
+        self.artifacts = ArtifactManager(self.database, self.clock)
+        self.conversations = ConversationManager(self.database, self.clock, self.ids)
+        self.runs = RunStore(self.database, self.clock)
+        self.requests = RequestStore(self.database)
+        self.tools = ToolRegistry((*ARTIFACT_TOOLS, call_subagent, web_search, web_fetch))
+        self._prompts = PromptLibrary(prompts)
+        self._ownership = Ownership(self.folder, self.ids.new("eng"))
+        self._scope: list[str] = []
+        self._checkpoints: aiosqlite.Connection | None = None
+        self.research = ExtendableGraph(self._lead())
+        for config in (SEARCH, CRAWL):
+            self.register_agent(config)
+
+    def _lead(self) -> LeadAgent:
+        config = self._configured(LEAD)
+        return LeadAgent(config, self.tools.select(config.required_tools), self.model, self._prompts)
+
+    def _configured(self, config: AgentConfig) -> AgentConfig:
+        temperature = self.settings.temperature
+        return config if temperature is None else replace(config, temperature=temperature)
+
+    async def open(self) -> Self:
+        """Open the store and get ready to run; `StoreError` with the path if that fails."""
+        try:
+            self._ownership.take()
+        except OSError as error:
+            raise StoreError(
+                f"The data folder {self.folder} cannot be used: {error}. Choose another data_dir."
+            ) from error
+        try:
+            await self.database.open()
+            self.controller = ExecutionController(await self._rooms(), self.folder)
+        except BaseException:
+            await self.aclose()
+            raise
+        return self
+
+    async def _rooms(self) -> Rooms:
+        services = Services(
+            clock=self.clock,
+            ids=self.ids,
+            conversations=self.conversations,
+            artifacts=self.artifacts,
+            runs=self.runs,
+            calls=CallStore(self.database),
+            requests=self.requests,
+            tools=self.tools,
+            lead=self.research.lead,
+            agents=self.research.agents,
+            tool_services=self._tool_services,
+        )
+        self._checkpoints = await aiosqlite.connect(self.folder / CHECKPOINT_FILE)
+        await self._checkpoints.execute("PRAGMA synchronous = NORMAL")
+        saver = AsyncSqliteSaver(self._checkpoints)
+        await saver.setup()
+        flows = {"research": Flow(self.research.compile(saver), self.research.lead.config.name)}
+        return Rooms(services, flows, saver, self.database, self.policy, self._ownership.owner)
+
+    def _tool_services(self, run: StoredRun) -> Mapping[type, Any]:
+        return {
+            ArtifactManager: self.artifacts,
+            SourceManager: self.sources,
+            SearchProvider: LocalSearch(self.sources, run.settings.get("sources")),
+        }
+
+    def register_tool(self, entry: Tool, *, agent: str | None = None) -> None:
+        """Add a tool and offer it to an agent, the lead unless another is named."""
+        self.tools.register(entry)
+        self._agent(agent or self.research.lead.config.name).add_tool(entry)
+
+    def register_agent(self, config: AgentConfig) -> None:
+        """Add an agent that the lead can delegate to."""
+        config = self._configured(config)
+        tools = self.tools.select(config.required_tools)
+        self.research.register_agent(BaseAgent(config, tools, self.model, self._prompts))
+
+    def _agent(self, name: str) -> BaseAgent:
+        agents = {self.research.lead.config.name: self.research.lead, **self.research.agents}
+        if name not in agents:
+            raise UsageError(f"There is no agent {name!r}; known are: {', '.join(agents)}.")
+        return agents[name]
+
+    async def add_sources(self, path: str | Path) -> Added:
+        """Index a folder or a file; from now on runs search what was added, and no longer the language reference."""
+        added = await self.sources.add_folder(path)
+        self._scope += [source_id for source_id in added.source_ids if source_id not in self._scope]
+        return added
+
+    async def begin(
+        self,
+        question: str,
+        *,
+        conversation_id: str | None = None,
+        parent_message_id: ParentId = Parent.ACTIVE,
+        flow: str = "research",
+    ) -> StoredRun:
+        """Store a question with its run, which searches the sources as they are now; `controller.start` lets it run."""
+        return await self.controller.begin(
+            question,
+            conversation_id=conversation_id,
+            parent_message_id=parent_message_id,
+            flow=flow,
+            settings={"sources": await self._sources_of_a_run()},
+        )
+
+    async def _sources_of_a_run(self) -> list[str]:
+        if not self._scope:
+            return [(await self.sources.add_python_reference()).source_id]
+        return list(self._scope)
+
+    async def aclose(self) -> None:
+        """Close everything; runs that were going on can be resumed later."""
+        if hasattr(self, "controller"):
+            await self.controller.aclose()
+        await self.model.aclose()
+        if self._checkpoints is not None:
+            await self._checkpoints.close()
+            self._checkpoints = None
+        await self.database.close()
+        self._ownership.release()
+
+    async def __aenter__(self) -> Self:
+        return await self.open()
+
+    async def __aexit__(self, *_exc: object) -> None:
+        await self.aclose()

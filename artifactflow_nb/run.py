@@ -1,0 +1,189 @@
+"""The handle of a run that a person holds: it shows the run, waits for it, decides for it, and keeps nothing itself.
+
+What it says is read from the store in the caller's thread, so it works while the engine is busy.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from typing import Any, Self
+
+from artifactflow_nb.approvals import ApprovalRequest, Decision
+from artifactflow_nb.engine_thread import EngineThread
+from artifactflow_nb.errors import Conflict, RunCancelled, RunFailed
+from artifactflow_nb.events import StreamEvent
+from artifactflow_nb.run_port import RunPort
+from artifactflow_nb.store.artifacts import Artifact, list_seen
+from artifactflow_nb.store.ownership import observed_status
+from artifactflow_nb.store.requests import load_open_requests
+from artifactflow_nb.store.runs import CANCELLED, COMPLETED, FAILED, INTERRUPTED, RUNNING, WAITING, StoredRun, load_run
+
+HEARTBEAT_S = 0.25
+"""How often a waiting cell lets the kernel look at its Stop button, and a waiting run at the store."""
+
+Ping = Callable[[], Awaitable[bool]]
+
+
+class Run:
+    """One question on its way to its answer.
+
+    Args:
+        thread: The engine's thread.
+        stored: The run's row.
+        interactive: Whether a person is there to decide: True, False, or None to ask the page.
+        display: Shows the run in the current cell.
+
+    Attributes:
+        port: What views are made from.
+        pings: Each asks a view whether somebody sees it; awaited on the engine's loop.
+    """
+
+    def __init__(
+        self,
+        thread: EngineThread,
+        stored: StoredRun,
+        *,
+        interactive: bool | None = None,
+        display: "Callable[[Run], None] | None" = None,
+    ) -> None:
+        self.port = RunPort(thread, stored)
+        self.run_id = stored.run_id
+        self.conversation_id = stored.conversation_id
+        self.message_id = stored.message_id
+        self.thread_id = stored.thread_id
+        self.question = stored.question
+        self.pings: list[Ping] = []
+        self._thread = thread
+        self._folder = thread.engine.folder
+        self._interactive = interactive
+        self._display = display
+
+    @property
+    def status(self) -> str:
+        """`running`, `waiting`, `completed`, `failed`, `cancelled`, or `interrupted`: its process is gone."""
+        stored = self._stored()
+        return observed_status(self._folder, stored.status, stored.owner)
+
+    @property
+    def response(self) -> str | None:
+        """The answer; None while there is none. Raises `RunFailed` or `RunCancelled` if there will be none."""
+        stored = self._stored()
+        if stored.status == FAILED:
+            raise RunFailed(f"{stored.error_message} (run {self.run_id})")
+        if stored.status == CANCELLED:
+            raise RunCancelled(f"The run {self.run_id} was cancelled.", partial=stored.response or "")
+        return stored.response if stored.status == COMPLETED else None
+
+    @property
+    def error(self) -> str | None:
+        """Why the run failed; None if it did not."""
+        return self._stored().error_message
+
+    @property
+    def artifacts(self) -> Mapping[str, Artifact]:
+        """The newest version of each artifact that this run's branch sees, by id."""
+        seen = self.port.read(lambda db: list_seen(db, self.conversation_id, self.message_id))
+        return {artifact.artifact_id: artifact for artifact in seen}
+
+    @property
+    def events(self) -> Sequence[StreamEvent]:
+        """The stored events, in order: all but chunks of text."""
+        return self.port.stored_events()
+
+    @property
+    def pending(self) -> Sequence[ApprovalRequest]:
+        """The requests that wait for a decision, the oldest first."""
+        return self.port.read(lambda db: load_open_requests(db, self.run_id))
+
+    def _stored(self) -> StoredRun:
+        return self.port.read(lambda db: load_run(db, self.run_id))
+
+    def approve(self, request_id: str | None = None) -> Self:
+        """Let the call run that waits; returns at once, and the run goes on.
+
+        Args:
+            request_id: Which, if several are open.
+
+        Errors: `UsageError` that lists the open requests if there are several; `NotFound` if none is open; `Conflict`
+            if it was decided already, which stays so.
+        """
+        return self._decide(request_id, Decision(approved=True))
+
+    def deny(self, reason: str = "", request_id: str | None = None) -> Self:
+        """Do not let the call run; the agent is told, with the reason. Errors as for `approve`."""
+        return self._decide(request_id, Decision(approved=False, instruction=reason))
+
+    def _decide(self, request_id: str | None, decision: Decision) -> Self:
+        controller = self._thread.engine.controller
+
+        async def decide() -> None:
+            chosen = request_id or (await controller.single_request(self.run_id)).id
+            await controller.decide(chosen, decision)
+
+        self._thread.call(decide())
+        return self
+
+    def cancel(self) -> Self:
+        """End the run; what it has written stays. `Conflict` if it has ended already."""
+        self._thread.call(self._thread.engine.controller.cancel(self.run_id))
+        return self
+
+    def resume(self) -> Self:
+        """Go on with a run whose process is gone, from where it was. `Conflict` if it is not `interrupted`."""
+        if (status := self.status) != INTERRUPTED:
+            raise Conflict(f"The run {self.run_id} is {status}; only an interrupted run can be resumed.")
+        self._thread.call(self._thread.engine.controller.start(self._stored()))
+        return self
+
+    def wait(self, timeout_s: float | None = None) -> Self:
+        """Wait until the run has ended, or waits for a person and nobody is there.
+
+        Args:
+            timeout_s: Seconds after which to give up waiting; the run goes on.
+
+        Errors: `TimeoutError`.
+        """
+        settled = self._thread.submit(self._settled())
+        try:
+            settled.result(timeout_s)
+        except TimeoutError:
+            settled.cancel()
+            raise TimeoutError(f"The run {self.run_id} is {self.status} after {timeout_s} s; it goes on.") from None
+        return self
+
+    def __await__(self) -> Generator[Any, None, Self]:
+        return self._wait_in_loop().__await__()
+
+    async def _wait_in_loop(self) -> Self:
+        """Wait without holding the loop. Stopping the cell detaches: the run goes on."""
+        settled = asyncio.wrap_future(self._thread.submit(self._settled()))
+        try:
+            while not settled.done():
+                await asyncio.wait([settled], timeout=HEARTBEAT_S)
+        finally:
+            settled.cancel()
+        return self
+
+    async def _settled(self) -> None:
+        """Return when the run has ended, or waits and nobody is there; runs on the engine's loop."""
+        engine = self._thread.engine
+        while True:
+            await engine.controller.join(self.run_id)
+            stored = await engine.runs.get(self.run_id)
+            status = observed_status(self._folder, stored.status, stored.owner)
+            if status not in {WAITING, RUNNING} or (status == WAITING and not await self._somebody_is_there()):
+                return
+            await asyncio.sleep(HEARTBEAT_S)
+
+    async def _somebody_is_there(self) -> bool:
+        if self._interactive is not None:
+            return self._interactive
+        return any([await ping() for ping in self.pings])
+
+    def _ipython_display_(self) -> None:
+        if self._display is None:
+            print(repr(self))  # noqa: T201 - a handle without a face shows its text
+        else:
+            self._display(self)
+
+    def __repr__(self) -> str:
+        return f"Run({self.question!r}, status={self.status!r})"

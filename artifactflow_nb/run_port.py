@@ -1,0 +1,79 @@
+"""What a view sees of a run: its events, its texts, and a way to decide and to stop that returns at once.
+
+Texts are read from the store in the caller's thread, with a connection of its own; everything else is handed to the
+engine's thread.
+"""
+
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from typing import Any, TypeVar
+
+from artifactflow_nb.approvals import Decision
+from artifactflow_nb.engine_thread import EngineThread
+from artifactflow_nb.errors import NotFound
+from artifactflow_nb.events import StreamEvent
+from artifactflow_nb.store.artifacts import read_version
+from artifactflow_nb.store.database import Work, connect
+from artifactflow_nb.store.runs import StoredRun, load_events
+
+T = TypeVar("T")
+
+
+class RunPort:
+    """A run as views hold it; any thread may call.
+
+    Attributes:
+        run_id: The run.
+        question: What was asked.
+    """
+
+    def __init__(self, thread: EngineThread, stored: StoredRun) -> None:
+        self.run_id = stored.run_id
+        self.question = stored.question
+        self._conversation_id = stored.conversation_id
+        self._thread = thread
+        self._path = thread.engine.database.path
+
+    def read(self, work: Work[T]) -> T:
+        """Do something with a reading connection to the store."""
+        with closing(connect(self._path, read_only=True)) as db:
+            return work(db)
+
+    def stored_events(self) -> Sequence[StreamEvent]:
+        """The events that are stored so far, in order."""
+        return self.read(lambda db: load_events(db, self.run_id))
+
+    def subscribe(self, listener: Callable[[StreamEvent], None]) -> Callable[[], None]:
+        """Hear the run's events, those that were stored first, on the engine's thread; returns what ends it."""
+        subscribed = self._thread.submit(self._thread.engine.controller.subscribe(self.run_id, listener))
+
+        def stop() -> None:
+            self.call_soon(lambda: subscribed.result()() if subscribed.done() else subscribed.cancel())
+
+        return stop
+
+    def call_soon(self, callback: Callable[..., object], *args: Any) -> None:
+        """Run a callback on the engine's loop."""
+        self._thread.call_soon(callback, *args)
+
+    def decide(self, request_id: str, approved: bool, instruction: str = "") -> None:
+        """Answer a request; the answer comes back as an event. A request that is decided already stays so."""
+        decision = Decision(approved, instruction)
+        self._thread.submit(self._thread.engine.controller.decide(request_id, decision))
+
+    def cancel(self) -> None:
+        """Ask the run to end; a run that has ended already stays as it is."""
+        self._thread.submit(self._thread.engine.controller.cancel(self.run_id))
+
+    def artifact_text(self, artifact_id: str, version: int) -> str:
+        """The content of a version; empty if there is none."""
+        try:
+            return self.read(lambda db: read_version(db, self._conversation_id, artifact_id, version)).content
+        except NotFound:
+            return ""
+
+    def tool_result(self, tool_call_id: str) -> str:
+        """What a tool returned, or its error; empty if nothing."""
+        sql = "SELECT result, error_message FROM tool_calls WHERE tool_call_id = ?"
+        row = self.read(lambda db: db.execute(sql, (tool_call_id,)).fetchone())
+        return str(row["result"] or row["error_message"] or "") if row else ""

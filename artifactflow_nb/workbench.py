@@ -1,0 +1,188 @@
+"""The workbench: the notebook's face of the engine.
+
+::
+
+    wb = af.Workbench()
+    run = wb.ask("...")      # returns at once
+    await run
+    run.response
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from artifactflow_nb.approvals import ApprovalRequest, Policy
+from artifactflow_nb.engine import STORE_FILE, Engine
+from artifactflow_nb.engine_thread import EngineThread
+from artifactflow_nb.errors import UsageError
+from artifactflow_nb.models.base import Model
+from artifactflow_nb.run import Run
+from artifactflow_nb.settings import Settings
+from artifactflow_nb.store.conversations import Parent, ParentId
+from artifactflow_nb.store.runs import StoredRun
+from artifactflow_nb.store.sources import Added
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class Workbench:
+    """Asks questions, shows and keeps what comes of them.
+
+    Args:
+        model: A model's name at the endpoint, or a model object; None for `AF_MODEL`, and for the offline model when no
+            endpoint is configured.
+        base_url: The address of an OpenAI-compatible endpoint; None for `OPENAI_BASE_URL`.
+        api_key: Its key; None for `OPENAI_API_KEY`.
+        approvals: Who answers before a person is asked: `ask`, `approve`, `deny`, a verdict per tool, or a function of
+            the request that gives the verdict.
+        interactive: Whether a person is there to decide: True, False, or None to ask the page.
+        data_dir: The folder of the store; None for `AF_DATA_DIR`, else `.artifactflow` in the working directory.
+        prompts: A folder with prompt files of one's own.
+        settings: Further settings: `temperature`, `timeout_s`.
+
+    Errors: `UsageError` for a setting that cannot be used; `StoreError` for a store that cannot be opened.
+    """
+
+    def __init__(
+        self,
+        *,
+        model: str | Model | None = None,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        approvals: Policy = "ask",
+        interactive: bool | None = None,
+        data_dir: str | Path | None = None,
+        prompts: str | Path | None = None,
+        **settings: Any,
+    ) -> None:
+        name = model if isinstance(model, str) else None
+        self.settings = Settings.load(model=name, base_url=base_url, api_key=api_key, data_dir=data_dir, **settings)
+        own_model = None if isinstance(model, str) else model
+        folder = Path(prompts) if prompts is not None else None
+        self._interactive = interactive
+        self._thread = EngineThread(lambda: Engine(self.settings, model=own_model, approvals=approvals, prompts=folder))
+
+    @property
+    def data_dir(self) -> Path:
+        """The folder of the store."""
+        return self._thread.engine.folder
+
+    @property
+    def _store(self) -> Path:
+        return self.data_dir / STORE_FILE
+
+    def ask(
+        self,
+        question: str,
+        *,
+        conversation_id: str | None = None,
+        parent_message_id: ParentId = Parent.ACTIVE,
+        flow: str = "research",
+    ) -> Run:
+        """Ask a question; the run goes on while other cells compute.
+
+        Args:
+            question: What you want to know.
+            conversation_id: A conversation to go on with, such as `run.conversation_id`; None starts a new one.
+            parent_message_id: The message to continue from; None for a new root, left out for the active branch.
+            flow: Which flow.
+
+        Errors: `UsageError` for an empty question or an unknown flow, `NotFound` for an unknown conversation or
+            message, `Conflict` while the branch still waits for an earlier answer.
+        """
+        if not isinstance(question, str):
+            raise UsageError(f"The question is {type(question).__name__}, not text.")
+        engine = self._thread.engine
+
+        async def begin() -> StoredRun:
+            stored = await engine.begin(
+                question, conversation_id=conversation_id, parent_message_id=parent_message_id, flow=flow
+            )
+            await engine.controller.start(stored)
+            return stored
+
+        return self._handle(self._thread.call(begin()))
+
+    def run(self, run_id: str) -> Run:
+        """The handle of a stored run, also one of an earlier kernel."""
+        return self._handle(self._thread.call(self._thread.engine.runs.get(run_id)))
+
+    def unfinished(self) -> list[Run]:
+        """Runs that run, wait, or were interrupted, also those of earlier kernels; the oldest first."""
+        return [self._handle(stored) for stored in self._thread.call(self._thread.engine.runs.unfinished())]
+
+    def pending(self) -> Sequence[ApprovalRequest]:
+        """The requests that wait for a decision, also those of earlier kernels; the oldest first."""
+        return self._thread.call(self._thread.engine.requests.open_requests())
+
+    def approve(self, request_id: str) -> Run:
+        """Let a waiting call run, whichever kernel asked; its run goes on here."""
+        return self._run_of(request_id).approve(request_id)
+
+    def deny(self, request_id: str, reason: str = "") -> Run:
+        """Do not let a waiting call run, whichever kernel asked; its run goes on here."""
+        return self._run_of(request_id).deny(reason, request_id)
+
+    def _run_of(self, request_id: str) -> Run:
+        for request in self.pending():
+            if request.id == request_id:
+                return self.run(request.run_id)
+        listed = "; ".join(f"{request.id}: {request.title}" for request in self.pending()) or "none"
+        raise UsageError(f"No request {request_id!r} waits for a decision. Open are: {listed}.")
+
+    def _handle(self, stored: StoredRun) -> Run:
+        return Run(self._thread, stored, interactive=self._interactive, display=self._display)
+
+    def _display(self, run: Run) -> None:
+        from artifactflow_nb.widgets.display import show
+
+        view = show(run.port, live=self._interactive is not False)
+        if view is not None:
+            run.pings.append(view.answers_ping)
+
+    def add_sources(self, path: str | Path) -> Added:
+        """Index a folder (md, txt) or a file as sources; runs then search these and no longer the language reference.
+
+        Errors: `UsageError` with the path if it is missing, empty or cannot be read; nothing is changed then.
+        """
+        return self._thread.call(self._thread.engine.add_sources(path))
+
+    def runs_df(self) -> "pd.DataFrame":
+        """One row per run; see frames.RUNS for the columns."""
+        from artifactflow_nb import frames
+
+        return frames.load_runs(self._store)
+
+    def llm_calls_df(self) -> "pd.DataFrame":
+        """One row per model call; see frames.LLM_CALLS for the columns."""
+        from artifactflow_nb import frames
+
+        return frames.load(self._store, frames.LLM_CALLS)
+
+    def tool_calls_df(self) -> "pd.DataFrame":
+        """One row per tool call; see frames.TOOL_CALLS for the columns."""
+        from artifactflow_nb import frames
+
+        return frames.load(self._store, frames.TOOL_CALLS)
+
+    def events_df(self) -> "pd.DataFrame":
+        """One row per stored event; see frames.EVENTS for the columns."""
+        from artifactflow_nb import frames
+
+        return frames.load(self._store, frames.EVENTS)
+
+    def close(self) -> None:
+        """Close the store and end the engine's thread; runs that were going on can be resumed by another workbench."""
+        self._thread.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        model = self._thread.engine.model
+        return f"Workbench(model={model.default_model!r} ({model.provider}), data_dir={str(self.data_dir)!r})"

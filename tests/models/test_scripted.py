@@ -1,0 +1,53 @@
+import pytest
+
+from artifactflow_nb.errors import ModelUnavailable
+from artifactflow_nb.messages import Message, Usage
+from artifactflow_nb.models.base import ModelDelta, ModelReply, ModelRequest, estimate_usage
+from artifactflow_nb.models.scripted import ScriptedModel
+
+
+def request(prompt="question"):
+    return ModelRequest((Message("user", prompt),))
+
+
+async def test_turns_are_given_in_order_in_small_pieces():
+    """Each request gets the next turn, streamed in pieces that add up to the reply."""
+    model = ScriptedModel(["a first turn", "second"], chunk_chars=5)
+    first = [event async for event in model.stream(request())]
+    second = [event async for event in model.stream(request())]
+    assert [event.text for event in first[:-1]] == ["a fir", "st tu", "rn"]
+    assert (first[-1].content, second[-1].content) == ("a first turn", "second")
+    assert first[-1].ttft_ms is not None
+
+
+async def test_a_function_answers_what_it_is_asked():
+    """Concurrent agents can be told apart by their prompts, and every request is kept."""
+    model = ScriptedModel(lambda asked: asked.messages[-1].content.upper())
+    assert [event async for event in model.stream(request("one"))][-1].content == "ONE"
+    assert [event async for event in model.stream(request("two"))][-1].content == "TWO"
+    assert [asked.messages[-1].content for asked in model.requests] == ["one", "two"]
+
+
+async def test_an_exception_in_the_script_is_raised():
+    """A turn can fail, as an endpoint's can."""
+    model = ScriptedModel([ModelUnavailable("gone")])
+    with pytest.raises(ModelUnavailable, match="gone"):
+        _ = [event async for event in model.stream(request())]
+
+
+async def test_a_reply_is_given_as_it_is():
+    """A whole reply sets usage, finish reason and model, too."""
+    reply = ModelReply("text", Usage(1, 2), "length", "other")
+    assert [event async for event in ScriptedModel([reply]).stream(request())] == [ModelDelta("text"), reply]
+
+
+async def test_a_script_that_is_over_fails_the_test():
+    """A request too many is a mistake in the test or in the flow, and is not answered."""
+    with pytest.raises(AssertionError, match="no more turns"):
+        _ = [event async for event in ScriptedModel([]).stream(request())]
+
+
+def test_usage_is_estimated_at_four_characters_a_token():
+    """The estimate counts all messages, rounds up, and says that it is one."""
+    asked = ModelRequest((Message("system", "12345"), Message("user", "1234")))
+    assert estimate_usage(asked, "12345") == Usage(3, 2, estimated=True)
