@@ -36,9 +36,9 @@ class ApprovalRequest:
     kind: Literal["tool", "plan", "edit"]
     agent: str
     tool: str
-    params: Mapping[str, Any]
+    params: Mapping[str, Any] = field(repr=False)
     title: str
-    preview: str = ""
+    preview: str = field(default="", repr=False)
     message: str = ""
     tool_call_id: str = ""
 

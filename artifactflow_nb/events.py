@@ -179,4 +179,4 @@ class ExecutionMetrics:
 
     def as_json(self) -> dict[str, Any]:
         """Plain JSON."""
-        return asdict(self)
+        return {key: list(value) if isinstance(value, tuple) else value for key, value in asdict(self).items()}

@@ -23,6 +23,15 @@ HEARTBEAT_S = 0.25
 Ping = Callable[[], Awaitable[bool]]
 
 
+class Markdown(str):
+    """A text that a notebook shows as Markdown."""
+
+    __slots__ = ()
+
+    def _repr_markdown_(self) -> str:
+        return str(self)
+
+
 class Run:
     """One question on its way to its answer.
 
@@ -64,14 +73,14 @@ class Run:
         return observed_status(self._folder, stored.status, stored.owner)
 
     @property
-    def response(self) -> str | None:
-        """The answer; None while there is none. Raises `RunFailed` or `RunCancelled` if there will be none."""
+    def response(self) -> Markdown | None:
+        """The answer, in Markdown; None while there is none. `RunFailed` or `RunCancelled` if there will be none."""
         stored = self._stored()
         if stored.status == FAILED:
             raise RunFailed(f"{stored.error_message} (run {self.run_id})")
         if stored.status == CANCELLED:
             raise RunCancelled(f"The run {self.run_id} was cancelled.", partial=stored.response or "")
-        return stored.response if stored.status == COMPLETED else None
+        return Markdown(stored.response) if stored.status == COMPLETED else None
 
     @property
     def error(self) -> str | None:

@@ -149,29 +149,29 @@ class Workbench:
         """
         return self._thread.call(self._thread.engine.add_sources(path))
 
-    def runs_df(self) -> "pd.DataFrame":
-        """One row per run; see frames.RUNS for the columns."""
+    def runs_df(self, run: Run | str | None = None) -> "pd.DataFrame":
+        """One row per run, all or one; see `frames.RUNS` for the columns."""
         from artifactflow_nb import frames
 
-        return frames.load_runs(self._store)
+        return frames.load_runs(self._store, _run_id(run))
 
-    def llm_calls_df(self) -> "pd.DataFrame":
-        """One row per model call; see frames.LLM_CALLS for the columns."""
+    def llm_calls_df(self, run: Run | str | None = None) -> "pd.DataFrame":
+        """One row per model call, of all runs or one; see `frames.LLM_CALLS` for the columns."""
         from artifactflow_nb import frames
 
-        return frames.load(self._store, frames.LLM_CALLS)
+        return frames.load(self._store, frames.LLM_CALLS, _run_id(run))
 
-    def tool_calls_df(self) -> "pd.DataFrame":
-        """One row per tool call; see frames.TOOL_CALLS for the columns."""
+    def tool_calls_df(self, run: Run | str | None = None) -> "pd.DataFrame":
+        """One row per tool call, of all runs or one; see `frames.TOOL_CALLS` for the columns."""
         from artifactflow_nb import frames
 
-        return frames.load(self._store, frames.TOOL_CALLS)
+        return frames.load(self._store, frames.TOOL_CALLS, _run_id(run))
 
-    def events_df(self) -> "pd.DataFrame":
-        """One row per stored event; see frames.EVENTS for the columns."""
+    def events_df(self, run: Run | str | None = None) -> "pd.DataFrame":
+        """One row per stored event, of all runs or one; see `frames.EVENTS` for the columns."""
         from artifactflow_nb import frames
 
-        return frames.load(self._store, frames.EVENTS)
+        return frames.load(self._store, frames.EVENTS, _run_id(run))
 
     def close(self) -> None:
         """Close the store and end the engine's thread; runs that were going on can be resumed by another workbench."""
@@ -186,3 +186,7 @@ class Workbench:
     def __repr__(self) -> str:
         model = self._thread.engine.model
         return f"Workbench(model={model.default_model!r} ({model.provider}), data_dir={str(self.data_dir)!r})"
+
+
+def _run_id(run: Run | str | None) -> str | None:
+    return run.run_id if isinstance(run, Run) else run

@@ -4,9 +4,11 @@
 
     START -> model ---- done ----> END
              ^   |
-             |   +-- a call waits for a person --> gate
-             |   |                                  |
-             |   +--------------> tools <-----------+
+             |   +-- a call waits for a person --> gate <-+
+             |   |                                  |     |
+             |   +--------------> tools <-----------+     |
+             |                    |   |                   |
+             |                    |   +-- the next waits -+
              |                    |   ^
              +--- all have run ---+   |          tools runs calls in order; adjacent jobs for sub-agents
                                   |   |          run at the same time, each with a loop of its own
@@ -22,7 +24,7 @@ from typing import Any
 
 from artifactflow_nb.errors import ModelError, ToolError
 from artifactflow_nb.flows.execute import keep_result, run_call
-from artifactflow_nb.flows.permission import bind, waiting_calls
+from artifactflow_nb.flows.permission import bind, has_to_wait, waiting_calls
 from artifactflow_nb.flows.services import RunContext
 from artifactflow_nb.flows.state import (
     AgentState,
@@ -72,7 +74,7 @@ async def gate(state: AgentState, runtime: Runtime[RunContext]) -> dict[str, Any
 
 
 async def tools(state: AgentState, runtime: Runtime[RunContext]) -> dict[str, Any]:
-    """Run the calls of the reply in order, up to the first jobs for sub-agents; those become `pending`."""
+    """Run the calls of the reply in order, up to the first that waits or is a job; those become `pending`."""
     ctx = runtime.context
     agent = ctx.agent(state["current_agent"])
     calls = [call for call in await _calls(ctx, state) if call.status != FINISHED]
@@ -81,6 +83,8 @@ async def tools(state: AgentState, runtime: Runtime[RunContext]) -> dict[str, An
         if call.call.name == call_subagent.name:
             jobs = takewhile(lambda later: later.call.name == call_subagent.name, calls[index:])
             return {"phase": ExecutionPhase.TOOL_EXECUTING.value, "pending": [job.tool_call_id for job in jobs]}
+        if call.tool_call_id not in asked and await has_to_wait(ctx, agent, state["job_id"], call):
+            return {"phase": ExecutionPhase.WAITING_PERMISSION.value, "pending": [call.tool_call_id]}
         await run_call(ctx, agent, state["job_id"], call, asked.get(call.tool_call_id))
     return {"phase": executing_phase(state["job_id"]).value, "pending": []}
 
@@ -104,10 +108,10 @@ def build_loop(jobs: "LoopGraph | None" = None) -> StateGraph[AgentState, RunCon
     graph.add_conditional_edges("model", _after_model, ["gate", "tools", END])
     graph.add_edge("gate", "tools")
     if jobs is None:
-        graph.add_edge("tools", "model")
+        graph.add_conditional_edges("tools", _after_tools, ["gate", "model"])
         return graph
     graph.add_node("job", job_node(jobs))
-    graph.add_conditional_edges("tools", _after_tools, ["job", "model"])
+    graph.add_conditional_edges("tools", _after_tools, ["gate", "job", "model"])
     graph.add_edge("job", "tools")
     return graph
 
@@ -119,6 +123,8 @@ def _after_model(state: AgentState) -> str:
 
 
 def _after_tools(state: AgentState) -> str | list[Send]:
+    if state["phase"] == ExecutionPhase.WAITING_PERMISSION:
+        return "gate"
     return [Send("job", {**state, "pending": [key]}) for key in state["pending"]] or "model"
 
 

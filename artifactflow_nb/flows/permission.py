@@ -1,7 +1,8 @@
-"""Who may do what: each call of a reply is looked at once, before any of them runs.
+"""Who may do what: the calls of a reply are looked at before any of them runs.
 
 A call that needs nobody passes; a policy's answer is a decision like a person's, stored in the same table; what is left
-waits for a person. What was decided is read from the table, so that nothing is asked or decided twice.
+waits for a person. What was decided is read from the table, so that nothing is asked or decided twice. A call whose
+permission may depend on what the calls before it do is looked at when its turn comes.
 """
 
 from collections.abc import Sequence
@@ -25,23 +26,35 @@ async def waiting_calls(ctx: RunContext, agent: BaseAgent, job_id: str, calls: S
     open_calls = [call for call in calls if call.status != FINISHED]
     known = await ctx.services.requests.decisions([call.tool_call_id for call in open_calls])
     waiting: list[str] = []
-    for call in open_calls:
+    for index, call in enumerate(open_calls):
         if call.tool_call_id in known:
             decided = known[call.tool_call_id].decision is not None
         else:
-            decided = await _decided_or_free(ctx, agent, job_id, call)
+            decided = await _decided_or_free(ctx, agent, job_id, call, may_depend=index == 0)
         if not decided:
             waiting.append(call.tool_call_id)
     return waiting
 
 
-async def _decided_or_free(ctx: RunContext, agent: BaseAgent, job_id: str, call: StoredCall) -> bool:
-    """Put one call before the policy; False if a person has to be asked, which is stored and said."""
+async def has_to_wait(ctx: RunContext, agent: BaseAgent, job_id: str, call: StoredCall) -> bool:
+    """Whether a call that nobody was asked about has to wait after all, now that its turn has come."""
+    if all(entry.name != call.call.name or isinstance(entry.permission, ToolPermission) for entry in agent.tools):
+        return False
+    return not await _decided_or_free(ctx, agent, job_id, call, may_depend=True)
+
+
+async def _decided_or_free(
+    ctx: RunContext, agent: BaseAgent, job_id: str, call: StoredCall, *, may_depend: bool
+) -> bool:
+    """Put one call before the policy; False if a person has to be asked, which is stored and said.
+
+    With `may_depend` false, a call whose permission depends on more than its tool is left for later.
+    """
     try:
         entry, args = bind(ctx, agent, call)
     except ToolError:
         return True
-    if entry.is_note(args):
+    if entry.is_note(args) or not (may_depend or isinstance(entry.permission, ToolPermission)):
         return True
     tool_context = ctx.tool_context(agent.config.name, call.tool_call_id, entry.name)
     permission = await entry.permission_for(tool_context, args)

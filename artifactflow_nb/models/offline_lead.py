@@ -5,7 +5,7 @@ Each step is tried once; one that fails or is denied is told to the person and p
 
 from artifactflow_nb.models import offline_report as report
 from artifactflow_nb.models.offline_report import Findings
-from artifactflow_nb.models.offline_transcript import Step, Transcript
+from artifactflow_nb.models.offline_transcript import Step, Transcript, failures
 from artifactflow_nb.text.citations import SearchHit, read_counts, read_hits, read_quotes, write_counts
 from artifactflow_nb.text.words import query_of
 from artifactflow_nb.xml_calls import format_call
@@ -98,12 +98,22 @@ def _findings(transcript: Transcript) -> Findings:
     reading = _jobs(transcript, _READER) or transcript.of("web_fetch")
     tried = [*transcript.of("create_artifact", id=_REPORT), *transcript.of("rewrite_artifact", id=_REPORT)]
     written = any(step.done for step in tried)
-    jobs = [*_jobs(transcript, _SEARCHER), *_jobs(transcript, _READER)]
+    told = _data([*_jobs(transcript, _SEARCHER), *reading])
+    # Without hits the search alone says that nothing is there; with hits only a reading does.
+    looked = _data(reading) if _hits(transcript) else _data(_jobs(transcript, _SEARCHER))
     return Findings(
         question=transcript.question,
         quotes=tuple(read_quotes(_data(reading))),
         searched=tuple(hit.title for hit in _hits(transcript)),
-        looked=any(step.data for step in jobs),
-        problems=tuple(f"{step.params.get('agent_name', step.name)}: {step.error}" for step in jobs if step.error),
+        looked=bool(looked) and not failures(looked),
+        problems=(*(f"{_who(step)}: {step.error}" for step in transcript.steps if _lost(step)), *failures(told)),
         report_error=None if written or not tried else tried[-1].error or None,
     )
+
+
+def _lost(step: Step) -> bool:
+    return bool(step.error) and step.name in {"call_subagent", "web_search", "web_fetch"}
+
+
+def _who(step: Step) -> str:
+    return str(step.params.get("agent_name", step.name))

@@ -1,6 +1,6 @@
 """The offline model as a reader: fetch what the instruction names, quote what answers the question."""
 
-from artifactflow_nb.models.offline_transcript import Transcript
+from artifactflow_nb.models.offline_transcript import Transcript, failure
 from artifactflow_nb.models.ranking import best_quotes
 from artifactflow_nb.text.citations import (
     Document,
@@ -49,4 +49,4 @@ def _read(documents: list[Document]) -> list[str]:
 
 def _problems(transcript: Transcript, documents: list[Document]) -> list[str]:
     failed = [f"{document.address} could not be read: {document.error}" for document in documents if document.error]
-    return failed + [f"web_fetch failed: {step.error}" for step in transcript.of("web_fetch") if step.error]
+    return failed + [failure(step) for step in transcript.of("web_fetch") if step.error]

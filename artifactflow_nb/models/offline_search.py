@@ -1,6 +1,6 @@
 """The offline model as a searcher: a query, a second one if it gave little, and a list of addresses."""
 
-from artifactflow_nb.models.offline_transcript import Transcript
+from artifactflow_nb.models.offline_transcript import Transcript, failure
 from artifactflow_nb.text.citations import SearchHit, read_counts, read_hits, write_counts, write_hits
 from artifactflow_nb.text.words import content_words, query_of
 from artifactflow_nb.xml_calls import format_call
@@ -49,6 +49,6 @@ def _report(transcript: Transcript, hits: list[SearchHit]) -> str:
     counts = read_counts(texts)
     asked = query_of(" ".join(str(step.params.get("query", "")) for step in transcript.of("web_search")))
     known = write_counts(asked.spelled, counts) if counts else ""
-    errors = [f"A search failed: {step.error}" for step in transcript.of("web_search") if step.error]
+    errors = [failure(step) for step in transcript.of("web_search") if step.error]
     head = f"Sources found for: {transcript.question}" if hits else f"No source was found for: {transcript.question}"
     return "\n\n".join(filter(None, [head, write_hits(hits), known, *errors]))

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from artifactflow_nb.messages import Message, ToolResult
-from artifactflow_nb.text.words import STOP_WORDS, Query, query_of
+from artifactflow_nb.text.wordlists import STOP_WORDS
+from artifactflow_nb.text.words import Query, query_of
 from artifactflow_nb.xml_calls import parse_reply, parse_results
 
 _QUESTION_LINE = re.compile(r"^Question: *(.+)$", re.MULTILINE)
@@ -16,6 +17,7 @@ _POINTS_BACK = re.compile(
     r"|^(?:and|or|but|so|also|what about|how about)\b|它|他们|这个|那个|那么|呢",
     re.IGNORECASE,
 )
+_FAILED = re.compile(r"^(web_\w+ failed: .+)$", re.MULTILINE)
 _MANY_WORDS = 4
 
 
@@ -141,3 +143,13 @@ def _leans(question: str) -> bool:
     query = query_of(question)
     strong = [term for term, weight in query.terms.items() if weight >= 1 and term not in STOP_WORDS]
     return len(strong) <= 1 or (len(strong) <= _MANY_WORDS and bool(_POINTS_BACK.search(question)))
+
+
+def failure(step: Step) -> str:
+    """A line of an agent's report that says that its tool failed; `failures` finds it."""
+    return f"{step.name} failed: {' '.join(step.error.split())}"
+
+
+def failures(report: str) -> list[str]:
+    """The lines of a report that `failure` wrote."""
+    return _FAILED.findall(report)

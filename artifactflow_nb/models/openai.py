@@ -13,6 +13,7 @@ import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, aclosing, suppress
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from artifactflow_nb.errors import ModelError, ModelUnavailable, UsageError
 from artifactflow_nb.messages import Usage
@@ -278,9 +279,16 @@ async def _drain(body: AsyncIterator[bytes]) -> None:
 
 
 def _checked_url(base_url: str | None) -> str | None:
-    if base_url is None or base_url.startswith(("http://", "https://")):
+    if base_url is None:
+        return None
+    try:
+        parts = urlsplit(base_url)
+        sound = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # brackets or a port that are none
+        sound = False
+    if sound:
         return base_url
-    raise UsageError(f"The base URL {base_url!r} must begin with http:// or https://, as in http://localhost:8000/v1.")
+    raise UsageError(f"The base URL {base_url!r} is no web address; write it as in http://localhost:8000/v1.")
 
 
 def _checked_key(api_key: str | None) -> str:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from artifactflow_nb.text.blocks import passages
 from artifactflow_nb.text.citations import Document, Quotes
+from artifactflow_nb.text.excerpt import full_length
 from artifactflow_nb.text.relevance import Scorer, WordCounts, Words, count_words
 from artifactflow_nb.text.sentences import Sentence, sentences
 from artifactflow_nb.text.words import Query, terms
@@ -77,7 +78,8 @@ def _best_by_document(scorer: Scorer, found: Sequence[Candidate], documents: Seq
         if ranked:
             first = ranked[0]
             body = [term for one in own for term in one.words.body]
-            score = scorer.rank(first.words) + _SECTION * scorer.whole(body)
+            n_terms = len(body) * full_length(document.text) / max(len(document.text), 1)
+            score = scorer.rank(first.words) + _SECTION * scorer.whole(body, n_terms)
             yield Candidate(document, first.words, first.sentences, score)
 
 

@@ -1,8 +1,8 @@
 """Local sources: the person's own files and the language reference of this Python, searched and read by address.
 
 An address is `local:<source_id>#<section>`. A file's id is its folder's name and its path inside it, so that it stays
-the same when files come and go: `local:handbook/storage.md#backups`. Files are read and cut in a thread; only finished rows
-go to the database, in one transaction for a folder.
+the same when files come and go: `local:handbook/storage.md#backups`. Files are read and cut in a thread; only finished
+rows go to the database, in one transaction for a folder.
 """
 
 import asyncio

@@ -1,8 +1,8 @@
 """The shape of search results, fetched sources and quotes as text, and its reader.
 
 It stands below tools and models because both sides speak it: tools write what a search or a fetch gave, a model reads
-it and reports quotes. Every text can be read back without ambiguity: a hit is three labelled lines, a source says how many
-characters follow.
+it and reports quotes. Every text can be read back without ambiguity: a hit is three labelled lines, a source says how
+many characters follow.
 """
 
 import html

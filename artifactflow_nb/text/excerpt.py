@@ -1,8 +1,12 @@
 """The parts of a long text that matter for some words, each verbatim and in the text's order."""
 
+import re
+
 from artifactflow_nb.text.blocks import Passage, passages
 from artifactflow_nb.text.relevance import Scorer, Words, count_words
 from artifactflow_nb.text.words import query_of, terms
+
+_GAP = re.compile(r"^\[\.\.\. ([\d,]+) characters left out \.\.\.\]$", re.MULTILINE)
 
 
 def excerpt(text: str, focus: str, limit: int) -> str:
@@ -46,3 +50,8 @@ def _joined(text: str, found: list[Passage], kept: set[int]) -> str:
 
 def _left_out(n_chars: int) -> str:
     return f"\n\n[... {n_chars:,} characters left out ...]\n\n"
+
+
+def full_length(text: str) -> int:
+    """The length in characters that the whole text has of which this is an excerpt."""
+    return len(text) + sum(int(count.replace(",", "")) for count in _GAP.findall(text))

@@ -11,7 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from artifactflow_nb.text.words import STOP_WORDS, Query
+from artifactflow_nb.text.wordlists import STOP_WORDS
+from artifactflow_nb.text.words import Query
 
 _SATURATION = 1.2
 _USUAL_TERMS = 110  # words of an ordinary passage
@@ -96,10 +97,10 @@ class Scorer:
             total += self.weight(term) * (saturated + _TITLE * (term in words.title))
         return (total + self._phrases(words)) * (1 + _PRECISION * self.precision(words.title))
 
-    def whole(self, body: Sequence[str]) -> float:
-        """The rank of a whole section, of which an ordinary one has eight passages."""
+    def whole(self, body: Sequence[str], n_terms: float) -> float:
+        """The rank of a whole section of `n_terms` words, of which these were read; an ordinary one has 8 passages."""
         counted = Counter(body)
-        length = 0.5 + 0.5 * len(body) / (8 * _USUAL_TERMS)
+        length = 0.5 + 0.5 * n_terms / (8 * _USUAL_TERMS)
         return sum(
             self.weight(term) * often * (_SATURATION + 1) / (often + _SATURATION)
             for term in self.query.terms

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from artifactflow_nb.text.stem import stem
+from artifactflow_nb.text.wordlists import ASKING, CJK_STOP, STOP_WORDS, WEAK_WORDS
 
 CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
 _TOKEN = re.compile(
@@ -25,52 +26,7 @@ _POSSESSIVE = re.compile(r"[’'](?:s|t|re|ve|ll|d|m)?$")
 _CAMEL = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 _MIXED = re.compile(r"[a-z][A-Z]")
 
-
-def _words(listed: str) -> list[str]:
-    return listed.split()
-
-
-# Words that hold a sentence together and say nothing of its subject.
-STOP_WORDS = frozenset(
-    _words("""a about above after again against all along also although always am among an and another any anyone anything are
-    around as aside at away be became because become been before behind being below beside besides between beyond both
-    but by can cannot could did do does doing done down due during each either else ever every everything few for from
-    further get gets getting given go goes going got had has have having he hence her here hers herself him himself his
-    how however i if in indeed instead into is isn't it its itself just keep kept least less let lets like likely many
-    may me might mine more most much must my myself near neither never no none nor not nothing now of off often on once
-    one ones only onto or other others otherwise our ours out over own per perhaps please quite rather really same say
-    says see seem seems shall she should since so some someone something somewhat soon still such than that the their
-    theirs them themselves then there thereby therefore these they thing things this those though through thus to too
-    toward towards under unless until up upon us very via was we well were what whatever when whenever where whereas
-    wherever whether which while who whoever whom whose why will with within without would yet you your yours yourself
-    don isn doesn didn wasn weren couldn wouldn shouldn aren hasn haven""")
-)
-
-# Words of questions and tasks, and verbs that go with any subject: they count for little.
-WEAK_WORDS = frozenset(
-    stem(word)
-    for word in _words("""allow answer behave behaviour behavior best better big bring call case cause certain come common concern consider correct create deal define describe description detail differ difference different
-    effect example exact explain explanation fact find first follow gather general give good great handle happen help
-    idea important include information involve kind know last learn long look main make manner matter mean meaning
-    method need new number occur old part people place possible problem proper provide purpose put question reason
-    recommend refer regard relate report require result right role rule second show simple situation sort
-    source special specific start state summarise summarize summary take talk tell term text topic try turn type
-    understand use used useful user usual value versus vs want way word work write year time day""")
-)
-
-# Of the stop words, those that never name a subject: `None` and `not` may.
-_ASKING = frozenset(
-    _words("""a about an are be been can could did do does for get had has have how i is it its me my of our should than that
-    the their then there these they this those to was we were what when where which who whom whose why will would you
-    your""")
-)
-
-# Chinese words of the same two kinds; a run is cut at each of them.
-_CJK_STOP = re.compile(
-    "为什么|是什么|什么|怎么样|怎么|怎样|如何|多少|多久|哪里|哪儿|哪些|哪个|哪一|是否|能否|可以|应该|应当|需要|请问|"
-    "时候|之后|之前|以后|以前|因为|所以|如果|但是|或者|以及|还是|我们|你们|他们|这个|那个|一个|"
-    "[的了吗呢吧啊么是在和与或及也都就还很被把让给对从到会能要用有没不多时我你他她它这那请谁几之其]"
-)
+_WEAK = frozenset(map(stem, WEAK_WORDS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +96,7 @@ def query_of(question: str, context: str = "") -> Query:
                 found[term] = weight * share
                 spelled.setdefault(term, word)
     if not found:  # every word is a stop word: better those than nothing
-        found = {term: 0.5 for term in terms(question) if term not in _ASKING}
+        found = {term: 0.5 for term in terms(question) if term not in ASKING}
         spelled = {term: term for term in found}
     pairs = _phrases(question)
     spelled.update({f"{a} {b}": words for (a, b), words in pairs.items()})
@@ -150,7 +106,7 @@ def query_of(question: str, context: str = "") -> Query:
 def _weighted(text: str) -> Iterator[tuple[str, float, str]]:
     for kind, word in _tokens(text):
         if kind == "cjk":
-            yield from ((pair, 1.0, pair) for piece in _CJK_STOP.split(word) for pair in _pairs(piece))
+            yield from ((pair, 1.0, pair) for piece in CJK_STOP.split(word) for pair in _pairs(piece))
             continue
         whole, *parts = _forms(kind, word)
         if not _says_nothing(word):
@@ -174,7 +130,7 @@ def _says_nothing(word: str) -> bool:
 def _weight(kind: str, word: str, term: str) -> float:
     if kind == "name" and is_name(word):
         return 0.5 if "." in word else 2.0
-    return 0.3 if term in WEAK_WORDS else 1.0
+    return 0.3 if term in _WEAK else 1.0
 
 
 def _phrases(question: str) -> dict[tuple[str, str], str]:
@@ -205,7 +161,7 @@ def term_of(word: str) -> str:
 def content_words(question: str) -> str:
     """The question without the stop words at its two ends: what one would type into a search box."""
     if is_chinese(question):
-        return " ".join(piece for run in _CJK_RUN.findall(question) for piece in _CJK_STOP.split(run) if piece)
+        return " ".join(piece for run in _CJK_RUN.findall(question) for piece in CJK_STOP.split(run) if piece)
     words = question.split()
     telling = [i for i, word in enumerate(words) if any(not _says_nothing(w) for _, w in _tokens(word))]
     return " ".join(words[telling[0] : telling[-1] + 1]).rstrip("?!.,;:") if telling else ""

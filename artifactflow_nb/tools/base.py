@@ -113,10 +113,10 @@ class Tool:
             raise ToolError(f"{self.name} was not run: {problems}. Call it as {self.example()}") from None
 
     def _shape(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        """Fit values of the text protocol to the declared types: a single value where a list is asked for."""
+        """Fit values of the text protocol to the declared types: a single value, or none, where a list is asked for."""
         fields = self.params.model_fields
         return {
-            name: [value] if isinstance(value, str) and name in fields and _is_list(fields[name].annotation) else value
+            name: _listed(value) if name in fields and _is_list(fields[name].annotation) else value
             for name, value in params.items()
         }
 
@@ -200,6 +200,12 @@ def _described(hint: Any) -> Any:
         return hint
     base, *notes = get_args(hint)
     return Annotated[base, *(Field(description=note) if isinstance(note, str) else note for note in notes)]
+
+
+def _listed(value: Any) -> Any:
+    if isinstance(value, str):
+        return [value] if value else []
+    return value
 
 
 def _is_list(annotation: Any) -> bool:

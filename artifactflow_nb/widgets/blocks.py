@@ -100,7 +100,7 @@ class TextBlocks:
             if self._kind == "text":
                 self._finish()
         else:
-            if self._kind and self._ends_before(line):
+            if self._lines and self._kind and self._ends_before(line):
                 self._finish()
             self._begin(line)
 

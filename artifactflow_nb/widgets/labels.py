@@ -24,7 +24,7 @@ MARK_NAMES = {
     "failed": "failed",
     "cancelled": "cancelled",
 }
-_TELLING_PARAMS = ("query", "url", "urls", "artifact_id", "instruction", "title", "name", "path")
+_TELLING_PARAMS = ("query", "url", "urls", "artifact_id", "id", "instruction", "title", "name", "path")
 _ARGUMENT_CHARS = 90
 _SECOND_MS = 1000
 _MINUTE_S = 60

@@ -10,7 +10,7 @@ from artifactflow_nb.widgets.blocks import TextBlocks
 
 _OPENING = "<tool_call"
 _PREFIXES = "|".join(re.escape(_OPENING[:n]) for n in range(len(_OPENING) - 1, 0, -1))
-_UNDECIDED = re.compile(rf"(?:^|(?<=\n))[ ]{{0,3}}```[\w-]*\s*(?:{_PREFIXES})?$|(?:{_PREFIXES})$|\s+$")
+_UNDECIDED = re.compile(rf"(?:^|(?<=\n))[ ]{{0,3}}`{{1,3}}[\w-]*\s*(?:{_PREFIXES})?$|(?:{_PREFIXES})$|\s+$")
 _FENCE_LEFT = re.compile(r"\s*```[\w-]*\s*$")
 _NAME = re.compile(r"<name>\s*(?:<!\[CDATA\[)?\s*([\w.-]+)")
 _HELD_CHARS = 80

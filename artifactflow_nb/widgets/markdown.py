@@ -131,8 +131,11 @@ def _fenced(text: str) -> str:
 
 
 def _is_loaded(markdown: str, judge: MarkdownIt) -> bool:
-    """Whether the Markdown holds anything that acts: HTML, an image, a link that is not to the web."""
-    pending = judge.parse(markdown)
+    """Whether the Markdown holds anything that acts: HTML, an image, a link that is not to the web, a link's target."""
+    env: dict[str, object] = {}
+    pending = judge.parse(markdown, env)
+    if env.get("references"):  # an image in another block may point to it
+        return True
     while pending:
         token = pending.pop()
         if token.type in {"html_block", "html_inline", "image"}:
@@ -144,7 +147,7 @@ def _is_loaded(markdown: str, judge: MarkdownIt) -> bool:
 
 
 def _defuse(text: str) -> str:
-    text = text.replace("![", "[").replace("<", "&lt;").replace("$", r"\$")
+    text = text.replace("![", "[").replace("]:", r"]\:").replace("<", "&lt;").replace("$", r"\$")
     return re.sub(r"\]\((?!https?://|mailto:|#)", r"]\\(", text)
 
 

@@ -26,6 +26,7 @@ from artifactflow_nb.widgets.tree import Node
 
 RESULT_CHARS = 1500
 PARAM_CHARS = 600
+WORTH_SAYING_MS = 10
 PLAN_ID = "task_plan"
 
 
@@ -111,7 +112,7 @@ class RunRenderer:
         if use.job:
             return self._delegation(use, use.job)
         said = escape(labels.outcome(use))
-        took = labels.duration(use.duration_ms) if use.duration_ms is not None else ""
+        took = labels.duration(use.duration_ms) if (use.duration_ms or 0) >= WORTH_SAYING_MS else ""
         summary = (
             f'{mark(use.status)} <code class="af-name">{escape(use.tool)}</code> '
             f'<span class="af-arg">{escape(labels.argument(use.params))}</span> '

@@ -17,6 +17,7 @@ from importlib.resources import files
 from typing import Any
 
 import anywidget
+from IPython.core.getipython import get_ipython
 
 from artifactflow_nb.events import StreamEvent
 from artifactflow_nb.widgets import labels
@@ -27,6 +28,7 @@ from artifactflow_nb.widgets.transcript import Transcript
 from artifactflow_nb.widgets.tree import TreeDiff
 
 PATCH_INTERVAL_S = 0.04
+BLIND_INTERVAL_S = 1.0
 _PING_INTERVAL_S = 0.2
 _SCRIPTS = ("run_tree.js", "run_place.js", "run_view.js")
 _STATIC = files("artifactflow_nb.widgets") / "static"
@@ -67,20 +69,25 @@ class RunStream:
         if self.transcript.ended and not ended:
             self.flush()
             self._on_end()
-        elif self._page_seen and self._due is None:
-            self._due = asyncio.get_running_loop().call_later(PATCH_INTERVAL_S, self.flush)
+        elif self._due is None:
+            interval = PATCH_INTERVAL_S if self._page_seen else BLIND_INTERVAL_S
+            self._due = asyncio.get_running_loop().call_later(interval, self.flush)
 
     def flush(self) -> None:
-        """Send what changed; nothing if nothing did, or if no page has said hello."""
+        """Send what changed; nothing if nothing did."""
         if self._due:
             self._due.cancel()
             self._due = None
-        if not self._page_seen:
+        if not self._page_seen:  # its hello may be stuck behind a cell that computes, and what was sent may be lost
+            self._snapshot()
             return
         tree = self._diff.patch(self.renderer.nodes(self.transcript))
         head = self._describe()
         if tree or head != self._head:
             self._post("patch", head, tree)
+
+    def _snapshot(self) -> None:
+        self._post("snapshot", self._describe(), self._diff.snapshot(self.renderer.nodes(self.transcript)))
 
     def hear(self, message: Mapping[str, Any]) -> None:
         """Act on a message of the page; one that is not understood is left alone."""
@@ -88,7 +95,7 @@ class RunStream:
             case {"type": "hello"}:
                 self._page_seen = True
                 self._answered.set()
-                self._post("snapshot", self._describe(), self._diff.snapshot(self.renderer.nodes(self.transcript)))
+                self._snapshot()
             case {"type": "pong"}:
                 self._answered.set()
             case {"type": "decide", "request": str(request), "approved": bool(approved), "instruction": str(said)}:
@@ -157,13 +164,30 @@ class RunView(anywidget.AnyWidget):
 
     def __init__(self, run: ViewedRun, on_end: Callable[[RunStream], None] = lambda _stream: None) -> None:
         super().__init__()
-        self.stream = RunStream(run, self.send, lambda: on_end(self.stream))
+        self._kernel: Any = getattr(get_ipython(), "kernel", None)
+        self.stream = RunStream(run, self._post, lambda: on_end(self.stream))
         self._run = run
         self.on_msg(self._on_message)
         self._unsubscribe = run.subscribe(self.stream.take)
 
     def _on_message(self, _widget: object, content: Mapping[str, Any], _buffers: object) -> None:
         self._run.call_soon(self.stream.hear, content)
+
+    def _post(self, message: Mapping[str, Any]) -> None:
+        """Send a message to the page, as an answer to no request.
+
+        ipykernel 7.4 has the next message of a page handled by the shell whose request the kernel's last message to it
+        answered. Sent with `send`, that is the shell of the cells, which may be busy for minutes; this way it is the
+        one that the page chose, and a click is heard while a cell computes.
+        """
+        comm: Any = self.comm
+        session = getattr(self._kernel, "session", None)
+        if comm is None or session is None:
+            self.send(message)
+            return
+        comm.__dict__.pop("_reply_subshell_id", None)
+        content = {"comm_id": comm.comm_id, "data": {"method": "custom", "content": message}}
+        session.send(self._kernel.iopub_socket, "comm_msg", content, parent={}, ident=comm.topic)
 
     async def answers_ping(self, timeout_s: float = 2.0) -> bool:
         """Whether a live page shows this view; to be awaited on the engine's loop."""

@@ -32,7 +32,11 @@ _IDLE = """() => {
 }"""
 
 _SETTINGS = {
-    "@jupyterlab/apputils-extension:notification": {"fetchNews": "false", "checkForUpdates": False, "doNotDisturbMode": True},
+    "@jupyterlab/apputils-extension:notification": {
+        "fetchNews": "false",
+        "checkForUpdates": False,
+        "doNotDisturbMode": True,
+    },
     "@jupyterlab/docmanager-extension:plugin": {"autosave": False},
     "@jupyterlab/completer-extension:manager": {"autoCompletion": False},
 }
@@ -65,7 +69,11 @@ def lab_server(home: Path, env: dict[str, str] | None = None) -> Iterator[LabSer
     port, token = free_port(), secrets.token_hex(16)
     log = (home / "server.log").open("w")
     process = subprocess.Popen(
-        _command(port, token, root), env=_environment(home) | (env or {}), stdout=log, stderr=log, start_new_session=True
+        _command(port, token, root),
+        env=_environment(home) | (env or {}),
+        stdout=log,
+        stderr=log,
+        start_new_session=True,
     )
     server = LabServer(f"http://127.0.0.1:{port}", token, root)
     try:
@@ -136,7 +144,9 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
 
 
 def find_chromium() -> str | None:
-    return next((path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None)
+    return next(
+        (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None
+    )
 
 
 CHROMIUM_ARGS = (

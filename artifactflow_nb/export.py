@@ -1,0 +1,62 @@
+"""Executing a notebook and writing it as a page that needs no network.
+
+nbconvert's page names two scripts on a content delivery network by default; here their addresses are empty.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from artifactflow_nb.errors import UsageError
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """Where an executed notebook and its page lie."""
+
+    notebook: Path
+    html: Path
+
+
+def execute(notebook: Path, into: Path, *, timeout_s: float = 300.0) -> Exported:
+    """Run a notebook from top to bottom in its own folder, and write it with its outputs and as HTML.
+
+    Args:
+        notebook: The notebook; it is not changed.
+        into: The folder for the results; made if missing.
+        timeout_s: Seconds that one cell may take.
+
+    Errors: `UsageError` if there is no such notebook; nbclient's `CellExecutionError` if a cell fails.
+    """
+    import nbformat
+    from nbclient import NotebookClient
+
+    if not notebook.is_file():
+        raise UsageError(f"There is no notebook {str(notebook)!r}.")
+    node = _read(notebook)
+    where = {"metadata": {"path": str(notebook.parent)}}
+    NotebookClient(node, timeout=timeout_s, resources=where, extra_arguments=["--log-level=ERROR"]).execute()
+    into.mkdir(parents=True, exist_ok=True)
+    executed = into / notebook.name
+    nbformat.write(node, executed)  # type: ignore[no-untyped-call]
+    return Exported(executed, export_html(executed))
+
+
+def export_html(notebook: Path) -> Path:
+    """Write a notebook as a page beside it; the page loads nothing from anywhere."""
+    from nbconvert import HTMLExporter
+
+    nowhere = dict.fromkeys(
+        ("require_js_url", "jquery_url", "mathjax_url", "mermaid_js_url", "widget_renderer_url"), ""
+    )
+    exporter: Any = HTMLExporter(**nowhere)  # type: ignore[no-untyped-call]
+    page, _ = exporter.from_notebook_node(_read(notebook))
+    target = notebook.with_suffix(".html")
+    target.write_text(page, encoding="utf-8")
+    return target
+
+
+def _read(notebook: Path) -> Any:
+    import nbformat
+
+    return nbformat.read(notebook, as_version=4)  # type: ignore[no-untyped-call]

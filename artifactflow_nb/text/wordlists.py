@@ -1,0 +1,51 @@
+"""Words that say nothing, or little, of a question's subject."""
+
+import re
+
+# Words that hold a sentence together.
+STOP_WORDS = frozenset(
+    """
+a about above after again against all along also although always am among an and another any anyone anything are aren
+around as aside at away be became because become been before behind being below beside besides between beyond both but
+by can cannot could couldn did didn do does doesn doing don done down due during each either else ever every
+everything few for from further get gets getting given go goes going got had has hasn have haven having he hence her
+here hers herself him himself his how however i if in indeed instead into is isn it its itself just keep kept least
+less let lets like likely many may me might mine more most much must my myself near neither never no none nor not
+nothing now of off often on once one ones only onto or other others otherwise our ours out over own per perhaps please
+quite rather really same say says see seem seems shall she should shouldn since so some someone something somewhat
+soon still such than that the their theirs them themselves then there thereby therefore these they thing things this
+those though through thus to too toward towards under unless until up upon us very via was wasn we well were weren
+what whatever when whenever where whereas wherever whether which while who whoever whom whose why will with within
+without would wouldn yet you your yours yourself
+""".split()  # noqa: SIM905 - a list of words reads best as a text
+)
+
+# Words of questions and tasks, and verbs that go with any subject. None may share its stem with a word of substance, as
+# `important` does with `import`.
+WEAK_WORDS = frozenset(
+    """
+allow answer behave behavior behaviour best better big bring call case cause certain come common concern consider
+correct create day deal define describe description detail differ difference different effect exact example explain
+explanation fact find first follow gather give good great handle happen help idea include information involve kind
+know last learn long look main make manner matter mean meaning method need new number occur old part people place
+possible problem proper provide purpose put question reason recommend refer regard relate report require result right
+role rule second show simple situation sort source special specific start state summarise summarize summary take talk
+tell term text time topic try turn type understand use used useful user usual value versus vs want way word work write
+year
+""".split()  # noqa: SIM905 - the same
+)
+
+# Of the stop words, those that never name a subject: `None` and `not` may.
+ASKING = frozenset(
+    """
+a about an are be been can could did do does for get had has have how i is it its me my of our should than that the
+their then there these they this those to was we were what when where which who whom whose why will would you your
+""".split()  # noqa: SIM905 - the same
+)
+
+# Chinese words of the same two kinds; a run is cut at each of them.
+CJK_STOP = re.compile(
+    "为什么|是什么|什么|怎么样|怎么|怎样|如何|多少|多久|哪里|哪儿|哪些|哪个|哪一|是否|能否|可以|应该|应当|需要|请问|"
+    "时候|之后|之前|以后|以前|因为|所以|如果|但是|或者|以及|还是|我们|你们|他们|这个|那个|一个|"
+    "[的了吗呢吧啊么是在和与或及也都就还很被把让给对从到会能要用有没不多时我你他她它这那请谁几之其]"
+)

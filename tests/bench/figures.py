@@ -1,0 +1,54 @@
+"""What a benchmark says: figures as ratios to a floor that was measured in the same run, in turns, as medians."""
+
+import gc
+import statistics
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+
+Side = Callable[[], Awaitable[object]]
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One comparison.
+
+    Attributes:
+        name: What was measured.
+        value: Its cost, in `unit`.
+        floor: The cost of what it is compared with, in the same run.
+        unit: `ms`, `us per chunk`, ...
+        target: The largest ratio that is good enough.
+        allowance: What may be added to the target, in `unit`.
+    """
+
+    name: str
+    value: float
+    floor: float
+    unit: str
+    target: float
+    allowance: float = 0.0
+
+    @property
+    def met(self) -> bool:
+        """Whether the cost is within the target."""
+        return self.value <= self.target * self.floor + self.allowance
+
+    def __str__(self) -> str:
+        allowed = f"{self.target:g}" + (f" + {self.allowance:g} {self.unit}" if self.allowance else "")
+        costs = f"{self.value:9.2f} / {self.floor:9.2f} {self.unit:<12}"
+        verdict = "met" if self.met else "MISSED"
+        return f"{self.name:<44}{self.value / self.floor:6.2f}  = {costs}  target {allowed:<14}{verdict}"
+
+
+async def cpu_seconds(sides: Mapping[str, Side], *, repeats: int) -> dict[str, float]:
+    """CPU seconds of this process for each side: medians over rounds in which the sides take turns, after a warm-up."""
+    taken: dict[str, list[float]] = {name: [] for name in sides}
+    for turn in range(repeats + 1):
+        for name, side in sides.items():
+            gc.collect()
+            started = time.process_time()
+            await side()
+            if turn:
+                taken[name].append(time.process_time() - started)
+    return {name: statistics.median(seconds) for name, seconds in taken.items()}

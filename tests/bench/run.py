@@ -1,0 +1,40 @@
+"""All figures, each as a ratio to a floor measured in the same run: `python tests/bench/run.py`.
+
+Takes less than 90 s and stops by itself. The exit status is 1 if a target is missed.
+"""
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))  # a script's own folder is on the path, the tests' is not
+
+from bench import imports, streams, tool_rounds
+from bench.figures import Figure
+
+_LIMIT_S = 90
+
+
+async def figures() -> AsyncIterator[Figure]:
+    """The figures of every section, as they are measured."""
+    for figure in imports.figures():
+        yield figure
+    async for figure in streams.figures():
+        yield figure
+    async for figure in tool_rounds.figures():
+        yield figure
+
+
+async def main() -> bool:
+    """Print every figure; return whether all targets were met."""
+    met = True
+    async with asyncio.timeout(_LIMIT_S):
+        async for figure in figures():
+            print(figure, flush=True)
+            met = met and figure.met
+    return met
+
+
+if __name__ == "__main__":
+    sys.exit(not asyncio.run(main()))

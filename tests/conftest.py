@@ -1,0 +1,40 @@
+"""Engines with real stores in temporary folders, for all tests."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from artifactflow_nb.engine import Engine
+from artifactflow_nb.models.scripted import ScriptedModel
+from artifactflow_nb.settings import VARIABLES, Settings
+
+OpenEngine = Callable[..., Awaitable[Engine]]
+
+
+@pytest.fixture(autouse=True)
+def plain_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    """No setting of the machine reaches a test, and nothing is written beside the repository."""
+    for variable in VARIABLES.values():
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.chdir(tmp_path)
+    yield
+
+
+@pytest.fixture
+async def open_engine(tmp_path: Path) -> AsyncIterator[OpenEngine]:
+    """Open engines on the test's own folder; `turns` are what a scripted model says."""
+    opened: list[Engine] = []
+
+    async def open_one(turns: Any = (), *, folder: Path | None = None, **options: Any) -> Engine:
+        model = options.pop("model", None) or ScriptedModel(turns)
+        settings = Settings.load(data_dir=folder or tmp_path / "data", **options.pop("settings", {}))
+        engine = Engine(settings, model=model, **options)
+        engine_open = await engine.open()
+        opened.append(engine_open)
+        return engine_open
+
+    yield open_one
+    for engine in opened:
+        await engine.aclose()

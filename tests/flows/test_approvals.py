@@ -1,0 +1,280 @@
+"""Asking a person, and what follows from the answer; also when the process was killed in between."""
+
+import asyncio
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import OpenEngine
+from scripts import by_agent, call, delegate, report
+
+from artifactflow_nb.approvals import Decision
+from artifactflow_nb.errors import Conflict, NotFound, UsageError
+from artifactflow_nb.events import StreamEventType
+from artifactflow_nb.tools.base import ToolContext, tool
+from artifactflow_nb.xml_calls import parse_results
+
+ASK = {"create_artifact": "ask"}
+
+
+def last_results(engine: Any) -> list[tuple[bool, str]]:
+    text = engine.model.requests[-1].messages[-1].content
+    return [(result.success, result.data or result.error or "") for _, result in parse_results(text)]
+
+
+async def test_a_run_waits_instead_of_hanging(open_engine: OpenEngine) -> None:
+    """Without anybody to decide, the run stops with status waiting, and nothing is written."""
+    engine = await open_engine([report(), "Done."], approvals=ASK)
+    result = await engine.controller.execute("Write.")
+    assert (result.status, result.response) == ("waiting", None)
+    assert [request.tool for request in result.pending] == ["create_artifact"]
+    assert result.pending[0].preview == "The report."
+    assert await engine.artifacts.list_artifacts(result.conversation_id, message_id=result.message_id) == []
+
+
+async def test_an_approved_call_runs_once(open_engine: OpenEngine) -> None:
+    """After the approval the call runs, the model is asked once more, and the run completes."""
+    engine = await open_engine([report(), "Done."], approvals=ASK)
+    waiting = await engine.controller.execute("Write.")
+    result = await engine.controller.resume(waiting.thread_id, waiting.message_id, approved=True)
+    assert (result.status, result.response) == ("completed", "Done.")
+    assert len(engine.model.requests) == 2
+    assert [
+        artifact.version for artifact in await engine.artifacts.versions(result.conversation_id, "research_report")
+    ] == [1]
+
+
+async def test_a_denied_call_does_not_run_and_the_model_hears_why(open_engine: OpenEngine) -> None:
+    """A denial is a result, with what the person said."""
+    engine = await open_engine([report(), "Then not."], approvals=ASK)
+    waiting = await engine.controller.execute("Write.")
+    decision = {waiting.pending[0].id: Decision(approved=False, instruction="Too early.")}
+    result = await engine.controller.resume(waiting.thread_id, decisions=decision)
+    assert result.response == "Then not."
+    assert last_results(engine) == [(False, "Permission denied. The person says: Too early.")]
+    assert await engine.artifacts.versions(result.conversation_id, "research_report") == []
+
+
+async def test_the_plan_is_never_asked_about(open_engine: OpenEngine) -> None:
+    """Asking for create_artifact concerns results; the plan is the agent's own note."""
+    engine = await open_engine([report("- [ ] one", "task_plan"), "Planned."], approvals=ASK)
+    result = await engine.controller.execute("Plan.")
+    assert result.status == "completed"
+
+
+async def test_each_request_is_said_once_however_often_the_graph_is_entered(open_engine: OpenEngine) -> None:
+    """Two requests of one reply, decided one after the other: each is said once, each decision once."""
+    engine = await open_engine([report("a", "a") + report("b", "b"), "Done."], approvals=ASK)
+    waiting = await engine.controller.execute("Write two.")
+    first, second = waiting.pending
+    still = await engine.controller.resume(waiting.thread_id, decisions={first.id: True})
+    assert (still.status, [request.id for request in still.pending]) == ("waiting", [second.id])
+    result = await engine.controller.resume(waiting.thread_id, decisions={second.id: False})
+    events = await engine.runs.events(result.run_id)
+    asked = [event.data["id"] for event in events if event.type is StreamEventType.PERMISSION_REQUEST]
+    told = [(e.data["id"], e.data["approved"]) for e in events if e.type is StreamEventType.PERMISSION_RESULT]
+    assert asked == [first.id, second.id]
+    assert told == [(first.id, True), (second.id, False)]
+    assert [event.is_terminal for event in events].count(True) == 1
+    assert last_results(engine)[1] == (False, "Permission denied")
+    assert len(engine.model.requests) == 2
+
+
+async def test_a_second_decision_is_refused(open_engine: OpenEngine) -> None:
+    """Deciding twice changes nothing: the first decision stays, and the tool ran once."""
+    engine = await open_engine([report(), "Done."], approvals=ASK)
+    waiting = await engine.controller.execute("Write.")
+    request = waiting.pending[0]
+    await engine.controller.resume(waiting.thread_id, decisions={request.id: True})
+    with pytest.raises(Conflict, match="decided already: approved"):
+        await engine.controller.decide(request.id, Decision(approved=False))
+    assert len(await engine.artifacts.versions(waiting.conversation_id, "research_report")) == 1
+
+
+async def test_an_unknown_request_or_thread_is_an_error(open_engine: OpenEngine) -> None:
+    """Deciding what does not exist says so."""
+    engine = await open_engine([report(), "Done."], approvals=ASK)
+    with pytest.raises(NotFound, match="no approval request 'req-x'"):
+        await engine.controller.decide("req-x", Decision(approved=True))
+    with pytest.raises(NotFound, match="thread 'thd-x'"):
+        await engine.controller.resume("thd-x", approved=True)
+
+
+async def test_one_answer_for_several_requests_is_refused_with_their_list(open_engine: OpenEngine) -> None:
+    """`approved=True` needs a single open request; with two it lists them and decides nothing."""
+    engine = await open_engine([report("a", "a") + report("b", "b"), "Done."], approvals=ASK)
+    waiting = await engine.controller.execute("Write two.")
+    with pytest.raises(UsageError, match="2 requests are open") as refused:
+        await engine.controller.resume(waiting.thread_id, approved=True)
+    assert all(request.id in str(refused.value) for request in waiting.pending)
+    assert len((await engine.controller.result(waiting.run_id)).pending) == 2
+
+
+@pytest.mark.parametrize(
+    ("approvals", "stand_in", "written", "approval"),
+    [
+        ("approve", "ask", True, "policy"),
+        ("deny", "ask", False, "denied"),
+        ({"send": "approve"}, "ask", True, "policy"),
+        ({"send": "deny"}, "ask", False, "denied"),
+        (lambda request: "approve" if request.params["to"] == "Ada" else "deny", "ask", True, "policy"),
+        ("ask", "approve", True, "policy"),
+        ({"send": "ask"}, "deny", False, "denied"),
+        ({"send": "deny"}, "approve", False, "denied"),
+    ],
+)
+async def test_a_policy_decides_without_a_person(
+    open_engine: OpenEngine, approvals: Any, stand_in: str, written: bool, approval: str
+) -> None:
+    """A policy's answer is a decision like a person's: it is stored and told, and the run does not wait."""
+    sent: list[str] = []
+
+    @tool(permission="confirm")
+    async def send(ctx: ToolContext, to: str) -> str:
+        """Send a letter."""
+        sent.append(to)
+        return "sent"
+
+    engine = await open_engine([call("send", to="Ada"), "Done."], approvals=approvals, settings={"approvals": stand_in})
+    engine.register_tool(send)
+    result = await engine.controller.execute("Send.")
+    assert result.status == "completed"
+    assert sent == (["Ada"] if written else [])
+    with closing(sqlite3.connect(engine.database.path)) as db:
+        assert db.execute("SELECT approval FROM tool_calls").fetchall() == [(approval,)]
+        assert db.execute("SELECT decided_by, decision FROM approvals").fetchall() == [
+            ("policy", "approved" if written else "denied")
+        ]
+
+
+async def test_changing_what_an_earlier_run_made_needs_an_approval(open_engine: OpenEngine) -> None:
+    """A run may rewrite what it made itself; an artifact of an earlier run is the person's."""
+    rewrite = call("rewrite_artifact", id="research_report", content="Better.")
+    engine = await open_engine([report() + rewrite, "One.", rewrite, "Two."], approvals="ask")
+    first = await engine.controller.execute("Write.")
+    assert first.status == "completed"
+    second = await engine.controller.execute("Change.", conversation_id=first.conversation_id)
+    assert [request.tool for request in second.pending] == ["rewrite_artifact"]
+
+
+async def test_creating_what_exists_is_no_way_around_the_question(open_engine: OpenEngine) -> None:
+    """A create that fails because the artifact exists does not let the same reply rewrite it unasked."""
+    around = report("Mine.") + call("rewrite_artifact", id="research_report", content="Mine.")
+    engine = await open_engine([report("Theirs."), "One.", around, "Two."])
+    first = await engine.controller.execute("Write.")
+    second = await engine.controller.execute("Change.", conversation_id=first.conversation_id)
+    assert [request.tool for request in second.pending] == ["rewrite_artifact"]
+    result = await engine.controller.resume(second.thread_id, approved=False)
+    created, rewritten = last_results(engine)
+    assert "exists (version 1)" in created[1]
+    assert rewritten == (False, "Permission denied")
+    assert len(await engine.artifacts.versions(result.conversation_id, "research_report")) == 1
+
+
+async def test_one_job_asks_while_the_other_works(open_engine: OpenEngine) -> None:
+    """A decision that comes while another job still works waits for it; every model call and tool runs once."""
+    may_finish = asyncio.Event()
+    runs: list[str] = []
+
+    @tool(permission="confirm")
+    async def act(ctx: ToolContext) -> str:
+        """Act."""
+        runs.append("act")
+        return "acted"
+
+    @tool()
+    async def work(ctx: ToolContext) -> str:
+        """Work."""
+        runs.append("work")
+        await may_finish.wait()
+        return "worked"
+
+    def script(request: Any) -> str:
+        system, *rest = request.messages
+        if "lead agent" in system.content:
+            return delegate("search_agent", "act") + delegate("search_agent", "work") if len(rest) == 1 else "Both."
+        return call(rest[0].content) if len(rest) == 1 else "done"
+
+    engine = await open_engine(script)
+    engine.register_tool(act, agent="search_agent")
+    engine.register_tool(work, agent="search_agent")
+    run = await engine.controller.begin("Two jobs.")
+    task = await engine.controller.start(run)
+    async with asyncio.timeout(5):
+        while not (pending := await engine.requests.open_requests(run.run_id)) or "work" not in runs:
+            await asyncio.sleep(0.01)
+    await engine.controller.decide(pending[0].id, Decision(approved=True))
+    assert runs == ["work"]
+    may_finish.set()
+    async with asyncio.timeout(5):
+        await task
+        await engine.controller.join(run.run_id)
+    result = await engine.controller.result(run.run_id)
+    assert (result.status, result.response) == ("completed", "Both.")
+    assert sorted(runs) == ["act", "work"]
+    assert len(engine.model.requests) == 6
+
+
+CHILD = """
+import asyncio, json, os, sys
+sys.path.insert(0, sys.argv[2])
+from artifactflow_nb.engine import Engine
+from artifactflow_nb.models.scripted import ScriptedModel
+from artifactflow_nb.settings import Settings
+from scripts import by_agent, delegate, report
+
+async def main():
+    script = by_agent(
+        lead=[report("- [ ] look", "task_plan") + delegate("search_agent", "look"), "Found." + report()],
+        search=["It is here."],
+    )
+    engine = Engine(Settings.load(data_dir=sys.argv[1]), model=ScriptedModel(script), approvals={"create_artifact": "ask"})
+    await engine.open()
+    result = await engine.controller.execute("Where is it?")
+    print(json.dumps({"status": result.status, "thread_id": result.thread_id, "run_id": result.run_id}), flush=True)
+    await asyncio.sleep(600)
+
+asyncio.run(main())
+"""
+
+
+async def test_a_waiting_run_survives_the_process(open_engine: OpenEngine, tmp_path: Path) -> None:
+    """The process is killed while the run waits; a new one lists the request, approves, and the run completes."""
+    folder = tmp_path / "data"
+    child = subprocess.Popen(
+        [sys.executable, "-c", CHILD, str(folder), str(Path(__file__).parents[1])], stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert child.stdout is not None
+        told = json.loads(await asyncio.to_thread(child.stdout.readline))
+        assert told["status"] == "waiting"
+    finally:
+        os.kill(child.pid, signal.SIGKILL)
+        child.wait()
+        if child.stdout:
+            child.stdout.close()
+    engine = await open_engine(by_agent(lead=["It is here, see the report."], search=[]), folder=folder, approvals=ASK)
+    pending = await engine.requests.open_requests()
+    assert [(request.run_id, request.tool) for request in pending] == [(told["run_id"], "create_artifact")]
+    result = await engine.controller.resume(told["thread_id"], approved=True)
+    assert (result.status, result.response) == ("completed", "It is here, see the report.")
+    with closing(sqlite3.connect(engine.database.path)) as db:
+        turns = db.execute("SELECT job_id = 'main', step, count(*) FROM llm_calls GROUP BY job_id, step ORDER BY 1, 2")
+        assert turns.fetchall() == [(0, 1, 1), (1, 1, 1), (1, 2, 1), (1, 3, 1)]
+        calls = db.execute("SELECT tool_name, status, count(*) FROM tool_calls GROUP BY tool_call_id ORDER BY rowid")
+        assert calls.fetchall() == [
+            ("create_artifact", "finished", 1),
+            ("call_subagent", "finished", 1),
+            ("create_artifact", "finished", 1),
+        ]
+        versions = db.execute("SELECT artifact_id, count(*) FROM artifact_versions GROUP BY 1 ORDER BY 1").fetchall()
+        assert versions == [("research_report", 1), ("task_plan", 1)]
+    starts = [e.data["tool_call_id"] for e in await engine.runs.events(told["run_id"]) if e.type == "tool_start"]
+    assert len(starts) == len(set(starts)) == 3

@@ -1,0 +1,240 @@
+import logging
+import socket
+import traceback
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+
+import pytest
+from loopback import Answer, events, sse
+from turns import KEY, Waits, chunk, said, take
+
+from artifactflow_nb.errors import ModelRejected, ModelUnavailable, UsageError
+from artifactflow_nb.messages import Message, Usage
+from artifactflow_nb.models.base import ModelRequest, RetryNotice
+from artifactflow_nb.models.endpoint_errors import retry_after
+from artifactflow_nb.models.openai import LONGEST_DELAY_S, OpenAIModel
+
+
+async def test_a_server_error_is_retried_and_each_retry_is_told():
+    """Two failures that may pass: two notices with growing delays, then the answer of the third attempt."""
+    waits = Waits()
+    script = [Answer(status=503, error="overloaded"), Answer(status=500), Answer("at last")]
+    found, server = await take(script, waits=waits, max_retries=2, retry_delay_s=0.5)
+    notices = [event for event in found if isinstance(event, RetryNotice)]
+    assert [(notice.attempt, notice.delay_s) for notice in notices] == [(1, 0.5), (2, 1.0)]
+    assert waits == [0.5, 1.0]
+    assert "503" in notices[0].reason
+    assert "overloaded" in notices[0].reason
+    assert (found[-1].content, found[-1].attempts, len(server.requests)) == ("at last", 3, 3)
+
+
+async def test_when_the_retries_are_used_up_the_last_failure_is_raised():
+    """`max_retries` counts the further attempts, and 0 means a single one."""
+    for retries in (0, 1):
+        waits = Waits()
+        with pytest.raises(ModelUnavailable, match="status 502"):
+            await take([Answer(status=502)] * 3, waits=waits, max_retries=retries)
+        assert len(waits) == retries
+
+
+@pytest.mark.parametrize(
+    ("headers", "delay"),
+    [
+        ((("retry-after", "7"),), 7.0),
+        ((("retry-after", "0"),), 0.0),
+        ((("retry-after-ms", "1500"),), 1.5),
+        ((("retry-after", "86400"),), LONGEST_DELAY_S),
+        ((("retry-after", "Wed, 21 Oct 2015 07:28:00 GMT"),), 0.0),
+        ((("retry-after", "soon"),), 0.25),
+        ((("retry-after", "nan"),), 0.25),
+        ((), 0.25),
+    ],
+)
+async def test_retry_after_is_honoured_within_reason(headers, delay):
+    """Seconds, milliseconds or a date set the delay, up to a cap; nonsense leaves the own one."""
+    waits = Waits()
+    await take([Answer(status=429, headers=headers), Answer("x")], waits=waits, retry_delay_s=0.25)
+    assert waits == [delay]
+
+
+def test_retry_after_may_be_a_date_to_come():
+    """A date is turned into the seconds until then."""
+    moment = datetime.now(UTC) + timedelta(seconds=30)
+    assert 28 < retry_after({"retry-after": format_datetime(moment, usegmt=True)}) <= 30
+
+
+async def test_a_stream_that_breaks_is_retried_and_its_text_is_void():
+    """The retry starts the text again; the reply holds the second text only."""
+    found, _ = await take([Answer("first try, cut", chunk_chars=4, cut_after=2), Answer("second try")])
+    before = found[: next(i for i, event in enumerate(found) if isinstance(event, RetryNotice))]
+    assert said(before) == "first tr"
+    assert (found[-1].content, found[-1].attempts) == ("second try", 2)
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        (Answer("abcdefgh", chunk_chars=2, cut_after=2), "connection"),
+        (Answer("abcd", chunk_chars=2, finish_reason=None, done=False), "without a finish reason"),
+        (Answer(raw=b"".join(events(Answer("abcd"), usage_asked=False)[:1])), "without a finish reason"),
+        (Answer(raw=sse(chunk({"content": "abcd"})) + b"data: {broken\n\n"), "{broken"),
+        (Answer(raw=sse(chunk({"content": "abcd"})) + b'data: {"choices": 3}\n\n'), "no part of a chat answer"),
+        (Answer(raw=sse(chunk({"content": "abcd"})) + b"data: 3\n\n"), "no part of a chat answer"),
+        (Answer(raw=sse(chunk({"content": "abcd"})) + sse({"error": {"message": "engine died"}})), "engine died"),
+        (Answer(raw=sse(chunk({"content": "abcd"})) + b'event: error\ndata: "engine died"\n\n'), "engine died"),
+        (Answer(raw=sse(chunk({"content": "abcd"})) + b"event: error\ndata: engine died\n\n"), "engine died"),
+    ],
+)
+async def test_a_stream_that_ends_badly_keeps_the_text_that_had_arrived(answer, reason):
+    """A broken, garbled or failing stream raises, says why, and keeps the partial text."""
+    with pytest.raises(ModelUnavailable) as caught:
+        await take([answer], max_retries=0)
+    assert caught.value.partial == "abcd"
+    assert reason in str(caught.value)
+
+
+async def test_a_connection_that_breaks_after_the_finish_reason_loses_nothing():
+    """An answer that said that it is complete is complete."""
+    body = Answer("abcd", usage="finish", done=False, cut_after=2)
+    found, server = await take([body])
+    assert (found[-1].content, found[-1].usage, len(server.requests)) == ("abcd", Usage(11, 1), 1)
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 422])
+async def test_a_refusal_is_never_retried_and_tells_the_endpoints_own_words(status):
+    """A 4xx that will not change is raised at once, with address, status and message."""
+    waits = Waits()
+    with pytest.raises(ModelRejected) as caught:
+        await take([Answer(status=status, error="no such thing")] * 2, waits=waits)
+    assert waits == []
+    for part in ("http://127.0.0.1:", "/v1/chat/completions", str(status), "no such thing"):
+        assert part in str(caught.value)
+
+
+@pytest.mark.parametrize(("status", "advice"), [(401, "OPENAI_API_KEY"), (404, "AF_MODEL"), (404, "/v1")])
+async def test_a_refusal_says_what_to_do(status, advice):
+    """The message names the setting to look at."""
+    with pytest.raises(ModelRejected, match=advice):
+        await take([Answer(status=status)])
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Answer(status=429, error={"error": {"message": "pay", "code": "insufficient_quota"}}),
+        Answer(raw=sse({"error": {"message": "too long", "code": 400}})),
+        Answer(raw=b'{"error": {"message": "bad", "type": "invalid_request_error"}}', content_type="application/json"),
+        Answer(raw=b"<html><body>Log in</body></html>", content_type="text/html"),
+    ],
+)
+async def test_failures_that_will_not_pass_are_recognised_whatever_their_status(answer):
+    """A used-up quota, a refusal told in a stream with status 200, and a web page are not asked for again."""
+    waits = Waits()
+    with pytest.raises(ModelRejected):
+        await take([answer] * 2, waits=waits)
+    assert waits == []
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        {"error": {"message": "the reason"}},
+        {"error": "the reason"},
+        {"detail": "the reason"},
+        {"object": "error", "message": "the reason"},
+        {"detail": [{"loc": ["body"], "msg": "the reason"}]},
+    ],
+)
+async def test_the_endpoints_message_is_found_in_every_common_shape(error):
+    """Each server writes its errors in its own way; the message is what is shown."""
+    with pytest.raises(ModelRejected, match=r"status 400: the reason$"):
+        await take([Answer(status=400, error=error)])
+
+
+async def test_a_long_message_is_shortened():
+    """An endpoint that answers with a page of text does not fill the notebook with it."""
+    with pytest.raises(ModelRejected) as caught:
+        await take([Answer(status=400, error="x" * 100_000)])
+    assert len(str(caught.value)) < 600
+
+
+async def test_a_refused_connection_asks_whether_the_server_runs():
+    """Nobody listens: the message names the address and asks the obvious question."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+        model = OpenAIModel(f"http://127.0.0.1:{port}/v1", KEY, "m", sleep=Waits())
+        with pytest.raises(ModelUnavailable, match=rf"127\.0\.0\.1:{port}.*Is the server running"):
+            _ = [event async for event in model.stream(ModelRequest((Message("user", "q"),)))]
+        await model.aclose()
+
+
+async def test_an_unknown_host_points_to_the_base_url(monkeypatch):
+    """A host that no name server knows is told as such."""
+    for proxy in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
+        monkeypatch.delenv(proxy, raising=False)
+    model = OpenAIModel("http://no-such-host.invalid/v1", KEY, "m")
+    with pytest.raises(ModelUnavailable, match=r"no-such-host\.invalid was not found\. Check OPENAI_BASE_URL"):
+        _ = [event async for event in model.stream(ModelRequest((Message("user", "q"),), max_retries=0))]
+    await model.aclose()
+
+
+async def test_an_endpoint_that_says_nothing_times_out():
+    """Silence longer than the time-out is a failure that may pass, and keeps the text."""
+    with pytest.raises(ModelUnavailable, match=r"sent nothing for 0\.2 s") as caught:
+        await take([Answer("abcdefgh", chunk_chars=2, hang_after=2)], timeout_s=0.2, max_retries=0)
+    assert caught.value.partial == "abcd"
+
+
+async def test_a_connection_closed_without_an_answer_is_retried():
+    """A server that hangs up is asked again."""
+    found, _ = await take([Answer(drop=True), Answer("x")])
+    assert (found[-1].content, found[-1].attempts) == ("x", 2)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Answer(status=401, error=f"Incorrect API key provided: {KEY}"),
+        Answer(status=500, error="x" * (290 - len(KEY) // 2) + KEY),
+        Answer(raw=sse({"error": {"message": f"bad key {KEY}"}})),
+        Answer(raw=f"data: {KEY} is no JSON\n\n".encode()),
+    ],
+)
+async def test_the_key_is_in_no_error_and_no_log_even_if_the_endpoint_repeats_it(answer, caplog):
+    """Errors, notices, repr and logs are free of the key, and of its pieces where a message was shortened."""
+    caplog.set_level(logging.DEBUG)
+    with pytest.raises((ModelRejected, ModelUnavailable)) as caught:
+        await take([answer], max_retries=0)
+    assert KEY[:10] not in str(caught.value)
+    assert KEY not in caplog.text
+    assert KEY not in "".join(traceback.format_exception(caught.value))
+    assert KEY not in repr(OpenAIModel("http://h/v1", KEY, "m"))
+
+
+async def test_a_password_in_the_address_is_not_shown():
+    """Credentials that stand in the base URL do not reach a message."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        model = OpenAIModel(f"http://user:hunter2@127.0.0.1:{taken.getsockname()[1]}/v1?k=v", KEY, "m")
+        with pytest.raises(ModelUnavailable) as caught:
+            _ = [event async for event in model.stream(ModelRequest((Message("user", "q"),), max_retries=0))]
+        await model.aclose()
+    assert "hunter2" not in str(caught.value) + repr(model)
+
+
+@pytest.mark.parametrize("key", ["sk-ключ", "sk-a\nsk-b"])
+def test_a_key_that_no_header_can_carry_is_refused_without_being_shown(key):
+    """A key with a line break or a foreign letter inside was copied wrongly; better said now than by the network."""
+    with pytest.raises(UsageError) as caught:
+        OpenAIModel(None, key, "m")
+    assert key not in str(caught.value)
+
+
+@pytest.mark.parametrize("address", ["localhost:8000", "", "http://", "http://[half/v1", "http://host:port/v1"])
+def test_what_is_no_address_is_refused(address):
+    """The message shows what was given and what an address looks like."""
+    with pytest.raises(UsageError) as caught:
+        OpenAIModel(address, None, "m")
+    assert repr(address) in str(caught.value)
+    assert "http://localhost:8000/v1" in str(caught.value)

@@ -1,0 +1,84 @@
+import json
+import time
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from loopback import Answer, events, sse
+from turns import chunk, take
+
+from artifactflow_nb.models.sse import SseReader
+
+HELLO = sse(chunk({"content": "hello"}))
+STOP = sse(chunk({}, "stop"))
+DONE = b"data: [DONE]\n\n"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        HELLO + STOP + DONE,
+        HELLO + STOP,
+        HELLO + DONE,
+        (HELLO + STOP + DONE).replace(b"\n", b"\r\n"),
+        b": ping\n\n" + HELLO + b":\n\n: OPENROUTER PROCESSING\n\n" + STOP + DONE,
+        b"\xef\xbb\xbf" + HELLO + STOP + DONE,
+        b"data:\n\ndata: \n\n" + HELLO + b"\n\n\n" + STOP + DONE,
+        b"id: 1\nretry: 5\nevent: message\n" + HELLO + STOP + DONE,
+        (HELLO + STOP + DONE).replace(b"data: ", b"data:").replace(b"\n\n", b"\n"),
+        HELLO + STOP + b"data: [DONE]",
+        HELLO
+        + sse(chunk(None))
+        + sse({"choices": None})
+        + sse({"choices": []})
+        + sse({"choices": [None]})
+        + STOP
+        + DONE,
+        HELLO + sse(chunk({"content": None, "reasoning_content": None, "tool_calls": None})) + STOP + DONE,
+        sse(chunk({"role": "assistant", "content": ""})) + HELLO + STOP + DONE + b"data: {broken\n\n",
+        b'data: {"choices": [{"delta":\ndata: {"content": "hello"}}]}\n\n' + STOP + DONE,
+        sse(chunk({"content": [{"type": "text", "text": "hello"}]})) + STOP + DONE,
+        b"unknown: field\nnoise\n" + HELLO + STOP + DONE,
+        json.dumps({"choices": [{"message": {"content": "hello"}, "finish_reason": "stop"}]}).encode(),
+        json.dumps({"choices": [{"message": {"content": "hello"}, "finish_reason": "stop"}]}, indent=2).encode(),
+    ],
+)
+async def test_a_stream_is_read_as_endpoints_really_send_it(body):
+    """Comments, empty data, CRLF, nulls, no [DONE], no blank lines, or plain JSON: the answer is read all the same."""
+    found, _ = await take([Answer(raw=body)], max_retries=0)
+    assert (found[-1].content, found[-1].finish_reason) == ("hello", "stop")
+
+
+async def test_broken_characters_do_not_break_the_stream():
+    """Bytes that are no UTF-8 and half surrogate pairs are replaced, so that the text can be stored."""
+    body = HELLO.replace(b"hello", b"a\xffb") + HELLO.replace(b"hello", b"c\\ud83dd") + STOP + DONE
+    found, _ = await take([Answer(raw=body)], max_retries=0)
+    assert found[-1].content == "a\ufffdbc?d"
+
+
+@given(st.lists(st.integers(0, 400), max_size=12).map(sorted), st.sampled_from(["\n", "\r\n"]))
+def test_the_reader_gives_the_same_events_however_the_bytes_are_cut(cuts, line_end):
+    """Cutting the stream at any bytes changes nothing in what is read."""
+    body = b"".join(events(Answer("上下文 🙂 text", chunk_chars=3), usage_asked=True)).replace(b"\n", line_end.encode())
+    whole, cut = SseReader(), SseReader()
+    expected = whole.feed(body) + whole.finish()
+    bounds = [0, *(n * len(body) // 400 for n in cuts), len(body)]
+    found = [payload for a, b in pairwise(bounds) for payload in cut.feed(body[a:b])]
+    assert found + cut.finish() == expected
+    assert len(expected) > 4
+    assert cut.done
+
+
+def test_reading_is_linear_in_a_line_of_many_packets():
+    """A line that arrives in twice as many packets takes about twice, not four times, as long."""
+
+    def seconds(packets):
+        reader, started = SseReader(), time.process_time()
+        for _ in range(packets):
+            reader.feed(b"x" * 50)
+        reader.finish()
+        return time.process_time() - started
+
+    short = min(seconds(20_000) for _ in range(3))
+    assert min(seconds(80_000) for _ in range(3)) < 10 * short + 0.01

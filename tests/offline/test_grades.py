@@ -1,0 +1,82 @@
+"""The offline model graded: on the language reference, and on small folders about other subjects."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from offline.drive import Drive
+
+from artifactflow_nb.ambient import SystemClock
+from artifactflow_nb.models.offline import OfflineModel
+from artifactflow_nb.store.database import Database
+from artifactflow_nb.store.sources import SourceManager
+from artifactflow_nb.text.sentences import collapse
+
+HERE = Path(__file__).parent
+REFERENCE = yaml.safe_load((HERE / "questions.yaml").read_text(encoding="utf-8"))
+FOLDERS = yaml.safe_load((HERE / "folders.yaml").read_text(encoding="utf-8"))
+ABSENT = "the sources do not say"
+SOURCE = re.compile(r"^(\d+)\. .* — (local:\S+)$", re.MULTILINE)
+QUOTE = re.compile(r"^> (.*) \[(\d+)\]$", re.MULTILINE)
+
+
+@pytest.fixture
+async def sources(tmp_path: Path):
+    database = Database(tmp_path / "store.db")
+    await database.open()
+    yield SourceManager(database, SystemClock())
+    await database.close()
+
+
+async def answered(sources: SourceManager, scope: list[str], question: str) -> str | None:
+    """The address cited first, None for an absence, after every quote of answer and report was found in its source."""
+    drive = Drive(OfflineModel(), sources, scope)
+    answer = await drive.ask(question)
+    assert drive.rounds <= 12
+    for text in (answer, drive.artifacts["research_report"]):
+        cited = dict(SOURCE.findall(text))
+        quotes = QUOTE.findall(text)
+        assert bool(quotes) == bool(cited) == (ABSENT not in text), text
+        for sentence, number in quotes:
+            section = await sources.read(cited[number])
+            assert sentence in collapse(section.text), (question, sentence)
+    first = SOURCE.search(answer)
+    return first[2] if first else None
+
+
+async def test_the_reference_is_cited_where_it_answers(sources: SourceManager):
+    """At least 24 of 30 questions on the language reference are answered from an expected topic first, all verbatim."""
+    scope = [(await sources.add_python_reference()).source_id]
+    right = 0
+    for entry in REFERENCE["questions"]:
+        address = await answered(sources, scope, entry["question"])
+        right += address is not None and address.partition("#")[2] in entry["topics"]
+    assert len(REFERENCE["questions"]) == 30
+    assert right >= 24
+
+
+async def test_absent_subjects_are_said_to_be_absent(sources: SourceManager):
+    """A question that the language reference does not cover is answered without any citation."""
+    scope = [(await sources.add_python_reference()).source_id]
+    for question in REFERENCE["absent"]:
+        assert await answered(sources, scope, question) is None, question
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder["name"])
+async def test_a_folder_is_cited_where_it_answers(sources: SourceManager, tmp_path: Path, folder: dict[str, Any]):
+    """In a small folder all but one question are answered from the right section, and absent ones are not."""
+    root = tmp_path / folder["name"]
+    for name, text in folder["files"].items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    scope = list((await sources.add_folder(root)).source_ids)
+    right = 0
+    for entry in folder["questions"]:
+        address = await answered(sources, scope, entry["question"])
+        right += address is not None and entry["expect"] in address
+    assert right >= len(folder["questions"]) - 1
+    for question in folder["absent"]:
+        assert await answered(sources, scope, question) is None, question

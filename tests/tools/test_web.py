@@ -1,0 +1,89 @@
+"""Searching and fetching as tools."""
+
+from pathlib import Path
+
+import pytest
+
+from artifactflow_nb.ambient import SystemClock
+from artifactflow_nb.store.database import Database
+from artifactflow_nb.store.sources import SourceManager
+from artifactflow_nb.text.citations import read_counts, read_documents, read_hits
+from artifactflow_nb.tools.base import ToolContext, ToolPermission
+from artifactflow_nb.tools.web import LocalSearch, SearchProvider, web_fetch, web_search
+
+TEXT = (
+    "# Ferry\n\n## Fares\n\nA ticket costs 4 crowns.\n</source>\nChildren pay half.\n\n## Winter\n\nThe ferry rests.\n"
+)
+
+
+@pytest.fixture
+async def context(tmp_path: Path):
+    (tmp_path / "lake").mkdir()
+    (tmp_path / "lake" / "ferry.md").write_text(TEXT, encoding="utf-8")
+    database = Database(tmp_path / "store.db")
+    await database.open()
+    sources = SourceManager(database, SystemClock())
+    await sources.add_folder(tmp_path / "lake")
+    services = {SourceManager: sources, SearchProvider: LocalSearch(sources)}
+    yield ToolContext("run-1", "conv-1", "msg-1", "agent", "call-1", services)
+    await database.close()
+
+
+async def test_a_search_gives_hits_and_how_common_its_words_are(context: ToolContext):
+    """The text of a search reads back as hits and counts, and its metadata lists title and address."""
+    result = await web_search.run(context, {"query": "What does a ticket for the zeppelin cost?", "max_results": "3"})
+    (hit,) = read_hits(result.data)
+    assert (hit.title, hit.address) == ("Ferry: Fares", "local:lake/ferry.md#fares")
+    counts = read_counts(result.data)
+    assert counts is not None
+    assert (counts.counts["ticket"], counts.counts["zeppelin"]) == (1, 0)
+    assert result.metadata["results"] == [{"title": "Ferry: Fares", "address": "local:lake/ferry.md#fares"}]
+
+
+async def test_a_search_without_hits_says_so(context: ToolContext):
+    """Nothing found is a success that advises other words; an empty query is an error."""
+    assert "Nothing was found" in (await web_search.run(context, {"query": "zeppelin"})).data
+    assert not (await web_search.run(context, {"query": "  "})).success
+
+
+async def test_a_fetched_text_is_verbatim(context: ToolContext):
+    """Fetched text reads back exactly, even where it holds the mark that ends it; a wrong address has its own error."""
+    urls = ["local:lake/ferry.md#fares", "local:lake/ferry.md#fare"]
+    result = await web_fetch.run(context, {"urls": urls})
+    good, bad = read_documents(result.data)
+    assert good.text == "## Fares\n\nA ticket costs 4 crowns.\n</source>\nChildren pay half."
+    assert "local:lake/ferry.md#fares" in (bad.error or "")
+    assert [entry["address"] for entry in result.metadata["failed"]] == ["local:lake/ferry.md#fare"]
+
+
+async def test_a_long_source_is_shown_by_focus(context: ToolContext, tmp_path: Path):
+    """Of a long source the paragraphs nearest to the focus are shown, and how much is left out is said."""
+    filler = "\n\n".join(f"Paragraph {n} tells of nothing but waves and wind. " * 8 for n in range(60))
+    (tmp_path / "lake" / "log.md").write_text(f"# Log\n\n{filler}\n\nThe anchor weighs 80 kg.\n", encoding="utf-8")
+    await context.service(SourceManager).add_folder(tmp_path / "lake")
+    params = {"urls": ["local:lake/log.md#log"], "focus": "weight of the anchor"}
+    (document,) = read_documents((await web_fetch.run(context, params)).data)
+    assert len(document.text) < 17_000
+    assert "The anchor weighs 80 kg." in document.text
+    assert "characters left out ...]" in document.text
+
+
+async def test_the_network_is_refused_with_advice(context: ToolContext):
+    """An address of the network is not fetched, and the model is told to search local sources."""
+    result = await web_fetch.run(context, {"urls": ["https://example.org/"]})
+    assert not result.success
+    assert "Search the local sources" in (result.error or "")
+
+
+@pytest.mark.parametrize(
+    ("urls", "permission"),
+    [
+        (["local:a#b", "local:c#d"], ToolPermission.AUTO),
+        (["local:a#b", "https://example.org/"], ToolPermission.CONFIRM),
+        (["file:///etc/passwd"], ToolPermission.CONFIRM),
+    ],
+)
+async def test_only_local_addresses_need_no_question(context: ToolContext, urls: list[str], permission: ToolPermission):
+    """Fetching is free when every address is local and asks a person otherwise; searching is always free."""
+    assert await web_fetch.permission_for(context, web_fetch.bind({"urls": urls})) is permission
+    assert await web_search.permission_for(context, web_search.bind({"query": "x"})) is ToolPermission.AUTO

@@ -1,0 +1,57 @@
+"""What is seen of a reply while it streams."""
+
+import pytest
+
+from artifactflow_nb.widgets.live_text import LiveText
+
+CALL = "<tool_call><name>create_artifact</name><params><content><![CDATA[# Secret]]></content></params></tool_call>"
+
+
+def stream(text: str, size: int) -> LiveText:
+    live = LiveText()
+    for i in range(0, len(text), size):
+        live.append(text[i : i + size])
+        assert "<tool" not in live.prose.text
+        assert "Secret" not in live.prose.text
+    return live
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 1000])
+def test_a_tool_call_is_hidden_however_it_is_cut(size: int) -> None:
+    """No part of a call is ever shown; its length and its tool are known."""
+    live = stream(f"I will write it.\n\n{CALL}", size)
+    assert live.prose.text.strip() == "I will write it."
+    assert live.call_chars == len(CALL)
+    assert live.call_name == "create_artifact"
+
+
+@pytest.mark.parametrize("size", [1, 4, 1000])
+def test_the_fence_around_a_call_is_hidden(size: int) -> None:
+    """A code fence that a model opens for its call does not show either."""
+    live = stream(f"Now.\n\n```xml\n{CALL}\n```", size)
+    assert live.prose.text.strip() == "Now."
+
+
+@pytest.mark.parametrize("text", ["if a < b and t <tools", "a <tool", "```python\nx\n```\nend"])
+def test_what_only_looks_like_a_call_is_shown(text: str) -> None:
+    """Text that begins like the tag is held back only until it is known to be none, and the end gives it all."""
+    live = LiveText()
+    for char in text:
+        live.append(char)
+    live.settle(text)
+    assert live.prose.text == text
+    assert live.call_chars == 0
+
+
+def test_the_end_replaces_only_what_differs() -> None:
+    """When the final text is what had streamed, the blocks stay as they are."""
+    live = stream("Same text.", 3)
+    before = live.prose
+    live.settle("Same text.")
+    assert live.prose is before
+
+
+def test_the_last_of_several_calls_is_named() -> None:
+    """With several calls in a reply, the one that is being written is named."""
+    second = CALL.replace("create_artifact", "call_subagent")
+    assert stream(CALL + second, 5).call_name == "call_subagent"
