@@ -62,6 +62,7 @@ class Engine:
         model: Who takes the agents' turns; None for what the settings name.
         approvals: Who answers before a person is asked; see `ApprovalPolicy`.
         prompts: A folder with prompt files of one's own, or None.
+        lead: The agent that coordinates.
         clock: Where time comes from.
         ids: Where ids come from.
 
@@ -79,6 +80,7 @@ class Engine:
         model: Model | None = None,
         approvals: Policy = "ask",
         prompts: Path | None = None,
+        lead: AgentConfig = LEAD,
         clock: Clock | None = None,
         ids: Ids | None = None,
     ) -> None:
@@ -99,12 +101,12 @@ class Engine:
         self._ownership = Ownership(self.folder, self.ids.new("eng"))
         self._scope: list[str] = []
         self._checkpoints: aiosqlite.Connection | None = None
-        self.research = ExtendableGraph(self._lead())
+        self.research = ExtendableGraph(self._lead(lead))
         for config in (SEARCH, CRAWL):
             self.register_agent(config)
 
-    def _lead(self) -> LeadAgent:
-        config = self._configured(LEAD)
+    def _lead(self, lead: AgentConfig) -> LeadAgent:
+        config = self._configured(lead)
         return LeadAgent(config, self.tools.select(config.required_tools), self.model, self._prompts)
 
     def _configured(self, config: AgentConfig) -> AgentConfig:

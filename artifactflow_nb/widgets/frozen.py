@@ -3,6 +3,7 @@
 The plain face is the same for the same answer: no ids, times or counts, so that a notebook test can compare it.
 """
 
+import re
 from collections.abc import Iterator
 from importlib.resources import files
 
@@ -112,7 +113,7 @@ def _step(use: ToolUse) -> str:
 
 
 def _code(text: str) -> str:
-    return labels.clip(text, 80).replace("`", "'")
+    return re.sub("[`<>]", "'", labels.clip(text, 80))
 
 
 def _inline(text: str) -> str:

@@ -112,7 +112,8 @@ class RunRenderer:
         if use.job:
             return self._delegation(use, use.job)
         said = escape(labels.outcome(use))
-        took = labels.duration(use.duration_ms) if (use.duration_ms or 0) >= WORTH_SAYING_MS else ""
+        ms = use.duration_ms or 0.0
+        took = labels.duration(ms) if ms >= WORTH_SAYING_MS else ""
         summary = (
             f'{mark(use.status)} <code class="af-name">{escape(use.tool)}</code> '
             f'<span class="af-arg">{escape(labels.argument(use.params))}</span> '

@@ -3,7 +3,7 @@
 ::
 
     page   hello ──> snapshot      a number is missing, or the page was loaded again: hello once more
-    engine events ──> transcript ──(at most 25 times a second)──> patch {seq, head, tree}
+    engine events ──> transcript ──(at most 25 times a second)──> patch {seq, tree, head}
     page   decide, stop ──(call_soon)──> engine
 
 A callback of the page runs in the main thread or in a subshell, depending on the kernel; it only hands its message
@@ -83,11 +83,14 @@ class RunStream:
             return
         tree = self._diff.patch(self.renderer.nodes(self.transcript))
         head = self._describe()
-        if tree or head != self._head:
-            self._post("patch", head, tree)
+        if head != self._head:
+            self._post("patch", tree=tree, head=self._timed(head))
+        elif tree:
+            self._post("patch", tree=tree)
 
     def _snapshot(self) -> None:
-        self._post("snapshot", self._describe(), self._diff.snapshot(self.renderer.nodes(self.transcript)))
+        tree = self._diff.snapshot(self.renderer.nodes(self.transcript))
+        self._post("snapshot", tree=tree, head=self._timed(self._describe()))
 
     def hear(self, message: Mapping[str, Any]) -> None:
         """Act on a message of the page; one that is not understood is left alone."""
@@ -122,11 +125,14 @@ class RunStream:
             except TimeoutError:
                 continue
 
-    def _post(self, kind: str, head: Mapping[str, Any], tree: Mapping[str, Any]) -> None:
+    def _post(self, kind: str, **parts: Any) -> None:
         self._seq += 1
+        self._send({"type": kind, "seq": self._seq, **parts})
+
+    def _timed(self, head: dict[str, Any]) -> dict[str, Any]:
+        """The header with the time that the page counts on from; remembered as what the page has."""
         self._head = head
-        elapsed = labels.elapsed_ms(self.transcript, datetime.now(UTC))
-        self._send({"type": kind, "seq": self._seq, "head": {**head, "elapsed": elapsed}, "tree": tree})
+        return {**head, "elapsed": labels.elapsed_ms(self.transcript, datetime.now(UTC))}
 
     def _describe(self) -> dict[str, Any]:
         """The header, but for the time, which the page counts by itself."""

@@ -5,8 +5,10 @@ import statistics
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 
 Side = Callable[[], Awaitable[object]]
+Name = TypeVar("Name")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +43,9 @@ class Figure:
         return f"{self.name:<44}{self.value / self.floor:6.2f}  = {costs}  target {allowed:<14}{verdict}"
 
 
-async def cpu_seconds(sides: Mapping[str, Side], *, repeats: int) -> dict[str, float]:
+async def cpu_seconds(sides: Mapping[Name, Side], *, repeats: int) -> dict[Name, float]:
     """CPU seconds of this process for each side: medians over rounds in which the sides take turns, after a warm-up."""
-    taken: dict[str, list[float]] = {name: [] for name in sides}
+    taken: dict[Name, list[float]] = {name: [] for name in sides}
     for turn in range(repeats + 1):
         for name, side in sides.items():
             gc.collect()

@@ -1,24 +1,36 @@
 """What a round of model turn and tool costs, against a bare loop over the `openai` client that does the same work.
 
-Both sides get the same replies from the same server process and run the same tool; a side is one async function that
-runs a whole task and returns how often the tool ran.
+All sides get the same replies from the same server process and run the same tool; a side is one async function that
+runs a whole task and returns how often the tool ran. The engine's side stores everything.
 """
 
 import re
+import sqlite3
+import tempfile
 from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
 
 from bench.figures import Figure, cpu_seconds
 from loopback import Answer, ChatProcess
 from openai import AsyncOpenAI
 
+from artifactflow_nb.agents.lead import LEAD
+from artifactflow_nb.engine import CHECKPOINT_FILE, Engine
 from artifactflow_nb.messages import Message, ToolResult
 from artifactflow_nb.models.base import ModelReply, ModelRequest
 from artifactflow_nb.models.openai import OpenAIModel
+from artifactflow_nb.settings import Settings
+from artifactflow_nb.tools.base import ToolContext, tool
 from artifactflow_nb.xml_calls import format_call, format_results, parse_reply
 
 ROUNDS = 20
 MODEL = "rounds"
-TARGET = 1.0
+MODEL_TARGET = 1.0
+ENGINE_TARGET = 1.8
+CHECKPOINT_TARGET_BYTES = 6 * 1024
 
 _REPEATS = 5
 _THOUGHT = "I look this up before I go on, because the next step rests on it. "
@@ -38,20 +50,76 @@ def count_words(text: str) -> str:
     return f"{len(text.split())} words"
 
 
+@tool(name="count_words", idempotent=True)
+async def count_words_tool(ctx: ToolContext, text: Annotated[str, "The text."]) -> str:
+    """Count the words of a text."""
+    del ctx
+    return count_words(text)
+
+
 async def figures() -> AsyncIterator[Figure]:
-    """Per round: our model and parser in a bare loop, which is the least that the engine can cost."""
-    with ChatProcess(script()) as base_url:
-        client = AsyncOpenAI(base_url=base_url, api_key="k", max_retries=0)
+    """Per round: our model and parser in a bare loop, and the whole engine; then what a round leaves in checkpoints."""
+    async with AsyncExitStack() as stack:
+        base_url = stack.enter_context(ChatProcess(script()))
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        client = await stack.enter_async_context(AsyncOpenAI(base_url=base_url, api_key="k", max_retries=0))
         model = OpenAIModel(base_url, "k", MODEL)
-        for ran in (await bare_loop(client), await model_loop(model)):
-            if ran != ROUNDS:
-                raise AssertionError(f"The tool ran {ran} times instead of {ROUNDS}.")
-        sides = {"floor": lambda: bare_loop(client), "model": lambda: model_loop(model)}
+        stack.push_async_callback(model.aclose)
+        engine = await stack.enter_async_context(open_engine(folder, base_url))
+        sides = {
+            "floor": lambda: bare_loop(client),
+            "model": lambda: model_loop(model),
+            "engine": lambda: engine_loop(engine),
+        }
+        for name, side in sides.items():
+            if (ran := await side()) != ROUNDS:
+                raise AssertionError(f"The tool of the side {name} ran {ran} times instead of {ROUNDS}.")
         seconds = await cpu_seconds(sides, repeats=_REPEATS)
-        await client.close()
-        await model.aclose()
-    floor, ours = (seconds[side] * 1000 / ROUNDS for side in ("floor", "model"))
-    yield Figure("tool round: OpenAIModel loop / openai loop", ours, floor, "ms", TARGET)
+        sizes = [await checkpoint_bytes(folder / str(rounds), base_url, rounds) for rounds in (ROUNDS // 2, ROUNDS)]
+        left = stored_bytes(folder)
+    floor, model_ms, engine_ms = (seconds[side] * 1000 / ROUNDS for side in ("floor", "model", "engine"))
+    yield Figure("tool round: OpenAIModel loop / openai loop", model_ms, floor, "ms", MODEL_TARGET)
+    yield Figure("tool round: engine, all stored / openai loop", engine_ms, floor, "ms", ENGINE_TARGET)
+    yield Figure("checkpoints per round / 6 KiB", sizes[1] / ROUNDS, CHECKPOINT_TARGET_BYTES, "bytes", 1.0)
+    later = (sizes[1] - sizes[0]) / (ROUNDS - ROUNDS // 2)
+    yield Figure("checkpoints: a later round / a first one", later, sizes[0] / (ROUNDS // 2), "bytes", 1.15)
+    yield Figure("checkpoints left after the runs (bytes + 1)", left + 1, 1, "bytes", 1.0)
+
+
+def open_engine(folder: Path, base_url: str, rounds: int = ROUNDS) -> Engine:
+    """An engine whose lead has the tool and as many rounds as the script."""
+    settings = Settings.load(data_dir=folder, base_url=base_url, api_key="k", model=MODEL)
+    engine = Engine(settings, lead=replace(LEAD, max_tool_rounds=rounds))
+    engine.register_tool(count_words_tool)
+    return engine
+
+
+async def engine_loop(engine: Engine) -> int:
+    """The same task through the controller, the graph and the store."""
+    result = await engine.controller.execute("question")
+    if result.status != "completed":
+        raise AssertionError(f"The run is {result.status}: {result.error_message}")
+    return len(result.metrics.tool_calls)
+
+
+async def checkpoint_bytes(folder: Path, base_url: str, rounds: int) -> int:
+    """What the checkpoints of a run hold just before it ends, metadata and pending writes included."""
+    sizes: list[int] = []
+    async with open_engine(folder, base_url, rounds) as engine:
+        run = await engine.controller.begin("question")
+        await engine.controller.subscribe(
+            run.run_id, lambda event: sizes.append(stored_bytes(folder)) if event.tool else None
+        )
+        await (await engine.controller.start(run))
+    return sizes[-1]
+
+
+def stored_bytes(folder: Path) -> int:
+    """Bytes in the tables of the checkpoints."""
+    with closing(sqlite3.connect(folder / CHECKPOINT_FILE)) as db:
+        checkpoints = db.execute("SELECT sum(length(checkpoint) + length(metadata)) FROM checkpoints").fetchone()[0]
+        writes = db.execute("SELECT sum(length(value)) FROM writes").fetchone()[0]
+    return (checkpoints or 0) + (writes or 0)
 
 
 async def bare_loop(client: AsyncOpenAI) -> int:

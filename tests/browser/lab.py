@@ -10,11 +10,10 @@ import socket
 import subprocess
 import sys
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
@@ -120,14 +119,26 @@ def _environment(home: Path) -> dict[str, str]:
     return {**os.environ, **moved}
 
 
+def call_api(server: LabServer, method: str, path: str) -> Any:
+    """The server's answer to a request, as JSON; None if it is empty."""
+    connection = HTTPConnection(server.address.removeprefix("http://"), timeout=20)
+    try:
+        connection.request(method, f"/api/{path}?token={server.token}")
+        body = connection.getresponse().read()
+    finally:
+        connection.close()
+    return json.loads(body) if body else None
+
+
 def _wait_until_up(server: LabServer, process: subprocess.Popen[bytes], log: Path) -> None:
     deadline = time.monotonic() + START_TIMEOUT_S
     while time.monotonic() < deadline and process.poll() is None:
         try:
-            with urllib.request.urlopen(f"{server.address}/api/status?token={server.token}", timeout=2):
-                return
-        except (urllib.error.URLError, ConnectionError, TimeoutError):
+            call_api(server, "GET", "status")
+        except OSError:
             time.sleep(0.2)
+        else:
+            return
     raise RuntimeError(f"JupyterLab did not come up; its log ends with:\n{log.read_text()[-3000:]}")
 
 
@@ -206,6 +217,18 @@ class LabPage:
         prompt = self.cells.nth(index).locator(".jp-InputPrompt")
         expect(prompt).to_have_text(_NUMBERED, timeout=timeout_ms)
 
+    def approve_until_idle(self, timeout_s: float = 60.0) -> None:
+        """Approve whatever asks, until the kernel has nothing more to do."""
+        deadline = time.monotonic() + timeout_s
+        while time.monotonic() < deadline:
+            asking = self.page.locator(".af-ask .af-primary:enabled")
+            if asking.count():
+                asking.first.click()
+            elif self.page.evaluate(_IDLE) and not self.page.locator(".af-live").count():
+                return
+            self.page.wait_for_timeout(250)
+        raise AssertionError(f"The notebook was still busy after {timeout_s} s.")
+
     def command(self, command: str, args: dict[str, Any] | None = None) -> None:
         """Run a command of JupyterLab by its id."""
         self.page.evaluate("([id, args]) => window.jupyterapp.commands.execute(id, args)", [command, args or {}])
@@ -220,15 +243,9 @@ class LabPage:
 
     def shutdown_kernel(self) -> None:
         """End the kernel of this notebook through the server."""
-        for session in self._api("GET", "sessions"):
+        for session in call_api(self.server, "GET", "sessions"):
             if session["path"] == self.name:
-                self._api("DELETE", f"sessions/{session['id']}")
-
-    def _api(self, method: str, path: str) -> Any:
-        address = f"{self.server.address}/api/{path}?token={self.server.token}"
-        with urllib.request.urlopen(urllib.request.Request(address, method=method), timeout=20) as answer:
-            body = answer.read()
-        return json.loads(body) if body else None
+                call_api(self.server, "DELETE", f"sessions/{session['id']}")
 
     def foreign_requests(self) -> list[str]:
         """Addresses outside the server that the page asked for."""

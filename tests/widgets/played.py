@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from markdown_it import MarkdownIt
+
 from artifactflow_nb.events import StreamEvent, StreamEventType, TextSoFar
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -150,3 +152,15 @@ def with_shared_text(events: Sequence[StreamEvent]) -> list[StreamEvent]:
         else:
             made.append(event)
     return made
+
+
+def acting_tokens(text: str) -> list[str]:
+    """What in a Markdown text would act in a renderer that allows HTML and images."""
+    pending, found = MarkdownIt("commonmark").enable("table").parse(text), []
+    while pending:
+        token = pending.pop()
+        pending += token.children or []
+        address = str(token.attrGet("href") or "https://")
+        if token.type in {"html_block", "html_inline", "image"} or not address.startswith(("http", "mailto:", "#")):
+            found.append(f"{token.type} {token.content} {address}")
+    return found

@@ -7,7 +7,7 @@
  *
  * @typedef {{question: string, status: string, mark: string, label: string, counts: string, elapsed: number,
  *   ended: boolean, announce: string}} Head
- * @typedef {{type: "snapshot" | "patch", seq: number, head: Head, tree: Patch}} Update
+ * @typedef {{type: "snapshot" | "patch", seq: number, tree: Patch, head?: Head}} Update; the header only when it changed
  */
 
 const HELLO_AGAIN_MS = 1000;
@@ -76,7 +76,7 @@ class Header {
     meta.append(this.mark, this.label, this.time, this.counts, this.stop);
     this.root.append(this.question, meta);
     this.started = performance.now();
-    this.ended = true;
+    this.ended = false;
   }
 
   /** @param {Head} head */
@@ -127,12 +127,13 @@ function render({ model, el }) {
       return;
     }
     seq = update.seq;
-    place.keepWhile(update.head.ended, () => {
+    const { head } = update;
+    place.keepWhile(head?.ended ?? header.ended, () => {
       if (update.type === "snapshot") tree.reset(update.tree);
       else tree.apply(update.tree);
-      header.show(update.head);
+      if (head) header.show(head);
     });
-    if (update.head.announce !== announcer.textContent) announcer.textContent = update.head.announce;
+    if (head && head.announce !== announcer.textContent) announcer.textContent = head.announce;
   };
 
   /** @param {any} message */

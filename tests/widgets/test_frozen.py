@@ -1,0 +1,111 @@
+"""What stays in the saved notebook."""
+
+import re
+from datetime import timedelta
+
+from widgets.played import PlayedRun, Script, acting_tokens
+
+from artifactflow_nb.widgets.frozen import frozen_bundle, running_bundle
+
+
+def without_style(html: str) -> str:
+    return re.sub(r"<style>.*?</style>", "", html, flags=re.DOTALL)
+
+
+def hostile(script: Script) -> PlayedRun:
+    """A run in which every text tries to be markup."""
+    bad = "<script>alert(1)</script><img src=https://evil.example/x onerror=alert(1)>"
+    script.add("agent_start", bad, job_id="main", step=1, instruction=bad, model=bad)
+    script.say(bad, bad, call=f'llm-"{bad}', reasoning=bad)
+    script.call(f"tool{bad}", "tc-1", {f"name{bad}": bad, "list": [bad]}, error=bad, success=False)
+    script.call("web_search", "tc-2", {"query": bad})
+    script.add(
+        "permission_request", bad, f"tool{bad}", id="r", tool_call_id="tc-3", job_id="main", params={bad: bad},
+        title=bad, preview=bad, message=bad,
+    )  # fmt: skip
+    changed = {"artifact_id": bad, "version": 1, "title": bad, "content_type": "text/html"}
+    script.add("artifact_changed", tool_call_id="tc-2", **changed)
+    run = PlayedRun(script.events, question=bad)
+    run.artifacts[bad, 1] = bad
+    run.results["tc-2"] = bad
+    return run
+
+
+def test_the_html_holds_the_answer_the_report_and_every_step(finished: PlayedRun) -> None:
+    """Question, answer, report, agents, calls and their results are all in the HTML face."""
+    html = frozen_bundle(finished)["text/html"]
+    for part in ("How do context managers end?", "The new exception <strong>replaces</strong>", "<h1>Report</h1>",
+                 "search_agent", "web_search", "five &lt;b&gt;results", "Approved by user", "600 tokens"):  # fmt: skip
+        assert part in html
+
+
+def test_the_markdown_holds_the_answer_the_report_and_every_step(finished: PlayedRun) -> None:
+    """The same goes for the Markdown face."""
+    markdown = frozen_bundle(finished)["text/markdown"]
+    for part in ("**How do", "exception **replaces**", "# Report", "`search_agent`", "`web_search`", "600 tokens"):
+        assert part in markdown
+
+
+def test_nothing_runs_and_nothing_is_loaded(finished: PlayedRun) -> None:
+    """The HTML face has no script, no widget and no address outside."""
+    bundle = frozen_bundle(finished)
+    html = bundle["text/html"]
+    assert set(bundle) == {"text/plain", "text/markdown", "text/html"}
+    assert "<script" not in html
+    assert "://" not in html
+    assert "@import" not in html
+    assert "url(" not in html
+
+
+def test_hostile_texts_stay_texts(script: Script) -> None:
+    """Markup in names, parameters, errors, results, titles and ids is shown and does nothing."""
+    bundle = frozen_bundle(hostile(script))
+    html = without_style(bundle["text/html"])
+    assert "<script" not in html
+    assert "<img" not in html
+    assert not re.search(r"<[^>]*\son\w+=", html)
+    acting = " ".join(acting_tokens(bundle["text/markdown"]))
+    assert "details" in acting
+    assert not re.search(r"<(?!/?(?:details|summary|code)\b)", acting)
+
+
+def test_the_plain_face_is_the_same_for_the_same_answer(finished: PlayedRun) -> None:
+    """Ids, times, durations and counts may differ between two runs; their plain faces do not."""
+    later = [
+        type(event)(event.type, event.timestamp + timedelta(days=event.seq), event.seq + 7, "run-9", event.agent,
+                    event.tool, {key: value for key, value in event.data.items() if key != "token_usage"})
+        for event in finished.events
+    ]  # fmt: skip
+    again = PlayedRun(later)
+    again.artifacts = finished.artifacts
+    plain = frozen_bundle(finished)["text/plain"]
+    assert frozen_bundle(again)["text/plain"] == plain
+    assert plain == (
+        "Run completed: How do context managers end?\n\n"
+        "The new exception **replaces** the old one [1].\n\nSee the report."
+    )  # fmt: skip
+
+
+def test_a_waiting_run_says_what_to_do(waiting: PlayedRun) -> None:
+    """Every face of a run that waits names the call and how to decide."""
+    bundle = frozen_bundle(waiting)
+    for face in bundle.values():
+        assert "create_artifact" in face
+        assert "run.approve()" in face
+    assert bundle["text/plain"].startswith("Run waiting: ")
+
+
+def test_a_running_run_has_a_stable_line() -> None:
+    """Where no page can follow, a run that still goes shows its question and nothing that changes."""
+    assert running_bundle("Why?")["text/plain"] == "Run: Why?"
+
+
+def test_the_style_stays_within_the_view(finished: PlayedRun) -> None:
+    """Every rule of the style sheet concerns the view's own elements."""
+    style = re.search(r"<style>(.*?)</style>", frozen_bundle(finished)["text/html"], re.DOTALL)
+    assert style
+    not_rules = r"/\*.*?\*/|@keyframes[^{]*\{[^{}]*\{[^{}]*\}\s*\}|@(?:media|container)[^{]*\{"
+    rules = re.sub(not_rules, "", style[1], flags=re.DOTALL)
+    selectors = [part.strip() for rule in re.findall(r"([^{}]+)\{", rules) for part in rule.split(",")]
+    assert selectors
+    assert all(".af-run" in selector for selector in selectors if not selector.startswith("@"))

@@ -1,0 +1,210 @@
+"""The kernel's end of a live view, with a page that is a few lines of Python."""
+
+import asyncio
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from widgets.played import PlayedRun, Script, research
+
+from artifactflow_nb.events import StreamEvent
+from artifactflow_nb.widgets.run_view import PATCH_INTERVAL_S, RunStream
+from artifactflow_nb.widgets.tree import place
+
+
+class Page:
+    """Keeps a tree as the real page does; `deaf` loses what is sent to it."""
+
+    def __init__(self, run: PlayedRun) -> None:
+        self.stream = RunStream(run, self.receive)
+        self.sent: list[Mapping[str, Any]] = []
+        self.html: dict[str, str] = {}
+        self.parents: dict[str, str] = {}
+        self.head: Mapping[str, Any] = {}
+        self.seq = -1
+        self.deaf = False
+
+    @property
+    def n_bytes(self) -> int:
+        return sum(len(json.dumps(message)) for message in self.sent)
+
+    def receive(self, message: Mapping[str, Any]) -> None:
+        self.sent.append(message)
+        if self.deaf or message["type"] == "ping":
+            return
+        if message["type"] == "patch" and message["seq"] != self.seq + 1:
+            self.stream.hear({"type": "hello"})
+            return
+        if message["type"] == "snapshot":
+            self.html, self.parents = {}, {}
+        self.seq = message["seq"]
+        self.head = message.get("head", self.head)
+        self._apply(message.get("tree", {}))
+
+    def _apply(self, tree: Mapping[str, Any]) -> None:
+        for key, parent, *_ in tree.get("shape", ()):
+            assert parent == "" or parent in self.parents
+            self.parents[key] = parent
+        for key, keep, add in tree.get("text", ()):
+            old = self.html.get(key, "").encode("utf-16-le")[: 2 * keep].decode("utf-16-le")
+            self.html[key] = old + add
+        for key in tree.get("gone", ()):
+            del self.parents[key]
+            self.html.pop(key, None)
+
+    def assert_shows(self, stream: RunStream) -> None:
+        placed = list(place(stream.renderer.nodes(stream.transcript)))
+        assert {one.node.key: one.parent for one in placed} == self.parents
+        assert {one.node.key: one.node.html for one in placed} == {key: self.html.get(key, "") for key in self.parents}
+
+
+def answer(script: Script, text: str) -> list[StreamEvent]:
+    script.add("agent_start", job_id="main", step=1, instruction="", model="m")
+    script.say(text, text, call="llm-1")
+    return script.events
+
+
+async def test_patches_add_up_to_the_state(finished: PlayedRun) -> None:
+    """A page that applies every patch has, after each, what the kernel would show it anew."""
+    page = Page(finished)
+    page.stream.hear({"type": "hello"})
+    for event in finished.events:
+        page.stream.take(event)
+        page.stream.flush()
+        page.assert_shows(page.stream)
+    assert page.head["ended"]
+
+
+async def test_a_page_that_missed_messages_asks_again(finished: PlayedRun) -> None:
+    """A gap in the numbers makes the page say hello, and the snapshot repairs it."""
+    page = Page(finished)
+    page.stream.hear({"type": "hello"})
+    for i, event in enumerate(finished.events):
+        page.deaf = 20 <= i < 40
+        page.stream.take(event)
+        page.stream.flush()
+    page.assert_shows(page.stream)
+
+
+async def test_a_page_whose_hello_is_stuck_still_follows(finished: PlayedRun) -> None:
+    """Before a hello is heard, whole snapshots are sent, any of which can be the first that arrives."""
+    page = Page(finished)
+    for event in finished.events:
+        page.stream.take(event)
+        page.stream.flush()
+    assert {message["type"] for message in page.sent} == {"snapshot"}
+    page.assert_shows(page.stream)
+
+
+async def test_a_long_answer_costs_little(script: Script) -> None:
+    """An answer of 5,000 chunks, a patch each fourth, sends less than 10 times its text, not 600 times."""
+    text = "".join(f"Sentence number {i} of the answer. " + ("\n\n" if i % 20 == 19 else "") for i in range(1000))
+    run = PlayedRun(answer(script, text))
+    page = Page(run)
+    page.stream.hear({"type": "hello"})
+    for i, event in enumerate(run.events):
+        page.stream.take(event)
+        if i % 4 == 0:
+            page.stream.flush()
+    page.stream.flush()
+    page.assert_shows(page.stream)
+    assert len(run.events) > 5000
+    assert page.n_bytes < 10 * len(text)
+
+
+async def test_one_endless_line_costs_little_too(script: Script) -> None:
+    """The same without a single line break, or inside one long code block."""
+    for text in ("word " * 7000, "```python\n" + "x = 1  # code\n" * 2500):
+        run = PlayedRun(answer(Script(), text))
+        page = Page(run)
+        page.stream.hear({"type": "hello"})
+        for i, event in enumerate(run.events):
+            page.stream.take(event)
+            if i % 4 == 0:
+                page.stream.flush()
+        page.stream.flush()
+        page.assert_shows(page.stream)
+        assert page.n_bytes < 10 * len(text)
+
+
+async def test_patches_are_coalesced(script: Script) -> None:
+    """A burst of events makes one patch, not one each."""
+    run = PlayedRun(answer(script, "word " * 200))
+    page = Page(run)
+    page.stream.hear({"type": "hello"})
+    for event in run.events:
+        page.stream.take(event)
+    await asyncio.sleep(3 * PATCH_INTERVAL_S)
+    assert [message["type"] for message in page.sent] == ["snapshot", "patch"]
+    page.assert_shows(page.stream)
+
+
+async def test_a_text_beyond_the_first_plane_arrives_whole(script: Script) -> None:
+    """Characters that a page counts as two do not shift what is kept."""
+    run = PlayedRun(answer(script, "Rockets 🚀🚀 and 漢字 " * 40))
+    page = Page(run)
+    page.stream.hear({"type": "hello"})
+    for event in run.events:
+        page.stream.take(event)
+        page.stream.flush()
+    page.assert_shows(page.stream)
+
+
+async def test_the_text_of_a_turn_moves_up_when_it_calls_a_tool(script: Script) -> None:
+    """What looked like the answer is the same element, now above it, once the turn calls a tool."""
+    run = PlayedRun(research(script).events)
+    run.artifacts["research_report", 1] = ""
+    page = Page(run)
+    page.stream.hear({"type": "hello"})
+    seen = []
+    for event in run.events:
+        page.stream.take(event)
+        page.stream.flush()
+        seen.append(page.parents.get("llm-1-0"))
+    assert list(dict.fromkeys(seen)) == [None, "answer", "work"]
+
+
+async def test_clicks_reach_the_run(waiting: PlayedRun) -> None:
+    """Approve, Deny with a note and Stop each make one call of the run; other messages make none."""
+    stream = Page(waiting).stream
+    stream.hear({"type": "decide", "request": "req-1", "approved": True, "instruction": ""})
+    stream.hear({"type": "decide", "request": "req-2", "approved": False, "instruction": " not now "})
+    stream.hear({"type": "decide", "request": 7})
+    stream.hear({"type": "unheard of"})
+    assert waiting.decisions == [("req-1", True, ""), ("req-2", False, "not now")]
+    assert not waiting.cancelled
+    stream.hear({"type": "stop"})
+    assert waiting.cancelled
+
+
+async def test_an_open_question_has_its_buttons_and_its_announcement(waiting: PlayedRun) -> None:
+    """The card carries the request and the tool's name, and a screen reader is told."""
+    page = Page(waiting)
+    for event in waiting.events:
+        page.stream.take(event)
+    page.stream.hear({"type": "hello"})
+    shapes = {shape[0]: shape for shape in page.sent[-1]["tree"]["shape"]}
+    assert shapes["ask-req-1"][-1] == {"request": "req-1", "tool": "create_artifact"}
+    assert page.sent[-1]["head"]["announce"] == "create_artifact asks for your approval."
+
+
+async def test_a_ping_without_a_page_is_not_answered(waiting: PlayedRun) -> None:
+    """Where no page is, nobody answers, and it takes no longer than the time given."""
+    assert not await Page(waiting).stream.answers_ping(0.05)
+
+
+async def test_a_page_that_appears_meanwhile_answers_the_ping(waiting: PlayedRun) -> None:
+    """The ping is repeated, so a view that is just being rendered counts."""
+    page = Page(waiting)
+    asyncio.get_running_loop().call_later(0.02, page.stream.hear, {"type": "pong"})
+    assert await page.stream.answers_ping(1.0)
+
+
+async def test_the_end_is_told_once(finished: PlayedRun) -> None:
+    """The terminal event tells whoever freezes the view, after the page has had the last patch."""
+    told = []
+    stream = RunStream(finished, lambda message: told.append(message["type"]), lambda: told.append("end"))
+    stream.hear({"type": "hello"})
+    for event in [*finished.events, finished.events[-1]]:
+        stream.take(event)
+    assert told == ["snapshot", "patch", "end"]
