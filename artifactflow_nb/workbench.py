@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+from artifactflow_nb.agents.base import AgentConfig
 from artifactflow_nb.approvals import ApprovalRequest, Policy
 from artifactflow_nb.engine import STORE_FILE, Engine
 from artifactflow_nb.engine_thread import EngineThread
@@ -22,6 +23,7 @@ from artifactflow_nb.settings import Settings
 from artifactflow_nb.store.conversations import Parent, ParentId
 from artifactflow_nb.store.runs import StoredRun
 from artifactflow_nb.store.sources import Added
+from artifactflow_nb.tools.base import Tool
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -148,6 +150,14 @@ class Workbench:
         Errors: `UsageError` with the path if it is missing, empty or cannot be read; nothing is changed then.
         """
         return self._thread.call(self._thread.engine.add_sources(path))
+
+    def register_tool(self, entry: Tool, *, agent: str | None = None) -> None:
+        """Add a tool, made with `af.tool`, and offer it to an agent: the lead, or the one that is named."""
+        self._thread.engine.register_tool(entry, agent=agent)
+
+    def register_agent(self, config: AgentConfig) -> None:
+        """Add an agent that the lead can delegate to; its prompt is `<name>.md` in the folder passed as `prompts`."""
+        self._thread.engine.register_agent(config)
 
     def runs_df(self, run: Run | str | None = None) -> "pd.DataFrame":
         """One row per run, all or one; see `frames.RUNS` for the columns."""

@@ -8,7 +8,7 @@ from artifactflow_nb.text.citations import Document, Quotes
 from artifactflow_nb.text.excerpt import full_length
 from artifactflow_nb.text.relevance import Scorer, WordCounts, Words, count_words
 from artifactflow_nb.text.sentences import Sentence, sentences
-from artifactflow_nb.text.words import Query, terms
+from artifactflow_nb.text.words import Query, terms, title_terms
 
 _MOST_SOURCES = 4
 _MOST_QUOTES = 3
@@ -60,14 +60,14 @@ def _counts(query: Query, found: Sequence[Candidate], counts: WordCounts | None)
 
 def _candidates(document: Document) -> Iterator[Candidate]:
     about, _, named = document.title.rpartition(": ")
-    title = tuple(terms(f"{document.address.partition('#')[2]} {named}"))
+    title = (*title_terms(document.address.partition("#")[2]), *title_terms(named))
     above = terms(about)
     all_sentences = sentences(document.text)
     for passage in passages(document.text):
         inside = tuple(one for one in all_sentences if passage.start <= one.start < passage.end)
         body = terms(document.text[passage.start : passage.end])
         if inside:
-            yield Candidate(document, Words(title, (*above, *terms(passage.heading)), tuple(body)), inside, 0.0)
+            yield Candidate(document, Words(title, (*above, *title_terms(passage.heading)), tuple(body)), inside, 0.0)
 
 
 def _best_by_document(scorer: Scorer, found: Sequence[Candidate], documents: Sequence[Document]) -> Iterator[Candidate]:

@@ -74,11 +74,18 @@ class Database:
 
     async def write(self, work: Work[T]) -> T:
         """Run the work in one transaction that takes the write lock at its start; roll back if it raises."""
-        return await asyncio.get_running_loop().run_in_executor(self._writer, self._transact, work)
+        return await self._run(self._writer, self._transact, work)
 
     async def read(self, work: Work[T]) -> T:
         """Run the work on the reading connection."""
-        return await asyncio.get_running_loop().run_in_executor(self._reader, self._look, work)
+        return await self._run(self._reader, self._look, work)
+
+    async def _run(self, pool: ThreadPoolExecutor, step: Callable[[Work[T]], T], work: Work[T]) -> T:
+        try:
+            running = asyncio.get_running_loop().run_in_executor(pool, step, work)
+        except RuntimeError as error:  # the pool takes no more work: this store or the whole process is ending
+            raise StoreError(f"The store {self.path} is closed.") from error
+        return await running
 
     def _transact(self, work: Work[T]) -> T:
         connection = self._opened(self._write_connection)
@@ -107,10 +114,12 @@ class Database:
         return connection
 
     async def close(self) -> None:
-        """Close both connections; what was written is in the file."""
-        loop = asyncio.get_running_loop()
+        """Close both connections, after the work that was begun; what was written is in the file.
+
+        It waits for its threads itself: at the end of the process no other thread can be asked to.
+        """
         for pool, connection in ((self._writer, self._write_connection), (self._reader, self._read_connection)):
+            pool.shutdown()
             if connection is not None:
-                await loop.run_in_executor(pool, connection.close)
-            pool.shutdown(wait=False)
+                connection.close()
         self._write_connection = self._read_connection = None

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from artifactflow_nb.store.extract import Extracted
 from artifactflow_nb.text.blocks import passages
 from artifactflow_nb.text.relevance import Scorer, WordCounts, Words
-from artifactflow_nb.text.words import Query, terms
+from artifactflow_nb.text.words import Query, terms, title_terms
 
 _CANDIDATES = 150
 _SECOND_BEST = 0.15  # what a section's second passage adds to its rank
@@ -82,16 +82,16 @@ def prepare(document: Extracted) -> list[PreparedSection]:
     """Cut and tokenise: the slow part of indexing, which needs no database."""
     about = terms(document.title)
     return [
-        PreparedSection(part.anchor, part.title, part.text, _passages(f"{part.anchor} {part.title}", part.text, about))
+        PreparedSection(part.anchor, part.title, part.text, _passages(part.anchor, part.title, part.text, about))
         for part in document.parts
     ]
 
 
-def _passages(title: str, text: str, about: Sequence[str]) -> tuple[PreparedPassage, ...]:
-    named = " ".join(terms(title))
+def _passages(anchor: str, title: str, text: str, about: Sequence[str]) -> tuple[PreparedPassage, ...]:
+    named = " ".join([*title_terms(anchor), *title_terms(title)])
     prepared = []
     for p in passages(text):
-        heading, body = " ".join([*about, *terms(p.heading)]), " ".join(terms(text[p.start : p.end]))
+        heading, body = " ".join([*about, *title_terms(p.heading)]), " ".join(terms(text[p.start : p.end]))
         prepared.append(PreparedPassage(p.start, p.end, named, heading, body))
     return tuple(prepared)
 
@@ -128,7 +128,7 @@ def count(connection: sqlite3.Connection, query: Query, scope: Sequence[str] | N
     """In how many passages each term and phrase of the question occurs; phrases that occur nowhere are left out."""
     within = _scope(scope)
     total = int(connection.execute(_COUNT_ALL, (within,)).fetchone()[0])
-    counts = {term: _count(connection, _quote(term), within) for term in query.terms}
+    counts = {term: _count(connection, _quote(term), within) for term in (*query.terms, *query.hints)}
     for a, b in query.phrases:
         if found := _count(connection, _quote(f"{a} {b}"), within):
             counts[f"{a} {b}"] = found

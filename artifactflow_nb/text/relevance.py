@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
+from artifactflow_nb.text.mentions import is_mention
 from artifactflow_nb.text.wordlists import STOP_WORDS
 from artifactflow_nb.text.words import Query
 
@@ -36,6 +37,8 @@ class WordCounts:
         """The inverse document frequency: 0 for a word of every passage, the highest for one of none."""
         n = max(self.n_passages, _MIN_PASSAGES)
         count = min(self.counts.get(term, 0), n)
+        if not count and is_mention(term):  # where nothing is mentioned, that one is not says nothing
+            return 0.0
         return math.log(1 + (n - count + 0.5) / (count + 0.5))
 
     @property
@@ -56,12 +59,13 @@ class Words:
 
 def count_words(query: Query, texts: Iterable[Words]) -> WordCounts:
     """Count the question's words in these passages: where no index has counted them in all."""
-    counts: Counter[str] = Counter(dict.fromkeys(query.terms, 0))
+    asked = {**query.terms, **query.hints}
+    counts: Counter[str] = Counter(dict.fromkeys(asked, 0))
     n = 0
     for words in texts:
         n += 1
         present = {*words.title, *words.heading, *words.body}
-        counts.update(term for term in query.terms if term in present)
+        counts.update(term for term in asked if term in present)
         counts.update(f"{a} {b}" for a, b in query.phrases if _next_to(words.body, a, b))
     return WordCounts(n, counts)
 
@@ -84,14 +88,19 @@ class Scorer:
 
     def weight(self, term: str) -> float:
         """How much a term of the question counts: its share in the question times its rarity."""
-        return self.query.terms[term] * self.counts.rarity(term)
+        return self.asked[term] * self.counts.rarity(term)
+
+    @property
+    def asked(self) -> dict[str, float]:
+        """The terms and hints of the question."""
+        return {**self.query.hints, **self.query.terms}
 
     def rank(self, words: Words) -> float:
         """The passage's rank among others: 0 if it shares no word with the question."""
         body = Counter(words.body)
         length = 0.5 + 0.5 * len(words.body) / _USUAL_TERMS
         total = 0.0
-        for term in self.query.terms:
+        for term in self.asked:
             often = body[term] / length + _HEADING * (term in words.heading)
             saturated = often * (_SATURATION + 1) / (often + _SATURATION)
             total += self.weight(term) * (saturated + _TITLE * (term in words.title))
@@ -103,7 +112,7 @@ class Scorer:
         length = 0.5 + 0.5 * n_terms / (8 * _USUAL_TERMS)
         return sum(
             self.weight(term) * often * (_SATURATION + 1) / (often + _SATURATION)
-            for term in self.query.terms
+            for term in self.asked
             if (often := counted[term] / length)
         )
 
@@ -124,7 +133,7 @@ class Scorer:
         """A sentence's rank: its own words in full, those that its surroundings add in part."""
         said, near = set(own), set(around)
         total = sum(
-            self.weight(term) * (1.0 if term in said else 0.25) for term in self.query.terms if term in said | near
+            self.weight(term) * (1.0 if term in said else 0.25) for term in self.asked if term in said | near
         )
         total += sum(
             _PHRASE * self.counts.rarity(f"{a} {b}")

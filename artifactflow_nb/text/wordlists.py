@@ -43,6 +43,15 @@ their then there these they this those to was we were what when where which who 
 """.split()  # noqa: SIM905 - the same
 )
 
+# Of the stop words, those that are never spoken of as words: what asks, points, counts or helps a verb.
+NEVER_MENTIONED = (ASKING - {"about", "for", "is", "of", "than", "then", "to", "with"}) | frozenset(
+    """
+again all also am another any both each every few having he her him his just made make many may might more most much
+must no none one ones other others own perhaps please quite rather really same shall she so some such them themselves
+too us very were whatever whether
+""".split()  # noqa: SIM905 - the same
+)
+
 # Chinese words of the same two kinds; a run is cut at each of them.
 CJK_STOP = re.compile(
     "为什么|是什么|什么|怎么样|怎么|怎样|如何|多少|多久|哪里|哪儿|哪些|哪个|哪一|是否|能否|可以|应该|应当|需要|请问|"

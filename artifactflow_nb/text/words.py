@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 
+from artifactflow_nb.text.mentions import mention, mentioned, quoted
 from artifactflow_nb.text.stem import stem
 from artifactflow_nb.text.wordlists import ASKING, CJK_STOP, STOP_WORDS, WEAK_WORDS
 
@@ -26,6 +27,8 @@ _POSSESSIVE = re.compile(r"[’'](?:s|t|re|ve|ll|d|m)?$")
 _CAMEL = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 _MIXED = re.compile(r"[a-z][A-Z]")
 
+_MENTIONED, _NAMED, _HINTED = 1.5, 1.0, 0.5  # what mentions count: of a stop word, a word marked as such, any other
+
 _WEAK = frozenset(map(stem, WEAK_WORDS))
 
 
@@ -36,28 +39,41 @@ class Query:
     Attributes:
         terms: The stems that it asks for, with how much each counts (1 for an ordinary word).
         phrases: Pairs of neighbouring words with at least one that counts: `async with`.
+        hints: Mentions of its words: a passage that sets one in quotation marks or backticks is likely about it.
         spelled: Each term, and each phrase as `a b`, as it was written, for people.
     """
 
     terms: dict[str, float] = field(default_factory=dict)
     phrases: tuple[tuple[str, str], ...] = ()
+    hints: dict[str, float] = field(default_factory=dict)
     spelled: dict[str, str] = field(default_factory=dict)
 
 
 def terms(text: str) -> list[str]:
-    """Every word of the text as the index holds it, in order; parts of a name follow the name."""
+    """Every word of the text as the index holds it, in order.
+
+    Parts of a name follow the name; a short quotation is preceded by the mentions of its words.
+    """
+    normal = unicodedata.normalize("NFKC", text)
+    quotations = quoted(normal)
+    start, pieces = next(quotations, (len(normal), []))
     found: list[str] = []
-    for kind, word in _tokens(text):
-        if kind == "cjk":
-            found.extend(_characters(word))
-        else:
-            found.extend(_forms(kind, word))
-    return found
+    for at, kind, word in _tokens(normal):
+        while start <= at and pieces:
+            found.extend(map(mention, pieces))
+            start, pieces = next(quotations, (len(normal), []))
+        found.extend(_characters(word) if kind == "cjk" else _forms(kind, word))
+    return [*found, *map(mention, pieces), *(mention(piece) for _, more in quotations for piece in more)]
 
 
-def _tokens(text: str) -> Iterator[tuple[str, str]]:
-    for match in _TOKEN.finditer(unicodedata.normalize("NFKC", text)):
-        yield str(match.lastgroup), match[0]
+def title_terms(title: str) -> list[str]:
+    """The terms of a title, with mentions of the words that it speaks of."""
+    return [*terms(title), *map(mention, mentioned(title))]
+
+
+def _tokens(normal: str) -> Iterator[tuple[int, str, str]]:
+    for match in _TOKEN.finditer(normal):
+        yield match.start(), str(match.lastgroup), match[0]
 
 
 def _forms(kind: str, word: str) -> list[str]:
@@ -91,7 +107,7 @@ def query_of(question: str, context: str = "") -> Query:
     found: dict[str, float] = {}
     spelled: dict[str, str] = {}
     for text, share in ((question, 1.0), (context, 0.4)):
-        for term, weight, word in _weighted(text):
+        for term, weight, word in _weighted(unicodedata.normalize("NFKC", text)):
             if weight * share > found.get(term, 0.0):
                 found[term] = weight * share
                 spelled.setdefault(term, word)
@@ -99,12 +115,18 @@ def query_of(question: str, context: str = "") -> Query:
         found = {term: 0.5 for term in terms(question) if term not in ASKING}
         spelled = {term: term for term in found}
     pairs = _phrases(question)
+    hints = _hints(question, found)
     spelled.update({f"{a} {b}": words for (a, b), words in pairs.items()})
-    return Query(found, tuple(pairs), spelled)
+    spelled.update({mention(word): f'"{word}"' for word in hints})
+    return Query(found, tuple(pairs), {mention(word): weight for word, weight in hints.items()}, spelled)
 
 
 def _weighted(text: str) -> Iterator[tuple[str, float, str]]:
-    for kind, word in _tokens(text):
+    """Each term of a text that counts, how much, and as it is written."""
+    for word in mentioned(text):
+        if word.lower() in STOP_WORDS or not word[0].isalnum():
+            yield mention(word), _MENTIONED, f'"{word}"'
+    for _, kind, word in _tokens(text):
         if kind == "cjk":
             yield from ((pair, 1.0, pair) for piece in CJK_STOP.split(word) for pair in _pairs(piece))
             continue
@@ -116,6 +138,15 @@ def _weighted(text: str) -> Iterator[tuple[str, float, str]]:
         for part in parts:
             if part not in STOP_WORDS:
                 yield part, 2.0 if part in {last, stem(last)} else 0.5, part
+
+
+def _hints(question: str, found: dict[str, float]) -> dict[str, float]:
+    """The words of the question that a text may mention, with how much that counts; not those that are terms."""
+    named = {word.lower() for word in mentioned(question)}
+    words = [word for _, kind, word in _tokens(question) if kind == "name" and not _says_nothing(word)]
+    plain = [word.lower() for word in words if word.isalnum() and stem(word.lower()) not in _WEAK]
+    hints = {word: _NAMED if word in named else _HINTED for word in plain}
+    return {word: weight for word, weight in hints.items() if mention(word) not in found}
 
 
 def _pairs(piece: str) -> list[str]:
@@ -135,7 +166,7 @@ def _weight(kind: str, word: str, term: str) -> float:
 
 def _phrases(question: str) -> dict[tuple[str, str], str]:
     """Neighbours of which one counts, as written: they find names made of stop words, such as `with statement`."""
-    words = [(_forms(kind, word)[0], word, _says_nothing(word)) for kind, word in _tokens(question) if kind != "cjk"]
+    words = [(_forms(kind, word)[0], word, _says_nothing(word)) for _, kind, word in _tokens(question) if kind != "cjk"]
     return {
         (a, b): f"{first} {second}"
         for (a, first, dull), (b, second, dull_too) in pairwise(words)
@@ -150,18 +181,35 @@ def is_chinese(text: str) -> bool:
 
 
 def term_of(word: str) -> str:
-    """The index's form of one word as a person wrote it; Chinese pairs are their own form."""
+    """The index's form of one word as a person wrote it; Chinese pairs are their own form, a quoted word a mention."""
+    if word.startswith('"'):
+        return mention(word.strip('"'))
     if " " in word:
         return " ".join(term_of(part) for part in word.split())
-    for kind, token in _tokens(word):
+    for _, kind, token in _tokens(word):
         return word if kind == "cjk" else _forms(kind, token)[0]
     return word
 
 
 def content_words(question: str) -> str:
-    """The question without the stop words at its two ends: what one would type into a search box."""
+    """The question without the stop words at its two ends: what one would type into a search box.
+
+    Of those, words that the question speaks of are kept in quotation marks.
+    """
     if is_chinese(question):
         return " ".join(piece for run in _CJK_RUN.findall(question) for piece in CJK_STOP.split(run) if piece)
     words = question.split()
-    telling = [i for i, word in enumerate(words) if any(not _says_nothing(w) for _, w in _tokens(word))]
-    return " ".join(words[telling[0] : telling[-1] + 1]).rstrip("?!.,;:") if telling else ""
+    named = {word.lower() for word in mentioned(question)}
+    telling = [i for i, word in enumerate(words) if _tells(word, named)]
+    kept = words[telling[0] : telling[-1] + 1] if telling else []
+    return " ".join(_marked(word, named) for word in kept).rstrip("?!.,;:")
+
+
+def _tells(word: str, named: set[str]) -> bool:
+    bare = word.strip("?!.,;:\"`'“”")
+    return bare.lower() in named or any(not _says_nothing(token) for _, _, token in _tokens(word))
+
+
+def _marked(word: str, named: set[str]) -> str:
+    bare = word.rstrip("?!.,;:")
+    return f'"{bare}"' if bare.lower() in named and bare.lower() in STOP_WORDS else word

@@ -160,7 +160,8 @@ class RunRenderer:
         agent = f" · {escape(question.agent)}" if question.agent else ""
         title = escape(question.title or f"{question.tool} asks for your approval")
         parts = [f'<p class="af-ask-title">{mark("waiting")} <strong>{title}</strong></p>']
-        parts.append(f'<p class="af-quiet"><code>{escape(question.tool)}</code>{agent}</p>')
+        if not (question.tool in question.title and question.agent in question.title):
+            parts.append(f'<p class="af-quiet"><code>{escape(question.tool)}</code>{agent}</p>')
         if question.message:
             parts.append(f"<p>{escape(question.message)}</p>")
         previewed = {name for name, value in question.params.items() if str(value).strip() == question.preview.strip()}

@@ -157,6 +157,16 @@ def _announcement(transcript: Transcript) -> str:
     return f"{asking[-1].tool} asks for your approval." if asking else ""
 
 
+def _let_page_choose_shell(comm: Any) -> None:
+    """Have messages of the page handled by the shell that it asks for, so that a click is heard while a cell computes.
+
+    ipykernel 7.4 instead has them handled by the shell whose request the kernel's last message on the comm answered:
+    the one that opened it, which is that of the cells and may be busy for minutes. It notes that in this attribute;
+    without it, and with messages that answer no request, the page's own choice holds.
+    """
+    vars(comm).pop("_reply_subshell_id", None)
+
+
 class RunView(anywidget.AnyWidget):
     """The widget: a page's end of a `RunStream`.
 
@@ -170,6 +180,7 @@ class RunView(anywidget.AnyWidget):
 
     def __init__(self, run: ViewedRun, on_end: Callable[[RunStream], None] = lambda _stream: None) -> None:
         super().__init__()
+        _let_page_choose_shell(self.comm)
         self._kernel: Any = getattr(get_ipython(), "kernel", None)
         self.stream = RunStream(run, self._post, lambda: on_end(self.stream))
         self._run = run
@@ -180,18 +191,12 @@ class RunView(anywidget.AnyWidget):
         self._run.call_soon(self.stream.hear, content)
 
     def _post(self, message: Mapping[str, Any]) -> None:
-        """Send a message to the page, as an answer to no request.
-
-        ipykernel 7.4 has the next message of a page handled by the shell whose request the kernel's last message to it
-        answered. Sent with `send`, that is the shell of the cells, which may be busy for minutes; this way it is the
-        one that the page chose, and a click is heard while a cell computes.
-        """
+        """Send a message to the page, as an answer to no request: see `_let_page_choose_shell`."""
         comm: Any = self.comm
         session = getattr(self._kernel, "session", None)
         if comm is None or session is None:
             self.send(message)
             return
-        comm.__dict__.pop("_reply_subshell_id", None)
         content = {"comm_id": comm.comm_id, "data": {"method": "custom", "content": message}}
         session.send(self._kernel.iopub_socket, "comm_msg", content, parent={}, ident=comm.topic)
 

@@ -41,6 +41,13 @@ _SETTINGS = {
 }
 
 
+_ALL_RUN = r"""() => {
+    const prompts = [...document.querySelectorAll(".jp-CodeCell .jp-InputPrompt")].map((node) => node.textContent);
+    const started = /\[\d+\]/.test(prompts[0]) && !prompts.some((prompt) => prompt.includes("*"));
+    return started && !document.querySelector(".af-live");
+}"""
+
+
 @dataclass(frozen=True)
 class LabServer:
     """A running server: its address without path, its token, and the folder that it shows."""
@@ -217,14 +224,14 @@ class LabPage:
         prompt = self.cells.nth(index).locator(".jp-InputPrompt")
         expect(prompt).to_have_text(_NUMBERED, timeout=timeout_ms)
 
-    def approve_until_idle(self, timeout_s: float = 60.0) -> None:
-        """Approve whatever asks, until the kernel has nothing more to do."""
+    def approve_until_done(self, timeout_s: float = 60.0) -> None:
+        """Approve whatever asks, until the cells that were started have run and no run is shown live."""
         deadline = time.monotonic() + timeout_s
         while time.monotonic() < deadline:
             asking = self.page.locator(".af-ask .af-primary:enabled")
             if asking.count():
                 asking.first.click()
-            elif self.page.evaluate(_IDLE) and not self.page.locator(".af-live").count():
+            elif self.page.evaluate(_ALL_RUN) and self.page.evaluate(_IDLE):
                 return
             self.page.wait_for_timeout(250)
         raise AssertionError(f"The notebook was still busy after {timeout_s} s.")
@@ -232,6 +239,10 @@ class LabPage:
     def command(self, command: str, args: dict[str, Any] | None = None) -> None:
         """Run a command of JupyterLab by its id."""
         self.page.evaluate("([id, args]) => window.jupyterapp.commands.execute(id, args)", [command, args or {}])
+
+    def run_all(self) -> None:
+        """Start all cells, and return at once."""
+        self.page.evaluate("() => { window.jupyterapp.commands.execute('notebook:run-all-cells'); }")
 
     def dark(self) -> None:
         """Switch to the dark theme."""

@@ -3,6 +3,7 @@
 import shutil
 import time
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from playwright.sync_api import expect
 
 pytestmark = pytest.mark.browser
 
+REPOSITORY = Path(__file__).parents[2]
 QUESTION = "How do Python context managers behave when __exit__ raises?"
 ASK = f"""import artifactflow_nb as af
 wb = af.Workbench(approvals={{"create_artifact": "ask"}})
@@ -26,7 +28,7 @@ print(run.status, "after", len(run.artifacts), "artifacts")"""
 
 SLOW_ASK = """import artifactflow_nb as af
 text = "\\n\\n".join(f"Paragraph {i} of a slow answer." for i in range(60))
-wb = af.Workbench(model=af.ScriptedModel([text], delay_s=0.05))
+wb = af.Workbench(model=af.ScriptedModel([text], delay_s=0.1))
 run = wb.ask("Say a lot, slowly.")
 run"""
 
@@ -73,14 +75,14 @@ def test_text_streams_while_another_cell_computes(lab: LabServer, open_page: Cal
     write_notebook(lab, "stream.ipynb", [SLOW_ASK, COMPUTE])
     page = open_page("stream.ipynb")
     page.open()
-    page.command("notebook:run-all-cells")
+    page.run_all()
     answer = page.output(0).locator(".af-answer")
     expect(answer).to_contain_text("Paragraph 0", timeout=20_000)
     lengths = []
     while not page.output(1).count() and len(lengths) < 200:
         lengths.append(len(answer.inner_text()))
         time.sleep(0.2)
-    steps = [after - before for before, after in zip(lengths, lengths[1:], strict=False)]
+    steps = [after - before for before, after in pairwise(lengths)]
     assert len(steps) >= 10, "The cell ended too early to tell."
     assert sum(step > 0 for step in steps) > 0.7 * len(steps)
     page.output(0).get_by_role("button", name="Stop this run").click()
@@ -133,14 +135,13 @@ def test_keyboard_and_dark_theme(lab: LabServer, open_page: Callable[[str], LabP
 
 def test_the_shipped_quickstart_runs(lab: LabServer, open_page: Callable[[str], LabPage]) -> None:
     """Every cell of notebooks/01_quickstart.ipynb runs in the browser, each question approved with a click."""
-    shipped = Path(__file__).parents[2] / "notebooks" / "01_quickstart.ipynb"
-    if not shipped.exists():
-        pytest.skip("notebooks/01_quickstart.ipynb is not there yet.")
-    shutil.copy(shipped, lab.root / "shipped.ipynb")
-    page = open_page("shipped.ipynb")
+    (lab.root / "notebooks").mkdir()
+    shutil.copy(REPOSITORY / "notebooks" / "01_quickstart.ipynb", lab.root / "notebooks")
+    shutil.copytree(REPOSITORY / "data", lab.root / "data")
+    page = open_page("notebooks/01_quickstart.ipynb")
     page.open()
-    page.command("notebook:run-all-cells")
-    page.approve_until_idle()
-    assert page.page.locator(".jp-OutputArea-output[data-mime-type='application/vnd.jupyter.stderr']").count() == 0
-    expect(page.page.locator(".af-frozen").first).to_be_visible()
+    page.run_all()
+    page.approve_until_done()
+    assert page.page.locator("[data-mime-type='application/vnd.jupyter.stderr']").all_inner_texts() == []
+    expect(page.page.locator(".af-frozen .af-artifact").first).to_contain_text("Sources")
     assert_clean(page)

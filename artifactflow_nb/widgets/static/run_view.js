@@ -10,7 +10,7 @@
  * @typedef {{type: "snapshot" | "patch", seq: number, tree: Patch, head?: Head}} Update; the header only when it changed
  */
 
-const HELLO_AGAIN_MS = 1000;
+const HELLO_AGAIN_MS = 400;
 
 /** `12 s`, `2 min 05 s`. @param {number} ms @returns {string} */
 function clock(ms) {
@@ -72,6 +72,7 @@ class Header {
       stop();
     });
     this.stop.setAttribute("aria-label", "Stop this run");
+    this.stop.hidden = true;
     const meta = element("div", "af-meta");
     meta.append(this.mark, this.label, this.time, this.counts, this.stop);
     this.root.append(this.question, meta);
@@ -147,7 +148,7 @@ function render({ model, el }) {
   const ticking = setInterval(() => {
     header.tick();
     if (seq < 0) hello();
-  }, 500);
+  }, 200);
   return () => {
     clearInterval(ticking);
     model.off("msg:custom", onMessage);

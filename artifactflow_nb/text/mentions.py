@@ -1,0 +1,96 @@
+"""Words that are spoken *of* and not with: `in` in "the `in` operator", `with` in "What does with do?".
+
+Such a word may be one that otherwise holds sentences together, so it becomes a term of its own, a mention, beside the
+word itself. A text mentions what it sets in quotation marks or backticks; a question or a title also by the way it is
+built: before a noun such as `statement`, between `does` and `do`, on both sides of `and` after `between`.
+"""
+
+import re
+from collections.abc import Iterator
+from itertools import pairwise
+
+from artifactflow_nb.text.wordlists import NEVER_MENTIONED, STOP_WORDS
+
+_QUOTED = re.compile(r"(?<![\w\"`])(?:\"|“|`{1,2})(?=\S)([^\"“”`\n]{1,40})(?<=\S)(?:\"|”|`{1,2})(?![\w\"`])")
+_PIECE = re.compile(r"[^\W_]\w*|__\w+|[^\w\s()\[\]{},.;]+")
+_MOST_PIECES = 3  # a longer quotation is somebody's words
+_WORD = re.compile(r"\w+(?:['’]\w+)?|[^\w\s]+")
+_SYMBOL = re.compile(r"(?<!\S)(?:[+*/%^&|~<>=@]|[+\-*/%^&|<>=!:]=|[*/<>]{2}=?|->)(?=\s|[?.,;:!]*\s|[?.,;:!]*$)")
+_NOUNS = re.compile(r"(?:statement|operator|keyword|clause|expression|literal|loop|block|branch|function|method)s?$")
+_VERBS = frozenset("do mean work behave return test stand used for different".split())  # noqa: SIM905 - reads best
+_MANY = frozenset({"nested", "multiple", "several", "two", "three", "first", "second", "same"})
+_JOINTS = frozenset({"and", "or", "vs", "versus"})
+_USES = frozenset({"use", "uses", "using", "called"})
+_AUXILIARIES = frozenset({"does", "do", "is", "are", "can", "did", "should", "will"})
+
+
+def mention(word: str) -> str:
+    """The term for a mentioned word or operator; made of characters that the index takes for one word."""
+    plain = word.lower()
+    return f"={plain}=" if plain.replace("_", "").isalnum() else "=" + "".join(f"x{ord(c):x}" for c in plain) + "="
+
+
+def is_mention(term: str) -> bool:
+    """Whether `mention` made the term."""
+    return len(term) > 2 and term[0] == term[-1] == "=" and term[1] != "="  # noqa: PLR2004 - two marks and a word
+
+
+def quoted(text: str) -> Iterator[tuple[int, list[str]]]:
+    """The short quotations of a text, each as its offset and the words and operators in it."""
+    for match in _QUOTED.finditer(text):
+        pieces = _PIECE.findall(match[1])
+        if 0 < len(pieces) <= _MOST_PIECES:
+            yield match.start(), pieces
+
+
+def mentioned(text: str) -> list[str]:
+    """The words and operators that a question or a title speaks of, each once."""
+    found = [piece for _, pieces in quoted(text) for piece in pieces]
+    found += _SYMBOL.findall(text)
+    words = [word.lower() for word in _WORD.findall(text.replace('"', " ").replace("`", " "))]
+    found += _by_position(words)
+    return list(dict.fromkeys(found))
+
+
+def _may_be(word: str) -> bool:
+    return word in STOP_WORDS and word not in NEVER_MENTIONED
+
+
+def _by_position(words: list[str]) -> Iterator[str]:
+    said = [word for word in words if word[0].isalnum() or word[0] == "_"]
+    if said and all(word in STOP_WORDS for word in said):
+        yield from (word for word in said if _may_be(word) and word != "is")
+    for before, word, after in zip(["", *words], words, [*words[1:], ""], strict=False):
+        if _may_be(word) and _stands_as_a_name(before, word, after):
+            yield word
+    yield from _joined(words)
+
+
+def _stands_as_a_name(before: str, word: str, after: str) -> bool:
+    """Whether the neighbours tell: "the with statement", "does in mean", "the keyword as" at the end."""
+    opens = not before or before in STOP_WORDS or before in _MANY
+    ends = not after or not after[0].isalnum()
+    return (
+        (opens and _NOUNS.match(after) is not None)
+        or (before in _AUXILIARIES and after in _VERBS)
+        or (_NOUNS.match(before) is not None and (after in _VERBS or ends))
+        or (before in _USES and (ends or _may_be(after)) and word != "for")
+    )
+
+
+def _joined(words: list[str]) -> Iterator[str]:
+    """Both sides of a joint, where both are such words or operators, or what stands between `between` and the joint."""
+    for i, (word, joint) in enumerate(pairwise(words)):
+        other = words[i + 2] if i + 2 < len(words) else ""
+        if joint not in _JOINTS or not other:
+            continue
+        one, two = _names(word), _names(other)
+        if one and ((i and words[i - 1] == "between") or two):
+            yield word
+        if one and two:
+            yield other if other != joint else joint
+            yield from (after for after in words[i + 3 : i + 4] if other == joint and _may_be(after))
+
+
+def _names(word: str) -> bool:
+    return _may_be(word) or _SYMBOL.fullmatch(word) is not None

@@ -1,0 +1,123 @@
+"""Agents: what they are told, and how their replies are read."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from artifactflow_nb.agents.base import AgentConfig, BaseAgent, PromptContext
+from artifactflow_nb.agents.crawl import CRAWL
+from artifactflow_nb.agents.lead import LEAD, LeadAgent
+from artifactflow_nb.agents.prompts import PromptLibrary
+from artifactflow_nb.agents.search import SEARCH
+from artifactflow_nb.errors import UsageError
+from artifactflow_nb.messages import Usage
+from artifactflow_nb.models.base import ModelReply
+from artifactflow_nb.models.scripted import ScriptedModel
+from artifactflow_nb.tools.artifacts import ARTIFACT_TOOLS
+from artifactflow_nb.tools.delegate import call_subagent
+from artifactflow_nb.xml_calls import format_call
+
+NOW = datetime(2026, 3, 4, 5, 6, 7, tzinfo=UTC)
+
+
+def lead(prompts: Path | None = None) -> LeadAgent:
+    made = LeadAgent(LEAD, (*ARTIFACT_TOOLS, call_subagent), ScriptedModel([]), PromptLibrary(prompts))
+    made.register_subagent(SEARCH)
+    return made
+
+
+def test_the_leads_prompt_has_its_sections_in_order() -> None:
+    """What changes comes last, so that a provider can cache what stays."""
+    context = PromptContext(NOW, artifacts=[("report", "Report", 3)], task_plan="- [ ] look", feedback="Shorter.")
+    prompt = lead().build_complete_system_prompt(context)
+    sections = [
+        "<agent_role>",
+        "<execution_flow>",
+        "<task_planning_strategy>",
+        "<artifact_management>",
+        "<available_subagents>",
+        "### create_artifact",
+        "<system_time>",
+        "<current_context>",
+    ]
+    places = [prompt.index(section) for section in sections]
+    assert places == sorted(places)
+    assert all(text in prompt for text in ("- report (version 3): Report", "- [ ] look", "Shorter.", "search_agent"))
+
+
+def test_the_prompt_names_the_day_and_no_more() -> None:
+    """Hours, minutes and seconds would defeat a prompt cache."""
+    prompt = lead().build_complete_system_prompt(PromptContext(NOW))
+    assert "2026-03-04" in prompt
+    assert "05:06" not in prompt
+
+
+def test_the_prompt_before_the_context_does_not_change() -> None:
+    """Two turns with different contexts share everything up to the context."""
+    empty = lead().build_complete_system_prompt(PromptContext(NOW))
+    full = lead().build_complete_system_prompt(PromptContext(NOW, artifacts=[("a", "A", 1)]))
+    assert empty.split("<current_context>")[0] == full.split("<current_context>")[0]
+
+
+def test_a_registered_agent_appears_in_the_leads_prompt() -> None:
+    """Name, description and capabilities of an agent are told to the lead; a name is taken once."""
+    agent = lead()
+    agent.register_subagent(AgentConfig("math_agent", "Computes.", capabilities=("Adds and multiplies.",)))
+    prompt = agent.build_system_prompt(PromptContext(NOW))
+    assert "math_agent: Computes.\n- Adds and multiplies." in prompt
+    with pytest.raises(UsageError, match="'math_agent' is registered already"):
+        agent.register_subagent(AgentConfig("math_agent", "Again."))
+
+
+def test_a_subagent_sees_the_plan() -> None:
+    """A job knows the plan that it belongs to."""
+    agent = BaseAgent(SEARCH, (), ScriptedModel([]), PromptLibrary())
+    assert "- [ ] look" in agent.build_complete_system_prompt(PromptContext(NOW, task_plan="- [ ] look"))
+
+
+def test_prompts_can_be_overridden_by_files(tmp_path: Path) -> None:
+    """A file of the agent's name takes the place of the packaged one; other prompts stay."""
+    (tmp_path / "lead_agent.md").write_text("You are terse. $subagents and $unknown", encoding="utf-8")
+    prompt = lead(tmp_path).build_system_prompt(PromptContext(NOW))
+    assert prompt.startswith("You are terse. search_agent:")
+    assert "$unknown" in prompt
+    assert "reading agent" in PromptLibrary(tmp_path).render("crawl_agent", max_tool_rounds="2")
+
+
+def test_a_prompt_folder_that_is_none_is_an_error(tmp_path: Path) -> None:
+    """The error names the folder; a prompt that nobody has is named too."""
+    with pytest.raises(UsageError, match="missing' is not a folder"):
+        PromptLibrary(tmp_path / "missing")
+    with pytest.raises(UsageError, match="no prompt 'poet'"):
+        PromptLibrary().render("poet")
+
+
+def test_a_reply_is_read_into_prose_calls_and_routing() -> None:
+    """Calls become routing entries in order, and the prose is what is left."""
+    text = (
+        "I look."
+        + format_call("call_subagent", {"agent_name": "search_agent", "instruction": "find"})
+        + format_call("read_artifact", {"id": "report"})
+    )
+    response = lead().read(ModelReply(text, Usage(1, 2), "stop", "m", reasoning="hm"))
+    assert (response.content, response.reasoning_content) == ("I look.", "hm")
+    assert list(response.routing) == [
+        {"type": "subagent", "target": "search_agent", "instruction": "find"},
+        {"type": "tool_call", "tool_name": "read_artifact", "params": {"id": "report"}},
+    ]
+
+
+def test_a_concluding_reply_has_no_calls() -> None:
+    """What an agent calls in its concluding turn is not routed."""
+    reply = ModelReply("Over." + format_call("read_artifact", {"id": "report"}), Usage(1, 2), "stop", "m")
+    response = lead().read(reply, conclude=True)
+    assert (response.content, response.tool_calls, response.routing) == ("Over.", (), ())
+
+
+def test_the_defaults_are_those_promised() -> None:
+    """Temperatures, rounds and tools of the built-in agents."""
+    assert (LEAD.temperature, LEAD.max_tool_rounds) == (0.7, 5)
+    assert (SEARCH.temperature, SEARCH.max_tool_rounds, SEARCH.required_tools) == (0.5, 3, ("web_search",))
+    assert (CRAWL.temperature, CRAWL.max_tool_rounds, CRAWL.required_tools) == (0.3, 2, ("web_fetch",))
+    assert "specific URL or source" in " ".join(CRAWL.capabilities)

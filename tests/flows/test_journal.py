@@ -1,0 +1,56 @@
+"""The journal: numbers, listeners, and that nothing is lost on the way to the store."""
+
+import asyncio
+
+import pytest
+from conftest import OpenEngine
+
+from artifactflow_nb.ambient import SystemClock
+from artifactflow_nb.errors import StoreError
+from artifactflow_nb.events import StreamEvent, StreamEventType, TextSoFar
+from artifactflow_nb.flows.journal import FLUSH_DELAY_S, Feed, Journal
+
+
+async def journal(open_engine: OpenEngine) -> tuple[Journal, Feed, str, object]:
+    engine = await open_engine(["unused"])
+    run = await engine.controller.begin("question")
+    feed = Feed()
+    return Journal(run.run_id, SystemClock(), engine.runs, feed), feed, run.run_id, engine
+
+
+async def test_a_late_listener_hears_what_happened_so_far(open_engine: OpenEngine) -> None:
+    """Stored events and the text that is still arriving are replayed in order, then live events follow."""
+    book, feed, _, _ = await journal(open_engine)
+    book.emit(StreamEventType.METADATA, {"question": "q"})
+    text = TextSoFar()
+    for piece in ("a", "b"):
+        book.chunk(
+            "lead_agent", {"call_id": "c", "job_id": "main", "kind": "answer", "delta": piece}, text, text.append(piece)
+        )
+    heard: list[StreamEvent] = []
+    stop = feed.subscribe(heard.append)
+    book.emit(StreamEventType.LLM_COMPLETE, {"call_id": "c", "text": "ab"})
+    stop()
+    book.emit(StreamEventType.COMPLETE, {})
+    assert [event.type.value for event in heard] == ["metadata", "llm_chunk", "llm_chunk", "llm_complete"]
+    assert heard[2].content == "ab"
+    assert feed.arriving_text("main") == ""
+    await book.flush()
+
+
+async def test_events_are_stored_shortly_after_without_being_asked(open_engine: OpenEngine) -> None:
+    """An event is in the store soon, also when nothing else is written."""
+    book, _, run_id, engine = await journal(open_engine)
+    book.emit(StreamEventType.METADATA, {"question": "q"})
+    await asyncio.sleep(FLUSH_DELAY_S * 4)
+    assert [event.type for event in await engine.runs.events(run_id)] == [StreamEventType.METADATA]
+
+
+async def test_a_failed_write_in_the_background_is_raised_at_the_next_flush(open_engine: OpenEngine) -> None:
+    """A write that failed is not a warning in a log: whoever goes on is told."""
+    book, _, _, engine = await journal(open_engine)
+    await engine.database.write(lambda db: db.execute("DROP TABLE events"))
+    book.emit(StreamEventType.METADATA, {"question": "q"})
+    await asyncio.sleep(FLUSH_DELAY_S * 4)
+    with pytest.raises(StoreError, match="no such table: events"):
+        await book.flush()

@@ -1,0 +1,53 @@
+"""An open database, and turns in it, for the tests of the store."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from artifactflow_nb.ambient import CountingIds, SystemClock
+from artifactflow_nb.events import StreamEvent, StreamEventType
+from artifactflow_nb.store.conversations import Parent, ParentId
+from artifactflow_nb.store.database import Database
+from artifactflow_nb.store.runs import COMPLETED, NewRun, RunStore
+
+AddTurn = Callable[..., Awaitable[str]]
+
+
+@pytest.fixture
+async def database(tmp_path: Path) -> AsyncIterator[Database]:
+    opened = Database(tmp_path / "store.db")
+    await opened.open()
+    yield opened
+    await opened.close()
+
+
+@pytest.fixture
+def add_turn(database: Database) -> AddTurn:
+    """Store a question with its run and, unless told otherwise, an answer; the message's id."""
+    runs, ids = RunStore(database, SystemClock()), CountingIds()
+
+    async def add(
+        question: str, parent: ParentId = Parent.ACTIVE, *, conversation: str = "conv-1", answer: str | None = "yes"
+    ) -> str:
+        known = await database.read(
+            lambda db: db.execute("SELECT 1 FROM conversations WHERE conversation_id = ?", (conversation,)).fetchone()
+        )
+        run = NewRun(
+            run_id=ids.new("run"),
+            conversation_id=conversation if known else None,
+            message_id=ids.new("msg"),
+            thread_id=ids.new("thd"),
+            parent=parent,
+            question=question,
+            flow="research",
+            owner="eng-1",
+            package_version="0",
+        )
+        await runs.begin(run, conversation)
+        if answer is not None:
+            end = StreamEvent(StreamEventType.COMPLETE, SystemClock().now(), 1, run.run_id)
+            await runs.finish(run.run_id, COMPLETED, end, response=answer)
+        return run.message_id
+
+    return add

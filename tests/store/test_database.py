@@ -1,0 +1,106 @@
+"""The store's file: transactions, migration, what happens when it cannot be used."""
+
+import asyncio
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from artifactflow_nb.errors import StoreError
+from artifactflow_nb.store.database import Database, connect
+from artifactflow_nb.store.schema import from_us, migrate, to_us
+
+
+async def opened(path: Path) -> Database:
+    database = Database(path)
+    await database.open()
+    return database
+
+
+async def test_a_write_that_raises_leaves_nothing(tmp_path: Path) -> None:
+    """A transaction is whole or not there."""
+    database = await opened(tmp_path / "store.db")
+
+    def work(db: sqlite3.Connection) -> None:
+        db.execute("INSERT INTO conversations VALUES ('conv-1', '', NULL, 0)")
+        raise ValueError("half way")
+
+    with pytest.raises(ValueError, match="half way"):
+        await database.write(work)
+    rows = await database.read(lambda db: db.execute("SELECT count(*) FROM conversations").fetchone()[0])
+    await database.close()
+    assert rows == 0
+
+
+async def test_a_cancelled_writer_leaves_no_open_transaction(tmp_path: Path) -> None:
+    """Cancelling the caller in the middle of a write does not block the next one."""
+    database = await opened(tmp_path / "store.db")
+
+    def slow(db: sqlite3.Connection) -> None:
+        db.execute("INSERT INTO conversations VALUES ('conv-1', '', NULL, 0)")
+        db.execute(
+            "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 300000) SELECT max(i) FROM n"
+        )
+
+    task = asyncio.create_task(database.write(slow))
+    await asyncio.sleep(0.01)
+    task.cancel()
+    await asyncio.wait([task])
+    await database.write(lambda db: db.execute("INSERT INTO conversations VALUES ('conv-2', '', NULL, 0)"))
+    rows = await database.read(lambda db: [row[0] for row in db.execute("SELECT conversation_id FROM conversations")])
+    await database.close()
+    assert rows == ["conv-1", "conv-2"]
+
+
+async def test_every_connection_enforces_foreign_keys(tmp_path: Path) -> None:
+    """Writer, reader and the connections of frames all have foreign keys on."""
+    database = await opened(tmp_path / "store.db")
+    ask = "PRAGMA foreign_keys"
+    answers = [
+        await database.write(lambda db: db.execute(ask).fetchone()[0]),
+        await database.read(lambda db: db.execute(ask).fetchone()[0]),
+    ]
+    await database.close()
+    other = connect(tmp_path / "store.db")
+    answers.append(other.execute(ask).fetchone()[0])
+    other.close()
+    assert answers == [1, 1, 1]
+
+
+async def test_a_newer_store_is_left_alone(tmp_path: Path) -> None:
+    """A store of a newer release is refused with advice, and not changed."""
+    path = tmp_path / "store.db"
+    with sqlite3.connect(path) as db:
+        db.execute("PRAGMA user_version = 999")
+    db.close()
+    with pytest.raises(StoreError, match=r"newer release \(schema 999"):
+        await opened(path)
+    with sqlite3.connect(path) as db:
+        assert db.execute("PRAGMA user_version").fetchone()[0] == 999
+        assert db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0
+    db.close()
+
+
+async def test_a_file_that_is_no_database_is_a_clear_error(tmp_path: Path) -> None:
+    """The error names the file."""
+    path = tmp_path / "store.db"
+    path.write_text("not a database, but a letter to one. " * 100)
+    with pytest.raises(StoreError, match="store.db cannot be opened"):
+        await opened(path)
+
+
+def test_migration_runs_once(tmp_path: Path) -> None:
+    """Opening a store a second time changes nothing."""
+    db = connect(tmp_path / "store.db")
+    migrate(db)
+    before = db.execute("SELECT name FROM sqlite_master ORDER BY 1").fetchall()
+    migrate(db)
+    after = db.execute("SELECT name FROM sqlite_master ORDER BY 1").fetchall()
+    db.close()
+    assert [row["name"] for row in before] == [row["name"] for row in after]
+
+
+@pytest.mark.parametrize("us", [0, 1, 1_790_000_000_123_456])
+def test_times_come_back_to_the_microsecond(us: int) -> None:
+    """A stored time is exact."""
+    assert to_us(from_us(us)) == us

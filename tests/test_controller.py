@@ -1,0 +1,186 @@
+"""The controller: bad input, cancelling, resuming after a death, closing."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import OpenEngine
+from scripts import call, report
+
+from artifactflow_nb.engine import Engine
+from artifactflow_nb.errors import Conflict, NotFound, UsageError
+from artifactflow_nb.events import StreamEventType
+from artifactflow_nb.models.scripted import ScriptedModel
+from artifactflow_nb.settings import Settings
+from artifactflow_nb.tools.base import ToolContext, tool
+
+
+@pytest.mark.parametrize("question", ["", "   \n"])
+async def test_an_empty_question_is_refused_and_nothing_is_stored(open_engine: OpenEngine, question: str) -> None:
+    """The error says what to do; no conversation is left behind."""
+    engine = await open_engine(["unused"])
+    with pytest.raises(UsageError, match="question is empty"):
+        await engine.controller.execute(question)
+    assert await engine.conversations.list_conversations() == []
+
+
+async def test_unknown_places_are_refused_and_nothing_is_stored(open_engine: OpenEngine) -> None:
+    """An unknown flow, conversation or parent is named in the error; the conversation stays as it was."""
+    engine = await open_engine(["One.", "Two."])
+    first = await engine.controller.execute("First?")
+    with pytest.raises(UsageError, match="no flow 'dance'; known are: research"):
+        await engine.controller.execute("q", flow="dance")
+    with pytest.raises(NotFound, match="no conversation 'conv-x'"):
+        await engine.controller.execute("q", conversation_id="conv-x")
+    with pytest.raises(NotFound, match="no message 'msg-x'"):
+        await engine.controller.execute("q", conversation_id=first.conversation_id, parent_message_id="msg-x")
+    with pytest.raises(UsageError, match="exists already"):
+        await engine.controller.execute("q", message_id=first.message_id)
+    assert len(await engine.conversations.messages(first.conversation_id)) == 1
+    assert len(await engine.conversations.list_conversations()) == 1
+
+
+async def test_ids_are_typed_and_can_be_given(open_engine: OpenEngine) -> None:
+    """Ids say what they are; those that the caller gives are used."""
+    engine = await open_engine(["One.", "Two."])
+    first = await engine.controller.execute("First?")
+    kinds = [key.split("-")[0] for key in (first.run_id, first.conversation_id, first.message_id, first.thread_id)]
+    assert kinds == ["run", "conv", "msg", "thd"]
+    second = await engine.controller.execute("Second?", message_id="msg-mine", thread_id="thd-mine")
+    assert (second.message_id, second.thread_id) == ("msg-mine", "thd-mine")
+
+
+async def test_a_second_turn_on_a_busy_branch_is_refused(open_engine: OpenEngine) -> None:
+    """While a run waits, its branch takes no further question; another branch does."""
+    engine = await open_engine(["Root.", report(), "Side."], approvals={"create_artifact": "ask"})
+    root = await engine.controller.execute("Root?")
+    waiting = await engine.controller.execute("Write.", conversation_id=root.conversation_id)
+    with pytest.raises(Conflict, match=f"'{waiting.message_id}' is still waiting"):
+        await engine.controller.execute("And?", conversation_id=root.conversation_id)
+    side = await engine.controller.execute(
+        "Beside?", conversation_id=root.conversation_id, parent_message_id=root.message_id
+    )
+    assert side.response == "Side."
+
+
+async def until_chunks(engine: Engine, run: Any, text: str) -> None:
+    arrived = asyncio.Event()
+    listener = lambda event: arrived.set() if text in event.content else None  # noqa: E731
+    await engine.controller.subscribe(run.run_id, listener)
+    await asyncio.wait_for(arrived.wait(), 5)
+
+
+async def test_cancelling_keeps_what_had_arrived(open_engine: OpenEngine) -> None:
+    """A run cancelled while its answer streams ends once, as cancelled, and keeps and marks the partial text."""
+    slow = ScriptedModel(["A long answer that never ends. " * 200], delay_s=0.005)
+    engine = await open_engine(model=slow)
+    run = await engine.controller.begin("Tell.")
+    task = await engine.controller.start(run)
+    await until_chunks(engine, run, "never ends")
+    await engine.controller.cancel(run.run_id)
+    assert task.done()
+    stored, events = await engine.runs.get(run.run_id), await engine.runs.events(run.run_id)
+    assert stored.status == "cancelled"
+    assert (stored.response or "").startswith("A long answer that never ends.")
+    assert [event.type for event in events if event.is_terminal] == [StreamEventType.CANCELLED]
+    assert (await engine.controller.result(run.run_id)).response is None
+    with pytest.raises(Conflict, match="ended already: cancelled"):
+        await engine.controller.cancel(run.run_id)
+
+
+async def test_a_waiting_run_can_be_cancelled(open_engine: OpenEngine) -> None:
+    """Nothing that waited runs afterwards, and a later decision is of no effect."""
+    engine = await open_engine([report(), "Next."], approvals={"create_artifact": "ask"})
+    waiting = await engine.controller.execute("Write.")
+    await engine.controller.cancel(waiting.run_id)
+    assert (await engine.controller.result(waiting.run_id)).pending == ()
+    with pytest.raises(Conflict):
+        await engine.controller.resume(waiting.thread_id, decisions={waiting.pending[0].id: True})
+    assert await engine.artifacts.versions(waiting.conversation_id, "research_report") == []
+    after = await engine.controller.execute("And now?", conversation_id=waiting.conversation_id)
+    assert after.response == "Next."
+
+
+async def test_a_run_whose_engine_is_gone_can_be_resumed(open_engine: OpenEngine, tmp_path: Path) -> None:
+    """An engine that closes in the middle of a turn leaves a run that another one finishes, repeating nothing."""
+    ran: list[str] = []
+
+    @tool(idempotent=True)
+    async def note(ctx: ToolContext) -> str:
+        """Take a note."""
+        ran.append(ctx.tool_call_id)
+        return "noted"
+
+    def engine_with(model: ScriptedModel) -> Engine:
+        engine = Engine(Settings.load(data_dir=tmp_path / "data"), model=model)
+        engine.register_tool(note)
+        return engine
+
+    first = engine_with(ScriptedModel([call("note"), "An answer that takes long. " * 200], delay_s=0.005))
+    async with first:
+        run = await first.controller.begin("Note.")
+        await first.controller.start(run)
+        await until_chunks(first, run, "takes long")
+    async with engine_with(ScriptedModel(["Done."])) as second:
+        stored = await second.runs.get(run.run_id)
+        assert stored.status == "running"
+        await (await second.controller.start(stored))
+        result = await second.controller.result(run.run_id)
+        assert (result.status, result.response) == ("completed", "Done.")
+        assert len(second.model.requests) == 1  # type: ignore[attr-defined]
+    assert len(ran) == 1
+
+
+async def test_a_run_that_another_engine_drives_is_left_alone(open_engine: OpenEngine, tmp_path: Path) -> None:
+    """A second engine on the same store cannot take a run over while its owner lives."""
+    slow = ScriptedModel(["A long answer. " * 200], delay_s=0.005)
+    first = await open_engine(model=slow)
+    second = await open_engine(["Mine."])
+    run = await first.controller.begin("Tell.")
+    await first.controller.start(run)
+    with pytest.raises(Conflict, match="cannot go on here"):
+        await second.controller.start(await second.runs.get(run.run_id))
+    await first.controller.cancel(run.run_id)
+
+
+async def test_a_tool_that_may_have_had_an_effect_is_not_run_again(open_engine: OpenEngine, tmp_path: Path) -> None:
+    """A call that started and never finished is told to the model instead of being run a second time."""
+    ran: list[str] = []
+    started = asyncio.Event()
+
+    @tool()
+    async def send(ctx: ToolContext) -> str:
+        """Send a letter."""
+        ran.append("sent")
+        started.set()
+        await asyncio.sleep(30)
+        return "sent"
+
+    def engine_with(model: ScriptedModel) -> Engine:
+        engine = Engine(Settings.load(data_dir=tmp_path / "data"), model=model)
+        engine.register_tool(send)
+        return engine
+
+    async with engine_with(ScriptedModel([call("send")])) as first:
+        run = await first.controller.begin("Send.")
+        await first.controller.start(run)
+        await asyncio.wait_for(started.wait(), 5)
+    async with engine_with(ScriptedModel(["I will ask."])) as second:
+        await (await second.controller.start(await second.runs.get(run.run_id)))
+        told = second.model.requests[0].messages[-1].content  # type: ignore[attr-defined]
+    assert ran == ["sent"]
+    assert "nobody knows whether it took effect" in told
+
+
+async def test_a_failing_store_is_told_and_is_no_success(open_engine: OpenEngine) -> None:
+    """When the store breaks in the middle of a run, those who listen hear an error, and nothing else."""
+    engine = await open_engine(["Fine."])
+    run = await engine.controller.begin("Tell.")
+    await engine.database.write(lambda db: db.execute("DROP TABLE llm_calls"))
+    heard: list[Any] = []
+    await engine.controller.subscribe(run.run_id, heard.append)
+    await (await engine.controller.start(run))
+    ends = [event for event in heard if event.is_terminal]
+    assert [event.type for event in ends] == [StreamEventType.ERROR]
+    assert "llm_calls" in ends[0].data["message"]

@@ -1,0 +1,138 @@
+"""Tools as typed functions."""
+
+from typing import Annotated
+
+import pytest
+
+from artifactflow_nb.errors import ToolError, UsageError
+from artifactflow_nb.messages import ToolResult
+from artifactflow_nb.tools.base import ToolContext, ToolPermission, manual, tool
+from artifactflow_nb.tools.registry import ToolRegistry
+from artifactflow_nb.xml_calls import parse_reply
+
+CTX = ToolContext("run-1", "conv-1", "msg-1", "lead_agent", "tool-1")
+
+
+@tool()
+async def measure(
+    ctx: ToolContext,
+    name: Annotated[str, "What to measure."],
+    times: Annotated[int, "How often."] = 1,
+    places: Annotated[list[str], "Where."] = [],  # noqa: B006 - the schema shows it; nobody changes it
+    exact: bool = False,
+) -> str:
+    """Measure something."""
+    return f"{name!r} {times!r} {places!r} {exact!r}"
+
+
+async def test_values_are_converted_by_their_declared_type() -> None:
+    """Text becomes what the signature says, and a text stays exactly as written."""
+    result = await measure.run(CTX, {"name": " 2024 ", "times": "3", "places": "here", "exact": "true"})
+    assert result == ToolResult(success=True, data="' 2024 ' 3 ['here'] True")
+
+
+async def test_an_empty_list_comes_through_the_text_protocol() -> None:
+    """A list without items is a list, not a list of an empty text."""
+    result = await measure.run(CTX, {"name": "x", "places": ""})
+    assert result.data == "'x' 1 [] False"
+
+
+@pytest.mark.parametrize(
+    ("params", "problem"),
+    [
+        ({}, "the parameter 'name' is missing"),
+        ({"name": "x", "times": "often"}, "'times' is 'often'"),
+        ({"name": "x", "colour": "red"}, "it has no parameter 'colour'"),
+    ],
+)
+async def test_parameters_that_do_not_fit_are_told_with_an_example(params: dict[str, str], problem: str) -> None:
+    """The error names the parameter and its value, and shows a call that would do."""
+    result = await measure.run(CTX, params)
+    assert not result.success
+    assert problem in (result.error or "")
+    assert "<tool_call><name>measure</name>" in (result.error or "")
+
+
+async def test_what_a_tool_raises_is_a_result() -> None:
+    """A tool error is told as it is, any other exception with its kind; the run never crashes."""
+
+    @tool()
+    async def fail(ctx: ToolContext, kind: str) -> str:
+        """Fail."""
+        raise ToolError("Use another kind.") if kind == "known" else ZeroDivisionError("by zero")
+
+    known, unknown = await fail.run(CTX, {"kind": "known"}), await fail.run(CTX, {"kind": "unknown"})
+    assert (known.error, known.metadata["error_type"]) == ("Use another kind.", "ToolError")
+    assert unknown.error == "fail failed: ZeroDivisionError: by zero"
+
+
+async def test_a_plain_function_is_a_tool_too() -> None:
+    """A function that is not async runs in a thread."""
+
+    @tool()
+    def double(ctx: ToolContext, n: int) -> str:
+        """Double a number."""
+        return str(n * 2)
+
+    assert (await double.run(CTX, {"n": "21"})).data == "42"
+
+
+def test_the_manual_shows_a_call_that_can_be_read_back() -> None:
+    """The manual has the description, each parameter, and an example in the protocol's own form."""
+    text = manual((measure,))
+    example = parse_reply(text).calls
+    assert "Measure something." in text
+    assert "- times (integer, optional, default 1): How often." in text
+    assert "- name (string, required): What to measure." in text
+    assert [(call.name, list(call.params)) for call in example] == [("measure", ["name", "times", "places", "exact"])]
+
+
+def test_the_schema_comes_from_the_signature() -> None:
+    """Required are those without a default; descriptions are the annotations'."""
+    schema = measure.spec.parameters
+    assert schema["required"] == ["name"]
+    assert schema["properties"]["times"] == {"default": 1, "description": "How often.", "type": "integer"}
+
+
+def test_a_tool_without_docstring_or_types_is_refused() -> None:
+    """The model is told what the docstring and the types say, so both are needed."""
+    with pytest.raises(UsageError, match="no docstring"):
+
+        @tool()
+        async def silent(ctx: ToolContext) -> str:
+            return ""
+
+    with pytest.raises(UsageError, match="'value' of the tool 'untyped' has no type"):
+
+        @tool()
+        async def untyped(ctx: ToolContext, value) -> str:  # type: ignore[no-untyped-def]
+            """Take anything."""
+            return str(value)
+
+
+async def test_a_permission_may_be_a_rule() -> None:
+    """A rule looks at the call."""
+
+    async def rule(ctx: ToolContext, args: object) -> ToolPermission:
+        return ToolPermission.CONFIRM if getattr(args, "n", 0) > 3 else ToolPermission.AUTO
+
+    @tool(permission=rule)
+    async def take(ctx: ToolContext, n: int) -> str:
+        """Take some."""
+        return str(n)
+
+    asked = [await take.permission_for(CTX, take.bind({"n": n})) for n in (1, 5)]
+    assert asked == [ToolPermission.AUTO, ToolPermission.CONFIRM]
+
+
+def test_the_registry_knows_names() -> None:
+    """A name is taken once; an unknown one is an error that lists the known ones; a near miss is suggested."""
+    registry = ToolRegistry([measure])
+    with pytest.raises(UsageError, match="registered already"):
+        registry.register(measure)
+    with pytest.raises(UsageError, match="no tool 'weigh'; known are: measure"):
+        registry.select(["weigh"])
+    with pytest.raises(ToolError, match="Did you mean measure?"):
+        registry.find("mesure", ["measure"])
+    with pytest.raises(ToolError, match="no tool 'measure'"):
+        registry.find("measure", [])
