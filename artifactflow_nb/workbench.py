@@ -8,6 +8,7 @@
     run.response
 """
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -140,9 +141,15 @@ class Workbench:
     def _display(self, run: Run) -> None:
         from artifactflow_nb.widgets.display import show
 
-        view = show(run.port, live=self._interactive is not False)
+        view = show(run.port, live=self._is_watched())
         if view is not None:
             run.pings.append(view.answers_ping)
+
+    def _is_watched(self) -> bool:
+        """Whether to show live views: unless told, where nobody stands in for the person, or a page has the kernel."""
+        if self._interactive is not None:
+            return self._interactive
+        return self.settings.approvals == "ask" or "JPY_SESSION_NAME" in os.environ
 
     def add_sources(self, path: str | Path) -> Added:
         """Index a folder (md, txt) or a file as sources; runs then search these and no longer the language reference.

@@ -1,6 +1,6 @@
 """Engines with real stores in temporary folders, for all tests."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +14,11 @@ OpenEngine = Callable[..., Awaitable[Engine]]
 
 
 @pytest.fixture(autouse=True)
-def plain_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+def plain_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """No setting of the machine reaches a test, and nothing is written beside the repository."""
     for variable in VARIABLES.values():
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.chdir(tmp_path)
-    yield
 
 
 @pytest.fixture

@@ -52,7 +52,10 @@ def room(path: Path) -> str:
 def imports(path: Path) -> Iterator[str]:
     """What a module imports when it runs; what only a type checker reads does not count."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
-    tree.body = [node for node in tree.body if not (isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test))]
+    read_by_checker = [
+        node for node in tree.body if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)
+    ]
+    tree.body = [node for node in tree.body if node not in read_by_checker]
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)

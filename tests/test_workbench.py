@@ -35,7 +35,7 @@ def workbench(tmp_path: Path) -> Any:
 
 
 def test_ask_returns_while_the_run_goes_on(workbench: Any) -> None:
-    """ask gives the handle at once; wait gives it back when the run is over."""
+    """A question gives the handle at once; wait gives it back when the run is over."""
     wb = workbench(model=ScriptedModel(["Slowly. " * 20], delay_s=0.02))
     run = wb.ask("Tell.")
     assert (run.status, run.response) == ("running", None)
@@ -136,7 +136,7 @@ def test_deciding_what_nobody_asked_is_an_error(workbench: Any) -> None:
 
 
 def test_a_cancelled_run_says_so(workbench: Any) -> None:
-    """response raises RunCancelled with the text that had arrived."""
+    """The response raises RunCancelled with the text that had arrived."""
     wb = workbench(model=ScriptedModel(["Slowly. " * 200], delay_s=0.02))
     run = wb.ask("Tell.")
     time.sleep(0.3)

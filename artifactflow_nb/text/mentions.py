@@ -20,6 +20,7 @@ _NOUNS = re.compile(r"(?:statement|operator|keyword|clause|expression|literal|lo
 _VERBS = frozenset("do mean work behave return test stand used for different".split())  # noqa: SIM905 - reads best
 _MANY = frozenset({"nested", "multiple", "several", "two", "three", "first", "second", "same"})
 _JOINTS = frozenset({"and", "or", "vs", "versus"})
+_LEFT_OVER = frozenset({"for", "about", "of", "to"})  # they end many a question: "What is it used for?"
 _USES = frozenset({"use", "uses", "using", "called"})
 _AUXILIARIES = frozenset({"does", "do", "is", "are", "can", "did", "should", "will"})
 
@@ -46,10 +47,23 @@ def quoted(text: str) -> Iterator[tuple[int, list[str]]]:
 def mentioned(text: str) -> list[str]:
     """The words and operators that a question or a title speaks of, each once."""
     found = [piece for _, pieces in quoted(text) for piece in pieces]
-    found += _SYMBOL.findall(text)
-    words = [word.lower() for word in _WORD.findall(text.replace('"', " ").replace("`", " "))]
-    found += _by_position(words)
-    return list(dict.fromkeys(found))
+    symbols = _SYMBOL.findall(text)
+    written = _WORD.findall(text.replace('"', " ").replace("`", " "))
+    words = [word.lower() for word in written]
+    named = [word.lower() for before, word in pairwise(written) if before.islower() and _is_capitalised(word)]
+    bare = [] if found or symbols else _bare(words)
+    return list(dict.fromkeys([*found, *symbols, *named, *bare, *_by_position(words), *_joined(words)]))
+
+
+def _is_capitalised(word: str) -> bool:
+    """Whether a word that is seldom a name is written as one: `None`."""
+    return len(word) > 1 and word.istitle() and word.lower() in STOP_WORDS
+
+
+def _bare(words: list[str]) -> list[str]:
+    """The words of a text that has no other: `in`, "What does with do?"."""
+    said = [word for word in words if word[0].isalnum() or word[0] == "_"]
+    return [word for word in said if _may_be(word) and word != "is"] if set(said) <= STOP_WORDS else []
 
 
 def _may_be(word: str) -> bool:
@@ -57,24 +71,20 @@ def _may_be(word: str) -> bool:
 
 
 def _by_position(words: list[str]) -> Iterator[str]:
-    said = [word for word in words if word[0].isalnum() or word[0] == "_"]
-    if said and all(word in STOP_WORDS for word in said):
-        yield from (word for word in said if _may_be(word) and word != "is")
     for before, word, after in zip(["", *words], words, [*words[1:], ""], strict=False):
         if _may_be(word) and _stands_as_a_name(before, word, after):
             yield word
-    yield from _joined(words)
 
 
 def _stands_as_a_name(before: str, word: str, after: str) -> bool:
     """Whether the neighbours tell: "the with statement", "does in mean", "the keyword as" at the end."""
     opens = not before or before in STOP_WORDS or before in _MANY
-    ends = not after or not after[0].isalnum()
+    ends = not after or not (after[0].isalnum() or after[0] == "_")
     return (
         (opens and _NOUNS.match(after) is not None)
         or (before in _AUXILIARIES and after in _VERBS)
-        or (_NOUNS.match(before) is not None and (after in _VERBS or ends))
-        or (before in _USES and (ends or _may_be(after)) and word != "for")
+        or (_NOUNS.match(before) is not None and (after in _VERBS or ends) and word not in _LEFT_OVER)
+        or (before in _USES and (ends or _may_be(after)) and word not in _LEFT_OVER)
     )
 
 

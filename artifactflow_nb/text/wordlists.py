@@ -27,7 +27,7 @@ WEAK_WORDS = frozenset(
 allow answer behave behavior behaviour best better big bring call case cause certain come common concern consider
 correct create day deal define describe description detail differ difference different effect exact example explain
 explanation fact find first follow gather give good great handle happen help idea include information involve kind
-know last learn long look main make manner matter mean meaning method need new number occur old part people place
+know last long look main make manner matter mean meaning method need new number occur old part people place
 possible problem proper provide purpose put question reason recommend refer regard relate report require result right
 role rule second show simple situation sort source special specific start state summarise summarize summary take talk
 tell term text time topic try turn type understand use used useful user usual value versus vs want way word work write

@@ -180,7 +180,7 @@ async def test_creating_what_exists_is_no_way_around_the_question(open_engine: O
 
 async def test_one_job_asks_while_the_other_works(open_engine: OpenEngine) -> None:
     """A decision that comes while another job still works waits for it; every model call and tool runs once."""
-    may_finish = asyncio.Event()
+    may_finish, working = asyncio.Event(), asyncio.Event()
     runs: list[str] = []
 
     @tool(permission="confirm")
@@ -193,6 +193,7 @@ async def test_one_job_asks_while_the_other_works(open_engine: OpenEngine) -> No
     async def work(ctx: ToolContext) -> str:
         """Work."""
         runs.append("work")
+        working.set()
         await may_finish.wait()
         return "worked"
 
@@ -206,10 +207,15 @@ async def test_one_job_asks_while_the_other_works(open_engine: OpenEngine) -> No
     engine.register_tool(act, agent="search_agent")
     engine.register_tool(work, agent="search_agent")
     run = await engine.controller.begin("Two jobs.")
+    asked = asyncio.Event()
+    await engine.controller.subscribe(
+        run.run_id, lambda event: asked.set() if event.type is StreamEventType.PERMISSION_REQUEST else None
+    )
     task = await engine.controller.start(run)
     async with asyncio.timeout(5):
-        while not (pending := await engine.requests.open_requests(run.run_id)) or "work" not in runs:
-            await asyncio.sleep(0.01)
+        await asked.wait()
+        await working.wait()
+    pending = await engine.requests.open_requests(run.run_id)
     await engine.controller.decide(pending[0].id, Decision(approved=True))
     assert runs == ["work"]
     may_finish.set()
@@ -235,7 +241,8 @@ async def main():
         lead=[report("- [ ] look", "task_plan") + delegate("search_agent", "look"), "Found." + report()],
         search=["It is here."],
     )
-    engine = Engine(Settings.load(data_dir=sys.argv[1]), model=ScriptedModel(script), approvals={"create_artifact": "ask"})
+    settings = Settings.load(data_dir=sys.argv[1])
+    engine = Engine(settings, model=ScriptedModel(script), approvals={"create_artifact": "ask"})
     await engine.open()
     result = await engine.controller.execute("Where is it?")
     print(json.dumps({"status": result.status, "thread_id": result.thread_id, "run_id": result.run_id}), flush=True)
@@ -248,7 +255,7 @@ asyncio.run(main())
 async def test_a_waiting_run_survives_the_process(open_engine: OpenEngine, tmp_path: Path) -> None:
     """The process is killed while the run waits; a new one lists the request, approves, and the run completes."""
     folder = tmp_path / "data"
-    child = subprocess.Popen(
+    child = subprocess.Popen(  # noqa: ASYNC220 - nothing else has to run meanwhile
         [sys.executable, "-c", CHILD, str(folder), str(Path(__file__).parents[1])], stdout=subprocess.PIPE, text=True
     )
     try:

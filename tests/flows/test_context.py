@@ -1,5 +1,7 @@
 """What a model is shown, and what is left out when it grows too long."""
 
+from itertools import pairwise
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -66,13 +68,13 @@ def test_one_oversized_message_is_cut_and_not_lost() -> None:
     preserve=st.integers(0, 8),
 )
 def test_compression_keeps_what_it_must(n_history: int, n_rounds: int, chars: int, level: str, preserve: int) -> None:
-    """It fits, keeps the system message and the question, never orphans a result, and keeps user and assistant apart."""
+    """It fits, keeps the system message and the question, never orphans a result, and keeps the roles apart."""
     messages = conversation(n_history, n_rounds, chars)
     kept = compress_messages(messages, level, preserve)
     assert size(kept) <= COMPRESSION_LEVELS[level]
     assert kept[0] == messages[0]
     assert any("The question." in message.content for message in kept)
-    for before, message in zip(kept, kept[1:], strict=False):
+    for before, message in pairwise(kept):
         assert before.role != message.role
         if is_results(message.content.removeprefix(LEFT_OUT).lstrip()):
             assert before.role == "assistant"

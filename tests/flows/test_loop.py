@@ -151,7 +151,7 @@ async def test_an_unknown_agent_is_told_to_the_lead(open_engine: OpenEngine) -> 
 
 
 async def test_the_round_limit_ends_in_one_concluding_turn(open_engine: OpenEngine) -> None:
-    """An agent that never stops calling gets its rounds, then one turn without tools, and its calls there do not run."""
+    """An agent that never stops calling gets its rounds, then one turn without tools; its calls there do not run."""
     turns = [f"Round {i}." + report("x", f"a{i}") for i in range(20)]
     engine = await open_engine(turns)
     result = await engine.controller.execute("Go on for ever.")
@@ -233,8 +233,8 @@ async def test_a_finished_run_leaves_no_checkpoint(open_engine: OpenEngine) -> N
     await engine.controller.execute("One.")
     await engine.controller.execute("Two.")
     with closing(sqlite3.connect(engine.folder / CHECKPOINT_FILE)) as db:
-        left = [db.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in ("checkpoints", "writes")]
-    assert left == [0, 0]
+        left = db.execute("SELECT (SELECT count(*) FROM checkpoints), (SELECT count(*) FROM writes)").fetchone()
+    assert left == (0, 0)
 
 
 async def test_metrics_count_each_turn_and_call_once(open_engine: OpenEngine) -> None:
