@@ -1,13 +1,19 @@
 """Executing a notebook and writing it as a page that needs no network.
 
-nbconvert's page names two scripts on a content delivery network by default; here their addresses are empty.
+nbconvert's template loads scripts for formulas, diagrams and widgets from a content delivery network. A page that was
+made here has none of them: its outputs are static.
 """
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from artifactflow_nb.errors import UsageError
+
+_SCRIPT = re.compile(r"<script\b.*?</script>", re.DOTALL)
+_COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
+_DIAGRAMS = re.compile(r"<script type=\"module\">(?:(?!</script>).)*?mermaid.*?</script>", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +41,9 @@ def execute(notebook: Path, into: Path, *, timeout_s: float = 300.0) -> Exported
         raise UsageError(f"There is no notebook {str(notebook)!r}.")
     node = _read(notebook)
     where = {"metadata": {"path": str(notebook.parent)}}
-    NotebookClient(node, timeout=timeout_s, resources=where, extra_arguments=["--log-level=ERROR"]).execute()
+    NotebookClient(
+        node, timeout=timeout_s, resources=where, extra_arguments=["--log-level=ERROR"], record_timing=False
+    ).execute()
     into.mkdir(parents=True, exist_ok=True)
     executed = into / notebook.name
     nbformat.write(node, executed)  # type: ignore[no-untyped-call]
@@ -43,17 +51,21 @@ def execute(notebook: Path, into: Path, *, timeout_s: float = 300.0) -> Exported
 
 
 def export_html(notebook: Path) -> Path:
-    """Write a notebook as a page beside it; the page loads nothing from anywhere."""
+    """Write a notebook as a page beside it; what the template would load or name on the internet is left out."""
     from nbconvert import HTMLExporter
 
-    nowhere = dict.fromkeys(
-        ("require_js_url", "jquery_url", "mathjax_url", "mermaid_js_url", "widget_renderer_url"), ""
-    )
-    exporter: Any = HTMLExporter(**nowhere)  # type: ignore[no-untyped-call]
+    exporter: Any = HTMLExporter()  # type: ignore[no-untyped-call]
     page, _ = exporter.from_notebook_node(_read(notebook))
     target = notebook.with_suffix(".html")
-    target.write_text(page, encoding="utf-8")
+    target.write_text(_without_network(page), encoding="utf-8")
     return target
+
+
+def _without_network(page: str) -> str:
+    """The page without its template's scripts, formulas' and diagrams' among them, and without comments in its style."""
+    head, body = page.split("</head>", 1)
+    head = _COMMENT.sub("", _SCRIPT.sub("", head))
+    return f"{head}</head>{_DIAGRAMS.sub('', body)}"
 
 
 def _read(notebook: Path) -> Any:

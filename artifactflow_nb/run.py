@@ -16,6 +16,7 @@ from artifactflow_nb.store.artifacts import Artifact, list_seen
 from artifactflow_nb.store.ownership import observed_status
 from artifactflow_nb.store.requests import load_open_requests
 from artifactflow_nb.store.runs import CANCELLED, COMPLETED, FAILED, INTERRUPTED, RUNNING, WAITING, StoredRun, load_run
+from artifactflow_nb.text.markdown import portable
 
 HEARTBEAT_S = 0.25
 """How often a waiting cell lets the kernel look at its Stop button, and a waiting run at the store."""
@@ -24,12 +25,12 @@ Ping = Callable[[], Awaitable[bool]]
 
 
 class Markdown(str):
-    """A text that a notebook shows as Markdown."""
+    """A text that a notebook shows as Markdown, made harmless."""
 
     __slots__ = ()
 
     def _repr_markdown_(self) -> str:
-        return str(self)
+        return portable(self)
 
 
 class Run:
@@ -44,6 +45,7 @@ class Run:
     Attributes:
         port: What views are made from.
         pings: Each asks a view whether somebody sees it; awaited on the engine's loop.
+        waited_for: Whether somebody waited for the run through this handle, or it had ended before.
     """
 
     def __init__(
@@ -61,6 +63,7 @@ class Run:
         self.thread_id = stored.thread_id
         self.question = stored.question
         self.pings: list[Ping] = []
+        self.waited_for = stored.status != RUNNING
         self._thread = thread
         self._folder = thread.engine.folder
         self._interactive = interactive
@@ -157,6 +160,7 @@ class Run:
         except TimeoutError:
             settled.cancel()
             raise TimeoutError(f"The run {self.run_id} is {self.status} after {timeout_s} s; it goes on.") from None
+        self.waited_for = True
         return self
 
     def __await__(self) -> Generator[Any, None, Self]:
@@ -170,6 +174,7 @@ class Run:
                 await asyncio.wait([settled], timeout=HEARTBEAT_S)
         finally:
             settled.cancel()
+        self.waited_for = True
         return self
 
     async def _settled(self) -> None:

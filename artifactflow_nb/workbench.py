@@ -139,10 +139,11 @@ class Workbench:
         return Run(self._thread, stored, interactive=self._interactive, display=self._display)
 
     def _display(self, run: Run) -> None:
-        from artifactflow_nb.widgets.display import show
+        from artifactflow_nb.widgets.display import has_kernel, show_live, show_still
 
-        view = show(run.port, live=self._is_watched())
-        if view is not None:
+        if not (self._is_watched() and has_kernel()):
+            show_still(run.port, waited_for=run.waited_for)
+        elif (view := show_live(run.port)) is not None:
             run.pings.append(view.answers_ping)
 
     def _is_watched(self) -> bool:

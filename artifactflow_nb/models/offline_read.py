@@ -36,7 +36,7 @@ def _report(transcript: Transcript, addresses: list[str]) -> str:
         return f"{NOTHING} The instruction names no address to read."
     documents = [document for step in transcript.of("web_fetch") for document in read_documents(step.data)]
     texts = "\n".join([transcript.instruction, *(step.data for step in transcript.of("web_search"))])
-    quotes = best_quotes(transcript.query, documents, read_counts(texts))
+    quotes = best_quotes(transcript.query, documents, read_counts(texts), transcript.question)
     head = f"Quotes from the sources, the most relevant first, for: {transcript.question}"
     parts = [head, write_quotes(quotes)] if quotes else [NOTHING, *_read(documents)]
     return "\n\n".join([*parts, *_problems(transcript, documents)])

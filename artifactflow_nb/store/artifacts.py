@@ -17,6 +17,7 @@ from artifactflow_nb.ambient import Clock
 from artifactflow_nb.errors import Conflict, NotFound, UsageError
 from artifactflow_nb.store.database import Database, insert
 from artifactflow_nb.store.schema import from_us, to_us
+from artifactflow_nb.text.markdown import portable
 
 TASK_PLAN = "task_plan"
 
@@ -81,7 +82,7 @@ class Artifact:
     message_id: str | None
 
     def _repr_markdown_(self) -> str:
-        return self.content
+        return portable(self.content if self.content_type == "text/markdown" else f"~~~~~~\n{self.content}\n~~~~~~")
 
     def __repr__(self) -> str:
         return f"Artifact({self.artifact_id!r}, version={self.version}, title={self.title!r})"

@@ -166,10 +166,15 @@ def _with_terms(text: str, found: list[Block]) -> list[Block]:
 
 def passages(text: str) -> list[Passage]:
     """The text cut at blocks into passages of some `PASSAGE_CHARS` characters, a new one at every heading or term."""
+    return passages_of(blocks(text))
+
+
+def passages_of(all_blocks: Iterable[Block]) -> list[Passage]:
+    """The same for a text that was read into blocks before."""
     found: list[Passage] = []
     group: list[Block] = []
     above: list[Block] = []
-    for block in blocks(text):
+    for block in all_blocks:
         # A second term of the same depth straight below the first shares its text.
         starts = block.kind in {"heading", "term"} and not (group and group[-1].kind == "term")
         if group and (starts or _left(above, block) or block.end - group[0].start > PASSAGE_CHARS):

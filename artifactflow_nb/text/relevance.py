@@ -9,6 +9,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import pairwise
 
 from artifactflow_nb.text.mentions import is_mention
@@ -56,6 +57,11 @@ class Words:
     heading: Sequence[str]
     body: Sequence[str]
 
+    @property
+    def all(self) -> set[str]:
+        """Each of them once."""
+        return {*self.title, *self.heading, *self.body}
+
 
 def count_words(query: Query, texts: Iterable[Words]) -> WordCounts:
     """Count the question's words in these passages: where no index has counted them in all."""
@@ -64,19 +70,20 @@ def count_words(query: Query, texts: Iterable[Words]) -> WordCounts:
     n = 0
     for words in texts:
         n += 1
-        present = {*words.title, *words.heading, *words.body}
+        present = words.all
         counts.update(term for term in asked if term in present)
-        counts.update(f"{a} {b}" for a, b in query.phrases if _next_to(words.body, a, b))
+        counts.update(f"{a} {b}" for a, b in query.phrases if next_to(words.body, a, b))
     return WordCounts(n, counts)
 
 
-def _next_to(body: Sequence[str], a: str, b: str) -> bool:
+def next_to(body: Sequence[str], a: str, b: str) -> bool:
+    """Whether `b` follows `a` somewhere."""
     return any(first == a and second == b for first, second in pairwise(body))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Scorer:
-    """Ranks passages and sentences for one question.
+    """Weighs words and ranks passages for one question.
 
     Attributes:
         query: The question.
@@ -86,61 +93,53 @@ class Scorer:
     query: Query
     counts: WordCounts
 
-    def weight(self, term: str) -> float:
-        """How much a term of the question counts: its share in the question times its rarity."""
-        return self.asked[term] * self.counts.rarity(term)
+    @cached_property
+    def weights(self) -> dict[str, float]:
+        """How much each term and hint of the question counts: its share in the question times its rarity."""
+        asked = {**self.query.hints, **self.query.terms}
+        return {term: share * self.counts.rarity(term) for term, share in asked.items()}
 
-    @property
-    def asked(self) -> dict[str, float]:
-        """The terms and hints of the question."""
-        return {**self.query.hints, **self.query.terms}
+    @cached_property
+    def total(self) -> float:
+        """The weight of all terms of the question, hints apart; never 0."""
+        return sum(self.weights[term] for term in self.query.terms) or 1.0
+
+    def held(self, found: Iterable[str]) -> float:
+        """The weight of the question's terms and hints among these words."""
+        present = set(found)
+        return sum(weight for term, weight in self.weights.items() if term in present)
 
     def rank(self, words: Words) -> float:
         """The passage's rank among others: 0 if it shares no word with the question."""
         body = Counter(words.body)
-        length = 0.5 + 0.5 * len(words.body) / _USUAL_TERMS
+        length = _length(len(words.body), _USUAL_TERMS)
         total = 0.0
-        for term in self.asked:
+        for term, weight in self.weights.items():
             often = body[term] / length + _HEADING * (term in words.heading)
-            saturated = often * (_SATURATION + 1) / (often + _SATURATION)
-            total += self.weight(term) * (saturated + _TITLE * (term in words.title))
-        return (total + self._phrases(words)) * (1 + _PRECISION * self.precision(words.title))
+            total += weight * (_saturated(often) + _TITLE * (term in words.title))
+        phrases = self.phrases((*words.heading, "", *words.body)) + _NAMED * self.phrases(words.title)
+        return (total + _PHRASE * phrases) * (1 + _PRECISION * self.precision(words.title))
 
-    def whole(self, body: Sequence[str], n_terms: float) -> float:
-        """The rank of a whole section of `n_terms` words, of which these were read; an ordinary one has 8 passages."""
+    def often(self, body: Sequence[str], usual: int = _USUAL_TERMS) -> tuple[float, float]:
+        """How often a text of `usual` words says the question's terms, and its hints: weighed and saturated."""
         counted = Counter(body)
-        length = 0.5 + 0.5 * n_terms / (8 * _USUAL_TERMS)
-        return sum(
-            self.weight(term) * often * (_SATURATION + 1) / (often + _SATURATION)
-            for term in self.asked
-            if (often := counted[term] / length)
-        )
+        length = _length(len(body), usual)
+        weighed = {term: weight * _saturated(counted[term] / length) for term, weight in self.weights.items()}
+        plain = sum(weighed[term] for term in self.query.terms)
+        return plain, sum(weighed.values()) - plain
 
-    def _phrases(self, words: Words) -> float:
-        total = 0.0
-        for a, b in self.query.phrases:
-            if self.counts.counts.get(f"{a} {b}"):
-                named, said = _next_to(words.title, a, b), _next_to((*words.heading, "", *words.body), a, b)
-                total += _PHRASE * self.counts.rarity(f"{a} {b}") * (said + _NAMED * named)
-        return total
+    def phrases(self, body: Sequence[str]) -> float:
+        """The rarity of the question's phrases that the text holds, added up."""
+        known = ((a, b, f"{a} {b}") for a, b in self.query.phrases)
+        return sum(self.counts.rarity(ab) for a, b, ab in known if self.counts.counts.get(ab) and next_to(body, a, b))
 
     def precision(self, title: Sequence[str]) -> float:
         """The share of the title's words that the question names, 0 to 1."""
-        said = {term for term in title if term not in STOP_WORDS}
-        return len(said & self.query.terms.keys()) / len(said) if said else 0.0
-
-    def sentence(self, own: Sequence[str], around: Iterable[str] = ()) -> float:
-        """A sentence's rank: its own words in full, those that its surroundings add in part."""
-        said, near = set(own), set(around)
-        total = sum(
-            self.weight(term) * (1.0 if term in said else 0.25) for term in self.asked if term in said | near
-        )
-        total += sum(
-            _PHRASE * self.counts.rarity(f"{a} {b}")
-            for a, b in self.query.phrases
-            if self.counts.counts.get(f"{a} {b}") and _next_to(own, a, b)
-        )
-        return total / (0.7 + 0.3 * max(len(own), 8) / 25)
+        words = set(title)
+        # A mentioned word stands in the title twice: as itself and as a mention.
+        said = {term for term in words if term not in STOP_WORDS and not (is_mention(term) and term[1:-1] in words)}
+        said |= {term for term in words if is_mention(term) and term[1:-1] in STOP_WORDS}
+        return len(said & self.weights.keys()) / len(said) if said else 0.0
 
     def coverage(self, found: Iterable[str]) -> float:
         """The share of what the question asks for that these words hold, by weight, 0 to 1."""
@@ -148,6 +147,18 @@ class Scorer:
         whole = sum(self._missed(term) for term in self.query.terms)
         return sum(self._missed(term) for term in self.query.terms if term in present) / whole if whole else 0.0
 
+    def unknown(self) -> float:
+        """The share of what the question asks for that occurs in no passage at all, by weight, 0 to 1."""
+        return 1.0 - self.coverage(term for term in self.query.terms if self.counts.counts.get(term))
+
     def _missed(self, term: str) -> float:
         """What a term counts where words are missed: one that occurs nowhere no more than one that occurs once."""
         return self.query.terms[term] * min(self.counts.rarity(term), self.counts.rarest)
+
+
+def _length(n: int, usual: int) -> float:
+    return 0.5 + 0.5 * n / usual
+
+
+def _saturated(often: float) -> float:
+    return often * (_SATURATION + 1) / (often + _SATURATION)

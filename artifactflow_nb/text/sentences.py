@@ -5,7 +5,7 @@ colon. A quote is the text's own characters with each run of white space, line b
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from artifactflow_nb.text.blocks import Block, blocks
@@ -31,11 +31,15 @@ class Sentence:
         start: Its first character's offset in the text.
         end: The offset after its last character.
         quote: It, with white space collapsed.
+        block: The start of the paragraph or list item that it stands in.
+        label: What its paragraph begins with and a quote leaves out: `Note:`; empty if it has none.
     """
 
     start: int
     end: int
     quote: str
+    block: int = 0
+    label: str = ""
 
 
 def collapse(text: str) -> str:
@@ -45,19 +49,24 @@ def collapse(text: str) -> str:
 
 def sentences(text: str) -> list[Sentence]:
     """The quotable sentences of the text, in order."""
-    return [sentence for block in blocks(text) if block.kind in {"prose", "item"} for sentence in _of(text, block)]
+    return sentences_of(text, blocks(text))
+
+
+def sentences_of(text: str, found: Iterable[Block]) -> list[Sentence]:
+    """The quotable sentences of these blocks of the text, in order."""
+    return [sentence for block in found if block.kind in {"prose", "item"} for sentence in _of(text, block)]
 
 
 def _of(text: str, block: Block) -> Iterator[Sentence]:
-    start = block.start
+    start, label = block.start, ""
     for mark in (_ITEM_MARK, _LABEL):
         if match := mark.match(text, start, block.end):
-            start = match.end()
+            start, label = match.end(), match[0].strip()
     for end in _ends(text, start, block.end):
         quote = collapse(text[start:end])
         if _is_sentence(quote):
             begin = start + len(text[start:end]) - len(text[start:end].lstrip())
-            yield Sentence(begin, end, quote)
+            yield Sentence(begin, end, quote, block.start, label)
         start = end
 
 

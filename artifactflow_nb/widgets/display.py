@@ -60,23 +60,26 @@ def has_kernel() -> bool:
     return shell is not None and hasattr(shell, "kernel")
 
 
-def show(run: ViewedRun, *, live: bool) -> RunView | None:
-    """Display a run in the current cell.
+def show_still(run: ViewedRun, *, waited_for: bool) -> None:
+    """Display a run in the current cell of a notebook that nobody watches: the same output each time.
 
     Args:
-        run: The run. One that has ended is displayed in its frozen form, once.
-        live: Show a run that still goes in a live view, which becomes the frozen form when the run ends. Otherwise, or
-            outside a kernel, only a line with the question is displayed: whoever waits for the run displays
-            `frozen_bundle(run)` afterwards.
+        run: The run.
+        waited_for: Show the run as it stands, without times and tokens. Otherwise only a line with the question is
+            displayed: how far the run has come by now is chance.
+    """
+    content = frozen_bundle(run, measured=False) if waited_for else running_bundle(run.question)
+    _publisher().publish(content)
+
+
+def show_live(run: ViewedRun) -> RunView | None:
+    """Display a run in the current cell: in a live view that becomes the frozen form when the run ends.
 
     Returns:
-        The live view; None if there is none.
+        The live view; None if the run has ended, and is displayed in its frozen form at once.
     """
     if _has_ended(run):
         _publisher().publish(frozen_bundle(run))
-        return None
-    if not (live and has_kernel()):
-        _publisher().publish(running_bundle(run.question))
         return None
     ending = _Ending(run)
     view = RunView(run, ending.on_end)

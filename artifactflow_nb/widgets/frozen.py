@@ -1,15 +1,16 @@
 """What stays in the saved notebook: one output with a plain, a Markdown and an HTML face, none of which needs a kernel.
 
-The plain face is the same for the same answer: no ids, times or counts, so that a notebook test can compare it.
+The plain face is the same for the same answer: no ids, times or tokens, so that a notebook test can compare it; the
+other two are so as well when they are made without what was measured.
 """
 
 import re
 from collections.abc import Iterator
 from importlib.resources import files
 
+from artifactflow_nb.text.markdown import escape, portable
 from artifactflow_nb.widgets import labels
 from artifactflow_nb.widgets.base import ViewedRun
-from artifactflow_nb.widgets.markdown import escape, portable
 from artifactflow_nb.widgets.parts import Job, ToolUse, Written
 from artifactflow_nb.widgets.render import RunRenderer, main_artifact, mark
 from artifactflow_nb.widgets.transcript import Transcript
@@ -18,19 +19,24 @@ from artifactflow_nb.widgets.tree import static_html
 HOW_TO_DECIDE = "Decide with run.approve() or run.deny()."
 
 
-def frozen_bundle(run: ViewedRun) -> dict[str, str]:
-    """The output for a run as it is stored now: `text/plain`, `text/markdown` and `text/html`."""
+def frozen_bundle(run: ViewedRun, *, measured: bool = True) -> dict[str, str]:
+    """The output for a run as it is stored now: `text/plain`, `text/markdown` and `text/html`.
+
+    Args:
+        run: The run.
+        measured: Show times and tokens.
+    """
     transcript = Transcript(run.question)
     for event in run.stored_events():
         transcript.apply(event)
-    return bundle(transcript, run, RunRenderer(run))
+    return bundle(transcript, run, RunRenderer(run, measured=measured))
 
 
 def bundle(transcript: Transcript, run: ViewedRun, renderer: RunRenderer) -> dict[str, str]:
     """The same for a transcript that is at hand."""
     return {
         "text/plain": plain(transcript),
-        "text/markdown": markdown(transcript, run),
+        "text/markdown": markdown(transcript, run, measured=renderer.measured),
         "text/html": page(transcript, renderer),
     }
 
@@ -63,7 +69,7 @@ def page(transcript: Transcript, renderer: RunRenderer) -> str:
     """A self-contained HTML face; readable where the style is stripped too."""
     status = labels.STATUS_LABELS[transcript.status]
     how = f'<p class="af-quiet">{HOW_TO_DECIDE}</p>' if transcript.open_questions else ""
-    took = escape(labels.summary_line(transcript))
+    took = escape(labels.summary_line(transcript, measured=renderer.measured))
     return (
         f"<style>{stylesheet()}</style>"
         '<div class="af-run af-frozen mathjax_ignore tex2jax_ignore">'
@@ -73,10 +79,10 @@ def page(transcript: Transcript, renderer: RunRenderer) -> str:
     )
 
 
-def markdown(transcript: Transcript, run: ViewedRun) -> str:
+def markdown(transcript: Transcript, run: ViewedRun, *, measured: bool = True) -> str:
     """A Markdown face: the answer, the artifacts, the steps."""
     parts = [f"**{portable(labels.clip(transcript.question, 500))}**"]
-    parts.append(f"*{labels.STATUS_LABELS[transcript.status]} · {labels.summary_line(transcript)}*")
+    parts.append(f"*{labels.STATUS_LABELS[transcript.status]} · {labels.summary_line(transcript, measured=measured)}*")
     if transcript.problem:
         parts.append(portable(transcript.problem))
     if transcript.response:

@@ -77,6 +77,8 @@ def outcome(use: ToolUse) -> str:
         return clip(use.error, 80)
     if "version" in use.metadata:
         return f"v{use.metadata['version']}"
+    if isinstance(results := use.metadata.get("results"), list):
+        return count(len(results), "result")
     counts = [(name[2:], n) for name, n in use.metadata.items() if name.startswith("n_") and isinstance(n, int)]
     telling = [(noun, n) for noun, n in counts if noun not in {"chars", "lines"}] or counts
     return f"{telling[0][1]:,} {telling[0][0]}" if telling else ""
@@ -118,11 +120,13 @@ def elapsed_ms(transcript: Transcript, now: datetime | None = None) -> float:
     return max((end - transcript.started_at).total_seconds() * 1000, 0.0)
 
 
-def summary_line(transcript: Transcript) -> str:
-    """Elapsed time, tokens and calls of a run that has ended."""
+def summary_line(transcript: Transcript, *, measured: bool = True) -> str:
+    """Elapsed time, tokens and calls of a run that has ended; without `measured` only what is the same each time."""
     totals = transcript.totals
+    calls = [count(totals.n_llm_calls, "model call"), count(totals.n_tool_calls, "tool call")]
+    if not measured:
+        return " · ".join(calls)
     waited = float(transcript.metrics.get("wait_ms") or 0)
     total = elapsed_ms(transcript)
     time = duration(total) if waited < _SECOND_MS else f"{duration(total)}, {duration(waited)} of it waiting for you"
-    parts = [time, count(totals.tokens, "token"), count(totals.n_llm_calls, "model call")]
-    return " · ".join([*parts, count(totals.n_tool_calls, "tool call")])
+    return " · ".join([time, count(totals.tokens, "token"), *calls])

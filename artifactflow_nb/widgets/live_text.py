@@ -6,7 +6,7 @@ or the fence around one, is held back until the next piece decides.
 
 import re
 
-from artifactflow_nb.widgets.blocks import TextBlocks
+from artifactflow_nb.text.markdown_blocks import TextBlocks
 
 _OPENING = "<tool_call"
 _PREFIXES = "|".join(re.escape(_OPENING[:n]) for n in range(len(_OPENING) - 1, 0, -1))

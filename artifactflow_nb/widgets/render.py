@@ -16,10 +16,10 @@ from functools import lru_cache
 from typing import Any
 
 from artifactflow_nb.errors import StoreError
+from artifactflow_nb.text.markdown import MarkdownRenderer, escape
+from artifactflow_nb.text.markdown_blocks import TextBlocks
 from artifactflow_nb.widgets import labels
 from artifactflow_nb.widgets.base import ViewedRun
-from artifactflow_nb.widgets.blocks import TextBlocks
-from artifactflow_nb.widgets.markdown import MarkdownRenderer, escape
 from artifactflow_nb.widgets.parts import Job, Question, ToolUse, Turn, Written
 from artifactflow_nb.widgets.transcript import Transcript
 from artifactflow_nb.widgets.tree import Node
@@ -56,9 +56,11 @@ class RunRenderer:
 
     Args:
         run: Where the contents of artifacts and the results of tools are read.
+        measured: Show times and tokens; without them the same run gives the same nodes each time.
     """
 
-    def __init__(self, run: ViewedRun) -> None:
+    def __init__(self, run: ViewedRun, *, measured: bool = True) -> None:
+        self.measured = measured
         self._markdown = MarkdownRenderer()
         self._run = run
         self._artifact_html = lru_cache(64)(self._read_artifact)
@@ -113,7 +115,7 @@ class RunRenderer:
             return self._delegation(use, use.job)
         said = escape(labels.outcome(use))
         ms = use.duration_ms or 0.0
-        took = labels.duration(ms) if ms >= WORTH_SAYING_MS else ""
+        took = labels.duration(ms) if ms >= WORTH_SAYING_MS and self.measured else ""
         summary = (
             f'{mark(use.status)} <code class="af-name">{escape(use.tool)}</code> '
             f'<span class="af-arg">{escape(labels.argument(use.params))}</span> '

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from artifactflow_nb.events import MAIN_JOB, StreamEvent
-from artifactflow_nb.widgets.blocks import TextBlocks
+from artifactflow_nb.text.markdown_blocks import TextBlocks
 from artifactflow_nb.widgets.live_text import LiveText
 from artifactflow_nb.widgets.parts import Job, Question, ToolUse, Totals, Turn, Written
 

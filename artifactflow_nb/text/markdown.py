@@ -1,18 +1,21 @@
 """Markdown of models and of the web, made harmless: to HTML for the page, and to Markdown for other people's pages.
 
 Nothing in the result fetches anything: an image becomes a link. Nothing in it runs: raw HTML is text, and what the
-parser makes goes through a sanitiser as well. Each block is short (see `blocks`): that bounds what a hostile one costs.
+parser makes goes through a sanitiser as well. Each block is short (see `markdown_blocks`): that bounds what a hostile
+one costs. A name like `__exit__` stays a name, where Markdown alone would make it a bold "exit".
 """
 
 import html
 import re
+from collections.abc import Callable
 from functools import lru_cache
 
 import nh3
 from markdown_it import MarkdownIt
+from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token
 
-from artifactflow_nb.widgets.blocks import Block, TextBlocks
+from artifactflow_nb.text.markdown_blocks import Block, TextBlocks
 
 _TAGS = frozenset(
     {"p", "br", "hr", "h1", "h2", "h3", "h4", "h5", "h6", "ul", "ol", "li", "blockquote", "pre", "code"}
@@ -20,6 +23,7 @@ _TAGS = frozenset(
 _ATTRIBUTES = {"a": {"href", "title"}, "ol": {"start"}, "th": {"style"}, "td": {"style"}}
 _SAFE_ADDRESS = re.compile(r"(?:https?://|mailto:|#)", re.IGNORECASE)
 _MAX_NESTING = 20
+_DUNDER = re.compile(r"(?<![\w\\])__[A-Za-z]\w*?__(?!\w)")
 _CODE_SPAN = re.compile(r"(?<![\\`])(`+)(?!`)(.*?)(?<!`)\1(?!`)", re.DOTALL)
 
 
@@ -33,6 +37,7 @@ class MarkdownRenderer:
     def __init__(self, n_cached: int = 1024) -> None:
         options = {"html": False, "linkify": False, "maxNesting": _MAX_NESTING}
         self._parser = MarkdownIt("commonmark", options).enable(["table", "strikethrough"]).disable("reference")
+        self._parser.inline.ruler.before("emphasis", "dunder", _take_dunder)
         self._parser.validateLink = lambda _url: True  # type: ignore[assignment, method-assign]  # judged by _settle_links
         self._cleaner = nh3.Cleaner(
             tags=set(_TAGS),
@@ -56,6 +61,17 @@ class MarkdownRenderer:
             if token.children:
                 token.children = _settle_links(token.children)
         return self._cleaner.clean(self._parser.renderer.render(tokens, self._parser.options, env))
+
+
+def _take_dunder(state: StateInline, silent: bool) -> bool:
+    """Read a name between double underscores as text."""
+    found = _DUNDER.match(state.src, state.pos, state.posMax)
+    if found is None:
+        return False
+    if not silent:
+        state.pending += found[0]
+    state.pos = found.end()
+    return True
 
 
 def _without_controls(text: str) -> str:
@@ -113,15 +129,26 @@ def _portable_block(block: Block, judge: MarkdownIt) -> str:
     if block.closing and not block.markdown.startswith(block.closing):
         return _fenced(block.source)
     markdown = block.markdown.rstrip() + ("\n" + block.closing if block.closing else "")
+    if not markdown.startswith(("```", "~~~", "    ", "\t")):
+        markdown = _outside_code(markdown, _escape_dunders)
     if not _is_loaded(markdown, judge) and ("$" not in markdown or markdown.startswith(("```", "~~~"))):
         return markdown
+    gentle = _outside_code(markdown, _defuse)
+    return gentle if not _is_loaded(gentle, judge) else _escape_markdown(markdown)
+
+
+def _outside_code(markdown: str, change: Callable[[str], str]) -> str:
+    """The Markdown with everything changed that is not in a code span."""
     pieces: list[str] = []
     position = 0
     for span in _CODE_SPAN.finditer(markdown):
-        pieces += [_defuse(markdown[position : span.start()]), span[0]]
+        pieces += [change(markdown[position : span.start()]), span[0]]
         position = span.end()
-    gentle = "".join([*pieces, _defuse(markdown[position:])])
-    return gentle if not _is_loaded(gentle, judge) else _escape_markdown(markdown)
+    return "".join([*pieces, change(markdown[position:])])
+
+
+def _escape_dunders(text: str) -> str:
+    return _DUNDER.sub(lambda found: found[0].replace("_", r"\_"), text)
 
 
 def _fenced(text: str) -> str:

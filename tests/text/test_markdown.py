@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from widgets.played import acting_tokens
 
-from artifactflow_nb.widgets.markdown import MarkdownRenderer, escape, portable
+from artifactflow_nb.text.markdown import MarkdownRenderer, escape, portable
 
 HOSTILE = [
     "<script>alert(1)</script>",

@@ -5,7 +5,7 @@ import time
 from hypothesis import given
 from hypothesis import strategies as st
 
-from artifactflow_nb.widgets.blocks import MAX_BLOCK_CHARS, TextBlocks
+from artifactflow_nb.text.markdown_blocks import MAX_BLOCK_CHARS, TextBlocks
 
 MIXED = """# Title
 Intro that goes

@@ -1,0 +1,79 @@
+"""What kind of a sentence it is: one that says something of its subject, or one that points elsewhere.
+
+A sentence that defines or tells what happens reads better as a quote than a cross reference, a line of history or the
+middle of an argument; the reader of quotes has nothing but the quotes.
+"""
+
+import re
+
+from artifactflow_nb.text.blocks import Block
+
+_ASIDE = re.compile(
+    r"(?:see also|related(?: \w+)?|further reading|references?|bibliography|links|参见|另见|参考(?:资料|文献)?)\W*$",
+    re.IGNORECASE,
+)
+_ELSEWHERE = re.compile(
+    r"^(?:see\b|refer to\b|compare with\b|for (?:(?:more|full|further|a|an|the|additional)\b.{0,60}?\b(?:see|refer)\b)"
+    r"|more (?:details|information)\b|details (?:of|on|about)\b|\*\*PEP \d+|参见|另见|详见)"
+    r"|\b(?:is|are|be) (?:described|documented|discussed|explained|listed|given|defined) (?:in|below|above|elsewhere)\b"
+    r"|\brefer to (?:the )?\S+(?: \S+){0,4}\.$|\b(?:see|refer to) (?:section|chapter|the section)\b[^()]*\.$",
+    re.IGNORECASE,
+)
+_HISTORY = re.compile(r"(?:changed|new|added|deprecated|removed) (?:in|since) version\b", re.IGNORECASE)
+_LEANING = re.compile(
+    r"^(?:this|that|these|those|it|they|he|she|such|otherwise|however|therefore|thus|hence|then|but|also|instead"
+    r"|in (?:this|that|these|those|the (?:latter|former|first|second)|both|either) \w+|the (?:latter|former)"
+    r"|for (?:example|instance)|similarly|likewise|consequently|as a result|note that this|because of this)\b",
+    re.IGNORECASE,
+)
+_FINITE = re.compile(
+    r"\b(?:is|are|was|were|be|been|being|has|have|had|do|does|did|can|cannot|could|may|might|must|shall|should|will"
+    r"|would|\w{2,}(?:s|ed|n't|n’t))\b"
+)
+_CONDITION = re.compile(r"\b(?:if|when|whenever|unless|otherwise|once|until|after|before|while)\b", re.IGNORECASE)
+_ASKS_WHAT_HAPPENS = re.compile(
+    r"\b(?:when|happens?|behaves?|if|raises?|fails?|case)\b|如果|时候|时会|发生", re.IGNORECASE
+)
+_ELSEWHERE_WORTH, _HISTORY_WORTH, _LEANING_WORTH, _FRAGMENT_WORTH, _ASKING_WORTH = 0.4, 0.5, 0.8, 0.6, 0.5
+_TELLS_WHAT_HAPPENS = 1.15
+
+
+def worth(quote: str, label: str, question: str) -> float:
+    """What a sentence is worth as a quote, 1 for an ordinary one.
+
+    Args:
+        quote: The sentence.
+        label: The words that stand before it in its paragraph, such as `Changed in version 3.1:`.
+        question: What is to be answered.
+    """
+    factor = 1.0
+    if _ELSEWHERE.search(quote):
+        factor *= _ELSEWHERE_WORTH
+    if _HISTORY.search(label) or _HISTORY.match(quote):
+        factor *= _HISTORY_WORTH
+    if _LEANING.match(quote):
+        factor *= _LEANING_WORTH
+    if quote.isascii() and not _FINITE.search(quote):
+        factor *= _FRAGMENT_WORTH
+    if quote.endswith(("?", "？")):
+        factor *= _ASKING_WORTH
+    if _ASKS_WHAT_HAPPENS.search(question) and _CONDITION.search(quote):
+        factor *= _TELLS_WHAT_HAPPENS
+    return factor
+
+
+def asides(text: str, found: list[Block]) -> set[int]:
+    """The starts of the blocks that only point elsewhere: what is indented, or listed, below "See also:"."""
+    inside: Block | None = None
+    starts: set[int] = set()
+    for block in found:
+        if inside is not None and (block.kind == "heading" or block.indent < inside.indent):
+            inside = None
+        elif inside is not None and block.indent == inside.indent and block.kind == "prose":
+            inside = None
+        words = text[block.start : block.end].strip().strip("#*:： ")
+        if _ASIDE.fullmatch(words):
+            inside = block
+        elif inside is not None:
+            starts.add(block.start)
+    return starts

@@ -1,0 +1,56 @@
+"""The quickstart, executed as `make demo` does, and its page."""
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from artifactflow_nb.errors import UsageError
+from artifactflow_nb.export import Exported, execute
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory: pytest.TempPathFactory) -> Exported:
+    place = tmp_path_factory.mktemp("export")
+    shutil.copytree(ROOT / "notebooks", place / "notebooks", ignore=shutil.ignore_patterns(".artifactflow"))
+    shutil.copytree(ROOT / "data", place / "data")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AF_APPROVALS", "approve")
+        return execute(place / "notebooks" / "01_quickstart.ipynb", place / "build")
+
+
+def test_the_page_names_no_address_on_the_internet(exported: Exported) -> None:
+    """The exported page has no address but that of the XML namespace of its pictures, and loads no script."""
+    page = exported.html.read_text(encoding="utf-8")
+    found = set(re.findall(r"(?:https?:)?//[\w.-]+\.\w{2,}", page))
+    assert found <= {"http://www.w3.org"}
+    assert "<script" not in page
+    assert "on the first Monday of each month" in page
+
+
+def test_the_outputs_are_those_that_are_shipped(exported: Exported) -> None:
+    """Executing the notebook gives the outputs that stand in the repository, byte for byte."""
+    fresh = json.loads(exported.notebook.read_text(encoding="utf-8"))
+    shipped = json.loads((ROOT / "notebooks" / "01_quickstart.ipynb").read_text(encoding="utf-8"))
+    for ours, theirs in zip(fresh["cells"], shipped["cells"], strict=True):
+        assert ours["source"] == theirs["source"]
+        assert ours.get("outputs") == theirs.get("outputs")
+
+
+def test_the_shipped_notebook_reads_without_a_kernel() -> None:
+    """Its outputs are text, Markdown and HTML; none is a widget, and none an error."""
+    shipped = json.loads((ROOT / "notebooks" / "01_quickstart.ipynb").read_text(encoding="utf-8"))
+    outputs = [output for cell in shipped["cells"] for output in cell.get("outputs", [])]
+    kinds = {kind for output in outputs for kind in output.get("data", {})}
+    assert kinds == {"text/plain", "text/markdown", "text/html"}
+    assert not [output for output in outputs if output["output_type"] == "error"]
+
+
+def test_a_missing_notebook_is_a_clear_error(tmp_path: Path) -> None:
+    """The error names the path."""
+    with pytest.raises(UsageError, match=r"no notebook '.*nothing.ipynb'"):
+        execute(tmp_path / "nothing.ipynb", tmp_path)
