@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: setup demo lab test check bench clean
+.PHONY: setup demo lab test check bench pictures clean
 
 setup: $(READY)
 
@@ -31,6 +31,9 @@ test: check
 
 bench: setup
 	$(BIN)/python tests/bench/run.py
+
+pictures: setup
+	AF_PICTURES=docs $(BIN)/pytest tests/browser/test_pictures.py
 
 clean:
 	rm -rf $(VENV) build

@@ -62,7 +62,7 @@ def export_html(notebook: Path) -> Path:
 
 
 def _without_network(page: str) -> str:
-    """The page without its template's scripts, formulas' and diagrams' among them, and without comments in its style."""
+    """The page without its template's scripts and without the comments of its style."""
     head, body = page.split("</head>", 1)
     head = _COMMENT.sub("", _SCRIPT.sub("", head))
     return f"{head}</head>{_DIAGRAMS.sub('', body)}"

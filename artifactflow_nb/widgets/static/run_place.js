@@ -6,6 +6,7 @@
 const HAND_OVER_MS = 2000;
 // The old output goes, and the notebook measures its cells again, in the frames after the new one has come.
 const SETTLE_FRAMES = 12;
+const MARGIN_PX = 48;
 
 /** The nearest ancestor that has something to scroll. @param {Element} from @returns {Element | null} */
 function scrollerOf(from) {
@@ -46,6 +47,7 @@ class Place {
     if (answer && before !== undefined && this.isNear(before)) {
       this.scrollBy(answer.getBoundingClientRect().top - before);
     }
+    if (answer) this.bringBack(answer.getBoundingClientRect());
     this.area = this.body.closest(".jp-OutputArea");
     this.watch();
   }
@@ -53,6 +55,12 @@ class Place {
   /** Whether what begins at this height is within or above what the reader sees. @param {number} top */
   isNear(top) {
     return this.scroller !== null && top < this.scroller.getBoundingClientRect().bottom;
+  }
+
+  /** What has slid out above, because everything before it folded up, is brought back. @param {DOMRect} place */
+  bringBack(place) {
+    const top = this.scroller?.getBoundingClientRect().top ?? 0;
+    if (place.bottom < top + MARGIN_PX) this.scrollBy(place.top - top - MARGIN_PX);
   }
 
   /** @param {number} by */

@@ -1,0 +1,54 @@
+"""The pictures of the README: what a reader sees first, taken from a running notebook.
+
+They are written to the folder that `AF_PICTURES` names (`make pictures`), otherwise to a temporary one.
+"""
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from browser.lab import LabPage, LabServer, write_notebook
+from playwright.sync_api import expect
+
+pytestmark = pytest.mark.browser
+
+HANDBOOK = Path(__file__).parents[2] / "data" / "handbook"
+CELLS = [
+    """import artifactflow_nb as af
+
+wb = af.Workbench(approvals={"create_artifact": "ask"})
+wb.add_sources("handbook");""",
+    'run = wb.ask("How are backups checked, and what happens if the check fails?")\nrun',
+]
+LARGEST_BYTES = 300_000
+
+
+def test_waiting_and_finished(lab: LabServer, open_page: Callable[[str], LabPage], tmp_path: Path) -> None:
+    """A run that waits for a decision, in the light theme, and the same run finished, in the dark one."""
+    folder = Path(os.environ.get("AF_PICTURES") or tmp_path)
+    (lab.root / "pictures").mkdir()
+    shutil.copytree(HANDBOOK, lab.root / "pictures" / "handbook")
+    write_notebook(lab, "pictures/quickstart.ipynb", CELLS)
+    page = open_page("pictures/quickstart.ipynb")
+    page.page.set_viewport_size({"width": 1180, "height": 1010})
+    page.open()
+    for cell in range(len(CELLS)):
+        page.run_cell(cell)
+        page.wait_done(cell)
+    approve = page.output(1).get_by_role("button", name="Approve create_artifact")
+    expect(approve).to_be_visible(timeout=20_000)
+    page.page.wait_for_timeout(600)
+    page.page.screenshot(path=folder / "quickstart-light.png")
+    page.dark()
+    page.page.mouse.wheel(0, 600)
+    approve.click()
+    expect(page.output(1).locator(".af-frozen")).to_be_visible(timeout=20_000)
+    page.page.wait_for_timeout(600)
+    expect(page.output(1).locator(".af-answer")).to_be_in_viewport()
+    page.page.locator(".jp-WindowedPanel-outer").first.evaluate("node => { node.scrollTop = 0; }")
+    page.page.wait_for_timeout(300)
+    page.page.screenshot(path=folder / "quickstart-dark.png")
+    sizes = [(folder / name).stat().st_size for name in ("quickstart-light.png", "quickstart-dark.png")]
+    assert all(10_000 < size < LARGEST_BYTES for size in sizes)
