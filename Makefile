@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+ALLOW_ROOT := $(if $(filter 0,$(shell id -u)),--allow-root)
+LABFLAGS ?=
 
 .PHONY: setup demo lab test check bench pictures clean
 
@@ -18,7 +20,7 @@ demo: setup
 	AF_APPROVALS=approve $(BIN)/python notebooks/demo.py
 
 lab: setup
-	$(BIN)/jupyter lab notebooks/01_quickstart.ipynb
+	$(BIN)/jupyter lab notebooks/01_quickstart.ipynb $(ALLOW_ROOT) $(LABFLAGS)
 
 check: setup
 	$(BIN)/ruff check .

@@ -22,6 +22,10 @@ A message says what happened, with the value, and what to do. A denied permissio
 class ArtifactFlowError(Exception):
     """The root: catch it to catch all that this package raises on purpose."""
 
+    def _render_traceback_(self) -> list[str]:
+        """What a notebook shows: the message; the way through two threads to it helps nobody."""
+        return [f"{type(self).__name__}: {self}"]
+
 
 class UsageError(ArtifactFlowError, ValueError):
     """The caller passed something that cannot be used."""
