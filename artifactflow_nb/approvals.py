@@ -4,11 +4,13 @@ A policy looks at every call first: `ask` puts the call before a person, `approv
 decides (a button, code, a policy), the decision is the same value and the run goes the same way.
 """
 
-from collections.abc import Callable, Mapping
+import asyncio
+import inspect
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from artifactflow_nb.errors import UsageError
+from artifactflow_nb.errors import UsageError, told
 
 Verdict = Literal["ask", "approve", "deny"]
 VERDICTS: tuple[Verdict, ...] = ("ask", "approve", "deny")
@@ -80,6 +82,11 @@ class ApprovalPolicy:
         _check("AF_APPROVALS", self.stand_in)
         if isinstance(self.rule, str):
             _check("approvals", self.rule)
+        elif inspect.iscoroutinefunction(self.rule) or not (isinstance(self.rule, Mapping) or callable(self.rule)):
+            raise UsageError(
+                f"approvals is {self.rule!r}; it must be 'ask', 'approve' or 'deny', one of them for each tool "
+                "by name, or a plain function of the request that gives one."
+            )
         elif isinstance(self.rule, Mapping):
             by_tool = {name: _check(f"approvals[{name!r}]", verdict) for name, verdict in self.rule.items()}
             object.__setattr__(self, "_by_tool", by_tool)
@@ -88,15 +95,31 @@ class ApprovalPolicy:
         """Whether a call of this tool is put before the policy at all."""
         return needs_confirmation or self._by_tool.get(tool, "approve") != "approve"
 
-    def decide(self, request: ApprovalRequest) -> Verdict:
-        """The verdict on this request."""
+    def check_tools(self, known: Iterable[str]) -> None:
+        """Refuse a rule for a tool that does not exist: it would never be asked about; `UsageError` names it."""
+        names = list(known)
+        if unknown := [name for name in self._by_tool if name not in names]:
+            raise UsageError(
+                f"approvals names a tool {unknown[0]!r}, and there is none. Known are: {', '.join(names)}."
+            )
+
+    async def decide(self, request: ApprovalRequest) -> Verdict:
+        """The verdict on this request; a function is asked in a thread of its own, since it may take its time."""
         if isinstance(self.rule, str):
             verdict = _check("approvals", self.rule)
         elif isinstance(self.rule, Mapping):
             verdict = self._by_tool.get(request.tool, "ask")
         else:
-            verdict = _check("The approvals function's answer", self.rule(request))
+            verdict = await self._ask_function(self.rule, request)
         return self.stand_in if verdict == "ask" else verdict
+
+    @staticmethod
+    async def _ask_function(rule: Callable[[ApprovalRequest], str], request: ApprovalRequest) -> Verdict:
+        try:
+            answer = await asyncio.to_thread(rule, request)
+        except Exception as error:
+            raise UsageError(f"The approvals function failed on {request.tool}: {told(error)}") from error
+        return _check("The approvals function's answer", answer)
 
 
 def _check(what: str, verdict: str) -> Verdict:

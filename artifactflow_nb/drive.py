@@ -11,13 +11,13 @@ A resume carries no value: the graph is entered again where it stopped, and the 
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from artifactflow_nb.approvals import ApprovalPolicy
-from artifactflow_nb.errors import ArtifactFlowError
-from artifactflow_nb.events import MAIN_JOB, StreamEvent, StreamEventType
+from artifactflow_nb.errors import Conflict, told
+from artifactflow_nb.events import MAIN_JOB, StreamEventType
 from artifactflow_nb.flows.journal import Feed, Journal
 from artifactflow_nb.flows.loop import RECURSION_LIMIT, LoopGraph, final_text
 from artifactflow_nb.flows.permission import announce_decisions
@@ -26,6 +26,8 @@ from artifactflow_nb.flows.state import initial_state
 from artifactflow_nb.store.database import Database
 from artifactflow_nb.store.metrics import load_metrics
 from artifactflow_nb.store.runs import CANCELLED, COMPLETED, FAILED, StoredRun
+from artifactflow_nb.store.storable import storable_text
+from artifactflow_nb.xml_calls import parse_reply
 
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver  # isort: skip - flows.loop sets its strict mode first
 
@@ -51,6 +53,7 @@ class Rooms:
         database: The store.
         policy: Who answers before a person is asked.
         owner: The engine's id, as its lock file names it.
+        settings_for_run: What a new run keeps, so that another process can go on with it: plain JSON.
     """
 
     services: Services
@@ -59,6 +62,17 @@ class Rooms:
     database: Database
     policy: ApprovalPolicy
     owner: str
+    settings_for_run: Callable[[], Awaitable[dict[str, Any]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How a run ends: its status, its terminal event and what becomes the message's response."""
+
+    status: str
+    kind: StreamEventType
+    data: Mapping[str, Any]
+    response: str | None = None
 
 
 class RunDriver:
@@ -69,6 +83,7 @@ class RunDriver:
         lock: Orders decisions and pauses: who holds it can rely on whether the run is driven.
         driving: Whether the run is driven; a decision that comes while it is will be seen.
         detached: Set before cancelling the task to leave the run as it stands, to be resumed later.
+        unstored: Why the run's end could not be stored; None if it was.
     """
 
     def __init__(self, rooms: Rooms, run: StoredRun, feed: Feed) -> None:
@@ -76,48 +91,36 @@ class RunDriver:
         self.lock = asyncio.Lock()
         self.driving = True
         self.detached = False
+        self.unstored: str | None = None
         self._rooms = rooms
         self._feed = feed
         self._flow = rooms.flows[run.flow]
         self._journal = Journal(run.run_id, rooms.services.clock, rooms.services.runs, feed)
         self._context = RunContext(run, rooms.policy, self._journal, rooms.services)
 
-    async def drive(self, *, resumed: bool) -> None:
+    async def drive(self) -> None:
         """Drive until the run ends or waits. What goes wrong becomes the run's end, never an exception."""
         try:
-            await self._drive(resumed)
+            ending = await self._drive()
         except asyncio.CancelledError:
             if self.detached:
                 raise
-            await self.cancel()
+            ending = self._cancelled()
         except Exception as error:  # noqa: BLE001 - whatever a flow raises has to end the run, and to be told
-            await self._fail(error)
-        finally:
-            self.driving = False
+            ending = self._failed(error)
+        if ending is not None:
+            await self.end(ending)
 
-    async def _drive(self, resumed: bool) -> None:
-        if not resumed:
-            self._say_hello()
+    async def _drive(self) -> Ending | None:
+        """The run's end; None if it waits."""
         while True:
             await self.announce()
             state = await self._run_graph()
             if "__interrupt__" not in state:
-                await self._complete(state)
-                return
+                return await self._completed(state)
             async with self.lock:
                 if not await self._ready() and not await self._pause():
-                    return
-
-    def _say_hello(self) -> None:
-        run = self.run
-        data = {
-            "conversation_id": run.conversation_id,
-            "message_id": run.message_id,
-            "thread_id": run.thread_id,
-            "flow": run.flow,
-            "question": run.question,
-        }
-        self._journal.emit(StreamEventType.METADATA, data)
+                    return None
 
     async def announce(self) -> None:
         """Say the decisions that were taken while the run is driven."""
@@ -151,45 +154,66 @@ class RunDriver:
         data = {**await self._outcome(success=False, response=""), "interrupted": True, "pending": pending}
         event = self._journal.stamp(StreamEventType.COMPLETE, data)
         await services.runs.pause(run_id, event)
+        self._journal.publish(event)
         if await self._ready() and await services.runs.claim(run_id, self._rooms.owner):
             return True
         self.driving = False
-        self._journal.publish(event)
         return False
 
-    async def _complete(self, state: Mapping[str, Any]) -> None:
+    async def _completed(self, state: Mapping[str, Any]) -> Ending:
         response = await final_text(self._context, MAIN_JOB, state["graph_response"])
         data = {**await self._outcome(success=True, response=response), "interrupted": False}
-        await self._end(COMPLETED, self._journal.stamp(StreamEventType.COMPLETE, data), response)
+        return Ending(COMPLETED, StreamEventType.COMPLETE, data, response)
 
     async def _outcome(self, *, success: bool, response: str) -> dict[str, Any]:
         until = self._rooms.services.clock.now()
         metrics = await self._rooms.database.read(lambda db: load_metrics(db, self.run.run_id, until))
         return {"success": success, "response": response, "execution_metrics": metrics.as_json()}
 
-    async def cancel(self) -> None:
-        """End the run as cancelled, with the text that had arrived."""
-        partial = self._feed.arriving_text(MAIN_JOB)
-        event = self._journal.stamp(StreamEventType.CANCELLED, {"partial": partial})
-        await self._end_safely(CANCELLED, event, partial or None)
+    def _cancelled(self) -> Ending:
+        """The end of a cancelled run, with the prose that had arrived."""
+        partial = storable_text(parse_reply(self._feed.arriving_text(MAIN_JOB)).text)
+        return Ending(CANCELLED, StreamEventType.CANCELLED, {"partial": partial}, partial or None)
 
-    async def _fail(self, error: Exception) -> None:
+    def _failed(self, error: Exception) -> Ending:
         logger.debug("Run %s failed", self.run.run_id, exc_info=error)
-        told = str(error) if isinstance(error, ArtifactFlowError) else f"{type(error).__name__}: {error}"
-        data = {"error_type": type(error).__name__, "message": told}
-        await self._end_safely(FAILED, self._journal.stamp(StreamEventType.ERROR, data), None)
+        data = {"error_type": type(error).__name__, "message": storable_text(told(error))}
+        return Ending(FAILED, StreamEventType.ERROR, data)
 
-    async def _end_safely(self, status: str, event: StreamEvent, response: str | None) -> None:
-        """End the run; if even that cannot be stored, those who listen are told all the same."""
-        try:
-            await self._end(status, event, response)
-        except ArtifactFlowError as error:
-            data = {"error_type": type(error).__name__, "message": str(error)}
-            self._journal.publish(self._journal.stamp(StreamEventType.ERROR, data))
+    async def cancel(self) -> None:
+        """End a run that waits."""
+        await self.end(self._cancelled())
 
-    async def _end(self, status: str, event: StreamEvent, response: str | None) -> None:
-        await self._journal.flush()
-        await self._rooms.services.runs.finish(self.run.run_id, status, event, response=response)
-        await self._rooms.saver.adelete_thread(self.run.thread_id)
+    async def end(self, ending: Ending) -> None:
+        """End the run, whoever asks meanwhile to cancel it: an end that has begun is not cut short."""
+        task = asyncio.create_task(self._end(ending))
+        while not task.done():
+            try:
+                await asyncio.shield(task)
+            except asyncio.CancelledError:
+                continue
         self.driving = False
+
+    async def _end(self, ending: Ending) -> None:
+        """Store the end and say it; if it cannot be stored, those who listen are told that all the same."""
+        services, run_id = self._rooms.services, self.run.run_id
+        event = self._journal.stamp(ending.kind, ending.data)
+        try:
+            await self._journal.flush()
+            await services.runs.finish(run_id, ending.status, event, response=ending.response)
+        except Conflict:
+            self._feed.publish_all(await services.runs.events(run_id, self._feed.last_seq))
+            return
+        except Exception as error:  # noqa: BLE001 - a store that fails must not leave people waiting
+            self.unstored = told(error)
+            data = {"error_type": type(error).__name__, "message": self.unstored}
+            event = self._journal.stamp(StreamEventType.ERROR, data)
         self._journal.publish(event)
+        await self._drop_checkpoints()
+
+    async def _drop_checkpoints(self) -> None:
+        """Forget the program counter; what stays behind is swept when a store is opened."""
+        try:
+            await self._rooms.saver.adelete_thread(self.run.thread_id)
+        except Exception:
+            logger.debug("The checkpoints of %s are left for later", self.run.thread_id, exc_info=True)

@@ -4,6 +4,7 @@ Everything in it lives on the event loop that opened it.
 """
 
 from collections.abc import Mapping
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
@@ -28,7 +29,7 @@ from artifactflow_nb.models.openai import OpenAIModel
 from artifactflow_nb.settings import Settings
 from artifactflow_nb.store.artifacts import ArtifactManager
 from artifactflow_nb.store.calls import CallStore
-from artifactflow_nb.store.conversations import ConversationManager, Parent, ParentId
+from artifactflow_nb.store.conversations import ConversationManager
 from artifactflow_nb.store.database import Database
 from artifactflow_nb.store.ownership import Ownership
 from artifactflow_nb.store.requests import RequestStore
@@ -143,12 +144,29 @@ class Engine:
             agents=self.research.agents,
             tool_services=self._tool_services,
         )
-        self._checkpoints = await aiosqlite.connect(self.folder / CHECKPOINT_FILE)
-        await self._checkpoints.execute("PRAGMA synchronous = NORMAL")
-        saver = AsyncSqliteSaver(self._checkpoints)
-        await saver.setup()
+        saver = await self._open_checkpoints()
         flows = {"research": Flow(self.research.compile(saver), self.research.lead.config.name)}
-        return Rooms(services, flows, saver, self.database, self.policy, self._ownership.owner)
+        owner = self._ownership.owner
+        return Rooms(services, flows, saver, self.database, self.policy, owner, self._settings_of_a_run)
+
+    async def _open_checkpoints(self) -> AsyncSqliteSaver:
+        """Open the program counters, and sweep away those of runs that are over."""
+        path = self.folder / CHECKPOINT_FILE
+        try:
+            self._checkpoints = await aiosqlite.connect(path)
+            await self._checkpoints.execute("PRAGMA synchronous = NORMAL")
+            saver = AsyncSqliteSaver(self._checkpoints)
+            await saver.setup()
+            known = "SELECT thread_id FROM checkpoints UNION SELECT thread_id FROM writes"
+            threads = {row[0] for row in await self._checkpoints.execute_fetchall(known)}
+            for thread_id in threads - {run.thread_id for run in await self.runs.unfinished()}:
+                await saver.adelete_thread(thread_id)
+        except aiosqlite.Error as error:
+            raise StoreError(
+                f"{path} cannot be used: {error}. It holds only how far unfinished runs have come: "
+                "move it away, and those runs begin again from what the store has of them."
+            ) from error
+        return saver
 
     def _tool_services(self, run: StoredRun) -> Mapping[type, Any]:
         return {
@@ -158,12 +176,25 @@ class Engine:
         }
 
     def register_tool(self, entry: Tool, *, agent: str | None = None) -> None:
-        """Add a tool and offer it to an agent, the lead unless another is named."""
-        self.tools.register(entry)
-        self._agent(agent or self.research.lead.config.name).add_tool(entry)
+        """Add a tool and offer it to an agent, the lead unless another is named; again for a further agent.
+
+        Errors: `UsageError` for something that is no tool, a name that another tool has, or an unknown agent.
+        """
+        if not isinstance(entry, Tool):
+            raise UsageError(f"{entry!r} is no tool. Make one of a typed function with @af.tool.")
+        offered_to = self._agent(agent or self.research.lead.config.name)
+        if entry not in self.tools:
+            self.tools.register(entry)
+        if entry not in offered_to.tools:
+            offered_to.add_tool(entry)
 
     def register_agent(self, config: AgentConfig) -> None:
-        """Add an agent that the lead can delegate to."""
+        """Add an agent that the lead can delegate to; only the lead delegates."""
+        if call_subagent.name in config.required_tools:
+            raise UsageError(
+                f"{config.name!r} asks for {call_subagent.name}: only the lead can delegate. Leave it out."
+            )
+        self._prompts.check(config.prompt or config.name)
         config = self._configured(config)
         tools = self.tools.select(config.required_tools)
         self.research.register_agent(BaseAgent(config, tools, self.model, self._prompts))
@@ -180,22 +211,10 @@ class Engine:
         self._scope += [source_id for source_id in added.source_ids if source_id not in self._scope]
         return added
 
-    async def begin(
-        self,
-        question: str,
-        *,
-        conversation_id: str | None = None,
-        parent_message_id: ParentId = Parent.ACTIVE,
-        flow: str = "research",
-    ) -> StoredRun:
-        """Store a question with its run, which searches the sources as they are now; `controller.start` lets it run."""
-        return await self.controller.begin(
-            question,
-            conversation_id=conversation_id,
-            parent_message_id=parent_message_id,
-            flow=flow,
-            settings={"sources": await self._sources_of_a_run()},
-        )
+    async def _settings_of_a_run(self) -> dict[str, Any]:
+        """What a run keeps: the sources that it searches, as they are when it begins."""
+        self.policy.check_tools(entry.name for entry in self.tools)
+        return {"sources": await self._sources_of_a_run()}
 
     async def _sources_of_a_run(self) -> list[str]:
         if not self._scope:
@@ -203,15 +222,16 @@ class Engine:
         return list(self._scope)
 
     async def aclose(self) -> None:
-        """Close everything; runs that were going on can be resumed later."""
-        if hasattr(self, "controller"):
-            await self.controller.aclose()
-        await self.model.aclose()
-        if self._checkpoints is not None:
-            await self._checkpoints.close()
-            self._checkpoints = None
-        await self.database.close()
-        self._ownership.release()
+        """Close everything, whatever of it fails; runs that were going on can be resumed later."""
+        async with AsyncExitStack() as stack:
+            stack.callback(self._ownership.release)
+            stack.push_async_callback(self.database.close)
+            if self._checkpoints is not None:
+                stack.push_async_callback(self._checkpoints.close)
+                self._checkpoints = None
+            stack.push_async_callback(self.model.aclose)
+            if hasattr(self, "controller"):
+                stack.push_async_callback(self.controller.aclose)
 
     async def __aenter__(self) -> Self:
         return await self.open()

@@ -74,9 +74,18 @@ async def _open(make: Callable[[], Engine]) -> Engine:
     return await make().open()
 
 
+async def _close_all(engine: Engine) -> None:
+    """Close the engine, and end everything that still waits on its loop."""
+    await engine.aclose()
+    waiting = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in waiting:
+        task.cancel()
+    await asyncio.gather(*waiting, return_exceptions=True)
+
+
 def _close(engine: Engine, loop: asyncio.AbstractEventLoop, thread: threading.Thread) -> None:
     if thread.is_alive() and thread is not threading.current_thread():
-        closing = asyncio.run_coroutine_threadsafe(engine.aclose(), loop)
+        closing = asyncio.run_coroutine_threadsafe(_close_all(engine), loop)
         try:
             closing.result(CLOSE_TIMEOUT_S)
         except TimeoutError:

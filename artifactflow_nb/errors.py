@@ -27,6 +27,11 @@ class ArtifactFlowError(Exception):
         return [f"{type(self).__name__}: {self}"]
 
 
+def told(error: BaseException) -> str:
+    """What a person is told of an error: the message of one of these, the kind too of any other."""
+    return str(error) if isinstance(error, ArtifactFlowError) else f"{type(error).__name__}: {error}"
+
+
 class UsageError(ArtifactFlowError, ValueError):
     """The caller passed something that cannot be used."""
 

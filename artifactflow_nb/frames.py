@@ -11,7 +11,7 @@ from typing import Any
 
 import pandas as pd
 
-from artifactflow_nb.store.database import connect
+from artifactflow_nb.store.database import connect, reading
 from artifactflow_nb.store.metrics import WAITED
 from artifactflow_nb.store.ownership import is_gone
 from artifactflow_nb.store.runs import INTERRUPTED, RUNNING
@@ -67,7 +67,7 @@ LEFT JOIN (
     SELECT run_id,
         count(*) FILTER (WHERE error_type IS NULL) AS n_llm_calls,
         sum(llm_duration_ms) AS llm_ms,
-        count(*) FILTER (WHERE error_type IS NOT NULL) AS n_retries,
+        count(*) FILTER (WHERE attempt > 1) AS n_retries,
         sum(input_tokens) AS input_tokens,
         sum(output_tokens) AS output_tokens,
         sum(reasoning_tokens) AS reasoning_tokens,
@@ -121,7 +121,7 @@ RUNS = Frame(
         Column("n_tool_calls", INT, "coalesce(t.n_tool_calls, 0)", "Tool calls."),
         Column("n_tool_errors", INT, "coalesce(t.n_tool_errors, 0)", "Those that did not succeed, denied ones too."),
         Column("n_interrupts", INT, "coalesce(a.n_interrupts, 0)", "Requests put before a person."),
-        Column("n_retries", INT, "coalesce(l.n_retries, 0)", "Model calls that failed."),
+        Column("n_retries", INT, "coalesce(l.n_retries, 0)", "Attempts of model calls after the first."),
         *(
             Column(name, INT, f"l.{name}", meaning)
             for name, meaning in {
@@ -191,7 +191,7 @@ TOOL_CALLS = Frame(
         Column("approval_scope", ENUM, "a.scope", "once, run or conversation."),
         Column("approval_wait_ms", FLOAT, "(a.decided_at - a.asked_at) / 1000.0", "How long it waited for a decision."),
         Column("decided_by", ENUM, "a.decided_by", "Who decided."),
-        Column("result_chars", INT, "length(c.result)", "Characters of what it gave."),
+        Column("result_chars", INT, "length(replace(c.result, char(0), ' '))", "Characters of what it gave."),
         Column("result_truncated", BOOL, "0", "Whether the model saw less than all of it."),
         Column("cassette", ENUM, "'off'", "off, recorded or hit."),
     ),
@@ -222,7 +222,7 @@ def load(path: Path, frame: Frame, run_id: str | None = None) -> pd.DataFrame:
         frame: Which frame.
         run_id: Only the rows of this run; None for all.
     """
-    with closing(connect(path, read_only=True)) as db:
+    with reading(path), closing(connect(path, read_only=True)) as db:
         db.row_factory = None
         rows = db.execute(frame.query, {"run_id": run_id}).fetchall()
     values: Sequence[Sequence[Any]] = list(zip(*rows, strict=True)) if rows else [()] * len(frame.columns)

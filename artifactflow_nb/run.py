@@ -5,17 +5,18 @@ What it says is read from the store in the caller's thread, so it works while th
 
 import asyncio
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from concurrent.futures import CancelledError
 from typing import Any, Self
 
 from artifactflow_nb.approvals import ApprovalRequest, Decision
 from artifactflow_nb.engine_thread import EngineThread
-from artifactflow_nb.errors import Conflict, RunCancelled, RunFailed
+from artifactflow_nb.errors import Conflict, RunCancelled, RunError, RunFailed, StoreError
 from artifactflow_nb.events import StreamEvent
 from artifactflow_nb.run_port import RunPort
 from artifactflow_nb.store.artifacts import Artifact, list_seen
 from artifactflow_nb.store.ownership import observed_status
 from artifactflow_nb.store.requests import load_open_requests
-from artifactflow_nb.store.runs import CANCELLED, COMPLETED, FAILED, INTERRUPTED, RUNNING, WAITING, StoredRun, load_run
+from artifactflow_nb.store.runs import CANCELLED, COMPLETED, FAILED, RUNNING, WAITING, StoredRun, load_run
 from artifactflow_nb.text.markdown import portable
 
 HEARTBEAT_S = 0.25
@@ -140,10 +141,14 @@ class Run:
         return self
 
     def resume(self) -> Self:
-        """Go on with a run whose process is gone, from where it was. `Conflict` if it is not `interrupted`."""
-        if (status := self.status) != INTERRUPTED:
-            raise Conflict(f"The run {self.run_id} is {status}; only an interrupted run can be resumed.")
-        self._thread.call(self._thread.engine.controller.start(self._stored()))
+        """Go on with a run whose process is gone, or which is decided and was not gone on with.
+
+        Errors: `Conflict` if it runs, has ended or waits for a decision.
+        """
+        if not self._thread.call(self._thread.engine.controller.go_on(self._stored())):
+            raise Conflict(
+                f"The run {self.run_id} is {self.status}; only an interrupted or decided run can be resumed."
+            )
         return self
 
     def wait(self, timeout_s: float | None = None) -> Self:
@@ -157,6 +162,8 @@ class Run:
         settled = self._thread.submit(self._settled())
         try:
             settled.result(timeout_s)
+        except CancelledError:
+            raise self._closed() from None
         except TimeoutError:
             settled.cancel()
             raise TimeoutError(f"The run {self.run_id} is {self.status} after {timeout_s} s; it goes on.") from None
@@ -174,8 +181,14 @@ class Run:
                 await asyncio.wait([settled], timeout=HEARTBEAT_S)
         finally:
             settled.cancel()
+        if settled.cancelled():
+            raise self._closed()
+        settled.result()
         self.waited_for = True
         return self
+
+    def _closed(self) -> RunError:
+        return RunError(f"The workbench was closed; the run {self.run_id} can be resumed by another one.")
 
     async def _settled(self) -> None:
         """Return when the run has ended, or waits and nobody is there; runs on the engine's loop."""
@@ -186,6 +199,8 @@ class Run:
             status = observed_status(self._folder, stored.status, stored.owner)
             if status not in {WAITING, RUNNING} or (status == WAITING and not await self._somebody_is_there()):
                 return
+            if status == RUNNING and (why := engine.controller.why_unstored(self.run_id)):
+                raise StoreError(f"The run {self.run_id} is over, and that could not be stored: {why}")
             await asyncio.sleep(HEARTBEAT_S)
 
     async def _somebody_is_there(self) -> bool:

@@ -13,7 +13,7 @@ from artifactflow_nb.engine_thread import EngineThread
 from artifactflow_nb.errors import NotFound
 from artifactflow_nb.events import StreamEvent
 from artifactflow_nb.store.artifacts import read_version
-from artifactflow_nb.store.database import Work, connect
+from artifactflow_nb.store.database import Work, connect, reading
 from artifactflow_nb.store.runs import StoredRun, load_events
 
 T = TypeVar("T")
@@ -36,7 +36,7 @@ class RunPort:
 
     def read(self, work: Work[T]) -> T:
         """Do something with a reading connection to the store."""
-        with closing(connect(self._path, read_only=True)) as db:
+        with reading(self._path), closing(connect(self._path, read_only=True)) as db:
             return work(db)
 
     def stored_events(self) -> Sequence[StreamEvent]:

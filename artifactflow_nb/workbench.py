@@ -60,6 +60,8 @@ class Workbench:
         prompts: str | Path | None = None,
         **settings: Any,
     ) -> None:
+        if not (model is None or isinstance(model, str) or hasattr(model, "stream")):
+            raise UsageError(f"model is {model!r}; it must be a model's name at the endpoint, or a model object.")
         name = model if isinstance(model, str) else None
         self.settings = Settings.load(model=name, base_url=base_url, api_key=api_key, data_dir=data_dir, **settings)
         own_model = None if isinstance(model, str) else model
@@ -100,7 +102,7 @@ class Workbench:
         engine = self._thread.engine
 
         async def begin() -> StoredRun:
-            stored = await engine.begin(
+            stored = await engine.controller.begin(
                 question, conversation_id=conversation_id, parent_message_id=parent_message_id, flow=flow
             )
             await engine.controller.start(stored)

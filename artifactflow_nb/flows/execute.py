@@ -4,11 +4,10 @@ A finished call is not run again. A call that started and never finished, becaus
 only if its tool is idempotent; otherwise the model is told that nobody knows whether it took effect.
 """
 
-import time
 from collections.abc import Awaitable, Callable
 
 from artifactflow_nb.agents.base import BaseAgent
-from artifactflow_nb.errors import ToolError
+from artifactflow_nb.errors import StoreError, ToolError
 from artifactflow_nb.events import StreamEventType
 from artifactflow_nb.flows.permission import bind
 from artifactflow_nb.flows.services import RunContext
@@ -41,11 +40,12 @@ async def keep_result(
     name = call.call.name
     where = {"job_id": job_id, "tool_call_id": call.tool_call_id}
     clock = ctx.services.clock
-    called_at, started = clock.now(), time.perf_counter()
+    denied = _denial(asked)
+    called_at, started = call.called_at or clock.now(), clock.monotonic()
     if call.status != STARTED:
         start = {**where, "params": dict(call.call.params)}
         ctx.journal.emit(StreamEventType.TOOL_START, start, agent=agent.config.name, tool=name)
-    if denied := _denial(asked):
+    if denied:
         result = denied
     else:
         await ctx.services.calls.start(call.tool_call_id, called_at, ctx.journal.take())
@@ -53,7 +53,9 @@ async def keep_result(
             result = await perform()
         except ToolError as error:
             result = ToolResult(success=False, error=str(error), metadata={"error_type": "ToolError"})
-    duration_ms = (time.perf_counter() - started) * 1000
+    completed_at = clock.now()
+    resumed_ms = (completed_at - called_at).total_seconds() * 1000
+    duration_ms = (clock.monotonic() - started) * 1000 if call.called_at is None else resumed_ms
     done = {
         **where,
         "success": result.success,
@@ -62,13 +64,18 @@ async def keep_result(
         "metadata": dict(result.metadata),
     }
     ctx.journal.emit(StreamEventType.TOOL_COMPLETE, done, agent=agent.config.name, tool=name)
-    run = ToolRun(call.tool_call_id, result, _approval(asked), called_at, clock.now(), duration_ms, ctx.journal.take())
+    run = ToolRun(call.tool_call_id, result, _approval(asked), called_at, completed_at, duration_ms, ctx.journal.take())
     await ctx.services.calls.finish([run])
     return result
 
 
 def _denial(asked: Asked | None) -> ToolResult | None:
-    if asked is None or asked.decision is None or asked.decision.approved:
+    """The result of a call that was denied; None if it may run. A call whose request is open must never get here."""
+    if asked is None:
+        return None
+    if asked.decision is None:
+        raise StoreError(f"The request {asked.request_id} is not decided; its call was not run.")
+    if asked.decision.approved:
         return None
     said = f". The person says: {asked.decision.instruction}" if asked.decision.instruction else ""
     return ToolResult(success=False, error=f"{DENIED}{said}", metadata={"error_type": "PermissionDenied"})

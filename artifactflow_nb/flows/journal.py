@@ -7,6 +7,7 @@
 """
 
 import asyncio
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -15,6 +16,8 @@ from artifactflow_nb.events import StreamEvent, StreamEventType, TextSoFar
 from artifactflow_nb.store.runs import EventRow, RunStore, event_row
 
 FLUSH_DELAY_S = 0.05
+
+logger = logging.getLogger(__name__)
 
 Listener = Callable[[StreamEvent], None]
 
@@ -36,6 +39,11 @@ class Feed:
         return self._history[-1].seq if self._history else 0
 
     @property
+    def is_heard(self) -> bool:
+        """Whether anybody listens."""
+        return bool(self._listeners)
+
+    @property
     def ended(self) -> bool:
         """Whether the run is over."""
         return bool(self._history) and self._history[-1].is_terminal
@@ -54,14 +62,28 @@ class Feed:
             if event.type in {StreamEventType.LLM_COMPLETE, StreamEventType.RETRY}:
                 self._arriving.pop(event.data["call_id"], None)
         for listener in tuple(self._listeners):
+            self._tell(listener, event)
+
+    def _tell(self, listener: Listener, event: StreamEvent) -> None:
+        """Tell one listener; one that fails is not told again, and the run goes on."""
+        try:
             listener(event)
+        except Exception:
+            logger.exception("A listener of the run %s failed and hears no more of it", event.run_id)
+            if listener in self._listeners:
+                self._listeners.remove(listener)
+
+    def publish_all(self, events: Sequence[StreamEvent]) -> None:
+        """Tell all listeners of several events, those that another process stored."""
+        for event in events:
+            self.publish(event)
 
     def subscribe(self, listener: Listener) -> Callable[[], None]:
         """Replay what happened so far, then listen; the function that is returned ends it."""
         arriving = (event for chunks in self._arriving.values() for event in chunks)
-        for event in sorted([*self._history, *arriving], key=lambda event: event.seq):
-            listener(event)
         self._listeners.append(listener)
+        for event in sorted([*self._history, *arriving], key=lambda event: event.seq):
+            self._tell(listener, event)
         return lambda: self._listeners.remove(listener) if listener in self._listeners else None
 
 

@@ -22,7 +22,7 @@ import os
 from itertools import takewhile
 from typing import Any
 
-from artifactflow_nb.errors import ModelError, ToolError
+from artifactflow_nb.errors import RunFailed, StoreError, ToolError, told
 from artifactflow_nb.flows.execute import keep_result, run_call
 from artifactflow_nb.flows.permission import bind, has_to_wait, waiting_calls
 from artifactflow_nb.flows.services import RunContext
@@ -42,6 +42,7 @@ from artifactflow_nb.xml_calls import parse_reply
 
 os.environ.setdefault("LANGGRAPH_STRICT_MSGPACK", "true")  # read when LangGraph is imported
 
+from langgraph.errors import GraphBubbleUp
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime
@@ -73,20 +74,32 @@ async def gate(state: AgentState, runtime: Runtime[RunContext]) -> dict[str, Any
         interrupt({"requests": undecided})
 
 
-async def tools(state: AgentState, runtime: Runtime[RunContext]) -> dict[str, Any]:
-    """Run the calls of the reply in order, up to the first that waits or is a job; those become `pending`."""
-    ctx = runtime.context
-    agent = ctx.agent(state["current_agent"])
-    calls = [call for call in await _calls(ctx, state) if call.status != FINISHED]
-    asked = await ctx.services.requests.decisions([call.tool_call_id for call in calls])
-    for index, call in enumerate(calls):
-        if call.call.name == call_subagent.name:
-            jobs = takewhile(lambda later: later.call.name == call_subagent.name, calls[index:])
-            return {"phase": ExecutionPhase.TOOL_EXECUTING.value, "pending": [job.tool_call_id for job in jobs]}
-        if call.tool_call_id not in asked and await has_to_wait(ctx, agent, state["job_id"], call):
-            return {"phase": ExecutionPhase.WAITING_PERMISSION.value, "pending": [call.tool_call_id]}
-        await run_call(ctx, agent, state["job_id"], call, asked.get(call.tool_call_id))
-    return {"phase": executing_phase(state["job_id"]).value, "pending": []}
+def tools_node(*, has_jobs: bool) -> Any:
+    """The node that runs the calls of a reply in order.
+
+    It stops at the first call that waits, and at the first job for a sub-agent where the loop has jobs; those become
+    `pending`.
+    """
+
+    def is_job(call: StoredCall) -> bool:
+        return has_jobs and call.call.name == call_subagent.name
+
+    async def tools(state: AgentState, runtime: Runtime[RunContext]) -> dict[str, Any]:
+        ctx = runtime.context
+        agent = ctx.agent(state["current_agent"])
+        calls = [call for call in await _calls(ctx, state) if call.status != FINISHED]
+        asked = await ctx.services.requests.decisions([call.tool_call_id for call in calls])
+        for index, call in enumerate(calls):
+            known = asked.get(call.tool_call_id)
+            if is_job(call) and call_subagent in agent.tools:
+                jobs = takewhile(is_job, calls[index:])
+                return {"phase": ExecutionPhase.TOOL_EXECUTING.value, "pending": [job.tool_call_id for job in jobs]}
+            if known.decision is None if known else await has_to_wait(ctx, agent, state["job_id"], call):
+                return {"phase": ExecutionPhase.WAITING_PERMISSION.value, "pending": [call.tool_call_id]}
+            await run_call(ctx, agent, state["job_id"], call, asked.get(call.tool_call_id))
+        return {"phase": executing_phase(state["job_id"]).value, "pending": []}
+
+    return tools
 
 
 async def _calls(ctx: RunContext, state: AgentState) -> tuple[StoredCall, ...]:
@@ -103,7 +116,7 @@ def build_loop(jobs: "LoopGraph | None" = None) -> StateGraph[AgentState, RunCon
     graph = StateGraph(AgentState, context_schema=RunContext)
     graph.add_node("model", model)
     graph.add_node("gate", gate)
-    graph.add_node("tools", tools)
+    graph.add_node("tools", tools_node(has_jobs=jobs is not None))
     graph.add_edge(START, "model")
     graph.add_conditional_edges("model", _after_model, ["gate", "tools", END])
     graph.add_edge("gate", "tools")
@@ -153,7 +166,7 @@ def job_node(loop: LoopGraph) -> Any:
 
 async def _delegate(ctx: RunContext, loop: LoopGraph, state: AgentState, key: str, job: Delegation) -> ToolResult:
     """Run the job's loop; what goes wrong in it is a result that tells the agent that delegated."""
-    ctx.agent(job.agent_name)
+    ctx.subagent(job.agent_name)
     start = initial_state(
         task=job.instruction,
         agent=job.agent_name,
@@ -164,15 +177,20 @@ async def _delegate(ctx: RunContext, loop: LoopGraph, state: AgentState, key: st
     )
     try:
         end = await loop.ainvoke(start, context=ctx)
-    except ModelError as error:
-        problem = f"{job.agent_name} could not finish: {error}"
+        text = await final_text(ctx, key, end["graph_response"])
+    except (GraphBubbleUp, StoreError):
+        raise
+    except Exception as error:  # noqa: BLE001 - whatever ends a job, the others and the lead go on
+        problem = f"{job.agent_name} could not finish: {told(error)}"
         return ToolResult(success=False, error=problem, metadata={"error_type": type(error).__name__})
-    text = await final_text(ctx, key, end["graph_response"])
     return ToolResult(success=True, data=text, metadata={"agent": job.agent_name})
 
 
 async def final_text(ctx: RunContext, job_id: str, response: GraphResponse) -> str:
-    """The prose of the reply that ended a loop."""
+    """The prose of the reply that ended a loop; `RunFailed` if there is none."""
     turns = await ctx.services.calls.transcript(ctx.run.run_id, job_id)
     content = next(turn.content for turn in turns if turn.call_id == response["call_id"])
-    return parse_reply(content).text
+    text = parse_reply(content).text
+    if not text:
+        raise RunFailed("The model ended with an empty answer. Ask again, or choose another model.")
+    return text

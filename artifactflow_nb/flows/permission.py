@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from artifactflow_nb.agents.base import BaseAgent
 from artifactflow_nb.approvals import ApprovalRequest, Decision
 from artifactflow_nb.errors import ToolError
-from artifactflow_nb.events import StreamEventType
+from artifactflow_nb.events import StreamEvent, StreamEventType
 from artifactflow_nb.flows.services import RunContext
 from artifactflow_nb.store.calls import FINISHED, StoredCall
 from artifactflow_nb.store.runs import event_row
@@ -61,14 +61,10 @@ async def _decided_or_free(
     if not ctx.policy.concerns(entry.name, permission is ToolPermission.CONFIRM):
         return True
     request = _request(ctx, agent, call, entry, args)
-    verdict = ctx.policy.decide(request)
-    await _ask(ctx, job_id, request, permission)
-    if verdict == "ask":
-        return False
-    decision = Decision(approved=verdict == "approve", decided_by="policy")
-    await ctx.services.requests.decide(request.id, decision, ctx.services.clock.now())
-    await announce_decisions(ctx)
-    return True
+    verdict = await ctx.policy.decide(request)
+    decision = None if verdict == "ask" else Decision(approved=verdict == "approve", decided_by="policy")
+    await _ask(ctx, job_id, request, permission, decision)
+    return decision is not None
 
 
 def bind(ctx: RunContext, agent: BaseAgent, call: StoredCall) -> tuple[Tool, BaseModel]:
@@ -100,8 +96,10 @@ def _title(agent: str, tool: str, params: dict[str, object]) -> str:
     return f"{agent} wants to run {tool}: {first}"[:TITLE_CHARS]
 
 
-async def _ask(ctx: RunContext, job_id: str, request: ApprovalRequest, permission: ToolPermission) -> None:
-    """Store the request and its event in one transaction, then say it."""
+async def _ask(
+    ctx: RunContext, job_id: str, request: ApprovalRequest, permission: ToolPermission, decision: Decision | None
+) -> None:
+    """Store the request, a policy's decision on it and their events in one transaction, then say them."""
     data = {
         "job_id": job_id,
         "tool_call_id": request.tool_call_id,
@@ -114,23 +112,29 @@ async def _ask(ctx: RunContext, job_id: str, request: ApprovalRequest, permissio
         "message": request.message,
     }
     event = ctx.journal.stamp(StreamEventType.PERMISSION_REQUEST, data, agent=request.agent, tool=request.tool)
-    rows = [*ctx.journal.take(), event_row(event)]
-    await ctx.services.requests.open(request, ctx.services.clock.now(), rows)
-    ctx.journal.publish(event)
+    events = [event, *([_result_event(ctx, request, decision, job_id)] if decision else [])]
+    rows = [*ctx.journal.take(), *map(event_row, events)]
+    await ctx.services.requests.open(request, ctx.services.clock.now(), rows, decision)
+    for event in events:
+        ctx.journal.publish(event)
 
 
 async def announce_decisions(ctx: RunContext) -> None:
     """Say every decision of the run that was not said yet, each exactly once."""
     for request, decision, job_id in await ctx.services.requests.unannounced(ctx.run.run_id):
-        data = {
-            "job_id": job_id,
-            "tool_call_id": request.tool_call_id,
-            "id": request.id,
-            "approved": decision.approved,
-            "decided_by": decision.decided_by,
-            "instruction": decision.instruction,
-        }
-        event = ctx.journal.stamp(StreamEventType.PERMISSION_RESULT, data, agent=request.agent, tool=request.tool)
+        event = _result_event(ctx, request, decision, job_id)
         rows = [*ctx.journal.take(), event_row(event)]
         if await ctx.services.requests.mark_announced(request.id, rows):
             ctx.journal.publish(event)
+
+
+def _result_event(ctx: RunContext, request: ApprovalRequest, decision: Decision, job_id: str) -> StreamEvent:
+    data = {
+        "job_id": job_id,
+        "tool_call_id": request.tool_call_id,
+        "id": request.id,
+        "approved": decision.approved,
+        "decided_by": decision.decided_by,
+        "instruction": decision.instruction,
+    }
+    return ctx.journal.stamp(StreamEventType.PERMISSION_RESULT, data, agent=request.agent, tool=request.tool)

@@ -1,7 +1,10 @@
 """What the nodes of a flow work with; it comes through LangGraph's runtime context, so a graph is compiled once."""
 
+import asyncio
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from artifactflow_nb.agents.base import BaseAgent
@@ -60,19 +63,23 @@ class RunContext:
     def agent(self, name: str) -> BaseAgent:
         """The agent of this name: the lead or one that it can delegate to; `ToolError` for any other."""
         lead = self.services.lead
-        if name == lead.config.name:
-            return lead
+        return lead if name == lead.config.name else self.subagent(name)
+
+    def subagent(self, name: str) -> BaseAgent:
+        """The agent of this name that the lead can delegate to; `ToolError` for any other."""
         try:
             return self.services.agents[name]
         except KeyError:
-            known = ", ".join(config.name for config in lead.subagents)
+            known = ", ".join(config.name for config in self.services.lead.subagents)
             raise ToolError(f"There is no agent {name!r}. You can delegate to: {known or 'nobody'}.") from None
 
     def tool_context(self, agent: str, tool_call_id: str, tool: str) -> ToolContext:
-        """What a tool is told of the call."""
+        """What a tool is told of the call; it may notify from any thread."""
+        loop, thread = asyncio.get_running_loop(), threading.get_ident()
 
         def notify(kind: str, data: Mapping[str, Any]) -> None:
-            self.journal.emit(StreamEventType(kind), data, agent=agent, tool=tool)
+            emit = partial(self.journal.emit, StreamEventType(kind), data, agent=agent, tool=tool)
+            emit() if threading.get_ident() == thread else loop.call_soon_threadsafe(emit)
 
         return ToolContext(
             run_id=self.run.run_id,

@@ -5,9 +5,8 @@ from the stored reply.
 """
 
 import asyncio
-import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -19,7 +18,8 @@ from artifactflow_nb.flows.services import RunContext, is_main
 from artifactflow_nb.flows.state import AgentState
 from artifactflow_nb.messages import Message, Usage
 from artifactflow_nb.models.base import ModelDelta, ModelReply, RetryNotice
-from artifactflow_nb.store.calls import LlmCall, StoredCall, StoredTurn
+from artifactflow_nb.store.calls import PENDING, LlmCall, StoredCall, StoredTurn
+from artifactflow_nb.store.storable import storable_text
 
 _CONTEXT = ContextManager()
 
@@ -90,7 +90,7 @@ class _Call:
     def _new_attempt(self) -> None:
         self._id = self._ctx.services.ids.new("call")
         self._started_at: datetime = self._ctx.services.clock.now()
-        self._started = time.perf_counter()
+        self._started = self._ctx.services.clock.monotonic()
         self._texts = {"answer": TextSoFar(), "reasoning": TextSoFar()}
 
     def _emit(self, kind: StreamEventType, **data: Any) -> None:
@@ -112,7 +112,9 @@ class _Call:
                     await self._retry(messages, event)
                     attempt = event.attempt + 1
                 elif isinstance(event, ModelReply):
-                    return event
+                    return _storable(event)
+            partial = self._texts["answer"].text
+            raise ModelUnavailable(f"{self._agent.model.provider} ended its turn without a reply.", partial=partial)
         except ModelError as error:
             await self._record_failure(messages, attempt, type(error).__name__, str(error), error.partial)
             raise
@@ -120,7 +122,6 @@ class _Call:
             partial = self._texts["answer"].text
             await self._record_failure(messages, attempt, "RunCancelled", "The run was cancelled.", partial)
             raise
-        raise ModelUnavailable(f"{self._agent.model.provider} ended its turn without a reply.")
 
     def _tell(self, delta: ModelDelta) -> None:
         if not self._agent.config.streaming:
@@ -138,6 +139,7 @@ class _Call:
     async def _record_failure(
         self, messages: tuple[Message, ...], attempt: int, error_type: str, error_message: str, partial: str
     ) -> None:
+        partial, error_message = storable_text(partial), storable_text(error_message)
         row = self._row(messages, attempt=attempt, content=partial, error_type=error_type, error_message=error_message)
         await self._ctx.services.calls.record_turn(row, (), self._ctx.journal.take())
 
@@ -169,7 +171,7 @@ class _Call:
         routing = list(response.routing)
         self._emit(StreamEventType.AGENT_COMPLETE, content=response.content, routing=routing, token_usage=usage)
         await self._ctx.services.calls.record_turn(row, calls, self._ctx.journal.take())
-        return Turn(self._id, reply.content, tuple(StoredCall(key, call, "pending", None, None) for key, call in calls))
+        return Turn(self._id, reply.content, tuple(StoredCall(key, call, PENDING) for key, call in calls))
 
     def _row(self, messages: tuple[Message, ...], **outcome: Any) -> LlmCall:
         return LlmCall(
@@ -183,10 +185,15 @@ class _Call:
             messages=messages,
             started_at=self._started_at,
             completed_at=self._ctx.services.clock.now(),
-            llm_duration_ms=(time.perf_counter() - self._started) * 1000,
+            llm_duration_ms=(self._ctx.services.clock.monotonic() - self._started) * 1000,
             temperature=self._agent.config.temperature,
             **outcome,
         )
+
+
+def _storable(reply: ModelReply) -> ModelReply:
+    """The reply with texts that every encoding can hold, so that what is read of it can be stored too."""
+    return replace(reply, content=storable_text(reply.content), reasoning=storable_text(reply.reasoning))
 
 
 def usage_json(usage: Usage) -> dict[str, Any]:

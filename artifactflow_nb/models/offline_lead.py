@@ -73,15 +73,7 @@ def _read(transcript: Transcript) -> str:
 
 def _writing(transcript: Transcript) -> list[str]:
     """The calls that write the report and tick the plan; none once they were tried."""
-    calls = []
-    created = transcript.of("create_artifact", id=_REPORT)
-    rewritten = transcript.of("rewrite_artifact", id=_REPORT)
-    content = report.report(_findings(transcript))
-    if "create_artifact" in transcript.tools and not created:
-        params = {"id": _REPORT, "title": report.report_title(transcript.question), "content": content}
-        calls.append(format_call("create_artifact", params))
-    elif "rewrite_artifact" in transcript.tools and not rewritten and any(_exists(step) for step in created):
-        calls.append(format_call("rewrite_artifact", {"id": _REPORT, "content": content}))
+    calls = _report_calls(transcript)
     ticked = transcript.of("rewrite_artifact", id=_PLAN)
     planned = any(step.done for step in transcript.of("create_artifact", id=_PLAN))
     if "rewrite_artifact" in transcript.tools and planned and not ticked:
@@ -89,8 +81,23 @@ def _writing(transcript: Transcript) -> list[str]:
     return calls
 
 
+def _report_calls(transcript: Transcript) -> list[str]:
+    """The call that writes the report: over an earlier question's, if the conversation has one."""
+    created = transcript.of("create_artifact", id=_REPORT)
+    # An inventory that is read after this turn made the report lists it too.
+    there = any(_exists(step) for step in created) if created else _REPORT in transcript.artifacts
+    content = report.report(_findings(transcript))
+    if there and "rewrite_artifact" in transcript.tools:
+        tried = transcript.of("rewrite_artifact", id=_REPORT)
+        return [] if tried else [format_call("rewrite_artifact", {"id": _REPORT, "content": content})]
+    if "create_artifact" in transcript.tools and not created:
+        params = {"id": _REPORT, "title": report.report_title(transcript.question), "content": content}
+        return [format_call("create_artifact", params)]
+    return []
+
+
 def _exists(step: Step) -> bool:
-    """Whether the report could not be created because an earlier question's is there: then it is rewritten."""
+    """Whether the report could not be created because it is there, though no inventory told so."""
     return "exist" in step.error.lower()
 
 

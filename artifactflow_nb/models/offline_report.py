@@ -10,7 +10,7 @@ from artifactflow_nb.text.citations import Quotes
 from artifactflow_nb.text.words import is_chinese
 
 _ANSWER_SOURCES = 3  # sources quoted in the answer; the report quotes all
-_ANSWER_SENTENCES = 3
+_ANSWER_SENTENCES = 5
 _TITLE_CHARS = 100
 
 _ENGLISH = {

@@ -17,6 +17,7 @@ _POINTS_BACK = re.compile(
     r"|^(?:and|or|but|so|also|what about|how about)\b|它|他们|这个|那个|那么|呢",
     re.IGNORECASE,
 )
+_ARTIFACT_LINE = re.compile(r"^- (\S+) \(version \d+\):", re.MULTILINE)
 _FAILED = re.compile(r"^(web_\w+ failed: .+)$", re.MULTILINE)
 _MANY_WORDS = 4
 
@@ -54,12 +55,14 @@ class Transcript:
         earlier: The person's previous question; empty if there is none.
         steps: The calls so far, in order.
         tools: Names of the tools that may be called now.
+        artifacts: Ids of the artifacts that the conversation has, as the system prompt lists them.
     """
 
     instruction: str
     earlier: str
     steps: tuple[Step, ...]
     tools: frozenset[str]
+    artifacts: frozenset[str] = frozenset()
 
     @classmethod
     def read(cls, messages: Sequence[Message], tools: frozenset[str]) -> "Transcript":
@@ -69,7 +72,8 @@ class Transcript:
         start = asked[-1] if asked else 0
         earlier = talk[asked[-2]].content if len(asked) > 1 else ""
         instruction = talk[start].content if talk else ""
-        return cls(instruction, earlier, tuple(_steps(talk[start + 1 :])), tools)
+        told = "\n".join(message.content for message in messages if message.role == "system")
+        return cls(instruction, earlier, tuple(_steps(talk[start + 1 :])), tools, _inventory(told))
 
     def plays(self, tool: str) -> bool:
         """Whether this tool is offered, or was and is not any more."""
@@ -105,6 +109,12 @@ class Transcript:
     def query(self) -> Query:
         """What is asked for, the earlier question counting for less."""
         return query_of(self.question, self.context)
+
+
+def _inventory(told: str) -> frozenset[str]:
+    """The artifacts that a system prompt lists under its current context; the last listing counts."""
+    context = told.rpartition("<current_context>")[2] if "<current_context>" in told else ""
+    return frozenset(_ARTIFACT_LINE.findall(context))
 
 
 def _asks(talk: Sequence[Message], i: int) -> bool:

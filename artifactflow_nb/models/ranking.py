@@ -4,39 +4,43 @@ A document is judged by its title, its best passage, its first one and the whole
 question asks for; the weights were fitted on questions about the language reference and rounded.
 """
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from artifactflow_nb.text.citations import Document, Quotes
 from artifactflow_nb.text.dissect import Dissected, dissect
-from artifactflow_nb.text.quoting import choose, related_words
+from artifactflow_nb.text.excerpt import full_length
+from artifactflow_nb.text.quoting import choose, rate, related_words
 from artifactflow_nb.text.relevance import Scorer, WordCounts, count_words
 from artifactflow_nb.text.words import Query
 
 _MOST_SOURCES = 4
 _MOST_QUOTES = 6
-_FIRST_QUOTES, _FURTHER_QUOTES = 4, 2
-_SECOND_BEST, _FURTHER_BEST = 0.5, 0.7  # of the best sentence's rank, in the first source and in further ones
+_FIRST_QUOTES, _FURTHER_QUOTES = 5, 2
+_SECOND_BEST, _FURTHER_BEST = 0.5, 0.6  # of the best sentence's rank, in the first source and in further ones
+_FEW_QUOTES, _FAIR = 3, 0.3  # the first source gives so many, if they are at least fair
 _ENOUGH = 0.6  # a further source must be this good compared with the best
 _USUAL_SECTION = 880  # words of an ordinary section
 
-_BODY, _HINT, _PHRASE = 1.75, 0.3, 0.7  # of the best passage
-_WHOLE, _WHOLE_HINT = 1.9, 0.5  # of the section
-_TITLE, _TITLE_PHRASE, _EXACT, _EXACT_SHARE = 0.8, 0.5, 1.5, 0.7
-_LEAD = 0.8  # of the first passage
+# The rank of a document is made of that of its best passage and its second one, of how often the whole of it says the
+# words, how much of them its first passage holds, and of how far its title says nothing else.
+_BEST, _SECOND, _WHOLE, _LEAD, _EXACT = 1.9, 0.85, 1.25, 0.9, 0.75
 
-_ANSWERS = 0.4  # the least share of the question that a passage must hold ...
-_UNKNOWN = 0.35  # ... and how much more where words of the question occur nowhere
-_MOST_UNKNOWN = 0.4
+# Whether it answers at all is told by the share of the question that one passage holds, by the title, by the share of
+# the question that occurs in no source, and by its rank; fitted on questions that the sources do and do not answer.
+_HELD, _TITLED, _UNKNOWN = 0.75, 0.14, -0.45
+_LEAST_OF_FEW, _LEAST_OF_MANY = 1.45, 2.0
+_FEW_PASSAGES, _MANY_PASSAGES = 60, 600
 
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """A document with its rank and the share of the question that its best passage and its title hold."""
+    """A document with its rank and how much speaks for its answering the question."""
 
     taken: Dissected
     score: float
-    held: float
+    evidence: float
 
 
 def best_quotes(
@@ -50,7 +54,7 @@ def best_quotes(
         counts: How common the question's words are in all sources; counted in the documents if None.
         question: The question as it was asked.
     """
-    taken = [one for one in map(dissect, documents) if one.sentences]
+    taken = _distinct([one for one in map(dissect, documents) if one.sentences])
     scorer = Scorer(query, _counts(query, taken, counts))
     best = sorted((judge(scorer, one) for one in taken), key=lambda judged: -judged.score)
     if not best or not answers(scorer, best[0]):
@@ -59,45 +63,66 @@ def best_quotes(
     return _quote(scorer, [one.taken for one in kept], question)
 
 
+def _distinct(taken: Sequence[Dissected]) -> list[Dissected]:
+    """The documents, a passage that several have left to the shortest: the others repeat it among more."""
+    by_length = sorted(range(len(taken)), key=lambda n: full_length(taken[n].document.text))
+    seen: set[tuple[str, ...]] = set()
+    kept: dict[int, Dissected] = {}
+    for n in by_length:
+        mine = [place for place, words in enumerate(taken[n].words) if tuple(words.body) not in seen]
+        seen.update(tuple(words.body) for words in taken[n].words)
+        if mine:
+            kept[n] = taken[n].only(mine)
+    return [kept[n] for n in sorted(kept) if kept[n].sentences]
+
+
 def _counts(query: Query, taken: Iterable[Dissected], counts: WordCounts | None) -> WordCounts:
     local = count_words(query, [words for one in taken for words in one.words])
     return local if counts is None else WordCounts(counts.n_passages, {**local.counts, **counts.counts})
 
 
 def judge(scorer: Scorer, taken: Dissected) -> Judged:
-    """The document's rank, and how much of the question it holds."""
-    best = max(taken.words, key=scorer.rank)
+    """The document's rank, and how much speaks for its answering the question."""
+    ranked = sorted(map(scorer.rank, taken.words), reverse=True)
     named = (*taken.anchor, *taken.title)
-    whole, whole_hints = scorer.often([term for words in taken.words for term in words.body], _USUAL_SECTION)
-    body, hints = scorer.often(best.body)
-    exact = max(scorer.precision(taken.anchor), scorer.precision(taken.title))
-    score = (
-        _BODY * body + _HINT * hints + _PHRASE * scorer.phrases((*best.heading, "", *best.body))
-        + _WHOLE * whole + _WHOLE_HINT * whole_hints
-        + (_TITLE + _EXACT_SHARE * exact) * scorer.held(named) + _TITLE_PHRASE * scorer.phrases(named)
+    weight = (
+        _BEST * ranked[0]
+        + _SECOND * sum(ranked[1:2])
+        + _WHOLE * scorer.often([term for words in taken.words for term in words.body], _USUAL_SECTION)
         + _LEAD * scorer.held(taken.words[0].all)
-    ) / scorer.total + _EXACT * exact  # fmt: skip
-    return Judged(taken, score, scorer.coverage(best.all) + 0.5 * scorer.coverage(named))
+    )
+    strength = weight / scorer.total
+    exact = max(scorer.precision(taken.anchor), scorer.precision(taken.title))
+    evidence = (
+        math.log1p(strength)
+        + _HELD * max(scorer.coverage(words.all) for words in taken.words)
+        + _TITLED * scorer.coverage(named)
+        + _UNKNOWN * scorer.unknown
+    )
+    return Judged(taken, strength + _EXACT * exact, evidence)
 
 
 def answers(scorer: Scorer, judged: Judged) -> bool:
-    """Whether the document holds enough of what the question asks for.
-
-    Where every word of the question occurs somewhere in the sources, less is enough: a word that none of them has tells
-    of another subject.
-    """
-    return judged.held >= _ANSWERS + _UNKNOWN * min(scorer.unknown() / _MOST_UNKNOWN, 1.0)
+    """Whether enough speaks for the document's answering: more in large sources, where words meet by chance."""
+    n = min(max(scorer.counts.n_passages, _FEW_PASSAGES), _MANY_PASSAGES)
+    large = math.log(n / _FEW_PASSAGES) / math.log(_MANY_PASSAGES / _FEW_PASSAGES)
+    return judged.evidence >= _LEAST_OF_FEW + large * (_LEAST_OF_MANY - _LEAST_OF_FEW)
 
 
 def _quote(scorer: Scorer, kept: Sequence[Dissected], question: str) -> list[Quotes]:
-    """Sentences of each, the most of the first; none is quoted twice."""
+    """Sentences of each, the most of the first, in the text's order."""
     related = related_words(scorer, kept)
     quotes: list[Quotes] = []
-    room = _MOST_QUOTES
-    for n, one in enumerate(kept):
-        limit, enough = (_FIRST_QUOTES, _SECOND_BEST) if n == 0 else (_FURTHER_QUOTES, _FURTHER_BEST)
-        chosen = choose(scorer, one, question, related, min(limit, room), enough)
-        room -= len(chosen)
+    room, best = _MOST_QUOTES, 0.0
+    for one in kept:
+        rated = rate(scorer, one, question, related)
+        best = best or rated[0].score
+        limit, enough = (_FURTHER_QUOTES, _FURTHER_BEST) if quotes else (_FIRST_QUOTES, _SECOND_BEST)
+        chosen = choose(scorer, rated, min(limit, room), enough * best)
+        if not quotes and len(chosen) < _FEW_QUOTES:
+            chosen = choose(scorer, rated, _FEW_QUOTES, _FAIR * best)
         if chosen:
-            quotes.append(Quotes(one.document.title, one.document.address, tuple(each.quote for each in chosen)))
+            in_order = sorted(chosen, key=lambda sentence: sentence.start)
+            quotes.append(Quotes(one.document.title, one.document.address, tuple(each.quote for each in in_order)))
+            room -= len(chosen)
     return quotes

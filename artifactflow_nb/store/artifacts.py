@@ -209,6 +209,12 @@ class ArtifactManager:
         old, new = (found[version].content.splitlines(keepends=True) for version in (before, after))
         return "".join(unified_diff(old, new, f"{artifact_id} v{before}", f"{artifact_id} v{after}"))
 
+    async def written_by_call(self, tool_call_id: str) -> Artifact | None:
+        """The version that a tool call wrote; None if it has written none."""
+        sql = "SELECT * FROM artifact_versions WHERE tool_call_id = ?"
+        row = await self._database.read(lambda db: db.execute(sql, (tool_call_id,)).fetchone())
+        return None if row is None else _artifact(row)
+
     async def written_by_run(self, run_id: str, artifact_id: str) -> bool:
         """Whether this run made the artifact."""
         sql = "SELECT 1 FROM artifact_versions WHERE run_id = ? AND artifact_id = ? AND update_type = 'create'"

@@ -17,8 +17,9 @@ import orjson
 
 from artifactflow_nb.messages import Message, ToolCall, ToolResult, Usage
 from artifactflow_nb.store.database import Database, insert
-from artifactflow_nb.store.runs import EventRow, insert_events, to_json
-from artifactflow_nb.store.schema import to_us
+from artifactflow_nb.store.runs import EventRow, insert_events
+from artifactflow_nb.store.schema import from_us, to_us
+from artifactflow_nb.store.storable import to_json
 
 PENDING, STARTED, FINISHED = "pending", "started", "finished"
 
@@ -60,13 +61,15 @@ class StoredCall:
         status: `pending`, `started` or `finished`.
         result: What came of it; None until it finished.
         approval: `not_needed`, `policy`, `approved` or `denied`; None while that is open.
+        called_at: When it started first; None if it did not.
     """
 
     tool_call_id: str
     call: ToolCall
     status: str
-    result: ToolResult | None
-    approval: str | None
+    result: ToolResult | None = None
+    approval: str | None = None
+    called_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +180,8 @@ def _stored_call(row: sqlite3.Row) -> StoredCall:
         metadata = orjson.loads(row["metadata_json"])
         result = ToolResult(bool(row["success"]), row["result"] or "", row["error_message"], metadata)
     call = ToolCall(row["tool_name"], args, unreadable)
-    return StoredCall(row["tool_call_id"], call, row["status"], result, row["approval"])
+    called_at = None if row["called_at"] is None else from_us(row["called_at"])
+    return StoredCall(row["tool_call_id"], call, row["status"], result, row["approval"], called_at)
 
 
 def _llm_row(turn: LlmCall) -> tuple[dict[str, Any], list[tuple[str, str]]]:

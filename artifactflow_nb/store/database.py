@@ -7,8 +7,9 @@ async cursor. Reads have a thread and a connection of their own, so that a slow 
 
 import asyncio
 import sqlite3
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -30,6 +31,15 @@ def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
     connection.row_factory = sqlite3.Row
     connection.execute("PRAGMA foreign_keys = ON")
     return connection
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Make what goes wrong in reading a store a `StoreError` with its path."""
+    try:
+        yield
+    except (sqlite3.Error, UnicodeEncodeError) as error:
+        raise StoreError(f"The store {path} could not be read: {error}") from error
 
 
 def insert(db: sqlite3.Connection, table: str, row: Mapping[str, Any], *, or_ignore: bool = False) -> bool:
@@ -98,15 +108,13 @@ class Database:
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
                 raise
-        except sqlite3.Error as error:
+        except (sqlite3.Error, UnicodeEncodeError) as error:
             raise StoreError(f"The store {self.path} could not be written: {error}") from error
         return result
 
     def _look(self, work: Work[T]) -> T:
-        try:
+        with reading(self.path):
             return work(self._opened(self._read_connection))
-        except sqlite3.Error as error:
-            raise StoreError(f"The store {self.path} could not be read: {error}") from error
 
     def _opened(self, connection: sqlite3.Connection | None) -> sqlite3.Connection:
         if connection is None:

@@ -8,16 +8,15 @@ from artifactflow_nb.events import AgentExecution, ExecutionMetrics, TokenUsage,
 from artifactflow_nb.store.schema import from_us
 
 WAITED = """
-SELECT run_id, sum(max(decided_at - max(asked_at, coalesce(waited_until, 0)), 0)) / 1000.0 AS wait_ms
+SELECT run_id, sum(coalesce(next_ts, strftime('%s', 'now') * 1000000) - ts) / 1000.0 AS wait_ms
 FROM (
-    SELECT *, max(decided_at) OVER (
-        PARTITION BY run_id ORDER BY asked_at, rowid ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
-    ) AS waited_until
-    FROM approvals WHERE decided_by = 'user'
+    SELECT run_id, ts, event_type, data_json, lead(ts) OVER (PARTITION BY run_id ORDER BY seq) AS next_ts
+    FROM events WHERE run_id IN (SELECT run_id FROM approvals)
 )
+WHERE event_type = 'complete' AND json_extract(data_json, '$.interrupted')
 GROUP BY run_id
 """
-"""The milliseconds in which at least one request of a run waited for a person; overlapping waits count once."""
+"""The milliseconds in which a run stood still for a person: from each pause to the event after it, or until now."""
 
 
 def load_metrics(db: sqlite3.Connection, run_id: str, until: datetime) -> ExecutionMetrics:

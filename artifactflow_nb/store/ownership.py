@@ -26,7 +26,7 @@ else:
     def _try_lock(file: IO[bytes]) -> bool:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+        except (BlockingIOError, PermissionError):
             return False
         return True
 
@@ -54,6 +54,14 @@ class Ownership:
         while not (_try_lock(self._file) and self._path(self.owner).exists()):  # another engine cleared it away
             self._file.close()
             self._file = self._path(self.owner).open("ab")
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._forget)
+
+    def _forget(self) -> None:
+        """In a forked child: let go of the file, or the child would hold the lock for its parent."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
 
     def release(self) -> None:
         """Give the lock back."""

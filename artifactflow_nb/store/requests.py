@@ -5,7 +5,7 @@ process. What is open is read from here, never from a graph.
 """
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -14,8 +14,9 @@ import orjson
 from artifactflow_nb.approvals import ApprovalRequest, Decision
 from artifactflow_nb.errors import Conflict, NotFound
 from artifactflow_nb.store.database import Database, insert
-from artifactflow_nb.store.runs import EventRow, insert_events, to_json
+from artifactflow_nb.store.runs import RUNNING, WAITING, EventRow, insert_events
 from artifactflow_nb.store.schema import to_us
+from artifactflow_nb.store.storable import storable_text, to_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,38 +33,43 @@ class RequestStore:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def open(self, request: ApprovalRequest, asked_at: datetime, events: Sequence[EventRow]) -> None:
-        """Store a request with its event."""
+    async def open(
+        self,
+        request: ApprovalRequest,
+        asked_at: datetime,
+        events: Sequence[EventRow],
+        decision: Decision | None = None,
+    ) -> None:
+        """Store a request with its events; with a policy's decision they tell that too."""
 
         def work(db: sqlite3.Connection) -> None:
-            insert(db, "approvals", _row(request, asked_at))
+            insert(db, "approvals", {**_row(request, asked_at), "announced": decision is not None})
+            if decision is not None:
+                _decide(db, request.id, decision, asked_at)
             insert_events(db, events)
 
         await self._database.write(work)
 
-    async def decide(self, request_id: str, decision: Decision, decided_at: datetime) -> ApprovalRequest:
-        """Store the decision; `Conflict` if there is one already, `NotFound` for an unknown request."""
+    async def decide(
+        self, decisions: Mapping[str, Decision], decided_at: datetime, *, run_id: str | None = None
+    ) -> list[ApprovalRequest]:
+        """Store decisions by request id, all or none.
 
-        def work(db: sqlite3.Connection) -> ApprovalRequest:
-            row = db.execute("SELECT * FROM approvals WHERE request_id = ?", (request_id,)).fetchone()
-            if row is None:
-                raise NotFound(f"There is no approval request {request_id!r} in this store.")
-            if row["decision"] is not None:
-                raise Conflict(f"The request {request_id!r} was decided already: {row['decision']}. It stays so.")
-            db.execute(
-                "UPDATE approvals SET decision = ?, decided_at = ?, decided_by = ?, instruction = ?, scope = 'once' "
-                "WHERE request_id = ?",
-                (
-                    "approved" if decision.approved else "denied",
-                    to_us(decided_at),
-                    decision.decided_by,
-                    decision.instruction or None,
-                    request_id,
-                ),
-            )
-            return _request(row)
+        Errors: `NotFound` for an unknown request, or one that is not of the run where a run is given; `Conflict` for
+            one that is decided already or whose run is over.
+        """
+
+        def work(db: sqlite3.Connection) -> list[ApprovalRequest]:
+            requests = [_undecided(db, request_id, run_id) for request_id in decisions]
+            for request_id, decision in decisions.items():
+                _decide(db, request_id, decision, decided_at)
+            return requests
 
         return await self._database.write(work)
+
+    async def get(self, request_id: str) -> ApprovalRequest:
+        """A request; `NotFound` if there is none of this id."""
+        return await self._database.read(lambda db: _request(_find(db, request_id)))
 
     async def decisions(self, tool_call_ids: Sequence[str]) -> dict[str, Asked]:
         """For each of the calls that has a request: the request's id and its decision, by tool call."""
@@ -96,10 +102,15 @@ class RequestStore:
         return await self._database.write(work)
 
     async def ready(self, run_id: str) -> bool:
-        """Whether the run can go on: all requests of some reply are decided and its calls have not run."""
+        """Whether the run can go on: all requests of some reply are decided, and its calls have not run.
+
+        A reply of which a call has started waits for that call, a job of a sub-agent, and not for a decision.
+        """
         sql = (
             "SELECT count(a.decision) = count(*) AS decided FROM approvals a JOIN tool_calls t USING (tool_call_id) "
-            "WHERE a.run_id = ? AND t.status = 'pending' GROUP BY t.call_id"
+            "WHERE a.run_id = ? AND t.status = 'pending' "
+            "AND NOT EXISTS (SELECT 1 FROM tool_calls s WHERE s.call_id = t.call_id AND s.status = 'started') "
+            "GROUP BY t.call_id"
         )
         rows = await self._database.read(lambda db: db.execute(sql, (run_id,)).fetchall())
         return any(row["decided"] for row in rows)
@@ -119,6 +130,41 @@ def load_open_requests(db: sqlite3.Connection, run_id: str | None = None) -> lis
     return [_request(row) for row in rows]
 
 
+def _find(db: sqlite3.Connection, request_id: str) -> sqlite3.Row:
+    row: sqlite3.Row | None = db.execute(
+        "SELECT a.*, r.status AS run_status FROM approvals a JOIN runs r USING (run_id) WHERE request_id = ?",
+        (request_id,),
+    ).fetchone()
+    if row is None:
+        raise NotFound(f"There is no approval request {request_id!r} in this store.")
+    return row
+
+
+def _undecided(db: sqlite3.Connection, request_id: str, run_id: str | None) -> ApprovalRequest:
+    row = _find(db, request_id)
+    if run_id is not None and row["run_id"] != run_id:
+        raise NotFound(f"The request {request_id!r} is not of the run {run_id!r}; nothing was decided.")
+    if row["decision"] is not None:
+        raise Conflict(f"The request {request_id!r} was decided already: {row['decision']}. It stays so.")
+    if row["run_status"] not in {RUNNING, WAITING}:
+        raise Conflict(f"The request {request_id!r} is of a run that is over: {row['run_status']}.")
+    return _request(row)
+
+
+def _decide(db: sqlite3.Connection, request_id: str, decision: Decision, decided_at: datetime) -> None:
+    db.execute(
+        "UPDATE approvals SET decision = ?, decided_at = ?, decided_by = ?, instruction = ?, scope = 'once' "
+        "WHERE request_id = ?",
+        (
+            "approved" if decision.approved else "denied",
+            to_us(decided_at),
+            decision.decided_by,
+            storable_text(decision.instruction) or None,
+            request_id,
+        ),
+    )
+
+
 def _row(request: ApprovalRequest, asked_at: datetime) -> dict[str, object]:
     return {
         "request_id": request.id,
@@ -127,8 +173,8 @@ def _row(request: ApprovalRequest, asked_at: datetime) -> dict[str, object]:
         "kind": request.kind,
         "agent_name": request.agent,
         "tool_name": request.tool,
-        "title": request.title,
-        "preview": request.preview,
+        "title": storable_text(request.title),
+        "preview": storable_text(request.preview),
         "message": request.message,
         "params_json": to_json(dict(request.params)),
         "asked_at": to_us(asked_at),

@@ -13,7 +13,7 @@ from typing import Any
 import orjson
 
 from artifactflow_nb.ambient import Clock
-from artifactflow_nb.errors import Conflict, NotFound
+from artifactflow_nb.errors import Conflict, NotFound, UsageError
 from artifactflow_nb.events import StreamEvent, StreamEventType
 from artifactflow_nb.store.conversations import (
     ParentId,
@@ -24,6 +24,7 @@ from artifactflow_nb.store.conversations import (
 )
 from artifactflow_nb.store.database import Database, insert
 from artifactflow_nb.store.schema import from_us, to_us
+from artifactflow_nb.store.storable import to_json
 
 RUNNING, WAITING, COMPLETED, FAILED, CANCELLED = "running", "waiting", "completed", "failed", "cancelled"
 INTERRUPTED = "interrupted"
@@ -82,19 +83,23 @@ class RunStore:
         self._database = database
         self._clock = clock
 
-    async def begin(self, run: NewRun, new_conversation_id: str) -> tuple[str, str | None]:
-        """Store the message and its run; the ids of the conversation and of the parent message."""
-        now = to_us(self._clock.now())
+    async def begin(self, run: NewRun, new_conversation_id: str) -> StoredRun:
+        """Store the message, its run and the event that says so."""
+        started_at = self._clock.now()
+        now = to_us(started_at)
 
-        def work(db: sqlite3.Connection) -> tuple[str, str | None]:
+        def work(db: sqlite3.Connection) -> StoredRun:
             conversation_id = run.conversation_id or new_conversation_id
             if run.conversation_id is None:
                 insert_conversation(db, conversation_id, "", now)
             require_conversation(db, conversation_id)
+            if db.execute("SELECT 1 FROM runs WHERE thread_id = ?", (run.thread_id,)).fetchone():
+                raise UsageError(f"A thread {run.thread_id!r} exists already; leave thread_id out to get a new one.")
             parent_id = resolve_parent(db, conversation_id, run.parent)
             insert_message(db, run.message_id, conversation_id, parent_id, run.question, now)
             insert(db, "runs", _run_row(run, conversation_id, now))
-            return conversation_id, parent_id
+            insert_events(db, [event_row(_hello(run, conversation_id, started_at))])
+            return load_run(db, run.run_id)
 
         return await self._database.write(work)
 
@@ -164,9 +169,9 @@ class RunStore:
         """Runs that wait or run, the oldest first."""
         return await self._database.read(load_unfinished)
 
-    async def events(self, run_id: str) -> list[StreamEvent]:
-        """The stored events of a run, in order."""
-        return await self._database.read(lambda db: load_events(db, run_id))
+    async def events(self, run_id: str, after: int = 0) -> list[StreamEvent]:
+        """The stored events of a run with numbers above `after`, in order."""
+        return await self._database.read(lambda db: load_events(db, run_id, after))
 
 
 def load_run(db: sqlite3.Connection, run_id: str) -> StoredRun:
@@ -201,8 +206,8 @@ def load_unfinished(db: sqlite3.Connection) -> list[StoredRun]:
     return [load_run(db, row["run_id"]) for row in rows]
 
 
-def load_events(db: sqlite3.Connection, run_id: str) -> list[StreamEvent]:
-    """The stored events of a run, in order."""
+def load_events(db: sqlite3.Connection, run_id: str, after: int = 0) -> list[StreamEvent]:
+    """The stored events of a run with numbers above `after`, in order."""
     return [
         StreamEvent(
             StreamEventType(row["event_type"]),
@@ -213,13 +218,8 @@ def load_events(db: sqlite3.Connection, run_id: str) -> list[StreamEvent]:
             row["tool_name"],
             orjson.loads(row["data_json"]),
         )
-        for row in db.execute("SELECT * FROM events WHERE run_id = ? ORDER BY seq", (run_id,))
+        for row in db.execute("SELECT * FROM events WHERE run_id = ? AND seq > ? ORDER BY seq", (run_id, after))
     ]
-
-
-def last_seq(db: sqlite3.Connection, run_id: str) -> int:
-    """The highest number of a stored event of the run; 0 if there is none."""
-    return int(db.execute("SELECT coalesce(max(seq), 0) FROM events WHERE run_id = ?", (run_id,)).fetchone()[0])
 
 
 EventRow = tuple[str, int, int, str, str | None, str | None, bytes | str]
@@ -243,24 +243,6 @@ def insert_events(db: sqlite3.Connection, rows: Sequence[EventRow]) -> None:
     db.executemany("INSERT INTO events VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
 
 
-def to_json(value: Any) -> str:
-    """Compact JSON text; lone surrogates are replaced, since SQLite cannot hold them."""
-    try:
-        return orjson.dumps(value).decode()
-    except TypeError:
-        return orjson.dumps(_storable(value)).decode()
-
-
-def _storable(value: Any) -> Any:
-    if isinstance(value, str):
-        return value.encode("utf-8", "replace").decode()
-    if isinstance(value, dict):
-        return {_storable(str(key)): _storable(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_storable(item) for item in value]
-    return value if isinstance(value, int | float | bool | None) else str(value)
-
-
 def _run_row(run: NewRun, conversation_id: str, now: int) -> dict[str, Any]:
     return {
         "run_id": run.run_id,
@@ -276,6 +258,17 @@ def _run_row(run: NewRun, conversation_id: str, now: int) -> dict[str, Any]:
         "started_at": now,
         "package_version": run.package_version,
     }
+
+
+def _hello(run: NewRun, conversation_id: str, started_at: datetime) -> StreamEvent:
+    data = {
+        "conversation_id": conversation_id,
+        "message_id": run.message_id,
+        "thread_id": run.thread_id,
+        "flow": run.flow,
+        "question": run.question,
+    }
+    return StreamEvent(StreamEventType.METADATA, started_at, 1, run.run_id, data=data)
 
 
 def _set_message(db: sqlite3.Connection, run_id: str, status: str, response: str | None) -> None:

@@ -128,7 +128,7 @@ def count(connection: sqlite3.Connection, query: Query, scope: Sequence[str] | N
     """In how many passages each term and phrase of the question occurs; phrases that occur nowhere are left out."""
     within = _scope(scope)
     total = int(connection.execute(_COUNT_ALL, (within,)).fetchone()[0])
-    counts = {term: _count(connection, _quote(term), within) for term in (*query.terms, *query.hints)}
+    counts = {term: _count(connection, _quote(term), within) for term in (*query.terms, *query.hints, *query.alike)}
     for a, b in query.phrases:
         if found := _count(connection, _quote(f"{a} {b}"), within):
             counts[f"{a} {b}"] = found
@@ -150,7 +150,11 @@ def _scope(scope: Sequence[str] | None) -> str | None:
 def find(connection: sqlite3.Connection, query: Query, limit: int, scope: Sequence[str] | None) -> list[Found]:
     """The sections that match best, best first; of sections that share a passage only the shortest is given for it."""
     scorer = Scorer(query, count(connection, query, scope))
-    wanted = [*query.terms, *(f"{a} {b}" for a, b in query.phrases if scorer.counts.counts.get(f"{a} {b}"))]
+    wanted = [
+        *query.terms,
+        *query.alike,
+        *(f"{a} {b}" for a, b in query.phrases if scorer.counts.counts.get(f"{a} {b}")),
+    ]
     if not wanted:
         return []
     match = " OR ".join(_quote(term) for term in wanted)

@@ -24,6 +24,7 @@ _CODE = re.compile(
     r"[^.]*:\s*(?:#.*)?$|else:|finally:|return\b|raise\b|[\w.\[\], ]+\s[-+*/]?=\s)"
 )
 _GRAMMAR = re.compile(r"::=|^\s+\|\s")
+_RULE = re.compile(r"\s+[a-z]+(?:_\w+)+\s*:\s+\S")
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +142,8 @@ def _kind(lines: list[_Line]) -> Kind:
     first = lines[0].text
     if _TABLE.match(first) or first.lstrip().startswith(">"):
         return "table" if not first.lstrip().startswith(">>>") else "code"
-    if any("::=" in line.text for line in lines) or _CODE.match(first) or all(_GRAMMAR.search(x.text) for x in lines):
+    grammar = any("::=" in line.text for line in lines) or _RULE.match(first)
+    if grammar or _CODE.match(first) or all(_GRAMMAR.search(x.text) for x in lines):
         return "code"
     return "item" if _ITEM.match(first) else "prose"
 

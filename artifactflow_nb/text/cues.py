@@ -15,11 +15,15 @@ _ASIDE = re.compile(
 _ELSEWHERE = re.compile(
     r"^(?:see\b|refer to\b|compare with\b|for (?:(?:more|full|further|a|an|the|additional)\b.{0,60}?\b(?:see|refer)\b)"
     r"|more (?:details|information)\b|details (?:of|on|about)\b|\*\*PEP \d+|参见|另见|详见)"
-    r"|\b(?:is|are|be) (?:described|documented|discussed|explained|listed|given|defined) (?:in|below|above|elsewhere)\b"
+    r"|\b(?:is|are|be) (?:described|documented|discussed|explained|listed|given|defined) (?:\w+ ){0,2}"
+    r"(?:in|below|above|elsewhere|earlier)\b"
     r"|\brefer to (?:the )?\S+(?: \S+){0,4}\.$|\b(?:see|refer to) (?:section|chapter|the section)\b[^()]*\.$",
     re.IGNORECASE,
 )
 _HISTORY = re.compile(r"(?:changed|new|added|deprecated|removed) (?:in|since) version\b", re.IGNORECASE)
+_POINTER = re.compile(
+    r"\b(?:follow(?:s|ing)|below|examples?|here|e\.g|code|like this|this|these)\b|以下|如下|例如", re.IGNORECASE
+)
 _LEANING = re.compile(
     r"^(?:this|that|these|those|it|they|he|she|such|otherwise|however|therefore|thus|hence|then|but|also|instead"
     r"|in (?:this|that|these|those|the (?:latter|former|first|second)|both|either) \w+|the (?:latter|former)"
@@ -34,8 +38,21 @@ _CONDITION = re.compile(r"\b(?:if|when|whenever|unless|otherwise|once|until|afte
 _ASKS_WHAT_HAPPENS = re.compile(
     r"\b(?:when|happens?|behaves?|if|raises?|fails?|case)\b|如果|时候|时会|发生", re.IGNORECASE
 )
-_ELSEWHERE_WORTH, _HISTORY_WORTH, _LEANING_WORTH, _FRAGMENT_WORTH, _ASKING_WORTH = 0.4, 0.5, 0.8, 0.6, 0.5
-_TELLS_WHAT_HAPPENS = 1.15
+_ASKS_HOW_MUCH = re.compile(
+    r"\b(?:how (?:much|many|long|often|far|old|tall|big|large|deep|heavy|wide|high|close|late|early|soon|fast)|when"
+    r"|what (?:time|date|day|year|temperature|percentage|price|age|size)|which (?:day|year|date|month)|at what|cost)\b"
+    r"|多少|几[^乎]|多久|多长|多高|多宽|多大|什么时候|何时|哪[一]?[天年月日]",
+    re.IGNORECASE,
+)
+_FIGURE = re.compile(
+    r"\d|\b(?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|fifteen|twenty|thirty|hundred|thousand|once"
+    r"|twice|half|daily|weekly|monthly|yearly|hourly|every|(?:mon|tues|wednes|thurs|fri|satur|sun)days?|noon|midnight"
+    r"|january|february|april|june|july|august|september|october|november|december)\b|[一二两三四五六七八九十百千]",
+    re.IGNORECASE,
+)
+_ELSEWHERE_WORTH, _HISTORY_WORTH, _LEANING_WORTH, _FRAGMENT_WORTH, _ASKING_WORTH = 0.4, 0.5, 0.9, 0.6, 0.5
+_POINTER_WORTH, _LEAD_IN_WORTH = 0.3, 0.9
+_TELLS_WHAT_HAPPENS, _TELLS_HOW_MUCH = 1.3, 1.2
 
 
 def worth(quote: str, label: str, question: str) -> float:
@@ -51,15 +68,24 @@ def worth(quote: str, label: str, question: str) -> float:
         factor *= _ELSEWHERE_WORTH
     if _HISTORY.search(label) or _HISTORY.match(quote):
         factor *= _HISTORY_WORTH
-    if _LEANING.match(quote):
+    if leans(quote):
         factor *= _LEANING_WORTH
     if quote.isascii() and not _FINITE.search(quote):
         factor *= _FRAGMENT_WORTH
     if quote.endswith(("?", "？")):
         factor *= _ASKING_WORTH
+    if quote.endswith((":", "：")):
+        factor *= _POINTER_WORTH if _POINTER.search(quote) else _LEAD_IN_WORTH
     if _ASKS_WHAT_HAPPENS.search(question) and _CONDITION.search(quote):
         factor *= _TELLS_WHAT_HAPPENS
+    if _ASKS_HOW_MUCH.search(question) and _FIGURE.search(quote):
+        factor *= _TELLS_HOW_MUCH
     return factor
+
+
+def leans(quote: str) -> bool:
+    """Whether the sentence points back to the one before it: "It melts at once."."""
+    return _LEANING.match(quote) is not None
 
 
 def asides(text: str, found: list[Block]) -> set[int]:
@@ -67,9 +93,7 @@ def asides(text: str, found: list[Block]) -> set[int]:
     inside: Block | None = None
     starts: set[int] = set()
     for block in found:
-        if inside is not None and (block.kind == "heading" or block.indent < inside.indent):
-            inside = None
-        elif inside is not None and block.indent == inside.indent and block.kind == "prose":
+        if inside is not None and _leaves(inside, block):
             inside = None
         words = text[block.start : block.end].strip().strip("#*:： ")
         if _ASIDE.fullmatch(words):
@@ -77,3 +101,8 @@ def asides(text: str, found: list[Block]) -> set[int]:
         elif inside is not None:
             starts.add(block.start)
     return starts
+
+
+def _leaves(inside: Block, block: Block) -> bool:
+    beside = block.indent == inside.indent and block.kind == "prose"
+    return block.kind == "heading" or block.indent < inside.indent or beside

@@ -1,7 +1,7 @@
 """A document taken apart once, for everything that ranks or quotes it."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from artifactflow_nb.text.blocks import Passage, blocks, passages_of
@@ -23,7 +23,7 @@ class Spoken:
         heading: The words of the terms and headings that it stands under.
         passage: The place of its passage in the document, from 0.
         aside: Whether its paragraph only points elsewhere.
-        opens: Whether it is the first of its document.
+        opens: The words of the title, heading or term that it is the first sentence under; else none.
     """
 
     sentence: Sentence
@@ -32,7 +32,7 @@ class Spoken:
     heading: frozenset[str]
     passage: int
     aside: bool
-    opens: bool
+    opens: frozenset[str]
 
 
 @dataclass(frozen=True)
@@ -46,6 +46,7 @@ class Dissected:
         passages: Its passages.
         words: The words of each passage.
         sentences: Its quotable sentences.
+        asides: The starts of the paragraphs that only point elsewhere.
     """
 
     document: Document
@@ -55,6 +56,12 @@ class Dissected:
     words: tuple[Words, ...]
     sentences: tuple[Sentence, ...]
     asides: frozenset[int]
+
+    def only(self, places: Sequence[int]) -> "Dissected":
+        """The document with these of its passages alone, by their places, and the sentences in them."""
+        passages = tuple(self.passages[place] for place in places)
+        inside = tuple(s for s in self.sentences if any(p.start <= s.start < p.end for p in passages))
+        return replace(self, passages=passages, words=tuple(self.words[place] for place in places), sentences=inside)
 
     @cached_property
     def spoken(self) -> tuple[Spoken, ...]:
@@ -86,9 +93,14 @@ def _spoken(whole: Dissected) -> Iterator[Spoken]:
     paragraphs: dict[int, set[str]] = {}
     for one, said in zip(whole.sentences, own, strict=True):
         paragraphs.setdefault(one.block, set()).update(said)
-    place = 0
+    place, opened = 0, ""
     for n, (one, said) in enumerate(zip(whole.sentences, own, strict=True)):
         while place + 1 < len(whole.passages) and whole.passages[place + 1].start <= one.start:
             place += 1
-        heading = frozenset(whole.words[place].heading)
-        yield Spoken(one, said, frozenset(paragraphs[one.block]), heading, place, one.block in whole.asides, n == 0)
+        head = whole.passages[place].heading
+        opens = title_terms(head.rpartition(" / ")[2]) if head != opened else ()
+        opened = head
+        yield Spoken(
+            one, said, frozenset(paragraphs[one.block]), frozenset(whole.words[place].heading), place,
+            one.block in whole.asides, frozenset(opens if n else (*whole.anchor, *whole.title, *opens)),
+        )  # fmt: skip

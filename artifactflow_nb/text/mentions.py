@@ -1,8 +1,8 @@
-"""Words that are spoken *of* and not with: `in` in "the `in` operator", `with` in "What does with do?".
+"""Words that are spoken *of* and not with: "The button `off`", "How do on and off differ?".
 
 Such a word may be one that otherwise holds sentences together, so it becomes a term of its own, a mention, beside the
 word itself. A text mentions what it sets in quotation marks or backticks; a question or a title also by the way it is
-built: before a noun such as `statement`, between `does` and `do`, on both sides of `and` after `between`.
+built: before a noun such as `keyword`, between `does` and `mean`, on both sides of `and` after `between`.
 """
 
 import re
@@ -14,9 +14,13 @@ from artifactflow_nb.text.wordlists import NEVER_MENTIONED, STOP_WORDS
 _QUOTED = re.compile(r"(?<![\w\"`])(?:\"|“|`{1,2})(?=\S)([^\"“”`\n]{1,40})(?<=\S)(?:\"|”|`{1,2})(?![\w\"`])")
 _PIECE = re.compile(r"[^\W_]\w*|__\w+|[^\w\s()\[\]{},.;]+")
 _MOST_PIECES = 3  # a longer quotation is somebody's words
+_MOST_OF_CODE = 8  # a question may quote a line of code
 _WORD = re.compile(r"\w+(?:['’]\w+)?|[^\w\s]+")
 _SYMBOL = re.compile(r"(?<!\S)(?:[+*/%^&|~<>=@]|[+\-*/%^&|<>=!:]=|[*/<>]{2}=?|->)(?=\s|[?.,;:!]*\s|[?.,;:!]*$)")
-_NOUNS = re.compile(r"(?:statement|operator|keyword|clause|expression|literal|loop|block|branch|function|method)s?$")
+_POSSESSIVE = re.compile(r"['’]s?$")
+_NOUNS = re.compile(
+    r"(?:statement|operator|keyword|clause|expression|literal|loop|block|branch|part|function|method)s?$"
+)
 _VERBS = frozenset("do mean work behave return test stand used for different".split())  # noqa: SIM905 - reads best
 _MANY = frozenset({"nested", "multiple", "several", "two", "three", "first", "second", "same"})
 _JOINTS = frozenset({"and", "or", "vs", "versus"})
@@ -36,21 +40,22 @@ def is_mention(term: str) -> bool:
     return len(term) > 2 and term[0] == term[-1] == "=" and term[1] != "="  # noqa: PLR2004 - two marks and a word
 
 
-def quoted(text: str) -> Iterator[tuple[int, list[str]]]:
-    """The short quotations of a text, each as its offset and the words and operators in it."""
+def quoted(text: str, most: int = _MOST_PIECES) -> Iterator[tuple[int, list[str]]]:
+    """The quotations of a text that have at most so many words and operators, each as its offset and these."""
     for match in _QUOTED.finditer(text):
         pieces = _PIECE.findall(match[1])
-        if 0 < len(pieces) <= _MOST_PIECES:
+        if 0 < len(pieces) <= most:
             yield match.start(), pieces
 
 
 def mentioned(text: str) -> list[str]:
     """The words and operators that a question or a title speaks of, each once."""
-    found = [piece for _, pieces in quoted(text) for piece in pieces]
+    found = [piece for _, pieces in quoted(text, _MOST_OF_CODE) for piece in pieces]
     symbols = _SYMBOL.findall(text)
     written = _WORD.findall(text.replace('"', " ").replace("`", " "))
-    words = [word.lower() for word in written]
+    words = [_POSSESSIVE.sub("", word.lower()) for word in written]
     named = [word.lower() for before, word in pairwise(written) if before.islower() and _is_capitalised(word)]
+    named += [word for word, noun in pairwise(words) if word not in STOP_WORDS and _NOUNS.match(noun)]
     bare = [] if found or symbols else _bare(words)
     return list(dict.fromkeys([*found, *symbols, *named, *bare, *_by_position(words), *_joined(words)]))
 
@@ -61,7 +66,7 @@ def _is_capitalised(word: str) -> bool:
 
 
 def _bare(words: list[str]) -> list[str]:
-    """The words of a text that has no other: `in`, "What does with do?"."""
+    """The words of a text that has no other, such as "off" or "What is up?"."""
     said = [word for word in words if word[0].isalnum() or word[0] == "_"]
     return [word for word in said if _may_be(word) and word != "is"] if set(said) <= STOP_WORDS else []
 
@@ -74,15 +79,18 @@ def _by_position(words: list[str]) -> Iterator[str]:
     for before, word, after in zip(["", *words], words, [*words[1:], ""], strict=False):
         if _may_be(word) and _stands_as_a_name(before, word, after):
             yield word
+    for before, one, two, after in zip(words, words[1:], words[2:], words[3:], strict=False):
+        if before in _AUXILIARIES and after in _VERBS and _may_be(one) and _may_be(two):
+            yield from (one, two)
 
 
 def _stands_as_a_name(before: str, word: str, after: str) -> bool:
-    """Whether the neighbours tell: "the with statement", "does in mean", "the keyword as" at the end."""
-    opens = not before or before in STOP_WORDS or before in _MANY
+    """Whether the neighbours tell: "the off keyword", "does off mean", "the keyword off" at the end."""
+    opens = not before or before in STOP_WORDS or before in _MANY or _NOUNS.match(before)
     ends = not after or not (after[0].isalnum() or after[0] == "_")
     return (
         (opens and _NOUNS.match(after) is not None)
-        or (before in _AUXILIARIES and after in _VERBS)
+        or (before in _AUXILIARIES and after in _VERBS and word != "not")
         or (_NOUNS.match(before) is not None and (after in _VERBS or ends) and word not in _LEFT_OVER)
         or (before in _USES and (ends or _may_be(after)) and word not in _LEFT_OVER)
     )

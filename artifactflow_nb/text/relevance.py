@@ -19,6 +19,7 @@ from artifactflow_nb.text.words import Query
 _SATURATION = 1.2
 _USUAL_TERMS = 110  # words of an ordinary passage
 _MIN_PASSAGES = 60  # rarity says little in fewer passages: they are counted as this many
+_ALIKE, _MEANT = 0.4, 0.75  # what another word for a term counts: for the rank, and where words are missed
 _TITLE, _HEADING, _PHRASE, _NAMED, _PRECISION = 0.8, 1.5, 0.6, 2.0, 0.3
 
 
@@ -65,7 +66,7 @@ class Words:
 
 def count_words(query: Query, texts: Iterable[Words]) -> WordCounts:
     """Count the question's words in these passages: where no index has counted them in all."""
-    asked = {**query.terms, **query.hints}
+    asked = {**query.terms, **query.hints, **query.alike}
     counts: Counter[str] = Counter(dict.fromkeys(asked, 0))
     n = 0
     for words in texts:
@@ -95,9 +96,13 @@ class Scorer:
 
     @cached_property
     def weights(self) -> dict[str, float]:
-        """How much each term and hint of the question counts: its share in the question times its rarity."""
+        """How much each term, hint and other word of the question counts: its share in it times its rarity."""
         asked = {**self.query.hints, **self.query.terms}
-        return {term: share * self.counts.rarity(term) for term, share in asked.items()}
+        weights = {term: share * self.counts.rarity(term) for term, share in asked.items()}
+        for other, term in self.query.alike.items():
+            rarity = min(self.counts.rarity(other), self.counts.rarity(term), self.counts.rarest)
+            weights[other] = _ALIKE * self.query.terms[term] * rarity
+        return weights
 
     @cached_property
     def total(self) -> float:
@@ -120,13 +125,11 @@ class Scorer:
         phrases = self.phrases((*words.heading, "", *words.body)) + _NAMED * self.phrases(words.title)
         return (total + _PHRASE * phrases) * (1 + _PRECISION * self.precision(words.title))
 
-    def often(self, body: Sequence[str], usual: int = _USUAL_TERMS) -> tuple[float, float]:
-        """How often a text of `usual` words says the question's terms, and its hints: weighed and saturated."""
+    def often(self, body: Sequence[str], usual: int) -> float:
+        """How often a text says the question's terms, weighed and saturated; an ordinary one has `usual` words."""
         counted = Counter(body)
         length = _length(len(body), usual)
-        weighed = {term: weight * _saturated(counted[term] / length) for term, weight in self.weights.items()}
-        plain = sum(weighed[term] for term in self.query.terms)
-        return plain, sum(weighed.values()) - plain
+        return sum(self.weights[term] * _saturated(counted[term] / length) for term in self.query.terms)
 
     def phrases(self, body: Sequence[str]) -> float:
         """The rarity of the question's phrases that the text holds, added up."""
@@ -144,12 +147,16 @@ class Scorer:
     def coverage(self, found: Iterable[str]) -> float:
         """The share of what the question asks for that these words hold, by weight, 0 to 1."""
         present = set(found)
+        meant = {term for other, term in self.query.alike.items() if other in present} - present
         whole = sum(self._missed(term) for term in self.query.terms)
-        return sum(self._missed(term) for term in self.query.terms if term in present) / whole if whole else 0.0
+        held = sum(self._missed(term) for term in self.query.terms if term in present)
+        held += _MEANT * sum(self._missed(term) for term in meant)
+        return held / whole if whole else 0.0
 
+    @cached_property
     def unknown(self) -> float:
         """The share of what the question asks for that occurs in no passage at all, by weight, 0 to 1."""
-        return 1.0 - self.coverage(term for term in self.query.terms if self.counts.counts.get(term))
+        return 1.0 - self.coverage(term for term, count in self.counts.counts.items() if count)
 
     def _missed(self, term: str) -> float:
         """What a term counts where words are missed: one that occurs nowhere no more than one that occurs once."""

@@ -1,7 +1,8 @@
 """The sentences of a text that can be quoted.
 
-Only whole sentences of prose and of list items count: no headings, code, tables, grammar, or lead-ins that end in a
-colon. A quote is the text's own characters with each run of white space, line breaks included, shown as one space.
+Only whole sentences of prose and of list items count: no headings, code, tables or grammar. A lead-in that ends in a
+colon is one if it is long enough to say something. A quote is the text's own characters with each run of white space,
+line breaks included, shown as one space.
 """
 
 import re
@@ -12,14 +13,18 @@ from artifactflow_nb.text.blocks import Block, blocks
 from artifactflow_nb.text.words import CJK
 
 _ITEM_MARK = re.compile(r"\s*(?:[-*+•]|\(?\d{1,3}[.)])\s+")
-_LABEL = re.compile(r"\s*(?:Note|Changed in version [\d.]+|New in version [\d.]+):\s+")
+_LABEL = re.compile(
+    r"\s*(?:(?:Note|Tip|Hint|Warning|Important"
+    r"|(?:Changed|New|Added|Deprecated|Removed)[^.:]{0,30} version [\d.]+):|\[\d+\])\s+"
+)
 _END = re.compile(r"[.!?]+[\"'”’)\]*_`]*(?=\s|$)|[。！？]+[”’」』）]*")
 _NEXT = re.compile(r"\s*[\"'“‘(\[*_`]*[^\W_a-z]|\s+(?:[\"“‘`]|\*\w)|\s*$")
 _ABBREVIATION = re.compile(
     r"(?:\b(?:e\.g|i\.e|cf|vs|Dr|Mr|Mrs|Ms|Prof|St|No|Nr|Fig|Sec|Vol|approx|ca|resp|incl|al|Inc|Ltd|Jr|Sr|[A-Z])\.)$"
 )
 _WORD = re.compile(rf"[{CJK}]|[^\W\d_{CJK}]{{2,}}")
-_MIN_WORDS = 4
+_FOOTNOTE = re.compile(r"\s*\[\d+\](?=\s+\S)")
+_MIN_WORDS, _MIN_LEAD_IN = 4, 7
 _MIN_LETTERS = 0.6
 
 
@@ -63,6 +68,8 @@ def _of(text: str, block: Block) -> Iterator[Sentence]:
         if match := mark.match(text, start, block.end):
             start, label = match.end(), match[0].strip()
     for end in _ends(text, start, block.end):
+        if footnote := _FOOTNOTE.match(text, start, end):  # the mark of the sentence before
+            start = footnote.end()
         quote = collapse(text[start:end])
         if _is_sentence(quote):
             begin = start + len(text[start:end]) - len(text[start:end].lstrip())
@@ -75,12 +82,14 @@ def _ends(text: str, start: int, stop: int) -> Iterator[int]:
         shortened = _ABBREVIATION.search(text, start, match.start() + 1)
         if match[0][0] in "。！？" or (not shortened and _NEXT.match(text, match.end(), stop)):
             yield match.end()
+    if text[start:stop].rstrip().endswith((":", "：")):
+        yield stop
 
 
 def _is_sentence(quote: str) -> bool:
     letters = sum(character.isalpha() or character.isspace() for character in quote)
     return (
-        len(_WORD.findall(quote)) >= _MIN_WORDS
+        len(_WORD.findall(quote)) >= (_MIN_LEAD_IN if quote.endswith((":", "：")) else _MIN_WORDS)
         and letters >= _MIN_LETTERS * len(quote)
         and "::=" not in quote
         and not quote[0].islower()

@@ -52,6 +52,90 @@ too us very were whatever whether
 """.split()  # noqa: SIM905 - the same
 )
 
+# Everyday words of nearly one meaning, a group a line: a question seldom uses the very word of the text.
+_ALIKE = """
+cost price fee charge expense
+buy purchase
+pay payment
+delete remove erase discard
+change modify alter edit adjust
+replace substitute exchange swap
+start begin commence
+stop end finish cease terminate
+cancel abort revoke withdraw
+allow permit authorize
+forbid prohibit disallow ban
+need require necessary
+build construct erect
+make produce manufacture
+repair fix mend
+broken defective damaged faulty
+error mistake fault failure
+fail crash
+quick fast rapid
+large huge
+small little tiny
+discount reduction rebate
+rent hire lease
+guest visitor
+employee staff worker
+employer company firm
+boss manager supervisor
+car vehicle
+bike bicycle
+doctor physician
+sick ill illness disease
+child children kid
+friend companion
+house building home
+street road
+shop store
+trip journey
+holiday vacation
+meeting conference
+student pupil
+choose select pick
+check verify inspect
+save store preserve
+send transmit deliver
+receive obtain
+collect gather
+join combine merge concatenate
+split divide separate
+connect attach link
+copy duplicate
+size dimension
+speed velocity
+clean wash rinse
+cook boil
+danger hazard risk
+agreement contract
+picture photo photograph image
+folder directory
+password passphrase
+licence license
+colour color
+"""
+ALIKE = tuple(tuple(line.split()) for line in _ALIKE.strip().splitlines())
+
+_FORMS = """
+be:am|are|been|was|were begin:began|begun bend:bent bind:bound bite:bitten break:broke|broken bring:brought
+build:built burn:burnt buy:bought catch:caught choose:chose|chosen deal:dealt draw:drawn|drew drink:drank|drunk
+drive:driven|drove eat:ate|eaten fall:fallen|fell feed:fed feel:felt fight:fought find:found fly:flew|flown
+forbid:forbade|forbidden forget:forgot|forgotten freeze:froze|frozen give:gave|given grow:grew|grown hang:hung
+hear:heard hide:hid|hidden hold:held keep:kept know:knew|known lead:led lend:lent lose:lost make:made mean:meant
+meet:met pay:paid ride:ridden|rode ring:rang|rung rise:risen|rose see:saw|seen seek:sought sell:sold send:sent
+shake:shaken|shook shoot:shot show:shown shrink:shrank|shrunk sing:sang|sung sink:sank|sunk sleep:slept
+speak:spoke|spoken spend:spent stand:stood steal:stole|stolen stick:stuck strike:struck swear:swore|sworn sweep:swept
+swim:swam|swum take:taken|took teach:taught tear:tore|torn tell:told think:thought throw:threw|thrown
+understand:understood wake:woke|woken wear:wore|worn win:won write:written|wrote
+child:children foot:feet goose:geese man:men mouse:mice tooth:teeth woman:women
+"""
+# Each irregular form with its base form.
+IRREGULAR = {
+    form: base for entry in _FORMS.split() for base, _, forms in [entry.partition(":")] for form in forms.split("|")
+}
+
 # Chinese words of the same two kinds; a run is cut at each of them.
 CJK_STOP = re.compile(
     "为什么|是什么|什么|怎么样|怎么|怎样|如何|多少|多久|哪里|哪儿|哪些|哪个|哪一|是否|能否|可以|应该|应当|需要|请问|"

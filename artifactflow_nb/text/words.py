@@ -9,11 +9,12 @@ import re
 import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import pairwise
 
-from artifactflow_nb.text.mentions import mention, mentioned, quoted
+from artifactflow_nb.text.mentions import is_mention, mention, mentioned, quoted
 from artifactflow_nb.text.stem import stem
-from artifactflow_nb.text.wordlists import ASKING, CJK_STOP, STOP_WORDS, WEAK_WORDS
+from artifactflow_nb.text.wordlists import ALIKE, ASKING, CJK_STOP, STOP_WORDS, WEAK_WORDS
 
 CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
 _TOKEN = re.compile(
@@ -27,9 +28,16 @@ _POSSESSIVE = re.compile(r"[’'](?:s|t|re|ve|ll|d|m)?$")
 _CAMEL = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 _MIXED = re.compile(r"[a-z][A-Z]")
 
-_MENTIONED, _NAMED, _HINTED = 1.5, 1.0, 0.5  # what mentions count: of a stop word, a word marked as such, any other
+_MENTIONED, _NAMED, _HINTED = 2.0, 1.0, 0.5  # what mentions count: of a stop word, a word marked as such, any other
 
 _WEAK = frozenset(map(stem, WEAK_WORDS))
+_INFLECTION = 4  # letters: `related` is as weak as `relate`, `relational` is another word
+# By stem: the stems of the words of its groups, each with the word itself.
+_ALIKE = {
+    stem(word): {stem(other): other for group in ALIKE if word in group for other in group if stem(other) != stem(word)}
+    for words in ALIKE
+    for word in words
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,14 +46,16 @@ class Query:
 
     Attributes:
         terms: The stems that it asks for, with how much each counts (1 for an ordinary word).
-        phrases: Pairs of neighbouring words with at least one that counts: `async with`.
+        phrases: Pairs of neighbouring words with at least one that counts: `by hand`.
         hints: Mentions of its words: a passage that sets one in quotation marks or backticks is likely about it.
+        alike: Stems of other words for one of its terms, with that term: they stand for it, counting for less.
         spelled: Each term, and each phrase as `a b`, as it was written, for people.
     """
 
     terms: dict[str, float] = field(default_factory=dict)
     phrases: tuple[tuple[str, str], ...] = ()
     hints: dict[str, float] = field(default_factory=dict)
+    alike: dict[str, str] = field(default_factory=dict)
     spelled: dict[str, str] = field(default_factory=dict)
 
 
@@ -76,19 +86,20 @@ def _tokens(normal: str) -> Iterator[tuple[int, str, str]]:
         yield match.start(), str(match.lastgroup), match[0]
 
 
-def _forms(kind: str, word: str) -> list[str]:
+@lru_cache(maxsize=65536)
+def _forms(kind: str, word: str) -> tuple[str, ...]:
     """The term of a word and, for a name of code, those of its parts."""
     if kind != "name":
-        return [word]
+        return (word,)
     plain = _POSSESSIVE.sub("", word).replace("’", "'")
     lowered = plain.lower()
     if not is_name(plain):
-        return [stem(lowered)]
+        return (stem(lowered),)
     parts = [piece for dotted in lowered.split(".") for piece in (dotted, *dotted.split("_")) if piece]
     parts += [camel.lower() for camel in _CAMEL.findall(plain)] if _MIXED.search(plain) else []
     unique = dict.fromkeys(part if "_" in part else stem(part) for part in parts)
     unique.pop(lowered, None)
-    return [lowered, *unique]
+    return (lowered, *unique)
 
 
 def is_name(word: str) -> bool:
@@ -117,8 +128,10 @@ def query_of(question: str, context: str = "") -> Query:
     pairs = _phrases(question)
     hints = _hints(question, found)
     spelled.update({f"{a} {b}": words for (a, b), words in pairs.items()})
-    spelled.update({mention(word): f'"{word}"' for word in hints})
-    return Query(found, tuple(pairs), {mention(word): weight for word, weight in hints.items()}, spelled)
+    spelled.update({term: f'"{term[1:-1]}"' if is_mention(term) else term for term in hints})
+    alike = {other: term for term in found for other in _ALIKE.get(term, {}) if other not in found}
+    spelled.update({other: _ALIKE[term][other] for other, term in alike.items()})
+    return Query(found, tuple(pairs), hints, alike, spelled)
 
 
 def _weighted(text: str) -> Iterator[tuple[str, float, str]]:
@@ -141,12 +154,14 @@ def _weighted(text: str) -> Iterator[tuple[str, float, str]]:
 
 
 def _hints(question: str, found: dict[str, float]) -> dict[str, float]:
-    """The words of the question that a text may mention, with how much that counts; not those that are terms."""
+    """What tells of a passage without being asked for, with how much it counts: mentions of the question's words."""
     named = {word.lower() for word in mentioned(question)}
     words = [word for _, kind, word in _tokens(question) if kind == "name" and not _says_nothing(word)]
     plain = [word.lower() for word in words if word.isalnum() and stem(word.lower()) not in _WEAK]
-    hints = {word: _NAMED if word in named else _HINTED for word in plain}
-    return {word: weight for word, weight in hints.items() if mention(word) not in found}
+    hints = {mention(word): _NAMED if word in named else _HINTED for word in plain}
+    # Two Chinese words of one meaning often share a character.
+    hints |= {character: _HINTED for term in found if _CJK_RUN.fullmatch(term) for character in term}
+    return {term: weight for term, weight in hints.items() if term not in found}
 
 
 def _pairs(piece: str) -> list[str]:
@@ -161,7 +176,10 @@ def _says_nothing(word: str) -> bool:
 def _weight(kind: str, word: str, term: str) -> float:
     if kind == "name" and is_name(word):
         return 0.5 if "." in word else 2.0
-    return 0.3 if term in _WEAK else 1.0
+    if kind == "operator":
+        return 0.5
+    weak = term in _WEAK and len(word) <= len(term) + _INFLECTION
+    return 0.3 if weak or (len(word) == 1 and kind == "name") else 1.0
 
 
 def _phrases(question: str) -> dict[tuple[str, str], str]:

@@ -59,6 +59,8 @@ async def update_artifact(
 ) -> ToolResult:
     """Replace one passage of an artifact. Use it for small changes; use rewrite_artifact when most of it changes."""
     manager = ctx.service(ArtifactManager)
+    if (written := await manager.written_by_call(ctx.tool_call_id)) is not None:
+        return _written(ctx, written)
     present = await _read(ctx, id, None)
     count = present.content.count(old) if old else 0
     if count != 1:

@@ -12,12 +12,14 @@ import inspect
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
+from functools import partial
+from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints, overload
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from artifactflow_nb.errors import ArtifactFlowError, ToolError, UsageError
 from artifactflow_nb.messages import ToolResult, ToolSpec
+from artifactflow_nb.tools.threads import in_thread
 from artifactflow_nb.xml_calls import format_call
 
 T = TypeVar("T")
@@ -133,28 +135,38 @@ class Tool:
 
     async def run(self, ctx: ToolContext, params: Mapping[str, Any]) -> ToolResult:
         """Validate and run. Never raises but for cancellation: what goes wrong is a result that tells the model."""
+        limit = asyncio.timeout(self.timeout_s)
         try:
             args = self.bind(params)
-            async with asyncio.timeout(self.timeout_s):
-                return await self._invoke(ctx, args)
-        except TimeoutError:
-            return _failed(f"{self.name} took longer than {self.timeout_s:g} s and was stopped.", "TimeoutError")
+            async with limit:
+                return _normal(await self._invoke(ctx, args))
         except ArtifactFlowError as error:
             return _failed(str(error), type(error).__name__)
-        except Exception as error:  # noqa: BLE001 - a tool may raise anything; the model is told, the run goes on
+        except BaseException as error:  # a tool may raise anything, an exit too: the model is told, the run goes on
+            if isinstance(error, asyncio.CancelledError) and _is_cancelled():
+                raise
+            if limit.expired():
+                return _failed(self._too_late(), "TimeoutError")
             return _failed(f"{self.name} failed: {type(error).__name__}: {error}", type(error).__name__)
 
-    async def _invoke(self, ctx: ToolContext, args: BaseModel) -> ToolResult:
+    async def _invoke(self, ctx: ToolContext, args: BaseModel) -> Any:
         if self.handler is None:
             raise ToolError(f"{self.name} is carried out by the flow and cannot be run here.")
         values = {name: getattr(args, name) for name in type(args).model_fields}
         if inspect.iscoroutinefunction(self.handler):
-            outcome = await self.handler(ctx, **values)
-        else:
-            outcome = await asyncio.to_thread(self.handler, ctx, **values)
-        return outcome if isinstance(outcome, ToolResult) else ToolResult(success=True, data=str(outcome))
+            return await self.handler(ctx, **values)
+        return await in_thread(partial(self.handler, ctx, **values), self.name)
+
+    def _too_late(self) -> str:
+        stopped = "and was stopped" if inspect.iscoroutinefunction(self.handler) else "and may still be at work"
+        return f"{self.name} took longer than {self.timeout_s:g} s {stopped}."
 
 
+@overload
+def tool(handler: Handler, /) -> Tool: ...
+
+
+@overload
 def tool(
     *,
     name: str | None = None,
@@ -164,13 +176,29 @@ def tool(
     timeout_s: float = 60.0,
     preview: Preview | None = None,
     is_note: IsNote = lambda _args: False,
-) -> Callable[[Handler], Tool]:
+) -> Callable[[Handler], Tool]: ...
+
+
+def tool(
+    handler: Handler | None = None,
+    /,
+    *,
+    name: str | None = None,
+    permission: ToolPermission | str | PermissionRule = ToolPermission.AUTO,
+    category: str = "user",
+    idempotent: bool = False,
+    timeout_s: float = 60.0,
+    preview: Preview | None = None,
+    is_note: IsNote = lambda _args: False,
+) -> Tool | Callable[[Handler], Tool]:
     """Make a tool of a typed function with a docstring; its first parameter is the `ToolContext`.
 
     Parameters are described by `Annotated[type, "description"]`. The function returns a text or a `ToolResult`, and
     raises `ToolError` for what the model should be told. Plain functions run in a thread.
+
+    Errors: `UsageError` for a function without docstring, types or context, or an unknown permission.
     """
-    rule = ToolPermission(permission) if isinstance(permission, str) else permission
+    rule = _permission(permission) if isinstance(permission, str) else permission
 
     def make(handler: Handler) -> Tool:
         tool_name = name or str(getattr(handler, "__name__", "tool"))
@@ -180,13 +208,26 @@ def tool(
         params = _params_model(tool_name, handler)
         return Tool(tool_name, description, params, handler, rule, category, idempotent, timeout_s, preview, is_note)
 
-    return make
+    return make if handler is None else make(handler)
+
+
+def _permission(name: str) -> ToolPermission:
+    try:
+        return ToolPermission(name)
+    except ValueError:
+        allowed = ", ".join(repr(known.value) for known in ToolPermission)
+        raise UsageError(f"permission is {name!r}; it must be one of {allowed}, or a rule.") from None
 
 
 def _params_model(tool_name: str, handler: Handler) -> type[BaseModel]:
     hints = get_type_hints(handler, include_extras=True)
     fields: dict[str, Any] = {}
-    for parameter in list(inspect.signature(handler).parameters.values())[1:]:
+    parameters = list(inspect.signature(handler).parameters.values())
+    if not parameters or hints.get(parameters[0].name) is not ToolContext:
+        raise UsageError(f"The first parameter of the tool {tool_name!r} must be its context: `ctx: ToolContext`.")
+    for parameter in parameters[1:]:
+        if parameter.kind in {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD}:
+            raise UsageError(f"The tool {tool_name!r} takes {parameter}: name each parameter, the model is told them.")
         if parameter.name not in hints:
             raise UsageError(f"The parameter {parameter.name!r} of the tool {tool_name!r} has no type.")
         default = ... if parameter.default is inspect.Parameter.empty else parameter.default
@@ -209,7 +250,9 @@ def _listed(value: Any) -> Any:
 
 
 def _is_list(annotation: Any) -> bool:
-    return get_origin(annotation) is list or annotation is list
+    """Whether a list may be given, `list[str] | None` included."""
+    kinds = (annotation, *get_args(annotation))
+    return any(kind is list or get_origin(kind) is list for kind in kinds)
 
 
 def _problem(detail: Mapping[str, Any]) -> str:
@@ -227,8 +270,26 @@ def _placeholder(prop: Mapping[str, Any]) -> str | list[str]:
     return str(prop.get("type", "value"))
 
 
+def _normal(outcome: Any) -> ToolResult:
+    """What a tool gave as a result whose texts can be stored and shown."""
+    if not isinstance(outcome, ToolResult):
+        return ToolResult(success=True, data=_text(outcome))
+    error = None if outcome.success else _text(outcome.error or "The tool failed without saying why.")
+    return ToolResult(outcome.success, _text(outcome.data), error, outcome.metadata)
+
+
+def _text(value: object) -> str:
+    return str(value).encode("utf-8", "replace").decode()
+
+
 def _failed(message: str, error_type: str) -> ToolResult:
-    return ToolResult(success=False, error=message, metadata={"error_type": error_type})
+    return ToolResult(success=False, error=_text(message), metadata={"error_type": error_type})
+
+
+def _is_cancelled() -> bool:
+    """Whether somebody asked this task to stop, as opposed to a tool that raised the exception itself."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 def manual(tools: tuple[Tool, ...]) -> str:

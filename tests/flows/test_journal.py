@@ -14,14 +14,13 @@ from artifactflow_nb.flows.journal import FLUSH_DELAY_S, Feed, Journal
 async def journal(open_engine: OpenEngine) -> tuple[Journal, Feed, str, object]:
     engine = await open_engine(["unused"])
     run = await engine.controller.begin("question")
-    feed = Feed()
+    feed = Feed(await engine.runs.events(run.run_id))
     return Journal(run.run_id, SystemClock(), engine.runs, feed), feed, run.run_id, engine
 
 
 async def test_a_late_listener_hears_what_happened_so_far(open_engine: OpenEngine) -> None:
     """Stored events and the text that is still arriving are replayed in order, then live events follow."""
     book, feed, _, _ = await journal(open_engine)
-    book.emit(StreamEventType.METADATA, {"question": "q"})
     text = TextSoFar()
     for piece in ("a", "b"):
         book.chunk(
@@ -41,9 +40,10 @@ async def test_a_late_listener_hears_what_happened_so_far(open_engine: OpenEngin
 async def test_events_are_stored_shortly_after_without_being_asked(open_engine: OpenEngine) -> None:
     """An event is in the store soon, also when nothing else is written."""
     book, _, run_id, engine = await journal(open_engine)
-    book.emit(StreamEventType.METADATA, {"question": "q"})
+    book.emit(StreamEventType.AGENT_START, {"job_id": "main"})
     await asyncio.sleep(FLUSH_DELAY_S * 4)
-    assert [event.type for event in await engine.runs.events(run_id)] == [StreamEventType.METADATA]
+    stored = [event.type for event in await engine.runs.events(run_id)]
+    assert stored == [StreamEventType.METADATA, StreamEventType.AGENT_START]
 
 
 async def test_a_failed_write_in_the_background_is_raised_at_the_next_flush(open_engine: OpenEngine) -> None:
@@ -54,3 +54,23 @@ async def test_a_failed_write_in_the_background_is_raised_at_the_next_flush(open
     await asyncio.sleep(FLUSH_DELAY_S * 4)
     with pytest.raises(StoreError, match="no such table: events"):
         await book.flush()
+
+
+async def test_a_failing_listener_does_not_fail_the_run(open_engine: OpenEngine) -> None:
+    """A listener that raises is not told again; the others are, and the run completes."""
+    engine = await open_engine(["An answer in several pieces, to be heard."])
+    run = await engine.controller.begin("question")
+    heard: list[StreamEvent] = []
+    calls = 0
+
+    def broken(event: StreamEvent) -> None:
+        nonlocal calls
+        calls += 1
+        raise RuntimeError("the view is gone")
+
+    await engine.controller.subscribe(run.run_id, broken)
+    await engine.controller.subscribe(run.run_id, heard.append)
+    await (await engine.controller.start(run))
+    assert calls == 1
+    assert (await engine.controller.result(run.run_id)).status == "completed"
+    assert heard[-1].is_terminal

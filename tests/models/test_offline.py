@@ -81,6 +81,27 @@ async def test_an_earlier_report_is_rewritten(sources: SourceManager):
     await drive.ask(QUESTION)
     await drive.ask("How are temperature probes calibrated?")
     assert "ice bath" in drive.artifacts["research_report"]
+    assert drive.artifacts["task_plan"].startswith("# Plan: How are temperature probes calibrated?")
+    assert drive.artifacts["task_plan"].count("- [x]") == 3
+    assert drive.failed == []
+
+
+async def test_a_report_that_no_inventory_lists_is_rewritten(sources: SourceManager):
+    """Where creating the report fails because it exists, it is rewritten."""
+    refuse = {"create_artifact:research_report": "The artifact 'research_report' exists already."}
+    drive = Drive(OfflineModel(), sources, refuse=refuse)
+    await drive.ask(QUESTION)
+    assert "A backup counts only" in drive.artifacts["research_report"]
+
+
+async def test_a_denied_rewrite_still_gives_the_answer(sources: SourceManager):
+    """A follow-up whose report may not replace the earlier one answers and says so."""
+    drive = Drive(OfflineModel(), sources)
+    await drive.ask(QUESTION)
+    drive.refuse["rewrite_artifact:research_report"] = "Permission denied"
+    answer = await drive.ask("How are temperature probes calibrated?")
+    assert "ice bath" in answer
+    assert "The report was not written: Permission denied" in answer
 
 
 async def test_a_follow_up_leans_on_the_question_before(sources: SourceManager):

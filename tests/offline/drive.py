@@ -24,6 +24,7 @@ class Drive:
     refuse: dict[str, str] = field(default_factory=dict)
     artifacts: dict[str, str] = field(default_factory=dict)
     rounds: int = 0
+    failed: list[str] = field(default_factory=list)
 
     async def ask(self, question: str, history: tuple[Message, ...] = ()) -> str:
         specs = tuple(ToolSpec(name, name, {}) for name in (*ARTIFACT_TOOLS, "call_subagent"))
@@ -39,11 +40,15 @@ class Drive:
             assert offered, "a turn without tools must not call any"
             self.rounds += 1
             results = [(call.name, await self._run(call.name, dict(call.params))) for call in parsed.calls]
+            self.failed += [name for name, result in results if not result.success]
             talk = [*talk, Message("assistant", reply), Message("user", format_results(results))]
         raise AssertionError("the model did not conclude")
 
     async def turn(self, talk: list[Message], offered: tuple[ToolSpec, ...]) -> str:
-        events = [event async for event in self.model.stream(ModelRequest((Message("system", "-"), *talk), offered))]
+        listed = "\n".join(f"- {name} (version 1): A title" for name in self.artifacts) or "none yet"
+        context = f"<current_context>\n\nArtifacts of this conversation:\n{listed}\n\n</current_context>"
+        request = ModelRequest((Message("system", context), *talk), offered)
+        events = [event async for event in self.model.stream(request)]
         assert isinstance(events[-1], ModelReply)
         return events[-1].content
 
@@ -58,7 +63,9 @@ class Drive:
             services = {SourceManager: self.sources, SearchProvider: LocalSearch(self.sources, self.scope)}
             context = ToolContext("run-1", "conv-1", "msg-1", "agent", "call-1", services)
             return await {"web_search": web_search, "web_fetch": web_fetch}[name].run(context, params)
-        if name == "create_artifact" and params["id"] in self.artifacts:
+        # The plan belongs to its turn, every other artifact to the conversation.
+        if name == "create_artifact" and params["id"] in self.artifacts and params["id"] != "task_plan":
             return ToolResult(success=False, error=f"The artifact {params['id']!r} exists already.")
+        assert name in {"create_artifact", "rewrite_artifact"}
         self.artifacts[params["id"]] = params["content"]
         return ToolResult(success=True, data="Written.")

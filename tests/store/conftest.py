@@ -46,7 +46,7 @@ def add_turn(database: Database) -> AddTurn:
         )
         await runs.begin(run, conversation)
         if answer is not None:
-            end = StreamEvent(StreamEventType.COMPLETE, SystemClock().now(), 1, run.run_id)
+            end = StreamEvent(StreamEventType.COMPLETE, SystemClock().now(), 2, run.run_id)
             await runs.finish(run.run_id, COMPLETED, end, response=answer)
         return run.message_id
 

@@ -25,6 +25,10 @@ class PromptLibrary:
         """The prompt of this name with its placeholders filled; unknown `$names` stay as they are."""
         return self._template(name).safe_substitute(values).strip()
 
+    def check(self, name: str) -> None:
+        """`UsageError` if there is no prompt of this name."""
+        self._template(name)
+
     def _load(self, name: str) -> Template:
         own = self._folder / f"{name}.md" if self._folder else None
         if own is not None and own.is_file():

@@ -1,0 +1,37 @@
+"""What SQLite and JSON can hold: texts without lone surrogates, integers of 64 bits."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+
+_LARGEST = 2**63
+
+
+def storable_text(text: str) -> str:
+    """The text with every lone surrogate replaced by `?`; any other text as it is."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "replace").decode()
+    return text
+
+
+def to_json(value: Any) -> str:
+    """Compact JSON text; what JSON cannot hold is made text."""
+    try:
+        return orjson.dumps(value).decode()
+    except TypeError:
+        return orjson.dumps(_storable(value)).decode()
+
+
+def _storable(value: Any) -> Any:
+    if isinstance(value, str):
+        return storable_text(value)
+    if isinstance(value, Mapping):
+        return {storable_text(str(key)): _storable(item) for key, item in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [_storable(item) for item in value]
+    if isinstance(value, int) and not -_LARGEST <= value < _LARGEST:
+        return str(value)
+    return value if isinstance(value, int | float | bool | None) else storable_text(str(value))

@@ -1,0 +1,113 @@
+"""Which sentences are quoted, and whether a document answers at all."""
+
+import pytest
+
+from artifactflow_nb.models.ranking import best_quotes
+from artifactflow_nb.text.citations import Document
+from artifactflow_nb.text.cues import worth
+from artifactflow_nb.text.dissect import dissect
+from artifactflow_nb.text.quoting import related_words
+from artifactflow_nb.text.relevance import Scorer, WordCounts, count_words
+from artifactflow_nb.text.words import query_of
+
+LOCK = """The "open" command
+==================
+
+The "open" command unlocks the gate for ten seconds. It may be given twice.
+
+For more information on the open command, see section Gates.
+
+If the gate is frozen, the command is ignored and a bell rings.
+
+Changed in version 2: The open command accepts a number.
+
+See also:
+
+  **Note 7** - The "open" command
+     The history of the open command and of its gate.
+"""
+
+
+def ask(question: str, *texts: str, **titles: str) -> list[tuple[str, ...]]:
+    documents = [Document(f"local:d/{n}#part", f"D: {n}", text) for n, text in enumerate(texts)]
+    documents += [Document(f"local:d#{name}", f"D: {name}", text) for name, text in titles.items()]
+    return [quotes.sentences for quotes in best_quotes(query_of(question), documents, question=question)]
+
+
+def test_a_definition_is_quoted_before_references_and_history():
+    """What the sentence says of its subject counts more than where more is said of it."""
+    (quotes,) = ask("What does the open command do?", LOCK)
+    assert quotes[0] == 'The "open" command unlocks the gate for ten seconds.'
+    assert not any("section Gates" in quote or "history" in quote for quote in quotes)
+
+
+def test_quotes_stand_in_the_order_of_the_text():
+    """The sentences of one source are given in reading order."""
+    (quotes,) = ask("When is the open command of the gate ignored?", LOCK)
+    assert "If the gate is frozen, the command is ignored and a bell rings." in quotes
+    places = [" ".join(LOCK.split()).index(quote) for quote in quotes]
+    assert places == sorted(places)
+
+
+def test_a_sentence_that_leans_is_quoted_with_the_one_before():
+    """What points back to the sentence before it is not quoted without that sentence."""
+    text = (
+        "# Pump\n\nWhere lamps glow red, wait. Otherwise, the pump of the well may be switched on by hand at any hour."
+    )
+    (quotes,) = ask("When may the pump of the well be switched on?", text)
+    assert quotes == (
+        "Where lamps glow red, wait.",
+        "Otherwise, the pump of the well may be switched on by hand at any hour.",
+    )
+
+
+def test_words_that_go_with_a_word_of_the_question_are_found_in_the_text():
+    """A word that always stands beside a word of the question is related to it; one that stands there once is not."""
+    lines = [f"In valley {n} winter brings frost to every field." for n in range(4)]
+    document = dissect(Document("local:d#w", "D: W", "\n\n".join([*lines, "The winter of that year had no snow."])))
+    query = query_of("What does winter bring?")
+    related = related_words(Scorer(query, count_words(query, document.words)), [document])
+    assert related["frost"] > 0
+    assert "snow" not in related
+
+
+def test_the_shortest_of_documents_that_repeat_each_other_is_cited():
+    """A passage that several documents have counts for the shortest of them alone."""
+    gate = "The gate is painted green in spring."
+    other = "\n\n".join(f"## Part {n}\n\nNothing but {n} stones lie here in a row." for n in range(5))
+    whole = f"## Gate\n\n{gate}\n\n{other}"
+    documents = [Document("local:d#all", "D: all", whole), Document("local:d#gate", "D: gate", f"## Gate\n\n{gate}")]
+    (quotes,) = best_quotes(query_of("When is the gate painted?"), documents)
+    assert (quotes.address, quotes.sentences) == ("local:d#gate", (gate,))
+
+
+@pytest.mark.parametrize(("n_passages", "answered"), [(20, True), (900, False)])
+def test_an_unknown_word_tells_more_in_large_sources(n_passages: int, answered: bool):
+    """A word of the question that no source has may be missing by chance in a small folder, not in a large one."""
+    text = "# Bees\n\nThe hives are opened in the morning, and bees that swarm are given another box."
+    counts = WordCounts(n_passages, {"hive": 1, "swarm": 1, "vacat": 0, "weekend": 0})
+    found = best_quotes(query_of("Do hives swarm at the weekend?"), [Document("local:d#b", "D: b", text)], counts)
+    assert bool(found) is answered
+
+
+@pytest.mark.parametrize(
+    ("better", "worse", "question"),
+    [
+        ("The pump needs oil.", "See section Pumps for the oil of the pump.", "What does the pump need?"),
+        ("If the pump stops, add oil.", "The pump needs oil.", "What happens when the pump stops?"),
+        ("The pump holds 3 litres.", "The pump holds some water.", "How much does the pump hold?"),
+        ("The pump needs oil.", "It needs oil.", "What does the pump need?"),
+        ("The pump needs oil.", "Oil for a pump.", "What does the pump need?"),
+        ("The pump needs oil.", "Does the pump need oil?", "What does the pump need?"),
+        ("The pump needs oil and water:", "The pump needs the following things:", "What does the pump need?"),
+        ("水泵每天加油两次。", "水泵需要经常加油。", "水泵每天加油几次？"),
+    ],
+)
+def test_the_kind_of_a_sentence_counts(better: str, worse: str, question: str):
+    """What states, conditions and figures are worth more than references, fragments, questions and what leans back."""
+    assert worth(better, "", question) > worth(worse, "", question)
+
+
+def test_history_is_worth_less():
+    """A sentence labelled as a change of some version is worth less than the same without."""
+    assert worth("The pump takes oil.", "Changed in version 3:", "?") < worth("The pump takes oil.", "", "?")

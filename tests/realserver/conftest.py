@@ -1,0 +1,25 @@
+"""One real language-model server for all tests of this folder."""
+
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+from realserver.server import MODEL, RealServer, real_server, why_not
+
+from artifactflow_nb.models.openai import OpenAIModel
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealServer]:
+    """The server; where it has to be there (`CI` is set) its absence is a failure, elsewhere nothing asks for it."""
+    if reason := why_not():
+        pytest.fail(reason)
+    with real_server(tmp_path_factory.mktemp("server") / "server.log") as running:
+        yield running
+
+
+@pytest.fixture
+async def model(server: RealServer) -> AsyncIterator[OpenAIModel]:
+    """The server as the package's own model."""
+    endpoint = OpenAIModel(server.base_url, None, MODEL)
+    yield endpoint
+    await endpoint.aclose()

@@ -1,0 +1,189 @@
+"""`OpenAIModel` and the engine against a real language model: what a scripted endpoint can only claim."""
+
+import asyncio
+import os
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
+from contextlib import AsyncExitStack, ExitStack
+from pathlib import Path
+from typing import Annotated, Any
+
+import pytest
+from realserver.proxy import Extend, extending_proxy
+from realserver.server import CONTEXT_TOKENS, MODEL, RealServer, why_not
+
+from artifactflow_nb.engine import Engine
+from artifactflow_nb.errors import ModelRejected
+from artifactflow_nb.events import StreamEvent, StreamEventType
+from artifactflow_nb.messages import Message
+from artifactflow_nb.models.base import ModelDelta, ModelEvent, ModelReply, ModelRequest
+from artifactflow_nb.models.openai import OpenAIModel
+from artifactflow_nb.settings import Settings
+from artifactflow_nb.tools.base import ToolContext, tool
+
+if why_not() and not os.environ.get("CI"):
+    pytest.skip(why_not(), allow_module_level=True)
+
+QUESTION = "What is the capital of France? Answer with one word."
+STORY = "Write a very long story about a lighthouse keeper, with at least thirty chapters."
+SOON_S = 5.0
+"""A short answer takes a tenth of this; a text that nobody ends goes on for several times as long."""
+
+FIGURES = {"Paris": "4711", "Berlin": "5822", "Rome": "6933"}
+CALL_GRAMMAR = """
+root ::= "<tool_call><name>population</name><params><city><![CDATA[" city "]]></city></params></tool_call>"
+city ::= "Paris" | "Berlin" | "Rome"
+"""
+ANSWER_GRAMMAR = """
+root ::= "The number of inhabitants is " [0-9] [0-9] [0-9] [0-9] "."
+"""
+
+
+@pytest.fixture
+def extended(server: RealServer) -> Iterator[Callable[[Extend], str]]:
+    """Base URLs at which the server gets further fields with each request."""
+    with ExitStack() as proxies:
+        yield lambda extend: proxies.enter_context(extending_proxy(server.address, extend))
+
+
+@pytest.fixture
+async def open_on(tmp_path: Path) -> AsyncIterator[Any]:
+    """Opens an engine on an endpoint, as settings name it."""
+    async with AsyncExitStack() as engines:
+
+        async def open_engine(base_url: str) -> Engine:
+            settings = Settings.load(base_url=base_url, model=MODEL, temperature=0, data_dir=tmp_path / "data")
+            return await engines.enter_async_context(Engine(settings))
+
+        yield open_engine
+
+
+def ask(content: str) -> ModelRequest:
+    return ModelRequest((Message("user", content),), temperature=0)
+
+
+async def take(model: OpenAIModel, content: str) -> list[ModelEvent]:
+    return [event async for event in model.stream(ask(content))]
+
+
+def deltas(events: list[ModelEvent]) -> list[str]:
+    return [event.text for event in events if isinstance(event, ModelDelta)]
+
+
+def reply(events: list[ModelEvent]) -> ModelReply:
+    last = events[-1]
+    assert isinstance(last, ModelReply)
+    return last
+
+
+async def test_an_answer_streams_in_pieces_that_make_up_the_reply(model: OpenAIModel) -> None:
+    """Several deltas arrive, the reply is all of them, and it knows its model, its end and its first moment."""
+    events = await take(model, QUESTION)
+    last = reply(events)
+    assert len(deltas(events)) > 3
+    assert "".join(deltas(events)) == last.content
+    assert "Paris" in last.content
+    assert (last.finish_reason, last.model, last.attempts) == ("stop", MODEL, 1)
+    assert last.ttft_ms
+
+
+async def test_tokens_are_those_that_the_endpoint_counts(model: OpenAIModel, server: RealServer) -> None:
+    """Input tokens are exactly what the server's own tokenizer finds in the prompt; a repeated prompt is cached."""
+    first, second = [reply(await take(model, QUESTION)).usage for _ in range(2)]
+    assert not first.estimated
+    assert first.input_tokens == second.input_tokens == server.count_tokens(QUESTION)
+    assert first.output_tokens == second.output_tokens > 3
+    assert second.cache_read_tokens == second.input_tokens - 1
+
+
+async def test_an_answer_that_was_cut_short_says_so(extended: Callable[[Extend], str]) -> None:
+    """At the limit of tokens the finish reason is `length`, and as many tokens are counted."""
+    model = OpenAIModel(extended(lambda _: {"max_tokens": 4}), None, MODEL)
+    last = reply(await take(model, STORY))
+    await model.aclose()
+    assert (last.finish_reason, last.usage.output_tokens) == ("length", 4)
+
+
+async def test_closing_the_iteration_frees_the_server(model: OpenAIModel) -> None:
+    """A request that waits for the only slot is answered soon after the long turn before it was closed."""
+    story = model.stream(ask(STORY))
+    assert isinstance(story, AsyncGenerator)
+    assert await anext(story)
+    waiting = asyncio.create_task(take(model, QUESTION))
+    answered, _ = await asyncio.wait({waiting}, timeout=1.0)
+    assert not answered
+    await story.aclose()
+    assert "Paris" in reply(await asyncio.wait_for(waiting, SOON_S)).content
+
+
+async def test_a_prompt_beyond_the_context_is_refused_once_and_clearly(
+    server: RealServer, extended: Callable[[Extend], str]
+) -> None:
+    """The error repeats the endpoint's words with both sizes, and the request is not tried again."""
+    too_long = "word " * CONTEXT_TOKENS
+    sent: list[Mapping[str, Any]] = []
+
+    def note(body: Mapping[str, Any]) -> Mapping[str, Any]:
+        sent.append(body)
+        return {}
+
+    model = OpenAIModel(extended(note), None, MODEL)
+    with pytest.raises(ModelRejected) as refused:
+        await take(model, too_long)
+    await model.aclose()
+    told = str(refused.value)
+    assert f"({server.count_tokens(too_long)} tokens) exceeds the available context size ({CONTEXT_TOKENS}" in told
+    assert "status 400" in told
+    assert len(sent) == 1
+
+
+async def test_a_run_calls_a_tool_and_answers_with_its_result(
+    extended: Callable[[Extend], str], open_on: Callable[[str], Any]
+) -> None:
+    """The model writes a call, the engine runs the tool, and the model's answer holds what only the tool knew."""
+
+    def extend(body: Mapping[str, Any]) -> Mapping[str, Any]:
+        called = any(message["role"] == "assistant" for message in body["messages"])
+        return {"grammar": ANSWER_GRAMMAR if called else CALL_GRAMMAR}
+
+    asked: list[str] = []
+
+    @tool()
+    async def population(_ctx: ToolContext, city: Annotated[str, "The city's name."]) -> str:
+        """Look up how many people live in a city."""
+        asked.append(city)
+        return f"The number of inhabitants is {FIGURES[city]}."
+
+    engine = await open_on(extended(extend))
+    engine.register_tool(population)
+    events = [event async for event in engine.controller.stream_execute("How many people live in Paris?")]
+    outcome = await engine.controller.result(events[0].run_id)
+    assert outcome.status == "completed"
+    assert len(asked) == 1
+    assert outcome.response == f"The number of inhabitants is {FIGURES[asked[0]]}."
+    results = [event.data["success"] for event in events if event.type is StreamEventType.TOOL_COMPLETE]
+    assert results == [True]
+    turns = [event.data for event in events if event.type is StreamEventType.LLM_COMPLETE]
+    assert [turn["finish_reason"] for turn in turns] == ["stop", "stop"]
+    assert not any(turn["token_usage"]["estimated"] for turn in turns)
+
+
+async def test_cancelling_a_run_frees_the_server(
+    model: OpenAIModel, extended: Callable[[Extend], str], open_on: Callable[[str], Any]
+) -> None:
+    """A run cancelled while its answer streams keeps the text, and the server answers the next request soon."""
+    engine = await open_on(extended(lambda _: {"ignore_eos": True}))
+    run = await engine.controller.begin("Tell me a story.")
+    arrived = asyncio.Event()
+
+    def listen(event: StreamEvent) -> None:
+        if event.type is StreamEventType.LLM_CHUNK:
+            arrived.set()
+
+    await engine.controller.subscribe(run.run_id, listen)
+    await engine.controller.start(run)
+    await asyncio.wait_for(arrived.wait(), 60)
+    await engine.controller.cancel(run.run_id)
+    assert "Paris" in reply(await asyncio.wait_for(take(model, QUESTION), SOON_S)).content
+    events = await engine.runs.events(run.run_id)
+    assert events[-1].type is StreamEventType.CANCELLED
+    assert events[-1].data["partial"]
