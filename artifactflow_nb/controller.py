@@ -264,8 +264,11 @@ class ExecutionController:
     async def cancel(self, run_id: str) -> None:
         """End a run: what it has written stays, the text that had arrived is kept and marked."""
         if (task := self._tasks.get(run_id)) is not None and not task.done():
+            driver = self._drivers[run_id]
             task.cancel()
             await asyncio.wait([task])
+            if not driver.ended:  # it was cancelled before it took its first step, or while it paused
+                await driver.cancel()
             return
         run = await self._services.runs.get(run_id)
         if run.status not in {WAITING, RUNNING}:

@@ -27,6 +27,7 @@ from artifactflow_nb.store.database import Database
 from artifactflow_nb.store.metrics import load_metrics
 from artifactflow_nb.store.runs import CANCELLED, COMPLETED, FAILED, StoredRun
 from artifactflow_nb.store.storable import storable_text
+from artifactflow_nb.tools.threads import is_cancelled
 from artifactflow_nb.xml_calls import parse_reply
 
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver  # isort: skip - flows.loop sets its strict mode first
@@ -83,6 +84,7 @@ class RunDriver:
         lock: Orders decisions and pauses: who holds it can rely on whether the run is driven.
         driving: Whether the run is driven; a decision that comes while it is will be seen.
         detached: Set before cancelling the task to leave the run as it stands, to be resumed later.
+        ended: Whether the run was brought to its end here.
         unstored: Why the run's end could not be stored; None if it was.
     """
 
@@ -91,6 +93,7 @@ class RunDriver:
         self.lock = asyncio.Lock()
         self.driving = True
         self.detached = False
+        self.ended = False
         self.unstored: str | None = None
         self._rooms = rooms
         self._feed = feed
@@ -107,7 +110,9 @@ class RunDriver:
                 raise
             ending = self._cancelled()
         except Exception as error:  # noqa: BLE001 - whatever a flow raises has to end the run, and to be told
-            ending = self._failed(error)
+            if is_cancelled() and self.detached:
+                return
+            ending = self._cancelled() if is_cancelled() else self._failed(error)
         if ending is not None:
             await self.end(ending)
 
@@ -186,6 +191,7 @@ class RunDriver:
 
     async def end(self, ending: Ending) -> None:
         """End the run, whoever asks meanwhile to cancel it: an end that has begun is not cut short."""
+        self.ended = True
         task = asyncio.create_task(self._end(ending))
         while not task.done():
             try:

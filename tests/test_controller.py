@@ -1,18 +1,21 @@
 """The controller: bad input, cancelling, resuming after a death, closing."""
 
 import asyncio
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 from conftest import OpenEngine
-from scripts import call, report
+from scripts import by_agent, call, delegate, report
 
-from artifactflow_nb.engine import Engine
-from artifactflow_nb.errors import Conflict, NotFound, UsageError
+from artifactflow_nb.agents.base import AgentConfig
+from artifactflow_nb.engine import CHECKPOINT_FILE, Engine
+from artifactflow_nb.errors import Conflict, NotFound, StoreError, UsageError
 from artifactflow_nb.events import StreamEventType
 from artifactflow_nb.models.scripted import ScriptedModel
 from artifactflow_nb.settings import Settings
+from artifactflow_nb.store.database import connect
 from artifactflow_nb.tools.base import ToolContext, tool
 
 
@@ -184,3 +187,107 @@ async def test_a_failing_store_is_told_and_is_no_success(open_engine: OpenEngine
     ends = [event for event in heard if event.is_terminal]
     assert [event.type for event in ends] == [StreamEventType.ERROR]
     assert "llm_calls" in ends[0].data["message"]
+
+
+@pytest.mark.parametrize("steps", range(6))
+async def test_cancelling_at_once_ends_the_run(open_engine: OpenEngine, steps: int) -> None:
+    """However early a run is cancelled, it ends once, and its conversation takes the next question."""
+    engine = await open_engine(lambda _request: "An answer.")
+    run = await engine.controller.begin("Tell.")
+    await engine.controller.start(run)
+    for _ in range(steps):
+        await asyncio.sleep(0)
+    await engine.controller.cancel(run.run_id)
+    stored = await engine.runs.get(run.run_id)
+    assert stored.status == "cancelled"
+    assert [event.is_terminal for event in await engine.runs.events(run.run_id)].count(True) == 1
+    after = await engine.controller.execute("And?", conversation_id=run.conversation_id)
+    assert after.status == "completed"
+
+
+async def test_cancelling_a_job_cancels_the_run(open_engine: OpenEngine) -> None:
+    """A run cancelled while its sub-agent works is cancelled, and the lead is not asked again."""
+    script = by_agent(lead=[delegate("search_agent", "look"), "Never."], search=["Slowly. " * 500])
+    engine = await open_engine(model=ScriptedModel(script, delay_s=0.005))
+    run = await engine.controller.begin("Look.")
+    await engine.controller.start(run)
+    await until_chunks(engine, run, "Slowly.")
+    await engine.controller.cancel(run.run_id)
+    assert (await engine.runs.get(run.run_id)).status == "cancelled"
+    assert len(engine.model.requests) == 2
+
+
+async def test_a_second_stop_does_not_cut_the_end_short(open_engine: OpenEngine) -> None:
+    """Cancelled twice while the store is busy, the run still ends, once."""
+    engine = await open_engine(model=ScriptedModel(["Slowly. " * 500], delay_s=0.005))
+    run = await engine.controller.begin("Tell.")
+    await engine.controller.start(run)
+    await until_chunks(engine, run, "Slowly.")
+    busy = asyncio.create_task(engine.database.write(lambda _db: time.sleep(0.3)))
+    await asyncio.sleep(0.05)
+    await asyncio.gather(*(engine.controller.cancel(run.run_id) for _ in range(2)), return_exceptions=True)
+    await busy
+    assert (await engine.runs.get(run.run_id)).status == "cancelled"
+    assert [event.is_terminal for event in await engine.runs.events(run.run_id)].count(True) == 1
+
+
+async def test_an_empty_answer_is_no_success(open_engine: OpenEngine) -> None:
+    """A model that ends with nothing fails the run, and says what to do."""
+    engine = await open_engine(["  "])
+    result = await engine.controller.execute("Tell.")
+    assert (result.status, result.error_type) == ("failed", "RunFailed")
+    assert "empty answer" in (result.error_message or "")
+
+
+async def test_only_the_lead_delegates(open_engine: OpenEngine) -> None:
+    """A sub-agent that calls call_subagent is told that it has no such tool; an agent that asks for it is refused."""
+    script = by_agent(
+        lead=[delegate("search_agent", "look") + delegate("lead_agent", "me"), "Done."],
+        search=[delegate("crawl_agent", "read"), "I cannot."],
+    )
+    engine = await open_engine(script)
+    result = await engine.controller.execute("Look.")
+    told = [request.messages[-1].content for request in engine.model.requests]
+    assert result.response == "Done."
+    assert "You have no tool 'call_subagent'" in told[2]
+    assert "There is no agent 'lead_agent'" in told[-1]
+    with pytest.raises(UsageError, match="only the lead can delegate"):
+        engine.register_agent(AgentConfig("boss", "Delegates.", required_tools=("call_subagent",)))
+    with pytest.raises(UsageError, match="no prompt 'poet'"):
+        engine.register_agent(AgentConfig("poet", "Rhymes."))
+
+
+async def test_checkpoints_of_ended_runs_are_swept(open_engine: OpenEngine, tmp_path: Path) -> None:
+    """What a killed process left of a run that is over is gone when the store is opened; a waiting run's stays."""
+    engine = await open_engine([report(), report()], approvals={"create_artifact": "ask"})
+    over = await engine.controller.execute("One.")
+    waiting = await engine.controller.execute("Two.")
+    await engine.database.write(
+        lambda db: db.execute("UPDATE runs SET status = 'failed' WHERE run_id = ?", (over.run_id,))
+    )
+    await engine.aclose()
+    await open_engine([])
+    db = connect(tmp_path / "data" / CHECKPOINT_FILE)
+    kept = {row[0] for row in db.execute("SELECT thread_id FROM checkpoints UNION SELECT thread_id FROM writes")}
+    db.close()
+    assert kept == {waiting.thread_id}
+
+
+async def test_damaged_checkpoints_are_named(tmp_path: Path) -> None:
+    """The error names the file, and says what is lost without it."""
+    folder = tmp_path / "data"
+    folder.mkdir()
+    (folder / CHECKPOINT_FILE).write_bytes(b"not a database at all. " * 100)
+    with pytest.raises(StoreError, match=r"checkpoints.db cannot be used.*move it away"):
+        await Engine(Settings.load(data_dir=folder), model=ScriptedModel([])).open()
+
+
+@pytest.mark.parametrize("text", ["nul \x00 byte", "emoji \U0001f600", "half \ud83d pair", "]]> </tool_call>"])
+async def test_any_text_goes_through(open_engine: OpenEngine, text: str) -> None:
+    """Questions, artifacts and answers with odd characters are stored and come back."""
+    engine = await open_engine([report(text, "odd"), f"Answer: {text}"])
+    result = await engine.controller.execute(f"Question: {text}")
+    assert result.status == "completed"
+    assert (result.response or "").startswith("Answer: ")
+    (artifact,) = await engine.artifacts.list_artifacts(result.conversation_id, message_id=result.message_id)
+    assert artifact.content == text.encode("utf-8", "replace").decode()

@@ -24,7 +24,7 @@ from typing import Any
 
 from artifactflow_nb.errors import RunFailed, StoreError, ToolError, told
 from artifactflow_nb.flows.execute import keep_result, run_call
-from artifactflow_nb.flows.permission import bind, has_to_wait, waiting_calls
+from artifactflow_nb.flows.permission import announce_decisions, bind, has_to_wait, waiting_calls
 from artifactflow_nb.flows.services import RunContext
 from artifactflow_nb.flows.state import (
     AgentState,
@@ -38,6 +38,7 @@ from artifactflow_nb.flows.turn import take_turn
 from artifactflow_nb.messages import ToolResult
 from artifactflow_nb.store.calls import FINISHED, StoredCall
 from artifactflow_nb.tools.delegate import Delegation, call_subagent
+from artifactflow_nb.tools.threads import is_cancelled
 from artifactflow_nb.xml_calls import parse_reply
 
 os.environ.setdefault("LANGGRAPH_STRICT_MSGPACK", "true")  # read when LangGraph is imported
@@ -89,6 +90,8 @@ def tools_node(*, has_jobs: bool) -> Any:
         agent = ctx.agent(state["current_agent"])
         calls = [call for call in await _calls(ctx, state) if call.status != FINISHED]
         asked = await ctx.services.requests.decisions([call.tool_call_id for call in calls])
+        if asked:  # another process may have decided meanwhile
+            await announce_decisions(ctx)
         for index, call in enumerate(calls):
             known = asked.get(call.tool_call_id)
             if is_job(call) and call_subagent in agent.tools:
@@ -180,7 +183,9 @@ async def _delegate(ctx: RunContext, loop: LoopGraph, state: AgentState, key: st
         text = await final_text(ctx, key, end["graph_response"])
     except (GraphBubbleUp, StoreError):
         raise
-    except Exception as error:  # noqa: BLE001 - whatever ends a job, the others and the lead go on
+    except Exception as error:
+        if is_cancelled():  # LangGraph tells a cancelled node as an error of its own
+            raise
         problem = f"{job.agent_name} could not finish: {told(error)}"
         return ToolResult(success=False, error=problem, metadata={"error_type": type(error).__name__})
     return ToolResult(success=True, data=text, metadata={"agent": job.agent_name})

@@ -91,10 +91,13 @@ class ConversationManager:
         return [_conversation(row) for row in rows]
 
     async def delete_conversation(self, conversation_id: str) -> None:
-        """Delete a conversation with its messages, runs and artifacts."""
+        """Delete a conversation with its messages, runs and artifacts; `Conflict` while one of its runs runs."""
 
         def work(db: sqlite3.Connection) -> None:
             require_conversation(db, conversation_id)
+            sql = "SELECT run_id FROM runs WHERE conversation_id = ? AND status = 'running'"
+            if running := db.execute(sql, (conversation_id,)).fetchone():
+                raise Conflict(f"The run {running['run_id']!r} of this conversation is running; cancel it first.")
             db.execute("UPDATE messages SET parent_id = NULL WHERE conversation_id = ?", (conversation_id,))
             db.execute("DELETE FROM conversations WHERE conversation_id = ?", (conversation_id,))
 

@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from artifactflow_nb.errors import ArtifactFlowError, ToolError, UsageError
 from artifactflow_nb.messages import ToolResult, ToolSpec
-from artifactflow_nb.tools.threads import in_thread
+from artifactflow_nb.tools.threads import in_thread, is_cancelled
 from artifactflow_nb.xml_calls import format_call
 
 T = TypeVar("T")
@@ -143,7 +143,7 @@ class Tool:
         except ArtifactFlowError as error:
             return _failed(str(error), type(error).__name__)
         except BaseException as error:  # a tool may raise anything, an exit too: the model is told, the run goes on
-            if isinstance(error, asyncio.CancelledError) and _is_cancelled():
+            if isinstance(error, asyncio.CancelledError) and is_cancelled():
                 raise
             if limit.expired():
                 return _failed(self._too_late(), "TimeoutError")
@@ -284,12 +284,6 @@ def _text(value: object) -> str:
 
 def _failed(message: str, error_type: str) -> ToolResult:
     return ToolResult(success=False, error=_text(message), metadata={"error_type": error_type})
-
-
-def _is_cancelled() -> bool:
-    """Whether somebody asked this task to stop, as opposed to a tool that raised the exception itself."""
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
 
 
 def manual(tools: tuple[Tool, ...]) -> str:

@@ -1,4 +1,4 @@
-"""Plain functions beside the engine's loop, in daemon threads that no end of the process waits for."""
+"""Tasks that are cancelled, and plain functions beside the loop, in daemon threads that no process's end waits for."""
 
 import asyncio
 import threading
@@ -7,6 +7,12 @@ from contextlib import suppress
 from typing import TypeVar, cast
 
 T = TypeVar("T")
+
+
+def is_cancelled() -> bool:
+    """Whether somebody asked the current task to stop, as opposed to code that raised the exception itself."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 async def in_thread(work: Callable[[], T], name: str) -> T:

@@ -285,3 +285,158 @@ async def test_a_waiting_run_survives_the_process(open_engine: OpenEngine, tmp_p
         assert versions == [("research_report", 1), ("task_plan", 1)]
     starts = [e.data["tool_call_id"] for e in await engine.runs.events(told["run_id"]) if e.type == "tool_start"]
     assert len(starts) == len(set(starts)) == 3
+
+
+DIES_AFTER_ASKING = """
+import asyncio, os, sys
+sys.path.insert(0, sys.argv[2])
+from artifactflow_nb.engine import Engine
+from artifactflow_nb.models.scripted import ScriptedModel
+from artifactflow_nb.settings import Settings
+from scripts import call, report
+
+async def main():
+    reply = report("ours", "ours") + call("rewrite_artifact", id="theirs", content="OVERWRITTEN")
+    model = ScriptedModel([report("theirs", "theirs"), "One.", reply])
+    engine = Engine(Settings.load(data_dir=sys.argv[1]), model=model)
+    await engine.open()
+    first = await engine.controller.execute("Write.")
+    ask = engine.requests.open
+
+    async def ask_and_die(*args):
+        await ask(*args)
+        os.kill(os.getpid(), 9)
+
+    engine.requests.open = ask_and_die
+    await engine.controller.execute("Change.", conversation_id=first.conversation_id)
+
+asyncio.run(main())
+"""
+
+
+async def test_a_question_that_was_asked_is_not_forgotten_by_a_crash(open_engine: OpenEngine, tmp_path: Path) -> None:
+    """Killed right after asking, in the middle of a reply, the run asks on when it is resumed, and writes nothing."""
+    folder = tmp_path / "data"
+    command = [sys.executable, "-c", DIES_AFTER_ASKING, str(folder), str(Path(__file__).parents[1])]
+    assert (await asyncio.to_thread(subprocess.run, command, check=False)).returncode == -signal.SIGKILL
+    engine = await open_engine(["Then not."], folder=folder)
+    (run,) = await engine.runs.unfinished()
+    await (await engine.controller.start(run))
+    waiting = await engine.controller.result(run.run_id)
+    assert (waiting.status, [request.tool for request in waiting.pending]) == ("waiting", ["rewrite_artifact"])
+    result = await engine.controller.resume(run.thread_id, approved=False)
+    assert result.response == "Then not."
+    versions = await engine.artifacts.versions(run.conversation_id, "theirs")
+    assert [version.content for version in versions] == ["theirs"]
+
+
+@pytest.mark.parametrize("stand_in", ["ask", "deny"])
+async def test_a_reply_that_waits_for_a_job_waits(open_engine: OpenEngine, stand_in: str) -> None:
+    """A call that is decided, in a reply whose job still waits for a person, does not keep the run busy."""
+
+    @tool(permission="confirm")
+    async def act(ctx: ToolContext) -> str:
+        """Act."""
+        return "acted"
+
+    def decide(request: Any) -> str:
+        return "ask" if request.tool == "act" else "deny"
+
+    script = by_agent(lead=[delegate("search_agent", "act") + report(), "Done."], search=[call("act"), "acted"])
+    rule = {"create_artifact": "ask", "act": "ask"} if stand_in == "ask" else decide
+    engine = await open_engine(script, approvals=rule)
+    engine.register_tool(act, agent="search_agent")
+    async with asyncio.timeout(10):
+        result = await engine.controller.execute("Two.")
+        while result.status == "waiting":
+            result = await engine.controller.resume(result.thread_id, decisions={result.pending[0].id: True})
+    assert (result.status, result.response) == ("completed", "Done.")
+
+
+async def test_two_engines_decide_in_turn(open_engine: OpenEngine) -> None:
+    """One engine asks, another decides the first request, the first one the second: numbers of events stay unique."""
+    turns = [call("act"), call("act"), "Done."]
+
+    @tool(permission="confirm")
+    async def act(ctx: ToolContext) -> str:
+        """Act."""
+        return "acted"
+
+    first, second = await open_engine(turns), await open_engine(turns[1:])
+    for engine in (first, second):
+        engine.register_tool(act)
+    heard: list[Any] = []
+    run = await first.controller.begin("Act twice.")
+    await first.controller.subscribe(run.run_id, heard.append)
+    await (await first.controller.start(run))
+    waiting = await second.controller.resume(run.thread_id, approved=True)
+    assert waiting.status == "waiting"
+    first.model._script = lambda _request: "Done."
+    result = await first.controller.resume(run.thread_id, approved=True)
+    assert (result.status, result.response) == ("completed", "Done.")
+    stored = await first.runs.events(run.run_id)
+    assert [event.seq for event in stored] == sorted({event.seq for event in stored})
+    assert [e.seq for e in heard if e.type is not StreamEventType.LLM_CHUNK] == [event.seq for event in stored]
+
+
+async def test_what_another_engine_does_is_heard(open_engine: OpenEngine) -> None:
+    """A listener of a waiting run hears its end, though another engine brought it there."""
+    first = await open_engine([report()], approvals=ASK)
+    second = await open_engine(["Done."], approvals=ASK)
+    run = await first.controller.begin("Write.")
+    ended = asyncio.Event()
+    await first.controller.subscribe(run.run_id, lambda event: ended.set() if event.is_terminal else None)
+    await (await first.controller.start(run))
+    await second.controller.resume(run.thread_id, approved=True)
+    await asyncio.wait_for(ended.wait(), 5)
+
+
+async def test_decisions_are_all_or_none(open_engine: OpenEngine) -> None:
+    """A wrong id among several decisions decides nothing, and neither does a request of another run."""
+    engine = await open_engine([report(), report(), "Done.", "Done."], approvals=ASK)
+    first = await engine.controller.execute("One.")
+    second = await engine.controller.execute("Two.")
+    with pytest.raises(NotFound, match="req-bogus"):
+        await engine.controller.resume(first.thread_id, decisions={first.pending[0].id: True, "req-bogus": True})
+    with pytest.raises(NotFound, match="is not of the run"):
+        await engine.controller.resume(first.thread_id, decisions={second.pending[0].id: True})
+    assert len(await engine.requests.open_requests()) == 2
+
+
+async def test_a_decision_whose_process_died_is_gone_on_with(open_engine: OpenEngine) -> None:
+    """Decided and stored, but never resumed: the run can go on, and nobody is asked again."""
+    engine = await open_engine([report(), "Done."], approvals=ASK)
+    waiting = await engine.controller.execute("Write.")
+    await engine.requests.decide({waiting.pending[0].id: Decision(approved=True)}, engine.clock.now())
+    assert await engine.controller.go_on(await engine.runs.get(waiting.run_id))
+    await engine.controller.join(waiting.run_id)
+    assert (await engine.controller.result(waiting.run_id)).response == "Done."
+
+
+@pytest.mark.parametrize("rule", [7, True, None])
+async def test_a_policy_that_is_none_is_refused(open_engine: OpenEngine, rule: Any) -> None:
+    """Something that cannot decide is refused when the workbench is made."""
+    with pytest.raises(UsageError, match="approvals is"):
+        await open_engine([], approvals=rule)
+
+
+async def test_a_misspelt_tool_in_the_policy_is_told(open_engine: OpenEngine) -> None:
+    """A typo would mean that nobody is asked, so it is an error."""
+    engine = await open_engine(["Done."], approvals={"create_artefact": "ask"})
+    with pytest.raises(UsageError, match="names a tool 'create_artefact', and there is none"):
+        await engine.controller.execute("Write.")
+
+
+async def test_a_policy_function_that_fails_says_so(open_engine: OpenEngine) -> None:
+    """The run fails with a message that names the function and the tool."""
+
+    @tool(permission="confirm")
+    async def act(ctx: ToolContext) -> str:
+        """Act."""
+        return "acted"
+
+    engine = await open_engine([call("act")], approvals=lambda _request: str(1 / 0))
+    engine.register_tool(act)
+    result = await engine.controller.execute("Act.")
+    assert (result.status, result.error_type) == ("failed", "UsageError")
+    assert "The approvals function failed on act: ZeroDivisionError" in (result.error_message or "")

@@ -1,5 +1,7 @@
 """Tools as typed functions."""
 
+import asyncio
+import threading
 from typing import Annotated
 
 import pytest
@@ -136,3 +138,81 @@ def test_the_registry_knows_names() -> None:
         registry.find("mesure", ["measure"])
     with pytest.raises(ToolError, match="no tool 'measure'"):
         registry.find("measure", [])
+
+
+@pytest.mark.parametrize("kind", ["exit", "interrupt", "stop", "cancelled", "timeout"])
+@pytest.mark.parametrize("plain", [True, False], ids=["plain", "async"])
+async def test_no_exception_of_a_tool_gets_further_than_its_result(kind: str, plain: bool) -> None:
+    """A tool that exits, interrupts, stops an iteration or cancels itself fails, and nothing else does."""
+    error = {
+        "exit": SystemExit(3),
+        "interrupt": KeyboardInterrupt(),
+        "stop": StopIteration(),
+        "cancelled": asyncio.CancelledError(),
+        "timeout": TimeoutError("the socket"),
+    }[kind]
+
+    def fail(ctx: ToolContext) -> str:
+        """Fail."""
+        raise error
+
+    async def fail_async(ctx: ToolContext) -> str:
+        """Fail."""
+        raise error
+
+    result = await tool(fail if plain else fail_async).run(CTX, {})
+    assert not result.success
+    assert "took longer" not in (result.error or "")
+
+
+@pytest.mark.parametrize(
+    ("outcome", "data"),
+    [({"a": 1}, "{'a': 1}"), (7, "7"), ("half \ud800 pair", "half ? pair"), (ToolResult(True, "x\ud800"), "x?")],
+)
+async def test_what_a_tool_gives_can_always_be_stored(outcome: object, data: str) -> None:
+    """Other things than texts are made text, and lone surrogates are replaced."""
+
+    @tool
+    async def give(ctx: ToolContext) -> str:
+        """Give something."""
+        return outcome  # type: ignore[return-value]
+
+    assert (await give.run(CTX, {})).data == data
+
+
+async def test_a_plain_function_that_is_too_slow_is_told_truthfully() -> None:
+    """A thread cannot be stopped, and the message says so."""
+    go = threading.Event()
+
+    @tool(timeout_s=0.05)
+    def slow(ctx: ToolContext) -> str:
+        """Wait."""
+        go.wait(5)
+        return "late"
+
+    result = await slow.run(CTX, {})
+    go.set()
+    assert result.error == "slow took longer than 0.05 s and may still be at work."
+
+
+@pytest.mark.parametrize("kind", ["no context", "star", "permission"])
+def test_a_tool_that_cannot_work_is_refused_when_it_is_made(kind: str) -> None:
+    """The error says what is missing."""
+
+    def without(text: str) -> str:
+        """Say."""
+        return text
+
+    def star(ctx: ToolContext, *texts: str) -> str:
+        """Say."""
+        return "".join(texts)
+
+    def good(ctx: ToolContext) -> str:
+        """Say."""
+        return ""
+
+    words = {"no context": "must be its context", "star": r"takes \*texts", "permission": "permission is 'ask'"}[kind]
+    with pytest.raises(UsageError, match=words):
+        tool(permission="ask" if kind == "permission" else "auto")(
+            {"no context": without, "star": star, "permission": good}[kind]
+        )
