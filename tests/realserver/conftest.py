@@ -10,7 +10,7 @@ from artifactflow_nb.models.openai import OpenAIModel
 
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealServer]:
-    """The server; where it has to be there (`AF_REALSERVER=required`) its absence is a failure, elsewhere nothing asks for it."""
+    """The server; where it must be there (`AF_REALSERVER=required`) its absence is a failure, elsewhere a skip."""
     if reason := why_not():
         pytest.fail(reason)
     with real_server(tmp_path_factory.mktemp("server") / "server.log") as running:
