@@ -16,10 +16,10 @@ _Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 _IPV4: Mapping[str, str] = {
     "0.0.0.0/8": "this network",
     "10.0.0.0/8": "a private network",
-    "100.64.0.0/10": "a provider's shared network, which holds cloud metadata too",
+    "100.64.0.0/10": "a provider's shared network (cloud metadata is there)",
     "127.0.0.0/8": "this machine (loopback)",
     "168.63.129.16/32": "a cloud platform's own service",
-    "169.254.0.0/16": "link-local, which holds cloud metadata",
+    "169.254.0.0/16": "link-local (cloud metadata is there)",
     "172.16.0.0/12": "a private network",
     "192.0.0.0/24": "protocol assignments",
     "192.0.2.0/24": "for documentation",

@@ -28,6 +28,7 @@ PORTS = {"http": 80, "https": 443}
 
 _LONGEST_URL = 4000
 _LONGEST_HOST = 253
+_LAST_PORT = 65_535
 _UNWRITABLE = re.compile(r"[\x00-\x20\x7f-\x9f\\\s]")
 _USER = re.compile(r"//[^/?#]*@")
 _NETLOC = re.compile(r"(?:\[(?P<six>[^\[\]]*)\]|(?P<name>[^\[\]:]*))(?::(?P<port>[0-9]{0,5}))?")
@@ -170,6 +171,8 @@ def _take_apart(url: str) -> tuple[str, _Host, int, str]:
     if match is None:
         raise ToolError(f"The host {parts.netloc[:100]!r} cannot be read.")
     port = int(match["port"] or PORTS[parts.scheme])
+    if not 0 < port <= _LAST_PORT:
+        raise ToolError(f"The address {_shown(url)} has the port {port}; ports go from 1 to {_LAST_PORT}.")
     path = quote(parts.path or "/", safe=_SAFE_IN_PATH)
     query = f"?{quote(parts.query, safe=_SAFE_IN_PATH)}" if parts.query else ""
     return parts.scheme, _host(match), port, path + query
@@ -202,7 +205,7 @@ def _ipv6(written: str) -> _Host:
         address = ipaddress.IPv6Address(written)
     except ValueError:
         raise ToolError(f"The host [{written}] is not an IPv6 address.") from None
-    return _Host(str(address), address)
+    return _Host(str(reachable_form(address)), address)
 
 
 def _ascii(name: str) -> str:
@@ -220,7 +223,9 @@ def _ascii(name: str) -> str:
 
 def _refuse_by_look(host: _Host, port: int, scheme: str) -> None:
     """Refuse what needs no resolver to be refused."""
-    if host.address is None and (what := not_a_public_name(host.name)):
+    if host.address is not None:
+        _refuse_by_place(host.name, (host.address,))
+    elif what := not_a_public_name(host.name):
         raise _refusal(f"{host.name} is {what}")
     if port not in PORTS.values():
         raise _refusal(f"{host.name} would be asked at port {port}, and {scheme} is fetched at ports 80 and 443 only")
