@@ -13,6 +13,11 @@ from artifactflow_nb.settings import VARIABLES, Settings
 OpenEngine = Callable[..., Awaitable[Engine]]
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Browser tests come last: their driver holds the main thread's event loop until the session ends."""
+    items.sort(key=lambda item: item.get_closest_marker("browser") is not None)
+
+
 @pytest.fixture(autouse=True)
 def plain_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """No setting of the machine reaches a test, and nothing is written beside the repository."""
