@@ -1,0 +1,156 @@
+"""Kills a working engine again and again, and lets another one finish: `python killed.py FOLDER SEED KILLS`.
+
+The libraries are imported once; each run, and each resume, is a forked child. A line of JSON says how each run came
+out, with what is wrong about it.
+"""
+
+import asyncio
+import json
+import os
+import random
+import signal
+import sqlite3
+import sys
+import time
+from contextlib import closing
+from pathlib import Path
+
+from scripts import call, delegate, report
+
+from artifactflow_nb.engine import CHECKPOINT_FILE, STORE_FILE, Engine
+from artifactflow_nb.models.base import ModelRequest
+from artifactflow_nb.models.scripted import ScriptedModel
+from artifactflow_nb.settings import Settings
+from artifactflow_nb.tools.base import ToolContext, tool
+
+
+@tool(permission="confirm")
+async def send(ctx: ToolContext, folder: str) -> str:
+    """Send a letter: an effect that must not happen twice."""
+    with (Path(folder) / "sent").open("a", encoding="utf-8") as file:
+        file.write(f"{ctx.tool_call_id}\n")
+    await asyncio.sleep(0.002)
+    return "sent"
+
+
+def script(folder: Path) -> ScriptedModel:
+    """A plan, two jobs at once of which each sends a letter, a report, an answer; told by what was said before."""
+
+    def turn(request: ModelRequest) -> str:
+        system, *rest = request.messages
+        said = sum(message.role == "assistant" for message in rest)
+        if "lead agent" not in system.content:
+            return [call("send", folder=str(folder)), "Sent."][said]
+        jobs = report("- [ ] send", "task_plan") + delegate("search_agent", "one") + delegate("search_agent", "two")
+        return [jobs, report() + call("rewrite_artifact", id="task_plan", content="- [x] send"), "Done."][said]
+
+    return ScriptedModel(turn, delay_s=0.0005)
+
+
+def engine(folder: Path) -> Engine:
+    made = Engine(Settings.load(data_dir=folder), model=script(folder), approvals="approve")
+    made.register_tool(send, agent="search_agent")
+    return made
+
+
+async def work(folder: Path) -> None:
+    async with engine(folder) as working:
+        await working.controller.execute("Send two letters.")
+
+
+async def finish(folder: Path) -> None:
+    """Go on with whatever is unfinished."""
+    async with engine(folder) as later:
+        for run in await later.runs.unfinished():
+            await (await later.controller.start(run))
+
+
+def forked(coroutine_of: object, folder: Path) -> int:
+    """Run it in a child; the child's process id."""
+    pid = os.fork()
+    if pid == 0:
+        try:
+            asyncio.run(coroutine_of(folder))  # type: ignore[operator]
+        finally:
+            os._exit(0)
+    return pid
+
+
+def problems(folder: Path) -> list[str]:
+    """What is wrong with the store of a run that was killed and finished."""
+    with closing(sqlite3.connect(folder / STORE_FILE)) as db:
+        ask = lambda sql: db.execute(sql).fetchall()  # noqa: E731
+        if not ask("SELECT 1 FROM runs"):
+            return []  # killed before the question was stored
+        sent = (folder / "sent").read_text().split() if (folder / "sent").exists() else []
+        rows = ask("SELECT tool_call_id, error_type FROM tool_calls WHERE tool_name = 'send'")
+        checks = {
+            "status": ask("SELECT r.status, m.status, m.response FROM runs r JOIN messages m USING (message_id)")
+            == [("completed", "completed", "Done.")],
+            "one end": ask(
+                "SELECT count(*) FROM events WHERE event_type IN ('error', 'cancelled', 'complete') "
+                "AND NOT coalesce(json_extract(data_json, '$.interrupted'), 0)"
+            )
+            == [(1,)],
+            "hello once": ask("SELECT count(*) FROM events WHERE event_type = 'metadata'") == [(1,)],
+            "asked and answered once": ask(
+                "SELECT 1 FROM events WHERE event_type LIKE 'permission%' "
+                "GROUP BY event_type, json_extract(data_json, '$.id') HAVING count(*) > 1"
+            )
+            == [],
+            "every answer told": ask(
+                "SELECT (SELECT count(*) FROM approvals WHERE decision IS NOT NULL) = "
+                "(SELECT count(*) FROM events WHERE event_type = 'permission_result')"
+            )
+            == [(1,)],
+            "calls finished": ask("SELECT 1 FROM tool_calls WHERE status <> 'finished'") == [],
+            "turns once": ask(
+                "SELECT 1 FROM llm_calls WHERE error_type IS NULL GROUP BY job_id, step HAVING count(*) > 1"
+            )
+            == [],
+            "versions": ask("SELECT artifact_id, count(*) FROM artifact_versions GROUP BY 1 ORDER BY 1")
+            == [("research_report", 1), ("task_plan", 2)],
+            "no letter twice": len(sent) == len(set(sent)),
+            "known letters sent": {key for key, error in rows if error is None} <= set(sent),
+        }
+    with closing(sqlite3.connect(folder / CHECKPOINT_FILE)) as db:
+        checks["checkpoints swept"] = db.execute("SELECT count(*) FROM checkpoints").fetchone() == (0,)
+    return [name for name, fine in checks.items() if not fine]
+
+
+def is_unfinished(folder: Path) -> bool:
+    """Whether the store holds a run that was going on."""
+    with closing(sqlite3.connect(folder / STORE_FILE)) as db:
+        tables = {row[0] for row in db.execute("SELECT name FROM sqlite_master")}
+        sql = "SELECT 1 FROM runs WHERE status = 'running'"
+        return "runs" in tables and db.execute(sql).fetchone() is not None
+
+
+def whole_run_s(folder: Path) -> float:
+    """Seconds that a run takes that nobody kills."""
+    folder.mkdir(parents=True)
+    started = time.monotonic()
+    os.waitpid(forked(work, folder), 0)
+    if found := problems(folder):
+        raise AssertionError(f"A run that nobody killed has problems: {found}")
+    return time.monotonic() - started
+
+
+def main(root: Path, seed: int, kills: int) -> None:
+    chance = random.Random(seed)  # noqa: S311 - nothing secret is drawn
+    longest = min(whole_run_s(root / f"whole-{attempt}") for attempt in range(2))
+    for number in range(kills):
+        folder = root / f"{number:03d}"
+        folder.mkdir(parents=True)
+        pid = forked(work, folder)
+        time.sleep(chance.uniform(0.35, 0.95) * longest)
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        midway = is_unfinished(folder)
+        for _ in range(2):  # the second opening sweeps what the first may have left
+            os.waitpid(forked(finish, folder), 0)
+        print(json.dumps({"midway": midway, "problems": problems(folder)}), flush=True)  # noqa: T201 - the result
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]))
