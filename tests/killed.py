@@ -55,7 +55,10 @@ def engine(folder: Path) -> Engine:
 
 async def work(folder: Path) -> None:
     async with engine(folder) as working:
-        await working.controller.execute("Send two letters.")
+        run = await working.controller.begin("Send two letters.")
+        (folder / "begun").touch()
+        await (await working.controller.start(run))
+        (folder / "over").touch()
 
 
 async def finish(folder: Path) -> None:
@@ -80,8 +83,6 @@ def problems(folder: Path) -> list[str]:
     """What is wrong with the store of a run that was killed and finished."""
     with closing(sqlite3.connect(folder / STORE_FILE)) as db:
         ask = lambda sql: db.execute(sql).fetchall()  # noqa: E731
-        if not ask("SELECT 1 FROM runs"):
-            return []  # killed before the question was stored
         sent = (folder / "sent").read_text().split() if (folder / "sent").exists() else []
         rows = ask("SELECT tool_call_id, error_type FROM tool_calls WHERE tool_name = 'send'")
         checks = {
@@ -129,11 +130,10 @@ def is_unfinished(folder: Path) -> bool:
 def whole_run_s(folder: Path) -> float:
     """Seconds that a run takes that nobody kills."""
     folder.mkdir(parents=True)
-    started = time.monotonic()
     os.waitpid(forked(work, folder), 0)
     if found := problems(folder):
         raise AssertionError(f"A run that nobody killed has problems: {found}")
-    return time.monotonic() - started
+    return (folder / "over").stat().st_mtime - (folder / "begun").stat().st_mtime
 
 
 def main(root: Path, seed: int, kills: int) -> None:
@@ -143,7 +143,9 @@ def main(root: Path, seed: int, kills: int) -> None:
         folder = root / f"{number:03d}"
         folder.mkdir(parents=True)
         pid = forked(work, folder)
-        time.sleep(chance.uniform(0.35, 0.95) * longest)
+        while not (folder / "begun").exists():
+            time.sleep(0.0005)
+        time.sleep(chance.uniform(0, 1) * longest)
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
         midway = is_unfinished(folder)

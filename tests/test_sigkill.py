@@ -18,6 +18,6 @@ def test_killed_at_any_moment(tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, timeout=180, check=False)
     outcomes = [json.loads(line) for line in done.stdout.splitlines()]
     assert len(outcomes) == KILLS, done.stderr[-2000:]
-    assert sum(outcome["midway"] for outcome in outcomes) >= KILLS / 3, "The kills came too early or too late."
+    assert sum(outcome["midway"] for outcome in outcomes) >= KILLS / 2, "The kills came too early or too late."
     assert [outcome for outcome in outcomes if outcome["problems"]] == []
     assert done.stderr == ""
