@@ -29,6 +29,7 @@ _HOMES = {
     "ModelError": "errors",
     "ModelUnavailable": "errors",
     "ModelRejected": "errors",
+    "ContextOverflow": "errors",
     "ToolError": "errors",
     "RunError": "errors",
     "RunFailed": "errors",

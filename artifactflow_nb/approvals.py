@@ -12,6 +12,9 @@ from typing import Any, Literal
 
 from artifactflow_nb.errors import UsageError, told
 
+Scope = Literal["once", "run", "conversation"]
+SCOPES: tuple[Scope, ...] = ("once", "run", "conversation")
+
 Verdict = Literal["ask", "approve", "deny"]
 VERDICTS: tuple[Verdict, ...] = ("ask", "approve", "deny")
 
@@ -53,11 +56,32 @@ class Decision:
         approved: Whether the call may run.
         instruction: What the person tells the agent along with it; empty if nothing.
         decided_by: `user` or `policy`.
+        params: The parameters to run it with instead; None for those that were asked about.
+        scope: For which calls of this tool it holds: `once`, or for all later ones of the `run` or the `conversation`.
+        instead: Whether the instruction is the answer: the call does not run, and that is no denial.
     """
 
     approved: bool
     instruction: str = ""
     decided_by: str = "user"
+    params: Mapping[str, Any] | None = None
+    scope: Scope = "once"
+    instead: bool = False
+
+    def __post_init__(self) -> None:
+        if self.scope not in SCOPES:
+            raise UsageError(f"scope is {self.scope!r}; it must be one of {', '.join(map(repr, SCOPES))}.")
+        if self.params is not None and not self.approved:
+            raise UsageError("Parameters were edited for a call that is not approved; approve it, or leave them out.")
+        if self.instead and (self.approved or not self.instruction.strip()):
+            raise UsageError("An instruction instead of an approval must say something, and cannot approve.")
+
+    @property
+    def word(self) -> str:
+        """The decision in a word: `approved`, `edited`, `denied` or `instructed`."""
+        if self.approved:
+            return "approved" if self.params is None else "edited"
+        return "instructed" if self.instead else "denied"
 
 
 Policy = str | Mapping[str, str] | Callable[[ApprovalRequest], str]

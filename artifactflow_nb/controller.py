@@ -13,7 +13,7 @@ from typing import Any
 from artifactflow_nb import __version__
 from artifactflow_nb.approvals import ApprovalRequest, Decision
 from artifactflow_nb.drive import Rooms, RunDriver
-from artifactflow_nb.errors import Conflict, NotFound, UsageError
+from artifactflow_nb.errors import Conflict, NotFound, ToolError, UsageError
 from artifactflow_nb.events import ExecutionMetrics, StreamEvent
 from artifactflow_nb.flows.journal import Feed, Listener
 from artifactflow_nb.store.conversations import Parent, ParentId
@@ -245,6 +245,11 @@ class ExecutionController:
         request = await self._services.requests.get(request_id)
         if decision.approved and request.tool not in {entry.name for entry in self._services.tools}:
             raise UsageError(f"The tool {request.tool!r} is not registered here: register it first, then approve.")
+        if decision.params is not None:
+            try:
+                self._services.tools.select([request.tool])[0].bind(decision.params)
+            except ToolError as error:
+                raise UsageError(f"The edited parameters do not fit, and nothing was decided: {error}") from error
 
     async def _decide_all(
         self, thread_id: str | None, message_id: str | None, decisions: Mapping[str, bool | Decision]

@@ -7,6 +7,7 @@
     ├── ModelError            the endpoint
     │   ├── ModelUnavailable  no answer, or a broken one: trying again may help
     │   └── ModelRejected     the request was refused: trying again will not help
+    │       └── ContextOverflow   the prompt is longer than the model can take
     ├── ToolError             the model: its call cannot be carried out
     ├── RunError              a run ended without an answer
     │   ├── RunFailed
@@ -62,6 +63,10 @@ class ModelUnavailable(ModelError):
 
 class ModelRejected(ModelError):
     """The endpoint refused the request (key, model name, parameters): it is not retried."""
+
+
+class ContextOverflow(ModelRejected):
+    """The prompt is longer than the model can take; it is compressed more strongly and sent once more."""
 
 
 class ToolError(ArtifactFlowError):

@@ -49,7 +49,8 @@ class StreamEventType(StrEnum):
     PERMISSION_REQUEST = "permission_request"
     """job_id, tool_call_id, id, kind, permission_level, params, title, preview, message"""
     PERMISSION_RESULT = "permission_result"
-    """job_id, tool_call_id, id, approved, decided_by, instruction"""
+    """job_id, tool_call_id, id, approved, decision (approved | edited | denied | instructed), scope, decided_by,
+    instruction, params (those edited, or None)"""
 
     ARTIFACT_CHANGED = "artifact_changed"
     """tool_call_id, artifact_id, version, title, content_type, update_type"""

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from concurrent.futures import CancelledError
 from typing import Any, Self
 
-from artifactflow_nb.approvals import ApprovalRequest, Decision
+from artifactflow_nb.approvals import ApprovalRequest, Decision, Scope
 from artifactflow_nb.engine_thread import EngineThread
 from artifactflow_nb.errors import Conflict, RunCancelled, RunError, RunFailed, StoreError
 from artifactflow_nb.events import StreamEvent
@@ -110,20 +110,34 @@ class Run:
     def _stored(self) -> StoredRun:
         return self.port.read(lambda db: load_run(db, self.run_id))
 
-    def approve(self, request_id: str | None = None) -> Self:
+    def approve(
+        self,
+        request_id: str | None = None,
+        *,
+        params: Mapping[str, Any] | None = None,
+        note: str = "",
+        scope: Scope = "once",
+    ) -> Self:
         """Let the call run that waits; returns at once, and the run goes on.
 
         Args:
             request_id: Which, if several are open.
+            params: All its parameters, to run it with these instead; the agent is told.
+            note: What the agent is told along with the result.
+            scope: `run` or `conversation` to approve all later calls of this tool there too.
 
-        Errors: `UsageError` that lists the open requests if there are several; `NotFound` if none is open; `Conflict`
-            if it was decided already, which stays so.
+        Errors: `UsageError` that lists the open requests if there are several, or for parameters that do not fit;
+            `NotFound` if none is open; `Conflict` if it was decided already, which stays so.
         """
-        return self._decide(request_id, Decision(approved=True))
+        return self._decide(request_id, Decision(approved=True, instruction=note, params=params, scope=scope))
 
-    def deny(self, reason: str = "", request_id: str | None = None) -> Self:
-        """Do not let the call run; the agent is told, with the reason. Errors as for `approve`."""
-        return self._decide(request_id, Decision(approved=False, instruction=reason))
+    def deny(self, reason: str = "", request_id: str | None = None, *, scope: Scope = "once") -> Self:
+        """Do not let the call run; the agent is told, with the reason. Errors and scope as for `approve`."""
+        return self._decide(request_id, Decision(approved=False, instruction=reason, scope=scope))
+
+    def instruct(self, instruction: str, request_id: str | None = None) -> Self:
+        """Answer with an instruction instead: the call does not run, and the agent goes on with what you say."""
+        return self._decide(request_id, Decision(approved=False, instruction=instruction, instead=True))
 
     def _decide(self, request_id: str | None, decision: Decision) -> Self:
         controller = self._thread.engine.controller

@@ -70,6 +70,14 @@ def should_compress(messages: Sequence[Message], level: str) -> bool:
     return _size(messages) > COMPRESSION_LEVELS[level]
 
 
+def stronger_level(messages: Sequence[Message], level: str) -> str | None:
+    """The mildest level that at least halves a prompt; None if the strongest one is in use already."""
+    stronger = [name for name, limit in COMPRESSION_LEVELS.items() if limit < COMPRESSION_LEVELS[level]]
+    halving = [name for name in stronger if COMPRESSION_LEVELS[name] * 2 <= _size(messages)]
+    candidates = halving or stronger[-1:]
+    return candidates[0] if candidates else None
+
+
 def compress_messages(messages: Sequence[Message], level: str, preserve_recent: int = 5) -> list[Message]:
     """Fit messages into a level's characters: cut old long ones, drop old ones, then cut whatever is left too long.
 

@@ -4,7 +4,9 @@ A finished call is not run again. A call that started and never finished, becaus
 only if its tool is idempotent; otherwise the model is told that nobody knows whether it took effect.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
+from typing import Any
 
 from artifactflow_nb.agents.base import BaseAgent
 from artifactflow_nb.errors import StoreError, ToolError
@@ -14,6 +16,7 @@ from artifactflow_nb.flows.services import RunContext
 from artifactflow_nb.messages import ToolResult
 from artifactflow_nb.store.calls import STARTED, StoredCall, ToolRun
 from artifactflow_nb.store.requests import Asked
+from artifactflow_nb.store.storable import to_json
 
 DENIED = "Permission denied"
 
@@ -28,7 +31,7 @@ async def run_call(ctx: RunContext, agent: BaseAgent, job_id: str, call: StoredC
         if call.status == STARTED and not entry.idempotent:
             return _unknown_outcome(entry.name)
         tool_context = ctx.tool_context(agent.config.name, call.tool_call_id, entry.name)
-        return await entry.run(tool_context, call.call.params)
+        return _with_word(await entry.run(tool_context, params_of(call, asked)), asked)
 
     return await keep_result(ctx, agent, job_id, call, asked, perform)
 
@@ -43,7 +46,7 @@ async def keep_result(
     denied = _denial(asked)
     called_at, started = call.called_at or clock.now(), clock.monotonic()
     if call.status != STARTED:
-        start = {**where, "params": dict(call.call.params)}
+        start = {**where, "params": dict(params_of(call, asked))}
         ctx.journal.emit(StreamEventType.TOOL_START, start, agent=agent.config.name, tool=name)
     if denied:
         result = denied
@@ -77,8 +80,31 @@ def _denial(asked: Asked | None) -> ToolResult | None:
         raise StoreError(f"The request {asked.request_id} is not decided; its call was not run.")
     if asked.decision.approved:
         return None
+    if asked.decision.instead:
+        answer = f"Not run. The person answers instead: {asked.decision.instruction}"
+        return ToolResult(success=False, error=answer, metadata={"error_type": "Instructed"})
     said = f". The person says: {asked.decision.instruction}" if asked.decision.instruction else ""
     return ToolResult(success=False, error=f"{DENIED}{said}", metadata={"error_type": "PermissionDenied"})
+
+
+def params_of(call: StoredCall, asked: Asked | None) -> Mapping[str, Any]:
+    """What a call runs with: its own parameters, or those that the person put in their place."""
+    edited = asked.decision.params if asked and asked.decision else None
+    return call.call.params if edited is None else edited
+
+
+def _with_word(result: ToolResult, asked: Asked | None) -> ToolResult:
+    """The result with what the person changed or said: the model would otherwise take its own call for what ran."""
+    if asked is None or asked.decision is None:
+        return result
+    notes = [f"The person changed the parameters to: {to_json(asked.decision.params)}"] if asked.decision.params else []
+    if asked.decision.instruction:
+        notes.append(f"The person says: {asked.decision.instruction}")
+    if not notes:
+        return result
+    if result.success:
+        return replace(result, data="\n".join([result.data, *notes]))
+    return replace(result, error="\n".join([result.error or "", *notes]))
 
 
 def _approval(asked: Asked | None) -> str:
@@ -87,7 +113,7 @@ def _approval(asked: Asked | None) -> str:
         return "not_needed"
     if asked.decision.decided_by == "policy" and asked.decision.approved:
         return "policy"
-    return "approved" if asked.decision.approved else "denied"
+    return asked.decision.word
 
 
 def _unknown_outcome(tool: str) -> ToolResult:

@@ -23,7 +23,7 @@ from itertools import takewhile
 from typing import Any
 
 from artifactflow_nb.errors import RunFailed, StoreError, ToolError, told
-from artifactflow_nb.flows.execute import keep_result, run_call
+from artifactflow_nb.flows.execute import keep_result, params_of, run_call
 from artifactflow_nb.flows.permission import announce_decisions, bind, has_to_wait, waiting_calls
 from artifactflow_nb.flows.services import RunContext
 from artifactflow_nb.flows.state import (
@@ -61,7 +61,9 @@ async def model(state: AgentState, runtime: Runtime[RunContext]) -> dict[str, An
     turn = await take_turn(ctx, state)
     agent = ctx.agent(state["current_agent"])
     waiting = await waiting_calls(ctx, agent, state["job_id"], turn.calls)
-    return merge_agent_response_to_state(state, call_id=turn.call_id, has_calls=bool(turn.calls), waiting=waiting)
+    return merge_agent_response_to_state(
+        state, call_id=turn.call_id, has_calls=bool(turn.calls), waiting=waiting, level=turn.level
+    )
 
 
 async def gate(state: AgentState, runtime: Runtime[RunContext]) -> dict[str, Any]:
@@ -155,7 +157,8 @@ def job_node(loop: LoopGraph) -> Any:
         asked = await ctx.services.requests.decisions([key])
 
         async def perform() -> ToolResult:
-            _, args = bind(ctx, agent, call)
+            entry, _ = bind(ctx, agent, call)
+            args = entry.bind(params_of(call, asked.get(key)))
             if not isinstance(args, Delegation):
                 raise ToolError(f"{call.call.name} cannot be delegated.")
             return await _delegate(ctx, loop, state, key, args)

@@ -61,10 +61,17 @@ async def _decided_or_free(
     if not ctx.policy.concerns(entry.name, permission is ToolPermission.CONFIRM):
         return True
     request = _request(ctx, agent, call, entry, args)
-    verdict = await ctx.policy.decide(request)
-    decision = None if verdict == "ask" else Decision(approved=verdict == "approve", decided_by="policy")
+    decision = await _decision(ctx, request)
     await _ask(ctx, job_id, request, permission, decision)
     return decision is not None
+
+
+async def _decision(ctx: RunContext, request: ApprovalRequest) -> Decision | None:
+    """What holds without asking: what a person decided for the run or conversation, or the policy; None to ask."""
+    if (standing := await ctx.services.requests.standing(ctx.run, request.tool)) is not None:
+        return standing
+    verdict = await ctx.policy.decide(request)
+    return None if verdict == "ask" else Decision(approved=verdict == "approve", decided_by="policy")
 
 
 def bind(ctx: RunContext, agent: BaseAgent, call: StoredCall) -> tuple[Tool, BaseModel]:
@@ -134,6 +141,9 @@ def _result_event(ctx: RunContext, request: ApprovalRequest, decision: Decision,
         "tool_call_id": request.tool_call_id,
         "id": request.id,
         "approved": decision.approved,
+        "decision": decision.word,
+        "scope": decision.scope,
+        "params": decision.params,
         "decided_by": decision.decided_by,
         "instruction": decision.instruction,
     }

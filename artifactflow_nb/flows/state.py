@@ -92,7 +92,7 @@ def executing_phase(job_id: str) -> ExecutionPhase:
 
 
 def merge_agent_response_to_state(
-    state: AgentState, *, call_id: str, has_calls: bool, waiting: Sequence[str] = ()
+    state: AgentState, *, call_id: str, has_calls: bool, waiting: Sequence[str] = (), level: str | None = None
 ) -> dict[str, Any]:
     """The update that a model turn makes; the one place where turns become state.
 
@@ -101,12 +101,14 @@ def merge_agent_response_to_state(
         call_id: The model call.
         has_calls: Whether its reply asked for tools; without any the loop is done.
         waiting: The calls of the reply that wait for a person.
+        level: The compression that the turn's prompt needed; None for the state's.
     """
     memory = state["agent_memory"]
     rounds = memory["tool_round_count"] + (1 if has_calls else 0)
     update: dict[str, Any] = {
         "agent_memory": AgentMemory(tool_round_count=rounds, step=memory["step"] + 1, call_id=call_id),
         "pending": list(waiting),
+        "compression_level": level or state["compression_level"],
     }
     if not has_calls:
         return update | {

@@ -5,15 +5,15 @@ from the stored reply.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
 from artifactflow_nb.agents.base import AgentResponse, BaseAgent
-from artifactflow_nb.errors import ModelError, ModelUnavailable
+from artifactflow_nb.errors import ContextOverflow, ModelError, ModelUnavailable
 from artifactflow_nb.events import StreamEventType, TextSoFar
-from artifactflow_nb.flows.context import ContextManager, RoundNotes
+from artifactflow_nb.flows.context import ContextManager, RoundNotes, stronger_level
 from artifactflow_nb.flows.services import RunContext, is_main
 from artifactflow_nb.flows.state import AgentState
 from artifactflow_nb.messages import Message, Usage
@@ -26,11 +26,12 @@ _CONTEXT = ContextManager()
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """A turn that was taken: the reply's model call, its text and its calls in the ledger."""
+    """A turn that was taken: the reply's model call, its text, its calls in the ledger, and how the prompt was cut."""
 
     call_id: str
     content: str
     calls: tuple[StoredCall, ...]
+    level: str
 
 
 async def take_turn(ctx: RunContext, state: AgentState) -> Turn:
@@ -38,20 +39,35 @@ async def take_turn(ctx: RunContext, state: AgentState) -> Turn:
     job_id, step = state["job_id"], state["agent_memory"]["step"] + 1
     turns = await ctx.services.calls.transcript(ctx.run.run_id, job_id)
     if turns and turns[-1].step >= step:
-        return _stored(turns[-1])
+        return Turn(turns[-1].call_id, turns[-1].content, turns[-1].calls, state["compression_level"])
     agent = ctx.agent(state["current_agent"])
     call = _Call(ctx, agent, job_id, step)
     used = state["agent_memory"]["tool_round_count"]
     conclude = used >= agent.config.max_tool_rounds
     instruction = await _instruction(ctx, job_id)
-    messages = await _prompt(ctx, state, agent, instruction, turns, RoundNotes(agent.config.max_tool_rounds).note(used))
+    note = RoundNotes(agent.config.max_tool_rounds).note(used)
+
+    async def prompt(level: str) -> tuple[Message, ...]:
+        return await _prompt(ctx, agent, job_id, instruction, turns, note, level)
+
     call.announce(instruction)
-    reply = await call.stream(messages, conclude)
-    return await call.record(messages, reply, agent.read(reply, conclude=conclude))
+    level, messages, reply = await _fitting(call, prompt, state["compression_level"], conclude)
+    return await call.record(messages, reply, agent.read(reply, conclude=conclude), level)
 
 
-def _stored(turn: StoredTurn) -> Turn:
-    return Turn(turn.call_id, turn.content, turn.calls)
+async def _fitting(
+    call: "_Call", prompt: Callable[[str], Awaitable[tuple[Message, ...]]], level: str, conclude: bool
+) -> tuple[str, tuple[Message, ...], ModelReply]:
+    """The reply to the prompt at this level, or, where that was too long, to one that is compressed more strongly."""
+    messages = await prompt(level)
+    try:
+        return level, messages, await call.stream(messages, conclude)
+    except ContextOverflow:
+        if (stronger := stronger_level(messages, level)) is None:
+            raise
+    messages = await prompt(stronger)
+    call.again("The prompt was too long for the model; it is sent once more, compressed.")
+    return stronger, messages, await call.stream(messages, conclude)
 
 
 async def _instruction(ctx: RunContext, job_id: str) -> str:
@@ -61,9 +77,15 @@ async def _instruction(ctx: RunContext, job_id: str) -> str:
 
 
 async def _prompt(
-    ctx: RunContext, state: AgentState, agent: BaseAgent, instruction: str, turns: Sequence[StoredTurn], note: str
+    ctx: RunContext,
+    agent: BaseAgent,
+    job_id: str,
+    instruction: str,
+    turns: Sequence[StoredTurn],
+    note: str,
+    level: str,
 ) -> tuple[Message, ...]:
-    job_id, run = state["job_id"], ctx.run
+    run = ctx.run
     history: Sequence[Message] = ()
     if is_main(job_id):
         history = await ctx.services.conversations.format_conversation_history(
@@ -71,9 +93,7 @@ async def _prompt(
         )
     context = await _CONTEXT.prepare_agent_context(ctx, job_id)
     system = agent.build_complete_system_prompt(context)
-    return _CONTEXT.build_agent_messages(
-        system, history, instruction, turns, level=state["compression_level"], note=note
-    )
+    return _CONTEXT.build_agent_messages(system, history, instruction, turns, level=level, note=note)
 
 
 class _Call:
@@ -85,6 +105,7 @@ class _Call:
         self._name = agent.config.name
         self._job_id = job_id
         self._step = step
+        self._attempt = 1
         self._new_attempt()
 
     def _new_attempt(self) -> None:
@@ -103,14 +124,14 @@ class _Call:
 
     async def stream(self, messages: tuple[Message, ...], conclude: bool) -> ModelReply:
         """The model's reply; its pieces are told as they arrive, each failed attempt is stored."""
-        attempt = 1
+        attempt = self._attempt
         try:
             async for event in self._agent.stream(messages, conclude=conclude):
                 if type(event) is ModelDelta:
                     self._tell(event)
                 elif isinstance(event, RetryNotice):
                     await self._retry(messages, event)
-                    attempt = event.attempt + 1
+                    attempt = self._attempt + event.attempt
                 elif isinstance(event, ModelReply):
                     return _storable(event)
             partial = self._texts["answer"].text
@@ -122,6 +143,13 @@ class _Call:
             partial = self._texts["answer"].text
             await self._record_failure(messages, attempt, "RunCancelled", "The run was cancelled.", partial)
             raise
+
+    def again(self, reason: str) -> None:
+        """Say that the call failed and another attempt follows, with another prompt."""
+        self._attempt += 1
+        data = {"call_id": self._id, "attempt": self._attempt - 1, "delay_s": 0.0, "reason": reason}
+        self._emit(StreamEventType.RETRY, **data)
+        self._new_attempt()
 
     def _tell(self, delta: ModelDelta) -> None:
         if not self._agent.config.streaming:
@@ -143,7 +171,9 @@ class _Call:
         row = self._row(messages, attempt=attempt, content=partial, error_type=error_type, error_message=error_message)
         await self._ctx.services.calls.record_turn(row, (), self._ctx.journal.take())
 
-    async def record(self, messages: tuple[Message, ...], reply: ModelReply, response: AgentResponse) -> Turn:
+    async def record(
+        self, messages: tuple[Message, ...], reply: ModelReply, response: AgentResponse, level: str
+    ) -> Turn:
         """Store the reply with its calls, and say that the turn is over."""
         row = self._row(
             messages,
@@ -151,7 +181,7 @@ class _Call:
             finish_reason=reply.finish_reason,
             ttft_ms=reply.ttft_ms,
             usage=reply.usage,
-            attempt=reply.attempts,
+            attempt=self._attempt - 1 + reply.attempts,
             content=reply.content,
             reasoning=reply.reasoning,
         )
@@ -171,7 +201,7 @@ class _Call:
         routing = list(response.routing)
         self._emit(StreamEventType.AGENT_COMPLETE, content=response.content, routing=routing, token_usage=usage)
         await self._ctx.services.calls.record_turn(row, calls, self._ctx.journal.take())
-        return Turn(self._id, reply.content, tuple(StoredCall(key, call, PENDING) for key, call in calls))
+        return Turn(self._id, reply.content, tuple(StoredCall(key, call, PENDING) for key, call in calls), level)
 
     def _row(self, messages: tuple[Message, ...], **outcome: Any) -> LlmCall:
         return LlmCall(

@@ -4,6 +4,7 @@ No message holds the API key, even where the endpoint repeats it, nor credential
 """
 
 import math
+import re
 import socket
 import ssl
 import sys
@@ -14,12 +15,18 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
-from artifactflow_nb.errors import ModelError, ModelRejected, ModelUnavailable
+from artifactflow_nb.errors import ContextOverflow, ModelError, ModelRejected, ModelUnavailable
 
 MASK = "**********"
 
 _LONGEST_TOLD = 300
 _SHORTEST_SECRET = 4  # shorter keys are placeholders such as "k", and would blot out letters
+_OVERFLOW_STATUS = frozenset({400, 413, 422, 500})
+_OVERFLOW = re.compile(
+    r"context_length_exceeded|exceed_context_size|(?:context|prompt|input) (?:length|size|window|limit)|"
+    r"maximum context|(?:prompt|input) is too long|too many (?:input )?tokens",
+    re.IGNORECASE,
+)
 _REFUSALS = range(400, 500)
 _MAY_PASS = frozenset({408, 409, 425, 429})
 _ADVICE = {
@@ -60,6 +67,8 @@ class Endpoint:
         """The error for an answer with this status."""
         said = f" {quoted}" if (quoted := self.quote(body)) else ""
         message = f"{self.shown} answered with status {status}:{said} {_ADVICE.get(status, '')}".rstrip(" :")
+        if _is_overflow(status, body):
+            return ContextOverflow(message)
         if _is_final(status, body):
             return ModelRejected(message)
         return ModelUnavailable(message, retry_after_s=retry_after(headers))
@@ -72,6 +81,8 @@ class Endpoint:
             f"{self.shown} reported an error in its stream: {self.quote(error)} {_ADVICE.get(number, '')}".rstrip()
         )
         kind = error.get("type") if isinstance(error, Mapping) else None
+        if _is_overflow(number, error):
+            return ContextOverflow(message)
         final = _is_final(number, error) or kind in {"invalid_request_error", "authentication_error"}
         return ModelRejected(message) if final else ModelUnavailable(message)
 
@@ -132,6 +143,17 @@ def _is_final(status: int, body: object) -> bool:
     """Whether asking again will not help: a quota that is used up comes as 429, too."""
     code = body.get("code") if isinstance(body, Mapping) else None
     return code == "insufficient_quota" or (status in _REFUSALS and status not in _MAY_PASS)
+
+
+def _is_overflow(status: int, body: object) -> bool:
+    """Whether the prompt was too long: endpoints tell it by code, by type, or only in words."""
+    fields = (body.get("error"), body) if isinstance(body, Mapping) else (body,)
+    words = " ".join(
+        str(field.get(name) or "") if isinstance(field, Mapping) else str(field or "")
+        for field in fields
+        for name in ("code", "type", "message")
+    )
+    return status in _OVERFLOW_STATUS and _OVERFLOW.search(words) is not None
 
 
 def _told(body: object) -> str:

@@ -14,7 +14,7 @@ import orjson
 from artifactflow_nb.approvals import ApprovalRequest, Decision
 from artifactflow_nb.errors import Conflict, NotFound
 from artifactflow_nb.store.database import Database, insert
-from artifactflow_nb.store.runs import RUNNING, WAITING, EventRow, insert_events
+from artifactflow_nb.store.runs import RUNNING, WAITING, EventRow, StoredRun, insert_events
 from artifactflow_nb.store.schema import to_us
 from artifactflow_nb.store.storable import storable_text, to_json
 
@@ -79,6 +79,18 @@ class RequestStore:
         sql = f"SELECT * FROM approvals WHERE tool_call_id IN ({marks})"  # noqa: S608 - question marks only
         rows = await self._database.read(lambda db: db.execute(sql, tuple(tool_call_ids)).fetchall())
         return {row["tool_call_id"]: Asked(row["request_id"], _decision(row)) for row in rows}
+
+    async def standing(self, run: StoredRun, tool: str) -> Decision | None:
+        """What a person decided on this tool for the whole run or conversation, the newest first; None if nothing."""
+        sql = (
+            "SELECT a.* FROM approvals a JOIN runs r USING (run_id) WHERE a.tool_name = ? AND a.decision IS NOT NULL "
+            "AND ((a.scope = 'run' AND a.run_id = ?) OR (a.scope = 'conversation' AND r.conversation_id = ?)) "
+            "ORDER BY a.decided_at DESC, a.rowid DESC LIMIT 1"
+        )
+        place = (tool, run.run_id, run.conversation_id)
+        row = await self._database.read(lambda db: db.execute(sql, place).fetchone())
+        found = None if row is None else _decision(row)
+        return found and Decision(found.approved, decided_by=found.decided_by)
 
     async def unannounced(self, run_id: str) -> list[tuple[ApprovalRequest, Decision, str]]:
         """Decisions of the run that its events do not tell yet, with their jobs, the oldest first."""
@@ -153,13 +165,15 @@ def _undecided(db: sqlite3.Connection, request_id: str, run_id: str | None) -> A
 
 def _decide(db: sqlite3.Connection, request_id: str, decision: Decision, decided_at: datetime) -> None:
     db.execute(
-        "UPDATE approvals SET decision = ?, decided_at = ?, decided_by = ?, instruction = ?, scope = 'once' "
-        "WHERE request_id = ?",
+        "UPDATE approvals SET decision = ?, decided_at = ?, decided_by = ?, instruction = ?, scope = ?, "
+        "edited_json = ? WHERE request_id = ?",
         (
-            "approved" if decision.approved else "denied",
+            decision.word,
             to_us(decided_at),
             decision.decided_by,
             storable_text(decision.instruction) or None,
+            decision.scope,
+            None if decision.params is None else to_json(decision.params),
             request_id,
         ),
     )
@@ -199,4 +213,11 @@ def _request(row: sqlite3.Row) -> ApprovalRequest:
 def _decision(row: sqlite3.Row) -> Decision | None:
     if row["decision"] is None:
         return None
-    return Decision(row["decision"] == "approved", row["instruction"] or "", row["decided_by"])
+    return Decision(
+        approved=row["decision"] in {"approved", "edited"},
+        instruction=row["instruction"] or "",
+        decided_by=row["decided_by"],
+        params=None if row["edited_json"] is None else orjson.loads(row["edited_json"]),
+        scope=row["scope"],
+        instead=row["decision"] == "instructed",
+    )

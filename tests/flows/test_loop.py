@@ -11,7 +11,7 @@ from conftest import OpenEngine
 from scripts import by_agent, call, delegate, report
 
 from artifactflow_nb.engine import CHECKPOINT_FILE, Engine
-from artifactflow_nb.errors import ModelRejected, ModelUnavailable
+from artifactflow_nb.errors import ContextOverflow, ModelRejected, ModelUnavailable
 from artifactflow_nb.events import StreamEvent, StreamEventType
 from artifactflow_nb.models.scripted import ScriptedModel
 from artifactflow_nb.tools.base import ToolContext, tool
@@ -262,3 +262,34 @@ async def test_a_tool_that_takes_too_long_is_stopped(open_engine: OpenEngine, se
     engine.register_tool(sleep_long)
     await engine.controller.execute("Sleep.")
     assert results_seen(engine.model, 1)[0][2] == "sleep_long took longer than 0.05 s and was stopped."
+
+
+async def test_a_prompt_that_is_too_long_is_compressed_once(open_engine: OpenEngine) -> None:
+    """An overflow leads to one more try with a shorter prompt; both tries are rows, and the next turn stays short."""
+    seen: list[int] = []
+
+    def script(request: Any) -> Any:
+        size = sum(len(message.content) for message in request.messages)
+        seen.append(size)
+        if size > 30_000:
+            return ContextOverflow("too long")
+        return call("read_artifact", id="none") if len(seen) == 2 else "Short enough."
+
+    engine = await open_engine(script)
+    result = await engine.controller.execute("long " * 12_000)
+    assert (result.status, result.response) == ("completed", "Short enough.")
+    assert len(seen) == 3
+    assert seen[0] > 60_000
+    assert max(seen[1:]) <= 30_000
+    with closing(sqlite3.connect(engine.database.path)) as db:
+        rows = db.execute("SELECT attempt, error_type FROM llm_calls ORDER BY rowid").fetchall()
+    assert rows == [(1, "ContextOverflow"), (2, None), (1, None)]
+
+
+async def test_a_prompt_that_stays_too_long_is_a_clear_failure(open_engine: OpenEngine) -> None:
+    """The second overflow ends the run; there is no third try."""
+    engine = await open_engine(lambda _request: ContextOverflow("1,000 tokens are too many for a context of 500."))
+    result = await engine.controller.execute("long " * 12_000)
+    assert (result.status, result.error_type) == ("failed", "ContextOverflow")
+    assert "context of 500" in (result.error_message or "")
+    assert len(engine.model.requests) == 2

@@ -8,10 +8,10 @@ import pytest
 from loopback import Answer, events, sse
 from turns import KEY, Waits, chunk, said, take
 
-from artifactflow_nb.errors import ModelRejected, ModelUnavailable, UsageError
+from artifactflow_nb.errors import ContextOverflow, ModelRejected, ModelUnavailable, UsageError
 from artifactflow_nb.messages import Message, Usage
 from artifactflow_nb.models.base import ModelRequest, RetryNotice
-from artifactflow_nb.models.endpoint_errors import retry_after
+from artifactflow_nb.models.endpoint_errors import Endpoint, retry_after
 from artifactflow_nb.models.openai import LONGEST_DELAY_S, OpenAIModel
 
 
@@ -238,3 +238,19 @@ def test_what_is_no_address_is_refused(address):
         OpenAIModel(address, None, "m")
     assert repr(address) in str(caught.value)
     assert "http://localhost:8000/v1" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("status", "error"),
+    [
+        (400, {"error": {"code": "context_length_exceeded", "message": "This is too much."}}),
+        (400, {"error": {"type": "exceed_context_size_error", "message": "request (9) exceeds", "code": 400}}),
+        (400, {"message": "This model's maximum context length is 8192 tokens"}),
+        (413, {"error": "prompt is too long: 9 tokens"}),
+    ],
+)
+async def test_an_overflow_is_told_apart_from_other_refusals(status: int, error: dict[str, object]) -> None:
+    """However an endpoint says that the prompt is too long, it is a ContextOverflow; another refusal is not."""
+    endpoint = Endpoint("http://127.0.0.1/v1", "a-key-that-is-long")
+    assert isinstance(endpoint.status_error(status, error, {}), ContextOverflow)
+    assert not isinstance(endpoint.status_error(400, {"error": {"message": "bad temperature"}}, {}), ContextOverflow)

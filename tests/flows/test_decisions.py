@@ -1,0 +1,128 @@
+"""What a person can answer besides yes and no: other parameters, an instruction, always."""
+
+from typing import Any
+
+import pytest
+from conftest import OpenEngine
+from scripts import call
+
+from artifactflow_nb.approvals import Decision
+from artifactflow_nb.errors import UsageError
+from artifactflow_nb.events import StreamEventType
+from artifactflow_nb.frames import TOOL_CALLS, load
+from artifactflow_nb.tools.base import ToolContext, tool
+from artifactflow_nb.xml_calls import parse_results
+
+sent: list[str] = []
+
+
+@tool(permission="confirm")
+async def send(ctx: ToolContext, to: str) -> str:
+    """Send a letter."""
+    sent.append(to)
+    return f"sent to {to}"
+
+
+@pytest.fixture(autouse=True)
+def nothing_sent() -> None:
+    sent.clear()
+
+
+def last_results(engine: Any) -> list[str]:
+    text = engine.model.requests[-1].messages[-1].content
+    return [result.data or result.error or "" for _, result in parse_results(text)]
+
+
+async def open_with_send(open_engine: OpenEngine, *turns: str) -> Any:
+    engine = await open_engine(turns)
+    engine.register_tool(send)
+    return engine
+
+
+async def decide(engine: Any, result: Any, decision: Decision) -> Any:
+    return await engine.controller.resume(result.thread_id, decisions={result.pending[0].id: decision})
+
+
+async def test_edited_parameters_are_what_runs(open_engine: OpenEngine) -> None:
+    """The tool runs with what the person wrote, and the model is told so; the row has both."""
+    engine = await open_with_send(open_engine, call("send", to="Ada"), "Done.")
+    waiting = await engine.controller.execute("Send.")
+    await decide(engine, waiting, Decision(approved=True, params={"to": "Bob"}))
+    assert sent == ["Bob"]
+    assert last_results(engine) == ['sent to Bob\nThe person changed the parameters to: {"to":"Bob"}']
+    row = load(engine.database.path, TOOL_CALLS).iloc[0]
+    assert (row["approval"], row["approval_scope"], row["decided_by"]) == ("edited", "once", "user")
+    (event,) = [e for e in await engine.runs.events(waiting.run_id) if e.type is StreamEventType.PERMISSION_RESULT]
+    assert (event.data["decision"], event.data["params"]) == ("edited", {"to": "Bob"})
+
+
+async def test_parameters_that_do_not_fit_decide_nothing(open_engine: OpenEngine) -> None:
+    """A mistake in the edit is told to the person, and the request stays open."""
+    engine = await open_with_send(open_engine, call("send", to="Ada"), "Done.")
+    waiting = await engine.controller.execute("Send.")
+    with pytest.raises(UsageError, match="nothing was decided.*'to' is missing"):
+        await decide(engine, waiting, Decision(approved=True, params={"too": "Bob"}))
+    assert len(await engine.requests.open_requests()) == 1
+    assert sent == []
+
+
+async def test_an_instruction_takes_the_place_of_the_call(open_engine: OpenEngine) -> None:
+    """The call does not run; the model hears what the person says instead, and that is no denial."""
+    engine = await open_with_send(open_engine, call("send", to="Ada"), "I call her.")
+    waiting = await engine.controller.execute("Send.")
+    result = await decide(engine, waiting, Decision(approved=False, instruction="Call her.", instead=True))
+    assert (result.response, sent) == ("I call her.", [])
+    assert last_results(engine) == ["Not run. The person answers instead: Call her."]
+    assert load(engine.database.path, TOOL_CALLS)["approval"].tolist() == ["instructed"]
+
+
+async def test_a_note_goes_along_with_an_approval(open_engine: OpenEngine) -> None:
+    """The tool runs, and the model hears what the person adds."""
+    engine = await open_with_send(open_engine, call("send", to="Ada"), "Done.")
+    waiting = await engine.controller.execute("Send.")
+    await decide(engine, waiting, Decision(approved=True, instruction="The last one."))
+    assert last_results(engine) == ["sent to Ada\nThe person says: The last one."]
+
+
+@pytest.mark.parametrize(("scope", "next_run_asks", "other_asks"), [("run", True, True), ("conversation", False, True)])
+async def test_always_holds_where_it_was_said(
+    open_engine: OpenEngine, scope: Any, next_run_asks: bool, other_asks: bool
+) -> None:
+    """An approval for the run or the conversation is not asked again there, and is asked elsewhere."""
+    letter = call("send", to="Ada")
+    engine = await open_with_send(open_engine, letter, letter, "Done.", letter, "Done.", letter, "Done.")
+    waiting = await engine.controller.execute("Send twice.")
+    first = await decide(engine, waiting, Decision(approved=True, scope=scope))
+    assert (first.status, len(sent)) == ("completed", 2)
+    rows = load(engine.database.path, TOOL_CALLS)
+    assert rows["approval"].tolist() == ["approved", "approved"]
+    again = await engine.controller.execute("Again.", conversation_id=first.conversation_id)
+    assert (again.status == "waiting") is next_run_asks
+    if again.status == "waiting":
+        await decide(engine, again, Decision(approved=True))
+    other = await engine.controller.execute("Elsewhere.")
+    assert (other.status == "waiting") is other_asks
+
+
+async def test_a_denial_can_hold_for_the_run(open_engine: OpenEngine) -> None:
+    """Denied for the run, the second call is not asked about and does not run."""
+    letter = call("send", to="Ada")
+    engine = await open_with_send(open_engine, letter, letter, "Then not.")
+    waiting = await engine.controller.execute("Send twice.")
+    result = await decide(engine, waiting, Decision(approved=False, scope="run"))
+    assert (result.status, result.response, sent) == ("completed", "Then not.", [])
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"approved": True, "scope": "ever"},
+        {"approved": False, "params": {"to": "Bob"}},
+        {"approved": False, "instead": True},
+        {"approved": True, "instead": True, "instruction": "x"},
+    ],
+)
+def test_a_decision_that_contradicts_itself_is_refused(wrong: dict[str, Any]) -> None:
+    """The error says what does not go together."""
+    with pytest.raises(UsageError):
+        Decision(**wrong)
