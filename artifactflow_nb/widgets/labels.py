@@ -70,7 +70,8 @@ def outcome(use: ToolUse) -> str:
     """What came of a call: `5 results`, `v1`, `denied`, the error; empty while it runs."""
     question = use.question
     if question and question.approved is False:
-        return clip(f"denied: {question.instruction}", 80) if question.instruction else "denied"
+        word = {"instructed": "answered instead"}.get(question.decision, "denied")
+        return clip(f"{word}: {question.instruction}", 80) if question.instruction else word
     if use.status == "waiting":
         return "waits for your decision"
     if use.error:

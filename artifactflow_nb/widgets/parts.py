@@ -21,6 +21,8 @@ class Question:
     message: str
     params: Mapping[str, Any]
     approved: bool | None = None
+    decision: str = ""
+    scope: str = ""
     decided_by: str = ""
     instruction: str = ""
 

@@ -28,6 +28,11 @@ RESULT_CHARS = 1500
 PARAM_CHARS = 600
 WORTH_SAYING_MS = 10
 PLAN_ID = "task_plan"
+_DECISIONS = {
+    "approved": "Approved",
+    "edited": "Approved with other parameters",
+    "instructed": "Answered instead",
+}
 
 
 def mark(status: str) -> str:
@@ -208,10 +213,11 @@ def _notice(key: str, text: str, css: str = "af-notice") -> Node:
 
 
 def _decision(question: Question) -> str:
-    verdict = "Approved" if question.approved else "Denied"
+    verdict = _DECISIONS.get(question.decision, "Denied")
+    where = f" for the {question.scope}" if question.scope in {"run", "conversation"} else ""
     by = f" by {question.decided_by}" if question.decided_by else ""
     note = f": {question.instruction}" if question.instruction else ""
-    return f"{verdict}{by}{note}"
+    return f"{verdict}{by}{where}{note}"
 
 
 def _params_html(params: Mapping[str, Any], *, without: Iterable[str]) -> str:

@@ -179,9 +179,13 @@ class Transcript:
         if question is None:
             return
         question.approved = bool(event.data.get("approved"))
+        question.decision = str(event.data.get("decision") or ("approved" if question.approved else "denied"))
+        question.scope = str(event.data.get("scope") or "once")
         question.decided_by = str(event.data.get("decided_by") or "")
         question.instruction = str(event.data.get("instruction") or "")
-        self._uses[question.tool_call_id].status = "running" if question.approved else "failed"
+        use = self._uses[question.tool_call_id]
+        use.status = "running" if question.approved else "failed"
+        use.params = event.data.get("params") or use.params
         self.status = "waiting" if self.status == "waiting" and self.open_questions else "running"
 
     def _on_artifact_changed(self, event: StreamEvent) -> None:

@@ -4,6 +4,7 @@ from widgets.played import PlayedRun, Script, research, with_shared_text
 
 from artifactflow_nb.events import StreamEvent
 from artifactflow_nb.widgets.frozen import bundle
+from artifactflow_nb.widgets.labels import outcome
 from artifactflow_nb.widgets.render import RunRenderer
 from artifactflow_nb.widgets.transcript import Transcript
 
@@ -86,6 +87,21 @@ def test_a_question_asked_again_stays_answered(script: Script) -> None:
     transcript = fold(script.events)
     assert transcript.open_questions == []
     assert transcript.lead.tools[0].status == "failed"
+
+
+def test_a_decision_shows_what_it_was(script: Script) -> None:
+    """Edited parameters take the place of those asked about; an instruction is no denial; a scope is said."""
+    for number in (1, 2):
+        request = {"id": f"req-{number}", "tool_call_id": f"tc-{number}", "job_id": "main"}
+        script.add("permission_request", tool="send", **request, params={"to": "Ada"})
+        decision = {"approved": True, "decision": "edited", "params": {"to": "Bob"}, "scope": "run"}
+        if number == 2:
+            decision = {"approved": False, "decision": "instructed", "instruction": "Call her."}
+        script.add("permission_result", tool="send", **request, **decision, decided_by="user")
+    edited, instructed = fold(script.events).lead.tools
+    assert edited.params == {"to": "Bob"}
+    assert (edited.question.decision, edited.question.scope) == ("edited", "run")
+    assert outcome(instructed) == "answered instead: Call her."
 
 
 def test_tokens_and_calls_are_summed(script: Script) -> None:
