@@ -64,6 +64,7 @@ class Engine:
         approvals: Who answers before a person is asked; see `ApprovalPolicy`.
         prompts: A folder with prompt files of one's own, or None.
         lead: The agent that coordinates.
+        agent_models: Models for single agents, by the agent's name: a name at the endpoint, or a model object.
         clock: Where time comes from.
         ids: Where ids come from.
 
@@ -82,6 +83,7 @@ class Engine:
         approvals: Policy = "ask",
         prompts: Path | None = None,
         lead: AgentConfig = LEAD,
+        agent_models: Mapping[str, str | Model] | None = None,
         clock: Clock | None = None,
         ids: Ids | None = None,
     ) -> None:
@@ -99,6 +101,7 @@ class Engine:
         self.requests = RequestStore(self.database)
         self.tools = ToolRegistry((*ARTIFACT_TOOLS, call_subagent, web_search, web_fetch))
         self._prompts = PromptLibrary(prompts)
+        self._agent_models = dict(agent_models or {})
         self._ownership = Ownership(self.folder, self.ids.new("eng"))
         self._scope: list[str] = []
         self._checkpoints: aiosqlite.Connection | None = None
@@ -111,8 +114,8 @@ class Engine:
         return LeadAgent(config, self.tools.select(config.required_tools), self.model, self._prompts)
 
     def _configured(self, config: AgentConfig) -> AgentConfig:
-        temperature = self.settings.temperature
-        return config if temperature is None else replace(config, temperature=temperature)
+        temperature = config.temperature if self.settings.temperature is None else self.settings.temperature
+        return replace(config, temperature=temperature, model=self._agent_models.get(config.name, config.model))
 
     async def open(self) -> Self:
         """Open the store and get ready to run; `StoreError` with the path if that fails."""
@@ -199,11 +202,21 @@ class Engine:
         tools = self.tools.select(config.required_tools)
         self.research.register_agent(BaseAgent(config, tools, self.model, self._prompts))
 
+    @property
+    def agents(self) -> Mapping[str, BaseAgent]:
+        """All agents by name, the lead first."""
+        return {self.research.lead.config.name: self.research.lead, **self.research.agents}
+
     def _agent(self, name: str) -> BaseAgent:
-        agents = {self.research.lead.config.name: self.research.lead, **self.research.agents}
-        if name not in agents:
-            raise UsageError(f"There is no agent {name!r}; known are: {', '.join(agents)}.")
-        return agents[name]
+        if name not in self.agents:
+            raise UsageError(f"There is no agent {name!r}; known are: {', '.join(self.agents)}.")
+        return self.agents[name]
+
+    async def list_models(self) -> list[str]:
+        """The names of the models that can be asked for, at every endpoint that an agent uses; each once."""
+        endpoints = dict.fromkeys([self.model, *(agent.model for agent in self.agents.values())])
+        listed = [name for endpoint in endpoints for name in await endpoint.list_models()]
+        return list(dict.fromkeys(listed))
 
     async def add_sources(self, path: str | Path) -> Added:
         """Index a folder or a file; from now on runs search what was added, and no longer the language reference."""
@@ -214,6 +227,8 @@ class Engine:
     async def _settings_of_a_run(self) -> dict[str, Any]:
         """What a run keeps: the sources that it searches, as they are when it begins."""
         self.policy.check_tools(entry.name for entry in self.tools)
+        for name in self._agent_models:
+            self._agent(name)
         return {"sources": await self._sources_of_a_run()}
 
     async def _sources_of_a_run(self) -> list[str]:
@@ -229,7 +244,8 @@ class Engine:
             if self._checkpoints is not None:
                 stack.push_async_callback(self._checkpoints.close)
                 self._checkpoints = None
-            stack.push_async_callback(self.model.aclose)
+            for model in dict.fromkeys([self.model, *(agent.model for agent in self.agents.values())]):
+                stack.push_async_callback(model.aclose)
             if hasattr(self, "controller"):
                 stack.push_async_callback(self.controller.aclose)
 

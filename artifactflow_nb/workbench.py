@@ -9,7 +9,7 @@
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -43,6 +43,8 @@ class Workbench:
         interactive: Whether a person is there to decide: True, False, or None to ask the page.
         data_dir: The folder of the store; None for `AF_DATA_DIR`, else `.artifactflow` in the working directory.
         prompts: A folder with prompt files of one's own.
+        agent_models: Models for single agents, by the agent's name: a name at the endpoint, or a model object such as
+            `af.OpenAIModel` for an endpoint of its own.
         settings: Further settings: `temperature`, `timeout_s`.
 
     Errors: `UsageError` for a setting that cannot be used; `StoreError` for a store that cannot be opened.
@@ -58,6 +60,7 @@ class Workbench:
         interactive: bool | None = None,
         data_dir: str | Path | None = None,
         prompts: str | Path | None = None,
+        agent_models: Mapping[str, str | Model] | None = None,
         **settings: Any,
     ) -> None:
         if not (model is None or isinstance(model, str) or hasattr(model, "stream")):
@@ -67,7 +70,11 @@ class Workbench:
         own_model = None if isinstance(model, str) else model
         folder = Path(prompts) if prompts is not None else None
         self._interactive = interactive
-        self._thread = EngineThread(lambda: Engine(self.settings, model=own_model, approvals=approvals, prompts=folder))
+        self._thread = EngineThread(
+            lambda: Engine(
+                self.settings, model=own_model, approvals=approvals, prompts=folder, agent_models=agent_models
+            )
+        )
 
     @property
     def data_dir(self) -> Path:
@@ -160,6 +167,10 @@ class Workbench:
         Errors: `UsageError` with the path if it is missing, empty or cannot be read; nothing is changed then.
         """
         return self._thread.call(self._thread.engine.add_sources(path))
+
+    def models(self) -> list[str]:
+        """The names of the models that the endpoint offers, for `model=`, `AF_MODEL` and `agent_models`."""
+        return self._thread.call(self._thread.engine.list_models())
 
     def register_tool(self, entry: Tool, *, agent: str | None = None) -> None:
         """Add a tool, made with `af.tool`, and offer it to an agent: the lead, or the one that is named."""

@@ -1,5 +1,6 @@
 """The same workbench on an OpenAI-compatible endpoint: a real HTTP server on the loopback interface."""
 
+import json
 import socket
 from pathlib import Path
 from typing import Any
@@ -8,8 +9,9 @@ import pytest
 from loopback import Answer, ChatServer, Request
 from scripts import delegate, report
 
-from artifactflow_nb.errors import RunFailed, UsageError
+from artifactflow_nb.errors import ModelRejected, RunFailed, UsageError
 from artifactflow_nb.events import StreamEventType
+from artifactflow_nb.models.openai import OpenAIModel
 from artifactflow_nb.workbench import Workbench
 
 KEY = "sk-secret-0123456789"
@@ -133,3 +135,42 @@ def test_an_endpoint_without_a_model_is_refused_at_once(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="set AF_MODEL or pass model="):
         Workbench(base_url="http://127.0.0.1:1/v1", data_dir=tmp_path / "data")
     assert not (tmp_path / "data").exists()
+
+
+def listing(request: Request) -> Answer:
+    """The list of models, and an answer that names the model that was asked for."""
+    if request.path.endswith("/models"):
+        data = [{"id": name, "object": "model", "created": 0, "owned_by": "me"} for name in ("small", "large")]
+        return Answer(raw=json.dumps({"object": "list", "data": data}).encode(), content_type="application/json")
+    system = request.body["messages"][0]["content"]
+    if "lead agent" in system and len(request.body["messages"]) == 2:
+        return Answer(delegate("search_agent", "look"), model=request.body["model"])
+    return Answer(f"by {request.body['model']}", model=request.body["model"])
+
+
+def test_models_are_listed(workbench: Any) -> None:
+    """wb.models() names what the endpoint offers; an endpoint that refuses says why."""
+    with ChatServer(listing) as server:
+        assert workbench(server.base_url).models() == ["large", "small"]
+    refusal = pytest.raises(ModelRejected, match="/models answered with status 404: no such path")
+    with ChatServer([Answer(status=404, error="no such path")]) as server, refusal:
+        workbench(server.base_url).models()
+
+
+def test_each_agent_can_have_its_model_and_its_endpoint(workbench: Any) -> None:
+    """The search agent asks another model at another endpoint; each call's row says which."""
+    with ChatServer(listing) as first, ChatServer(listing) as second:
+        other = OpenAIModel(second.base_url, None, "small", extra_body={"max_tokens": 50})
+        wb = workbench(first.base_url, model="large", agent_models={"search_agent": other, "crawl_agent": "small"})
+        run = wb.ask("Who?").wait()
+        calls = wb.llm_calls_df(run)
+        bodies = [request.body for request in second.requests]
+    assert run.response == "by large"
+    assert calls["request_model"].tolist() == ["large", "small", "large"]
+    assert [(body["model"], body["max_tokens"]) for body in bodies] == [("small", 50)]
+
+
+def test_a_model_for_an_agent_that_is_none_is_told(workbench: Any) -> None:
+    """A typo in agent_models is an error that lists the agents."""
+    with ChatServer([]) as server, pytest.raises(UsageError, match="no agent 'serach_agent'; known are: lead_agent"):
+        workbench(server.base_url, agent_models={"serach_agent": "small"}).ask("Who?")

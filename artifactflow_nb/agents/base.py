@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, cast
 
 from artifactflow_nb.agents.prompts import PromptLibrary
 from artifactflow_nb.messages import Message, ToolCall, Usage
@@ -21,7 +21,7 @@ class AgentConfig:
         description: What it is for, told to the agent that delegates.
         capabilities: What it can do and what an instruction for it must hold, a line each.
         required_tools: The names of its tools.
-        model: The model's name at the endpoint; None for the configured one.
+        model: The model's name at the endpoint, or a model object of its own; None for the configured one.
         temperature: Sampling temperature.
         max_tool_rounds: How often it may call tools before it must conclude.
         streaming: Whether its text is shown while it arrives.
@@ -34,7 +34,7 @@ class AgentConfig:
     description: str
     capabilities: tuple[str, ...] = ()
     required_tools: tuple[str, ...] = ()
-    model: str | None = None
+    model: str | Model | None = None
     temperature: float | None = 0.5
     max_tool_rounds: int = 3
     streaming: bool = True
@@ -94,13 +94,14 @@ class BaseAgent:
     Args:
         config: What makes it.
         tools: Its tools, those that `config.required_tools` names.
-        model: Who takes its turns.
+        model: Who takes its turns, unless its configuration names a model object.
         prompts: Where prompt files are read.
     """
 
     def __init__(self, config: AgentConfig, tools: Sequence[Tool], model: Model, prompts: PromptLibrary) -> None:
         self.config = config
-        self.model = model
+        self._requested = config.model if isinstance(config.model, str) else None
+        self.model = model if self._requested or config.model is None else cast("Model", config.model)
         self._prompts = prompts
         self._offer(tuple(tools))
 
@@ -121,7 +122,7 @@ class BaseAgent:
     @property
     def model_name(self) -> str:
         """The model that it asks for."""
-        return self.config.model or self.model.default_model
+        return self._requested or self.model.default_model
 
     def build_system_prompt(self, context: PromptContext) -> str:
         """The agent's prompt without the tool manual: its role first, what changes last."""
@@ -154,7 +155,7 @@ class BaseAgent:
             ModelRequest(
                 messages=tuple(messages),
                 tools=() if conclude else self._specs,
-                model=config.model,
+                model=self._requested,
                 temperature=config.temperature,
                 max_retries=config.llm_max_retries,
                 retry_delay_s=config.llm_retry_delay,

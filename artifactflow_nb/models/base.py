@@ -102,6 +102,9 @@ class Model(Protocol):
     def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         """Take a turn."""
 
+    async def list_models(self) -> list[str]:
+        """The names of the models that can be asked for; `ModelError` if the endpoint does not say."""
+
     async def aclose(self) -> None:
         """Free connections."""
 

@@ -48,6 +48,10 @@ class OfflineModel:
         usage = estimate_usage(request, text)
         yield ModelReply(text, usage, "stop", request.model or self.default_model, ttft_ms=first)
 
+    async def list_models(self) -> list[str]:
+        """Its one name."""
+        return [self.default_model]
+
     async def aclose(self) -> None:
         """Nothing to free."""
 

@@ -41,6 +41,8 @@ class OpenAIModel:
         api_key: None for endpoints that ask for none.
         default_model: The model for requests that name none.
         timeout_s: Seconds without a byte from the endpoint after which a turn has failed.
+        extra_body: Fields that go into every request as they are, for what only this endpoint knows, such as
+            `max_tokens` or `chat_template_kwargs`.
         sleep: Waits before a retry.
 
     Errors: `UsageError` for an address or a key that cannot be sent. A turn raises `ModelRejected` or, when the
@@ -56,12 +58,14 @@ class OpenAIModel:
         default_model: str,
         *,
         timeout_s: float = 600.0,
+        extra_body: Mapping[str, Any] | None = None,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
     ) -> None:
         self._base_url = _checked_url(base_url)
         self._key = _checked_key(api_key)
         self._model = default_model
         self._timeout_s = timeout_s
+        self._extra_body = dict(extra_body or {})
         self._sleep = sleep
         self._usage_refused = False
         self._client: AsyncOpenAI | None = None
@@ -94,6 +98,19 @@ class OpenAIModel:
             await self._sleep(notice.delay_s)
             attempt += 1
         yield turn.reply(request, default_model=self._model, attempts=attempt)
+
+    async def list_models(self) -> list[str]:
+        """The names of the models that the endpoint offers; `ModelError` if it does not say."""
+        from openai import APIConnectionError, APIStatusError
+
+        try:
+            listed = [model.id async for model in self._connected().models.list()]
+        except APIStatusError as error:
+            body = error.body or error.message
+            raise self._endpoint("models").status_error(error.status_code, body, error.response.headers) from None
+        except APIConnectionError as error:
+            raise self._endpoint("models").transport_error(error, self._timeout_s) from None
+        return sorted(listed)
 
     async def aclose(self) -> None:
         """Close the connections; the model opens new ones if it is used again."""
@@ -150,6 +167,8 @@ class OpenAIModel:
             body["temperature"] = request.temperature
         if not self._usage_refused:
             body["stream_options"] = {"include_usage": True}
+        if self._extra_body:
+            body["extra_body"] = self._extra_body  # the client merges it into the JSON
         return body
 
     def _connected(self) -> "AsyncOpenAI":
@@ -160,9 +179,9 @@ class OpenAIModel:
             self._client = AsyncOpenAI(base_url=self._base_url, api_key=self._key, timeout=timeout, max_retries=0)
         return self._client
 
-    def _endpoint(self) -> Endpoint:
+    def _endpoint(self, path: str = "chat/completions") -> Endpoint:
         base = str(self._connected().base_url).rstrip("/")
-        return Endpoint(f"{base}/chat/completions", "" if self._key == _NO_KEY else self._key)
+        return Endpoint(f"{base}/{path}", "" if self._key == _NO_KEY else self._key)
 
 
 class Turn:

@@ -48,6 +48,10 @@ class ScriptedModel:
             yield ModelDelta(text[i : i + self._chunk_chars])
         yield reply or ModelReply(text, _usage(request, text), "stop", request.model or "scripted", ttft_ms=first)
 
+    async def list_models(self) -> list[str]:
+        """Its one name."""
+        return [self.default_model]
+
     async def aclose(self) -> None:
         """Nothing to free."""
 
