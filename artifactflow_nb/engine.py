@@ -38,6 +38,8 @@ from artifactflow_nb.store.sources import Added, SourceManager
 from artifactflow_nb.tools.artifacts import ARTIFACT_TOOLS
 from artifactflow_nb.tools.base import Tool
 from artifactflow_nb.tools.delegate import call_subagent
+from artifactflow_nb.tools.fetch import Fetcher
+from artifactflow_nb.tools.providers import DdgsSearch, SearxngSearch, TavilySearch
 from artifactflow_nb.tools.registry import ToolRegistry
 from artifactflow_nb.tools.web import LocalSearch, SearchProvider, web_fetch, web_search
 
@@ -53,6 +55,15 @@ def make_model(settings: Settings) -> Model:
         return OfflineModel()
     key = settings.api_key.get_secret_value() if settings.api_key else None
     return OpenAIModel(settings.base_url, key, settings.model or "", timeout_s=settings.timeout_s)
+
+
+def make_search(settings: Settings) -> SearchProvider | None:
+    """The search engine that the settings name; None for the local sources."""
+    if settings.search == "searxng":
+        return SearxngSearch(settings.searxng_url or "")
+    if settings.search == "tavily":
+        return TavilySearch(settings.tavily_key.get_secret_value() if settings.tavily_key else "")
+    return DdgsSearch() if settings.search == "ddgs" else None
 
 
 class Engine:
@@ -95,6 +106,8 @@ class Engine:
         self.ids = ids or RandomIds()
         self.database = Database(self.folder / STORE_FILE)
         self.sources = SourceManager(self.database, self.clock)
+        self._search = make_search(settings)
+        self._fetcher = Fetcher(settings.allowed_hosts)
         self.artifacts = ArtifactManager(self.database, self.clock)
         self.conversations = ConversationManager(self.database, self.clock, self.ids)
         self.runs = RunStore(self.database, self.clock)
@@ -175,7 +188,8 @@ class Engine:
         return {
             ArtifactManager: self.artifacts,
             SourceManager: self.sources,
-            SearchProvider: LocalSearch(self.sources, run.settings.get("sources")),
+            SearchProvider: self._search or LocalSearch(self.sources, run.settings.get("sources")),
+            Fetcher: self._fetcher,
         }
 
     def register_tool(self, entry: Tool, *, agent: str | None = None) -> None:

@@ -10,13 +10,17 @@
     timeout_s           AF_TIMEOUT_S      seconds without a byte after which a turn has failed
     approvals           AF_APPROVALS      who answers in the person's place: ask (nobody), approve, deny
     data_dir            AF_DATA_DIR       where the store lives
+    search              AF_SEARCH         what web_search asks: local, searxng, tavily, ddgs
+    searxng_url         AF_SEARXNG_URL    address of a SearXNG server
+    tavily_key          TAVILY_API_KEY    key for Tavily
+    allowed_hosts       AF_ALLOWED_HOSTS  hosts that may be fetched though they are not public, with commas between
 """
 
 import os
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic.fields import FieldInfo
@@ -34,6 +38,10 @@ VARIABLES: Mapping[str, str] = {
     "timeout_s": "AF_TIMEOUT_S",
     "approvals": "AF_APPROVALS",
     "data_dir": "AF_DATA_DIR",
+    "search": "AF_SEARCH",
+    "searxng_url": "AF_SEARXNG_URL",
+    "tavily_key": "TAVILY_API_KEY",
+    "allowed_hosts": "AF_ALLOWED_HOSTS",
 }
 _ALLOWED: Mapping[str, str] = {
     "base_url": "an address that begins with http:// or https://, as http://localhost:8000/v1 does",
@@ -43,8 +51,12 @@ _ALLOWED: Mapping[str, str] = {
     "timeout_s": "a number of seconds above 0",
     "approvals": f"one of {', '.join(map(repr, VERDICTS))}",
     "data_dir": "the path of a folder",
+    "search": "one of 'local', 'searxng', 'tavily', 'ddgs'",
+    "searxng_url": "an address that begins with http:// or https://",
+    "tavily_key": "a text",
+    "allowed_hosts": "hosts such as intranet.example or localhost:8080, with commas between",
 }
-_SECRET = "api_key"  # noqa: S105 - the name of the field, not a key
+_SECRETS = frozenset({"api_key", "tavily_key"})
 
 
 class Settings(BaseSettings):
@@ -58,6 +70,10 @@ class Settings(BaseSettings):
         timeout_s: Seconds without a byte from the endpoint after which a turn has failed.
         approvals: Who answers where a person would be asked: `ask` for the person, or a verdict in their place.
         data_dir: The folder of the store, relative to the working directory.
+        search: What `web_search` asks.
+        searxng_url: The address of a SearXNG server, for `search="searxng"`.
+        tavily_key: The key for `search="tavily"`; shown as asterisks.
+        allowed_hosts: Hosts that `web_fetch` may fetch though they are not public: `host` or `host:port`.
     """
 
     model_config = SettingsConfigDict(frozen=True, extra="forbid", toml_file=FILE)
@@ -69,6 +85,10 @@ class Settings(BaseSettings):
     timeout_s: float = Field(default=600.0, gt=0, allow_inf_nan=False)
     approvals: Verdict = "ask"
     data_dir: Path = Path(".artifactflow")
+    search: Literal["local", "searxng", "tavily", "ddgs"] = "local"
+    searxng_url: str | None = None
+    tavily_key: SecretStr | None = None
+    allowed_hosts: tuple[str, ...] = ()
 
     @classmethod
     def load(cls, **arguments: Any) -> Self:
@@ -91,7 +111,14 @@ class Settings(BaseSettings):
                 "An endpoint is configured (OPENAI_BASE_URL or OPENAI_API_KEY) but no model: "
                 "set AF_MODEL or pass model=, with a name that the endpoint knows."
             )
+        settings._check_search()
         return settings
+
+    def _check_search(self) -> None:
+        """Refuse a search engine without what it needs."""
+        needed = {"searxng": "searxng_url", "tavily": "tavily_key"}.get(self.search)
+        if needed and getattr(self, needed) is None:
+            raise UsageError(f"search is {self.search!r}: set {VARIABLES[needed]} or pass {needed}= too.")
 
     @property
     def endpoint_configured(self) -> bool:
@@ -104,6 +131,16 @@ class Settings(BaseSettings):
         if url is None or url.startswith(("http://", "https://")):
             return url
         raise ValueError(_ALLOWED["base_url"])
+
+    @field_validator("searxng_url")
+    @classmethod
+    def _check_searxng(cls, url: str | None) -> str | None:
+        return cls._check_url(url)
+
+    @field_validator("allowed_hosts", mode="before")
+    @classmethod
+    def _split_hosts(cls, hosts: Any) -> Any:
+        return tuple(host.strip() for host in hosts.split(",") if host.strip()) if isinstance(hosts, str) else hosts
 
     @field_validator("data_dir")
     @classmethod
@@ -138,7 +175,7 @@ def _problem(detail: Mapping[str, Any]) -> str:
     name = str(detail["loc"][0])
     if detail["type"] == "extra_forbidden":
         return f"{Path(FILE).resolve()} has an unknown key {name!r}. {_known()}"
-    value = "cannot be used" if name == _SECRET else f"is {detail['input']!r}"
+    value = "cannot be used" if name in _SECRETS else f"is {detail['input']!r}"
     return f"The setting {name} ({VARIABLES[name]}) {value}: it must be {_ALLOWED[name]}."
 
 

@@ -33,6 +33,8 @@ LAYERS = [
 
 HOMES = {
     "openai": {"models"},
+    "trafilatura": {"tools"},
+    "pypdf": {"tools"},
     "langgraph": {"flows", "drive", "controller", "engine"},
     "aiosqlite": {"store", "engine"},
     "sqlite3": {"store", "frames", "run_port"},

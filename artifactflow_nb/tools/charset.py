@@ -60,5 +60,6 @@ def _guessed(body: bytes) -> str:
     try:
         body.decode("utf-8")
     except UnicodeDecodeError as error:
-        return "utf-8" if len(body) - error.start < _LONGEST_CHARACTER else _LAST_RESORT
+        cut_inside = len(body) - error.start < _LONGEST_CHARACTER and not body[: error.start].isascii()
+        return "utf-8" if cut_inside else _LAST_RESORT
     return "utf-8"

@@ -40,6 +40,7 @@ class _Gzip:
 
     def __init__(self) -> None:
         self._member = zlib.decompressobj(_GZIP)
+        self._between = b""  # what came after a member and is too short to tell
 
     @property
     def complete(self) -> bool:
@@ -47,9 +48,12 @@ class _Gzip:
 
     def feed(self, data: bytes, room: int) -> bytes:
         plain = b""
+        data = self._between + data
+        self._between = b""
         while data and len(plain) < room:
             if self._member.eof:
                 if not data.startswith(_GZIP_MAGIC):
+                    self._between = data[: len(_GZIP_MAGIC)]
                     break
                 self._member = zlib.decompressobj(_GZIP)
             plain += self._member.decompress(data, room - len(plain))

@@ -17,6 +17,7 @@ from urllib.parse import unquote, urljoin, urlsplit
 
 from artifactflow_nb.errors import ToolError
 from artifactflow_nb.tools.charset import text_of
+from artifactflow_nb.tools.tame_html import tame
 
 INSTALL = "pip install 'artifactflow-nb[web]'"
 """What brings the libraries for pages and PDF."""
@@ -33,6 +34,11 @@ _BLOCKS = frozenset({
 # fmt: on
 _HIDDEN_STYLE = re.compile(r"(?i)display\s*:\s*none|visibility\s*:\s*(?:hidden|collapse)|font-size\s*:\s*0(?![.\d])")
 _LINEBREAKS = re.compile(r"\n[ \t]*\n\s*")
+_WRITTEN_BEFORE = {"li": "- ", **{f"h{n}": "#" * n + " " for n in range(1, 7)}}
+_MOST_ELEMENTS = 30_000
+"""The time for finding the main text grows with the square of the elements; of a larger page all text is taken."""
+
+_MOST_ATTRIBUTES = 100
 _MOST_PAGES = 500
 _MOST_TITLE = 300
 
@@ -133,16 +139,18 @@ def _name_of(url: str) -> str:
 
 def _page(body: Body, _within_s: float) -> WebText:
     trafilatura, lxml_html = _library("trafilatura", "a page"), _library("lxml.html", "a page")
-    tree = _parsed(lxml_html, text_of(body.data, body.charset))
+    tree = _parsed(lxml_html, tame(text_of(body.data, body.charset)))
     if tree is None:
         return WebText(_name_of(body.url), "")
     title = _title(tree) or _name_of(body.url)
     _take_out(tree)
     _mend_links(tree, body.url)
     whole = _whole_text(tree)
-    main = trafilatura.extract(
-        tree, url=body.url, output_format="markdown", include_links=True, include_tables=True, include_comments=False
-    )
+    main = None
+    if sum(1 for _ in tree.iter()) <= _MOST_ELEMENTS:
+        main = trafilatura.extract(
+            tree, url=body.url, output_format="markdown", include_links=True, include_comments=False
+        )
     return WebText(title, main or whole, _cut_by_size(body))
 
 
@@ -166,6 +174,9 @@ def _title(tree: Any) -> str:
 
 def _take_out(tree: Any) -> None:
     """Remove what is no text for a reader, and what is hidden from one; the text that follows it stays."""
+    for element in tree.iter():
+        if len(element.attrib) > _MOST_ATTRIBUTES:
+            element.attrib.clear()
     for element in list(tree.iter(*_DROPPED)):
         _drop(element)
     for element in tree.xpath("//body//*[@hidden or @aria-hidden='true' or @style]"):
@@ -181,7 +192,7 @@ def _drop(element: Any) -> None:
 
 def _mend_links(tree: Any, url: str) -> None:
     """Make links absolute; one that leads elsewhere than to the web keeps its words only."""
-    for link in tree.iter("a"):
+    for link in list(tree.iter("a")):
         try:
             target = urljoin(url, link.get("href", "").strip())
             usable = bool(link.get("href")) and urlsplit(target).scheme in {"http", "https"}
@@ -190,16 +201,19 @@ def _mend_links(tree: Any, url: str) -> None:
         if usable:
             link.set("href", target)
         else:
-            link.attrib.pop("href", None)
+            link.drop_tag()
 
 
 def _whole_text(tree: Any) -> str:
     """All text of the page, a line for each block: for pages in which no main text is found."""
     pieces: list[str] = []
     for event, element in _walk(tree):
+        starts, link = event == "start", element.get("href") if element.tag == "a" else None
         if element.tag in _BLOCKS:
-            pieces.append("\n\n")
-        pieces.append((element.text if event == "start" else element.tail) or "")
+            pieces.append("\n\n" + _WRITTEN_BEFORE.get(element.tag, "") * starts)
+        if link:
+            pieces.append("[" if starts else f"]({link})")
+        pieces.append((element.text if starts else element.tail) or "")
     lines = (" ".join(line.split()) for line in _LINEBREAKS.sub("\n\n", "".join(pieces)).split("\n\n"))
     return "\n\n".join(line for line in lines if line)
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from artifactflow_nb.errors import ToolError
 from artifactflow_nb.text.citations import Document
-from artifactflow_nb.tools.deadline import in_thread
+from artifactflow_nb.tools.deadline import within
 from artifactflow_nb.tools.extract_web import Body, WebText, extract, readable
 from artifactflow_nb.tools.guard import Guard, Resolver
 from artifactflow_nb.tools.http_client import HttpAnswer, HttpClient, HttpLimits, HttpRequest
@@ -25,7 +25,7 @@ _ADVICE = {
     410: "The page is gone; search again.",
     429: "It is asked too often; try it later or another source.",
 }
-_GRACE_S = 2.0  # for the thread to hand over what it has read when its own time is up
+_READING = 0.8  # of the time for making text; the rest is for handing over what was read until then
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +130,7 @@ class Fetcher:
         body = Body(answer.url, answer.media_type, answer.charset, answer.body, answer.truncated)
         limit = self._limits.extract_s
         try:
-            return await in_thread(lambda: extract(body, limit), limit + _GRACE_S)
+            return await within(limit, lambda: extract(body, limit * _READING), "extract")
         except TimeoutError:
             raise ToolError(f"{answer.url} was fetched, but its text was not found within {limit:g} s.") from None
 

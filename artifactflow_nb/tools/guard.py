@@ -21,7 +21,7 @@ import idna
 
 from artifactflow_nb.errors import ToolError, UsageError
 from artifactflow_nb.tools.addresses import Address, not_a_public_name, not_public, number_host, reachable_form
-from artifactflow_nb.tools.deadline import in_thread
+from artifactflow_nb.tools.deadline import within
 
 PORTS = {"http": 80, "https": 443}
 """The schemes and the port of each; a public host is asked at no other port."""
@@ -60,7 +60,7 @@ class SystemResolver:
             found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
             return list(dict.fromkeys(str(entry[4][0]) for entry in found))
 
-        return await in_thread(ask, self.timeout_s)
+        return await within(self.timeout_s, ask, "resolve")
 
 
 @dataclass(frozen=True, slots=True)

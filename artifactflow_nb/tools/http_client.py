@@ -17,7 +17,7 @@ from urllib.parse import urljoin
 
 from artifactflow_nb.errors import ToolError
 from artifactflow_nb.tools.addresses import Address
-from artifactflow_nb.tools.deadline import in_thread
+from artifactflow_nb.tools.deadline import within
 from artifactflow_nb.tools.decoding import accepted, broken_coding, decoder
 from artifactflow_nb.tools.guard import Guard, Target
 
@@ -213,7 +213,7 @@ class HttpClient:
     async def _ssl_context(self) -> ssl.SSLContext:
         if self._ssl is not None:
             return self._ssl
-        made: ssl.SSLContext = await in_thread(_core().default_ssl_context, _SSL_S)
+        made: ssl.SSLContext = await within(_SSL_S, _core().default_ssl_context, "certificates")
         self._ssl = made
         return made
 

@@ -13,7 +13,7 @@ from urllib.parse import urlencode, urlsplit
 
 from artifactflow_nb.errors import ToolError, UsageError
 from artifactflow_nb.text.citations import SearchHit
-from artifactflow_nb.tools.deadline import in_thread
+from artifactflow_nb.tools.deadline import within
 from artifactflow_nb.tools.guard import Guard
 from artifactflow_nb.tools.http_client import HttpAnswer, HttpClient, HttpLimits, HttpRequest
 
@@ -158,7 +158,7 @@ class DdgsSearch:
         """The best hits."""
         client = self._client or _ddgs()
         try:
-            found = await in_thread(lambda: list(client.text(query, max_results=limit)), self._timeout_s)
+            found = await within(self._timeout_s, lambda: list(client.text(query, max_results=limit)), "ddgs")
         except TimeoutError:
             raise ToolError(f"The search took longer than {self._timeout_s:g} s. Try again later.") from None
         except Exception as error:  # noqa: BLE001 - the library hands on what its engines and its own parser raise

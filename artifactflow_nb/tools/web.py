@@ -1,8 +1,8 @@
-"""Searching and fetching. Local sources for now; an address of the network is refused with advice."""
+"""Searching and fetching: local sources by their addresses, and pages of the web through the guarded fetcher."""
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Protocol, runtime_checkable
 
 from pydantic import BaseModel
@@ -15,15 +15,14 @@ from artifactflow_nb.text.excerpt import excerpt
 from artifactflow_nb.text.relevance import WordCounts
 from artifactflow_nb.text.words import query_of
 from artifactflow_nb.tools.base import ToolContext, ToolPermission, tool
+from artifactflow_nb.tools.fetch import Fetcher
 
 _MOST_RESULTS = 20
 _SNIPPET_CHARS = 300
 _SOURCE_CHARS = 16_000  # of one source; a longer one is shown in parts
+_ALL_CHARS = 96_000  # of all sources of one call
+_LEAST_CHARS = 2_000
 _MOST_URLS = 20
-_NO_NETWORK = (
-    "Fetching from the network is not available in this release. Search the local sources with web_search and fetch "
-    f"the {SCHEME} addresses that it gives; the person adds documents with wb.add_sources(path)."
-)
 
 
 class SearchProvider(Protocol):
@@ -98,14 +97,13 @@ async def web_fetch(
     urls: Annotated[list[str], "The addresses to read, as a search gave them."],
     focus: Annotated[str, "What you want to know; of a long source the parts nearest to it are given."] = "",
 ) -> ToolResult:
-    """Read sources: each comes with its title and its text, verbatim."""
+    """Read sources, local ones and pages of the web: each comes with its title and its text."""
     wanted = list(dict.fromkeys(url.strip() for url in urls if url.strip()))
     if not wanted:
         raise ToolError("No address was given. Pass the addresses that web_search gave.")
     if len(wanted) > _MOST_URLS:
         raise ToolError(f"{len(wanted)} addresses are too many for one call. Pass at most {_MOST_URLS}.")
-    sources = ctx.service(SourceManager)
-    documents = await asyncio.gather(*(_fetch(sources, url, focus) for url in wanted))
+    documents = await _documents(ctx, wanted, max(_ALL_CHARS // len(wanted), _LEAST_CHARS), focus)
     if all(document.error for document in documents):
         raise ToolError("\n".join(f"{document.address}: {document.error}" for document in documents))
     results = [{"title": one.title, "address": one.address} for one in documents if one.error is None]
@@ -113,12 +111,24 @@ async def web_fetch(
     return ToolResult(success=True, data=write_documents(documents), metadata={"results": results, "failed": failed})
 
 
-async def _fetch(sources: SourceManager, url: str, focus: str) -> Document:
-    if not url.startswith(SCHEME):
-        return Document(url, error=_NO_NETWORK)
+async def _documents(ctx: ToolContext, urls: Sequence[str], chars: int, focus: str) -> list[Document]:
+    """A document for each address, in order, each with at most so many characters: the parts nearest to the focus."""
+    local = [url for url in urls if url.startswith(SCHEME)]
+    remote = [url for url in urls if not url.startswith(SCHEME)]
+    read = [await _read(ctx.service(SourceManager), url) for url in local]
+    if remote:
+        read += [page.document for page in await ctx.service(Fetcher).fetch_all(remote)]
+    found = dict(zip([*local, *remote], read, strict=True))
+    return [await asyncio.to_thread(_shown, found[url], focus, min(chars, _SOURCE_CHARS)) for url in urls]
+
+
+async def _read(sources: SourceManager, url: str) -> Document:
     try:
         section = await sources.read(url)
     except NotFound as error:
         return Document(url, error=str(error))
-    text = await asyncio.to_thread(excerpt, section.text, focus, _SOURCE_CHARS)
-    return Document(section.address, section.title, text)
+    return Document(section.address, section.title, section.text)
+
+
+def _shown(document: Document, focus: str, chars: int) -> Document:
+    return document if document.error else replace(document, text=excerpt(document.text, focus, chars))

@@ -1,14 +1,17 @@
 """Searching and fetching as tools."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from web_server import Reply, WebServer
 
 from artifactflow_nb.ambient import SystemClock
 from artifactflow_nb.store.database import Database
 from artifactflow_nb.store.sources import SourceManager
 from artifactflow_nb.text.citations import read_counts, read_documents, read_hits
 from artifactflow_nb.tools.base import ToolContext, ToolPermission
+from artifactflow_nb.tools.fetch import Fetcher
 from artifactflow_nb.tools.web import LocalSearch, SearchProvider, web_fetch, web_search
 
 TEXT = (
@@ -68,11 +71,29 @@ async def test_a_long_source_is_shown_by_focus(context: ToolContext, tmp_path: P
     assert "characters left out ...]" in document.text
 
 
-async def test_the_network_is_refused_with_advice(context: ToolContext):
-    """An address of the network is not fetched, and the model is told to search local sources."""
-    result = await web_fetch.run(context, {"urls": ["https://example.org/"]})
+async def test_local_sources_and_pages_come_together_in_order(context: ToolContext):
+    """Addresses of both kinds in one call: each has its document, in the order asked for, and failures are told."""
+    with WebServer(
+        {"/fares": Reply(b"<h1>Fares</h1><p>A crossing costs 4 euros.", content_type="text/html")}
+    ) as server:
+        services = {**context.services, Fetcher: Fetcher([server.host])}
+        urls = [server.url("/fares"), "local:lake/ferry.md#fares", server.url("/gone")]
+        result = await web_fetch.run(replace(context, services=services), {"urls": urls})
+    documents = read_documents(result.data)
+    assert [document.address for document in documents] == urls
+    assert "A crossing costs 4 euros." in documents[0].text
+    assert "404" in (documents[2].error or "")
+
+
+async def test_an_address_that_is_not_public_is_refused(context: ToolContext):
+    """Without the setting a loopback server is not reached, and the message says so."""
+    with WebServer({"/secret": Reply(b"secret")}) as server:
+        services = {**context.services, Fetcher: Fetcher()}
+        result = await web_fetch.run(replace(context, services=services), {"urls": [server.url("/secret")]})
+        assert server.requests == []
     assert not result.success
-    assert "Search the local sources" in (result.error or "")
+    assert "127.0.0.1" in (result.error or "")
+    assert "public" in (result.error or "")
 
 
 @pytest.mark.parametrize(

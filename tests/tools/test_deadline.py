@@ -1,0 +1,49 @@
+"""Blocking work in threads with a time limit."""
+
+import asyncio
+import threading
+import time
+
+import pytest
+
+from artifactflow_nb.tools.deadline import within
+
+
+async def test_a_result_comes_back_and_an_error_is_raised():
+    """What the function returns is returned, and what it raises is raised where it is awaited."""
+    assert await within(5, lambda: threading.current_thread().daemon, "daemon") is True
+    with pytest.raises(ZeroDivisionError):
+        await within(5, lambda: 1 / 0, "error")
+
+
+async def test_late_work_is_left_to_itself():
+    """After its time the caller goes on, and what the thread gives later disturbs nobody."""
+    done = threading.Event()
+
+    def slow() -> None:
+        time.sleep(0.2)
+        done.set()
+
+    began = time.monotonic()
+    with pytest.raises(TimeoutError):
+        await within(0.02, slow, "slow")
+    assert time.monotonic() - began < 0.15
+    await asyncio.to_thread(done.wait, 5)
+    await asyncio.sleep(0.02)
+
+
+def test_late_work_does_not_keep_a_loop_from_ending():
+    """A loop ends while the thread still works, and the thread that finds no loop is silent."""
+    done = threading.Event()
+
+    async def give_up() -> None:
+        with pytest.raises(TimeoutError):
+            await within(0.02, lambda: done.wait(0.5), "late")
+
+    began = time.monotonic()
+    asyncio.run(give_up())
+    assert time.monotonic() - began < 0.4
+    done.set()
+    for thread in threading.enumerate():
+        if thread.name == "artifactflow-tool-late":
+            thread.join(5)

@@ -1,0 +1,491 @@
+"""Fetching from real servers on this machine: allowed by the setting, refused without it, and always within limits."""
+
+import asyncio
+import gzip
+import shutil
+import ssl
+import subprocess
+import time
+import zlib
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from web_server import Reply, WebRequest, WebServer, redirect
+
+from artifactflow_nb.errors import ToolError, UsageError
+from artifactflow_nb.tools.decoding import accepted, decoder
+from artifactflow_nb.tools.fetch import Fetcher, FetchLimits, Page
+from artifactflow_nb.tools.guard import Guard
+from artifactflow_nb.tools.http_client import HttpClient, HttpLimits, HttpRequest
+
+HTML = "text/html; charset=utf-8"
+PAGE = b"<html><head><title>Ferry</title></head><body><h1>Ferry</h1><p>A ticket costs 4 crowns.</p></body></html>"
+
+
+class Answers:
+    """A resolver that gives these answers one after the other, the last one for ever."""
+
+    def __init__(self, *answers: Sequence[str]) -> None:
+        self.answers = answers
+        self.asked: list[str] = []
+
+    async def resolve(self, host: str, port: int) -> Sequence[str]:
+        self.asked.append(host)
+        return self.answers[min(len(self.asked), len(self.answers)) - 1]
+
+
+async def fetch(server: WebServer, path: str, **limits: float) -> Page:
+    """The page from the server, which is allowed, with other limits for one request."""
+    http = HttpLimits(**limits)  # type: ignore[arg-type]  # whole numbers where they have to be
+    return await Fetcher([server.host], limits=FetchLimits(http=http)).fetch(server.url(path))
+
+
+# --- the guard at work ---------------------------------------------------------------------------------------------
+
+
+async def test_an_allowed_host_is_fetched():
+    """A page of a host that the setting allows comes with its title, its text and where it was found."""
+    with WebServer({"/ferry": Reply(PAGE, content_type=HTML)}) as server:
+        page = await Fetcher([server.host]).fetch(server.url("/ferry?lang=en#fares"))
+    assert page.error is None
+    assert (page.title, page.media_type, page.truncated) == ("Ferry", "text/html", False)
+    assert "A ticket costs 4 crowns." in page.text
+    assert (page.document.address, page.document.text) == (server.url("/ferry?lang=en#fares"), page.text)
+    (request,) = server.requests
+    assert (request.path, request.headers["host"]) == ("/ferry?lang=en", server.host)
+
+
+async def test_without_the_setting_nothing_is_connected_to():
+    """A loopback server that is not allowed is refused, and sees no connection."""
+    with WebServer({"/": Reply(b"secret")}) as server:
+        page = await Fetcher().fetch(server.url())
+        by_name = await Fetcher(resolver=Answers(["127.0.0.1"])).fetch("http://www.iana.org/")
+    assert page.error is not None
+    assert "127.0.0.1 is this machine (loopback)" in page.error
+    assert "allowed_hosts" in page.error
+    assert by_name.error is not None
+    assert "www.iana.org leads to 127.0.0.1" in by_name.error
+    assert server.connections == 0
+
+
+async def test_the_connection_goes_to_the_checked_address():
+    """The connection goes to the one answer that was checked, wherever the name leads a moment later."""
+    resolver = Answers(["127.0.0.1"], ["127.0.0.2"])
+    with WebServer({"/": Reply(b"here")}) as server:
+        fetcher = Fetcher([f"pages.iana.org:{server.port}"], resolver=resolver)
+        page = await fetcher.fetch(server.url(host="pages.iana.org"))
+    assert (page.text, resolver.asked) == ("here", ["pages.iana.org"])
+    assert server.requests[0].headers["host"] == f"pages.iana.org:{server.port}"
+
+
+async def test_an_address_that_does_not_answer_is_followed_by_the_next():
+    """The checked addresses of a host are tried in turn."""
+    with WebServer({"/": Reply(b"here")}) as server:
+        resolver = Answers(["127.0.0.9", "127.0.0.1"])
+        page = await Fetcher([f"pages.iana.org:{server.port}"], resolver=resolver).fetch(
+            server.url(host="pages.iana.org")
+        )
+    assert page.text == "here"
+
+
+@pytest.mark.parametrize(
+    "location",
+    [
+        "http://10.0.0.1/",
+        "http://169.254.169.254/latest/meta-data/",
+        "http://[::1]/",
+        "//localhost/",
+        "http://rebind.iana.org/",
+        "http://127.0.0.1:1/",
+        "file:///etc/passwd",
+        "http://user:pw@www.iana.org/",
+    ],
+)
+async def test_every_redirect_is_checked_anew(location: str):
+    """A redirect to a place that may not be fetched ends in a refusal, not in a request."""
+    with WebServer({"/": redirect(location)}) as server:
+        fetcher = Fetcher([server.host], resolver=Answers(["192.168.0.1"]))
+        page = await fetcher.fetch(server.url())
+    assert page.error is not None
+    assert page.text == ""
+    assert len(server.requests) == 1
+
+
+async def test_redirects_are_followed_and_told():
+    """Redirects of all kinds lead to the page, whose address in the end is kept beside the one asked for."""
+    routes = {
+        "/a": redirect("b?x=1", 301),
+        "/b": redirect("/c d", 303),
+        "/c%20d": redirect("//127.0.0.1:{port}/e", 307),
+        "/e": redirect("?page=2", 308),
+    }
+    with WebServer({}) as server:
+        for path, reply in routes.items():
+            (name, value) = reply.headers[0]
+            server.routes[path] = redirect(value.replace("{port}", str(server.port)), reply.status)
+            assert name == "Location"
+        last = server.routes["/e"]
+        server.routes["/e"] = lambda request: Reply(b"done") if request.path.endswith("page=2") else last  # type: ignore[return-value]  # the last route is a reply
+        page = await Fetcher([server.host]).fetch(server.url("/a"))
+    assert (page.text, page.address, page.url) == ("done", server.url("/a"), server.url("/e?page=2"))
+
+
+async def test_redirects_without_end_are_given_up():
+    """After five redirects the page is given up with a message."""
+    with WebServer({"/": redirect("/")}) as server:
+        page = await Fetcher([server.host]).fetch(server.url())
+    assert page.error == f"{server.url()} leads through more than 5 redirects."
+    assert len(server.requests) == 6
+
+
+async def test_proxy_settings_of_the_environment_are_not_read(monkeypatch: pytest.MonkeyPatch):
+    """A proxy named by the environment gets no request."""
+    with WebServer({"/": Reply(b"direct")}) as server, WebServer({"/": Reply(b"proxy")}) as proxy:
+        for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "HTTPS_PROXY"):
+            monkeypatch.setenv(name, proxy.url())
+        monkeypatch.setenv("NO_PROXY", "")
+        page = await Fetcher([server.host]).fetch(server.url())
+    assert (page.text, proxy.connections) == ("direct", 0)
+
+
+# --- certificates --------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A certificate for pages.iana.org that nobody has signed, and its key."""
+    if shutil.which("openssl") is None:
+        pytest.skip("openssl is needed to make a certificate")
+    folder = tmp_path_factory.mktemp("tls")
+    made, key = folder / "made.pem", folder / "key.pem"
+    request = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=pages.iana.org"
+    names = ["-addext", "subjectAltName=DNS:pages.iana.org"]
+    command = ["openssl", *request.split(), *names, "-keyout", str(key), "-out", str(made)]
+    subprocess.run(command, check=True, capture_output=True)
+    return made, key
+
+
+async def test_a_certificate_is_checked_against_the_name(certificate: tuple[Path, Path]):
+    """With the connection pinned to an address, the certificate has to be trusted and to be the name's."""
+    made, key = certificate
+    serving = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    serving.load_cert_chain(made, key)
+    trusting = ssl.create_default_context(cafile=made)
+    with WebServer({"/": Reply(b"secure")}, tls=serving) as server:
+        allowed = [f"{name}.iana.org:{server.port}" for name in ("pages", "other")]
+        resolver = Answers(["127.0.0.1"])
+        fetcher = Fetcher(allowed, resolver=resolver, ssl_context=trusting)
+        page, other = await fetcher.fetch_all([server.url(host="pages.iana.org"), server.url(host="other.iana.org")])
+        stranger = await Fetcher(allowed, resolver=resolver).fetch(server.url(host="pages.iana.org"))
+    assert (page.text, page.error) == ("secure", None)
+    assert server.requests[0].headers["host"] == f"pages.iana.org:{server.port}"
+    assert other.error is not None
+    assert "certificate that is not trusted" in other.error
+    assert stranger.error is not None
+    assert "certificate that is not trusted" in stranger.error
+    assert len(server.requests) == 1
+
+
+async def test_a_redirect_from_https_to_http_is_not_followed(certificate: tuple[Path, Path]):
+    """What was asked for encrypted is not fetched in the open."""
+    made, key = certificate
+    serving = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    serving.load_cert_chain(made, key)
+    with WebServer({"/": Reply(b"open")}) as plain, WebServer({"/": redirect(plain.url())}, tls=serving) as server:
+        allowed = [f"pages.iana.org:{server.port}", plain.host]
+        fetcher = Fetcher(allowed, resolver=Answers(["127.0.0.1"]), ssl_context=ssl.create_default_context(cafile=made))
+        page = await fetcher.fetch(server.url(host="pages.iana.org"))
+    assert page.error is not None
+    assert "from https to http" in page.error
+    assert plain.connections == 0
+
+
+# --- limits --------------------------------------------------------------------------------------------------------
+
+
+async def test_a_slow_server_is_given_up():
+    """The time for a whole answer counts also while bytes keep trickling in."""
+    with WebServer({"/": Reply(b"x" * 1000, piece_bytes=1, pause_s=0.05)}) as server:
+        began = time.monotonic()
+        page = await fetch(server, "/", total_s=0.4)
+    assert page.error == "No complete answer within 0.4 s. Try another source."
+    assert time.monotonic() - began < 2
+
+
+async def test_a_server_that_never_speaks_is_given_up():
+    """A connection that is accepted and then silent ends at the time limit."""
+    with WebServer({"/": Reply(delay_s=30)}) as server:
+        page = await fetch(server, "/", total_s=0.3)
+    assert page.error is not None
+    assert "0.3 s" in page.error
+
+
+async def test_a_name_that_is_not_resolved_in_time_is_given_up():
+    """A resolver that does not answer ends at the time limit, too."""
+
+    class Silent:
+        async def resolve(self, host: str, port: int) -> Sequence[str]:
+            await asyncio.sleep(30)
+            return []
+
+    limits = FetchLimits(http=HttpLimits(total_s=0.2))
+    page = await Fetcher(limits=limits, resolver=Silent()).fetch("http://www.iana.org/")
+    assert page.error is not None
+    assert "0.2 s" in page.error
+
+
+async def test_an_endless_body_is_cut_and_marked():
+    """A body without end is read up to the limit, the connection closed, and the text says that it was cut."""
+    with WebServer({"/": Reply(b"word " * 2000, endless=True)}) as server:
+        page = await fetch(server, "/", wire_bytes=50_000)
+        await asyncio.sleep(0.05)
+        sent = server.sent_bytes
+        await asyncio.sleep(0.2)
+        assert server.sent_bytes == sent
+    assert page.truncated
+    assert page.text.endswith("[Cut here: only the first 50,000 bytes were read.]")
+
+
+def raw_deflate(data: bytes) -> bytes:
+    packer = zlib.compressobj(wbits=-zlib.MAX_WBITS)
+    return packer.compress(data) + packer.flush()
+
+
+def brotli(data: bytes) -> bytes:
+    library = pytest.importorskip("brotli")
+    return bytes(library.compress(data))
+
+
+PACKERS: dict[str, Callable[[bytes], bytes]] = {
+    "gzip": gzip.compress,
+    "x-gzip": gzip.compress,
+    "deflate": zlib.compress,
+    "deflate ": raw_deflate,
+    "br": brotli,
+}
+
+
+@pytest.mark.parametrize("coding", PACKERS)
+async def test_packed_bodies_are_unpacked(coding: str):
+    """A body in any coding that was offered is read, however it is cut into packets."""
+    text = "A ticket costs 4 crowns. " * 400
+    body = PACKERS[coding](text.encode())
+    reply = Reply(body, headers=(("Content-Encoding", coding),), piece_bytes=1 if len(body) < 200 else 7)
+    with WebServer({"/": reply}) as server:
+        page = await fetch(server, "/")
+    assert (page.text, page.truncated) == (text, False)
+    assert coding.strip().removeprefix("x-") in server.requests[0].headers["accept-encoding"]
+
+
+@pytest.mark.parametrize("coding", PACKERS)
+async def test_a_bomb_is_not_unpacked(coding: str):
+    """Of a small body that unpacks to 60 MB no more is unpacked than the limit, and the loop goes on meanwhile."""
+    bomb = PACKERS[coding](b"a" * 60_000_000)
+    beats = []
+
+    async def beat() -> None:
+        while True:
+            beats.append(time.monotonic())
+            await asyncio.sleep(0.001)
+
+    heart = asyncio.create_task(beat())
+    with WebServer({"/": Reply(bomb, headers=(("Content-Encoding", coding),))}) as server:
+        client = HttpClient(Guard([server.host]), HttpLimits(decoded_bytes=8_000_000))
+        answer = await client.send(HttpRequest(server.url()))
+    await asyncio.sleep(0.002)
+    heart.cancel()
+    assert (len(answer.body), answer.truncated) == (8_000_000, True)
+    assert max(later - earlier for earlier, later in pairwise(beats)) < 0.5
+
+
+def test_a_decoder_gives_no_more_than_is_asked_for():
+    """One step of unpacking gives at most the bytes that there is room for."""
+    for coding in ("gzip", "deflate", "br") if "br" in accepted() else ("gzip", "deflate"):
+        packed = PACKERS[coding](b"a" * 5_000_000)
+        assert len(decoder(coding).feed(packed, 1000)) <= 1000 + (65_536 if coding == "br" else 0), coding
+
+
+async def test_gzip_in_several_members_is_read_to_the_end():
+    """Members one after the other are one body; what follows them and is none is ignored."""
+    body = gzip.compress(b"one ") + gzip.compress(b"two") + b"\0\0\0 padding"
+    with WebServer({"/": Reply(body, headers=(("Content-Encoding", "gzip"),), piece_bytes=5)}) as server:
+        page = await fetch(server, "/")
+    assert page.text == "one two"
+
+
+async def test_a_packed_body_that_ends_early_is_marked():
+    """A gzip body without its end gives what is there, marked as cut."""
+    body = gzip.compress(bytes(range(256)).hex().encode() * 100)[:-40]
+    with WebServer({"/": Reply(body, headers=(("Content-Encoding", "gzip"),))}) as server:
+        page = await fetch(server, "/")
+    assert page.truncated
+    assert page.text.startswith("000102")
+
+
+@pytest.mark.parametrize(
+    ("body", "coding", "said"),
+    [(b"not packed", "gzip", "cannot be read"), (b"x", "zstd", "'zstd'"), (b"x", "gzip, br", "'gzip, br'")],
+)
+async def test_a_body_that_cannot_be_unpacked_is_an_error(body: bytes, coding: str, said: str):
+    """A broken or unknown coding is told, not guessed at."""
+    with WebServer({"/": Reply(body, headers=(("Content-Encoding", coding),))}) as server:
+        page = await fetch(server, "/")
+    assert page.error is not None
+    assert said in page.error
+
+
+@pytest.mark.parametrize("media_type", ["image/png", "application/zip", "video/mp4", "application/octet-stream", "x"])
+async def test_other_types_are_refused_by_name(media_type: str):
+    """A type that holds no text is refused, naming it, without reading its body."""
+    with WebServer({"/": Reply(b"word " * 2000, endless=True, content_type=media_type)}) as server:
+        page = await fetch(server, "/", total_s=5)
+    assert page.error == f"{server.url()} is of the type '{media_type}', which cannot be read as text."
+
+
+@pytest.mark.parametrize(
+    "media_type",
+    [
+        "text/plain",
+        "text/markdown",
+        "application/json",
+        "application/ld+json",
+        "application/atom+xml",
+        "text/xml",
+        None,
+    ],
+)
+async def test_text_comes_as_it_is(media_type: str | None):
+    """Plain text, Markdown, JSON and XML, also without a declared type, come verbatim."""
+    text = '{"a":  [1,\n 2], "b": "é 中"}\n'
+    with WebServer({"/data/list.json": Reply(text.encode(), content_type=media_type)}) as server:
+        page = await fetch(server, "/data/list.json")
+    assert (page.text, page.title) == (text, "list.json")
+
+
+async def test_bytes_without_a_type_are_not_read_as_text():
+    """A body without a declared type that is no text is refused."""
+    with WebServer({"/": Reply(b"\x89PNG\0\0\0", content_type=None)}) as server:
+        page = await fetch(server, "/")
+    assert page.error is not None
+    assert "cannot be read as text" in page.error
+
+
+async def test_making_text_of_a_page_has_a_limit():
+    """A page whose text is not found in time is an error that says so."""
+    page_bytes = b"<body>" + b"<p>words of the page" * 5000
+    with WebServer({"/": Reply(page_bytes, content_type=HTML)}) as server:
+        page = await Fetcher([server.host], limits=FetchLimits(extract_s=0.0001)).fetch(server.url())
+    assert page.error == f"{server.url()} was fetched, but its text was not found within 0.0001 s."
+
+
+async def test_a_long_text_is_cut_and_marked():
+    """A text with more characters than the limit is cut there and says so."""
+    with WebServer({"/": Reply(b"0123456789" * 50)}) as server:
+        page = await Fetcher([server.host], limits=FetchLimits(text_chars=100)).fetch(server.url())
+    assert page.text == "0123456789" * 10 + "\n\n[Cut here: only the first 100 of 500 characters are given.]"
+
+
+@pytest.mark.parametrize(
+    ("status", "advice"), [(404, "Not Found). Check the address"), (403, "not let programs"), (500, "another source")]
+)
+async def test_an_error_status_is_an_error(status: int, advice: str):
+    """The page of an error is never taken for the page that was asked for."""
+    with WebServer({"/": Reply(PAGE, status=status, content_type=HTML)}) as server:
+        page = await fetch(server, "/")
+    assert page.error is not None
+    assert f"status {status}" in page.error
+    assert advice in page.error
+    assert page.text == ""
+
+
+async def test_a_connection_that_breaks_is_an_error():
+    """A body shorter than it was announced is not taken for the whole."""
+    with WebServer({"/": Reply(b"half", claimed_bytes=1000)}) as server:
+        page = await fetch(server, "/")
+    assert page.error is not None
+    assert "failed" in page.error
+
+
+async def test_nobody_listening_is_an_error():
+    """A refused connection is told with the address."""
+    with WebServer({}) as server:
+        pass
+    page = await fetch(server, "/")
+    assert page.error is not None
+    assert page.error.startswith(f"The connection to {server.url()} failed")
+
+
+# --- many at once --------------------------------------------------------------------------------------------------
+
+
+async def test_many_addresses_are_fetched_at_once_within_the_limit():
+    """Results come in the order asked for, with no more requests at a time than allowed."""
+
+    def numbered(request: WebRequest) -> Reply:
+        return Reply(request.path.encode(), delay_s=0.05)
+
+    with WebServer({f"/{n}": numbered for n in range(12)}) as server:
+        fetcher = Fetcher([server.host], limits=FetchLimits(at_once=3))
+        pages = await fetcher.fetch_all([server.url(f"/{n}") for n in range(12)])
+    assert [page.text for page in pages] == [f"/{n}" for n in range(12)]
+    assert server.most_at_once == 3
+
+
+async def test_one_failure_does_not_lose_the_others():
+    """Each address has its own outcome, whatever becomes of the others."""
+    with WebServer({"/good": Reply(b"good"), "/picture": Reply(b"x", content_type="image/png")}) as server:
+        urls = [server.url("/picture"), server.url("/good"), "http://10.0.0.1/", "nonsense", server.url("/missing")]
+        pages = await Fetcher([server.host]).fetch_all(urls)
+    assert [page.address for page in pages] == urls
+    assert [page.error is None for page in pages] == [False, True, False, False, False]
+    assert pages[1].text == "good"
+
+
+async def test_what_was_read_in_time_is_kept():
+    """When the time for all addresses is up, those that were read are kept and the others say why they were not."""
+    with WebServer({"/fast": Reply(b"fast"), "/slow": Reply(delay_s=30)}) as server:
+        fetcher = Fetcher([server.host], limits=FetchLimits(batch_s=0.5))
+        fast, slow = await fetcher.fetch_all([server.url("/fast"), server.url("/slow")])
+    assert fast.text == "fast"
+    assert slow.error is not None
+    assert "within the 0.5 s for all addresses" in slow.error
+
+
+async def test_cancelling_closes_the_connections():
+    """A fetch that is cancelled leaves no request running."""
+    with WebServer({"/": Reply(b"word " * 2000, endless=True)}) as server:
+        task = asyncio.create_task(Fetcher([server.host]).fetch_all([server.url()] * 2))
+        while server.sent_bytes < 100_000:  # noqa: ASYNC110 - the server is in another thread
+            await asyncio.sleep(0.01)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await asyncio.sleep(0.1)
+        sent = server.sent_bytes
+        await asyncio.sleep(0.2)
+        assert server.sent_bytes == sent
+
+
+async def test_no_addresses_give_no_pages():
+    """An empty list is answered with an empty one."""
+    assert await Fetcher().fetch_all([]) == []
+
+
+# --- the client alone ----------------------------------------------------------------------------------------------
+
+
+async def test_a_post_is_not_sent_on():
+    """A request with a body is not repeated at another address, where its headers do not belong."""
+    with WebServer({"/": redirect("/other"), "/other": Reply(b"x")}) as server:
+        client = HttpClient(Guard([server.host]))
+        with pytest.raises(ToolError, match="sends its POST requests on to /other"):
+            await client.send(HttpRequest(server.url(), "POST", {"Authorization": "Bearer k"}, b"{}"))
+    assert [request.path for request in server.requests] == ["/"]
+
+
+def test_a_wrong_setting_is_told_at_once():
+    """A fetcher with an entry that is no host cannot be made."""
+    with pytest.raises(UsageError, match="allowed_hosts"):
+        Fetcher(["http://wiki"])

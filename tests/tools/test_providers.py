@@ -1,0 +1,283 @@
+"""Search engines of the web, spoken to over real connections; what they answer wrongly is told with what to do."""
+
+import json
+import sys
+import time
+from collections.abc import Iterable, Mapping
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from web_server import Reply, WebRequest, WebServer, redirect
+
+from artifactflow_nb.errors import ToolError, UsageError
+from artifactflow_nb.text.citations import SearchHit, read_hits, write_hits
+from artifactflow_nb.tools.http_client import HttpLimits
+from artifactflow_nb.tools.providers import DdgsSearch, SearxngSearch, TavilySearch
+from artifactflow_nb.tools.web import SearchProvider
+
+JSON = "application/json"
+KEY = "tvly-secret-0123456789"
+
+
+def answer(payload: object, status: int = 200) -> Reply:
+    return Reply(json.dumps(payload).encode(), status=status, content_type=JSON)
+
+
+def result(address: object, title: object = "Ferry", text: object = "A ticket costs 4 crowns.") -> dict[str, object]:
+    return {"url": address, "title": title, "content": text, "score": 0.5, "engine": "x"}
+
+
+def searxng(server: WebServer, path: str = "") -> SearxngSearch:
+    return SearxngSearch(server.url(path))
+
+
+def tavily(server: WebServer) -> TavilySearch:
+    return TavilySearch(KEY, base_url=server.url(""))
+
+
+PROVIDERS = pytest.mark.parametrize("make", [searxng, tavily])
+
+
+# --- both ----------------------------------------------------------------------------------------------------------
+
+
+@PROVIDERS
+async def test_results_become_hits(make: Any):
+    """Title, address and snippet of the results come in their order, as many as were asked for."""
+    found = [result(f"https://lake.example.org/{n}", f"Page {n}", f"Text {n}") for n in range(30)]
+    with WebServer({"/search": answer({"results": found})}) as server:
+        provider: SearchProvider = make(server)
+        hits = await provider.search("ferry fares", 3)
+    assert hits == [SearchHit(f"Page {n}", f"https://lake.example.org/{n}", f"Text {n}") for n in range(3)]
+
+
+@PROVIDERS
+async def test_what_is_no_hit_is_left_out(make: Any):
+    """Results without a web address, twice the same or of another shape are left out; texts are put on one line."""
+    found = [
+        result("javascript:alert(1)"),
+        result("file:///etc/passwd"),
+        result("https://e.org/a b"),
+        result(None),
+        "no result",
+        result("https://e.org/1", " Two\n lines ", "word " * 200),
+        result("https://e.org/1", "again"),
+        result("https://e.org/2", None, None),
+    ]
+    with WebServer({"/search": answer({"results": found})}) as server:
+        first, second = await make(server).search("x", 10)
+    assert (first.title, first.address) == ("Two lines", "https://e.org/1")
+    assert len(first.snippet) <= 302
+    assert first.snippet.endswith(" …")
+    assert second == SearchHit("https://e.org/2", "https://e.org/2", "")
+    assert read_hits(write_hits([first, second])) == [first, second]
+
+
+@PROVIDERS
+@pytest.mark.parametrize("payload", [{"results": []}, {"results": None}, {}])
+async def test_no_results_are_no_error(make: Any, payload: object):
+    """An engine that found nothing gives an empty list."""
+    with WebServer({"/search": answer(payload)}) as server:
+        assert await make(server).search("x", 5) == []
+
+
+@PROVIDERS
+@pytest.mark.parametrize("body", [b"<html>Welcome</html>", b"", b"[1, 2]", b"\xff\xfe"])
+async def test_an_answer_that_is_no_json_object_is_told(make: Any, body: bytes):
+    """A page instead of an answer says that the address may be wrong."""
+    with (
+        WebServer({"/search": Reply(body, content_type=JSON)}) as server,
+        pytest.raises(ToolError, match="did not answer with JSON. Is it the address of"),
+    ):
+        await make(server).search("x", 5)
+
+
+@PROVIDERS
+async def test_a_server_that_is_down_is_told(make: Any):
+    """A refused connection is an error that names the address."""
+    with WebServer({}) as server:
+        pass
+    with pytest.raises(ToolError, match=rf"connection to http://{server.host}/search.* failed"):
+        await make(server).search("x", 5)
+
+
+# --- SearXNG -------------------------------------------------------------------------------------------------------
+
+
+async def test_searxng_is_asked_for_json():
+    """The query goes encoded to /search below the base URL, which may have a path and a final slash."""
+    with WebServer({"/searx/search": answer({"results": [result("https://e.org/")]})}) as server:
+        await SearxngSearch(server.url("/searx/")).search("fares & 渡轮?", 5)
+    (request,) = server.requests
+    asked = parse_qs(urlsplit(request.path).query)
+    assert (request.method, asked) == ("GET", {"q": ["fares & 渡轮?"], "format": ["json"]})
+
+
+@pytest.mark.parametrize(
+    ("status", "advice"),
+    [(403, "add json to search.formats"), (404, "check its address"), (429, "too often"), (500, "Try again later")],
+)
+async def test_searxng_errors_say_what_to_do(status: int, advice: str):
+    """Each status that SearXNG is known for comes with its remedy."""
+    with WebServer({"/search": Reply(b"no", status=status)}) as server, pytest.raises(ToolError, match=advice):
+        await searxng(server).search("x", 5)
+
+
+async def test_engines_that_did_not_answer_are_told():
+    """Nothing found because the engines behind the server failed is an error, not an empty result."""
+    silent = answer({"results": [], "unresponsive_engines": [["brave", "too many requests"], ["qwant", "timeout"]]})
+    with (
+        WebServer({"/search": silent}) as server,
+        pytest.raises(ToolError, match="did not answer: brave too many requests; qwant timeout"),
+    ):
+        await searxng(server).search("x", 5)
+
+
+async def test_a_search_server_may_not_lead_elsewhere():
+    """A redirect of the search server to another place on this machine is refused."""
+    with WebServer({"/": Reply(b"secret")}) as other, WebServer({"/search": redirect(other.url())}) as server:
+        with pytest.raises(ToolError, match="Not fetched: 127.0.0.1"):
+            await searxng(server).search("x", 5)
+        assert other.connections == 0
+
+
+async def test_a_slow_search_is_given_up():
+    """A search server that does not answer in time is an error."""
+    with WebServer({"/search": Reply(delay_s=30)}) as server, pytest.raises(ToolError, match="within 0.2 s"):
+        await SearxngSearch(server.url(), limits=HttpLimits(total_s=0.2)).search("x", 5)
+
+
+@pytest.mark.parametrize(
+    "url", ["localhost:8888", "", "ftp://e.org", "http://", "http://me:pw@e.org", "http://e.org?q=1"]
+)
+def test_an_address_that_cannot_be_used_is_told_at_once(url: str):
+    """A base URL of another form is an error of the caller that shows the form, and no password."""
+    with pytest.raises(UsageError, match="has to be like http://localhost:8888") as caught:
+        SearxngSearch(url)
+    assert "pw" not in str(caught.value)
+
+
+# --- Tavily --------------------------------------------------------------------------------------------------------
+
+
+async def test_tavily_gets_the_key_in_a_header():
+    """The query goes as JSON, the key in the Authorization header."""
+    with WebServer({"/search": answer({"results": []})}) as server:
+        await tavily(server).search("fares 渡轮", 7)
+    (request,) = server.requests
+    assert (request.method, json.loads(request.body)) == ("POST", {"query": "fares 渡轮", "max_results": 7})
+    assert request.headers["authorization"] == f"Bearer {KEY}"
+    assert request.headers["content-type"] == JSON
+
+
+@pytest.mark.parametrize(
+    ("status", "advice"),
+    [(400, "other words"), (401, "check the Tavily key"), (429, "too often"), (432, "used up"), (500, "later")],
+)
+@pytest.mark.parametrize("shape", ["detail", "error", "plain"])
+async def test_tavily_errors_say_what_to_do_and_never_the_key(status: int, advice: str, shape: str):
+    """Each status comes with its remedy and the engine's own words, with the key masked even where it is repeated."""
+
+    def refuse(request: WebRequest) -> Reply:
+        said = f"The key {request.headers['authorization']} is not good."
+        bodies = {"detail": {"detail": {"error": said}}, "error": {"error": said}, "plain": said}
+        return answer(bodies[shape], status)
+
+    with WebServer({"/search": refuse}) as server, pytest.raises(ToolError, match=advice) as caught:
+        await tavily(server).search("x", 5)
+    told = str(caught.value)
+    assert "Bearer *** is not good" in told
+    assert KEY not in told
+    assert caught.value.__cause__ is None
+
+
+async def test_the_key_is_never_shown():
+    """Neither the provider's repr nor the error of a broken connection has the key."""
+    with WebServer({}) as server:
+        pass
+    provider = tavily(server)
+    assert KEY not in repr(provider)
+    with pytest.raises(ToolError) as caught:
+        await provider.search("x", 5)
+    assert KEY not in str(caught.value)
+
+
+@pytest.mark.parametrize("key", ["", "two words", "line\nbreak", "schlüssel"])
+def test_a_key_that_cannot_be_sent_is_told_at_once(key: str):
+    """A key that no header can carry is an error of the caller, which does not show it."""
+    with pytest.raises(UsageError, match="Copy it again") as caught:
+        TavilySearch(key)
+    assert not key or key not in str(caught.value)
+
+
+# --- ddgs ----------------------------------------------------------------------------------------------------------
+
+
+class Engine:
+    """A `TextSearch` over results of its own."""
+
+    def __init__(self, results: Iterable[Mapping[str, Any]] = (), error: Exception | None = None) -> None:
+        self.results, self.error = list(results), error
+        self.asked: list[tuple[str, int]] = []
+
+    def text(self, query: str, *, max_results: int) -> Iterable[Mapping[str, Any]]:
+        self.asked.append((query, max_results))
+        if self.error is not None:
+            raise self.error
+        return iter(self.results)
+
+
+class RatelimitError(Exception):
+    """Named as the library names it."""
+
+
+RatelimitError.__name__ = "RatelimitException"
+
+
+async def test_ddgs_results_become_hits():
+    """Results in the library's form become hits, at most as many as were asked for."""
+    found = [{"title": f"Page {n}", "href": f"https://e.org/{n}", "body": f"Text\n{n}"} for n in range(5)]
+    engine = Engine(found)
+    hits = await DdgsSearch(engine).search("ferry", 2)
+    assert hits == [SearchHit("Page 0", "https://e.org/0", "Text 0"), SearchHit("Page 1", "https://e.org/1", "Text 1")]
+    assert engine.asked == [("ferry", 2)]
+
+
+async def test_ddgs_without_results_is_no_error():
+    """The library raises when it found nothing; that is an empty list."""
+    assert await DdgsSearch(Engine(error=ValueError("No results found."))).search("x", 5) == []
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (RatelimitError("202"), "RatelimitException: 202. Wait a while"),
+        (OSError("no network\nat all"), "OSError: no network at all. Try other words"),
+    ],
+)
+async def test_ddgs_errors_say_what_to_do(error: Exception, said: str):
+    """What the library raises is told in one line with what to do."""
+    with pytest.raises(ToolError, match=said):
+        await DdgsSearch(Engine(error=error)).search("x", 5)
+
+
+async def test_ddgs_does_not_hold_the_loop():
+    """A search runs in a thread and is given up after its time."""
+
+    class Slow:
+        def text(self, query: str, *, max_results: int) -> Iterable[Mapping[str, Any]]:
+            time.sleep(2)
+            return []
+
+    began = time.monotonic()
+    with pytest.raises(ToolError, match="longer than 0.1 s"):
+        await DdgsSearch(Slow(), timeout_s=0.1).search("x", 5)
+    assert time.monotonic() - began < 1
+
+
+async def test_ddgs_missing_is_told_with_the_command(monkeypatch: pytest.MonkeyPatch):
+    """Without the extra, a search gives one line that says what to install."""
+    monkeypatch.setitem(sys.modules, "ddgs", None)
+    with pytest.raises(ToolError, match=r"not installed: pip install 'artifactflow-nb\[ddgs\]'$"):
+        await DdgsSearch().search("x", 5)
