@@ -15,12 +15,13 @@ import asyncio
 import json
 import subprocess
 import sys
-import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Any, Literal
+
+from serving import ThreadedServer
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +139,7 @@ def _head(status: int, headers: Iterable[tuple[str, str]]) -> bytes:
 # --- the server ----------------------------------------------------------------------------------------------------
 
 
-class ChatServer:
+class ChatServer(ThreadedServer):
     """The endpoint, in a thread of this process; a context manager.
 
     Args:
@@ -146,66 +147,25 @@ class ChatServer:
 
     Attributes:
         requests: Every request, in the order received.
-        connections: How many connections were opened.
-        client_left: Set when a client closed its connection before its answer was complete.
     """
 
     def __init__(self, script: Iterable[Answer] | Script) -> None:
+        super().__init__()
         self.requests: list[Request] = []
-        self.connections = 0
-        self.client_left = threading.Event()
         self._script = script if callable(script) else _in_order(script)
         self._wire: dict[tuple[Answer, bool], list[bytes]] = {}
-        self._open: set[asyncio.Task[None]] = set()
-        self._ready = threading.Event()
-        self._port = 0
-        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), name="loopback", daemon=True)
 
     @property
     def base_url(self) -> str:
         """The address to give to a client."""
-        return f"http://127.0.0.1:{self._port}/v1"
+        return f"http://127.0.0.1:{self.port}/v1"
 
-    def __enter__(self) -> Self:
-        self._thread.start()
-        self._ready.wait()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._loop.call_soon_threadsafe(self._stop.set)
-        self._thread.join()
-
-    async def _serve(self) -> None:
-        self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
-        server = await asyncio.start_server(self._connected, "127.0.0.1", 0)
-        self._port = server.sockets[0].getsockname()[1]
-        self._ready.set()
-        await self._stop.wait()
-        server.close()
-        for task in self._open:
-            task.cancel()
-        await asyncio.gather(*self._open, return_exceptions=True)
-
-    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        if task is None:  # pragma: no cover - start_server always makes one
-            return
-        self._open.add(task)
-        self.connections += 1
-        try:
-            while request := await _read_request(reader):
-                self.requests.append(request)
-                if not await self._answer(self._script(request), request, reader, writer):
-                    break
-        except ConnectionError:
-            self.client_left.set()
-        except asyncio.CancelledError:
-            pass  # the server stops; there is nobody left who would want to know
-        finally:
-            self._open.discard(task)
-            writer.close()
+    async def talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Answer requests until the client leaves or an answer ends the connection."""
+        while request := await _read_request(reader):
+            self.requests.append(request)
+            if not await self._answer(self._script(request), request, reader, writer):
+                break
 
     async def _answer(
         self, answer: Answer, request: Request, reader: asyncio.StreamReader, writer: asyncio.StreamWriter

@@ -10,11 +10,10 @@ It stops when its block ends, whatever is still open.
 
 import asyncio
 import ssl
-import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Self
+
+from serving import ThreadedServer
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +60,7 @@ def redirect(location: str, status: int = 302) -> Reply:
     return Reply(status=status, headers=(("Location", location),))
 
 
-class WebServer:
+class WebServer(ThreadedServer):
     """The server, in a thread of this process; a context manager.
 
     Args:
@@ -70,23 +69,17 @@ class WebServer:
 
     Attributes:
         requests: Every request, in the order received.
-        connections: How many connections were opened.
         most_at_once: The largest number of requests that were being answered at the same time.
         sent_bytes: Bytes of bodies that the connections took.
     """
 
     def __init__(self, routes: Mapping[str, Route], *, tls: ssl.SSLContext | None = None) -> None:
+        super().__init__(tls)
         self.requests: list[WebRequest] = []
-        self.connections = 0
         self.most_at_once = 0
         self.sent_bytes = 0
         self.routes = dict(routes)
-        self._tls = tls
         self._at_once = 0
-        self._open: set[asyncio.Task[None]] = set()
-        self._ready = threading.Event()
-        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), name="web", daemon=True)
-        self.port = 0
 
     @property
     def host(self) -> str:
@@ -97,44 +90,11 @@ class WebServer:
         """The address of a path, under any name that the test resolves to this machine."""
         return f"{'https' if self._tls else 'http'}://{host}:{self.port}{path}"
 
-    def __enter__(self) -> Self:
-        self._thread.start()
-        self._ready.wait()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._loop.call_soon_threadsafe(self._stop.set)
-        self._thread.join()
-
-    async def _serve(self) -> None:
-        self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
-        self._loop.set_exception_handler(lambda _loop, _context: None)  # clients that refuse a certificate are no news
-        server = await asyncio.start_server(self._connected, "127.0.0.1", 0, ssl=self._tls)
-        self.port = server.sockets[0].getsockname()[1]
-        self._ready.set()
-        await self._stop.wait()
-        server.close()
-        for task in self._open:
-            task.cancel()
-        await asyncio.gather(*self._open, return_exceptions=True)
-
-    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        if task is None:  # pragma: no cover - start_server always makes one
-            return
-        self._open.add(task)
-        self.connections += 1
-        try:
-            if request := await _read(reader):
-                self.requests.append(request)
-                await self._answer(request, writer)
-        except (ConnectionError, asyncio.CancelledError):
-            pass  # the client left, or the server stops
-        finally:
-            self._open.discard(task)
-            writer.close()
+    async def talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Answer one request."""
+        if request := await _read(reader):
+            self.requests.append(request)
+            await self._answer(request, writer)
 
     async def _answer(self, request: WebRequest, writer: asyncio.StreamWriter) -> None:
         route = self.routes.get(request.path.partition("?")[0], Reply(b"nothing here", status=404))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from artifactflow_nb.models.ranking import best_quotes
+from artifactflow_nb.models.ranking import best_quotes, judge
 from artifactflow_nb.text.citations import Document
 from artifactflow_nb.text.cues import worth
 from artifactflow_nb.text.dissect import dissect
@@ -26,6 +26,8 @@ See also:
   **Note 7** - The "open" command
      The history of the open command and of its gate.
 """
+
+GAP = "[... 30,000 characters left out ...]"
 
 
 def ask(question: str, *texts: str, **titles: str) -> list[tuple[str, ...]]:
@@ -111,3 +113,12 @@ def test_the_kind_of_a_sentence_counts(better: str, worse: str, question: str):
 def test_history_is_worth_less():
     """A sentence labelled as a change of some version is worth less than the same without."""
     assert worth("The pump takes oil.", "Changed in version 3:", "?") < worth("The pump takes oil.", "", "?")
+
+
+def test_an_excerpt_is_judged_by_the_length_of_the_whole():
+    """Of two texts that say the same, the one that is cut out of a long one is ranked lower."""
+    text = "# Pumps\n\nThe pump of the well is switched on by hand. A pump needs oil every week.\n"
+    query = query_of("How is the pump of the well switched on?")
+    short, cut = (dissect(Document("local:d#a", "D: a", one)) for one in (text, f"{text}\n{GAP}\n"))
+    scorer = Scorer(query, count_words(query, [*short.words, *cut.words]))
+    assert judge(scorer, cut).score < judge(scorer, short).score
