@@ -24,8 +24,9 @@ _ENOUGH = 0.6  # a further source must be this good compared with the best
 _USUAL_SECTION = 880  # words of an ordinary section
 
 # The rank of a document is made of that of its best passage and its second one, of how often the whole of it says the
-# words, how much of them its first passage holds, and of how far its title says nothing else.
-_BEST, _SECOND, _WHOLE, _LEAD, _EXACT = 1.9, 0.85, 1.25, 0.9, 0.75
+# words, how much of them its first passage holds, and of how far its title says nothing else. Which document answers
+# best is told by the whole of it more than whether it answers at all: hence `_ABOUT`, which only the rank adds.
+_BEST, _SECOND, _WHOLE, _LEAD, _EXACT, _ABOUT = 1.9, 0.85, 1.25, 0.9, 0.75, 1.75
 
 # Whether it answers at all is told by the share of the question that one passage holds, by the title, by the share of
 # the question that occurs in no source, and by its rank; fitted on questions that the sources do and do not answer.
@@ -85,12 +86,8 @@ def judge(scorer: Scorer, taken: Dissected) -> Judged:
     """The document's rank, and how much speaks for its answering the question."""
     ranked = sorted(map(scorer.rank, taken.words), reverse=True)
     named = (*taken.anchor, *taken.title)
-    weight = (
-        _BEST * ranked[0]
-        + _SECOND * sum(ranked[1:2])
-        + _WHOLE * scorer.often([term for words in taken.words for term in words.body], _USUAL_SECTION)
-        + _LEAD * scorer.held(taken.words[0].all)
-    )
+    whole = _whole(scorer, taken)
+    weight = _BEST * ranked[0] + _SECOND * sum(ranked[1:2]) + _WHOLE * whole + _LEAD * scorer.held(taken.words[0].all)
     strength = weight / scorer.total
     exact = max(scorer.precision(taken.anchor), scorer.precision(taken.title))
     evidence = (
@@ -99,7 +96,18 @@ def judge(scorer: Scorer, taken: Dissected) -> Judged:
         + _TITLED * scorer.coverage(named)
         + _UNKNOWN * scorer.unknown
     )
-    return Judged(taken, strength + _EXACT * exact, evidence)
+    return Judged(taken, strength + _ABOUT * whole / scorer.total + _EXACT * exact, evidence)
+
+
+def _whole(scorer: Scorer, taken: Dissected) -> float:
+    """How often the whole document says the question's words, for its length.
+
+    Of a long document only an excerpt was read, chosen for these words, and passages that others repeat were left to
+    them: its length is that of all its text, or every long document would pass for a short one about the question.
+    """
+    body = [term for words in taken.words for term in words.body]
+    read = sum(passage.end - passage.start for passage in taken.passages)
+    return scorer.often(body, len(body) * full_length(taken.document.text) / read, _USUAL_SECTION)
 
 
 def answers(scorer: Scorer, judged: Judged) -> bool:

@@ -30,7 +30,7 @@ SCHEME = "local:"
 
 _REFERENCE_URI = "python:pydoc_data.topics"
 _REFERENCE_TITLE = "Python language reference"
-_INDEX_VERSION = 2  # raised when sections or terms are made differently, so that known files are indexed again
+_INDEX_VERSION = 3  # raised when sections or terms are made differently, so that known files are indexed again
 _NEAREST = 5
 
 

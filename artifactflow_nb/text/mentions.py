@@ -85,12 +85,13 @@ def _by_position(words: list[str]) -> Iterator[str]:
 
 
 def _stands_as_a_name(before: str, word: str, after: str) -> bool:
-    """Whether the neighbours tell: "the off keyword", "does off mean", "the keyword off" at the end."""
+    """Whether the neighbours tell: "the off keyword", "does off mean", "does or bind", "the keyword off"."""
     opens = not before or before in STOP_WORDS or before in _MANY or _NOUNS.match(before)
     ends = not after or not (after[0].isalnum() or after[0] == "_")
     return (
         (opens and _NOUNS.match(after) is not None)
         or (before in _AUXILIARIES and after in _VERBS and word != "not")
+        or (before == "does" and word in _JOINTS and after[:1].isalpha() and after not in STOP_WORDS)
         or (_NOUNS.match(before) is not None and (after in _VERBS or ends) and word not in _LEFT_OVER)
         or (before in _USES and (ends or _may_be(after)) and word not in _LEFT_OVER)
     )

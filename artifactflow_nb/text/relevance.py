@@ -125,10 +125,16 @@ class Scorer:
         phrases = self.phrases((*words.heading, "", *words.body)) + _NAMED * self.phrases(words.title)
         return (total + _PHRASE * phrases) * (1 + _PRECISION * self.precision(words.title))
 
-    def often(self, body: Sequence[str], usual: int) -> float:
-        """How often a text says the question's terms, weighed and saturated; an ordinary one has `usual` words."""
+    def often(self, body: Sequence[str], n_words: float, usual: int) -> float:
+        """How often a text says the question's terms, weighed and saturated.
+
+        Args:
+            body: The words of it that were read.
+            n_words: How many words it has in all.
+            usual: How many an ordinary text has.
+        """
         counted = Counter(body)
-        length = _length(len(body), usual)
+        length = _length(n_words, usual)
         return sum(self.weights[term] * _saturated(counted[term] / length) for term in self.query.terms)
 
     def phrases(self, body: Sequence[str]) -> float:
@@ -163,7 +169,7 @@ class Scorer:
         return self.query.terms[term] * min(self.counts.rarity(term), self.counts.rarest)
 
 
-def _length(n: int, usual: int) -> float:
+def _length(n: float, usual: int) -> float:
     return 0.5 + 0.5 * n / usual
 
 

@@ -1,12 +1,13 @@
 """English word stems after Porter (1980): plural, verb and noun forms of a word become the same string.
 
 A suffix is taken off only where enough of a word remains, counted in changes from vowels to consonants (the measure).
+Nouns that no suffix leads back to their verb (`comparison`) are listed.
 """
 
 import re
 from functools import lru_cache
 
-from artifactflow_nb.text.wordlists import IRREGULAR
+from artifactflow_nb.text.wordlists import IRREGULAR, NOUNS
 
 _VOWEL_RUNS = re.compile("v+c+")
 _SHORT = 3  # words up to this length are their own stem, and no final e is taken off down to fewer letters
@@ -37,7 +38,8 @@ def stem(word: str) -> str:
         return word
     for spelling, american in _BRITISH:
         word = spelling.sub(american, word)
-    word = _verb_forms(_plural(word))
+    singular = _plural(word)
+    word = _verb_forms(NOUNS.get(word) or NOUNS.get(singular, singular))
     if len(word) <= _SHORT:
         return word
     if word.endswith("y") and "v" in _form(word[:-1]):

@@ -56,7 +56,6 @@ too us very were whatever whether
 _ALIKE = """
 cost price fee charge expense
 buy purchase
-pay payment
 delete remove erase discard
 change modify alter edit adjust
 replace substitute exchange swap
@@ -131,10 +130,31 @@ swim:swam|swum take:taken|took teach:taught tear:tore|torn tell:told think:thoug
 understand:understood wake:woke|woken wear:wore|worn win:won write:written|wrote
 child:children foot:feet goose:geese man:men mouse:mice tooth:teeth woman:women
 """
+_NOUNS = """
+absorb:absorption acquire:acquisition adapt:adaptation admit:admission analyze:analyse|analyses|analysis
+apply:application arrive:arrival believe:belief break:breakage choose:choice collide:collision compare:comparison
+comprehend:comprehension conclude:conclusion consume:consumption convert:conversion decide:decision define:definition
+delete:deletion deliver:deliveries|delivery depart:departure destroy:destruction divide:division erode:erosion
+exclude:exclusion expand:expansion expire:expiration|expiry explain:explanation explode:explosion extend:extension
+grow:growth identify:identification include:inclusion introduce:introduction invert:inversion invite:invitation
+know:knowledge lose:loss maintain:maintenance mix:mixture modify:modification multiply:multiplication
+notify:notification omit:omission pay:payment permit:permission persuade:persuasion prove:proof
+qualify:qualification reduce:reduction refuse:refusal register:registration remove:removal repeat:repetition
+resolve:resolution revise:revision sell:sale solve:solution specify:specification store:storage submit:submission
+supervise:supervision suspend:suspension transmit:transmission treat:treatment use:usage verify:verification
+weigh:weight
+"""
+
+
+def _by_form(text: str) -> dict[str, str]:
+    entries = (entry.partition(":") for entry in text.split())
+    return {form: base for base, _, forms in entries for form in forms.split("|")}
+
+
 # Each irregular form with its base form.
-IRREGULAR = {
-    form: base for entry in _FORMS.split() for base, _, forms in [entry.partition(":")] for form in forms.split("|")
-}
+IRREGULAR = _by_form(_FORMS)
+# Each noun of an act whose verb is spelled too differently for suffixes to tell, with that verb.
+NOUNS = _by_form(_NOUNS)
 
 # Chinese words of the same two kinds; a run is cut at each of them.
 CJK_STOP = re.compile(

@@ -27,8 +27,6 @@ See also:
      The history of the open command and of its gate.
 """
 
-GAP = "[... 30,000 characters left out ...]"
-
 
 def ask(question: str, *texts: str, **titles: str) -> list[tuple[str, ...]]:
     documents = [Document(f"local:d/{n}#part", f"D: {n}", text) for n, text in enumerate(texts)]
@@ -116,9 +114,9 @@ def test_history_is_worth_less():
 
 
 def test_an_excerpt_is_judged_by_the_length_of_the_whole():
-    """Of two texts that say the same, the one that is cut out of a long one is ranked lower."""
-    text = "# Pumps\n\nThe pump of the well is switched on by hand. A pump needs oil every week.\n"
+    """Of two excerpts that say the same, the one that is cut out of the longer text is ranked lower."""
+    text = "# Pumps\n\nThe pump of the well is switched on by hand.\n\n[... {} characters left out ...]\n"
     query = query_of("How is the pump of the well switched on?")
-    short, cut = (dissect(Document("local:d#a", "D: a", one)) for one in (text, f"{text}\n{GAP}\n"))
-    scorer = Scorer(query, count_words(query, [*short.words, *cut.words]))
-    assert judge(scorer, cut).score < judge(scorer, short).score
+    short, long = (dissect(Document("local:d#a", "D: a", text.format(left_out))) for left_out in ("90", "30,000"))
+    scorer = Scorer(query, count_words(query, [*short.words, *long.words]))
+    assert judge(scorer, long).score < judge(scorer, short).score
