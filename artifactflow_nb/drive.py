@@ -166,7 +166,7 @@ class RunDriver:
         return False
 
     async def _completed(self, state: Mapping[str, Any]) -> Ending:
-        response = await final_text(self._context, MAIN_JOB, state["graph_response"])
+        response = await final_text(self._context, state["graph_response"])
         data = {**await self._outcome(success=True, response=response), "interrupted": False}
         return Ending(COMPLETED, StreamEventType.COMPLETE, data, response)
 

@@ -18,7 +18,7 @@
 
 import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -28,6 +28,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 
 from artifactflow_nb.approvals import VERDICTS, Verdict
 from artifactflow_nb.errors import UsageError
+from artifactflow_nb.models.endpoint_errors import public_url
 
 FILE = "artifactflow.toml"
 VARIABLES: Mapping[str, str] = {
@@ -57,6 +58,7 @@ _ALLOWED: Mapping[str, str] = {
     "allowed_hosts": "hosts such as intranet.example or localhost:8080, with commas between",
 }
 _SECRETS = frozenset({"api_key", "tavily_key"})
+_ADDRESSES = frozenset({"base_url", "searxng_url"})
 
 
 class Settings(BaseSettings):
@@ -120,6 +122,11 @@ class Settings(BaseSettings):
         if needed and getattr(self, needed) is None:
             raise UsageError(f"search is {self.search!r}: set {VARIABLES[needed]} or pass {needed}= too.")
 
+    def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
+        """The settings as shown: an address without the user and password that may stand in it."""
+        for name, value in super().__repr_args__():
+            yield name, public_url(value) if name in _ADDRESSES and value else value
+
     @property
     def endpoint_configured(self) -> bool:
         """Whether a language model's endpoint was given: an address, a key, or both."""
@@ -175,7 +182,8 @@ def _problem(detail: Mapping[str, Any]) -> str:
     name = str(detail["loc"][0])
     if detail["type"] == "extra_forbidden":
         return f"{Path(FILE).resolve()} has an unknown key {name!r}. {_known()}"
-    value = "cannot be used" if name in _SECRETS else f"is {detail['input']!r}"
+    shown = public_url(detail["input"]) if name in _ADDRESSES and isinstance(detail["input"], str) else detail["input"]
+    value = "cannot be used" if name in _SECRETS else f"is {shown!r}"
     return f"The setting {name} ({VARIABLES[name]}) {value}: it must be {_ALLOWED[name]}."
 
 

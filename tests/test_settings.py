@@ -136,3 +136,13 @@ def test_a_home_folder_is_expanded(folder, monkeypatch):
     monkeypatch.setenv("HOME", str(folder))
     monkeypatch.setenv("AF_DATA_DIR", "~/kept")
     assert Settings.load().data_dir == folder / "kept"
+
+
+def test_a_password_in_an_address_is_never_shown():
+    """Neither the settings nor the error for an address that cannot be used show what stands before its host."""
+    settings = Settings.load(base_url="http://ada:hunter2@127.0.0.1/v1", model="m")
+    assert "hunter2" not in repr(settings) + str(settings)
+    assert settings.base_url == "http://ada:hunter2@127.0.0.1/v1"
+    with pytest.raises(UsageError) as refused:
+        Settings.load(base_url="ftp://ada:hunter2@127.0.0.1/v1", model="m")
+    assert "hunter2" not in str(refused.value)

@@ -24,9 +24,10 @@ LEFT_OUT = "[Earlier messages were left out here to save space.]"
 
 
 class ContextManager:
-    """Builds prompts from the store."""
+    """Builds prompts from the store; it holds nothing itself."""
 
-    async def prepare_agent_context(self, ctx: RunContext, job_id: str) -> PromptContext:
+    @staticmethod
+    async def prepare_agent_context(ctx: RunContext, job_id: str) -> PromptContext:
         """What the system prompt needs to know now: for the lead the inventory and the plan, else the plan."""
         services, run = ctx.services, ctx.run
         artifacts = await services.artifacts.list_artifacts(run.conversation_id, message_id=run.message_id)
@@ -36,8 +37,8 @@ class ContextManager:
         inventory = [(artifact.artifact_id, artifact.title, artifact.version) for artifact in artifacts]
         return PromptContext(run.started_at, services.lead.subagents, inventory, plan)
 
+    @staticmethod
     def build_agent_messages(
-        self,
         system: str,
         history: Sequence[Message],
         instruction: str,

@@ -95,11 +95,10 @@ def tools_node(*, has_jobs: bool) -> Any:
         if asked:  # another process may have decided meanwhile
             await announce_decisions(ctx)
         for index, call in enumerate(calls):
-            known = asked.get(call.tool_call_id)
             if is_job(call) and call_subagent in agent.tools:
                 jobs = takewhile(is_job, calls[index:])
                 return {"phase": ExecutionPhase.TOOL_EXECUTING.value, "pending": [job.tool_call_id for job in jobs]}
-            if known.decision is None if known else await has_to_wait(ctx, agent, state["job_id"], call):
+            if await has_to_wait(ctx, agent, state["job_id"], call, asked.get(call.tool_call_id)):
                 return {"phase": ExecutionPhase.WAITING_PERMISSION.value, "pending": [call.tool_call_id]}
             await run_call(ctx, agent, state["job_id"], call, asked.get(call.tool_call_id))
         return {"phase": executing_phase(state["job_id"]).value, "pending": []}
@@ -108,8 +107,7 @@ def tools_node(*, has_jobs: bool) -> Any:
 
 
 async def _calls(ctx: RunContext, state: AgentState) -> tuple[StoredCall, ...]:
-    turns = await ctx.services.calls.transcript(ctx.run.run_id, state["job_id"])
-    return next(turn.calls for turn in turns if turn.call_id == state["agent_memory"]["call_id"])
+    return await ctx.services.calls.calls_of(state["agent_memory"]["call_id"])
 
 
 def build_loop(jobs: "LoopGraph | None" = None) -> StateGraph[AgentState, RunContext, AgentState, AgentState]:
@@ -183,7 +181,7 @@ async def _delegate(ctx: RunContext, loop: LoopGraph, state: AgentState, key: st
     )
     try:
         end = await loop.ainvoke(start, context=ctx)
-        text = await final_text(ctx, key, end["graph_response"])
+        text = await final_text(ctx, end["graph_response"])
     except (GraphBubbleUp, StoreError):
         raise
     except Exception as error:
@@ -194,11 +192,9 @@ async def _delegate(ctx: RunContext, loop: LoopGraph, state: AgentState, key: st
     return ToolResult(success=True, data=text, metadata={"agent": job.agent_name})
 
 
-async def final_text(ctx: RunContext, job_id: str, response: GraphResponse) -> str:
+async def final_text(ctx: RunContext, response: GraphResponse) -> str:
     """The prose of the reply that ended a loop; `RunFailed` if there is none."""
-    turns = await ctx.services.calls.transcript(ctx.run.run_id, job_id)
-    content = next(turn.content for turn in turns if turn.call_id == response["call_id"])
-    text = parse_reply(content).text
+    text = parse_reply(await ctx.services.calls.content_of(response["call_id"])).text
     if not text:
         raise RunFailed("The model ended with an empty answer. Ask again, or choose another model.")
     return text

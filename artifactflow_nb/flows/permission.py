@@ -15,6 +15,7 @@ from artifactflow_nb.errors import ToolError
 from artifactflow_nb.events import StreamEvent, StreamEventType
 from artifactflow_nb.flows.services import RunContext
 from artifactflow_nb.store.calls import FINISHED, StoredCall
+from artifactflow_nb.store.requests import Asked
 from artifactflow_nb.store.runs import event_row
 from artifactflow_nb.tools.base import Tool, ToolPermission
 
@@ -36,8 +37,10 @@ async def waiting_calls(ctx: RunContext, agent: BaseAgent, job_id: str, calls: S
     return waiting
 
 
-async def has_to_wait(ctx: RunContext, agent: BaseAgent, job_id: str, call: StoredCall) -> bool:
-    """Whether a call that nobody was asked about has to wait after all, now that its turn has come."""
+async def has_to_wait(ctx: RunContext, agent: BaseAgent, job_id: str, call: StoredCall, asked: Asked | None) -> bool:
+    """Whether a call has to wait, now that its turn has come: its request is open, or one has to be made after all."""
+    if asked is not None:
+        return asked.decision is None
     if all(entry.name != call.call.name or isinstance(entry.permission, ToolPermission) for entry in agent.tools):
         return False
     return not await _decided_or_free(ctx, agent, job_id, call, may_depend=True)

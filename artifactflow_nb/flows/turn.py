@@ -21,15 +21,12 @@ from artifactflow_nb.models.base import ModelDelta, ModelReply, RetryNotice
 from artifactflow_nb.store.calls import PENDING, LlmCall, StoredCall, StoredTurn
 from artifactflow_nb.store.storable import storable_text
 
-_CONTEXT = ContextManager()
-
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """A turn that was taken: the reply's model call, its text, its calls in the ledger, and how the prompt was cut."""
+    """A turn that was taken: the reply's model call, its calls in the ledger, and how strongly its prompt was cut."""
 
     call_id: str
-    content: str
     calls: tuple[StoredCall, ...]
     level: str
 
@@ -39,7 +36,7 @@ async def take_turn(ctx: RunContext, state: AgentState) -> Turn:
     job_id, step = state["job_id"], state["agent_memory"]["step"] + 1
     turns = await ctx.services.calls.transcript(ctx.run.run_id, job_id)
     if turns and turns[-1].step >= step:
-        return Turn(turns[-1].call_id, turns[-1].content, turns[-1].calls, state["compression_level"])
+        return Turn(turns[-1].call_id, turns[-1].calls, state["compression_level"])
     agent = ctx.agent(state["current_agent"])
     call = _Call(ctx, agent, job_id, step)
     used = state["agent_memory"]["tool_round_count"]
@@ -91,9 +88,9 @@ async def _prompt(
         history = await ctx.services.conversations.format_conversation_history(
             run.conversation_id, run.parent_message_id
         )
-    context = await _CONTEXT.prepare_agent_context(ctx, job_id)
+    context = await ContextManager.prepare_agent_context(ctx, job_id)
     system = agent.build_complete_system_prompt(context)
-    return _CONTEXT.build_agent_messages(system, history, instruction, turns, level=level, note=note)
+    return ContextManager.build_agent_messages(system, history, instruction, turns, level=level, note=note)
 
 
 class _Call:
@@ -201,7 +198,7 @@ class _Call:
         routing = list(response.routing)
         self._emit(StreamEventType.AGENT_COMPLETE, content=response.content, routing=routing, token_usage=usage)
         await self._ctx.services.calls.record_turn(row, calls, self._ctx.journal.take())
-        return Turn(self._id, reply.content, tuple(StoredCall(key, call, PENDING) for key, call in calls), level)
+        return Turn(self._id, tuple(StoredCall(key, call, PENDING) for key, call in calls), level)
 
     def _row(self, messages: tuple[Message, ...], **outcome: Any) -> LlmCall:
         return LlmCall(

@@ -121,6 +121,18 @@ class CallStore:
         """The turns of a job that did not fail, with their tool calls."""
         return await self._database.read(lambda db: load_transcript(db, run_id, job_id))
 
+    async def calls_of(self, call_id: str) -> tuple[StoredCall, ...]:
+        """The tool calls of one reply, in order."""
+        sql = "SELECT * FROM tool_calls WHERE call_id = ? ORDER BY position"
+        rows = await self._database.read(lambda db: db.execute(sql, (call_id,)).fetchall())
+        return tuple(map(_stored_call, rows))
+
+    async def content_of(self, call_id: str) -> str:
+        """The text of one reply, tool calls included."""
+        sql = "SELECT content FROM llm_calls WHERE call_id = ?"
+        row = await self._database.read(lambda db: db.execute(sql, (call_id,)).fetchone())
+        return str(row["content"])
+
     async def instruction(self, job_id: str) -> str:
         """What the delegating call of a job asks for."""
         sql = "SELECT args_json FROM tool_calls WHERE tool_call_id = ?"
