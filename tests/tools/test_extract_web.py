@@ -5,13 +5,10 @@ import time
 
 import pytest
 
-pytest.importorskip("trafilatura")
-pypdf = pytest.importorskip("pypdf")
-
-from artifactflow_nb.errors import ToolError  # noqa: E402 - after the libraries that the tests need
-from artifactflow_nb.tools.charset import text_of  # noqa: E402
-from artifactflow_nb.tools.extract_web import Body, WebText, extract, readable  # noqa: E402
-from artifactflow_nb.tools.tame_html import tame  # noqa: E402
+from artifactflow_nb.errors import ToolError
+from artifactflow_nb.tools.charset import text_of
+from artifactflow_nb.tools.extract_web import Body, WebText, extract, readable
+from artifactflow_nb.tools.tame_html import tame
 
 ARTICLE = """<!DOCTYPE html><html><head><title> Ferry
  times </title><style>p { color: red }</style><script>steal("cookies")</script></head><body>

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
 
+import brotli as brotli_library
 import pytest
 from web_server import Reply, WebRequest, WebServer, redirect
 
@@ -254,8 +255,7 @@ def raw_deflate(data: bytes) -> bytes:
 
 
 def brotli(data: bytes) -> bytes:
-    library = pytest.importorskip("brotli")
-    return bytes(library.compress(data))
+    return bytes(brotli_library.compress(data))
 
 
 PACKERS: dict[str, Callable[[bytes], bytes]] = {
