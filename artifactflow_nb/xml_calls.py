@@ -1,44 +1,40 @@
-"""The text protocol of tool calls and their results: how they are written and how they are read.
+"""The text protocol of tool calls and their results: how they are written, and how a whole reply is read.
 
 It stands below models and tools because both sides speak it: models write calls and read results, the flow does the
-reverse. Written with CDATA throughout; read with tolerance for what models really write: text around, code fences,
-missing CDATA, `]]>` inside a value, lists as `<item>`, tags never closed, names as attributes, a call as JSON. Reading
-takes time in proportion to the text, whatever it holds: places are looked up in tables, never searched for again.
+reverse. One principle decides what is made of what models really write: a call that can be understood without guessing
+a value is read; one that cannot is reported to the model with `error`; a value is never changed; text is never lost.
+Only marks are dropped: tags and fences around calls, and results that a model made up.
 """
 
-import json
 import re
-from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from itertools import accumulate
 from typing import Any
 
+from artifactflow_nb.call_json import Unreadable, is_bare_call, named_calls, read_json
+from artifactflow_nb.call_places import CALL, CDATA_CLOSE, CDATA_OPEN, CDATA_OPENING, Places
+from artifactflow_nb.call_reader import RESULTS, CallReader, Reading, refused
+from artifactflow_nb.call_values import joined, unescape
 from artifactflow_nb.messages import ToolCall, ToolResult
 
-_OPEN_CALL = re.compile(r"<tool_call\b([^<>]*)>")
-_TAG = re.compile(r"<(/?)([A-Za-z_][\w.-]*)(\s[^<>]*)?>")
-_NAME_ATTRIBUTE = re.compile(r"""\bname\s*=\s*["']([^"'<>]*)["']""")
-_CLOSING = re.compile(r"</([A-Za-z_][\w.-]*)\s*>")
-_CDATA_CLOSING = re.compile(r"\]\]>\s*</([A-Za-z_][\w.-]*)\s*>")
-_CDATA_OPENING = re.compile(r"\s*<!\[CDATA\[")
-_CDATA_OPEN = "<![CDATA["
-_CDATA_CLOSE = "]]>"
-_SECTION_END = re.compile(r"\]\]>(?!<!\[CDATA\[)")
-_SECTION_BREAK = _CDATA_CLOSE + _CDATA_OPEN
-_ITEM = re.compile(r"\s*<item>")
-_JSON = re.compile(r"\s*\{")
-_JSON_PARAMS = ("arguments", "parameters", "params")
-_MOST_BROKEN = 20  # broken JSON costs a pass over the text to say where it broke: after so many it is not tried again
-_DECODER = json.JSONDecoder(strict=False, parse_constant=str)
-_NEXT = re.compile(
-    r"\s*(?:</(?P<closed>[A-Za-z_][\w.-]*)\s*>|(?P<sibling><[A-Za-z_][\w.-]*>\s*<!\[CDATA\[)|(?P<end>\Z))"
+_RESULT = re.compile(r"<tool_result>\s*+<name>([^<]*+)</name>\s*+<success>(true|false)</success>\s*+<data>")
+_DATA_END = re.compile(r"(\]\]>)\s*+</data>|</data>")
+_BLANKS = " \t\r\n\f\v\ufeff\u200b"
+_WRAPPER = re.compile(r"</?(?:[\w-]++:)?+(?:tool_calls?|function_calls?)\s*+>", re.IGNORECASE)
+_REMAINS = re.compile(
+    rf"\s*+{_WRAPPER.pattern}|\s*+</(?:[\w-]++:)?+(?:params|parameters|arguments|function|invoke)\s*+>|\s*+</\w*+\Z",
+    re.IGNORECASE,
 )
-_RESULT = re.compile(r"<tool_result>\s*<name>([^<]*)</name>\s*<success>(true|false)</success>\s*<data>")
-_FENCE_LEFT = re.compile(r"```[\w-]*\s*$")
-_FENCE_RIGHT = re.compile(r"\A\s*```")
-_ENTITIES = {"lt": "<", "gt": ">", "amp": "&", "quot": '"', "apos": "'"}
-_ENTITY = re.compile(r"&(lt|gt|amp|quot|apos);")
+_FENCE = re.compile(r"`{3,}|~{3,}")
+_FENCE_LEFT = re.compile(r"(?:`{3,}|~{3,})[\w-]*\s*\Z|(?:\A|(?<=\n))[ \t]*`\Z")
+_FENCE_RIGHT = re.compile(r"\s*+(?:`{3,}|~{3,})[ \t]*+(?=[\r\n]|\Z)|`")
+_LONGEST_MARK = 60
+_OPENING = "<tool_call"
+_SURE = len("<tool")
+_ALONE_LEFT = re.compile(r"\n[ \t]*+`++\Z")
+_ALONE_RIGHT = re.compile(r"`++[ \t]*+(?:[\r\n]|\Z)")
+_FENCED = re.compile(r"(`{3,}+|~{3,}+)[\w-]*+\s*+(.*)\1", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +55,7 @@ class ParsedReply:
 
 def cdata(value: str) -> str:
     """The value as a CDATA section; `]]>` inside is split over two sections, as XML asks."""
-    return _CDATA_OPEN + value.replace(_CDATA_CLOSE, "]]" + _SECTION_BREAK + ">") + _CDATA_CLOSE
+    return CDATA_OPEN + value.replace(CDATA_CLOSE, "]]" + CDATA_CLOSE + CDATA_OPEN + ">") + CDATA_CLOSE
 
 
 def format_call(name: str, params: Mapping[str, Any]) -> str:
@@ -87,7 +83,7 @@ def format_results(results: Iterable[tuple[str, ToolResult]]) -> str:
     return "\n".join(format_result(name, result) for name, result in results)
 
 
-# --- reading -------------------------------------------------------------------------------------------------------
+# --- reading results -----------------------------------------------------------------------------------------------
 
 
 def is_results(text: str) -> bool:
@@ -97,240 +93,168 @@ def is_results(text: str) -> bool:
 
 def parse_results(text: str) -> Iterator[tuple[str, ToolResult]]:
     """The results in a message that `format_result` wrote, with the names of their tools, in order."""
-    reader, position = _Reader(text), 0
+    position = 0
     while match := _RESULT.search(text, position):
-        value, position = reader.value(match.end(), "data", len(text))
+        value, position = _data(text, match.end())
         success = match[2] == "true"
-        yield _unescape(match[1]), ToolResult(success, data=value if success else "", error=None if success else value)
+        yield unescape(match[1]), ToolResult(success, data=value if success else "", error=None if success else value)
 
 
-def parse_reply(text: str) -> ParsedReply:
+def _data(text: str, start: int) -> tuple[str, int]:
+    """A result's data up to its closing tag, or to the end of a message that was cut."""
+    section = CDATA_OPENING.match(text, start)
+    for end in _DATA_END.finditer(text, start):
+        if not section:
+            return unescape(text[start : end.start()]), end.end()
+        if end[1]:
+            return joined(text[section.end() : end.start()]), end.end()
+    return (joined(text[section.end() :]) if section else unescape(text[start:])), len(text)
+
+
+# --- reading replies -----------------------------------------------------------------------------------------------
+
+
+def parse_reply(text: str, *, cut: bool = False) -> ParsedReply:
     """Take the calls out of a model's reply.
 
-    Never raises: a call that cannot be read comes back with `error` set, for the model to be told. A tag that stands
-    between backticks by itself is spoken of, and stays text.
+    Never raises: a call that cannot be read comes back with `error` set, for the model to be told. Not calls: what is
+    spoken of in backticks within a line, and what stands between `<think>` and `</think>`; both stay text.
+
+    Args:
+        text: The reply as the model wrote it.
+        cut: Whether it is known to end too early (finish reason `length`). Then only a call whose end is written is
+            read; otherwise also one that merely lacks its last closing tags, as a model may have left them out.
     """
-    reader, position, searched = _Reader(text), 0, 0
-    calls: list[ToolCall] = []
-    prose: list[str] = []
-    while match := _OPEN_CALL.search(text, searched):
-        searched = match.end()
-        if text[match.start() - 1 : match.start()] == "`" == text[searched : searched + 1]:
-            continue
-        prose.append(text[position : match.start()])
-        call, position = reader.call(match)
-        searched = position
-        calls.append(call)
-    prose.append(text[position:])
-    return ParsedReply(_join_prose(prose), tuple(calls))
+    if call := _bare_call(text):
+        return ParsedReply("", call)
+    return _ReplyReader(text, cut=cut).read()
+
+
+def _bare_call(text: str) -> tuple[ToolCall, ...]:
+    """The calls of a reply that is nothing but their JSON, as some models write it; none if it is anything else."""
+    body = text.strip(_BLANKS)
+    fenced = _FENCED.fullmatch(body) if body[:1] in {"`", "~"} else None
+    body = fenced[2] if fenced else body
+    if body[:1] not in {"{", "["}:
+        return ()
+    try:
+        told, end = read_json(body, 0)
+        if body[end:].strip() or not is_bare_call(told):
+            return ()
+        return tuple(ToolCall(name, params) for name, params in named_calls(told, end))
+    except Unreadable:
+        return ()
+
+
+class _ReplyReader:
+    """Goes through a reply from one beginning of a call to the next."""
+
+    def __init__(self, text: str, *, cut: bool) -> None:
+        self._text = text
+        self._places = Places(text)
+        self._calls = CallReader(self._places, cut=cut)
+        self._found: list[ToolCall] = []
+        self._prose: list[str] = []
+        self._position = 0  # up to here the text is shared out
+
+    def read(self) -> ParsedReply:
+        searched = 0
+        while match := CALL.search(self._text, searched):
+            searched = self._at(match)
+        end = self._partial_call(searched)
+        if end is not None:
+            self._found.append(refused(self._text, end, "it has no end"))
+        self._prose.append(self._text[self._position : end])
+        return ParsedReply(_join_prose(self._prose), tuple(self._found))
+
+    def _partial_call(self, searched: int) -> int | None:
+        """Where the tag begins that opens a call and is cut by the end of the text."""
+        start = self._text.rfind("<", searched)
+        tail = self._text[start:].lower() if start >= 0 else ""
+        is_partial = _OPENING.startswith(tail[: len(_OPENING)]) and len(tail) >= _SURE and ">" not in tail
+        return start if is_partial and self._text[start - 1 : start] != "`" else None
+
+    def _at(self, match: re.Match[str]) -> int:
+        """Take what begins with this match; where to search on."""
+        text, end = self._text, match.end()
+        if text[match.start() - 1 : match.start()] == "`" and (text[end : end + 1] == "`" or match["foreign"]):
+            return end
+        if match["think"]:
+            closing = self._places.closing(("think",), end)
+            return closing[1] if closing else end
+        if match["foreign"]:  # told once; what was written stays text
+            self._found.append(
+                refused(text, match.start(), "it is written in another form; nothing from there on was read")
+            )
+            return len(text)
+        if match["result"]:
+            return self._take(self._made_up(match), match.start())
+        reading = self._calls.read(match)
+        if self._is_spoken_of(match.start(), reading.end):
+            return reading.end
+        return self._take(reading, match.start())
+
+    def _take(self, reading: Reading, start: int) -> int:
+        self._prose += [self._text[self._position : start], *reading.stray]
+        self._found += reading.calls
+        self._position = reading.end
+        return reading.end
+
+    def _made_up(self, match: re.Match[str]) -> Reading:
+        """A result that the model wrote itself: all of it is left out, with what looks like calls in it."""
+        written = _RESULT.match(self._text, match.start())
+        start = _data(self._text, written.end())[1] if written else match.end()
+        if closing := self._places.closing(RESULTS, start):
+            return Reading((), (), closing[1])
+        lost = self._places.next_call(match.end()) is not None
+        reason = "it stands in a tool result that you wrote yourself and did not end; results are given to you"
+        return Reading((refused(self._text, match.start(), reason),) if lost else (), (), len(self._text))
+
+    def _is_spoken_of(self, start: int, end: int) -> bool:
+        """Whether a call stands between backticks within a line; alone on its line it is a call."""
+        if self._text[start - 1 : start] != "`" or self._text[end : end + 1] != "`":
+            return False
+        before = "\n" * (start < _LONGEST_MARK) + self._text[max(0, start - _LONGEST_MARK) : start]
+        return not (_ALONE_LEFT.search(before) and _ALONE_RIGHT.match(self._text, end))
 
 
 def _join_prose(parts: list[str]) -> str:
-    """Join the text around the calls, without the code fences that stood around a call."""
+    """Join the text around the calls, without the tags and code fences that stood around them."""
+    parts = _without_fences([_without_tags(part, after_call=i > 0) for i, part in enumerate(parts)])
+    parts = [_without_tags(part, after_call=i > 0) for i, part in enumerate(parts)]
+    return "\n\n".join(stripped for part in parts if (stripped := part.strip(_BLANKS)))
+
+
+def _without_tags(part: str, *, after_call: bool) -> str:
+    """The text without wrappers of calls at its ends, and without what is left of a call at its beginning."""
+    start, end = 0, len(part)
+    while (remains := (_REMAINS if after_call else _WRAPPER).match(part, start)) and remains.end() > start:
+        start = remains.end()
+    while (tag := _wrapper_at_end(part, start, end)) is not None:
+        end = tag
+    return part[start:end]
+
+
+def _wrapper_at_end(part: str, start: int, end: int) -> int | None:
+    """Where the tag begins that a text ends with, if it is one that stands around calls and is not spoken of."""
+    while end > start and part[end - 1] in _BLANKS:
+        end -= 1
+    tag = part.rfind("<", max(start, end - _LONGEST_MARK), end)
+    is_wrapper = tag >= 0 and _WRAPPER.fullmatch(part, tag, end) and part[tag - 1 : tag] != "`"
+    return tag if is_wrapper else None
+
+
+def _without_fences(parts: list[str]) -> list[str]:
+    """The texts without the code fences that stood around one call or several."""
+    marks = list(accumulate(len(_FENCE.findall(part)) for part in parts))
     for i in range(len(parts) - 1):
-        if (left := _FENCE_LEFT.search(parts[i][-40:])) and (right := _FENCE_RIGHT.match(parts[i + 1])):
-            parts[i] = parts[i][: len(parts[i]) - len(left[0])]
-            parts[i + 1] = parts[i + 1][right.end() :]
-    return "\n\n".join(stripped for part in parts if (stripped := part.strip()))
-
-
-class _Reader:
-    """A text, and where in it things end. Every method returns what it read and the position after it."""
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-        self._broken = 0
-
-    def call(self, opening: re.Match[str]) -> tuple[ToolCall, int]:
-        """Read the call that begins with this tag."""
-        start = opening.end()
-        if brace := _JSON.match(self.text, start):
-            return self._json_call(brace.end() - 1)
-        called = _NAME_ATTRIBUTE.search(opening[1])
-        name, params, position = self._parameters(start, called[1].strip() if called else "")
-        return ToolCall(name, params, error=None if name else _unreadable(self.text[start:position])), position
-
-    def _parameters(self, start: int, name: str) -> tuple[str, dict[str, Any], int]:
-        params: dict[str, Any] = {}
-        position, inside = start, False
-        while match := _TAG.search(self.text, position):
-            closing, tag = match[1], match[2]
-            if tag == "tool_call":
-                return name, params, match.end() if closing else match.start()
-            position = match.end()
-            if closing:
-                continue
-            if tag == "params" and not inside:
-                inside = True
-            elif tag == "name" and not name:
-                name, position = self._tool_name(position)
-            else:
-                key = _NAME_ATTRIBUTE.search(match[3] or "")
-                value, position = self._parameter(position, tag)
-                _add(params, key[1] if key else tag, value)
-        return name, params, len(self.text)
-
-    def _tool_name(self, start: int) -> tuple[str, int]:
-        """Read a name; where its tag is not closed it ends at the next one."""
-        if _CDATA_OPENING.match(self.text, start):
-            value, position = self.value(start, "name", self._end_of_call(start))
-            return value.strip(), position
-        stop = self.text.find("<", start)
-        stop = stop if stop >= 0 else len(self.text)
-        return _unescape(self.text[start:stop]).strip(), stop
-
-    def _parameter(self, start: int, tag: str) -> tuple[str | list[str], int]:
-        limit = self._end_of_call(start)
-        return self._items(start, tag, limit) or self.value(start, tag, limit)
-
-    def _items(self, start: int, tag: str, limit: int) -> tuple[list[str], int] | None:
-        """Read `<item>a</item><item>b</item></tag>`; None if the value is not a list."""
-        values: list[str] = []
-        position = start
-        while match := _ITEM.match(self.text, position):
-            if not _CDATA_OPENING.match(self.text, match.end()) and not self._closing("item", match.end(), limit):
-                break
-            value, position = self.value(match.end(), "item", limit)
-            values.append(value)
-            limit = max(limit, self._end_of_call(position))  # the item may have held what looked like the end
-        if not values:
-            return None
-        close = _NEXT.match(self.text, position)
-        return values, close.end() if close and close["closed"] == tag else position
-
-    def value(self, start: int, tag: str, limit: int) -> tuple[str, int]:
-        """Read up to `</tag>`, exactly as written; without CDATA at most up to the limit."""
-        if opening := _CDATA_OPENING.match(self.text, start):
-            return self._cdata(opening.end(), tag, limit)
-        if close := self._closing(tag, start, limit):
-            return _unescape(self.text[start : close[0]]), close[1]
-        outer = self._closing("params", start, limit)
-        stop = outer[0] if outer else limit
-        return _unescape(self.text[start:stop]), stop
-
-    def _cdata(self, start: int, tag: str, limit: int) -> tuple[str, int]:
-        """Read CDATA sections; a `]]>` that does not look like their end belongs to the value."""
-        end = self._end_of_sections(start)
-        own = self._cdata_closing(tag, start if end is None else end)
-        if end is None or (own is None and self._closing(tag, start, end)):
-            # It was opened and never closed: the tag ends it, or the call does.
-            close = self._closing(tag, start, limit if end is None else end)
-            return self.text[start : close[0]] if close else self.text[start:], close[1] if close else len(self.text)
-        if own and (own[0] == end or not self._ends_without_tag(start, end)):
-            return _joined(self.text[start : own[0]]), own[1]
-        return _joined(self.text[start:end]), end + len(_CDATA_CLOSE)
-
-    def _end_of_sections(self, start: int) -> int | None:
-        """Where the first `]]>` stands that no further section follows at once."""
-        index = bisect_left(self._section_ends, start)
-        return self._section_ends[index] if index < len(self._section_ends) else None
-
-    def _ends_without_tag(self, start: int, end: int) -> bool:
-        """Whether the value ends at this `]]>` though its own closing tag does not follow."""
-        following = _NEXT.match(self.text, end + len(_CDATA_CLOSE))
-        if not following:
-            return False
-        if following["closed"] in {None, "params", "tool_call"}:
-            return True
-        # A misspelt closing tag ends the value; one that was opened within the value belongs to it.
-        return self.text.find("<" + following["closed"], start, end) < 0
-
-    def _json_call(self, start: int) -> tuple[ToolCall, int]:
-        """Read `{"name": ..., "arguments": {...}}`, the form that many models were trained on."""
-        told, position = self._decoded(start)
-        end = self._end_of_json_call(position)
-        name = told.get("name")
-        params: dict[str, Any] = next((told[key] for key in _JSON_PARAMS if isinstance(told.get(key), dict)), {})
-        if not isinstance(name, str) or not name:
-            return ToolCall("", {}, error=_unreadable(self.text[start:end])), end
-        return ToolCall(name, params), end
-
-    def _decoded(self, start: int) -> tuple[dict[str, Any], int]:
-        if self._broken >= _MOST_BROKEN:
-            return {}, start
-        try:
-            told, position = _DECODER.raw_decode(self.text, start)
-            return _storable(told), position
-        except RecursionError:
-            position = len(self.text)
-        except ValueError as error:  # broken JSON says where, a number of too many digits does not
-            position = getattr(error, "pos", start)
-        self._broken += 1
-        return {}, position
-
-    def _end_of_json_call(self, position: int) -> int:
-        close = self._closing("tool_call", position, len(self.text))
-        another = _OPEN_CALL.search(self.text, position, close[0] if close else len(self.text))
-        if another:
-            return another.start()
-        return close[1] if close else len(self.text)
-
-    def _end_of_call(self, start: int) -> int:
-        """Where this call can end at the latest for a value without CDATA."""
-        close = self._closing("tool_call", start, len(self.text))
-        return close[0] if close else len(self.text)
-
-    def _closing(self, tag: str, start: int, limit: int) -> tuple[int, int] | None:
-        """The first `</tag>` that begins between start and limit: where it begins and ends."""
-        found = _first(self._closings.get(tag), start)
-        return found if found and found[0] < limit else None
-
-    def _cdata_closing(self, tag: str, start: int) -> tuple[int, int] | None:
-        """The first `]]>` from start on that `</tag>` follows: where it begins and where the tag ends."""
-        return _first(self._cdata_closings.get(tag), start)
-
-    @cached_property
-    def _closings(self) -> dict[str, list[tuple[int, int]]]:
-        return _places(_CLOSING, self.text)
-
-    @cached_property
-    def _cdata_closings(self) -> dict[str, list[tuple[int, int]]]:
-        return _places(_CDATA_CLOSING, self.text)
-
-    @cached_property
-    def _section_ends(self) -> list[int]:
-        return [match.start() for match in _SECTION_END.finditer(self.text)]
-
-
-def _places(pattern: re.Pattern[str], text: str) -> dict[str, list[tuple[int, int]]]:
-    found: dict[str, list[tuple[int, int]]] = {}
-    for match in pattern.finditer(text):
-        found.setdefault(match[1], []).append(match.span())
-    return found
-
-
-def _first(places: list[tuple[int, int]] | None, start: int) -> tuple[int, int] | None:
-    index = bisect_left(places, (start, 0)) if places else 0
-    return places[index] if places and index < len(places) else None
-
-
-def _add(params: dict[str, Any], key: str, value: str | list[str]) -> None:
-    """Set the parameter; one that is written again and again is a list."""
-    if key not in params:
-        params[key] = value
-        return
-    if not isinstance(params[key], list):
-        params[key] = [params[key]]
-    params[key] += value if isinstance(value, list) else [value]
-
-
-def _unreadable(body: str) -> str:
-    return (
-        "This tool call could not be read and was not run. Write it as "
-        "<tool_call><name>tool</name><params><parameter><![CDATA[value]]></parameter></params></tool_call>. "
-        f"It began with: {body.strip()[:80]!r}"
-    )
-
-
-def _storable(told: dict[str, Any]) -> dict[str, Any]:
-    """The value without half surrogate pairs, which JSON can spell and no file or database takes."""
-    storable: dict[str, Any] = json.loads(json.dumps(told, ensure_ascii=False).encode("utf-8", "replace"))
-    return storable
-
-
-def _joined(sections: str) -> str:
-    return sections.replace(_SECTION_BREAK, "")
-
-
-def _unescape(value: str) -> str:
-    return _ENTITY.sub(lambda match: _ENTITIES[match[1]], value)
+        left = _FENCE_LEFT.search(parts[i], max(0, len(parts[i]) - _LONGEST_MARK))
+        if not left or (marks[i] % 2 == 0 and _FENCE.match(left[0])):  # it closes a block of the answer's own
+            continue
+        after = next((j for j in range(i + 1, len(parts)) if parts[j].strip(_BLANKS)), None)
+        right = None if after is None else _FENCE_RIGHT.match(parts[after])
+        if after is None or right:
+            parts[i] = parts[i][: left.start()]
+        if after is not None and right:
+            parts[after] = parts[after][right.end() :]
+    return parts
