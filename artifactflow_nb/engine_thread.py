@@ -9,7 +9,7 @@ import atexit
 import threading
 import weakref
 from collections.abc import Callable, Coroutine
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from typing import Any, TypeVar
 
 from artifactflow_nb.engine import Engine
@@ -18,6 +18,8 @@ from artifactflow_nb.errors import UsageError
 T = TypeVar("T")
 
 CLOSE_TIMEOUT_S = 5.0
+
+_FOLLOW_EVERY_S = 0.1
 
 
 class EngineThread:
@@ -48,10 +50,24 @@ class EngineThread:
 
     def call(self, work: Coroutine[Any, Any, T]) -> T:
         """Run a short coroutine on the engine's loop and wait for what it gives or raises."""
+        return self._begin(work).result()
+
+    def follow(self, work: Coroutine[Any, Any, T], meanwhile: Callable[[], object]) -> T:
+        """The same for a long one: `meanwhile` is called ten times a second, and interrupting the cell cancels it."""
+        working = self._begin(work)
+        try:
+            while not wait([working], _FOLLOW_EVERY_S).done:
+                meanwhile()
+        except BaseException:
+            working.cancel()
+            raise
+        return working.result()
+
+    def _begin(self, work: Coroutine[Any, Any, T]) -> "Future[T]":
         if threading.current_thread() is self._thread:
             work.close()
             raise UsageError("This was called on the engine's own thread, where waiting for it would never end.")
-        return self.submit(work).result()
+        return self.submit(work)
 
     def call_soon(self, callback: Callable[..., object], *args: Any) -> None:
         """Run a callback on the engine's loop; does nothing once the engine is closed."""

@@ -1,38 +1,29 @@
 """Files as sections: one extractor for each kind of file, chosen by its suffix."""
 
-import re
-from collections.abc import Callable, Iterator, Mapping
+import io
+import tokenize
+import unicodedata
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import PurePath
 
-from artifactflow_nb.text.blocks import Block, blocks
+from artifactflow_nb.formats.charset import text_of
+from artifactflow_nb.formats.code import by_definitions
+from artifactflow_nb.formats.notebook import by_cells
+from artifactflow_nb.formats.page import PageText, read_page
+from artifactflow_nb.formats.parts import Extracted, Part, name_of
+from artifactflow_nb.formats.pdf import read_pdf
+from artifactflow_nb.formats.plain_page import read_plain_page
+from artifactflow_nb.formats.prose import by_headings, plain
+from artifactflow_nb.formats.unreadable import Unreadable, installed
 
-_PART_CHARS = 1200  # characters of a section of a plain text without headings
-_TITLE_CHARS = 80
-_NOT_IN_SLUG = re.compile(r"[^\w.]+")
+KINDS = (".md", ".markdown", ".txt", ".html", ".htm", ".xhtml", ".pdf", ".py", ".ipynb")
 
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """A section of a document.
-
-    Attributes:
-        anchor: Its name in addresses, unique in the document.
-        title: Its heading, or the document's title.
-        text: Its text, verbatim, heading included.
-    """
-
-    anchor: str
-    title: str
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Extracted:
-    """A document taken apart."""
-
-    title: str
-    parts: tuple[Part, ...]
+_TEXT_BYTES, _RICH_BYTES = 10_000_000, 50_000_000
+_PDF_S = 60.0
+_LOOKED_AT = 4096  # characters that tell whether it is text
+_FOREIGN = 0.02  # the share of characters that no text has, from which on it is none
+_WIDE_MARKS = (b"\xff\xfe", b"\xfe\xff", b"\x00\x00\xfe\xff")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,76 +33,67 @@ class Extractor:
     Attributes:
         name: Stored with the source.
         media_type: Stored with the source.
-        extract: Makes the parts of the file's path and its decoded text.
+        most_bytes: A larger file is not read.
+        extract: Makes the parts of the file's bytes, with its path for a title; `Unreadable` if it cannot.
     """
 
     name: str
     media_type: str
-    extract: Callable[[PurePath, str], Extracted]
+    most_bytes: int
+    extract: Callable[[bytes, PurePath], Extracted]
 
 
-def slug(words: str, fallback: str = "section") -> str:
-    """The words as a part of an address: letters and digits of any script, dots, and hyphens in place of the rest."""
-    return _NOT_IN_SLUG.sub("-", words.lower()).strip("-.") or fallback
+def extractors() -> Mapping[str, Extractor]:
+    """An extractor for each suffix; that of pages by the libraries that are installed now."""
+    prose = Extractor("markdown", "text/markdown", _TEXT_BYTES, lambda data, path: by_headings(decoded(data), path))
+    rich = installed("trafilatura")
+    page = Extractor("page" if rich else "plain-page", "text/html", _TEXT_BYTES, _main_text if rich else _all_text)
+    return {
+        **dict.fromkeys((".md", ".markdown"), prose),
+        ".txt": Extractor("plain", "text/plain", _TEXT_BYTES, lambda data, path: plain(decoded(data), path)),
+        **dict.fromkeys((".html", ".htm", ".xhtml"), page),
+        ".pdf": Extractor("pdf", "application/pdf", _RICH_BYTES, _pages),
+        ".py": Extractor("python", "text/x-python", _TEXT_BYTES, _python),
+        ".ipynb": Extractor("notebook", "application/x-ipynb+json", _RICH_BYTES, by_cells),
+    }
 
 
-def by_headings(path: PurePath, text: str) -> Extracted:
-    """A section for each heading, from its line up to the next heading; text before the first one is `start`."""
-    heads = [block for block in blocks(text) if block.kind == "heading"]
-    title = _document_title(path, text, heads)
-    taken: set[str] = set()
-    parts = []
-    for head, start, end in _stretches(text, heads):
-        if text[head.end if head else start : end].strip():
-            words = head.title if head else title
-            parts.append(Part(_unused(slug(words) if head else "start", taken), words, text[start:end].strip("\n")))
-    return Extracted(title, tuple(parts))
+def decoded(data: bytes, charset: str = "") -> str:
+    """The bytes as text with plain line ends; `Unreadable` for what is no text."""
+    if b"\0" in data and not data.startswith(_WIDE_MARKS):
+        raise Unreadable("is binary, not text")
+    text = text_of(data, charset)
+    seen = text[:_LOOKED_AT]
+    foreign = sum(unicodedata.category(c) in {"Cc", "Cn", "Co"} and not c.isspace() and c != "\x1b" for c in seen)
+    if foreign + seen.count("\ufffd") > _FOREIGN * len(seen):
+        raise Unreadable("is binary, not text")
+    return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
-def _document_title(path: PurePath, text: str, heads: list[Block]) -> str:
-    if heads and not text[: heads[0].start].strip():
-        return heads[0].title
-    return path.stem.replace("_", " ").replace("-", " ")
+def _python(data: bytes, path: PurePath) -> Extracted:
+    try:
+        charset = tokenize.detect_encoding(io.BytesIO(data).readline)[0]
+    except (SyntaxError, UnicodeDecodeError):
+        charset = ""
+    return by_definitions(decoded(data, "" if charset.startswith("utf-8") else charset), path)
 
 
-def _stretches(text: str, heads: list[Block]) -> Iterator[tuple[Block | None, int, int]]:
-    stops = [*(head.start for head in heads), len(text)]
-    if text[: stops[0]].strip():
-        yield None, 0, stops[0]
-    for head, stop in zip(heads, stops[1:], strict=True):
-        yield head, head.start, stop
+def _main_text(data: bytes, path: PurePath) -> Extracted:
+    return _page(read_page(decoded(data)), path)
 
 
-def _unused(anchor: str, taken: set[str]) -> str:
-    """The anchor, numbered if an earlier heading had the same."""
-    name, n = anchor, 1
-    while name in taken:
-        n += 1
-        name = f"{anchor}-{n}"
-    taken.add(name)
-    return name
+def _all_text(data: bytes, path: PurePath) -> Extracted:
+    return _page(read_plain_page(decoded(data)), path)
 
 
-def plain(path: PurePath, text: str) -> Extracted:
-    """A plain text: by its underlined headings if it has any, else in parts of some 1,200 characters at paragraphs."""
-    found = blocks(text)
-    if any(block.kind == "heading" for block in found):
-        return by_headings(path, text)
-    title = _document_title(path, text, [])
-    groups: list[list[Block]] = []
-    for block in found:
-        if groups and block.end - groups[-1][0].start <= _PART_CHARS:
-            groups[-1].append(block)
-        else:
-            groups.append([block])
-    parts = (
-        Part(f"part-{n}", title, text[group[0].start : group[-1].end].strip("\n")) for n, group in enumerate(groups, 1)
-    )
-    return Extracted(title, tuple(parts))
+def _page(page: PageText, path: PurePath) -> Extracted:
+    found = by_headings(page.text, path)
+    return Extracted(page.title or found.title, found.parts)
 
 
-EXTRACTORS: Mapping[str, Extractor] = {
-    ".md": Extractor("markdown", "text/markdown", by_headings),
-    ".markdown": Extractor("markdown", "text/markdown", by_headings),
-    ".txt": Extractor("plain", "text/plain", plain),
-}
+def _pages(data: bytes, path: PurePath) -> Extracted:
+    """A section for each page that holds text."""
+    found = read_pdf(data, _PDF_S)
+    title = found.title or name_of(path)
+    parts = (Part(f"page-{n}", f"page {n}", text) for n, text in enumerate(found.pages, 1) if text)
+    return Extracted(title, tuple(parts), found.cut)

@@ -1,38 +1,49 @@
 """The full-text index: sections stored verbatim, and their passages as terms in SQLite FTS5.
 
 FTS5 finds candidates among terms that `text.words` made (so that it has nothing left to tokenise but spaces) and counts
-them; the rank of a candidate comes from `text.relevance`, the same code that later picks sentences.
+them; the rank of a candidate comes from `text.relevance`, the same code that later picks sentences. The passages of a
+source are numbered without gaps, so a search of some sources is one of a few ranges of numbers.
 """
 
 import json
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from artifactflow_nb.store.extract import Extracted
+from artifactflow_nb.formats.parts import Extracted
 from artifactflow_nb.text.blocks import passages
 from artifactflow_nb.text.relevance import Scorer, WordCounts, Words
 from artifactflow_nb.text.words import Query, terms, title_terms
 
 _CANDIDATES = 150
 _SECOND_BEST = 0.15  # what a section's second passage adds to its rank
+_MOST_WEIGHED = 16_000  # occurrences of words that candidates are chosen by; the commonest words are left out first
+_LEAST_WORDS = 3
+_LAST = 2**62
 
-_FIND = """
-SELECT p.section_id, p.start, s.source_id, s.anchor, s.title AS section_title, sources.title AS source_title,
-       length(s.text) AS n_chars, substr(s.text, p.start + 1, p.end - p.start) AS passage, w.title, w.heading, w.body
-FROM passage_words AS w JOIN passages AS p ON p.passage_id = w.rowid JOIN sections AS s USING (section_id)
-JOIN sources USING (source_id)
-WHERE passage_words MATCH ? AND (?2 IS NULL OR s.source_id IN (SELECT value FROM json_each(?2)))
-ORDER BY bm25(passage_words, 3.0, 2.0, 1.0), p.passage_id LIMIT ?3
+Ranges = Sequence[tuple[int, int]]
+"""Numbers of passages, from and to, both included."""
+
+_TURNS = """
+WITH marked AS (
+    SELECT first_passage, source_id IN (SELECT value FROM json_each(?1))
+        OR substr(source_id, 1, instr(source_id, '/')) IN (SELECT value FROM json_each(?1)) AS inside
+    FROM sources WHERE first_passage IS NOT NULL
+), turns AS (
+    SELECT first_passage, inside, lag(inside) OVER (ORDER BY first_passage) AS before FROM marked
+)
+SELECT first_passage, inside FROM turns WHERE inside IS NOT before ORDER BY first_passage
 """
-_COUNT = """
-SELECT count(*) FROM passage_words AS w JOIN passages AS p ON p.passage_id = w.rowid
-JOIN sections AS s USING (section_id)
-WHERE passage_words MATCH ? AND (?2 IS NULL OR s.source_id IN (SELECT value FROM json_each(?2)))
+_BEST = """
+SELECT bm25(passage_words, 3.0, 2.0, 1.0) AS rank, rowid AS passage_id FROM passage_words
+WHERE passage_words MATCH ? AND rowid BETWEEN ? AND ? ORDER BY rank, rowid LIMIT ?
 """
-_COUNT_ALL = """
-SELECT count(*) FROM passages AS p JOIN sections AS s USING (section_id)
-WHERE (?1 IS NULL OR s.source_id IN (SELECT value FROM json_each(?1)))
+_READ = """
+SELECT p.passage_id, p.section_id, p.start, s.source_id, s.anchor, s.title AS section_title,
+       sources.title AS source_title, length(s.text) AS n_chars,
+       substr(s.text, p.start + 1, p.end - p.start) AS passage, w.title, w.heading, w.body
+FROM passages AS p JOIN passage_words AS w ON w.rowid = p.passage_id JOIN sections AS s USING (section_id)
+JOIN sources USING (source_id) WHERE p.passage_id IN (SELECT value FROM json_each(?))
 """
 
 
@@ -96,8 +107,11 @@ def _passages(anchor: str, title: str, text: str, about: Sequence[str]) -> tuple
     return tuple(prepared)
 
 
-def insert(connection: sqlite3.Connection, source_id: str, sections: Iterable[PreparedSection]) -> None:
-    """Store the sections of a source that has none."""
+def insert(
+    connection: sqlite3.Connection, source_id: str, sections: Iterable[PreparedSection]
+) -> tuple[int, int] | None:
+    """Store the sections of a source that has none; the numbers of its first and last passage, None if it has none."""
+    ids: list[int] = []
     for position, section in enumerate(sections):
         section_id = connection.execute(
             "INSERT INTO sections (source_id, anchor, title, text, position) VALUES (?, ?, ?, ?, ?)",
@@ -112,6 +126,8 @@ def insert(connection: sqlite3.Connection, source_id: str, sections: Iterable[Pr
                 "INSERT INTO passage_words (rowid, title, heading, body) VALUES (?, ?, ?, ?)",
                 (passage_id, passage.title, passage.heading, passage.body),
             )
+            ids.append(passage_id or 0)
+    return (ids[0], ids[-1]) if ids else None
 
 
 def remove(connection: sqlite3.Connection, source_id: str) -> None:
@@ -124,43 +140,78 @@ def remove(connection: sqlite3.Connection, source_id: str) -> None:
     connection.execute("DELETE FROM sections WHERE source_id = ?", (source_id,))
 
 
-def count(connection: sqlite3.Connection, query: Query, scope: Sequence[str] | None) -> WordCounts:
+def ranges(connection: sqlite3.Connection, scope: Sequence[str] | None) -> Ranges:
+    """The passages of the scope's sources; a name that ends in `/` stands for all sources whose ids begin with it."""
+    if scope is None:
+        return [(0, _LAST)]
+    turns = connection.execute(_TURNS, (json.dumps(list(scope)),)).fetchall()
+    ends = [turn["first_passage"] - 1 for turn in turns[1:]] + [_LAST]
+    return [(turn["first_passage"], end) for turn, end in zip(turns, ends, strict=True) if turn["inside"]]
+
+
+def count(connection: sqlite3.Connection, query: Query, within: Ranges) -> WordCounts:
     """In how many passages each term and phrase of the question occurs; phrases that occur nowhere are left out."""
-    within = _scope(scope)
-    total = int(connection.execute(_COUNT_ALL, (within,)).fetchone()[0])
-    counts = {term: _count(connection, _quote(term), within) for term in (*query.terms, *query.hints, *query.alike)}
+    total = sum(_number(connection, "SELECT count(*) FROM passages WHERE passage_id BETWEEN ? AND ?", *one)
+                for one in within)  # fmt: skip
+    counts = {term: _count(connection, term, within) for term in (*query.terms, *query.hints, *query.alike)}
     for a, b in query.phrases:
-        if found := _count(connection, _quote(f"{a} {b}"), within):
+        if found := _count(connection, f"{a} {b}", within):
             counts[f"{a} {b}"] = found
     return WordCounts(total, counts)
 
 
-def _count(connection: sqlite3.Connection, match: str, within: str | None) -> int:
-    return int(connection.execute(_COUNT, (match, within)).fetchone()[0])
+def _count(connection: sqlite3.Connection, words: str, within: Ranges) -> int:
+    counted = "SELECT count(*) FROM passage_words WHERE passage_words MATCH ?"
+    if list(within) == [(0, _LAST)]:
+        return _number(connection, counted, _quote(words))
+    return sum(_number(connection, f"{counted} AND rowid BETWEEN ? AND ?", _quote(words), *one) for one in within)
+
+
+def _number(connection: sqlite3.Connection, query: str, *parameters: str | int) -> int:
+    return int(connection.execute(query, parameters).fetchone()[0])
 
 
 def _quote(words: str) -> str:
     return '"' + words.replace('"', '""') + '"'
 
 
-def _scope(scope: Sequence[str] | None) -> str | None:
-    return None if scope is None else json.dumps(list(scope))
-
-
-def find(connection: sqlite3.Connection, query: Query, limit: int, scope: Sequence[str] | None) -> list[Found]:
+def find(connection: sqlite3.Connection, query: Query, limit: int, within: Ranges) -> list[Found]:
     """The sections that match best, best first; of sections that share a passage only the shortest is given for it."""
-    scorer = Scorer(query, count(connection, query, scope))
-    wanted = [
-        *query.terms,
-        *query.alike,
-        *(f"{a} {b}" for a, b in query.phrases if scorer.counts.counts.get(f"{a} {b}")),
-    ]
-    if not wanted:
-        return []
-    match = " OR ".join(_quote(term) for term in wanted)
-    rows = connection.execute(_FIND, (match, _scope(scope), _CANDIDATES)).fetchall()
+    scorer = Scorer(query, count(connection, query, within))
+    known = scorer.counts.counts
+    phrases = (f"{a} {b}" for a, b in query.phrases)
+    asked = [*query.terms, *query.alike, *(phrase for phrase in phrases if known.get(phrase))]
+    rows = _candidates(connection, _telling({words: known[words] for words in asked}), within)
     ranked = sorted(((_rank(scorer, row), row) for row in _most_specific(rows)), key=lambda pair: -pair[0])
     return _by_section(ranked)[:limit]
+
+
+def _telling(counts: Mapping[str, int]) -> list[str]:
+    """The words to choose candidates by: all, but of many common ones the rarest, which tell the most.
+
+    Weighing takes half a microsecond for each passage that holds one of them, and a word of every second passage
+    hardly says which one is meant. The rank that candidates are given afterwards rests on all words again.
+    """
+    found = {words: n for words, n in counts.items() if n}
+    kept: list[str] = []
+    weighed = 0
+    for words in sorted(found, key=lambda words: found[words]):
+        weighed += found[words]
+        if weighed > _MOST_WEIGHED and len(kept) >= _LEAST_WORDS:
+            break
+        kept.append(words)
+    return [words for words in found if words in set(kept)]
+
+
+def _candidates(connection: sqlite3.Connection, words: Sequence[str], within: Ranges) -> Iterator[sqlite3.Row]:
+    """The passages that FTS5 ranks best, best first."""
+    if not words:
+        return
+    match = " OR ".join(map(_quote, words))
+    best = [tuple(row) for one in within for row in connection.execute(_BEST, (match, *one, _CANDIDATES))]
+    chosen = [passage_id for _, passage_id in sorted(best)[:_CANDIDATES]]
+    rows = {row["passage_id"]: row for row in connection.execute(_READ, (json.dumps(chosen),))}
+    yield from (rows[passage_id] for passage_id in chosen)
 
 
 def _rank(scorer: Scorer, row: sqlite3.Row) -> float:

@@ -5,18 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from artifactflow_nb.ambient import SteppingClock
 from artifactflow_nb.errors import NotFound, UsageError
-from artifactflow_nb.store.database import Database
 from artifactflow_nb.store.sources import SourceManager
-
-
-@pytest.fixture
-async def sources(tmp_path: Path):
-    database = Database(tmp_path / "store.db")
-    await database.open()
-    yield SourceManager(database, SteppingClock())
-    await database.close()
 
 
 def write(root: Path, **files: str) -> Path:
@@ -46,11 +36,11 @@ async def test_headings_become_sections_and_their_text_is_verbatim(sources: Sour
 async def test_only_what_changed_is_indexed_again(sources: SourceManager, tmp_path: Path):
     """Unchanged files are left alone, changed ones replaced, and those that are gone are no longer found."""
     root = write(tmp_path / "n", a_md="# A\n\nHerons stand in water.", b_md="# B\n\nOtters swim.")
-    assert (await sources.add_folder(root)).indexed == 2
+    assert (await sources.add_folder(root)).added == 2
     write(root, a_md="# A\n\nStorks stand on roofs.")
     (root / "b.md").unlink()
     again = await sources.add_folder(root)
-    assert (again.indexed, again.unchanged, again.dropped) == (1, 0, 1)
+    assert (again.added, again.changed, again.unchanged, again.removed) == (0, 1, 0, 1)
     assert again.source_ids == ("n/a.md",)
     assert await sources.search("herons") == []
     assert await sources.search("otters") == []
@@ -128,20 +118,20 @@ async def test_hidden_files_are_skipped(sources: SourceManager, tmp_path: Path):
 
 
 async def test_what_cannot_be_added_says_what_to_do(sources: SourceManager, tmp_path: Path):
-    """A missing path, an empty folder, an unknown kind and broken bytes are errors that name the path."""
+    """A missing path, an empty folder, an unknown kind and a folder of binary files are errors that name the path."""
     empty = tmp_path / "empty"
     empty.mkdir()
     picture = tmp_path / "p.png"
     picture.write_bytes(b"x")
-    broken = write(tmp_path / "broken", ok_md="# Fine\n\nText.")
-    (broken / "bad.txt").write_bytes(b"caf\xe9 closed")
+    broken = write(tmp_path / "broken", void_md=" \n")
+    (broken / "bad.txt").write_bytes(b"\x7fELF\0\1\2")
     with pytest.raises(UsageError, match=r"nowhere does not exist"):
         await sources.add_folder(tmp_path / "nowhere")
     with pytest.raises(UsageError, match=r"empty holds no file that can be read.*\.md"):
         await sources.add_folder(empty)
     with pytest.raises(UsageError, match=r"p\.png is of a kind that cannot be read"):
         await sources.add_folder(picture)
-    with pytest.raises(UsageError, match=r"bad\.txt is not UTF-8 text.*Save it as UTF-8"):
+    with pytest.raises(UsageError, match=r"2 skipped: bad\.txt is binary, not text; void\.md is empty"):
         await sources.add_folder(broken)
     assert await sources.sources() == []
 

@@ -1,0 +1,92 @@
+"""What a folder of 10,000 files costs: indexed, looked through again, and searched.
+
+Indexing is compared with handing the same texts to a bare FTS5 table, looking through with asking the system for the
+size and time of each file. A search is the whole call: counting, finding, ranking, and the look at the found files.
+"""
+
+import os
+import sqlite3
+import statistics
+import tempfile
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import closing
+from pathlib import Path
+
+from bench.figures import Figure
+from bench.source_files import Writer
+
+from artifactflow_nb.ambient import SystemClock
+from artifactflow_nb.store.database import Database
+from artifactflow_nb.store.sources import SourceManager
+
+FILES = 10_000
+QUESTIONS = 50
+SEARCH_MS = 50.0
+INDEX_TARGET = 24.0
+LOOK_TARGET = 6.0
+
+
+async def figures(n_files: int = FILES) -> AsyncIterator[Figure]:
+    """CPU time per file for indexing and for looking through again, and the median and the worst of 50 searches."""
+    with tempfile.TemporaryDirectory() as place:
+        writer = Writer()
+        notes = Path(place) / "notes"
+        writer.write(notes, n_files)
+        database = Database(Path(place) / "store.db")
+        await database.open()
+        try:
+            async for figure in _measured(SourceManager(database, SystemClock()), notes, writer, n_files):
+                yield figure
+        finally:
+            await database.close()
+
+
+async def _measured(sources: SourceManager, notes: Path, writer: Writer, n_files: int) -> AsyncIterator[Figure]:
+    await sources.add_python_reference()
+    started = time.process_time()
+    added = await sources.add_folder(notes)
+    took = (time.process_time() - started) * 1000 / n_files
+    name = f"index {n_files:,} files / bare FTS5 of their text"
+    yield Figure(name, took, _bare_index(notes) * 1000 / n_files, "ms a file", INDEX_TARGET)
+    await sources.add_folder(notes)  # files that were just written are read once more
+    started = time.process_time()
+    again = await sources.add_folder(notes)
+    took = (time.process_time() - started) * 1e6 / n_files
+    if again.unchanged != n_files:
+        raise AssertionError(f"Nothing changed, and yet: {again!r}")
+    yield Figure("look through them again / stat", took, _bare_look(notes) * 1e6 / n_files, "us a file", LOOK_TARGET)
+    taken = [await _search(sources, question, added.scope) for question in writer.questions(QUESTIONS)]
+    yield Figure(
+        f"search in them, median of {QUESTIONS} / {SEARCH_MS:g} ms", statistics.median(taken), SEARCH_MS, "ms", 1
+    )
+    yield Figure(f"search in them, worst of {QUESTIONS} / {SEARCH_MS:g} ms", max(taken), SEARCH_MS, "ms", 1)
+
+
+async def _search(sources: SourceManager, question: str, scope: tuple[str, ...]) -> float:
+    """Milliseconds of CPU time for one search."""
+    started = time.process_time()
+    await sources.search(question, 5, scope)
+    return (time.process_time() - started) * 1000
+
+
+def _bare_index(folder: Path) -> float:
+    """CPU seconds for reading the files into a table of FTS5 with its own words."""
+    started = time.process_time()
+    with closing(sqlite3.connect(folder.parent / "bare.db")) as db, db:
+        db.execute("CREATE VIRTUAL TABLE texts USING fts5 (text)")
+        db.executemany("INSERT INTO texts VALUES (?)", ((path.read_text("utf-8"),) for path in _files(folder)))
+    return time.process_time() - started
+
+
+def _bare_look(folder: Path) -> float:
+    """CPU seconds for listing the folder and asking for size and time of each file."""
+    started = time.process_time()
+    for path in _files(folder):
+        path.stat()
+    return time.process_time() - started
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    for place, _, names in os.walk(folder):
+        yield from (Path(place, name) for name in names)

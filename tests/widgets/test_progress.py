@@ -1,0 +1,111 @@
+"""The line that tells how far indexing has come, and what interrupting it leaves."""
+
+import io
+import os
+import re
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+
+import nbformat
+import pytest
+from bench.source_files import Writer
+from nbclient import NotebookClient
+
+import artifactflow_nb as af
+from artifactflow_nb.widgets.progress import IndexingLine
+
+FILES = 600
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture(scope="module")
+def notes(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("indexed") / "notes"
+    Writer(vocabulary=5000).write(root, FILES)
+    return root
+
+
+def executed(folder: Path, cell: str) -> list[str]:
+    """The texts that a cell puts out in a kernel that no page watches."""
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell)])
+    resources = {"metadata": {"path": str(folder)}}
+    NotebookClient(notebook, timeout=60, resources=resources, extra_arguments=["--log-level=ERROR"]).execute()
+    return [output["data"]["text/plain"] for output in notebook.cells[0]["outputs"]]
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
+def test_a_watched_cell_keeps_one_readable_line(tmp_path: Path, notes: Path) -> None:
+    """While a person watches, a line in the cell tells how far it is, and stays as what was done."""
+    shown = executed(
+        tmp_path,
+        f"import artifactflow_nb as af\nwb = af.Workbench(model=af.OfflineModel(), interactive=True)\n"
+        f"len(wb.add_sources({str(notes)!r}).sources)",
+    )
+    assert len(shown) == 2
+    assert re.fullmatch(rf"Indexed {notes}: {FILES} of {FILES} files read, \d+\.\d s", shown[0])
+    assert shown[1] == str(FILES)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
+def test_a_cell_that_nobody_watches_stays_the_same(
+    tmp_path: Path, notes: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where nobody watches, the cell puts out its value alone."""
+    monkeypatch.setenv("AF_APPROVALS", "approve")
+    monkeypatch.delenv("JPY_SESSION_NAME", raising=False)
+    shown = executed(
+        tmp_path,
+        f"import artifactflow_nb as af\nwb = af.Workbench(model=af.OfflineModel())\nwb.add_sources({str(notes)!r})",
+    )
+    assert shown == [f"{FILES} files of {notes}: {FILES} added, 0 changed, 0 unchanged, 0 removed"]
+
+
+def test_a_terminal_shows_it_on_standard_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a terminal the line is written over itself and ends with what was done; a file gets nothing."""
+    terminal, file = Terminal(), io.StringIO()
+    for stream in (terminal, file):
+        monkeypatch.setattr(sys, "stderr", stream)
+        line = IndexingLine("notes", watched=False)
+        line.note(32, 600, "a.md")
+        line.draw()  # too early
+        time.sleep(0.55)
+        line.draw()
+        line.note(600, 600, "z.md")
+        line.end("Indexed")
+    first, second, last = terminal.getvalue().split("\r")
+    assert (first, second.strip()) == ("", "Indexing notes: 32 of 600 files, a.md")
+    assert re.fullmatch(r"Indexed notes: 600 of 600 files read, 0\.\d s *\n", last)
+    assert not file.getvalue()
+
+
+def test_what_takes_no_time_leaves_no_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is written for a small folder, nor for one in which nothing is new."""
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    quick = IndexingLine("notes", watched=True)
+    quick.note(5, 5, "a.md")
+    quick.end("Indexed")
+    unchanged = IndexingLine("notes", watched=True)
+    unchanged.draw()
+    unchanged.end("Indexed")
+    assert not terminal.getvalue()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="A program cannot press Ctrl-C for itself there.")
+def test_an_interrupted_cell_keeps_what_was_indexed(tmp_path: Path, notes: Path) -> None:
+    """Stopping the cell stops the indexing; the workbench goes on working, and adding again does the rest."""
+    with af.Workbench(model=af.OfflineModel(), data_dir=tmp_path / "data", approvals="approve") as wb:
+        threading.Timer(0.4, os.kill, (os.getpid(), signal.SIGINT)).start()
+        with pytest.raises(KeyboardInterrupt):
+            wb.add_sources(notes)
+        added = wb.add_sources(notes)
+        assert len(added.sources) == FILES
+        assert added.unchanged > 0
+        assert added.added + added.unchanged == FILES
