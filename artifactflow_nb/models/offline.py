@@ -16,6 +16,7 @@ import re
 import time
 from collections.abc import AsyncIterator
 
+from artifactflow_nb.messages import ToolProtocol
 from artifactflow_nb.models import offline_lead, offline_read, offline_search
 from artifactflow_nb.models.base import ModelDelta, ModelEvent, ModelReply, ModelRequest, estimate_usage
 from artifactflow_nb.models.offline_transcript import Transcript
@@ -31,6 +32,7 @@ class OfflineModel:
     """
 
     provider = "offline"
+    tool_protocols: tuple[ToolProtocol, ...] = ("xml",)
     default_model = "offline-extractive"
 
     def __init__(self, *, delay_s: float = 0.0) -> None:
@@ -57,7 +59,7 @@ class OfflineModel:
 
 
 def _turn(request: ModelRequest) -> str:
-    transcript = Transcript.read(request.messages, frozenset(tool.name for tool in request.tools))
+    transcript = Transcript.read(request.messages, _offered(request))
     if transcript.plays("call_subagent"):
         return offline_lead.turn(transcript)
     if transcript.plays("web_search") and not transcript.made("web_fetch"):
@@ -67,3 +69,8 @@ def _turn(request: ModelRequest) -> str:
     if transcript.plays("web_fetch"):
         return offline_read.turn(transcript)
     return offline_lead.turn(transcript)
+
+
+def _offered(request: ModelRequest) -> frozenset[str]:
+    """The names of the tools that may be called now."""
+    return frozenset(tool.name for tool in request.tools) if request.tool_choice == "auto" else frozenset()

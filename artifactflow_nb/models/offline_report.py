@@ -6,22 +6,25 @@ Everything of substance is quoted: a Markdown quote per sentence, white space co
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from artifactflow_nb.text.chinese import is_chinese
 from artifactflow_nb.text.citations import Quotes
-from artifactflow_nb.text.words import is_chinese
+from artifactflow_nb.text.width import clip
 
 _ANSWER_SOURCES = 3  # sources quoted in the answer; the report quotes all
 _ANSWER_SENTENCES = 5
-_TITLE_CHARS = 100
+_TITLE_COLUMNS = 100
 
+# The fixed words by language. Between `|` stand the steps of the plan.
 _ENGLISH = {
     "planning": "I plan the work and have the sources searched.",
     "reading": "I have the sources read that look relevant.",
     "writing": "I write the report.",
-    "plan": "Plan",
+    "plan": "Plan: {question}",
     "steps": "Search the sources|Read what looks relevant|Write the report",
     "findings": "Findings",
     "sources": "Sources",
     "searched": "Searched were: {titles}.",
+    "between_titles": "; ",
     "searched_none": "No source had words of the question in common with it.",
     "absent": "On this question the sources do not say anything that could be quoted.",
     "unread": "The sources could not be read, so there is no answer.",
@@ -31,22 +34,25 @@ _ENGLISH = {
     "verbatim from the sources. To use a language model, set OPENAI_BASE_URL, OPENAI_API_KEY and AF_MODEL.",
 }
 _CHINESE = {
-    "planning": "先制定计划并检索资料。",
-    "reading": "阅读相关的资料。",
-    "writing": "撰写报告。",
-    "plan": "计划",
+    "planning": "我先制定计划，并请人检索资料。",
+    "reading": "我请人阅读看来相关的资料。",
+    "writing": "我来撰写报告。",
+    "plan": "计划：{question}",
     "steps": "检索资料|阅读相关内容|撰写报告",
     "findings": "结果",
     "sources": "来源",
-    "searched": "已检索：{titles}。",
-    "searched_none": "没有资料与问题有相同的词语。",
-    "absent": "资料中没有说明（the sources do not say）。",
+    "searched": "检索到的资料有：{titles}。",
+    "between_titles": "；",
+    "searched_none": "没有一份资料含有问题中的词语。",
+    "absent": "对于这个问题，资料中没有可以引用的说明。",
     "unread": "资料无法读取，因此没有答案。",
-    "problem": "部分步骤失败：{problem}",
+    "problem": "有的步骤没有成功：{problem}",
     "unwritten": "报告没有写成：{error}",
-    "offline": "没有使用语言模型（离线摘录模式）：以上内容均逐字引自资料。要使用语言模型，请设置 OPENAI_BASE_URL、"
-    "OPENAI_API_KEY 和 AF_MODEL。",
+    "offline": "没有使用语言模型（离线摘录模式）：以上与主题有关的内容均逐字引自资料。要使用语言模型，"
+    "请设置 OPENAI_BASE_URL、OPENAI_API_KEY 和 AF_MODEL。",
 }
+PHRASES: Mapping[str, Mapping[str, str]] = {"en": _ENGLISH, "zh": _CHINESE}
+"""Every fixed word of the offline model's reports, by language and name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,22 +78,17 @@ class Findings:
 
 def words(question: str) -> Mapping[str, str]:
     """The fixed words in the question's language."""
-    return _CHINESE if is_chinese(question) else _ENGLISH
+    return PHRASES["zh" if is_chinese(question) else "en"]
 
 
 def plan_title(question: str) -> str:
     """The title of the plan."""
-    return f"{words(question)['plan']}: {_shorten(question)}"
+    return words(question)["plan"].format(question=report_title(question))
 
 
 def report_title(question: str) -> str:
     """The title of the report: the question."""
-    return _shorten(question)
-
-
-def _shorten(question: str) -> str:
-    line = " ".join(question.split())
-    return line if len(line) <= _TITLE_CHARS else line[: _TITLE_CHARS - 1] + "…"
+    return clip(question, _TITLE_COLUMNS)
 
 
 def plan(question: str, done: int) -> str:
@@ -135,7 +136,7 @@ def _absence(findings: Findings) -> list[str]:
     say = words(findings.question)
     if not findings.looked:
         return [say["unread"]]
-    titles = "; ".join(dict.fromkeys(findings.searched))
+    titles = say["between_titles"].join(dict.fromkeys(findings.searched))
     return [say["absent"], say["searched"].format(titles=titles) if titles else say["searched_none"]]
 
 

@@ -14,7 +14,8 @@ _QUESTION_LINE = re.compile(r"^Question: *(.+)$", re.MULTILINE)
 _EARLIER_LINE = re.compile(r"^Earlier question: *(.+)$", re.MULTILINE)
 _POINTS_BACK = re.compile(
     r"\b(?:it|its|they|them|their|that|this|these|those|he|she|him|her|former|latter|ones?|same)\b"
-    r"|^(?:and|or|but|so|also|what about|how about)\b|它|他们|这个|那个|那么|呢",
+    r"|^(?:and|or|but|so|also|what about|how about)\b"
+    r"|[它牠]|[他她][们們]|[这這那]|上述|前者|后者|後者|^[^什怎哪谁誰几幾多如何]{1,10}呢\W*$",
     re.IGNORECASE,
 )
 _ARTIFACT_LINE = re.compile(r"^- (\S+) \(version \d+\):", re.MULTILINE)
@@ -118,19 +119,13 @@ def _inventory(told: str) -> frozenset[str]:
 
 
 def _asks(talk: Sequence[Message], i: int) -> bool:
-    """Whether the user message is a person's (or an agent's) request, and not results or a note between two rounds."""
-    if _is_results(talk[i].content):
-        return False
+    """Whether the user message is a person's (or an agent's) request, and not a note between two rounds."""
     before = talk[i - 1] if i else None
     if before is None:
         return True
     if before.role == "assistant":
         return not parse_reply(before.content).calls
-    return not _is_results(before.content)
-
-
-def _is_results(content: str) -> bool:
-    return "<tool_result>" in content and next(parse_results(content), None) is not None
+    return before.role == "user"
 
 
 def _steps(talk: Sequence[Message]) -> list[Step]:
@@ -141,7 +136,7 @@ def _steps(talk: Sequence[Message]) -> list[Step]:
             steps += [Step(name, params, None) for name, params in waiting]
             waiting = [(call.name, call.params) for call in parse_reply(message.content).calls]
             continue
-        for name, result in parse_results(message.content):
+        for name, result in parse_results(message.content) if message.role == "tool" else ():
             at = next((i for i, (called, _) in enumerate(waiting) if called == name), None)
             params = waiting.pop(at)[1] if at is not None else {}
             steps.append(Step(name, params, result))
@@ -152,7 +147,9 @@ def _leans(question: str) -> bool:
     """Whether the question is too short to stand alone, or points back to what was said before."""
     query = query_of(question)
     strong = [term for term, weight in query.terms.items() if weight >= 1 and term not in STOP_WORDS]
-    return len(strong) <= 1 or (len(strong) <= _MANY_WORDS and bool(_POINTS_BACK.search(question)))
+    chinese = {term for chain in query.chains for term in chain}
+    n_words = sum(term not in chinese for term in strong) + sum((len(chain) + 1) / 2 for chain in query.chains)
+    return n_words <= 1 or (n_words <= _MANY_WORDS and bool(_POINTS_BACK.search(question)))
 
 
 def failure(step: Step) -> str:

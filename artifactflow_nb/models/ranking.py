@@ -13,7 +13,7 @@ from artifactflow_nb.text.dissect import Dissected, dissect
 from artifactflow_nb.text.excerpt import full_length
 from artifactflow_nb.text.quoting import choose, rate, related_words
 from artifactflow_nb.text.relevance import Scorer, WordCounts, count_words
-from artifactflow_nb.text.words import Query
+from artifactflow_nb.text.words import Query, n_words
 
 _MOST_SOURCES = 4
 _MOST_QUOTES = 6
@@ -107,7 +107,7 @@ def _whole(scorer: Scorer, taken: Dissected) -> float:
     """
     body = [term for words in taken.words for term in words.body]
     read = sum(passage.end - passage.start for passage in taken.passages)
-    return scorer.often(body, len(body) * full_length(taken.document.text) / read, _USUAL_SECTION)
+    return scorer.often(body, n_words(body) * full_length(taken.document.text) / read, _USUAL_SECTION)
 
 
 def answers(scorer: Scorer, judged: Judged) -> bool:

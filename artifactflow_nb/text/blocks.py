@@ -1,6 +1,7 @@
 """A text as blocks: headings, paragraphs, list items, code and tables, each with its place in the text.
 
-Markdown and plain text with underlined headings are read alike. A line that stands alone above more deeply indented
+Markdown and plain text with underlined headings are read alike, and so are the numbered headings of Chinese plain text
+(`第一章 总则`, `一、范围`). A line that stands alone above more deeply indented
 text is a definition's term (`object.__len__(self)`) and heads what is indented under it.
 """
 
@@ -9,15 +10,26 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+from artifactflow_nb.text.chinese import CJK
+from artifactflow_nb.text.width import width
+
 Kind = Literal["heading", "term", "prose", "item", "code", "table"]
 
-PASSAGE_CHARS = 800
+PASSAGE_COLUMNS = 800
 _TERM_CHARS = 300  # a longer paragraph is no definition's term
 
 _HASHES = re.compile(r" {0,3}(#{1,6})\s+(\S.*?)\s*#*\s*$")
 _UNDERLINE = re.compile(r"([*=\-~^#\"])\1{2,}\s*$")
 _FENCE = re.compile(r"\s*(`{3,}|~{3,})")
-_ITEM = re.compile(r"\s*(?:[-*+•]|\(?\d{1,3}[.)])\s+")
+ITEM_MARK = re.compile(
+    r"\s*(?:[-*+•]|\(?\d{1,3}[.)])\s+"
+    rf"|\s*(?:（[一二三四五六七八九十\d]{{1,3}}）|[①-⑳]|(?:\d{{1,3}}|[一二三四五六七八九十]{{1,3}})、(?![\d一二三四五六七八九十])"
+    rf"|\d{{1,3}}[.．](?=[{CJK}]))\s*"
+)
+_NUMBERED = re.compile(
+    r"(?:第[一二三四五六七八九十百\d]{1,4}([章节節篇])|([一二三四五六七八九十]{1,3})、)\s*[^。！？；，：:]{1,28}$"
+)
+_LEVELS = {"篇": 1, "章": 2, "节": 3, "節": 3}
 _TABLE = re.compile(r"\s*(?:\||\+[-=+]{3,})")
 _CODE = re.compile(
     r"\s*(?:>>>|\.\.\. |[$%] \w|import \w|from \w+ import|(?:async )?(?:def|class|with|for|while|if|elif|try|except)\b"
@@ -79,7 +91,8 @@ class _Line:
 
 def blocks(text: str) -> list[Block]:
     """The blocks of the text, in order; blank lines belong to none."""
-    return _with_terms(text, list(_scan(_lines(text))))
+    found = list(_scan(_lines(text)))
+    return _with_terms(text, found) if found else []
 
 
 def _lines(text: str) -> list[_Line]:
@@ -112,6 +125,8 @@ def _next(lines: list[_Line], i: int) -> tuple[int, Block]:
     if i + 1 < len(lines) and line.indent == 0 and _is_underline(line.text, lines[i + 1].text):
         level = 1 if lines[i + 1].text[0] in "*=" else 2
         return i + 2, Block(line.start, lines[i + 1].end, "heading", 0, level, line.text.strip())
+    if level := _numbered(lines, i):
+        return i + 1, Block(line.start, line.end, "heading", 0, level, line.text.strip())
     stop = _after_paragraph(lines, i)
     return stop, Block(line.start, lines[stop - 1].end, _kind(lines[i:stop]), line.indent)
 
@@ -128,10 +143,28 @@ def _is_underline(line: str, below: str) -> bool:
     return bool(_UNDERLINE.match(below)) and len(below) + 2 >= len(line) and not _UNDERLINE.match(line)
 
 
+def is_numbered(title: str) -> bool:
+    """Whether a heading counts the parts of its document (`一、范围`), so that it is not the name of the whole."""
+    return _NUMBERED.match(title) is not None
+
+
+def _numbered(lines: list[_Line], i: int) -> int:
+    """The level of a Chinese heading that its number alone tells; 0 for none, and for the lines of a list."""
+    match = _NUMBERED.match(lines[i].text)
+    if match is None:
+        return 0
+    above = lines[i - 1].text if i else ""
+    below = next((line.text for line in lines[i + 1 :] if line.text), "")
+    beside = [_NUMBERED.match(above), _NUMBERED.match(below)]
+    if not below or any(other and other[1] == match[1] for other in beside):
+        return 0
+    return _LEVELS[match[1]] if match[1] else 4
+
+
 def _after_paragraph(lines: list[_Line], i: int) -> int:
     for j in range(i + 1, len(lines)):
         text = lines[j].text
-        ends = not text or _HASHES.match(text) or _FENCE.match(text) or _ITEM.match(text)
+        ends = not text or _HASHES.match(text) or _FENCE.match(text) or ITEM_MARK.match(text) or _numbered(lines, j)
         headed = j + 1 < len(lines) and lines[j].indent == 0 and _is_underline(text, lines[j + 1].text)
         if ends or headed or bool(_TABLE.match(text)) != bool(_TABLE.match(lines[i].text)):
             return j
@@ -145,7 +178,7 @@ def _kind(lines: list[_Line]) -> Kind:
     grammar = any("::=" in line.text for line in lines) or _RULE.match(first)
     if grammar or _CODE.match(first) or all(_GRAMMAR.search(x.text) for x in lines):
         return "code"
-    return "item" if _ITEM.match(first) else "prose"
+    return "item" if ITEM_MARK.match(first) else "prose"
 
 
 def _with_terms(text: str, found: list[Block]) -> list[Block]:
@@ -167,11 +200,14 @@ def _with_terms(text: str, found: list[Block]) -> list[Block]:
 
 
 def passages(text: str) -> list[Passage]:
-    """The text cut at blocks into passages of some `PASSAGE_CHARS` characters, a new one at every heading or term."""
-    return passages_of(blocks(text))
+    """The text cut at blocks into passages of some 800 columns, a new one at each heading or term.
+
+    Columns and not characters, because a line of Chinese says as much as two of English with as many characters.
+    """
+    return passages_of(text, blocks(text))
 
 
-def passages_of(all_blocks: Iterable[Block]) -> list[Passage]:
+def passages_of(text: str, all_blocks: Iterable[Block]) -> list[Passage]:
     """The same for a text that was read into blocks before."""
     found: list[Passage] = []
     group: list[Block] = []
@@ -179,7 +215,7 @@ def passages_of(all_blocks: Iterable[Block]) -> list[Passage]:
     for block in all_blocks:
         # A second term of the same depth straight below the first shares its text.
         starts = block.kind in {"heading", "term"} and not (group and group[-1].kind == "term")
-        if group and (starts or _left(above, block) or block.end - group[0].start > PASSAGE_CHARS):
+        if group and (starts or _left(above, block) or width(text[group[0].start : block.end]) > PASSAGE_COLUMNS):
             found.append(_passage(group, above))
             group = []
         above = _headings(above, block, joined=bool(group) and group[-1].kind == "term")

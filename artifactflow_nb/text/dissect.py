@@ -75,7 +75,7 @@ def dissect(document: Document) -> Dissected:
     anchor, title = tuple(title_terms(document.address.partition("#")[2])), tuple(title_terms(named))
     above = tuple(terms(about))
     found = blocks(document.text)
-    cut = tuple(passages_of(found))
+    cut = tuple(passages_of(document.text, found))
     words = tuple(
         Words(
             (*anchor, *title),

@@ -2,7 +2,8 @@
 
 Nothing in the result fetches anything: an image becomes a link. Nothing in it runs: raw HTML is text, and what the
 parser makes goes through a sanitiser as well. Each block is short (see `markdown_blocks`): that bounds what a hostile
-one costs. A name like `__exit__` stays a name, where Markdown alone would make it a bold "exit".
+one costs. Chinese is marked as such, paragraph by paragraph. A name like `__exit__` stays a name, where Markdown alone
+would make it a bold "exit".
 """
 
 import html
@@ -15,12 +16,13 @@ from markdown_it import MarkdownIt
 from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token
 
+from artifactflow_nb.text.chinese import language_tag
 from artifactflow_nb.text.markdown_blocks import Block, TextBlocks
 
 _TAGS = frozenset(
     {"p", "br", "hr", "h1", "h2", "h3", "h4", "h5", "h6", "ul", "ol", "li", "blockquote", "pre", "code"}
 ) | {"em", "strong", "s", "table", "thead", "tbody", "tr", "th", "td", "a"}
-_ATTRIBUTES = {"a": {"href", "title"}, "ol": {"start"}, "th": {"style"}, "td": {"style"}}
+_ATTRIBUTES = {"a": {"href", "title"}, "ol": {"start"}, "th": {"style"}, "td": {"style"}, "*": {"lang"}}
 _SAFE_ADDRESS = re.compile(r"(?:https?://|mailto:|#)", re.IGNORECASE)
 _MAX_NESTING = 20
 _DUNDER = re.compile(r"(?<![\w\\])__[A-Za-z]\w*?__(?!\w)")
@@ -60,7 +62,23 @@ class MarkdownRenderer:
         for token in tokens:
             if token.children:
                 token.children = _settle_links(token.children)
+        _mark_languages(tokens)
         return self._cleaner.clean(self._parser.renderer.render(tokens, self._parser.options, env))
+
+
+def _mark_languages(tokens: list[Token]) -> None:
+    """Say of each outermost element whether it is Chinese."""
+    opened: Token | None = None
+    said: list[str] = []
+    for token in tokens:
+        if opened is None and token.nesting == 1:
+            opened = token
+        elif token.type == "inline":
+            said.append(token.content)
+        elif opened is not None and token.nesting == -1 and token.level == opened.level:
+            if tag := language_tag("\n".join(said)):
+                opened.attrSet("lang", tag)
+            opened, said = None, []
 
 
 def _take_dunder(state: StateInline, silent: bool) -> bool:
@@ -113,6 +131,12 @@ def _text(content: str) -> Token:
 def escape(text: object) -> str:
     """Any text as HTML: names, parameters and errors come from models too."""
     return html.escape(_without_controls(str(text)))
+
+
+def speak(text: object) -> str:
+    """The same, with Chinese in an element of its own that says so."""
+    tag = language_tag(str(text))
+    return f'<span lang="{tag}">{escape(text)}</span>' if tag else escape(text)
 
 
 def portable(text: str) -> str:

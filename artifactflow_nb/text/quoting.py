@@ -9,12 +9,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
+from artifactflow_nb.text.chinese import is_character
 from artifactflow_nb.text.cues import leans, worth
 from artifactflow_nb.text.dissect import Dissected, Spoken
 from artifactflow_nb.text.mentions import is_mention, mention
 from artifactflow_nb.text.relevance import Scorer
 from artifactflow_nb.text.sentences import Sentence
 from artifactflow_nb.text.wordlists import STOP_WORDS
+from artifactflow_nb.text.words import n_words
 
 _HEADING, _NEAR, _RELATED, _PHRASE = 0.4, 0.2, 0.6, 0.5
 _PASSAGE, _SUBJECT, _OPENING, _ASIDE = 0.35, 0.5, 0.3, 0.25
@@ -111,13 +113,13 @@ def _rank(scorer: Scorer, one: Spoken, related: Mapping[str, float], leaned: Abs
     total = scorer.held(own) + _HEADING * scorer.held(one.heading - own) + _NEAR * scorer.held(near)
     total += sum(weight for term, weight in related.items() if term in own)
     total += _PHRASE * scorer.phrases(one.terms)
-    total /= 0.7 + 0.3 * max(len(one.terms), _SHORT) / _USUAL
+    total /= 0.7 + 0.3 * max(n_words(one.terms), _SHORT) / _USUAL
     return (total + _OPENING * scorer.held(one.opens)) / scorer.total + _SUBJECT * _subject(scorer, one)
 
 
 def _subject(scorer: Scorer, one: Spoken) -> float:
     """How far the sentence's first words are the question's: 1 where they hold all of it and nothing else."""
-    first = [term for term in one.terms if not is_mention(term)][:_SUBJECT_WORDS]
+    first = [term for term in one.terms if not is_mention(term) and not is_character(term)][:_SUBJECT_WORDS]
     telling = [term for term in first if term not in STOP_WORDS or mention(term) in scorer.weights]
     if not telling:
         return 0.0

@@ -10,11 +10,11 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import pairwise
+from itertools import groupby, pairwise
 
 from artifactflow_nb.text.mentions import is_mention
 from artifactflow_nb.text.wordlists import STOP_WORDS
-from artifactflow_nb.text.words import Query
+from artifactflow_nb.text.words import Query, n_words
 
 _SATURATION = 1.2
 _USUAL_TERMS = 110  # words of an ordinary passage
@@ -98,7 +98,9 @@ class Scorer:
     def weights(self) -> dict[str, float]:
         """How much each term, hint and other word of the question counts: its share in it times its rarity."""
         asked = {**self.query.hints, **self.query.terms}
-        weights = {term: share * self.counts.rarity(term) for term, share in asked.items()}
+        weights = {
+            term: share * self.counts.rarity(term) * self._unknown_words.get(term, 1.0) for term, share in asked.items()
+        }
         for other, term in self.query.alike.items():
             rarity = min(self.counts.rarity(other), self.counts.rarity(term), self.counts.rarest)
             weights[other] = _ALIKE * self.query.terms[term] * rarity
@@ -117,7 +119,7 @@ class Scorer:
     def rank(self, words: Words) -> float:
         """The passage's rank among others: 0 if it shares no word with the question."""
         body = Counter(words.body)
-        length = _length(len(words.body), _USUAL_TERMS)
+        length = _length(n_words(words.body), _USUAL_TERMS)
         total = 0.0
         for term, weight in self.weights.items():
             often = body[term] / length + _HEADING * (term in words.heading)
@@ -166,7 +168,31 @@ class Scorer:
 
     def _missed(self, term: str) -> float:
         """What a term counts where words are missed: one that occurs nowhere no more than one that occurs once."""
-        return self.query.terms[term] * min(self.counts.rarity(term), self.counts.rarest)
+        rarity = min(self.counts.rarity(term), self.counts.rarest)
+        return self.query.terms[term] * rarity * self._unknown_words.get(term, 1.0)
+
+    @cached_property
+    def _unknown_words(self) -> dict[str, float]:
+        """How many words each Chinese pair that occurs in no passage stands for."""
+        counts, alike = self.counts.counts, self.query.alike
+        said = {term for term, count in counts.items() if count} | {alike[t] for t in alike if counts.get(t)}
+        found: dict[str, float] = {}
+        for chain in self.query.chains:
+            for known, group in groupby(range(len(chain)), lambda n, chain=chain: chain[n] in said):  # type: ignore[misc]
+                if not known:
+                    found.update(_share(chain, list(group)))
+        return found
+
+
+def _share(chain: Sequence[str], unknown: Sequence[int]) -> dict[str, float]:
+    """Of neighbouring unknown pairs, each one's share of the words that they hide; two characters are a word.
+
+    Characters that a known pair beside them holds are not hidden: an unknown pair between two known ones hides nothing,
+    it only lies across two words.
+    """
+    beside = (unknown[0] > 0) + (unknown[-1] + 1 < len(chain))
+    hidden = len(chain[unknown[0]]) + len(unknown) - 1 - beside
+    return {chain[n]: hidden / 2 / len(unknown) for n in unknown}
 
 
 def _length(n: float, usual: int) -> float:

@@ -9,15 +9,20 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from artifactflow_nb.text.blocks import Block, blocks
-from artifactflow_nb.text.words import CJK
+from artifactflow_nb.text.blocks import ITEM_MARK, Block, blocks
+from artifactflow_nb.text.chinese import CJK
+from artifactflow_nb.text.chinese import CJK_RUN as CHINESE
 
-_ITEM_MARK = re.compile(r"\s*(?:[-*+•]|\(?\d{1,3}[.)])\s+")
 _LABEL = re.compile(
     r"\s*(?:(?:Note|Tip|Hint|Warning|Important"
     r"|(?:Changed|New|Added|Deprecated|Removed)[^.:]{0,30} version [\d.]+):|\[\d+\])\s+"
+    r"|\s*(?:注意?|提示|警告|重要|說明|说明)[:：]\s*"
 )
-_END = re.compile(r"[.!?]+[\"'”’)\]*_`]*(?=\s|$)|[。！？]+[”’」』）]*")
+_END = re.compile(
+    r"[.!?]+[\"'”’)\]*_`]*(?=\s|$)"
+    r"|(?:[。！？｡]+|[…⋯]{1,2}(?![…⋯，、；：,。！？])|；)[”’」』）》】〕〉*_`]*"
+)
+_FULL, _CLAUSE, _TRAILING = "。！？｡", "；", "…⋯"
 _NEXT = re.compile(r"\s*[\"'“‘(\[*_`]*[^\W_a-z]|\s+(?:[\"“‘`]|\*\w)|\s*$")
 _ABBREVIATION = re.compile(
     r"(?:\b(?:e\.g|i\.e|cf|vs|Dr|Mr|Mrs|Ms|Prof|St|No|Nr|Fig|Sec|Vol|approx|ca|resp|incl|al|Inc|Ltd|Jr|Sr|[A-Z])\.)$"
@@ -26,6 +31,8 @@ _WORD = re.compile(rf"[{CJK}]|[^\W\d_{CJK}]{{2,}}")
 _FOOTNOTE = re.compile(r"\s*\[\d+\](?=\s+\S)")
 _MIN_WORDS, _MIN_LEAD_IN = 4, 7
 _MIN_LETTERS = 0.6
+_MIN_CLAUSE = 16  # characters of a clause that a Chinese semicolon ends and that can stand alone
+_LISTED = re.compile(rf"[，、：；][^，、：；]*[{CJK}]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +71,10 @@ def sentences_of(text: str, found: Iterable[Block]) -> list[Sentence]:
 
 def _of(text: str, block: Block) -> Iterator[Sentence]:
     start, label = block.start, ""
-    for mark in (_ITEM_MARK, _LABEL):
+    for mark in (ITEM_MARK, _LABEL):
         if match := mark.match(text, start, block.end):
             start, label = match.end(), match[0].strip()
-    for end in _ends(text, start, block.end):
+    for end in _ends(text, start, block):
         if footnote := _FOOTNOTE.match(text, start, end):  # the mark of the sentence before
             start = footnote.end()
         quote = collapse(text[start:end])
@@ -77,20 +84,56 @@ def _of(text: str, block: Block) -> Iterator[Sentence]:
         start = end
 
 
-def _ends(text: str, start: int, stop: int) -> Iterator[int]:
+def _ends(text: str, start: int, block: Block) -> Iterator[int]:
+    """Where sentences end; the last one of a Chinese list item needs no full stop."""
+    stop, last = block.end, start
     for match in _END.finditer(text, start, stop):
-        shortened = _ABBREVIATION.search(text, start, match.start() + 1)
-        if match[0][0] in "。！？" or (not shortened and _NEXT.match(text, match.end(), stop)):
-            yield match.end()
-    if text[start:stop].rstrip().endswith((":", "：")):
+        end = _after_quotation(text, last, match.end(), stop)
+        if _ends_sentence(text, match, last, stop):
+            yield end
+            last = end
+    rest = text[last:stop].rstrip()
+    if rest.endswith((":", "：")) or (last < stop and _ends_without_a_stop(rest, block)):
         yield stop
 
 
+def _ends_sentence(text: str, match: re.Match[str], last: int, stop: int) -> bool:
+    mark = match[0][0]
+    if mark in _FULL:
+        return True
+    if mark in _CLAUSE:
+        return min(match.end() - last, len(text[match.end() : stop].partition("。")[0])) >= _MIN_CLAUSE
+    if mark in _TRAILING:
+        return match.start() > last and CHINESE.match(text, match.start() - 1) is not None
+    shortened = _ABBREVIATION.search(text, last, match.start() + 1)
+    return not shortened and _NEXT.match(text, match.end(), stop) is not None
+
+
+def _after_quotation(text: str, last: int, end: int, stop: int) -> int:
+    """The end, with the straight quotation mark that closes a Chinese quotation: `他说:"好。"`."""
+    closes = text[end - 1] in _FULL and end < stop and text[end] == '"' and text.count('"', last, end) % 2
+    return end + 1 if closes else end
+
+
+def _ends_without_a_stop(rest: str, block: Block) -> bool:
+    """Whether a stretch that nothing ends is a Chinese sentence: any of a list, or one with a comma."""
+    return _is_chinese(rest) and (block.kind == "item" or _LISTED.search(rest) is not None)
+
+
+def _is_chinese(text: str) -> bool:
+    return 2 * sum(map(len, CHINESE.findall(text))) > len(text)
+
+
 def _is_sentence(quote: str) -> bool:
-    letters = sum(character.isalpha() or character.isspace() for character in quote)
+    letters = sum(_columns(character) for character in quote if character.isalpha() or character.isspace())
     return (
         len(_WORD.findall(quote)) >= (_MIN_LEAD_IN if quote.endswith((":", "：")) else _MIN_WORDS)
-        and letters >= _MIN_LETTERS * len(quote)
+        and letters >= _MIN_LETTERS * sum(map(_columns, quote))
         and "::=" not in quote
-        and not quote[0].islower()
+        and (not quote[0].islower() or _is_chinese(quote))
     )
+
+
+def _columns(character: str) -> int:
+    """A Chinese character says as much as several letters."""
+    return 3 if CHINESE.match(character) else 1

@@ -1,7 +1,5 @@
 """Words that say nothing, or little, of a question's subject."""
 
-import re
-
 # Words that hold a sentence together.
 STOP_WORDS = frozenset(
     """
@@ -155,10 +153,3 @@ def _by_form(text: str) -> dict[str, str]:
 IRREGULAR = _by_form(_FORMS)
 # Each noun of an act whose verb is spelled too differently for suffixes to tell, with that verb.
 NOUNS = _by_form(_NOUNS)
-
-# Chinese words of the same two kinds; a run is cut at each of them.
-CJK_STOP = re.compile(
-    "为什么|是什么|什么|怎么样|怎么|怎样|如何|多少|多久|哪里|哪儿|哪些|哪个|哪一|是否|能否|可以|应该|应当|需要|请问|"
-    "时候|之后|之前|以后|以前|因为|所以|如果|但是|或者|以及|还是|我们|你们|他们|这个|那个|一个|"
-    "[的了吗呢吧啊么是在和与或及也都就还很被把让给对从到会能要用有没不多时我你他她它这那请谁几之其]"
-)

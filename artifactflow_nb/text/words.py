@@ -7,35 +7,39 @@ that stand alone are words too.
 
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import pairwise
 
+from artifactflow_nb.text.chinese import ALIKE_PAIRS, CJK, CJK_RUN, WEAK_PAIRS, WRAPPED, characters, pairs, pieces
 from artifactflow_nb.text.mentions import is_mention, mention, mentioned, quoted
 from artifactflow_nb.text.stem import stem
-from artifactflow_nb.text.wordlists import ALIKE, ASKING, CJK_STOP, STOP_WORDS, WEAK_WORDS
+from artifactflow_nb.text.wordlists import ALIKE, ASKING, STOP_WORDS, WEAK_WORDS
 
-CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
 _TOKEN = re.compile(
     rf"(?P<cjk>[{CJK}]+)"
     r"|(?P<number>\d+(?:[.,]\d+)*)"
     rf"|(?P<name>[^\W\d{CJK}]+(?:[^\W{CJK}])*(?:[.’'](?:[^\W\d{CJK}])(?:[^\W{CJK}])*)*)"
     r"|(?P<operator>(?<![\w=<>!*/:-])(?:==|!=|<=|>=|:=|->|\*\*|//|<<|>>|@)(?![\w=<>!*/:-]))"
 )
-_CJK_RUN = re.compile(rf"[{CJK}]+")
 _POSSESSIVE = re.compile(r"[’'](?:s|t|re|ve|ll|d|m)?$")
 _CAMEL = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 _MIXED = re.compile(r"[a-z][A-Z]")
 
 _MENTIONED, _NAMED, _HINTED = 2.0, 1.0, 0.5  # what mentions count: of a stop word, a word marked as such, any other
+_WEAKLY, _SINGLE = 0.3, 0.6  # what weak words and single Chinese characters count
+_CHARACTERS_A_WORD = 1.7  # of running Chinese text
 
 _WEAK = frozenset(map(stem, WEAK_WORDS))
 _INFLECTION = 4  # letters: `related` is as weak as `relate`, `relational` is another word
+_GROUPS = (*ALIKE, *ALIKE_PAIRS)
 # By stem: the stems of the words of its groups, each with the word itself.
 _ALIKE = {
-    stem(word): {stem(other): other for group in ALIKE if word in group for other in group if stem(other) != stem(word)}
-    for words in ALIKE
+    stem(word): {
+        stem(other): other for group in _GROUPS if word in group for other in group if stem(other) != stem(word)
+    }
+    for words in _GROUPS
     for word in words
 }
 
@@ -50,6 +54,7 @@ class Query:
         hints: Mentions of its words: a passage that sets one in quotation marks or backticks is likely about it.
         alike: Stems of other words for one of its terms, with that term: they stand for it, counting for less.
         spelled: Each term, and each phrase as `a b`, as it was written, for people.
+        chains: The pairs of each stretch of Chinese, in order. A pair may be a word or only lie across two.
     """
 
     terms: dict[str, float] = field(default_factory=dict)
@@ -57,6 +62,7 @@ class Query:
     hints: dict[str, float] = field(default_factory=dict)
     alike: dict[str, str] = field(default_factory=dict)
     spelled: dict[str, str] = field(default_factory=dict)
+    chains: tuple[tuple[str, ...], ...] = ()
 
 
 def terms(text: str) -> list[str]:
@@ -64,7 +70,7 @@ def terms(text: str) -> list[str]:
 
     Parts of a name follow the name; a short quotation is preceded by the mentions of its words.
     """
-    normal = unicodedata.normalize("NFKC", text)
+    normal = WRAPPED.sub("", unicodedata.normalize("NFKC", text))
     quotations = quoted(normal)
     start, pieces = next(quotations, (len(normal), []))
     found: list[str] = []
@@ -72,7 +78,7 @@ def terms(text: str) -> list[str]:
         while start <= at and pieces:
             found.extend(map(mention, pieces))
             start, pieces = next(quotations, (len(normal), []))
-        found.extend(_characters(word) if kind == "cjk" else _forms(kind, word))
+        found.extend(characters(word) if kind == "cjk" else _forms(kind, word))
     return [*found, *map(mention, pieces), *(mention(piece) for _, more in quotations for piece in more)]
 
 
@@ -107,12 +113,6 @@ def is_name(word: str) -> bool:
     return "_" in word or "." in word or bool(_MIXED.search(word))
 
 
-def _characters(run: str) -> list[str]:
-    """A Chinese run as its characters, each with the pair that it begins."""
-    pairs = [run[i : i + 2] for i in range(len(run) - 1)]
-    return [term for i, character in enumerate(run) for term in (character, *pairs[i : i + 1])]
-
-
 def query_of(question: str, context: str = "") -> Query:
     """What a question asks for; words of `context`, an earlier question, count for less."""
     found: dict[str, float] = {}
@@ -125,13 +125,13 @@ def query_of(question: str, context: str = "") -> Query:
     if not found:  # every word is a stop word: better those than nothing
         found = {term: 0.5 for term in terms(question) if term not in ASKING}
         spelled = {term: term for term in found}
-    pairs = _phrases(question)
+    phrases = _phrases(question)
     hints = _hints(question, found)
-    spelled.update({f"{a} {b}": words for (a, b), words in pairs.items()})
+    spelled.update({f"{a} {b}": words for (a, b), words in phrases.items()})
     spelled.update({term: f'"{term[1:-1]}"' if is_mention(term) else term for term in hints})
     alike = {other: term for term in found for other in _ALIKE.get(term, {}) if other not in found}
     spelled.update({other: _ALIKE[term][other] for other, term in alike.items()})
-    return Query(found, tuple(pairs), hints, alike, spelled)
+    return Query(found, tuple(phrases), hints, alike, spelled, _chains(f"{question}\n{context}"))
 
 
 def _weighted(text: str) -> Iterator[tuple[str, float, str]]:
@@ -141,7 +141,7 @@ def _weighted(text: str) -> Iterator[tuple[str, float, str]]:
             yield mention(word), _MENTIONED, f'"{word}"'
     for _, kind, word in _tokens(text):
         if kind == "cjk":
-            yield from ((pair, 1.0, pair) for piece in CJK_STOP.split(word) for pair in _pairs(piece))
+            yield from ((pair, _weight_of_pair(pair), pair) for piece in pieces(word) for pair in pairs(piece))
             continue
         whole, *parts = _forms(kind, word)
         if not _says_nothing(word):
@@ -160,12 +160,29 @@ def _hints(question: str, found: dict[str, float]) -> dict[str, float]:
     plain = [word.lower() for word in words if word.isalnum() and stem(word.lower()) not in _WEAK]
     hints = {mention(word): _NAMED if word in named else _HINTED for word in plain}
     # Two Chinese words of one meaning often share a character.
-    hints |= {character: _HINTED for term in found if _CJK_RUN.fullmatch(term) for character in term}
+    chinese = [term for term in found if CJK_RUN.fullmatch(term)]
+    weak = {character for term in chinese if term in WEAK_PAIRS for character in term}
+    hints |= {character: _HINTED for term in chinese for character in term if character not in weak}
     return {term: weight for term, weight in hints.items() if term not in found}
 
 
-def _pairs(piece: str) -> list[str]:
-    return [piece[i : i + 2] for i in range(len(piece) - 1)] or ([piece] if piece else [])
+def _chains(text: str) -> tuple[tuple[str, ...], ...]:
+    runs = CJK_RUN.findall(unicodedata.normalize("NFKC", text))
+    return tuple(dict.fromkeys(tuple(pairs(piece)) for run in runs for piece in pieces(run)))
+
+
+def n_words(found: Sequence[str]) -> float:
+    """How many words these terms of a text make: a pair is none of its own, a Chinese character a part of one."""
+    if "".join(found).isascii():
+        return len(found)
+    chinese = [len(term) for term in found if CJK_RUN.fullmatch(term)]
+    return len(found) - len(chinese) + chinese.count(1) / _CHARACTERS_A_WORD
+
+
+def _weight_of_pair(pair: str) -> float:
+    if len(pair) == 1:
+        return _SINGLE
+    return _WEAKLY if pair in WEAK_PAIRS else 1.0
 
 
 def _says_nothing(word: str) -> bool:
@@ -179,7 +196,7 @@ def _weight(kind: str, word: str, term: str) -> float:
     if kind == "operator":
         return 0.5
     weak = term in _WEAK and len(word) <= len(term) + _INFLECTION
-    return 0.3 if weak or (len(word) == 1 and kind == "name") else 1.0
+    return _WEAKLY if weak or (len(word) == 1 and kind == "name") else 1.0
 
 
 def _phrases(question: str) -> dict[tuple[str, str], str]:
@@ -190,12 +207,6 @@ def _phrases(question: str) -> dict[tuple[str, str], str]:
         for (a, first, dull), (b, second, dull_too) in pairwise(words)
         if not (dull and dull_too)
     }
-
-
-def is_chinese(text: str) -> bool:
-    """Whether the text is mostly written in Chinese characters."""
-    written = [character for character in text if character.isalpha()]
-    return bool(written) and 2 * sum("\u3400" <= c <= "\u9fff" for c in written) > len(written)
 
 
 def term_of(word: str) -> str:
@@ -214,13 +225,22 @@ def content_words(question: str) -> str:
 
     Of those, words that the question speaks of are kept in quotation marks.
     """
-    if is_chinese(question):
-        return " ".join(piece for run in _CJK_RUN.findall(question) for piece in CJK_STOP.split(run) if piece)
+    if CJK_RUN.search(question):
+        return " ".join(_searched(unicodedata.normalize("NFKC", question)))
     words = question.split()
     named = {word.lower() for word in mentioned(question)}
     telling = [i for i, word in enumerate(words) if _tells(word, named)]
     kept = words[telling[0] : telling[-1] + 1] if telling else []
     return " ".join(_marked(word, named) for word in kept).rstrip("?!.,;:")
+
+
+def _searched(normal: str) -> Iterator[str]:
+    """The stretches of Chinese that say something, and the words of other scripts among them."""
+    for _, kind, word in _tokens(normal):
+        if kind == "cjk":
+            yield from pieces(word)
+        elif not _says_nothing(word):
+            yield word
 
 
 def _tells(word: str, named: set[str]) -> bool:

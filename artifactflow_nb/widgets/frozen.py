@@ -8,7 +8,8 @@ import re
 from collections.abc import Iterator
 from importlib.resources import files
 
-from artifactflow_nb.text.markdown import escape, portable
+from artifactflow_nb.text.markdown import escape, portable, speak
+from artifactflow_nb.text.width import clip
 from artifactflow_nb.widgets import labels
 from artifactflow_nb.widgets.base import ViewedRun
 from artifactflow_nb.widgets.parts import Job, ToolUse, Written
@@ -73,7 +74,7 @@ def page(transcript: Transcript, renderer: RunRenderer) -> str:
     return (
         f"<style>{stylesheet()}</style>"
         '<div class="af-run af-frozen mathjax_ignore tex2jax_ignore">'
-        f'<div class="af-head"><div class="af-question"><strong>{escape(transcript.question)}</strong></div>'
+        f'<div class="af-head"><div class="af-question"><strong>{speak(transcript.question)}</strong></div>'
         f'<div class="af-meta">{mark(transcript.status)} <span>{status} · {took}</span></div></div>'
         f'<div class="af-tree">{static_html(renderer.nodes(transcript))}{how}</div></div>'
     )
@@ -81,7 +82,7 @@ def page(transcript: Transcript, renderer: RunRenderer) -> str:
 
 def markdown(transcript: Transcript, run: ViewedRun, *, measured: bool = True) -> str:
     """A Markdown face: the answer, the artifacts, the steps."""
-    parts = [f"**{portable(labels.clip(transcript.question, 500))}**"]
+    parts = [f"**{portable(clip(transcript.question, 500))}**"]
     parts.append(f"*{labels.STATUS_LABELS[transcript.status]} · {labels.summary_line(transcript, measured=measured)}*")
     if transcript.problem:
         parts.append(portable(transcript.problem))
@@ -115,12 +116,12 @@ def _steps(job: Job, indent: str) -> Iterator[str]:
 def _step(use: ToolUse) -> str:
     name, about = (use.job.agent, use.job.instruction) if use.job else (use.tool, labels.argument(use.params))
     said = f" → {_inline(labels.outcome(use))}" if labels.outcome(use) else ""
-    return f"{labels.MARKS[use.status]} `{_code(name)}` {_inline(labels.clip(about, 90))}{said}"
+    return f"{labels.MARKS[use.status]} `{_code(name)}` {_inline(clip(about, 90))}{said}"
 
 
 def _code(text: str) -> str:
-    return re.sub("[`<>]", "'", labels.clip(text, 80))
+    return re.sub("[`<>]", "'", clip(text, 80))
 
 
 def _inline(text: str) -> str:
-    return portable(labels.clip(text, 200).replace("`", "'"))
+    return portable(clip(text, 200).replace("`", "'"))

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+from artifactflow_nb.text.width import clip
 from artifactflow_nb.widgets.parts import Job, ToolUse, Turn
 from artifactflow_nb.widgets.transcript import Transcript
 
@@ -25,15 +26,9 @@ MARK_NAMES = {
     "cancelled": "cancelled",
 }
 _TELLING_PARAMS = ("query", "url", "urls", "artifact_id", "id", "instruction", "title", "name", "path")
-_ARGUMENT_CHARS = 90
+_ARGUMENT_COLUMNS = 90
 _SECOND_MS = 1000
 _MINUTE_S = 60
-
-
-def clip(text: str, limit: int) -> str:
-    """The text on one line, cut at the limit with an ellipsis."""
-    line = " ".join(text.split())
-    return line if len(line) <= limit else line[: limit - 1].rstrip() + "…"
 
 
 def count(number: int, noun: str) -> str:
@@ -63,7 +58,7 @@ def argument(params: Mapping[str, Any]) -> str:
         return ""
     value = params[names[0]]
     text = ", ".join(map(str, value)) if isinstance(value, list) else value_text(value)
-    return clip(text, _ARGUMENT_CHARS)
+    return clip(text, _ARGUMENT_COLUMNS)
 
 
 def outcome(use: ToolUse) -> str:
@@ -92,12 +87,12 @@ def activity(job: Job) -> str:
         return "starting"
     running = [use for use in turn.tools if use.status == "running"]
     if running:
-        return clip(f"{running[-1].tool} {argument(running[-1].params)}", _ARGUMENT_CHARS)
+        return clip(f"{running[-1].tool} {argument(running[-1].params)}", _ARGUMENT_COLUMNS)
     if any(use.status == "waiting" for use in turn.tools):
         return "waits for your decision"
     if turn.done:
         return "thinking" if turn.tools else ""
-    return preparing(turn) or clip(turn.reply.prose.text[-200:], _ARGUMENT_CHARS) or "thinking"
+    return preparing(turn) or clip(turn.reply.prose.text[-200:], _ARGUMENT_COLUMNS) or "thinking"
 
 
 def preparing(turn: Turn) -> str:

@@ -10,9 +10,10 @@ from artifactflow_nb.widgets.live_text import LiveText
 
 @dataclass(slots=True)
 class Question:
-    """A permission that was asked for; `approved` is None while it is open."""
+    """A permission that was asked for; `approved` is None while it is open, `kind` says what for."""
 
     id: str
+    kind: str
     agent: str
     tool: str
     tool_call_id: str

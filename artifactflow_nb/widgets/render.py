@@ -16,8 +16,9 @@ from functools import lru_cache
 from typing import Any
 
 from artifactflow_nb.errors import StoreError
-from artifactflow_nb.text.markdown import MarkdownRenderer, escape
+from artifactflow_nb.text.markdown import MarkdownRenderer, escape, speak
 from artifactflow_nb.text.markdown_blocks import TextBlocks
+from artifactflow_nb.text.width import clip
 from artifactflow_nb.widgets import labels
 from artifactflow_nb.widgets.base import ViewedRun
 from artifactflow_nb.widgets.parts import Job, Question, ToolUse, Turn, Written
@@ -123,7 +124,7 @@ class RunRenderer:
         took = labels.duration(ms) if ms >= WORTH_SAYING_MS and self.measured else ""
         summary = (
             f'{mark(use.status)} <code class="af-name">{escape(use.tool)}</code> '
-            f'<span class="af-arg">{escape(labels.argument(use.params))}</span> '
+            f'<span class="af-arg">{speak(labels.argument(use.params))}</span> '
             f'<span class="af-out">{said}</span> <span class="af-time">{took}</span>'
         )
         details = Node(f"{use.id}-details", self._details(use), css="af-details")
@@ -149,10 +150,10 @@ class RunRenderer:
         calls = labels.count(len(job.tools), "tool call") if use.status != "running" else ""
         summary = (
             f'{mark(use.status)} <span class="af-name">{escape(job.agent)}</span> '
-            f'<span class="af-arg">{escape(labels.clip(job.instruction, 90))}</span> '
+            f'<span class="af-arg">{speak(clip(job.instruction, 90))}</span> '
             f'<span class="af-out">{escape(said)}</span> <span class="af-time">{calls}</span>'
         )
-        instruction = Node(f"{use.id}-task", f"<p>{escape(job.instruction)}</p>", css="af-task")
+        instruction = Node(f"{use.id}-task", f"<p>{speak(job.instruction)}</p>", css="af-task")
         return Node(use.id, summary, "fold", "af-tool af-job", children=(instruction, *self._turns(job)))
 
     def _read_result(self, tool_call_id: str) -> str:
@@ -161,11 +162,11 @@ class RunRenderer:
             return ""
         left = len(text) - RESULT_CHARS
         more = f'<p class="af-quiet">… {labels.count(left, "character")} more</p>' if left > 0 else ""
-        return f'<pre class="af-result" tabindex="0">{escape(text[:RESULT_CHARS])}</pre>{more}'
+        return f'<pre class="af-result" tabindex="0">{speak(text[:RESULT_CHARS])}</pre>{more}'
 
     def _ask(self, question: Question) -> Node:
         agent = f" · {escape(question.agent)}" if question.agent else ""
-        title = escape(question.title or f"{question.tool} asks for your approval")
+        title = speak(question.title or f"{question.tool} asks for your approval")
         parts = [f'<p class="af-ask-title">{mark("waiting")} <strong>{title}</strong></p>']
         if not (question.tool in question.title and question.agent in question.title):
             parts.append(f'<p class="af-quiet"><code>{escape(question.tool)}</code>{agent}</p>')
@@ -191,7 +192,7 @@ class RunRenderer:
         newest_first = sorted(transcript.artifacts.values(), key=lambda item: item.artifact_id != best)
         for written in newest_first:
             summary = (
-                f'<span class="af-title">{escape(written.title)}</span> '
+                f'<span class="af-title">{speak(written.title)}</span> '
                 f'<span class="af-out"><code>{escape(written.artifact_id)}</code> v{written.version}</span>'
             )
             text = Node(f"art-{written.artifact_id}-text", self._artifact_html(written), css="af-md af-page")
@@ -223,7 +224,7 @@ def _decision(question: Question) -> str:
 def _params_html(params: Mapping[str, Any], *, without: Iterable[str]) -> str:
     hidden = set(without)
     rows = [
-        f"<dt>{escape(name)}</dt><dd>{escape(_shortened(labels.value_text(value)))}</dd>"
+        f"<dt>{escape(name)}</dt><dd>{speak(_shortened(labels.value_text(value)))}</dd>"
         for name, value in params.items()
         if name not in hidden
     ]

@@ -20,6 +20,7 @@ import anywidget
 from IPython.core.getipython import get_ipython
 
 from artifactflow_nb.events import StreamEvent
+from artifactflow_nb.text.chinese import language_tag
 from artifactflow_nb.widgets import labels
 from artifactflow_nb.widgets.base import ViewedRun
 from artifactflow_nb.widgets.frozen import stylesheet
@@ -140,6 +141,7 @@ class RunStream:
         status = transcript.status
         return {
             "question": transcript.question,
+            "language": language_tag(transcript.question),
             "status": status,
             "mark": labels.MARKS[status],
             "label": labels.STATUS_LABELS[status],

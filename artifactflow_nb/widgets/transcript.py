@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
 
+from artifactflow_nb.approvals import BUDGET
 from artifactflow_nb.events import MAIN_JOB, StreamEvent
 from artifactflow_nb.text.markdown_blocks import TextBlocks
 from artifactflow_nb.widgets.live_text import LiveText
@@ -60,7 +61,8 @@ class Transcript:
     @property
     def totals(self) -> Totals:
         """Tokens and calls."""
-        return Totals(sum(self._usage.values()), len(self._usage), len(self._uses))
+        calls = [use for use in self._uses.values() if use.question is None or use.question.kind != BUDGET]
+        return Totals(sum(self._usage.values()), len(self._usage), len(calls))
 
     @property
     def tool_uses(self) -> list[ToolUse]:
@@ -162,6 +164,7 @@ class Transcript:
         params = data.get("params") or {}
         question = Question(
             id=str(data["id"]),
+            kind=str(data.get("kind") or "tool"),
             agent=event.agent or "",
             tool=event.tool or "",
             tool_call_id=str(data.get("tool_call_id") or data["id"]),
@@ -184,7 +187,8 @@ class Transcript:
         question.decided_by = str(event.data.get("decided_by") or "")
         question.instruction = str(event.data.get("instruction") or "")
         use = self._uses[question.tool_call_id]
-        use.status = "running" if question.approved else "failed"
+        carried_out = "ok" if question.kind == BUDGET else "running"
+        use.status = carried_out if question.approved else "failed"
         use.params = event.data.get("params") or use.params
         self.status = "waiting" if self.status == "waiting" and self.open_questions else "running"
 

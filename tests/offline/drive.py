@@ -41,7 +41,7 @@ class Drive:
             self.rounds += 1
             results = [(call.name, await self._run(call.name, dict(call.params))) for call in parsed.calls]
             self.failed += [name for name, result in results if not result.success]
-            talk = [*talk, Message("assistant", reply), Message("user", format_results(results))]
+            talk = [*talk, Message("assistant", reply), Message("tool", format_results(results))]
         raise AssertionError("the model did not conclude")
 
     async def turn(self, talk: list[Message], offered: tuple[ToolSpec, ...]) -> str:

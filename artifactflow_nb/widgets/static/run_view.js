@@ -5,8 +5,8 @@
  * Messages from the kernel carry a number. The page says hello and gets a snapshot; when a number is missing, it says
  * hello again. Times are milliseconds.
  *
- * @typedef {{question: string, status: string, mark: string, label: string, counts: string, elapsed: number,
- *   ended: boolean, announce: string}} Head
+ * @typedef {{question: string, language: string, status: string, mark: string, label: string, counts: string,
+ *   elapsed: number, ended: boolean, announce: string}} Head
  * @typedef {{type: "snapshot" | "patch", seq: number, tree: Patch, head?: Head}} Update; the header only when it changed
  */
 
@@ -83,6 +83,7 @@ class Header {
   /** @param {Head} head */
   show(head) {
     this.question.textContent = head.question;
+    this.question.lang = head.language;
     this.mark.className = `af-mark af-${head.status}`;
     this.mark.textContent = head.mark;
     this.label.textContent = head.label;

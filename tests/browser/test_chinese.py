@@ -1,0 +1,54 @@
+"""A Chinese run as its reader sees it: fonts, line breaks, light and dark."""
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from browser.lab import LabPage, LabServer, write_notebook
+from playwright.sync_api import expect
+
+pytestmark = pytest.mark.browser
+
+FOLDER = Path(__file__).parents[1] / "offline" / "chinese"
+QUESTION = "出差住宿每晚最多可以报多少钱，发票丢了应该怎么办？"
+CELLS = [
+    f"""import artifactflow_nb as af
+
+wb = af.Workbench(approvals={{"create_artifact": "ask"}})
+wb.add_sources("chinese")
+run = wb.ask({QUESTION!r})
+run"""
+]
+_OVERFLOWING = """root => [...root.querySelectorAll("p, h1, h2, li, dd, blockquote, .af-question")]
+    .filter(node => node.clientWidth && node.scrollWidth > node.clientWidth + 1).map(node => node.textContent)"""
+
+
+def test_a_chinese_run_reads_well(lab: LabServer, open_page: Callable[[str], LabPage], tmp_path: Path) -> None:
+    """Live and finished, the text is marked as Chinese, named fonts stand behind JupyterLab's, nothing runs over."""
+    folder = Path(os.environ.get("AF_PICTURES") or tmp_path)
+    (lab.root / "zh").mkdir()
+    shutil.copytree(FOLDER, lab.root / "zh" / "chinese")
+    write_notebook(lab, "zh/chinese.ipynb", CELLS)
+    page = open_page("zh/chinese.ipynb")
+    page.page.set_viewport_size({"width": 900, "height": 1100})
+    page.open()
+    page.run_cell(0)
+    approve = page.output(0).get_by_role("button", name="Approve create_artifact")
+    expect(approve).to_be_visible(timeout=20_000)
+    expect(page.output(0).locator(".af-question")).to_have_attribute("lang", "zh")
+    page.page.screenshot(path=folder / "chinese-live.png")
+    approve.click()
+    frozen = page.output(0).locator(".af-frozen")
+    expect(frozen.locator(".af-answer blockquote[lang=zh]", has_text="450元")).to_be_visible(timeout=20_000)
+    font = frozen.locator("blockquote[lang=zh]").first.evaluate("node => getComputedStyle(node).fontFamily")
+    assert "Noto Sans CJK SC" in font
+    page.page.screenshot(path=folder / "chinese-light.png")
+    assert frozen.evaluate(_OVERFLOWING) == []
+    page.dark()
+    page.page.set_viewport_size({"width": 520, "height": 1100})
+    assert frozen.evaluate(_OVERFLOWING) == []
+    page.page.wait_for_timeout(300)
+    page.page.screenshot(path=folder / "chinese-dark.png")
+    assert page.errors == []
