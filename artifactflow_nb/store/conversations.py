@@ -4,6 +4,7 @@ A regenerated or edited question is a sibling; the active message names the bran
 """
 
 import sqlite3
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
@@ -11,11 +12,27 @@ from enum import Enum
 from artifactflow_nb.ambient import Clock, Ids
 from artifactflow_nb.errors import Conflict, NotFound, UsageError
 from artifactflow_nb.messages import Message
+from artifactflow_nb.store.conversation_list import Conversation, find, load_page
 from artifactflow_nb.store.database import Database
+from artifactflow_nb.store.message_tree import MessageTree, load_tree
+from artifactflow_nb.store.removal import remove_messages
 from artifactflow_nb.store.schema import from_us, to_us
+from artifactflow_nb.store.storable import storable_text, to_json
+from artifactflow_nb.text.width import clip
 
-TITLE_CHARS = 80
+TITLE_COLUMNS = 80
 UNANSWERED = "(This turn ended without an answer.)"
+
+_MESSAGES = """
+SELECT m.message_id, conversation_id, parent_id, content, response, status, created_at,
+    (SELECT run_id FROM runs r WHERE r.message_id = m.message_id ORDER BY rowid DESC LIMIT 1)
+FROM json_each(?) AS wanted CROSS JOIN messages AS m ON m.message_id = wanted.value
+"""
+_TURNS = """
+SELECT m.message_id, content, response, status
+FROM json_each(?) AS wanted CROSS JOIN messages AS m ON m.message_id = wanted.value
+"""
+"""Messages that a JSON list names; to have SQLite sort them would copy their texts."""
 
 
 class Parent(Enum):
@@ -39,6 +56,9 @@ class StoredMessage:
         response: The answer; None while there is none.
         status: `running`, `waiting`, `completed`, `failed` or `cancelled`.
         created_at: When it was asked.
+        run_id: The run that answers it; None for a turn that no run made.
+        sibling_index: Which of the messages in its place it is, the oldest being 0.
+        n_siblings: How many messages stand in its place, itself included.
     """
 
     message_id: str
@@ -48,17 +68,9 @@ class StoredMessage:
     response: str | None
     status: str
     created_at: datetime
-
-
-@dataclass(frozen=True, slots=True)
-class Conversation:
-    """A conversation as lists show it."""
-
-    conversation_id: str
-    title: str
-    active_message_id: str | None
-    created_at: datetime
-    n_messages: int
+    run_id: str | None
+    sibling_index: int
+    n_siblings: int
 
 
 class ConversationManager:
@@ -79,41 +91,144 @@ class ConversationManager:
         await self._database.write(lambda db: insert_conversation(db, conversation_id, title, now))
         return conversation_id
 
+    # --- conversations ---------------------------------------------------------------------------------------------
+
+    async def get(self, conversation_id: str) -> Conversation:
+        """One conversation as the list shows it."""
+
+        def work(db: sqlite3.Connection) -> Conversation:
+            require_conversation(db, conversation_id)
+            return load_page(db, 1, 0, {conversation_id: None})[0]
+
+        return await self._database.read(work)
+
     async def list_conversations(self, limit: int = 50, offset: int = 0) -> list[Conversation]:
-        """Conversations with their number of messages, the newest first."""
-        rows = await self._database.read(
-            lambda db: db.execute(
-                "SELECT c.*, (SELECT count(*) FROM messages m WHERE m.conversation_id = c.conversation_id) n_messages "
-                "FROM conversations c ORDER BY c.created_at DESC, c.rowid DESC LIMIT ? OFFSET ?",
-                (limit, offset),
-            ).fetchall()
-        )
-        return [_conversation(row) for row in rows]
+        """Conversations with their counts, those first in which was asked last."""
+        return await self._database.read(lambda db: load_page(db, limit, offset))
+
+    async def search(self, words: str, limit: int = 50, offset: int = 0) -> list[Conversation]:
+        """The conversations that hold all the words, in one message or the title, in the order of the list.
+
+        Case does not matter; a word may be part of a longer one. Errors: `UsageError` if there is no word.
+        """
+        if not words.strip():
+            raise UsageError("There is no word to search for. Use list_conversations to see all.")
+        return await self._database.read(lambda db: load_page(db, limit, offset, dict(find(db, words))))
+
+    async def rename(self, conversation_id: str, title: str) -> None:
+        """Give a conversation another title, cut to 80 columns; `UsageError` for an empty one."""
+        wanted = _one_line(title)
+        if not wanted:
+            raise UsageError("The title is empty. Write what the conversation should be called.")
+
+        def work(db: sqlite3.Connection) -> None:
+            require_conversation(db, conversation_id)
+            db.execute("UPDATE conversations SET title = ? WHERE conversation_id = ?", (wanted, conversation_id))
+
+        await self._database.write(work)
 
     async def delete_conversation(self, conversation_id: str) -> None:
         """Delete a conversation with its messages, runs and artifacts; `Conflict` while one of its runs runs."""
 
         def work(db: sqlite3.Connection) -> None:
             require_conversation(db, conversation_id)
-            sql = "SELECT run_id FROM runs WHERE conversation_id = ? AND status = 'running'"
-            if running := db.execute(sql, (conversation_id,)).fetchone():
-                raise Conflict(f"The run {running['run_id']!r} of this conversation is running; cancel it first.")
-            db.execute("UPDATE messages SET parent_id = NULL WHERE conversation_id = ?", (conversation_id,))
+            remove_messages(db, load_tree(db, conversation_id).parents)
             db.execute("DELETE FROM conversations WHERE conversation_id = ?", (conversation_id,))
 
         await self._database.write(work)
 
-    async def path(self, conversation_id: str, to_message_id: str) -> list[StoredMessage]:
-        """The messages from the root to this one, both included."""
-        return await self._database.read(lambda db: load_path(db, conversation_id, to_message_id))
+    # --- branches --------------------------------------------------------------------------------------------------
+
+    async def add(
+        self, conversation_id: str, content: str, response: str, *, parent: ParentId = Parent.ACTIVE
+    ) -> StoredMessage:
+        """Add a turn that no run made, a question with its answer, and make its branch the active one.
+
+        Errors: `UsageError` for an empty question; `Conflict` while the message before it has no answer.
+        """
+        question, answer = storable_text(content).strip(), storable_text(response)
+        if not question:
+            raise UsageError("The question is empty. Write what was asked.")
+        message_id, now = self._ids.new("msg"), to_us(self._clock.now())
+
+        def work(db: sqlite3.Connection) -> StoredMessage:
+            parent_id = resolve_parent(db, conversation_id, parent)
+            insert_message(db, message_id, conversation_id, parent_id, question, now)
+            sql = "UPDATE messages SET status = 'completed', response = ? WHERE message_id = ?"
+            db.execute(sql, (answer, message_id))
+            return _load(db, load_tree(db, conversation_id), [message_id])[0]
+
+        return await self._database.write(work)
+
+    async def branch(self, message_id: str, content: str, response: str) -> StoredMessage:
+        """Add a turn behind any message, whichever branch is active."""
+        before = await self.message(message_id)
+        return await self.add(before.conversation_id, content, response, parent=message_id)
+
+    async def regenerate(self, message_id: str, response: str) -> StoredMessage:
+        """Add another answer to a message's question, as its sibling."""
+        return await self.edit(message_id, (await self.message(message_id)).content, response)
+
+    async def edit(self, message_id: str, content: str, response: str) -> StoredMessage:
+        """Add another question in a message's place, as its sibling, with its answer."""
+        there = await self.message(message_id)
+        return await self.add(there.conversation_id, content, response, parent=there.parent_id)
+
+    async def activate(self, message_id: str) -> str:
+        """Make the branch through a message the active one; the id of its newest message, which comes to be active."""
+
+        def work(db: sqlite3.Connection) -> str:
+            conversation_id = conversation_of(db, message_id)
+            leaf = load_tree(db, conversation_id).leaf(message_id)
+            _set_active(db, conversation_id, leaf)
+            return leaf
+
+        return await self._database.write(work)
+
+    async def delete_branch(self, message_id: str) -> None:
+        """Delete a message and all that follow from it, with their runs and the artifact versions that these wrote.
+
+        Other branches see what they saw. If the active branch went through it, its newest sibling's becomes active,
+        without siblings the one that ends before it. Errors: `Conflict` while one of the runs runs.
+        """
+
+        def work(db: sqlite3.Connection) -> None:
+            conversation_id = conversation_of(db, message_id)
+            tree = load_tree(db, conversation_id)
+            gone = tree.below(message_id)
+            remove_messages(db, gone)
+            if require_conversation(db, conversation_id)["active_message_id"] in gone:
+                _set_active(db, conversation_id, tree.leaf_without(message_id))
+
+        await self._database.write(work)
+
+    # --- messages --------------------------------------------------------------------------------------------------
+
+    async def message(self, message_id: str) -> StoredMessage:
+        """One message."""
+
+        def work(db: sqlite3.Connection) -> StoredMessage:
+            return _load(db, load_tree(db, conversation_of(db, message_id)), [message_id])[0]
+
+        return await self._database.read(work)
+
+    async def path(self, conversation_id: str, to_message_id: str | None = None) -> list[StoredMessage]:
+        """The messages from the root to this one, both included; to the active one if it is left out."""
+
+        def work(db: sqlite3.Connection) -> list[StoredMessage]:
+            conversation, tree = require_conversation(db, conversation_id), load_tree(db, conversation_id)
+            last = to_message_id if to_message_id is not None else conversation["active_message_id"]
+            return [] if last is None else _load(db, tree, tree.path(last))
+
+        return await self._database.read(work)
 
     async def messages(self, conversation_id: str) -> list[StoredMessage]:
         """All messages of all branches, the oldest first."""
 
         def work(db: sqlite3.Connection) -> list[StoredMessage]:
             require_conversation(db, conversation_id)
-            sql = "SELECT * FROM messages WHERE conversation_id = ? ORDER BY created_at, rowid"
-            return [_message(row) for row in db.execute(sql, (conversation_id,))]
+            tree = load_tree(db, conversation_id)
+            return _load(db, tree, tree.parents)
 
         return await self._database.read(work)
 
@@ -124,18 +239,23 @@ class ConversationManager:
         """
         if to_message_id is None:
             return []
-        history: list[Message] = []
-        for turn in await self.path(conv_id, to_message_id):
-            answer = turn.response if turn.status == "completed" and turn.response else UNANSWERED
-            history += [Message("user", turn.content), Message("assistant", answer)]
-        return history
+
+        def work(db: sqlite3.Connection) -> list[Message]:
+            require_conversation(db, conv_id)
+            history: list[Message] = []
+            for _, content, response, status in _rows(db, _TURNS, load_tree(db, conv_id).path(to_message_id)):
+                answer = response if status == "completed" and response else UNANSWERED
+                history += [Message("user", content), Message("assistant", answer)]
+            return history
+
+        return await self._database.read(work)
 
 
 def insert_conversation(db: sqlite3.Connection, conversation_id: str, title: str, now_us: int) -> None:
     """Add an empty conversation."""
     db.execute(
         "INSERT INTO conversations (conversation_id, title, created_at) VALUES (?, ?, ?)",
-        (conversation_id, " ".join(title.split())[:TITLE_CHARS], now_us),
+        (conversation_id, _one_line(title), now_us),
     )
 
 
@@ -149,19 +269,31 @@ def require_conversation(db: sqlite3.Connection, conversation_id: str) -> sqlite
     return row
 
 
+def conversation_of(db: sqlite3.Connection, message_id: str) -> str:
+    """The id of the conversation that holds a message."""
+    row = db.execute("SELECT conversation_id FROM messages WHERE message_id = ?", (message_id,)).fetchone()
+    if row is None:
+        raise NotFound(f"There is no message {message_id!r} in this store. Pass the id of one of its messages.")
+    return str(row["conversation_id"])
+
+
+def require_message(db: sqlite3.Connection, conversation_id: str, message_id: str) -> None:
+    """Raise `NotFound` unless the message is in this conversation."""
+    if conversation_of(db, message_id) != conversation_id:
+        raise NotFound(f"There is no message {message_id!r} in the conversation {conversation_id!r}.")
+
+
 def resolve_parent(db: sqlite3.Connection, conversation_id: str, parent: ParentId) -> str | None:
     """The id of the parent for a new message, checked: it is in this conversation and its turn has ended."""
     conversation = require_conversation(db, conversation_id)
     parent_id = conversation["active_message_id"] if isinstance(parent, Parent) else parent
     if parent_id is None:
         return None
-    row = db.execute("SELECT status, conversation_id FROM messages WHERE message_id = ?", (parent_id,)).fetchone()
-    if row is None or row["conversation_id"] != conversation_id:
-        where = "in this store" if row is None else f"in the conversation {conversation_id!r}"
-        raise NotFound(f"There is no message {parent_id!r} {where}. Pass the id of one of its messages, or None.")
-    if row["status"] in {"running", "waiting"}:
+    require_message(db, conversation_id, parent_id)
+    status = db.execute("SELECT status FROM messages WHERE message_id = ?", (parent_id,)).fetchone()["status"]
+    if status in {"running", "waiting"}:
         raise Conflict(
-            f"The message {parent_id!r} is still {row['status']}. Wait for its run, decide or cancel it, "
+            f"The message {parent_id!r} is still {status}. Wait for its run, decide or cancel it, "
             "or pass parent_message_id to branch from an earlier message."
         )
     return str(parent_id)
@@ -182,41 +314,43 @@ def insert_message(
     db.execute(
         "UPDATE conversations SET active_message_id = ?, title = CASE title WHEN '' THEN ? ELSE title END "
         "WHERE conversation_id = ?",
-        (message_id, " ".join(content.split())[:TITLE_CHARS], conversation_id),
+        (message_id, _one_line(content), conversation_id),
     )
 
 
-def load_path(db: sqlite3.Connection, conversation_id: str, to_message_id: str) -> list[StoredMessage]:
-    """The messages from the root to this one; ids are loaded in one query and walked here."""
-    require_conversation(db, conversation_id)
-    ids = "SELECT message_id, parent_id FROM messages WHERE conversation_id = ?"
-    parents: dict[str, str | None] = dict(db.execute(ids, (conversation_id,)).fetchall())
-    if to_message_id not in parents:
-        raise NotFound(f"There is no message {to_message_id!r} in the conversation {conversation_id!r}.")
-    wanted: list[str] = []
-    step: str | None = to_message_id
-    while step is not None:
-        wanted.append(step)
-        step = parents[step]
-    on_path = set(wanted)
-    sql = "SELECT * FROM messages WHERE conversation_id = ?"
-    rows = {row["message_id"]: row for row in db.execute(sql, (conversation_id,)) if row["message_id"] in on_path}
-    return [_message(rows[key]) for key in reversed(wanted)]
+def _one_line(title: str) -> str:
+    return clip(storable_text(title), TITLE_COLUMNS)
 
 
-def _message(row: sqlite3.Row) -> StoredMessage:
-    return StoredMessage(
-        row["message_id"],
-        row["conversation_id"],
-        row["parent_id"],
-        row["content"],
-        row["response"],
-        row["status"],
-        from_us(row["created_at"]),
-    )
+def _set_active(db: sqlite3.Connection, conversation_id: str, message_id: str | None) -> None:
+    sql = "UPDATE conversations SET active_message_id = ? WHERE conversation_id = ?"
+    db.execute(sql, (message_id, conversation_id))
 
 
-def _conversation(row: sqlite3.Row) -> Conversation:
-    return Conversation(
-        row["conversation_id"], row["title"], row["active_message_id"], from_us(row["created_at"]), row["n_messages"]
-    )
+def _load(db: sqlite3.Connection, tree: MessageTree, message_ids: Iterable[str]) -> list[StoredMessage]:
+    found: list[StoredMessage] = []
+    for row in _rows(db, _MESSAGES, message_ids):
+        message_id, conversation_id, parent_id, content, response, status, created_at, run_id = row
+        siblings = tree.siblings(message_id)
+        found.append(
+            StoredMessage(
+                message_id,
+                conversation_id,
+                parent_id,
+                content,
+                response,
+                status,
+                from_us(created_at),
+                run_id,
+                siblings.index(message_id),
+                len(siblings),
+            )
+        )
+    return found
+
+
+def _rows(db: sqlite3.Connection, sql: str, message_ids: Iterable[str]) -> list[sqlite3.Row]:
+    """The rows of messages, in the order of their ids; `sql` is one of the queries above."""
+    wanted = list(message_ids)
+    rows = {row[0]: row for row in db.execute(sql, (to_json(wanted),))}
+    return [rows[message_id] for message_id in wanted]

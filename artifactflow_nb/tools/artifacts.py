@@ -1,21 +1,34 @@
 """The four artifact tools: create, update, rewrite and read.
 
-A write is keyed by its tool call, so that a call repeated after a crash has no second effect.
+A write is keyed by its tool call, so that a call repeated after a crash has no second effect. What is read is the text
+to the byte, so that a passage copied out of it is found again.
 """
 
+import asyncio
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from pydantic import BaseModel
+from pydantic import BaseModel, StringConstraints
 
-from artifactflow_nb.errors import NotFound, ToolError
+from artifactflow_nb.errors import ToolError
 from artifactflow_nb.events import StreamEventType
 from artifactflow_nb.messages import ToolResult
-from artifactflow_nb.store.artifacts import TASK_PLAN, Artifact, ArtifactManager, Authorship
+from artifactflow_nb.store.artifact_versions import TASK_PLAN, Artifact
+from artifactflow_nb.store.artifacts import ArtifactManager, Authorship
+from artifactflow_nb.text.lines import split_lines
 from artifactflow_nb.tools.base import Tool, ToolContext, ToolPermission, tool
-from artifactflow_nb.tools.passages import nearest_passages
+from artifactflow_nb.tools.passages import SHOWN, lines_around, nearest_passages, places, unlike_in_space
 
-ArtifactId = Annotated[str, "The artifact's id, for example research_report."]
+ArtifactId = Annotated[str, "The artifact's id, for example research_report.", StringConstraints(strip_whitespace=True)]
+_MOST_CHARS = 60_000  # of one reading; a longer artifact is read in parts, by its lines
+
+
+class _NotOnce(Exception):
+    """A passage to replace does not stand once in the text."""
+
+    def __init__(self, artifact: Artifact) -> None:
+        super().__init__(artifact.artifact_id)
+        self.artifact = artifact
 
 
 async def _own_or_confirm(ctx: ToolContext, args: BaseModel) -> ToolPermission:
@@ -58,15 +71,18 @@ async def update_artifact(
     new: Annotated[str, "What to put in its place."],
 ) -> ToolResult:
     """Replace one passage of an artifact. Use it for small changes; use rewrite_artifact when most of it changes."""
-    manager = ctx.service(ArtifactManager)
-    if (written := await manager.written_by_call(ctx.tool_call_id)) is not None:
-        return _written(ctx, written)
-    present = await _read(ctx, id, None)
-    count = present.content.count(old) if old else 0
-    if count != 1:
-        raise ToolError(_no_single_passage(present, old, count))
-    content = present.content.replace(old, new, 1)
-    artifact = await manager.revise(_by(ctx), id, content, update_type="update", expected_version=present.version)
+
+    def replaced(present: Artifact) -> str:
+        found = places(present.content, old, 2)
+        if len(found) != 1:
+            raise _NotOnce(present)
+        ((start, end),) = found
+        return present.content[:start] + new + present.content[end:]
+
+    try:
+        artifact = await ctx.service(ArtifactManager).revise(_by(ctx), id, replaced, update_type="update")
+    except _NotOnce as miss:
+        raise ToolError(await asyncio.to_thread(_no_single_passage, miss.artifact, old)) from None
     return _written(ctx, artifact)
 
 
@@ -82,15 +98,21 @@ async def rewrite_artifact(
     return _written(ctx, artifact)
 
 
-@tool(category="core", idempotent=True)
+@tool(category="core", idempotent=True, max_result_chars=_MOST_CHARS)
 async def read_artifact(
     ctx: ToolContext,
     id: ArtifactId,  # noqa: A002 - the name is the protocol's
     version: Annotated[int | None, "A version number; the newest one if left out."] = None,
+    from_line: Annotated[int | None, "The first line to read, counting from 1; the beginning if left out."] = None,
+    n_lines: Annotated[int | None, "How many lines to read; all that follow if left out."] = None,
 ) -> ToolResult:
-    """Read an artifact exactly as it stands. Read before you change a passage that you have not just written."""
-    artifact = await _read(ctx, id, version)
-    return ToolResult(success=True, data=artifact.content, metadata=_summary(artifact))
+    """Read an artifact exactly as it stands. Read before you change a passage that you have not just written.
+
+    Read a long one in parts, by its lines; a part is preceded by one line in brackets that says which lines it is.
+    """
+    artifact = await ctx.service(ArtifactManager).read(ctx.conversation_id, id, version, message_id=ctx.message_id)
+    text = _part(artifact, 1 if from_line is None else from_line, n_lines)
+    return ToolResult(success=True, data=text, metadata=_summary(artifact))
 
 
 ARTIFACT_TOOLS: tuple[Tool, ...] = (create_artifact, update_artifact, rewrite_artifact, read_artifact)
@@ -100,12 +122,18 @@ def _by(ctx: ToolContext) -> Authorship:
     return Authorship(ctx.conversation_id, ctx.message_id, ctx.agent, ctx.run_id, ctx.tool_call_id)
 
 
-async def _read(ctx: ToolContext, artifact_id: str, version: int | None) -> Artifact:
-    manager = ctx.service(ArtifactManager)
-    try:
-        return await manager.read(ctx.conversation_id, artifact_id, version, message_id=ctx.message_id)
-    except NotFound as error:
-        raise ToolError(str(error)) from error
+def _part(artifact: Artifact, from_line: int, n_lines: int | None) -> str:
+    """Some lines, with a line before them that says which; the bare text if it is all of them."""
+    lines = split_lines(artifact.content)
+    if not 1 <= from_line <= max(len(lines), 1) or (n_lines is not None and n_lines < 1):
+        raise ToolError(
+            f"{artifact.artifact_id} (version {artifact.version}) has {len(lines)} lines; from_line={from_line}, "
+            f"n_lines={n_lines} is none of them. Lines count from 1, and n_lines is at least 1."
+        )
+    part = lines[from_line - 1 :][:n_lines]
+    if len(part) == len(lines):
+        return artifact.content
+    return f"[Lines {from_line}-{from_line + len(part) - 1} of {len(lines)}]\n" + "".join(part)
 
 
 def _written(ctx: ToolContext, artifact: Artifact) -> ToolResult:
@@ -126,12 +154,18 @@ def _summary(artifact: Artifact) -> Mapping[str, Any]:
     }
 
 
-def _no_single_passage(artifact: Artifact, old: str, count: int) -> str:
-    where = f"{artifact.artifact_id} (version {artifact.version})"
+def _no_single_passage(artifact: Artifact, old: str) -> str:
+    """What the model is told: what is wrong with the passage, and the lines that it may have meant."""
+    where = f"{artifact.artifact_id} (version {artifact.version}) was not changed"
     if not old:
-        return f"{where} was not changed: `old` is empty. Give the passage to replace, or use rewrite_artifact."
-    if count > 1:
-        problem = f"the passage stands there {count} times. Make `old` longer, so that it is unique"
+        return f"{where}: `old` is empty. Give the passage to replace, or use rewrite_artifact."
+    if found := places(artifact.content, old, SHOWN):
+        times = f"{len(found)} times" if len(found) < SHOWN else f"at least {SHOWN} times"
+        problem, near = f"the passage stands there {times}. Make `old` longer, so that it is unique. Its", found
+    elif (span := unlike_in_space(artifact.content, old)) is not None:
+        problem = "it holds the passage only with other white space or invisible characters. Copy `old` exactly. Its"
+        near = [span]
     else:
-        problem = "it does not hold the passage. Copy `old` exactly, white space included"
-    return f"{where} was not changed: {problem}. Nearest lines:\n{nearest_passages(artifact.content, old)}"
+        problem, near = "it does not hold the passage. Copy `old` exactly, white space included. Nearest", []
+    shown = lines_around(artifact.content, near) if near else nearest_passages(artifact.content, old)
+    return f"{where}: {problem} lines:\n{shown}"

@@ -1,11 +1,16 @@
 """Artifacts: versions, branches, locks."""
 
+import asyncio
+from pathlib import Path
+
 import pytest
 from store.conftest import AddTurn
 
-from artifactflow_nb.ambient import SystemClock
+from artifactflow_nb.ambient import CountingIds, SystemClock
 from artifactflow_nb.errors import Conflict, NotFound, UsageError
-from artifactflow_nb.store.artifacts import TASK_PLAN, ArtifactManager, Authorship
+from artifactflow_nb.store.artifact_versions import TASK_PLAN
+from artifactflow_nb.store.artifacts import ArtifactManager, Authorship
+from artifactflow_nb.store.conversations import ConversationManager
 from artifactflow_nb.store.database import Database
 
 
@@ -88,3 +93,148 @@ async def test_unknown_artifacts_are_named_with_those_that_exist(artifacts: Arti
         await artifacts.read("conv-1", "reprot", message_id=message)
     with pytest.raises(UsageError, match="needs an id"):
         await artifacts.create(by(message), " ", "Report", "one")
+
+
+async def test_a_later_change_of_an_earlier_turn_does_not_reach_what_followed_it(
+    artifacts: ArtifactManager, add_turn: AddTurn
+) -> None:
+    """A branch has what its own newest message wrote, though an earlier one was changed again afterwards."""
+    first = await add_turn("write")
+    await artifacts.create(by(first), "report", "Report", "base")
+    second = await add_turn("change")
+    await artifacts.revise(by(second), "report", "changed", update_type="rewrite")
+    await artifacts.revise(by(first), "report", "base, corrected", update_type="rewrite")
+    assert (await artifacts.read("conv-1", "report", message_id=second)).content == "changed"
+    assert (await artifacts.read("conv-1", "report", message_id=first)).content == "base, corrected"
+    history = await artifacts.history("conv-1", "report", message_id=second)
+    assert [(one.version, one.content) for one in history] == [(1, "base"), (3, "base, corrected"), (2, "changed")]
+    (listed,) = await artifacts.list_artifacts("conv-1", message_id=second)
+    assert listed == history[-1]
+
+
+async def test_what_belongs_to_no_message_is_seen_by_all(artifacts: ArtifactManager, add_turn: AddTurn) -> None:
+    """An artifact of the conversation as a whole is seen on each branch, until the branch has its own version."""
+    await add_turn("one")
+    await artifacts.create(Authorship("conv-1", None, "user"), "notes", "Notes", "for all")
+    left, right = await add_turn("left", None), await add_turn("right", None)
+    await artifacts.revise(by(left), "notes", "left", update_type="rewrite")
+    assert (await artifacts.read("conv-1", "notes", message_id=left)).content == "left"
+    assert (await artifacts.read("conv-1", "notes", message_id=right)).content == "for all"
+
+
+async def test_two_writers_at_the_same_time(artifacts: ArtifactManager, add_turn: AddTurn, tmp_path: Path) -> None:
+    """Of two that change the same version at once one writes and the other is told the newest version."""
+    message = await add_turn("write")
+    await artifacts.create(by(message), "report", "Report", "base")
+    other_database = Database(tmp_path / "store.db")
+    await other_database.open()
+    other = ArtifactManager(other_database, SystemClock())
+    outcomes = await asyncio.gather(
+        artifacts.revise(by(message), "report", "mine", update_type="rewrite", expected_version=1),
+        other.revise(by(message), "report", "theirs", update_type="rewrite", expected_version=1),
+        return_exceptions=True,
+    )
+    newest = await artifacts.read("conv-1", "report", message_id=message)
+    await other_database.close()
+    (refused,) = [one for one in outcomes if isinstance(one, Exception)]
+    assert isinstance(refused, Conflict)
+    assert "is at version 2 by now, not 1. Read it again" in str(refused)
+    assert newest in outcomes
+
+
+async def test_a_change_is_made_of_what_is_there(artifacts: ArtifactManager, add_turn: AddTurn) -> None:
+    """A change that is a function works on the newest text, so that of many at once none is lost."""
+    message = await add_turn("write")
+    await artifacts.create(by(message), "report", "Report", "")
+    await asyncio.gather(
+        *(
+            artifacts.revise(by(message), "report", lambda old, n=n: f"{old.content}{n} ", update_type="update")
+            for n in range(20)
+        )
+    )
+    newest = await artifacts.read("conv-1", "report", message_id=message)
+    assert sorted(map(int, newest.content.split())) == list(range(20))
+    assert newest.version == 21
+
+
+async def test_a_version_can_be_restored(artifacts: ArtifactManager, add_turn: AddTurn) -> None:
+    """An earlier text comes back as a new version by the person; nothing in between is lost."""
+    message = await add_turn("write")
+    await artifacts.create(by(message), "report", "Report", "one")
+    await artifacts.revise(by(message), "report", "two", update_type="rewrite")
+    user = Authorship("conv-1", message, "user")
+    with pytest.raises(Conflict, match="at version 2 by now, not 1"):
+        await artifacts.restore(user, "report", 1, expected_version=1)
+    restored = await artifacts.restore(user, "report", 1, expected_version=2)
+    assert (restored.version, restored.content, restored.update_type) == (3, "one", "restore")
+    assert (restored.created_by, restored.message_id) == ("user", message)
+    with pytest.raises(NotFound, match="no version 9 in 'conv-1'; it has: 1, 2, 3"):
+        await artifacts.restore(user, "report", 9)
+
+
+async def test_a_version_of_another_branch_can_be_taken_over(artifacts: ArtifactManager, add_turn: AddTurn) -> None:
+    """Restoring what another branch wrote brings it to this one, also where this one had nothing."""
+    left = await add_turn("left")
+    await artifacts.create(by(left), "report", "Report", "of the left")
+    right = await add_turn("right", None)
+    taken = await artifacts.restore(Authorship("conv-1", right, "user"), "report", 1)
+    assert taken == await artifacts.read("conv-1", "report", message_id=right)
+    assert (taken.version, taken.title, taken.content) == (2, "Report", "of the left")
+
+
+async def test_a_title_changes_with_a_version(artifacts: ArtifactManager, add_turn: AddTurn) -> None:
+    """Another title is a version with the same text."""
+    message = await add_turn("write")
+    await artifacts.create(by(message), "report", "Report", "one")
+    renamed = await artifacts.rename(by(message), "report", "  The final\nreport ", expected_version=1)
+    assert (renamed.version, renamed.title, renamed.content) == (2, "The final report", "one")
+    with pytest.raises(UsageError, match="title is empty"):
+        await artifacts.rename(by(message), "report", " ")
+
+
+async def test_unknown_places_are_errors(artifacts: ArtifactManager, add_turn: AddTurn) -> None:
+    """A message that is not in the conversation sees nothing and writes nothing, and says so."""
+    message = await add_turn("write")
+    await artifacts.create(by(message), "report", "Report", "one")
+    foreign = await add_turn("other", conversation="conv-2")
+    with pytest.raises(NotFound, match=f"no message '{foreign}' in the conversation 'conv-1'"):
+        await artifacts.list_artifacts("conv-1", message_id=foreign)
+    with pytest.raises(NotFound, match="no message 'msg-x' in this store"):
+        await artifacts.create(by("msg-x"), "notes", "Notes", "one")
+    with pytest.raises(NotFound, match="no conversation 'conv-x'"):
+        await artifacts.list_artifacts("conv-x", message_id=None)
+
+
+async def test_versions_go_with_the_branch_that_wrote_them(
+    artifacts: ArtifactManager, database: Database, add_turn: AddTurn
+) -> None:
+    """A deleted branch takes its versions along; the others see what they saw, and no number is given out again."""
+    conversations = ConversationManager(database, SystemClock(), CountingIds())
+    first = await add_turn("write")
+    await artifacts.create(by(first), "report", "Report", "base")
+    gone = await add_turn("gone")
+    await artifacts.revise(by(gone), "report", "gone", update_type="rewrite")
+    await artifacts.create(by(gone), "draft", "Draft", "gone")
+    kept = await add_turn("kept", first)
+    await conversations.delete_branch(gone)
+    assert [one.content for one in await artifacts.list_artifacts("conv-1", message_id=kept)] == ["base"]
+    revised = await artifacts.revise(by(kept), "report", "kept", update_type="rewrite", expected_version=1)
+    drafted = await artifacts.create(by(kept), "draft", "Draft", "kept")
+    assert (revised.version, drafted.version) == (3, 2)
+    assert (await conversations.get("conv-1")).n_artifacts == 2
+    with pytest.raises(NotFound, match=f"no message '{gone}'"):
+        await artifacts.revise(by(gone), "report", "late", update_type="rewrite", expected_version=2)
+
+
+async def test_any_two_versions_can_be_compared(artifacts: ArtifactManager, add_turn: AddTurn) -> None:
+    """A difference is shown forward, backward and across branches; of equal texts it is empty."""
+    left = await add_turn("left")
+    await artifacts.create(by(left), "report", "Report", "one\n")
+    right = await add_turn("right", None)
+    await artifacts.create(by(right), "report", "Report", "two")
+    assert await artifacts.diff("conv-1", "report", 2, 1) == (
+        "--- report v2\n+++ report v1\n@@ -1 +1 @@\n-two\n\\ No newline at end of file\n+one\n"
+    )
+    assert await artifacts.diff("conv-1", "report", 1, 1) == ""
+    with pytest.raises(NotFound, match="no version 3 in 'conv-1'; it has: 1, 2"):
+        await artifacts.diff("conv-1", "report", 1, 3)

@@ -1,15 +1,25 @@
-"""The artifact tools, through a real engine."""
+"""The artifact tools, through a real engine and by themselves on a real store."""
 
+import asyncio
+import random
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
 from conftest import OpenEngine
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from scripts import call, report
 
+from artifactflow_nb.ambient import CountingIds, SystemClock
 from artifactflow_nb.messages import ToolResult
-from artifactflow_nb.tools.passages import nearest_passages
-from artifactflow_nb.xml_calls import parse_results
+from artifactflow_nb.store.artifacts import ArtifactManager
+from artifactflow_nb.store.conversations import ConversationManager
+from artifactflow_nb.store.database import Database
+from artifactflow_nb.tools.artifacts import create_artifact, read_artifact, rewrite_artifact, update_artifact
+from artifactflow_nb.tools.base import Tool, ToolContext
+from artifactflow_nb.xml_calls import format_call, format_result, parse_reply, parse_results
 
 TEXT = "# Title\n\n  indented & <b>bold</b>\n\nThe cat sat on the mat.\nThe dog sat on the mat.\n"
 
@@ -62,15 +72,273 @@ async def test_a_rewrite_keeps_earlier_versions(open_engine: OpenEngine) -> None
     assert results[-1].data == TEXT
 
 
-def test_a_miss_in_a_large_document_is_bounded() -> None:
-    """Looking for the nearest lines in a megabyte takes time in proportion to its length."""
-    line = "the quick brown fox jumps over the lazy dog again and again\n"
-    passage = "a passage of many words that is not there " * 70
+class Shelf:
+    """A store with one conversation, in which tools are called as a run calls them."""
 
-    def seconds(n_lines: int) -> float:
-        started = time.perf_counter()
-        nearest_passages(line * n_lines, passage)
-        return time.perf_counter() - started
+    def __init__(self, path: Path) -> None:
+        self._database = Database(path)
+        self.artifacts = ArtifactManager(self._database, SystemClock())
+        self._ids = CountingIds()
 
-    seconds(1_000)
-    assert seconds(16_000) < 16 * max(seconds(1_000), 0.001) * 4
+    async def open(self) -> "Shelf":
+        await self._database.open()
+        conversations = ConversationManager(self._database, SystemClock(), self._ids)
+        self.conversation_id = await conversations.start_conversation()
+        self.message_id = (await conversations.add(self.conversation_id, "Write.", "Written.")).message_id
+        return self
+
+    async def close(self) -> None:
+        await self._database.close()
+
+    async def call(self, tool: Tool, **params: Any) -> ToolResult:
+        services = {ArtifactManager: self.artifacts}
+        place = (self.conversation_id, self.message_id, "lead_agent", self._ids.new("tool"))
+        return await tool.run(ToolContext("run-1", *place, services), params)
+
+    async def write(self, content: str, artifact_id: str = "report") -> None:
+        assert (await self.call(create_artifact, id=artifact_id, title="Report", content=content)).success
+
+    async def update(self, old: str, new: str = "new", artifact_id: str = "report") -> str:
+        result = await self.call(update_artifact, id=artifact_id, old=old, new=new)
+        return result.error or ""
+
+    async def text(self, artifact_id: str = "report") -> str:
+        return (await self.artifacts.read(self.conversation_id, artifact_id, message_id=self.message_id)).content
+
+
+@pytest.fixture
+async def shelf(tmp_path: Path) -> Any:
+    opened = await Shelf(tmp_path / "store.db").open()
+    yield opened
+    await opened.close()
+
+
+NASTY = [
+    "\r\n",
+    "\n",
+    "\t",
+    "  ",
+    " \n",
+    "]]>",
+    "<![CDATA[",
+    "</old>",
+    "</data></tool_result>",
+    "</tool_call>",
+    "&amp;",
+]
+NASTY += [
+    "<item>",
+    "\u200b",
+    "\ufeff",
+    "\u2028",
+    "\x0b",
+    "\r",
+    "`",
+    "a",
+    "B",
+    "茶",
+    "é",
+    "e\u0301",
+    "😀",
+    "[Lines 1-2 of 3]",
+]
+TEXTS = st.lists(st.sampled_from(NASTY) | st.characters(exclude_categories=["Cs"]), min_size=1).map("".join)
+
+
+def test_what_is_copied_out_of_what_was_read_is_found_again(tmp_path: Path) -> None:
+    """Any passage of what the model is shown, copied into a call, is found where it stands and nothing else changes."""
+    with asyncio.Runner() as runner:
+        shelf = runner.run(Shelf(tmp_path / "store.db").open())
+        ids = CountingIds()
+
+        @given(TEXTS, st.data())
+        @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+        def copied(text: str, data: st.DataObject) -> None:
+            start = data.draw(st.integers(0, len(text) - 1))
+            end = data.draw(st.integers(start + 1, len(text)))
+            key = ids.new("report")
+            runner.run(shelf.write(text, key))
+            shown = format_result("read_artifact", runner.run(shelf.call(read_artifact, id=key)))
+            ((_, read),) = parse_results(shown)
+            assert read.data == text
+            passage = read.data[start:end]
+            (written,) = parse_reply(format_call("update_artifact", {"id": key, "old": passage, "new": "|"})).calls
+            result = runner.run(shelf.call(update_artifact, **written.params))
+            if result.success:
+                assert runner.run(shelf.text(key)) == text[:start] + "|" + text[end:]
+            else:
+                assert "the passage stands there" in (result.error or "")
+                assert text.find(passage, text.find(passage) + 1) > 0
+
+        copied()
+        runner.run(shelf.close())
+
+
+async def test_an_id_may_stand_between_spaces(shelf: Shelf) -> None:
+    """White space around an id, as models write it, is no part of it."""
+    await shelf.write("text", " report\n")
+    assert (await shelf.call(read_artifact, id="\treport ")).data == "text"
+
+
+async def test_a_passage_that_overlaps_itself_is_not_unique(shelf: Shelf) -> None:
+    """Two places that overlap are two places."""
+    await shelf.write("abababa")
+    assert "stands there 2 times" in await shelf.update("abab")
+    assert await shelf.text() == "abababa"
+
+
+async def test_an_ambiguous_passage_is_shown_in_its_places(shelf: Shelf) -> None:
+    """Each place is shown with the lines around it, from which a longer passage can be made."""
+    await shelf.write("# One\nsame\n\n# Two\nsame\nend\n")
+    error = await shelf.update("same")
+    assert error.endswith("Its lines:\n1: # One\n2: same\n3: \n...\n4: # Two\n5: same\n6: end")
+
+
+@pytest.mark.parametrize(
+    ("text", "old"),
+    [
+        ("first\n  deep  line\t\nlast\n", "deep line\nlast"),
+        ("first\r\n  deep\r\nlast\r\n", "deep\nlast"),
+        ("first\nde\u200bep\nlast\n", "deep\nlast"),
+        ("first\ndeep\nlast\n", "deep  \nlast\u200b"),
+    ],
+    ids=["spaces", "line ends", "unseen in the text", "unseen in the call"],
+)
+async def test_a_passage_in_other_white_space_is_named_as_such(shelf: Shelf, text: str, old: str) -> None:
+    """White space counts; where nothing else is wrong the error says so, and shows the lines."""
+    await shelf.write(text)
+    error = await shelf.update(old)
+    assert "only with other white space or invisible characters. Copy `old` exactly. Its lines:\n1: first\n2: " in error
+    assert "\n3: last" in error
+    assert await shelf.text() == text
+
+
+async def test_the_nearest_passage_is_found_in_chinese(shelf: Shelf) -> None:
+    """Where words are not parted by spaces, pairs of characters say what is alike."""
+    await shelf.write("红茶来自福建。\n绿茶的产地是浙江省杭州市。\n咖啡来自云南。\n")
+    assert "Nearest lines:\n2: 绿茶的产地是浙江省杭州市。" in await shelf.update("绿茶的产区是浙江省杭州市。")
+
+
+async def test_the_nearest_passage_is_a_stretch_of_lines(shelf: Shelf) -> None:
+    """A passage of several lines is looked for as a whole, not line by line."""
+    filler = "".join(f"alpha {n}\nbeta {n}\ngamma {n}\n" for n in range(50))
+    await shelf.write(f"{filler}alpha x\n\nbeta y\ngamma z\n{filler}")
+    error = await shelf.update("alpha x\n\nbeta y!\ngamma zz\n")
+    assert "\n151: alpha x\n152: \n153: beta y\n154: gamma z" in error
+
+
+async def test_the_nearest_passage_is_found_within_a_very_long_line(shelf: Shelf) -> None:
+    """Of a line without end the part is shown that is meant, with the character at which it begins."""
+    words = " ".join(f"word{n}" for n in range(10_000))
+    await shelf.write(words)
+    error = await shelf.update("word7000 word7001 word7O02 word7003")
+    assert "word7000 word7001 word7002 word7003" in error
+    assert "1, from character " in error
+    assert len(error) < 5_000
+
+
+async def test_nothing_alike_is_said(shelf: Shelf) -> None:
+    """Where no word is shared, no line is shown."""
+    await shelf.write("tea and coffee\n")
+    assert (await shelf.update("zzz")).endswith("Nearest lines:\n(none is alike)")
+
+
+def large_misses() -> dict[str, tuple[str, str]]:
+    """Documents of 100 KB, each with a passage of 3 KB that it does not hold once."""
+    chance = random.Random(1)  # noqa: S311 - nothing secret is drawn
+    prose = " ".join(f"w{chance.randrange(3_000)}" for _ in range(20_000))
+    chinese = "".join(chr(0x4E00 + chance.randrange(2_000)) for _ in range(100_000))
+    items = [f"item {n}: the value of the item is {n} and no more\n" for n in range(2_200)]
+    return {
+        "one long line": (prose, prose[5_000:8_000].replace("1", "2")),
+        "one letter": ("a" * 100_000, "a" * 1_500 + "b" + "a" * 1_499),
+        "same lines": ("the quick brown fox jumps\n" * 4_000, "the quick brown fox leaps\n" * 120),
+        "one letter a line": ("a\n" * 50_000, "a\n" * 1_499 + "b"),
+        "blank lines": ("\n" * 100_000, "\n" * 2_999 + "b"),
+        "near misses": ("".join(items), "".join(items[50:110]).replace("more", "less")),
+        "white space": (prose.replace(" ", "  "), prose[5_000:8_000]),
+        "white space in lines": (prose.replace(" ", "\n"), prose[5_000:8_000]),
+        "chinese": (chinese, chinese[5_000:6_000] + "茶" + chinese[6_001:8_000]),
+        "same chinese": ("的一是" * 33_000, "的一不" * 1_000),
+        "signs": ("-=*+ " * 20_000, "-=+" * 1_000),
+        "often there": ("ab\n" * 33_000, "ab\n" * 1_000),
+    }
+
+
+@pytest.mark.parametrize("name", large_misses())
+async def test_a_miss_in_a_large_document_is_bounded(shelf: Shelf, name: str) -> None:
+    """A passage of 3 KB that a document of 100 KB does not hold once is answered within 100 ms of CPU time."""
+    document, passage = large_misses()[name]
+    await shelf.write(document)
+
+    async def seconds() -> float:
+        begun = time.process_time()
+        assert "was not changed" in await shelf.update(passage)
+        return time.process_time() - begun
+
+    assert min([await seconds() for _ in range(3)]) < 0.1
+
+
+async def test_the_loop_goes_on_while_a_miss_is_looked_into(shelf: Shelf) -> None:
+    """Other tasks run on while the nearest lines of a document of 2 MB are found."""
+    await shelf.write("".join(f"line {n} of a long document\n" for n in range(70_000)))
+    gaps: list[float] = []
+
+    async def tick() -> None:
+        while True:
+            begun = time.perf_counter()
+            await asyncio.sleep(0.001)
+            gaps.append(time.perf_counter() - begun)
+
+    ticking = asyncio.create_task(tick())
+    begun = time.perf_counter()
+    assert "does not hold the passage" in await shelf.update("line x of a short document\n" * 50)
+    took = time.perf_counter() - begun
+    ticking.cancel()
+    assert max(gaps) < took / 2
+
+
+async def test_many_updates_at_once_are_all_made(shelf: Shelf) -> None:
+    """Updates of different passages do not get into each other's way."""
+    await shelf.write("".join(f"[{n}]" for n in range(20)))
+    errors = await asyncio.gather(*(shelf.update(f"[{n}]", f"({n})") for n in range(20)))
+    assert errors == [""] * 20
+    assert await shelf.text() == "".join(f"({n})" for n in range(20))
+
+
+@pytest.mark.parametrize(
+    ("asked", "shown"),
+    [
+        ({"from_line": 2, "n_lines": 2}, "[Lines 2-3 of 4]\n  two\r\n\tthree \n"),
+        ({"from_line": 4}, "[Lines 4-4 of 4]\nfour"),
+        ({"n_lines": 1}, "[Lines 1-1 of 4]\none\n"),
+        ({"from_line": 3, "n_lines": 99}, "[Lines 3-4 of 4]\n\tthree \nfour"),
+        ({"from_line": 1, "n_lines": 4}, "one\n  two\r\n\tthree \nfour"),
+        ({"from_line": "2", "n_lines": "1"}, "[Lines 2-2 of 4]\n  two\r\n"),
+    ],
+)
+async def test_a_long_artifact_is_read_in_parts(shelf: Shelf, asked: dict[str, Any], shown: str) -> None:
+    """Lines are given exactly as they are stored, behind one line that says which they are unless it is all of them."""
+    await shelf.write("one\n  two\r\n\tthree \nfour")
+    assert (await shelf.call(read_artifact, id="report", **asked)).data == shown
+
+
+@pytest.mark.parametrize("asked", [{"from_line": 0}, {"from_line": 5}, {"from_line": 1, "n_lines": 0}])
+async def test_lines_that_are_not_there_are_an_error(shelf: Shelf, asked: dict[str, Any]) -> None:
+    """The error says how many lines there are."""
+    await shelf.write("one\ntwo\n")
+    result = await shelf.call(read_artifact, id="report", **asked)
+    assert "report (version 1) has 2 lines" in (result.error or "")
+
+
+async def test_an_empty_artifact_can_be_read(shelf: Shelf) -> None:
+    """It has no lines, and reading from its first gives nothing."""
+    await shelf.write("")
+    assert (await shelf.call(read_artifact, id="report", from_line=1)).data == ""
+
+
+async def test_an_earlier_version_is_read_in_parts_too(shelf: Shelf) -> None:
+    """Version and lines go together."""
+    await shelf.write("one\ntwo\n")
+    await shelf.call(rewrite_artifact, id="report", content="New.")
+    assert (await shelf.call(read_artifact, id="report", version=1, n_lines=1)).data == "[Lines 1-1 of 2]\none\n"

@@ -1,0 +1,152 @@
+"""The versions of artifacts, and which of them a branch of the conversation sees.
+
+A version knows the message whose run wrote it. A branch sees what its own messages wrote, and its present version is
+the last one of the message that is nearest to its end. The plan of a turn is an ordinary artifact with the fixed id
+`task_plan`, seen by its own turn only.
+"""
+
+import sqlite3
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from artifactflow_nb.errors import NotFound
+from artifactflow_nb.store.conversations import require_conversation, require_message
+from artifactflow_nb.store.schema import from_us
+from artifactflow_nb.text.markdown import portable
+
+TASK_PLAN = "task_plan"
+
+_SEEN = """
+WITH RECURSIVE branch (message_id, parent_id, distance) AS (
+    SELECT message_id, parent_id, 0 FROM messages WHERE message_id = :message_id
+    UNION ALL
+    SELECT m.message_id, m.parent_id, distance + 1 FROM messages m JOIN branch b ON m.message_id = b.parent_id
+),
+seen AS (
+    SELECT v.rowid AS place, row_number() OVER (
+        PARTITION BY v.artifact_id ORDER BY b.distance IS NULL, b.distance, v.version DESC
+    ) AS rank
+    FROM artifact_versions v LEFT JOIN branch b USING (message_id)
+    WHERE v.conversation_id = :conversation_id AND (:artifact_id IS NULL OR v.artifact_id = :artifact_id)
+    AND (v.message_id IS NULL OR b.distance = 0 OR (b.distance > 0 AND v.artifact_id <> 'task_plan'))
+)
+SELECT v.* FROM seen JOIN artifact_versions v ON v.rowid = place WHERE
+"""
+"""The versions that the branch of a message sees; those of rank 1 are the state of their artifacts there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Artifact:
+    """One version of an artifact.
+
+    Attributes:
+        artifact_id: Its id in the conversation.
+        version: Counts up from 1 over all branches of the conversation; no number is given out twice.
+        title: Its title.
+        content_type: Its media type, `text/markdown` by default.
+        content: Its text.
+        update_type: `create`, `update`, `rewrite`, `restore` or `rename`.
+        created_at: When this version was written.
+        created_by: Who wrote it.
+        run_id: The run that wrote it, or None.
+        message_id: The message whose run wrote it, or None.
+    """
+
+    artifact_id: str
+    version: int
+    title: str
+    content_type: str
+    content: str
+    update_type: str
+    created_at: datetime
+    created_by: str
+    run_id: str | None
+    message_id: str | None
+
+    def _repr_markdown_(self) -> str:
+        return portable(self.content if self.content_type == "text/markdown" else f"~~~~~~\n{self.content}\n~~~~~~")
+
+    def __repr__(self) -> str:
+        return f"Artifact({self.artifact_id!r}, version={self.version}, title={self.title!r})"
+
+
+def list_seen(db: sqlite3.Connection, conversation_id: str, message_id: str | None) -> list[Artifact]:
+    """The newest version of each artifact that the branch of the message sees, in the order of their ids."""
+    check_branch(db, conversation_id, message_id)
+    return _load_seen(db, conversation_id, message_id, None, "rank = 1 ORDER BY v.artifact_id")
+
+
+def read_version(db: sqlite3.Connection, conversation_id: str, artifact_id: str, version: int) -> Artifact:
+    """One version by its number, whichever branch wrote it."""
+    sql = "SELECT * FROM artifact_versions WHERE conversation_id = ? AND artifact_id = ? AND version = ?"
+    row = db.execute(sql, (conversation_id, artifact_id, version)).fetchone()
+    if row is None:
+        sql = "SELECT version FROM artifact_versions WHERE conversation_id = ? AND artifact_id = ? ORDER BY version"
+        known = ", ".join(str(found[0]) for found in db.execute(sql, (conversation_id, artifact_id)))
+        raise NotFound(
+            f"The artifact {artifact_id!r} has no version {version} in {conversation_id!r}; it has: {known or 'none'}."
+        )
+    return to_artifact(row)
+
+
+def check_branch(db: sqlite3.Connection, conversation_id: str, message_id: str | None) -> None:
+    """Raise `NotFound` unless there are this conversation and, in it, this message."""
+    if message_id is None:
+        require_conversation(db, conversation_id)
+    else:
+        require_message(db, conversation_id, message_id)
+
+
+def _load_seen(
+    db: sqlite3.Connection,
+    conversation_id: str,
+    message_id: str | None,
+    artifact_id: str | None,
+    which: str,
+    version: int | None = None,
+) -> list[Artifact]:
+    names = {"conversation_id": conversation_id, "message_id": message_id, "artifact_id": artifact_id}
+    return [to_artifact(row) for row in db.execute(_SEEN + which, {**names, "version": version})]
+
+
+def current(db: sqlite3.Connection, conversation_id: str, artifact_id: str, message_id: str | None) -> Artifact | None:
+    """The branch's present version of an artifact; None if it sees none."""
+    return next(iter(_load_seen(db, conversation_id, message_id, artifact_id, "rank = 1")), None)
+
+
+def require_seen(
+    db: sqlite3.Connection, conversation_id: str, artifact_id: str, message_id: str | None, version: int | None
+) -> Artifact:
+    """A version as the branch sees it, its present one if no number is given; `NotFound` says what it has."""
+    check_branch(db, conversation_id, message_id)
+    which = "rank = 1" if version is None else "v.version = :version"
+    if found := _load_seen(db, conversation_id, message_id, artifact_id, which, version):
+        return found[0]
+    known = [artifact.artifact_id for artifact in list_seen(db, conversation_id, message_id)]
+    what = f"version {version} of the artifact" if version is not None else "artifact"
+    raise NotFound(f"There is no {what} {artifact_id!r} on this branch. It has: {', '.join(known) or 'none'}.")
+
+
+def load_history(
+    db: sqlite3.Connection, conversation_id: str, artifact_id: str, message_id: str | None
+) -> list[Artifact]:
+    """The versions that the branch sees; the last is its present one."""
+    require_seen(db, conversation_id, artifact_id, message_id, None)
+    return _load_seen(db, conversation_id, message_id, artifact_id, "true ORDER BY rank DESC")
+
+
+def to_artifact(row: sqlite3.Row | dict[str, Any]) -> Artifact:
+    """The version of a row."""
+    return Artifact(
+        row["artifact_id"],
+        row["version"],
+        row["title"],
+        row["content_type"],
+        row["content"],
+        row["update_type"],
+        from_us(row["created_at"]),
+        row["created_by"],
+        row["run_id"],
+        row["message_id"],
+    )

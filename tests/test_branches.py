@@ -1,0 +1,194 @@
+"""Branches and conversations, as a person at the notebook works with them."""
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scripts import call, report
+
+import artifactflow_nb as af
+from artifactflow_nb.engine import STORE_FILE
+from artifactflow_nb.models.scripted import ScriptedModel
+from artifactflow_nb.store.database import connect
+
+
+@pytest.fixture
+def workbench(tmp_path: Path) -> Iterator[Any]:
+    opened: list[af.Workbench] = []
+
+    def make(turns: Any = (), **options: Any) -> af.Workbench:
+        model = options.pop("model", None) or ScriptedModel(turns)
+        wb = af.Workbench(model=model, data_dir=tmp_path / "data", **options)
+        wb.model = model
+        opened.append(wb)
+        return wb
+
+    yield make
+    for wb in opened:
+        wb.close()
+
+
+def said(wb: af.Workbench) -> list[str]:
+    """What the model was told last, without the system prompt."""
+    return [message.content for message in wb.model.requests[-1].messages[1:]]
+
+
+def test_a_question_asked_again_does_not_know_the_first_answer(workbench: Any) -> None:
+    """A retry is a sibling with a run of its own: the model sees what came before, and not the other attempt."""
+    wb = workbench(["1.", "2.", "II."])
+    first = wb.ask("One?").wait(10)
+    second = wb.ask("Two?", conversation_id=first.conversation_id).wait(10)
+    again = wb.regenerate(second).wait(10)
+    assert said(wb) == ["One?", "1.", "Two?"]
+    assert (again.question, again.response, second.response) == ("Two?", "II.", "2.")
+    assert again.conversation_id == first.conversation_id
+    assert len({first.message_id, second.message_id, again.message_id}) == 3
+
+
+def test_an_edited_question_stands_beside_the_first(workbench: Any) -> None:
+    """An edit is a sibling too; the next question continues it, and what was there stays."""
+    wb = workbench(["1.", "I.", "2."])
+    first = wb.ask("One?").wait(10)
+    edited = wb.edit(first, "Uno?").wait(10)
+    assert said(wb) == ["Uno?"]
+    wb.ask("Two?", conversation_id=first.conversation_id).wait(10)
+    assert said(wb) == ["Uno?", "I.", "Two?"]
+    assert (first.response, edited.response) == ("1.", "I.")
+
+
+def test_a_message_can_be_named_by_its_run_or_itself(workbench: Any) -> None:
+    """Run, run id and message id name the same message; what is not there is an error, and nothing is stored."""
+    wb = workbench(["1.", "2.", "3."])
+    first = wb.ask("One?").wait(10)
+    assert wb.regenerate(first.run_id).wait(10).response == "2."
+    assert wb.regenerate(first.message_id).wait(10).response == "3."
+    with pytest.raises(af.NotFound, match="no message 'msg-x' in this store"):
+        wb.regenerate("msg-x")
+    with pytest.raises(af.NotFound, match="no run 'run-x' in this store"):
+        wb.edit("run-x", "What?")
+    with pytest.raises(af.UsageError, match="question is empty"):
+        wb.edit(first, "  ")
+    with pytest.raises(af.UsageError, match="question is int, not text"):
+        wb.edit(first, 7)
+    (conversation,) = wb.conversations()
+    assert (conversation.n_messages, conversation.n_branches) == (3, 3)
+
+
+def test_a_failed_question_can_be_asked_again(workbench: Any) -> None:
+    """After a failure the same question is asked on a branch that does not hold the failure."""
+    wb = workbench([af.ModelRejected("no such model"), "Now."])
+    failed = wb.ask("One?").wait(10)
+    assert failed.status == "failed"
+    assert wb.regenerate(failed).wait(10).response == "Now."
+    assert said(wb) == ["One?"]
+
+
+def test_each_branch_has_its_own_artifacts(workbench: Any) -> None:
+    """A report that one branch changed is on another as it was; an agent there reads what its own branch holds."""
+    change = call("rewrite_artifact", id="research_report", content="Left.")
+    read = call("read_artifact", id="research_report")
+    wb = workbench([report("Base."), "Written.", change, "Changed.", read, "Read."], approvals="approve")
+    first = wb.ask("Write.").wait(10)
+    left = wb.ask("Change it.", conversation_id=first.conversation_id).wait(10)
+    right = wb.edit(left, "Read it.").wait(10)
+    texts = [run.artifacts["research_report"].content for run in (first, left, right)]
+    assert texts == ["Base.", "Left.", "Base."]
+    assert "<![CDATA[Base.]]>" in said(wb)[-1]
+
+
+def test_another_branch_can_be_gone_on_with(workbench: Any) -> None:
+    """Activating a message lets the next question continue the newest message below it."""
+    wb = workbench(["1.", "2.", "I.", "3."])
+    first = wb.ask("One?").wait(10)
+    second = wb.ask("Two?", conversation_id=first.conversation_id).wait(10)
+    wb.edit(first, "Uno?").wait(10)
+    assert wb.activate_branch(first) == second.message_id
+    wb.ask("Three?", conversation_id=first.conversation_id).wait(10)
+    assert said(wb) == ["One?", "1.", "Two?", "2.", "Three?"]
+
+
+def test_the_list_reads_well(workbench: Any) -> None:
+    """Conversations are listed as text and as a table, in which a title is a text and never HTML."""
+    wb = workbench([report(), "1.", "2."], approvals="approve")
+    assert repr(wb.conversations()) == "No conversations yet."
+    tea = wb.ask("Tea & <b>coffee</b>?").wait(10)
+    wb.ask("Milk?").wait(10)
+    listed = wb.conversations()
+    assert [entry.title for entry in listed] == ["Milk?", "Tea & <b>coffee</b>?"]
+    assert len(wb.conversations(limit=1)) == len(listed[1:]) == 1
+    line = repr(listed).splitlines()[1]
+    assert line.startswith(f"{tea.conversation_id}  Tea & <b>coffee</b>?")
+    assert "1 message, 1 branch, 1 artifact, 20" in line
+    page = listed._repr_html_()
+    assert "<td>Tea &amp; &lt;b&gt;coffee&lt;/b&gt;?</td><td>1</td><td>1</td><td>1</td>" in page
+    assert "<b>" not in page
+
+
+def test_conversations_are_found_by_words(workbench: Any) -> None:
+    """A search gives those whose title or messages hold the words, with the text around them."""
+    wb = workbench(["A camellia <i>leaf</i>.", "From cows."])
+    tea = wb.ask("What is tea?").wait(10)
+    wb.ask("What is milk?").wait(10)
+    found = wb.conversations("CAMELLIA")
+    assert [entry.conversation_id for entry in found] == [tea.conversation_id]
+    assert found[0].hit.message_id == tea.message_id
+    assert "What is tea? A camellia <i>leaf</i>." in repr(found)
+    assert "<th>found</th>" in found._repr_html_()
+    assert "A camellia &lt;i&gt;leaf&lt;/i&gt;." in found._repr_html_()
+    assert repr(wb.conversations("lemonade")) == "No conversation holds 'lemonade'."
+
+
+def test_a_conversation_can_be_renamed(workbench: Any) -> None:
+    """It is named by one of its runs or its id."""
+    wb = workbench(["1."])
+    run = wb.ask("One?").wait(10)
+    wb.rename_conversation(run, "First")
+    assert wb.conversations()[0].title == "First"
+    wb.rename_conversation(run.conversation_id, "Second")
+    assert wb.conversations("second")[0].hit.message_id is None
+
+
+def test_a_deleted_conversation_leaves_nothing_behind(workbench: Any, tmp_path: Path) -> None:
+    """Its runs, events, artifacts and prompts are gone from every table; what others share with it stays."""
+    wb = workbench(["One.", report("Word xyzzy."), "Two xyzzy."], approvals="approve")
+    kept = wb.ask("Keep this?").wait(10)
+    gone = wb.ask("Where is xyzzy?").wait(10)
+    wb.delete_conversation(gone)
+    assert [entry.conversation_id for entry in wb.conversations()] == [kept.conversation_id]
+    with pytest.raises(af.NotFound, match=f"no run '{gone.run_id}'"):
+        _ = gone.status
+    with closing(connect(tmp_path / "data" / STORE_FILE, read_only=True)) as db:
+        tables = [row[0] for row in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+        rows = [tuple(row) for table in tables for row in db.execute(f"SELECT * FROM {table}")]  # noqa: S608
+    assert not [row for row in rows if "xyzzy" in str(row)]
+    assert [row for row in rows if "Keep this?" in row]
+    assert len(wb.llm_calls_df()) == 1
+
+
+def test_a_running_conversation_is_not_deleted(workbench: Any) -> None:
+    """The run has to be cancelled first; one that waits for a decision goes along with its request."""
+    wb = workbench(model=ScriptedModel(["Slowly. " * 50], delay_s=0.02))
+    slow = wb.ask("Tell.")
+    with pytest.raises(af.Conflict, match=f"The run '{slow.run_id}' of this conversation is running; cancel it first"):
+        wb.delete_conversation(slow)
+    with pytest.raises(af.Conflict, match="cancel it first"):
+        wb.delete_branch(slow)
+    slow.cancel()
+    wb.delete_conversation(slow)
+    assert len(wb.conversations()) == 0
+
+
+def test_a_waiting_run_goes_with_its_branch(workbench: Any) -> None:
+    """Its request is not open any more, and the branch before it is the active one."""
+    wb = workbench(["1.", report(), "2."], approvals={"create_artifact": "ask"})
+    first = wb.ask("One?").wait(10)
+    waiting = wb.ask("Two?", conversation_id=first.conversation_id).wait(10)
+    assert waiting.status == "waiting"
+    (request,) = waiting.pending
+    wb.delete_branch(waiting)
+    assert list(wb.pending()) == []
+    with pytest.raises(af.UsageError, match="No request"):
+        wb.approve(request.id)
+    assert wb.conversations()[0].active_message_id == first.message_id
