@@ -1,28 +1,25 @@
-"""The controller: begins runs, lets them run, takes decisions, cancels. Driving and ending is `drive`'s.
+"""The controller, the ways in: it begins runs and takes decisions. Letting runs go on is `driven`'s, ending `drive`'s.
 
 Every way in is the same: a question is stored as a message with its run (`begin`), and `start` lets any run go on that
 can: a new one, one whose requests are decided, one whose process is gone.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from artifactflow_nb import __version__
-from artifactflow_nb.approvals import ApprovalRequest, Decision
-from artifactflow_nb.drive import Rooms, RunDriver
-from artifactflow_nb.errors import Conflict, NotFound, ToolError, UsageError
+from artifactflow_nb.approvals import BUDGET, ApprovalRequest, Decision
+from artifactflow_nb.budget import Budget
+from artifactflow_nb.driven import DrivenRuns
+from artifactflow_nb.errors import NotFound, StoreError, ToolError, UsageError
 from artifactflow_nb.events import ExecutionMetrics, StreamEvent
-from artifactflow_nb.flows.journal import Feed, Listener
 from artifactflow_nb.store.conversations import Parent, ParentId
 from artifactflow_nb.store.metrics import load_metrics
-from artifactflow_nb.store.ownership import is_gone
-from artifactflow_nb.store.runs import COMPLETED, RUNNING, WAITING, NewRun, StoredRun
-
-FOLLOW_INTERVAL_S = 0.5
-"""How often a run that another process drives is looked at while somebody listens."""
+from artifactflow_nb.store.ownership import observed_status
+from artifactflow_nb.store.runs import COMPLETED, INTERRUPTED, NewRun, StoredRun
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +27,10 @@ class RunResult:
     """What came of a run so far.
 
     Attributes:
-        status: `completed`, `failed`, `cancelled` or `waiting`.
+        status: `completed`, `failed`, `cancelled`, `waiting` or `interrupted`: it can be resumed.
         response: The answer; None if there is none.
+        error_type: What kind of error ended or interrupted it; None if there was none.
+        error_message: What went wrong, and what to do.
         pending: The requests that wait for a person.
         metrics: What it cost so far.
     """
@@ -48,24 +47,13 @@ class RunResult:
     metrics: ExecutionMetrics
 
 
-class ExecutionController:
+class ExecutionController(DrivenRuns):
     """Runs questions through flows.
 
     Args:
         rooms: What drivers work with.
         folder: The store's folder, where owners' locks lie.
     """
-
-    def __init__(self, rooms: Rooms, folder: Path) -> None:
-        self._rooms = rooms
-        self._services = rooms.services
-        self._folder = folder
-        self._drivers: dict[str, RunDriver] = {}
-        self._tasks: dict[str, asyncio.Task[None]] = {}
-        self._feeds: dict[str, Feed] = {}
-        self._followers: dict[str, asyncio.Task[None]] = {}
-        self._unstored: dict[str, str] = {}
-        self._starting = asyncio.Lock()
 
     async def stream_execute(
         self,
@@ -77,6 +65,7 @@ class ExecutionController:
         thread_id: str | None = None,
         resume_data: Mapping[str, bool | Decision] | None = None,
         flow: str = "research",
+        budget: Budget | Mapping[str, Any] | None = None,
     ) -> AsyncIterator[StreamEvent]:
         """Run a question, or go on with a waiting run, and yield its events until it ends or waits.
 
@@ -88,6 +77,7 @@ class ExecutionController:
             thread_id: The id for the run's thread, or the thread to resume.
             resume_data: Decisions by request id, to resume.
             flow: Which flow.
+            budget: What the run may spend; None for what is configured.
         """
         if content is not None:
             run = await self.begin(
@@ -97,11 +87,12 @@ class ExecutionController:
                 message_id=message_id,
                 thread_id=thread_id,
                 flow=flow,
+                budget=budget,
             )
         else:
             run = await self._decide_all(thread_id, message_id, resume_data or {})
         queue: asyncio.Queue[StreamEvent | None] = asyncio.Queue()
-        seen = 0 if content is not None else (await self._feed(run.run_id)).last_seq
+        seen = 0 if content is not None else (await self._feeds.get(run.run_id)).last_seq
         stop = await self.subscribe(run.run_id, lambda event: queue.put_nowait(event) if event.seq > seen else None)
         task = await self.start(run)
         task.add_done_callback(lambda _: queue.put_nowait(None))
@@ -149,6 +140,7 @@ class ExecutionController:
         message_id: str | None = None,
         thread_id: str | None = None,
         flow: str = "research",
+        budget: Budget | Mapping[str, Any] | None = None,
     ) -> StoredRun:
         """Check and store a question as a message with its run; `start` lets it run."""
         question = content.encode("utf-8", "replace").decode().strip()
@@ -157,7 +149,8 @@ class ExecutionController:
         if flow not in self._rooms.flows:
             raise UsageError(f"There is no flow {flow!r}; known are: {', '.join(self._rooms.flows)}.")
         ids = self._services.ids
-        settings = await self._rooms.settings_for_run()
+        settings = await self._rooms.settings_for_run(None if budget is None else Budget.of(budget))
+        owner = self._rooms.ownership.hold()
         run = NewRun(
             run_id=ids.new("run"),
             conversation_id=conversation_id,
@@ -166,70 +159,37 @@ class ExecutionController:
             parent=parent_message_id,
             question=question,
             flow=flow,
-            owner=self._rooms.owner,
+            owner=owner,
             package_version=__version__,
             settings=settings,
         )
-        return await self._services.runs.begin(run, ids.new("conv"))
-
-    async def start(self, run: StoredRun) -> "asyncio.Task[None]":
-        """Let a run go on; `Conflict` if another process drives it or it has ended.
-
-        The task ends when the run ends or waits; it raises nothing that the run's events do not say.
-        """
-        async with self._starting:
-            if (task := self._tasks.get(run.run_id)) is not None and not task.done():
-                if (driver := self._drivers[run.run_id]).driving:
-                    await driver.announce()
-                    return task
-                await asyncio.wait([task])
-            present = await self._services.runs.get(run.run_id)
-            if not (present.owner == self._rooms.owner and present.status == RUNNING):
-                await self._claim(present)
-            driver = RunDriver(self._rooms, present, await self._caught_up(run.run_id))
-            self._drivers[run.run_id] = driver
-            task = asyncio.create_task(driver.drive(), name=run.run_id)
-            self._tasks[run.run_id] = task
-            task.add_done_callback(lambda _: self._forget(run.run_id, driver))
-            return task
-
-    async def go_on(self, run: StoredRun) -> bool:
-        """Start a run that can go on: one whose requests are decided, or whose engine is gone; whether it could."""
-        decided = run.status == WAITING and await self._services.requests.ready(run.run_id)
-        if not decided and not (run.status == RUNNING and is_gone(self._folder, run.owner)):
-            return False
         try:
-            await self.start(run)
-        except Conflict:  # somebody else was faster and goes on with it
-            return False
-        return True
+            return await self._services.runs.begin(run, ids.new("conv"))
+        except BaseException:
+            self._rooms.ownership.let_go(owner)
+            raise
 
-    async def join(self, run_id: str) -> None:
-        """Return when the run is not driven here any more: it has ended, or waits, or is driven elsewhere."""
-        while (task := self._tasks.get(run_id)) is not None and not task.done():
-            await asyncio.wait([task])
-
-    async def _claim(self, run: StoredRun) -> None:
-        gone = run.owner if run.status == RUNNING and is_gone(self._folder, run.owner) else None
-        if not await self._services.runs.claim(run.run_id, self._rooms.owner, gone_owner=gone):
-            present = await self._services.runs.get(run.run_id)
-            why = "another process runs it" if present.status == RUNNING else f"it is {present.status}"
-            raise Conflict(f"The run {run.run_id!r} cannot go on here: {why}.")
-
-    def _forget(self, run_id: str, driver: RunDriver) -> None:
-        if self._drivers.get(run_id) is driver:
-            del self._drivers[run_id], self._tasks[run_id]
-        if driver.unstored:
-            self._unstored[run_id] = driver.unstored
-        if (feed := self._feeds.get(run_id)) is not None and feed.ended:
-            del self._feeds[run_id]
+    async def begin_sibling(
+        self, message_id: str, content: str | None = None, *, budget: Budget | Mapping[str, Any] | None = None
+    ) -> StoredRun:
+        """Store a message's question once more, or another in its place, with the same parent and a run of its own."""
+        message = await self._services.conversations.message(message_id)
+        flow = {} if message.run_id is None else {"flow": (await self._services.runs.get(message.run_id)).flow}
+        return await self.begin(
+            message.content if content is None else content,
+            conversation_id=message.conversation_id,
+            parent_message_id=message.parent_id,
+            budget=budget,
+            **flow,
+        )
 
     async def decide(self, request_id: str, decision: Decision) -> None:
         """Store a decision the moment it is taken, and go on with the run as soon as it can.
 
         While the run is driven here, because other jobs of it still work, the decision waits for them.
 
-        Errors: `NotFound`, `Conflict` as for the store; `UsageError` if the tool that waits is not registered here.
+        Errors: `NotFound`, `Conflict` as for the store; `UsageError` if the tool that waits is not registered here;
+            `StoreError` if nothing was decided, or if that is stored and the run could not go on, as the text says.
         """
         await self._check_decidable(request_id, decision)
         (request,) = await self._services.requests.decide({request_id: decision}, self._services.clock.now())
@@ -237,12 +197,22 @@ class ExecutionController:
         if driver is not None:
             async with driver.lock:
                 if driver.driving:
-                    await driver.announce()
+                    with suppress(StoreError):  # the driver meets it too, and says the decision when the run is resumed
+                        await driver.announce()
                     return
-        await self.go_on(await self._services.runs.get(request.run_id))
+        try:
+            await self.go_on(await self._services.runs.get(request.run_id))
+        except StoreError as error:
+            raise StoreError(
+                f"The decision on {request_id} is stored, but its run cannot go on now. {error} "
+                "Once that is put right, run.resume() goes on with it."
+            ) from error
 
     async def _check_decidable(self, request_id: str, decision: Decision) -> None:
         request = await self._services.requests.get(request_id)
+        if request.kind == BUDGET:
+            Budget.of({**request.params, **(decision.params or {})})
+            return
         if decision.approved and request.tool not in {entry.name for entry in self._services.tools}:
             raise UsageError(f"The tool {request.tool!r} is not registered here: register it first, then approve.")
         if decision.params is not None:
@@ -266,72 +236,23 @@ class ExecutionController:
         await self._services.requests.decide(given, self._services.clock.now(), run_id=run.run_id)
         return await self._services.runs.get(run.run_id)
 
-    async def cancel(self, run_id: str) -> None:
-        """End a run: what it has written stays, the text that had arrived is kept and marked."""
-        if (task := self._tasks.get(run_id)) is not None and not task.done():
-            driver = self._drivers[run_id]
-            task.cancel()
-            await asyncio.wait([task])
-            if not driver.ended:  # it was cancelled before it took its first step, or while it paused
-                await driver.cancel()
-            return
-        run = await self._services.runs.get(run_id)
-        if run.status not in {WAITING, RUNNING}:
-            raise Conflict(f"The run {run_id!r} has ended already: {run.status}.")
-        await self._claim(run)
-        await RunDriver(self._rooms, run, await self._caught_up(run_id)).cancel()
-        self._feeds.pop(run_id, None)
-
-    async def subscribe(self, run_id: str, listener: Listener) -> Callable[[], None]:
-        """Hear a run's events, those that were stored first; the function that is returned ends it.
-
-        What another process does with the run is heard too, as it is stored.
-        """
-        feed = await self._feed(run_id)
-        stop = feed.subscribe(listener)
-        if not feed.ended and run_id not in self._followers:
-            follower = asyncio.create_task(self._follow(run_id, feed))
-            self._followers[run_id] = follower
-            follower.add_done_callback(lambda _: self._followers.pop(run_id, None))
-        return stop
-
-    async def _follow(self, run_id: str, feed: Feed) -> None:
-        """While somebody listens to a run that is not driven here, tell what the store says is new."""
-        while feed.is_heard and not feed.ended:
-            await asyncio.sleep(FOLLOW_INTERVAL_S)
-            if run_id not in self._drivers:
-                await self._catch_up(run_id, feed)
-
-    async def _catch_up(self, run_id: str, feed: Feed) -> None:
-        events = await self._services.runs.events(run_id, feed.last_seq)
-        if run_id not in self._drivers:
-            feed.publish_all([event for event in events if event.seq > feed.last_seq])
-
-    async def _caught_up(self, run_id: str) -> Feed:
-        """The run's feed with everything that is stored, so that numbers go on where they ended."""
-        feed = await self._feed(run_id)
-        await self._catch_up(run_id, feed)
-        return feed
-
-    def why_unstored(self, run_id: str) -> str | None:
-        """Why the end of a run that was driven here could not be stored; None if that did not happen."""
-        return self._unstored.get(run_id)
-
     async def result(self, run_id: str) -> RunResult:
         """What came of a run so far."""
         run = await self._services.runs.get(run_id)
         pending = await self._services.requests.open_requests(run_id)
         until = run.completed_at or self._services.clock.now()
         metrics = await self._rooms.database.read(lambda db: load_metrics(db, run_id, until))
+        status = observed_status(self._folder, run.status, run.owner)
+        why = self.why_unstored(run_id) if status == INTERRUPTED else None
         return RunResult(
             run.run_id,
             run.conversation_id,
             run.message_id,
             run.thread_id,
-            run.status,
-            run.response if run.status == COMPLETED else None,
-            run.error_type,
-            run.error_message,
+            status,
+            run.response if status == COMPLETED else None,
+            run.error_type if why is None else StoreError.__name__,
+            run.error_message if why is None else why,
             tuple(pending),
             metrics,
         )
@@ -345,20 +266,3 @@ class ExecutionController:
             listed = "; ".join(f"{request.id}: {request.title}" for request in pending)
             raise UsageError(f"{len(pending)} requests are open; name the one that you mean. {listed}")
         return pending[0]
-
-    async def _feed(self, run_id: str) -> Feed:
-        """The run's feed; kept while the run is not over."""
-        if (feed := self._feeds.get(run_id)) is not None:
-            return feed
-        await self._services.runs.get(run_id)
-        loaded = Feed(await self._services.runs.events(run_id))
-        return loaded if loaded.ended else self._feeds.setdefault(run_id, loaded)
-
-    async def aclose(self) -> None:
-        """Stop driving; runs that were going on stay as they are and can be resumed."""
-        for driver in self._drivers.values():
-            driver.detached = True
-        tasks = [*self._tasks.values(), *self._followers.values()]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)

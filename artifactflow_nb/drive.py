@@ -3,7 +3,8 @@
 ::
 
     graph ──> all loops done ──────────────────────────> complete
-      ^  └──> an exception ────────────────────────────> error, cancelled
+      ^  ├──> an exception ────────────────────────────> error, cancelled
+      │  └──> the store fails ─────────────────────────> nothing is stored: the run is interrupted, and can be resumed
       └ yes ─ is a gate's last request decided by now? ─ no ──> complete (interrupted): the run waits
 
 A resume carries no value: the graph is entered again where it stopped, and the gate reads the decisions from the store.
@@ -12,11 +13,16 @@ A resume carries no value: the graph is entered again where it stopped, and the 
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from typing import Any
 
+from artifactflow_nb.ambient import Clock
 from artifactflow_nb.approvals import ApprovalPolicy
-from artifactflow_nb.errors import Conflict, told
+from artifactflow_nb.budget import Budget
+from artifactflow_nb.checkpoints import Checkpoints
+from artifactflow_nb.errors import Conflict, NotFound, StoreError, told
 from artifactflow_nb.events import MAIN_JOB, StreamEventType
 from artifactflow_nb.flows.journal import Feed, Journal
 from artifactflow_nb.flows.loop import RECURSION_LIMIT, LoopGraph, final_text
@@ -25,12 +31,11 @@ from artifactflow_nb.flows.services import RunContext, Services
 from artifactflow_nb.flows.state import initial_state
 from artifactflow_nb.store.database import Database
 from artifactflow_nb.store.metrics import load_metrics
+from artifactflow_nb.store.ownership import Ownership
 from artifactflow_nb.store.runs import CANCELLED, COMPLETED, FAILED, StoredRun
 from artifactflow_nb.store.storable import storable_text
 from artifactflow_nb.tools.threads import is_cancelled
 from artifactflow_nb.xml_calls import parse_reply
-
-from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver  # isort: skip - flows.loop sets its strict mode first
 
 logger = logging.getLogger(__name__)
 
@@ -50,20 +55,20 @@ class Rooms:
     Attributes:
         services: The engine's rooms.
         flows: The flows by name.
-        saver: Where LangGraph keeps its program counters.
+        checkpoints: How far runs have come.
         database: The store.
         policy: Who answers before a person is asked.
-        owner: The engine's id, as its lock file names it.
-        settings_for_run: What a new run keeps, so that another process can go on with it: plain JSON.
+        ownership: The locks of the runs that are driven here.
+        settings_for_run: What a new run with such a budget keeps, so that another process can go on with it: JSON.
     """
 
     services: Services
     flows: Mapping[str, Flow]
-    saver: AsyncSqliteSaver
+    checkpoints: Checkpoints
     database: Database
     policy: ApprovalPolicy
-    owner: str
-    settings_for_run: Callable[[], Awaitable[dict[str, Any]]]
+    ownership: Ownership
+    settings_for_run: Callable[[Budget | None], Awaitable[dict[str, Any]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,20 +81,53 @@ class Ending:
     response: str | None = None
 
 
+class RunClock:
+    """The clock of one run: the time of day, but never back.
+
+    Where the time of day is set back, it goes on from where it was, as fast as the monotonic clock; where it is set
+    forward, it follows. So durations in a run are never negative, and its events are in the order of their times.
+
+    Args:
+        clock: The clock.
+        not_before: The time of the run's last event: another process may have had another time of day.
+    """
+
+    def __init__(self, clock: Clock, not_before: datetime) -> None:
+        self._clock = clock
+        self._origin = not_before - timedelta(seconds=clock.monotonic())
+
+    def now(self) -> datetime:
+        """The time of day in UTC, or later."""
+        time_of_day, elapsed = self._clock.now(), timedelta(seconds=self._clock.monotonic())
+        self._origin = max(self._origin, time_of_day - elapsed)
+        return self._origin + elapsed
+
+    def monotonic(self) -> float:
+        """The monotonic clock, in seconds."""
+        return self._clock.monotonic()
+
+
 class RunDriver:
     """Drives one run while this process owns it.
 
-    Attributes:
+    Args:
+        rooms: What drivers work with.
         run: The run's row as it was when the process took it.
+        feed: The run's events so far, and who is told of those to come.
+        owner: The owner that the run's row names; its lock is let go when the run is driven no longer.
+        not_before: The time of the run's last event.
+
+    Attributes:
         lock: Orders decisions and pauses: who holds it can rely on whether the run is driven.
         driving: Whether the run is driven; a decision that comes while it is will be seen.
         detached: Set before cancelling the task to leave the run as it stands, to be resumed later.
         ended: Whether the run was brought to its end here.
-        unstored: Why the run's end could not be stored; None if it was.
+        unstored: Why the run was left interrupted: what went wrong with the store, and what to do; None if it was not.
     """
 
-    def __init__(self, rooms: Rooms, run: StoredRun, feed: Feed) -> None:
+    def __init__(self, rooms: Rooms, run: StoredRun, feed: Feed, owner: str, not_before: datetime) -> None:
         self.run = run
+        self.owner = owner
         self.lock = asyncio.Lock()
         self.driving = True
         self.detached = False
@@ -98,11 +136,15 @@ class RunDriver:
         self._rooms = rooms
         self._feed = feed
         self._flow = rooms.flows[run.flow]
-        self._journal = Journal(run.run_id, rooms.services.clock, rooms.services.runs, feed)
-        self._context = RunContext(run, rooms.policy, self._journal, rooms.services)
+        services = replace(rooms.services, clock=RunClock(rooms.services.clock, not_before))
+        self._journal = Journal(run.run_id, services.clock, services.runs, feed)
+        self._context = RunContext(run, rooms.policy, self._journal, services)
 
     async def drive(self) -> None:
-        """Drive until the run ends or waits. What goes wrong becomes the run's end, never an exception."""
+        """Drive until the run ends or waits. What goes wrong becomes the run's end, never an exception.
+
+        A store that fails is no end: the run is left to be resumed.
+        """
         try:
             ending = await self._drive()
         except asyncio.CancelledError:
@@ -111,6 +153,9 @@ class RunDriver:
             ending = self._cancelled()
         except Exception as error:  # noqa: BLE001 - whatever a flow raises has to end the run, and to be told
             if is_cancelled() and self.detached:
+                return
+            if _is_of_the_store(error) and not is_cancelled():
+                await self._interrupt(error)
                 return
             ending = self._cancelled() if is_cancelled() else self._failed(error)
         if ending is not None:
@@ -134,9 +179,10 @@ class RunDriver:
     async def _run_graph(self) -> dict[str, Any]:
         """Enter the graph where it stands: at its start, or where its last checkpoint says."""
         config: Any = {"configurable": {"thread_id": self.run.thread_id}, "recursion_limit": RECURSION_LIMIT}
-        known = await self._rooms.saver.aget_tuple(config)
-        start = None if known else self._initial_state()
-        return await self._flow.graph.ainvoke(start, config, context=self._context, durability="async")
+        checkpoints = self._rooms.checkpoints
+        async with checkpoints.using():
+            start = None if await checkpoints.knows(self.run.thread_id) else self._initial_state()
+            return await self._flow.graph.ainvoke(start, config, context=self._context, durability="async")
 
     def _initial_state(self) -> Any:
         run = self.run
@@ -160,9 +206,9 @@ class RunDriver:
         event = self._journal.stamp(StreamEventType.COMPLETE, data)
         await services.runs.pause(run_id, event)
         self._journal.publish(event)
-        if await self._ready() and await services.runs.claim(run_id, self._rooms.owner):
+        if await self._ready() and await services.runs.claim(run_id, self.owner):
             return True
-        self.driving = False
+        self._stop()
         return False
 
     async def _completed(self, state: Mapping[str, Any]) -> Ending:
@@ -171,7 +217,7 @@ class RunDriver:
         return Ending(COMPLETED, StreamEventType.COMPLETE, data, response)
 
     async def _outcome(self, *, success: bool, response: str) -> dict[str, Any]:
-        until = self._rooms.services.clock.now()
+        until = self._context.services.clock.now()
         metrics = await self._rooms.database.read(lambda db: load_metrics(db, self.run.run_id, until))
         return {"success": success, "response": response, "execution_metrics": metrics.as_json()}
 
@@ -198,10 +244,14 @@ class RunDriver:
                 await asyncio.shield(task)
             except asyncio.CancelledError:
                 continue
+        self._stop()
+
+    def _stop(self) -> None:
         self.driving = False
+        self._rooms.ownership.let_go(self.owner)
 
     async def _end(self, ending: Ending) -> None:
-        """Store the end and say it; if it cannot be stored, those who listen are told that all the same."""
+        """Store the end and say it; an end that cannot be stored is none."""
         services, run_id = self._rooms.services, self.run.run_id
         event = self._journal.stamp(ending.kind, ending.data)
         try:
@@ -211,15 +261,24 @@ class RunDriver:
             self._feed.publish_all(await services.runs.events(run_id, self._feed.last_seq))
             return
         except Exception as error:  # noqa: BLE001 - a store that fails must not leave people waiting
-            self.unstored = told(error)
-            data = {"error_type": type(error).__name__, "message": self.unstored}
-            event = self._journal.stamp(StreamEventType.ERROR, data)
+            await self._interrupt(error)
+            return
         self._journal.publish(event)
-        await self._drop_checkpoints()
+        await self._rooms.checkpoints.drop(self.run.thread_id)
 
-    async def _drop_checkpoints(self) -> None:
-        """Forget the program counter; what stays behind is swept when a store is opened."""
-        try:
-            await self._rooms.saver.adelete_thread(self.run.thread_id)
-        except Exception:
-            logger.debug("The checkpoints of %s are left for later", self.run.thread_id, exc_info=True)
+    async def _interrupt(self, error: Exception) -> None:
+        """Leave the run as the store has it, to be resumed, and say why to those who listen."""
+        with suppress(StoreError):  # what has happened so far, if that can be stored; why not is being told
+            await self._journal.flush()
+        self.unstored = (
+            f"{told(error)} The run {self.run.run_id} is interrupted. Once that is put right, run.resume() goes on "
+            "with it and repeats nothing that is stored."
+        )
+        self._stop()
+        data = {"error_type": type(error).__name__, "message": self.unstored}
+        self._journal.publish(self._journal.stamp(StreamEventType.ERROR, data))
+
+
+def _is_of_the_store(error: Exception) -> bool:
+    """Whether the store itself failed, as opposed to refusing a step."""
+    return isinstance(error, StoreError) and not isinstance(error, (NotFound, Conflict))

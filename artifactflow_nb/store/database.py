@@ -6,6 +6,7 @@ async cursor. Reads have a thread and a connection of their own, so that a slow 
 """
 
 import asyncio
+import os
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -14,23 +15,90 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from artifactflow_nb.errors import StoreError
-from artifactflow_nb.store.schema import migrate
+from artifactflow_nb.store.faults import cause, fault
+from artifactflow_nb.store.schema import known_version, migrate
 
 T = TypeVar("T")
 Work = Callable[[sqlite3.Connection], T]
 
 BUSY_TIMEOUT_S = 10.0
 
+_NO_PLACE_BESIDE = {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR}
+"""What SQLite says where it cannot make the files beside a store that it shares with other processes."""
+
 
 def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
-    """Open a connection with the settings that every connection has; rows are `sqlite3.Row`."""
-    address = f"{path.resolve().as_uri()}?mode={'ro' if read_only else 'rwc'}"
+    """Open a connection with the settings that every connection has; rows are `sqlite3.Row`.
+
+    A store in a folder that can only be read, or on a disk without any space, is read where that is safe: see `_Still`.
+    """
+    if not read_only:
+        return _connect(path, "mode=rwc")
+    connection = _connect(path, "mode=ro")
+    try:
+        known_version(connection)
+    except sqlite3.OperationalError as error:
+        connection.close()
+        if cause(error) not in _NO_PLACE_BESIDE or not _rests(path):
+            raise
+        connection = _connect(path, "immutable=1", _Still)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _connect(path: Path, how: str, kind: type[sqlite3.Connection] = sqlite3.Connection) -> sqlite3.Connection:
     connection = sqlite3.connect(
-        address, uri=True, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False
+        f"{path.resolve().as_uri()}?{how}",
+        uri=True,
+        timeout=BUSY_TIMEOUT_S,
+        isolation_level=None,
+        check_same_thread=False,
+        factory=kind,
     )
     connection.row_factory = sqlite3.Row
     connection.execute("PRAGMA foreign_keys = ON")
     return connection
+
+
+def _log_bytes(path: Path) -> int:
+    """The size of the log beside a store: what is in there is not in the store's own file yet."""
+    log = path.with_name(f"{path.name}-wal")
+    return log.stat().st_size if _is_there(log) else 0
+
+
+def _is_there(path: Path) -> bool:
+    """Whether the file is there and can be reached; `Path.exists` raises where a folder is closed to us."""
+    return os.path.exists(path)  # noqa: PTH110 - see above
+
+
+def _rests(path: Path) -> bool:
+    """Whether a store is whole in its one file: whoever has it open keeps a log beside it."""
+    return _is_there(path) and not _log_bytes(path)
+
+
+class _Still(sqlite3.Connection):
+    """Reads a file that rests, without the locks and the log beside it, which there is no place for.
+
+    Somebody with more rights may begin to write all the same, unseen by this connection. So it looks at the end whether
+    the file is as it was, and `close` raises `sqlite3.OperationalError` if it is not: what was read may be torn.
+    """
+
+    def __init__(self, address: str, *args: Any, **options: Any) -> None:
+        super().__init__(address, *args, **options)
+        self._path = Path(self.execute("PRAGMA database_list").fetchone()[2])
+        self._before = self._state()
+
+    def _state(self) -> tuple[int, int, int, int]:
+        found = self._path.stat()
+        return found.st_ino, found.st_size, found.st_mtime_ns, _log_bytes(self._path)
+
+    def close(self) -> None:
+        """Close, and raise if the file was changed meanwhile."""
+        super().close()
+        if self._state() != self._before:
+            raise sqlite3.OperationalError("it was changed while it was read; read it again")
 
 
 @contextmanager
@@ -39,7 +107,14 @@ def reading(path: Path) -> Iterator[None]:
     try:
         yield
     except (sqlite3.Error, UnicodeEncodeError) as error:
-        raise StoreError(f"The store {path} could not be read: {error}") from error
+        if not _is_there(path):
+            raise StoreError(
+                f"There is no store {path}, or none that you may reach. Check data_dir; a Workbench begins a new store."
+            ) from error
+        told = fault(path, f"The store {path} could not be read", error)
+        if str(error).startswith("no such"):
+            told = StoreError(f"{told} If an older release wrote it, a Workbench that opens it brings it up to date.")
+        raise told from error
 
 
 def insert(db: sqlite3.Connection, table: str, row: Mapping[str, Any], *, or_ignore: bool = False) -> bool:
@@ -49,6 +124,16 @@ def insert(db: sqlite3.Connection, table: str, row: Mapping[str, Any], *, or_ign
     marks = ", ".join("?" * len(row))
     cursor = db.execute(f"{verb} INTO {table} ({columns}) VALUES ({marks})", tuple(row.values()))
     return cursor.rowcount == 1
+
+
+def _check_log(path: Path) -> None:
+    """Refuse a log whose store is gone: SQLite would take the place for a new store, and throw the log away."""
+    size = _log_bytes(path)  # looked at first: a process that begins a new store makes the log last
+    if size and not (path.exists() and path.stat().st_size):
+        raise StoreError(
+            f"The store {path} is {'empty' if path.exists() else 'missing'}, but {path.name}-wal beside it holds "
+            f"{size:,} bytes that belong to it. Put the store back, or move {path.name}-wal and {path.name}-shm away."
+        )
 
 
 class Database:
@@ -72,14 +157,25 @@ class Database:
             self._read_connection = await loop.run_in_executor(self._reader, connect, self.path)
         except (OSError, sqlite3.Error) as error:
             await self.close()
-            raise StoreError(f"The store {self.path} cannot be opened: {error}") from error
+            raise fault(self.path, f"The store {self.path} cannot be opened", error) from error
+        except BaseException:
+            await self.close()
+            raise
 
     def _open_writer(self) -> sqlite3.Connection:
         self.path.parent.mkdir(parents=True, exist_ok=True)
+        _check_log(self.path)
+        if self.path.exists() and self.path.stat().st_size:
+            connect(self.path, read_only=True).close()  # a file that is not ours is told apart before it is touched
         connection = connect(self.path)
-        connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA synchronous = NORMAL")
-        migrate(connection)
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("PRAGMA synchronous = NORMAL")
+            migrate(connection)
+            connection.execute("DELETE FROM runs WHERE FALSE")  # changes nothing; says if the file is read-only
+        except BaseException:
+            connection.close()
+            raise
         return connection
 
     async def write(self, work: Work[T]) -> T:
@@ -87,7 +183,7 @@ class Database:
         return await self._run(self._writer, self._transact, work)
 
     async def read(self, work: Work[T]) -> T:
-        """Run the work on the reading connection."""
+        """Run the work on the reading connection; all its queries see the store at one moment."""
         return await self._run(self._reader, self._look, work)
 
     async def _run(self, pool: ThreadPoolExecutor, step: Callable[[Work[T]], T], work: Work[T]) -> T:
@@ -109,12 +205,18 @@ class Database:
                     connection.execute("ROLLBACK")
                 raise
         except (sqlite3.Error, UnicodeEncodeError) as error:
-            raise StoreError(f"The store {self.path} could not be written: {error}") from error
+            raise fault(self.path, f"The store {self.path} could not be written", error) from error
         return result
 
     def _look(self, work: Work[T]) -> T:
+        connection = self._opened(self._read_connection)
         with reading(self.path):
-            return work(self._opened(self._read_connection))
+            connection.execute("BEGIN")
+            try:
+                return work(connection)
+            finally:
+                if connection.in_transaction:  # some errors of the disk end it
+                    connection.execute("COMMIT")
 
     def _opened(self, connection: sqlite3.Connection | None) -> sqlite3.Connection:
         if connection is None:

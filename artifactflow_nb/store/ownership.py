@@ -1,91 +1,124 @@
-"""Whose run it is: every engine holds a lock on a file of its own, which its death releases.
+"""Whose run it is: who drives a run holds a lock on a file for as long, which letting go and death release alike.
 
-A run that is `running` names its owner; if nobody holds the owner's lock any more, the run was interrupted.
+A run that is `running` names the owner that holds its lock; if nobody holds it any more, the run was interrupted. No
+clock has a part in it, and letting go needs neither space on the disk nor a store that can be written.
 """
 
 import os
 import sys
+from contextlib import suppress
+from itertools import count
 from pathlib import Path
 from typing import IO
 
+from artifactflow_nb.store.faults import fault
 from artifactflow_nb.store.runs import INTERRUPTED, RUNNING
 
 if sys.platform == "win32":
     import msvcrt
 
-    def _try_lock(file: IO[bytes]) -> bool:
+    def _try_lock(file: IO[bytes], *, shared: bool = False) -> bool:
+        del shared  # all locks are exclusive here
         try:
             msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
         except OSError:
             return False
         return True
 
+    def _remove(path: Path, file: IO[bytes]) -> None:
+        file.close()  # a file in use cannot be removed
+        path.unlink(missing_ok=True)
+
 else:
     import fcntl
 
-    def _try_lock(file: IO[bytes]) -> bool:
+    def _try_lock(file: IO[bytes], *, shared: bool = False) -> bool:
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(file, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
         except (BlockingIOError, PermissionError):
             return False
         return True
 
+    def _remove(path: Path, file: IO[bytes]) -> None:
+        path.unlink(missing_ok=True)  # while it is locked, or who has just opened it would lock what nobody finds
+        file.close()
+
 
 class Ownership:
-    """The lock of one engine.
+    """The locks of one engine, one for each run that it drives.
 
     Args:
-        folder: Where lock files lie; the store's folder.
-        owner: The engine's id.
+        folder: The store's folder; lock files lie in `owners` there.
+        engine: The engine's id; owners are named after it.
     """
 
-    def __init__(self, folder: Path, owner: str) -> None:
-        self.owner = owner
+    def __init__(self, folder: Path, engine: str) -> None:
         self._folder = folder / "owners"
-        self._file: IO[bytes] | None = None
+        self._engine = engine
+        self._numbers = count(1)
+        self._held: dict[str, IO[bytes]] = {}
 
-    def take(self) -> None:
-        """Hold the lock from now on, and clear away what dead engines left."""
+    def open(self) -> None:
+        """Make the folder, and clear away what dead engines left; `OSError` if the folder cannot be used."""
         self._folder.mkdir(parents=True, exist_ok=True)
         for path in self._folder.glob("*.lock"):
-            if is_gone(self._folder.parent, path.stem):
-                path.unlink(missing_ok=True)
-        self._file = self._path(self.owner).open("ab")
-        while not (_try_lock(self._file) and self._path(self.owner).exists()):  # another engine cleared it away
-            self._file.close()
-            self._file = self._path(self.owner).open("ab")
+            with suppress(OSError), path.open("rb") as file:  # another engine was faster, or it is not ours to remove
+                if _try_lock(file):
+                    _remove(path, file)
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._forget)
 
-    def _forget(self) -> None:
-        """In a forked child: let go of the file, or the child would hold the lock for its parent."""
-        if self._file is not None:
-            self._file.close()
-            self._file = None
+    def hold(self) -> str:
+        """Become the owner of one more run; the owner's name. `StoreError` if the lock cannot be made."""
+        for number in self._numbers:
+            owner = f"{self._engine}.{number}"
+            path = self._path(owner)
+            try:
+                file = path.open("ab")
+            except OSError as error:
+                raise fault(path, f"The lock {path} of a run cannot be made", error) from error
+            if _try_lock(file) and path.exists():  # else another engine has it, or cleared it away just now
+                break
+            file.close()
+        self._held[owner] = file
+        return owner
 
-    def release(self) -> None:
-        """Give the lock back."""
-        if self._file is not None:
-            self._file.close()
-            self._file = None
-            self._path(self.owner).unlink(missing_ok=True)
+    def holds(self, owner: str | None) -> bool:
+        """Whether this engine is that owner now."""
+        return owner in self._held
+
+    def let_go(self, owner: str) -> None:
+        """Give one lock back: whoever looks finds the run interrupted, unless the store says that it ended or waits."""
+        if (file := self._held.pop(owner, None)) is not None:
+            _remove(self._path(owner), file)
+
+    def close(self) -> None:
+        """Give all locks back."""
+        for owner in tuple(self._held):
+            self.let_go(owner)
+
+    def _forget(self) -> None:
+        """In a forked child: let go of the files, or the child would hold the locks for its parent."""
+        for file in self._held.values():
+            file.close()
+        self._held.clear()
 
     def _path(self, owner: str) -> Path:
         return self._folder / f"{owner}.lock"
 
 
 def is_gone(folder: Path, owner: str | None) -> bool:
-    """Whether the engine of this id has ended, orderly or not. `folder` is the store's folder."""
+    """Whether the owner of this name has let go or died. `folder` is the store's folder."""
     if owner is None:
         return True
     path = folder / "owners" / f"{owner}.lock"
     try:
-        with path.open("r+b") as file:
-            return _try_lock(file)
+        with path.open("rb") as file:
+            return _try_lock(file, shared=True)
     except OSError:
         return not os.path.lexists(path)
 
 
 def observed_status(folder: Path, status: str, owner: str | None) -> str:
-    """A run's status as it is: one that is `running` in the store but whose engine has ended is `interrupted`."""
+    """A run's status as it is: one that is `running` in the store but whose owner is gone is `interrupted`."""
     return INTERRUPTED if status == RUNNING and is_gone(folder, owner) else status

@@ -5,11 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from artifactflow_nb.ambient import CountingIds, SystemClock
+from artifactflow_nb.ambient import CountingIds, SteppingClock, SystemClock
 from artifactflow_nb.events import StreamEvent, StreamEventType
 from artifactflow_nb.store.conversations import Parent, ParentId
 from artifactflow_nb.store.database import Database
 from artifactflow_nb.store.runs import COMPLETED, NewRun, RunStore
+from artifactflow_nb.store.sources import SourceManager
 
 AddTurn = Callable[..., Awaitable[str]]
 
@@ -20,6 +21,11 @@ async def database(tmp_path: Path) -> AsyncIterator[Database]:
     await opened.open()
     yield opened
     await opened.close()
+
+
+@pytest.fixture
+def sources(database: Database) -> SourceManager:
+    return SourceManager(database, SteppingClock())
 
 
 @pytest.fixture

@@ -1,0 +1,155 @@
+"""The runs that are driven here: letting them go on, cancelling them, waiting for them.
+
+::
+
+    start, go_on ──> claim the run ──> catch up with what is stored ──> a driver in a task of its own
+"""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+from artifactflow_nb.drive import Rooms, RunDriver
+from artifactflow_nb.errors import Conflict, StoreError
+from artifactflow_nb.flows.journal import Listener
+from artifactflow_nb.follow import Feeds
+from artifactflow_nb.store.ownership import is_gone, observed_status
+from artifactflow_nb.store.runs import INTERRUPTED, RUNNING, WAITING, StoredRun
+
+
+class DrivenRuns:
+    """The runs of one engine that are under way.
+
+    Args:
+        rooms: What drivers work with.
+        folder: The store's folder, where owners' locks lie.
+    """
+
+    def __init__(self, rooms: Rooms, folder: Path) -> None:
+        self._rooms = rooms
+        self._services = rooms.services
+        self._folder = folder
+        self._drivers: dict[str, RunDriver] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._unstored: dict[str, str] = {}
+        self._starting = asyncio.Lock()
+        self._feeds = Feeds(rooms.services.runs, self._drivers.__contains__)
+
+    async def subscribe(self, run_id: str, listener: Listener) -> Callable[[], None]:
+        """Hear a run's events, those that were stored first; the function that is returned ends it.
+
+        What another process does with the run is heard too, as it is stored.
+        """
+        return await self._feeds.subscribe(run_id, listener)
+
+    async def start(self, run: StoredRun) -> "asyncio.Task[None]":
+        """Let a run go on.
+
+        The task ends when the run ends, waits or is interrupted; it raises nothing that the run's events do not say.
+
+        Errors: `Conflict` if another process drives it or it has ended; `StoreError` if the store cannot be written.
+        """
+        async with self._starting:
+            if (task := self._tasks.get(run.run_id)) is not None and not task.done():
+                if (driver := self._drivers[run.run_id]).driving:
+                    await driver.announce()
+                    return task
+                await asyncio.wait([task])
+            driver = await self._driver(await self._services.runs.get(run.run_id))
+            self._unstored.pop(run.run_id, None)
+            self._drivers[run.run_id] = driver
+            task = asyncio.create_task(driver.drive(), name=run.run_id)
+            self._tasks[run.run_id] = task
+            task.add_done_callback(lambda _: self._forget(run.run_id, driver))
+            return task
+
+    async def go_on(self, run: StoredRun) -> bool:
+        """Start a run that can go on: one whose requests are decided, or whose engine is gone; whether it could."""
+        decided = run.status == WAITING and await self._services.requests.ready(run.run_id)
+        if not decided and not (run.status == RUNNING and is_gone(self._folder, run.owner)):
+            return False
+        try:
+            await self.start(run)
+        except Conflict:  # somebody else was faster and goes on with it
+            return False
+        return True
+
+    async def join(self, run_id: str) -> None:
+        """Return when the run is not driven here any more: it has ended, or waits, or is driven elsewhere.
+
+        Errors: `StoreError` if the store failed and the run was left interrupted, with the reason and what to do.
+        """
+        while (task := self._tasks.get(run_id)) is not None and not task.done():
+            await asyncio.wait([task])
+        if (why := self._unstored.get(run_id)) is not None:
+            run = await self._services.runs.get(run_id)
+            if observed_status(self._folder, run.status, run.owner) == INTERRUPTED:
+                raise StoreError(why)
+
+    async def _driver(self, run: StoredRun) -> RunDriver:
+        """A driver for a run that is ours from now on."""
+        ours = run.status == RUNNING and self._rooms.ownership.holds(run.owner)
+        owner = run.owner if ours and run.owner else await self._claim(run)
+        try:
+            feed = await self._feeds.caught_up(run.run_id)
+            last = (await self._services.runs.events(run.run_id, feed.last_seq - 1))[-1]
+        except BaseException:
+            self._rooms.ownership.let_go(owner)
+            raise
+        return RunDriver(self._rooms, run, feed, owner, last.timestamp)
+
+    async def _claim(self, run: StoredRun) -> str:
+        """Become the run's owner; the owner's name."""
+        gone = run.owner if run.status == RUNNING and is_gone(self._folder, run.owner) else None
+        owner = self._rooms.ownership.hold()
+        try:
+            if not await self._services.runs.claim(run.run_id, owner, gone_owner=gone):
+                present = await self._services.runs.get(run.run_id)
+                why = "another process runs it" if present.status == RUNNING else f"it is {present.status}"
+                raise Conflict(f"The run {run.run_id!r} cannot go on here: {why}.")
+        except BaseException:
+            self._rooms.ownership.let_go(owner)
+            raise
+        return owner
+
+    def _forget(self, run_id: str, driver: RunDriver) -> None:
+        if self._drivers.get(run_id) is driver:
+            del self._drivers[run_id], self._tasks[run_id]
+        if driver.unstored:
+            self._unstored[run_id] = driver.unstored
+        self._feeds.forget_ended(run_id)
+
+    async def cancel(self, run_id: str) -> None:
+        """End a run: what it has written stays, the text that had arrived is kept and marked.
+
+        Errors: `Conflict` if it has ended already; `StoreError` if it was stopped and its end could not be stored.
+        """
+        if (task := self._tasks.get(run_id)) is not None and not task.done():
+            driver = self._drivers[run_id]
+            task.cancel()
+            await asyncio.wait([task])
+            if not (driver.ended or driver.unstored):  # it was cancelled before its first step, or while it paused
+                await driver.cancel()
+        else:
+            run = await self._services.runs.get(run_id)
+            if run.status not in {WAITING, RUNNING}:
+                raise Conflict(f"The run {run_id!r} has ended already: {run.status}.")
+            driver = await self._driver(run)
+            await driver.cancel()
+        self._forget(run_id, driver)
+        if driver.unstored:
+            raise StoreError(driver.unstored)
+
+    def why_unstored(self, run_id: str) -> str | None:
+        """Why a run that was driven here was left interrupted; None if that did not happen."""
+        return self._unstored.get(run_id)
+
+    async def aclose(self) -> None:
+        """Stop driving; runs that were going on stay as they are and can be resumed."""
+        for driver in self._drivers.values():
+            driver.detached = True
+        tasks = list(self._tasks.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._feeds.aclose()

@@ -1,0 +1,178 @@
+"""What happens on a full disk and without rights, in processes of their own: `python faulty.py CASE FOLDER [...]`.
+
+A disk is full where no file may grow beyond a size: SQLite then meets the system's error in the middle of its writes. A
+line of JSON says what a person sees.
+"""
+
+import asyncio
+import json
+import os
+import resource
+import shutil
+import sqlite3
+import sys
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+from killed import engine, finish, forked, problems
+from scripts import report
+
+import artifactflow_nb as af
+from artifactflow_nb import frames
+from artifactflow_nb.engine import STORE_FILE
+from artifactflow_nb.errors import StoreError
+from artifactflow_nb.models.scripted import ScriptedModel
+
+NOBODY = 65534
+INDEX_OF_THE_LOG = 32_768
+"""The bytes that SQLite needs beside a store to open it."""
+
+
+@contextmanager
+def full_disk(folder: Path, spare: int = 0) -> Iterator[None]:
+    """Let no file grow by more than these bytes beyond the store's log, and so nothing be written behind that."""
+    log = folder / f"{STORE_FILE}-wal"
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, ((log.stat().st_size if log.exists() else 0) + spare, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def write_notes(folder: Path) -> None:
+    """A short source: the language reference would make a store in which a log of any size has room."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "notes.md").write_text("# Letters\n\nA letter is sent once.\n", encoding="utf-8")
+
+
+def tell(**found: Any) -> None:
+    print(json.dumps(found), flush=True)  # noqa: T201 - the result
+
+
+def raised(work: Any) -> str:
+    """The text of the `StoreError` that it raises; empty if it raises none."""
+    try:
+        work()
+    except StoreError as error:
+        return str(error)
+    return ""
+
+
+def integrity(folder: Path) -> str:
+    with closing(sqlite3.connect(folder / STORE_FILE)) as db:
+        return str(db.execute("PRAGMA integrity_check").fetchone()[0])
+
+
+def failed_calls(folder: Path) -> list[str]:
+    """The tools that the model was told of that they could not write the store."""
+    with closing(sqlite3.connect(folder / STORE_FILE)) as db:
+        return [row[0] for row in db.execute("SELECT tool_name FROM tool_calls WHERE error_type = 'StoreError'")]
+
+
+async def fill_up(folder: Path, spare: int, resume_here: bool) -> dict[str, Any]:
+    """A run whose disk becomes full, and has space again afterwards."""
+    async with engine(folder) as working:
+        await working.add_sources(folder / "notes.md")
+        controller = working.controller
+        run = await controller.begin("Send two letters.")
+        heard: list[Any] = []
+        await controller.subscribe(run.run_id, heard.append)
+        with full_disk(folder, spare):
+            await (await controller.start(run))
+            result = await controller.result(run.run_id)
+            seen = {
+                "status": result.status,
+                "error": result.error_message,
+                "ends": [event.type.value for event in heard if event.is_terminal],
+                "shown": frames.load_runs(folder / STORE_FILE)["status"].tolist(),
+                "integrity": integrity(folder),
+                "log": (folder / f"{STORE_FILE}-wal").stat().st_size,
+            }
+        if resume_here and result.status == "interrupted":
+            assert await controller.go_on(await working.runs.get(run.run_id))
+            await controller.join(run.run_id)
+            seen["resumed"] = (await controller.result(run.run_id)).status
+    return seen
+
+
+def run_out(root: Path, times: int) -> None:
+    """Let the disk become full at many moments of a run; every other run goes on in the same process."""
+    write_notes(root)
+    asyncio.run(open_once(root))
+    whole = asyncio.run(fill_up(copied(root, "whole"), 1 << 30, resume_here=False))
+    if problems(root.with_name("whole")) or whole["status"] != "completed":
+        raise AssertionError(whole)
+    for number in range(times):
+        folder = copied(root, f"{number:03d}")
+        seen = asyncio.run(fill_up(folder, whole["log"] * number // times, resume_here=bool(number % 2)))
+        for _ in range(2):  # the second opening sweeps what the first may have left
+            os.waitpid(forked(finish, folder), 0)
+        tell(**seen, problems=problems(folder), failed=failed_calls(folder))
+
+
+async def open_once(folder: Path) -> None:
+    async with engine(folder) as working:
+        await working.add_sources(folder / "notes.md")
+
+
+def copied(root: Path, name: str) -> Path:
+    return Path(shutil.copytree(root, root.with_name(name)))
+
+
+def workbench(folder: Path, *turns: str, **options: Any) -> af.Workbench:
+    write_notes(folder)
+    wb = af.Workbench(model=ScriptedModel(turns), data_dir=folder, interactive=False, **options)
+    wb.add_sources(folder / "notes.md")
+    return wb
+
+
+def decide(folder: Path) -> None:
+    """Decide on a full disk, and again when there is space."""
+    with workbench(folder, report(), "Done.", approvals={"create_artifact": "ask"}) as wb:
+        run = wb.ask("Write.").wait()
+        with full_disk(folder):
+            error = raised(run.approve)
+            cancelled = raised(run.cancel)
+            still = (run.status, len(run.pending))
+        tell(error=error, cancelled=cancelled, still=still, answer=run.approve().wait().response)
+
+
+def begin(folder: Path) -> None:
+    """Open a new store and an old one on a full disk, ask, and do both again when there is space."""
+    with full_disk(folder, 5_000):
+        opening = raised(lambda: af.Workbench(model=ScriptedModel([]), data_dir=folder))
+    with workbench(folder, "One.") as wb:
+        wb.ask("First?").wait()
+    with full_disk(folder):
+        closed = frames.load_runs(folder / STORE_FILE)["question"].tolist()
+    with full_disk(folder, INDEX_OF_THE_LOG):
+        wb = af.Workbench(model=ScriptedModel(["Two."]), data_dir=folder)
+        shown = wb.runs_df()["question"].tolist()
+        asking = raised(lambda: wb.ask("Second?"))
+    after = wb.runs_df()["question"].tolist()
+    answer = wb.ask("Second?").wait().response
+    wb.close()
+    tell(
+        opening=opening, shown=[*closed, *shown], asking=asking, after=after, answer=answer, integrity=integrity(folder)
+    )
+
+
+def look(folder: Path) -> None:
+    """Open and read, without rights to write, a store that lies there."""
+    store, workbench_class = folder / STORE_FILE, af.Workbench  # named to be imported: only root may read the library
+    if os.getuid() == 0:  # whom no mode of a file stops
+        os.setgroups([])
+        os.setgid(NOBODY)
+        os.setuid(NOBODY)
+    found: dict[str, Any] = {"opening": raised(lambda: workbench_class(model=ScriptedModel([]), data_dir=folder))}
+    found["reading"] = raised(lambda: found.update(shown=frames.load_runs(store)["status"].tolist()))
+    tell(**found)
+
+
+if __name__ == "__main__":
+    case, where, *more = sys.argv[1:]
+    cases: dict[str, Any] = {"run_out": run_out, "decide": decide, "begin": begin, "look": look}
+    cases[case](Path(where), *map(int, more))

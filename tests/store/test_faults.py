@@ -1,0 +1,377 @@
+"""A file of the store that cannot be used: corrupt, another application's, read-only, older, newer, or half there."""
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import closing, suppress
+from pathlib import Path
+
+import pytest
+
+from artifactflow_nb import frames
+from artifactflow_nb.errors import StoreError
+from artifactflow_nb.store.database import Database, connect
+from artifactflow_nb.store.ownership import Ownership, is_gone
+from artifactflow_nb.store.schema import _STEPS, migrate
+
+PAGE = 4096
+FAULTY = Path(__file__).parents[1] / "faulty.py"
+
+
+def digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+async def opened(path: Path) -> Database:
+    database = Database(path)
+    await database.open()
+    return database
+
+
+def old_store(path: Path, steps: int) -> Path:
+    """A store of an earlier schema version, with a conversation, a turn and its run in it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with closing(sqlite3.connect(path, isolation_level=None)) as db:
+        db.execute("PRAGMA journal_mode = WAL")
+        for step in _STEPS[:steps]:
+            db.executescript(step)
+        db.execute(f"PRAGMA user_version = {steps}")
+        db.execute("INSERT INTO conversations VALUES ('conv-1', 'Old', 'msg-1', 1)")
+        db.execute("INSERT INTO messages VALUES ('msg-1', 'conv-1', NULL, 'Old?', 'Yes.', 'completed', 1)")
+        db.execute(
+            "INSERT INTO runs (run_id, conversation_id, message_id, thread_id, flow, question, status, mode, "
+            "settings_json, started_at, completed_at, package_version) VALUES "
+            "('run-1', 'conv-1', 'msg-1', 'thd-1', 'research', 'Old?', 'completed', 'live', '{}', 1, 2, '0.0.1')"
+        )
+    return path
+
+
+def filled(path: Path) -> Path:
+    """A store of today with enough rows to fill many pages, all in its own file."""
+    old_store(path, len(_STEPS))
+    with closing(sqlite3.connect(path)) as db, db:
+        rows = [(f"msg-{number}", "word " * 200) for number in range(2, 400)]
+        db.executemany("INSERT INTO messages VALUES (?, 'conv-1', 'msg-1', ?, NULL, 'completed', 1)", rows)
+    return path
+
+
+async def read_all(path: Path) -> None:
+    database = await opened(path)
+    try:
+        await database.read(lambda db: db.execute("SELECT sum(length(content)) FROM messages").fetchone())
+    finally:
+        await database.close()
+
+
+def no_header(store: bytes) -> bytes:
+    return b"x" * 100 + store[100:]
+
+
+def hole_in_the_middle(store: bytes) -> bytes:
+    middle = len(store) // PAGE // 2 * PAGE
+    return store[:middle] + b"\xff" * 20 * PAGE + store[middle + 20 * PAGE :]
+
+
+def first_half(store: bytes) -> bytes:
+    return store[: len(store) // PAGE // 2 * PAGE]
+
+
+def first_bytes(store: bytes) -> bytes:
+    return store[:50]
+
+
+def a_letter(_store: bytes) -> bytes:
+    return b"Dear database, " * 100
+
+
+@pytest.mark.parametrize("damage", [no_header, hole_in_the_middle, first_half, first_bytes, a_letter])
+async def test_a_damaged_store_is_told_and_left_as_it_is(tmp_path: Path, damage: Callable[[bytes], bytes]) -> None:
+    """Opening it, or the first query that meets the damage, names the file and says how to go on; no byte changes."""
+    path = filled(tmp_path / "store.db")
+    path.write_bytes(damage(path.read_bytes()))
+    before = digest(path)
+    with pytest.raises(StoreError) as told:
+        await read_all(path)
+    for words in (str(path), "damaged", "left as it is", "move it away", "store.db-wal", "store.db .recover"):
+        assert words in str(told.value)
+    assert digest(path) == before
+
+
+def test_frames_of_a_damaged_store_say_so_too(tmp_path: Path) -> None:
+    """Reading without an engine tells the same."""
+    path = filled(tmp_path / "store.db")
+    path.write_bytes(no_header(path.read_bytes()))
+    with pytest.raises(StoreError, match=r"store.db could not be read: it is no SQLite database, or .*move it away"):
+        frames.load_runs(path)
+
+
+@pytest.mark.parametrize("version", [0, 1, 3, 999])
+async def test_the_database_of_another_application_is_left_alone(tmp_path: Path, version: int) -> None:
+    """Whatever its version says, a database without our tables is refused with the names of its own, and unchanged."""
+    path = tmp_path / "store.db"
+    with closing(sqlite3.connect(path)) as db:
+        db.executescript("CREATE TABLE recipes (name); INSERT INTO recipes VALUES ('soup')")
+        db.execute(f"PRAGMA user_version = {version}")
+    before = digest(path)
+    with pytest.raises(StoreError, match=r"store.db is a database of another application \(its tables: recipes\)"):
+        await opened(path)
+    with pytest.raises(StoreError, match="another application"):
+        frames.load_runs(path)
+    assert digest(path) == before
+
+
+@pytest.mark.parametrize("wal", [True, False])
+async def test_a_newer_store_stays_byte_for_byte(tmp_path: Path, wal: bool) -> None:
+    """A store of a newer release is refused with both versions, and not even its journal mode is changed."""
+    path = filled(tmp_path / "store.db")
+    with closing(sqlite3.connect(path)) as db:
+        db.execute(f"PRAGMA user_version = {len(_STEPS) + 7}")
+        db.execute(f"PRAGMA journal_mode = {'WAL' if wal else 'DELETE'}")
+    before = digest(path)
+    with pytest.raises(StoreError, match=rf"{path} was written by a newer release \(schema {len(_STEPS) + 7}, this"):
+        await opened(path)
+    assert digest(path) == before
+
+
+async def test_an_empty_file_becomes_a_store(tmp_path: Path) -> None:
+    """Nothing can be lost where nothing is: it is what a process leaves that is killed as it begins a store."""
+    path = tmp_path / "store.db"
+    path.touch()
+    database = await opened(path)
+    await database.close()
+    with closing(sqlite3.connect(path)) as db:
+        assert db.execute("PRAGMA user_version").fetchone() == (len(_STEPS),)
+
+
+@pytest.mark.parametrize("left", ["missing", "empty"])
+async def test_a_log_without_its_store_is_not_thrown_away(tmp_path: Path, left: str) -> None:
+    """Where store.db was moved or emptied and its log stayed, opening refuses, and the log can still be put back."""
+    path = filled(tmp_path / "here" / "store.db")
+    with closing(connect(path)) as db:
+        db.execute("UPDATE conversations SET title = 'only in the log'")
+        shutil.copytree(path.parent, tmp_path / "there")
+    there = tmp_path / "there" / "store.db"
+    log = there.with_name("store.db-wal")
+    before = digest(log)
+    there.rename(tmp_path / "moved.db")
+    if left == "empty":
+        there.touch()
+    with pytest.raises(StoreError, match=rf"store.db is {left}, but store.db-wal beside it holds [\d,]+ bytes"):
+        await opened(there)
+    assert digest(log) == before
+    (tmp_path / "moved.db").replace(there)
+    database = await opened(there)
+    title = await database.read(lambda db: db.execute("SELECT title FROM conversations").fetchone()[0])
+    await database.close()
+    assert title == "only in the log"
+
+
+def test_frames_of_a_missing_store_say_so(tmp_path: Path) -> None:
+    """The error names the place and what makes a store; nothing is made by looking."""
+    with pytest.raises(StoreError, match=r"There is no store .*nowhere.db, or none .*Check data_dir"):
+        frames.load_runs(tmp_path / "nowhere.db")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("steps", range(1, len(_STEPS)))
+async def test_an_older_store_is_brought_up_to_date(tmp_path: Path, steps: int) -> None:
+    """A store of each earlier version opens with its rows, ends in the same tables as a new one, and frames read it."""
+    path, new = old_store(tmp_path / "old" / "store.db", steps), tmp_path / "new" / "store.db"
+    for store in (path, new):
+        await (await opened(store)).close()
+    sql = "SELECT type, name, sql FROM sqlite_schema ORDER BY 1, 2"
+    with closing(connect(path)) as old_db, closing(connect(new)) as new_db:
+        assert [tuple(row) for row in old_db.execute(sql)] == [tuple(row) for row in new_db.execute(sql)]
+        assert old_db.execute("SELECT content, response FROM messages").fetchone()[:] == ("Old?", "Yes.")
+        assert old_db.execute("PRAGMA integrity_check").fetchone()[0] == "ok"
+        assert old_db.execute("PRAGMA foreign_key_check").fetchall() == []
+    assert frames.load_runs(path)["question"].tolist() == ["Old?"]
+
+
+def statements_of(steps: range) -> int:
+    return sum(len(_STEPS[step].split(";\n")) for step in steps)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="The test forks; this system cannot.")
+@pytest.mark.parametrize("share", [0.0, 0.3, 0.6, 1.0])
+def test_a_process_killed_while_it_migrates_leaves_the_old_store(tmp_path: Path, share: float) -> None:
+    """After a kill before any of its statements the store is as it was, and the next process brings it up to date."""
+    path = old_store(tmp_path / "store.db", 1)
+    fatal = 3 + round(share * (statements_of(range(1, len(_STEPS))) - 1))
+    pid = os.fork()
+    if pid == 0:
+        seen: list[str] = []
+
+        def count(statement: str) -> None:
+            seen.append(statement)
+            if len(seen) == fatal:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        db = connect(path)
+        db.set_trace_callback(count)
+        with suppress(BaseException):
+            migrate(db)
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == -signal.SIGKILL
+    with closing(sqlite3.connect(path)) as db:
+        assert db.execute("PRAGMA user_version").fetchone() == (1,)
+        assert db.execute("SELECT count(*) FROM sqlite_schema WHERE name IN ('sources', 'subject')").fetchone() == (0,)
+        assert db.execute("SELECT question FROM runs").fetchall() == [("Old?",)]
+    with closing(connect(path)) as db:
+        migrate(db)
+        assert db.execute("PRAGMA user_version").fetchone()[0] == len(_STEPS)
+
+
+OPENING = """
+import asyncio, sys
+from pathlib import Path
+from artifactflow_nb.store.database import Database
+
+async def main():
+    database = Database(Path(sys.argv[1]))
+    sys.stdin.readline()
+    await database.open()
+    print(await database.read(lambda db: db.execute("SELECT count(*) FROM runs").fetchone()[0]))
+    await database.close()
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("steps", [0, 1])
+def test_processes_that_open_a_store_at_once_all_succeed(tmp_path: Path, steps: int) -> None:
+    """Four processes begin one new store, or migrate one old store, at the same moment: each reads the same rows."""
+    for attempt in range(3):
+        path = tmp_path / str(attempt) / "store.db"
+        path.parent.mkdir()
+        if steps:
+            old_store(path, steps)
+        command = [sys.executable, "-c", OPENING, str(path)]
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+        started = [subprocess.Popen(command, **pipes) for _ in range(4)]
+        for process in started:
+            process.stdin.write("go\n")
+            process.stdin.flush()
+        said = [process.communicate(timeout=60) for process in started]
+        assert said == [(f"{steps}\n", "")] * 4
+
+
+@pytest.fixture
+def shared_folder() -> Iterator[Path]:
+    """A folder that every user can reach, which pytest's own is not."""
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        yield Path(folder) / "data"
+        for path in Path(folder).rglob("*"):
+            path.chmod(0o755)
+
+
+def looked_at(folder: Path) -> dict[str, object]:
+    """What a process sees of the store that may not write there."""
+    command = [sys.executable, str(FAULTY), "look", str(folder)]
+    done = subprocess.run(command, cwd=folder.parent, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    found: dict[str, object] = json.loads(done.stdout)
+    return found
+
+
+READ_ONLY = (
+    r"data(/store.db)? cannot be (opened|used): it is read-only: .*writable for you, or choose another data_dir.*frames"
+)
+
+
+@pytest.mark.skipif(not hasattr(os, "setuid"), reason="Rights are those of a POSIX system here.")
+@pytest.mark.parametrize("folder_mode", [0o555, 0o777])
+def test_a_read_only_store_can_be_read(shared_folder: Path, folder_mode: int) -> None:
+    """Without the right to write the file or its folder, opening says so with the path, and frames still work."""
+    path = filled(shared_folder / "store.db")
+    (shared_folder / "owners").mkdir()
+    path.chmod(0o444)
+    (shared_folder / "owners").chmod(folder_mode)
+    shared_folder.chmod(folder_mode)
+    before = digest(path)
+    found = looked_at(shared_folder)
+    assert re.search(READ_ONLY, str(found["opening"])), found
+    assert (found["shown"], found["reading"]) == (["completed"], "")
+    assert digest(path) == before
+
+
+@pytest.mark.skipif(not hasattr(os, "setuid"), reason="Rights are those of a POSIX system here.")
+def test_a_read_only_folder_that_is_new_is_refused(shared_folder: Path) -> None:
+    """Where no folder can be made, opening names it."""
+    shared_folder.mkdir(mode=0o555)
+    shared_folder.chmod(0o555)
+    found = looked_at(shared_folder)
+    assert "data cannot be used: you have no right to it: [Errno 13]" in str(found["opening"])
+    assert "There is no store" in str(found["reading"])
+
+
+@pytest.mark.skipif(not hasattr(os, "setuid"), reason="Rights are those of a POSIX system here.")
+def test_a_log_that_cannot_be_read_is_not_passed_over(shared_folder: Path) -> None:
+    """In a read-only folder with a log but no index of it, frames refuse rather than leave out what the log holds."""
+    path = filled(shared_folder / "here" / "store.db")
+    with closing(connect(path)) as db:
+        db.execute("UPDATE conversations SET title = 'only in the log'")
+        shutil.copytree(path.parent, shared_folder / "there")
+    there = shared_folder / "there"
+    (there / "store.db-shm").unlink()
+    for file in there.iterdir():
+        file.chmod(0o444)
+    there.chmod(0o555)
+    assert "could not be read: unable to open" in str(looked_at(there)["reading"])
+
+
+def test_a_store_that_changes_while_it_is_read_at_rest_is_told(tmp_path: Path) -> None:
+    """Without locks a writer goes unseen, so what was read beside one is refused at the end."""
+    from artifactflow_nb.store.database import _connect, _Still
+
+    path = filled(tmp_path / "store.db")
+    db = _connect(path, "immutable=1", _Still)
+    assert db.execute("SELECT count(*) FROM messages").fetchone()[0] == 399
+    db.close()
+    db = _connect(path, "immutable=1", _Still)
+    with closing(connect(path)) as other:
+        other.execute("UPDATE conversations SET title = 'changed'")
+    with pytest.raises(sqlite3.OperationalError, match="changed while it was read; read it again"):
+        db.close()
+
+
+async def test_both_connections_go_on_after_a_write_that_found_no_space(tmp_path: Path) -> None:
+    """A full disk is told with the path and the space that is left; once there is space, writing works again."""
+    database = await opened(filled(tmp_path / "store.db"))
+
+    def fill(db: sqlite3.Connection) -> None:
+        db.execute("INSERT INTO texts VALUES ('big', ?)", ("x" * 2_000_000,))
+
+    await database.write(lambda db: db.execute("PRAGMA max_page_count = 1"))  # as many as there are
+    with pytest.raises(StoreError, match=r"store.db could not be written: the disk is full: .*SQLITE_FULL.*are free"):
+        await database.write(fill)
+    await database.write(lambda db: db.execute("PRAGMA max_page_count = 1073741823"))
+    await database.write(fill)
+    assert await database.read(lambda db: db.execute("PRAGMA integrity_check").fetchone()[0]) == "ok"
+    await database.close()
+
+
+def test_letting_go_shows_at_once_and_needs_no_clock(tmp_path: Path) -> None:
+    """Each run's lock is its own: letting one go leaves the others held, and death or closing lets go of all."""
+    ours, theirs = Ownership(tmp_path, "eng-1"), Ownership(tmp_path, "eng-1")
+    ours.open()
+    theirs.open()
+    first, second, third = ours.hold(), ours.hold(), theirs.hold()
+    assert len({first, second, third}) == 3
+    ours.let_go(first)
+    assert [is_gone(tmp_path, owner) for owner in (first, second, third)] == [True, False, False]
+    os.utime(tmp_path / "owners" / f"{second}.lock", (0, 0))
+    assert not is_gone(tmp_path, second)
+    ours.close()
+    theirs.close()
+    assert [is_gone(tmp_path, owner) for owner in (second, third)] == [True, True]
+    assert list((tmp_path / "owners").iterdir()) == []
