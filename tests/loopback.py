@@ -21,6 +21,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal
 
+from call_styles import Calls, call_deltas, pieces
 from serving import ThreadedServer
 
 
@@ -34,6 +35,8 @@ class Answer:
         chunk_chars: Characters per chunk.
         delay_s: Seconds before each chunk; 0 sends the whole answer in one write.
         packet_bytes: Cut what goes over the wire into writes of this many bytes, wherever that falls.
+        calls: Native tool calls after the text: for each its name and its arguments as JSON text.
+        call_style: How they are streamed, one of `call_styles.STYLES`; `plain` gives the whole answer as JSON.
         usage: Where the token counts are: a last chunk without choices (if the request asked for it), the chunk with
             the finish reason, every chunk (growing), or nowhere.
         input_tokens, cached_tokens, reasoning_tokens: Counts to report; the output is counted in chunks.
@@ -54,6 +57,8 @@ class Answer:
     chunk_chars: int = 16
     delay_s: float = 0.0
     packet_bytes: int | None = None
+    calls: Calls = ()
+    call_style: str = "openai"
     usage: Literal["last", "finish", "every", "none"] = "last"
     input_tokens: int = 11
     cached_tokens: int | None = None
@@ -74,11 +79,18 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What the server received; header names are in lower case."""
+    """What the server received, as JSON and as bytes; header names are in lower case."""
 
     path: str
     headers: Mapping[str, str]
     body: Mapping[str, Any]
+    data: bytes = field(default=b"", repr=False)
+
+
+def calling(*calls: tuple[str, Mapping[str, Any] | str], **options: Any) -> Answer:
+    """An answer with native calls, given by name and parameters (a text goes out as it is), ended as endpoints do."""
+    written = tuple((name, params if isinstance(params, str) else json.dumps(params)) for name, params in calls)
+    return Answer(**{"calls": written, "finish_reason": "tool_calls", **options})
 
 
 Script = Callable[[Request], Answer]
@@ -96,8 +108,12 @@ def events(answer: Answer, *, usage_asked: bool) -> list[bytes]:
     """The events of the answer, in order."""
     if answer.raw is not None:
         return [answer.raw]
-    deltas = [{answer.reasoning_field: piece} for piece in _pieces(answer.reasoning, answer.chunk_chars)]
-    deltas += [{"content": piece} for piece in _pieces(answer.text, answer.chunk_chars)]
+    if answer.call_style == "plain":
+        return [_plain(answer)]
+    deltas: list[Mapping[str, Any]] = []
+    deltas += [{answer.reasoning_field: piece} for piece in pieces(answer.reasoning, answer.chunk_chars)]
+    deltas += [{"content": piece} for piece in pieces(answer.text, answer.chunk_chars)]
+    deltas += call_deltas(answer.call_style, answer.calls, answer.chunk_chars) if answer.calls else []
     counts = [_usage(answer, i + 1) if answer.usage == "every" else None for i in range(len(deltas))]
     found = [sse(_chunk(answer, delta, None, count)) for delta, count in zip(deltas, counts, strict=True)]
     total = _usage(answer, len(deltas))
@@ -108,11 +124,14 @@ def events(answer: Answer, *, usage_asked: bool) -> list[bytes]:
     return [*found, b"data: [DONE]\n\n"] if answer.done else found
 
 
-def _pieces(text: str, size: int) -> list[str]:
-    return [text[i : i + size] for i in range(0, len(text), size)]
+def _plain(answer: Answer) -> bytes:
+    calls = [{"type": "function", "function": {"name": name, "arguments": text}} for name, text in answer.calls]
+    message = {"role": "assistant", "content": answer.text or None, "tool_calls": calls, "function_call": None}
+    choice = {"index": 0, "message": message, "finish_reason": answer.finish_reason}
+    return json.dumps({"model": answer.model, "choices": [choice], "usage": _usage(answer, 1)}).encode()
 
 
-def _chunk(answer: Answer, delta: Mapping[str, str], finish: str | None, usage: object) -> dict[str, Any]:
+def _chunk(answer: Answer, delta: Mapping[str, Any], finish: str | None, usage: object) -> dict[str, Any]:
     choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
     head = {"id": "chatcmpl-loopback", "object": "chat.completion.chunk", "created": 1767225600, "model": answer.model}
     return {**head, "system_fingerprint": None, "choices": [choice], "usage": usage}
@@ -222,7 +241,7 @@ async def _read_request(reader: asyncio.StreamReader) -> Request | None:
     first, *lines = head.decode("latin-1").split("\r\n")[:-2]
     headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
     body = await reader.readexactly(int(headers.get("content-length", "0")))
-    return Request(first.split()[1], headers, json.loads(body or b"{}"))
+    return Request(first.split()[1], headers, json.loads(body or b"{}"), body)
 
 
 def _failure(answer: Answer) -> bytes:
@@ -300,11 +319,16 @@ def by_model_and_turn(answers: Mapping[str, list[Answer]]) -> Script:
     return script
 
 
+def _tuples(answer: Mapping[str, Any], *names: str) -> dict[str, Any]:
+    """Lists of lists, as JSON has them, made tuples of tuples again."""
+    return {name: tuple(map(tuple, answer[name])) for name in names}
+
+
 def main() -> None:
     """Read a script from standard input, print the base URL, serve until standard input is closed."""
     written = json.loads(sys.stdin.readline())
     turns = {
-        model: [Answer(**{**answer, "headers": tuple(map(tuple, answer["headers"]))}) for answer in answers]
+        model: [Answer(**{**answer, **_tuples(answer, "headers", "calls")}) for answer in answers]
         for model, answers in written.items()
     }
     with ChatServer(by_model_and_turn(turns)) as server:

@@ -5,11 +5,11 @@
     ModelRequest ──> Model.stream ──> ModelDelta, ModelDelta, ... RetryNotice ..., ModelReply
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from artifactflow_nb.messages import Message, ToolSpec, Usage
+from artifactflow_nb.messages import Message, ToolCall, ToolProtocol, ToolSpec, Usage
 
 DeltaKind = Literal["answer", "reasoning"]
 
@@ -20,7 +20,9 @@ class ModelRequest:
 
     Attributes:
         messages: The prompt; the system message first.
-        tools: The tools that may be called in this turn; the manual for the text protocol is in the system message too.
+        tools: The tools of the agent that asks.
+        tool_choice: `auto` to let the model call them; `none` in a concluding turn, in which no call would be run.
+        tool_protocol: How they are called: `xml` (the system message says how) or `native` (the endpoint is told them).
         model: The model's name at its endpoint; None for the endpoint's configured one.
         temperature: Sampling temperature; None for the endpoint's default.
         max_retries: How often a failure that may pass is tried again.
@@ -29,6 +31,8 @@ class ModelRequest:
 
     messages: tuple[Message, ...]
     tools: tuple[ToolSpec, ...] = ()
+    tool_choice: Literal["auto", "none"] = "auto"
+    tool_protocol: ToolProtocol = "xml"
     model: str | None = None
     temperature: float | None = None
     max_retries: int = 2
@@ -64,11 +68,12 @@ class ModelReply:
 
     Attributes:
         content: The answer text, tool calls of the text protocol included.
+        calls: The native calls, in order; one whose arguments could not be read has `error` set.
         reasoning: The reasoning text; empty if none.
         usage: Tokens.
         finish_reason: The endpoint's word for why it stopped: `stop`, `length`, ...
         model: The model that answered, as the endpoint names it.
-        ttft_ms: Milliseconds from the request to the first piece of text; None if there was no text.
+        ttft_ms: Milliseconds from the request to the first piece of text or of a call; None if there was none.
         attempts: How many attempts it took.
     """
 
@@ -76,6 +81,7 @@ class ModelReply:
     usage: Usage
     finish_reason: str
     model: str
+    calls: tuple[ToolCall, ...] = ()
     reasoning: str = ""
     ttft_ms: float | None = None
     attempts: int = 1
@@ -96,6 +102,10 @@ class Model(Protocol):
         """Who answers: `openai`, `offline`, `scripted`."""
 
     @property
+    def tool_protocols(self) -> tuple[ToolProtocol, ...]:
+        """How it can be asked to call tools; the first is the one to use unless another is wanted."""
+
+    @property
     def default_model(self) -> str:
         """The name of the model that answers when a request names none."""
 
@@ -109,7 +119,10 @@ class Model(Protocol):
         """Free connections."""
 
 
-def estimate_usage(request: ModelRequest, output: str) -> Usage:
-    """Tokens estimated at four characters each, marked so: for endpoints that give no figures."""
-    prompt = sum(len(message.content) for message in request.messages)
-    return Usage((prompt + 3) // 4, (len(output) + 3) // 4, estimated=True)
+def estimate_usage(request: ModelRequest, output: str, calls: Iterable[ToolCall] = ()) -> Usage:
+    """Tokens estimated at four characters each, native calls and tools included: for endpoints that give no figures."""
+    prompt = sum(message.n_chars for message in request.messages)
+    if request.tool_protocol == "native":
+        prompt += sum(tool.n_chars for tool in request.tools)
+    reply = len(output) + sum(call.n_chars for call in calls)
+    return Usage((prompt + 3) // 4, (reply + 3) // 4, estimated=True)

@@ -1,6 +1,7 @@
 """What goes wrong at an endpoint, said so that a person can act on it, and sorted into what may pass and what will not.
 
-No message holds the API key, even where the endpoint repeats it, nor credentials from the address.
+An address or a key that no request can carry is told before one is made. No message holds the API key, even where the
+endpoint repeats it, nor credentials from the address.
 """
 
 import math
@@ -8,14 +9,14 @@ import re
 import socket
 import ssl
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
-from artifactflow_nb.errors import ContextOverflow, ModelError, ModelRejected, ModelUnavailable
+from artifactflow_nb.errors import ContextOverflow, ModelError, ModelRejected, ModelUnavailable, UsageError
 
 MASK = "**********"
 
@@ -28,6 +29,14 @@ _OVERFLOW = re.compile(
     re.IGNORECASE,
 )
 _REFUSALS = range(400, 500)
+_UNKNOWN_FIELD = frozenset({400, 422})
+_OPTIONAL_FIELDS = {"stream_options": ("stream_options", "include_usage"), "tool_choice": ("tool_choice",)}
+_TOOLS = re.compile(r"\btools?\b|tool_choice|tool_calls|function.?call", re.IGNORECASE)
+_NO_TOOLS = re.compile(
+    r"tools param|param\w*:? \W?tools\b|\bnot support.{0,40}\b(?:tool|function)|support tool use|"
+    r"\b(?:tools?|functions?|function calling)\b.{0,40}\bnot supported",
+    re.IGNORECASE,
+)
 _MAY_PASS = frozenset({408, 409, 425, 429})
 _ADVICE = {
     401: "Check OPENAI_API_KEY.",
@@ -37,14 +46,18 @@ _ADVICE = {
     413: "The prompt is too long for this endpoint.",
     429: "The endpoint limits how much may be asked; wait, or check the quota.",
 }
+_TOOLS_ADVICE = (
+    'If it takes no tools in this form, let them be called in the text: tool_protocol="xml" (AF_TOOL_PROTOCOL=xml).'
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where requests go, for messages, and the key that must not be in them."""
+    """Where requests go, for messages, the key that must not be in them, and whether they offer tools."""
 
     url: str
     key: str
+    tools: bool = False
 
     def __repr__(self) -> str:
         return f"Endpoint(url={self.shown!r})"
@@ -66,10 +79,11 @@ class Endpoint:
     def status_error(self, status: int, body: object, headers: Mapping[str, str]) -> ModelError:
         """The error for an answer with this status."""
         said = f" {quoted}" if (quoted := self.quote(body)) else ""
-        message = f"{self.shown} answered with status {status}:{said} {_ADVICE.get(status, '')}".rstrip(" :")
+        advice = self._advice(status, body)
+        message = f"{self.shown} answered with status {status}:{said} {advice}".rstrip(" :")
         if _is_overflow(status, body):
             return ContextOverflow(message)
-        if _is_final(status, body):
+        if advice == _TOOLS_ADVICE or _is_final(status, body):
             return ModelRejected(message)
         return ModelUnavailable(message, retry_after_s=retry_after(headers))
 
@@ -77,14 +91,20 @@ class Endpoint:
         """The error for an error object that came instead of text, with status 200."""
         status = error.get("code") or error.get("status") if isinstance(error, Mapping) else None
         number = int(status) if isinstance(status, int | str) and str(status).isdecimal() else 500
-        message = (
-            f"{self.shown} reported an error in its stream: {self.quote(error)} {_ADVICE.get(number, '')}".rstrip()
-        )
+        advice = self._advice(number, error)
+        message = f"{self.shown} reported an error in its stream: {self.quote(error)} {advice}".rstrip()
         kind = error.get("type") if isinstance(error, Mapping) else None
         if _is_overflow(number, error):
             return ContextOverflow(message)
         final = _is_final(number, error) or kind in {"invalid_request_error", "authentication_error"}
-        return ModelRejected(message) if final else ModelUnavailable(message)
+        return ModelRejected(message) if final or advice == _TOOLS_ADVICE else ModelUnavailable(message)
+
+    def _advice(self, status: int, body: object) -> str:
+        """What a person can do; servers refuse tools with many a status, so beyond 400 and 422 the words decide."""
+        refused = _TOOLS if status in _UNKNOWN_FIELD else _NO_TOOLS
+        if self.tools and status not in _MAY_PASS and refused.search(_words(body)) and not _is_overflow(status, body):
+            return _TOOLS_ADVICE
+        return _ADVICE.get(status, "")
 
     def not_a_chunk(self, payload: object) -> ModelError:
         """The error for something in the stream that no chat endpoint sends; a web page comes from a wrong address."""
@@ -108,6 +128,30 @@ class Endpoint:
         reason = self.redact("; ".join(dict.fromkeys(str(cause) or type(cause).__name__ for cause in causes[-2:])))
         kind = "secure connection" if any(isinstance(cause, ssl.SSLError) for cause in causes) else "connection"
         return ModelUnavailable(f"The {kind} to {self.shown} failed: {reason}")
+
+
+def checked_url(base_url: str | None) -> str | None:
+    """The address as it is; `UsageError` if no request can go there."""
+    if base_url is None:
+        return None
+    try:
+        parts = urlsplit(base_url)
+        sound = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # brackets or a port that are none
+        sound = False
+    if sound:
+        return base_url
+    raise UsageError(f"The base URL {base_url!r} is no web address; write it as in http://localhost:8000/v1.")
+
+
+def checked_key(api_key: str | None) -> str:
+    """The key without white space around it, empty if there is none; `UsageError` if no request can carry it."""
+    key = (api_key or "").strip()
+    if key.isascii() and key.isprintable():
+        return key
+    raise UsageError(
+        "The API key holds characters that no request can carry. Copy it again, without quotes and breaks."
+    )
 
 
 def public_url(url: str) -> str:
@@ -139,6 +183,13 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
     return max(0.0, (moment - datetime.now(UTC)).total_seconds())
 
 
+def refused_field(status: int, body: object, sent: Collection[str]) -> str | None:
+    """The optional field among those sent that the endpoint says it does not take; None if it says nothing of one."""
+    words = _words(body) if status in _UNKNOWN_FIELD else ""
+    names = ((field, name) for field, known_as in _OPTIONAL_FIELDS.items() for name in known_as if field in sent)
+    return next((field for field, name in names if name in words), None)
+
+
 def _is_final(status: int, body: object) -> bool:
     """Whether asking again will not help: a quota that is used up comes as 429, too."""
     code = body.get("code") if isinstance(body, Mapping) else None
@@ -166,6 +217,15 @@ def _told(body: object) -> str:
     if isinstance(body, list) and body:
         return _told(body[0])
     return "" if body is None else str(body)
+
+
+def _words(body: object) -> str:
+    """All words of an error body, but for the request that some endpoints repeat in it."""
+    if isinstance(body, Mapping):
+        return " ".join(_words(value) for key, value in body.items() if key != "input")
+    if isinstance(body, list):
+        return " ".join(map(_words, body))
+    return str(body)
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:

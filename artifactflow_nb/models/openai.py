@@ -9,16 +9,25 @@ Retries are made here, too, because a person should see them and because they ha
 """
 
 import asyncio
+import sys
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, aclosing, suppress
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
-from artifactflow_nb.errors import ModelError, ModelUnavailable, UsageError
-from artifactflow_nb.messages import Usage
+from artifactflow_nb.errors import ModelError, ModelUnavailable
+from artifactflow_nb.messages import ToolProtocol, Usage
 from artifactflow_nb.models.base import ModelDelta, ModelEvent, ModelReply, ModelRequest, RetryNotice, estimate_usage
-from artifactflow_nb.models.endpoint_errors import MASK, Endpoint, public_url, transport_errors
+from artifactflow_nb.models.endpoint_errors import (
+    MASK,
+    Endpoint,
+    checked_key,
+    checked_url,
+    public_url,
+    refused_field,
+    transport_errors,
+)
+from artifactflow_nb.models.native_calls import CallReader, tool_fields, wire_messages
 from artifactflow_nb.models.reasoning import AnswerText
 from artifactflow_nb.models.sse import SseReader
 
@@ -29,6 +38,8 @@ LONGEST_DELAY_S = 60.0
 """A retry waits no longer than this, whatever the endpoint asks for."""
 
 _CONNECT_TIMEOUT_S = 10.0
+_CONNECTIONS = 1_000  # as many as the client opens by itself
+_IDLE_CONNECTIONS = 20  # each idle one is looked at whenever another request begins or ends
 _DRAIN_S = 0.1  # an endpoint that leaves the stream open after its end is not waited for
 _NO_KEY = "none"  # the client insists on a key; servers on one's own machine do not
 
@@ -50,6 +61,7 @@ class OpenAIModel:
     """
 
     provider = "openai"
+    tool_protocols: tuple[ToolProtocol, ...] = ("xml", "native")
 
     def __init__(
         self,
@@ -61,13 +73,13 @@ class OpenAIModel:
         extra_body: Mapping[str, Any] | None = None,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
     ) -> None:
-        self._base_url = _checked_url(base_url)
-        self._key = _checked_key(api_key)
+        self._base_url = checked_url(base_url)
+        self._key = checked_key(api_key) or _NO_KEY
         self._model = default_model
         self._timeout_s = timeout_s
         self._extra_body = dict(extra_body or {})
         self._sleep = sleep
-        self._usage_refused = False
+        self._refused: set[str] = set()  # fields that this endpoint does not take
         self._client: AsyncOpenAI | None = None
 
     def __repr__(self) -> str:
@@ -83,7 +95,7 @@ class OpenAIModel:
         """Take a turn; `ttft_ms` of its reply counts from the attempt that succeeded."""
         attempt = 1
         while True:
-            turn = Turn(self._endpoint())
+            turn = Turn(self._endpoint(request))
             try:
                 async with aclosing(self._attempt(request, turn)) as deltas:
                     async for delta in deltas:
@@ -107,9 +119,9 @@ class OpenAIModel:
             listed = [model.id async for model in self._connected().models.list()]
         except APIStatusError as error:
             body = error.body or error.message
-            raise self._endpoint("models").status_error(error.status_code, body, error.response.headers) from None
+            raise self._endpoint(path="models").status_error(error.status_code, body, error.response.headers) from None
         except APIConnectionError as error:
-            raise self._endpoint("models").transport_error(error, self._timeout_s) from None
+            raise self._endpoint(path="models").transport_error(error, self._timeout_s) from None
         return sorted(listed)
 
     async def aclose(self) -> None:
@@ -148,40 +160,49 @@ class OpenAIModel:
             create = self._connected().chat.completions.with_streaming_response.create
             return await connection.enter_async_context(create(**body))
         except APIStatusError as error:
-            if "stream_options" in body and _refuses_usage(error.status_code, error.body or error.message):
-                self._usage_refused = True
+            told = error.body or error.message
+            if field := refused_field(error.status_code, told, body):
+                self._refused.add(field)
                 return await self._open(request, connection)
-            raise self._endpoint().status_error(
-                error.status_code, error.body or error.message, error.response.headers
-            ) from None
+            raise self._endpoint(request).status_error(error.status_code, told, error.response.headers) from None
         except APIConnectionError as error:
             raise self._endpoint().transport_error(error, self._timeout_s) from None
 
     def _body(self, request: ModelRequest) -> dict[str, Any]:
         body: dict[str, Any] = {
             "model": request.model or self._model,
-            "messages": [{"role": message.role, "content": message.content} for message in request.messages],
+            "messages": (),
             "stream": True,
+            "stream_options": {"include_usage": True},
+            **tool_fields(request),
         }
         if request.temperature is not None:
             body["temperature"] = request.temperature
-        if not self._usage_refused:
-            body["stream_options"] = {"include_usage": True}
-        if self._extra_body:
-            body["extra_body"] = self._extra_body  # the client merges it into the JSON
-        return body
+        # What is in `extra_body` the client merges into the JSON as it is. Messages that go the other way it walks
+        # through field by field, which takes longer than sending them.
+        body["extra_body"] = {"messages": wire_messages(request.messages), **self._extra_body}
+        return {field: value for field, value in body.items() if field not in self._refused}
 
     def _connected(self) -> "AsyncOpenAI":
         if self._client is None:
-            from openai import AsyncOpenAI, Timeout
+            from openai import AsyncOpenAI, DefaultAsyncHttpxClient, Timeout
 
             timeout = Timeout(self._timeout_s, connect=min(self._timeout_s, _CONNECT_TIMEOUT_S))
-            self._client = AsyncOpenAI(base_url=self._base_url, api_key=self._key, timeout=timeout, max_retries=0)
+            http = next(sys.modules[name] for name in ("httpx2", "httpx") if name in sys.modules)  # it varies
+            limits = http.Limits(max_connections=_CONNECTIONS, max_keepalive_connections=_IDLE_CONNECTIONS)
+            self._client = AsyncOpenAI(
+                base_url=self._base_url,
+                api_key=self._key,
+                timeout=timeout,
+                max_retries=0,
+                http_client=DefaultAsyncHttpxClient(timeout=timeout, limits=limits),
+            )
         return self._client
 
-    def _endpoint(self, path: str = "chat/completions") -> Endpoint:
+    def _endpoint(self, request: ModelRequest | None = None, *, path: str = "chat/completions") -> Endpoint:
         base = str(self._connected().base_url).rstrip("/")
-        return Endpoint(f"{base}/{path}", "" if self._key == _NO_KEY else self._key)
+        tools = request is not None and request.tool_protocol == "native"
+        return Endpoint(f"{base}/{path}", "" if self._key == _NO_KEY else self._key, tools)
 
 
 class Turn:
@@ -189,11 +210,13 @@ class Turn:
 
     Attributes:
         text: Answer and reasoning so far.
+        calls: The native calls so far.
         finish_reason: The endpoint's word for why it stopped; empty as long as it has not said.
     """
 
     def __init__(self, endpoint: Endpoint) -> None:
         self.text = AnswerText()
+        self.calls = CallReader()
         self.finish_reason = ""
         self._endpoint = endpoint
         self._reader = SseReader()
@@ -221,9 +244,11 @@ class Turn:
     def reply(self, request: ModelRequest, *, default_model: str, attempts: int) -> ModelReply:
         """The turn, complete."""
         content, reasoning = self.text.content, self.text.reasoning
+        calls = self.calls.calls(self.finish_reason)
         return ModelReply(
             content=content,
-            usage=_read_usage(self._usage) or estimate_usage(request, reasoning + content),
+            calls=calls,
+            usage=_read_usage(self._usage) or estimate_usage(request, reasoning + content, calls),
             finish_reason=self.finish_reason or "stop",
             model=self._model or request.model or default_model,
             reasoning=reasoning,
@@ -238,7 +263,7 @@ class Turn:
                 self._take(chunk, deltas)
             except (AttributeError, KeyError, TypeError):  # some level of it is not what a chat endpoint sends
                 raise self._endpoint.not_a_chunk(chunk) from None
-        if deltas and self._ttft_ms is None:
+        if self._ttft_ms is None and (deltas or self.calls.begun):
             self._ttft_ms = (time.perf_counter() - self._started) * 1000
         return deltas
 
@@ -260,6 +285,7 @@ class Turn:
                 deltas.append(self.text.add_reasoning(_plain(thought)))
             if text := delta.get("content") or delta.get("refusal"):
                 deltas += self.text.add(_plain(text))
+            self.calls.add(delta)
         if reason := choice.get("finish_reason"):
             self.finish_reason = reason
 
@@ -280,10 +306,6 @@ def _read_usage(told: Mapping[str, Any] | None) -> Usage | None:
     )
 
 
-def _refuses_usage(status: int, body: object) -> bool:
-    return status in {400, 422} and ("stream_options" in str(body) or "include_usage" in str(body))
-
-
 def _delay_s(request: ModelRequest, attempt: int, error: ModelUnavailable) -> float:
     own = request.retry_delay_s * 2 ** (attempt - 1)
     return min(own if error.retry_after_s is None else error.retry_after_s, LONGEST_DELAY_S)
@@ -295,25 +317,3 @@ async def _drain(body: AsyncIterator[bytes]) -> None:
         async with asyncio.timeout(_DRAIN_S):
             async for _ in body:
                 pass
-
-
-def _checked_url(base_url: str | None) -> str | None:
-    if base_url is None:
-        return None
-    try:
-        parts = urlsplit(base_url)
-        sound = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
-    except ValueError:  # brackets or a port that are none
-        sound = False
-    if sound:
-        return base_url
-    raise UsageError(f"The base URL {base_url!r} is no web address; write it as in http://localhost:8000/v1.")
-
-
-def _checked_key(api_key: str | None) -> str:
-    key = (api_key or "").strip() or _NO_KEY
-    if key.isascii() and key.isprintable():
-        return key
-    raise UsageError(
-        "The API key holds characters that no request can carry. Copy it again, without quotes and breaks."
-    )

@@ -2,12 +2,14 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from dataclasses import replace
 
-from artifactflow_nb.messages import Usage
+from artifactflow_nb.messages import ToolCall, ToolProtocol
 from artifactflow_nb.models.base import ModelDelta, ModelEvent, ModelReply, ModelRequest, estimate_usage
+from artifactflow_nb.xml_calls import format_call
 
-Turn = str | Exception | ModelReply
+Turn = str | ToolCall | Sequence[str | ToolCall] | Exception | ModelReply
 Script = Callable[[ModelRequest], Turn]
 
 
@@ -15,8 +17,9 @@ class ScriptedModel:
     """Gives the turns of a script, each streamed in small pieces.
 
     Args:
-        turns: The replies in order; an exception is raised instead of given. A callable is asked at each request, so
-            that concurrent agents can be answered by what they ask.
+        turns: The replies in order: text, a call, or several of both, the calls written as the request's protocol has
+            them; a whole reply as it is; an exception is raised. A callable is asked at each request, so that
+            concurrent agents can be answered by what they ask.
         chunk_chars: Characters in each piece.
         delay_s: Seconds between two pieces.
 
@@ -25,6 +28,7 @@ class ScriptedModel:
     """
 
     provider = "scripted"
+    tool_protocols: tuple[ToolProtocol, ...] = ("xml", "native")
     default_model = "scripted"
 
     def __init__(self, turns: Iterable[Turn] | Script, *, chunk_chars: int = 16, delay_s: float = 0.0) -> None:
@@ -39,14 +43,13 @@ class ScriptedModel:
         turn = self._script(request)
         if isinstance(turn, Exception):
             raise turn
-        reply = turn if isinstance(turn, ModelReply) else None
-        text = reply.content if reply else str(turn)
+        reply = turn if isinstance(turn, ModelReply) else _reply(request, turn)
         started, first = time.perf_counter(), None
-        for i in range(0, len(text), self._chunk_chars):
+        for i in range(0, len(reply.content), self._chunk_chars):
             await asyncio.sleep(self._delay_s)
             first = first if first is not None else (time.perf_counter() - started) * 1000
-            yield ModelDelta(text[i : i + self._chunk_chars])
-        yield reply or ModelReply(text, _usage(request, text), "stop", request.model or "scripted", ttft_ms=first)
+            yield ModelDelta(reply.content[i : i + self._chunk_chars])
+        yield reply if isinstance(turn, ModelReply) else replace(reply, ttft_ms=first)
 
     async def list_models(self) -> list[str]:
         """Its one name."""
@@ -56,9 +59,15 @@ class ScriptedModel:
         """Nothing to free."""
 
 
-def _usage(request: ModelRequest, text: str) -> Usage:
-    estimate = estimate_usage(request, text)
-    return Usage(estimate.input_tokens, estimate.output_tokens)
+def _reply(request: ModelRequest, turn: str | ToolCall | Sequence[str | ToolCall]) -> ModelReply:
+    parts = [turn] if isinstance(turn, str | ToolCall) else turn
+    native = request.tool_protocol == "native"
+    calls = tuple(part for part in parts if isinstance(part, ToolCall)) if native else ()
+    text = "".join(
+        part if isinstance(part, str) else "" if native else format_call(part.name, part.params) for part in parts
+    )
+    usage = replace(estimate_usage(request, text, calls), estimated=False)
+    return ModelReply(text, usage, "tool_calls" if calls else "stop", request.model or "scripted", calls)
 
 
 def _in_order(turns: Iterable[Turn]) -> Script:

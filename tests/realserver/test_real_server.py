@@ -1,20 +1,21 @@
 """`OpenAIModel` and the engine against a real language model: what a scripted endpoint can only claim."""
 
 import asyncio
+import json
 import os
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, ExitStack
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import pytest
 from realserver.proxy import Extend, extending_proxy
-from realserver.server import CONTEXT_TOKENS, MODEL, RealServer, why_not
+from realserver.server import CALL_MARK, CONTEXT_TOKENS, END_MARK, MODEL, RealServer, why_not
 
 from artifactflow_nb.engine import Engine
 from artifactflow_nb.errors import ModelRejected
 from artifactflow_nb.events import StreamEvent, StreamEventType
-from artifactflow_nb.messages import Message
+from artifactflow_nb.messages import Message, ToolSpec
 from artifactflow_nb.models.base import ModelDelta, ModelEvent, ModelReply, ModelRequest
 from artifactflow_nb.models.openai import OpenAIModel
 from artifactflow_nb.settings import Settings
@@ -50,8 +51,8 @@ async def open_on(tmp_path: Path) -> AsyncIterator[Any]:
     """Opens an engine on an endpoint, as settings name it."""
     async with AsyncExitStack() as engines:
 
-        async def open_engine(base_url: str) -> Engine:
-            settings = Settings.load(base_url=base_url, model=MODEL, temperature=0, data_dir=tmp_path / "data")
+        async def open_engine(base_url: str, **more: Any) -> Engine:
+            settings = Settings.load(base_url=base_url, model=MODEL, temperature=0, data_dir=tmp_path / "data", **more)
             return await engines.enter_async_context(Engine(settings))
 
         yield open_engine
@@ -165,6 +166,63 @@ async def test_a_run_calls_a_tool_and_answers_with_its_result(
     turns = [event.data for event in events if event.type is StreamEventType.LLM_COMPLETE]
     assert [turn["finish_reason"] for turn in turns] == ["stop", "stop"]
     assert not any(turn["token_usage"]["estimated"] for turn in turns)
+
+
+async def test_a_run_calls_a_tool_natively_and_answers_with_its_result(
+    server: RealServer, extended: Callable[[Extend], str], open_on: Callable[..., Any]
+) -> None:
+    """The endpoint is told the tool, streams the call in fields of its own, and the result leads to the answer."""
+    (mark, end) = server.tokens(CALL_MARK + END_MARK)
+    sent: list[Mapping[str, Any]] = []
+
+    def extend(body: Mapping[str, Any]) -> Mapping[str, Any]:
+        sent.append(body)
+        tools = [entry for entry in body["tools"] if entry["function"]["name"] == "population"]
+        if body["messages"][-1]["role"] == "tool":
+            return {"tools": tools, "tool_choice": "none", "grammar": ANSWER_GRAMMAR}
+        # `required` has the server's grammar allow no end before a call; of what it allows, the bias picks these two.
+        return {"tools": tools, "tool_choice": "required", "logit_bias": [[mark, 100], [end, 200]], "max_tokens": 100}
+
+    asked: list[str] = []
+
+    @tool()
+    async def population(_ctx: ToolContext, city: Annotated[Literal["Paris", "Berlin", "Rome"], "The city."]) -> str:
+        """Look up how many people live in a city."""
+        asked.append(city)
+        return f"The number of inhabitants is {FIGURES[city]}."
+
+    engine = await open_on(extended(extend), tool_protocol="native")
+    engine.register_tool(population)
+    events = [event async for event in engine.controller.stream_execute("How many people live in Paris?")]
+    outcome = await engine.controller.result(events[0].run_id)
+    assert outcome.status == "completed", events[-1]
+    assert len(asked) == 1
+    assert outcome.response == f"The number of inhabitants is {FIGURES[asked[0]]}."
+    turns = [event.data for event in events if event.type is StreamEventType.LLM_COMPLETE]
+    assert [turn["finish_reason"] for turn in turns] == ["tool_calls", "stop"]
+    assert not any(turn["token_usage"]["estimated"] for turn in turns)
+    call, result = sent[1]["messages"][-2:]
+    assert json.loads(call["tool_calls"][0]["function"]["arguments"]) == {"city": asked[0]}
+    assert (result["tool_call_id"], result["content"]) == (call["tool_calls"][0]["id"], outcome.response)
+
+
+async def test_a_call_cut_at_the_limit_of_tokens_is_told_to_the_model(
+    server: RealServer, extended: Callable[[Extend], str]
+) -> None:
+    """A call cut within its arguments keeps its name, has no half of a value, and says that it was too long."""
+    (mark,) = server.tokens(CALL_MARK)  # within a text nothing forbids it either: the argument never ends
+    limits = {"tool_choice": "required", "logit_bias": [[mark, 100]], "max_tokens": 60}
+    model = OpenAIModel(extended(lambda _: limits), None, MODEL)
+    schema = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
+    tools = (ToolSpec("write", "Write a text.", schema),)
+    request = ModelRequest((Message("user", STORY),), tools, tool_protocol="native", temperature=0)
+    last = reply([event async for event in model.stream(request)])
+    await model.aclose()
+    (cut,) = last.calls
+    assert (last.finish_reason, last.content) == ("length", "")
+    assert (cut.name, cut.params) == ("write", {})
+    assert "limit of tokens" in (cut.error or "")
+    assert last.ttft_ms
 
 
 async def test_cancelling_a_run_frees_the_server(
