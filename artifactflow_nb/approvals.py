@@ -15,6 +15,9 @@ from artifactflow_nb.errors import UsageError, told
 Scope = Literal["once", "run", "conversation"]
 SCOPES: tuple[Scope, ...] = ("once", "run", "conversation")
 
+BUDGET = "budget"
+"""The kind, and the tool's name, of a request to spend more than a run's budget."""
+
 Verdict = Literal["ask", "approve", "deny"]
 VERDICTS: tuple[Verdict, ...] = ("ask", "approve", "deny")
 
@@ -26,19 +29,20 @@ class ApprovalRequest:
     Attributes:
         id: The request; decided once.
         run_id: The run that waits for it.
-        kind: `tool`, `plan` or `edit`.
+        kind: `tool`, `plan`, `edit` or `budget`.
         agent: Who wants to act.
-        tool: With what.
-        params: With which parameters.
+        tool: With what; `budget` where the run wants to spend more.
+        params: With which parameters; of a budget, the limits that would hold then.
         title: The question in a line.
         preview: What would be written or sent; empty if the parameters say it all.
         message: Why it is asked; empty if the permission says it all.
-        tool_call_id: The call that waits.
+        tool_call_id: The call that waits; empty if the request is about no call.
+        about: What the request is about where that is no call.
     """
 
     id: str
     run_id: str
-    kind: Literal["tool", "plan", "edit"]
+    kind: Literal["tool", "plan", "edit", "budget"]
     agent: str
     tool: str
     params: Mapping[str, Any] = field(repr=False)
@@ -46,6 +50,12 @@ class ApprovalRequest:
     preview: str = field(default="", repr=False)
     message: str = ""
     tool_call_id: str = ""
+    about: str = ""
+
+    @property
+    def subject(self) -> str:
+        """What is asked about, once: the tool call, or what `about` names."""
+        return self.tool_call_id or self.about
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,21 +131,28 @@ class ApprovalPolicy:
 
     def check_tools(self, known: Iterable[str]) -> None:
         """Refuse a rule for a tool that does not exist: it would never be asked about; `UsageError` names it."""
-        names = list(known)
+        names = [*known, BUDGET]
         if unknown := [name for name in self._by_tool if name not in names]:
             raise UsageError(
                 f"approvals names a tool {unknown[0]!r}, and there is none. Known are: {', '.join(names)}."
             )
 
     async def decide(self, request: ApprovalRequest) -> Verdict:
-        """The verdict on this request; a function is asked in a thread of its own, since it may take its time."""
+        """The verdict on this request; a function is asked in a thread of its own, since it may take its time.
+
+        One verdict for everything approves calls, and never that a budget is exceeded: that takes a person, a function
+        or a rule of its own under the name `budget`.
+        """
+        blanket: Verdict = "ask"
         if isinstance(self.rule, str):
-            verdict = _check("approvals", self.rule)
+            verdict = blanket = _check("approvals", self.rule)
         elif isinstance(self.rule, Mapping):
             verdict = self._by_tool.get(request.tool, "ask")
         else:
             verdict = await self._ask_function(self.rule, request)
-        return self.stand_in if verdict == "ask" else verdict
+        if verdict == "ask":
+            verdict = blanket = self.stand_in
+        return "deny" if request.kind == BUDGET and blanket != "ask" else verdict
 
     @staticmethod
     async def _ask_function(rule: Callable[[ApprovalRequest], str], request: ApprovalRequest) -> Verdict:

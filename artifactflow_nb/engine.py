@@ -4,12 +4,10 @@ Everything in it lives on the event loop that opened it.
 """
 
 from collections.abc import Mapping
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
-
-import aiosqlite
 
 from artifactflow_nb.agents.base import AgentConfig, BaseAgent
 from artifactflow_nb.agents.crawl import CRAWL
@@ -18,9 +16,11 @@ from artifactflow_nb.agents.prompts import PromptLibrary
 from artifactflow_nb.agents.search import SEARCH
 from artifactflow_nb.ambient import Clock, Ids, RandomIds, SystemClock
 from artifactflow_nb.approvals import ApprovalPolicy, Policy
+from artifactflow_nb.budget import Budget, Price
+from artifactflow_nb.checkpoints import Checkpoints
 from artifactflow_nb.controller import ExecutionController
 from artifactflow_nb.drive import Flow, Rooms
-from artifactflow_nb.errors import StoreError, UsageError
+from artifactflow_nb.errors import UsageError
 from artifactflow_nb.flows.research import ExtendableGraph
 from artifactflow_nb.flows.services import Services
 from artifactflow_nb.models.base import Model
@@ -31,10 +31,12 @@ from artifactflow_nb.store.artifacts import ArtifactManager
 from artifactflow_nb.store.calls import CallStore
 from artifactflow_nb.store.conversations import ConversationManager
 from artifactflow_nb.store.database import Database
+from artifactflow_nb.store.faults import fault
 from artifactflow_nb.store.ownership import Ownership
 from artifactflow_nb.store.requests import RequestStore
 from artifactflow_nb.store.runs import RunStore, StoredRun
-from artifactflow_nb.store.sources import Added, SourceManager
+from artifactflow_nb.store.source_values import Added, Progress
+from artifactflow_nb.store.sources import SourceManager
 from artifactflow_nb.tools.artifacts import ARTIFACT_TOOLS
 from artifactflow_nb.tools.base import Tool
 from artifactflow_nb.tools.delegate import call_subagent
@@ -43,10 +45,11 @@ from artifactflow_nb.tools.providers import DdgsSearch, SearxngSearch, TavilySea
 from artifactflow_nb.tools.registry import ToolRegistry
 from artifactflow_nb.tools.web import LocalSearch, SearchProvider, web_fetch, web_search
 
-from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver  # isort: skip - flows.loop sets its strict mode first
-
+FREE = {OfflineModel.default_model: Price(input=0, output=0)}
 STORE_FILE = "store.db"
 CHECKPOINT_FILE = "checkpoints.db"
+LOOKED_THROUGH = 1000
+"""Files of a folder that a run looks through when it begins: about 20 ms."""
 
 
 def make_model(settings: Settings) -> Model:
@@ -116,8 +119,8 @@ class Engine:
         self._prompts = PromptLibrary(prompts)
         self._agent_models = dict(agent_models or {})
         self._ownership = Ownership(self.folder, self.ids.new("eng"))
-        self._scope: list[str] = []
-        self._checkpoints: aiosqlite.Connection | None = None
+        self._added: dict[str, Added] = {}  # by folder, in the order in which they were added
+        self._checkpoints = Checkpoints(self.folder / CHECKPOINT_FILE)
         self.research = ExtendableGraph(self._lead(lead))
         for config in (SEARCH, CRAWL):
             self.register_agent(config)
@@ -128,25 +131,29 @@ class Engine:
 
     def _configured(self, config: AgentConfig) -> AgentConfig:
         temperature = config.temperature if self.settings.temperature is None else self.settings.temperature
-        return replace(config, temperature=temperature, model=self._agent_models.get(config.name, config.model))
+        model = self._agent_models.get(config.name, config.model)
+        known = (self.model if model is None or isinstance(model, str) else model).tool_protocols
+        wanted = self.settings.tool_protocol
+        protocol = config.tool_protocol or (wanted if wanted in known else None)
+        return replace(config, temperature=temperature, model=model, tool_protocol=protocol)
 
     async def open(self) -> Self:
         """Open the store and get ready to run; `StoreError` with the path if that fails."""
         try:
-            self._ownership.take()
+            self._ownership.open()
         except OSError as error:
-            raise StoreError(
-                f"The data folder {self.folder} cannot be used: {error}. Choose another data_dir."
-            ) from error
+            raise fault(self.folder, f"The data folder {self.folder} cannot be used", error) from error
         try:
             await self.database.open()
-            self.controller = ExecutionController(await self._rooms(), self.folder)
+            await self._checkpoints.open()
+            await self._checkpoints.sweep([run.thread_id for run in await self.runs.unfinished()])
+            self.controller = ExecutionController(self._rooms(), self.folder)
         except BaseException:
             await self.aclose()
             raise
         return self
 
-    async def _rooms(self) -> Rooms:
+    def _rooms(self) -> Rooms:
         services = Services(
             clock=self.clock,
             ids=self.ids,
@@ -159,30 +166,13 @@ class Engine:
             lead=self.research.lead,
             agents=self.research.agents,
             tool_services=self._tool_services,
+            prices={**FREE, **self.settings.prices},
         )
-        saver = await self._open_checkpoints()
-        flows = {"research": Flow(self.research.compile(saver), self.research.lead.config.name)}
-        owner = self._ownership.owner
-        return Rooms(services, flows, saver, self.database, self.policy, owner, self._settings_of_a_run)
-
-    async def _open_checkpoints(self) -> AsyncSqliteSaver:
-        """Open the program counters, and sweep away those of runs that are over."""
-        path = self.folder / CHECKPOINT_FILE
-        try:
-            self._checkpoints = await aiosqlite.connect(path)
-            await self._checkpoints.execute("PRAGMA synchronous = NORMAL")
-            saver = AsyncSqliteSaver(self._checkpoints)
-            await saver.setup()
-            known = "SELECT thread_id FROM checkpoints UNION SELECT thread_id FROM writes"
-            threads = {row[0] for row in await self._checkpoints.execute_fetchall(known)}
-            for thread_id in threads - {run.thread_id for run in await self.runs.unfinished()}:
-                await saver.adelete_thread(thread_id)
-        except aiosqlite.Error as error:
-            raise StoreError(
-                f"{path} cannot be used: {error}. It holds only how far unfinished runs have come: "
-                "move it away, and those runs begin again from what the store has of them."
-            ) from error
-        return saver
+        graph = self.research.compile(self._checkpoints.saver)
+        flows = {"research": Flow(graph, self.research.lead.config.name)}
+        return Rooms(
+            services, flows, self._checkpoints, self.database, self.policy, self._ownership, self._settings_of_a_run
+        )
 
     def _tool_services(self, run: StoredRun) -> Mapping[type, Any]:
         return {
@@ -232,32 +222,55 @@ class Engine:
         listed = [name for endpoint in endpoints for name in await endpoint.list_models()]
         return list(dict.fromkeys(listed))
 
-    async def add_sources(self, path: str | Path) -> Added:
-        """Index a folder or a file; from now on runs search what was added, and no longer the language reference."""
-        added = await self.sources.add_folder(path)
-        self._scope += [source_id for source_id in added.source_ids if source_id not in self._scope]
+    async def add_sources(self, path: str | Path, progress: Progress | None = None) -> Added:
+        """Index a folder or a file; from now on runs search what was added, and no longer the language reference.
+
+        `progress` is told on this loop, after each batch of files: how many are done, of how many, the last one's path.
+        """
+        added = await self.sources.add_folder(path, progress)
+        self._added[added.folder] = added
         return added
 
-    async def _settings_of_a_run(self) -> dict[str, Any]:
-        """What a run keeps: the sources that it searches, as they are when it begins."""
+    async def _settings_of_a_run(self, budget: Budget | None) -> dict[str, Any]:
+        """What a run keeps: its budget, and the sources that it searches, as they are when it begins."""
         self.policy.check_tools(entry.name for entry in self.tools)
         for name in self._agent_models:
             self._agent(name)
-        return {"sources": await self._sources_of_a_run()}
+        budget = budget or self.settings.budget
+        if budget is not None and budget.usd is not None:
+            self._check_prices()
+        limits = {} if budget is None else {"budget": budget.model_dump(exclude_none=True)}
+        return {"sources": await self._sources_of_a_run(), **limits}
+
+    def _check_prices(self) -> None:
+        """Refuse a limit on the cost where the cost of a model is not known: it would never be reached."""
+        for agent in self.agents.values():
+            if agent.model_name not in {**FREE, **self.settings.prices}:
+                raise UsageError(
+                    f"The budget limits the cost, and there is no price for the model {agent.model_name!r} of "
+                    f"{agent.config.name}. Pass prices={{{agent.model_name!r}: {{'input': ..., 'output': ...}}}}, in "
+                    "US dollars for a million tokens."
+                )
 
     async def _sources_of_a_run(self) -> list[str]:
-        if not self._scope:
+        """The scope of a run. Small folders are looked through for files that are new, changed or gone.
+
+        In a large one only the files that a search finds or that are read are looked at, until it is added again.
+        """
+        if not self._added:
             return [(await self.sources.add_python_reference()).source_id]
-        return list(self._scope)
+        for folder, before in list(self._added.items()):
+            if len(before.sources) <= LOOKED_THROUGH:
+                with suppress(UsageError):  # it is gone for now: what is read of it will say so
+                    self._added[folder] = await self.sources.add_folder(folder)
+        return list(dict.fromkeys(name for added in self._added.values() for name in added.scope))
 
     async def aclose(self) -> None:
         """Close everything, whatever of it fails; runs that were going on can be resumed later."""
         async with AsyncExitStack() as stack:
-            stack.callback(self._ownership.release)
+            stack.callback(self._ownership.close)
             stack.push_async_callback(self.database.close)
-            if self._checkpoints is not None:
-                stack.push_async_callback(self._checkpoints.close)
-                self._checkpoints = None
+            stack.push_async_callback(self._checkpoints.close)
             for model in dict.fromkeys([self.model, *(agent.model for agent in self.agents.values())]):
                 stack.push_async_callback(model.aclose)
             if hasattr(self, "controller"):

@@ -11,6 +11,7 @@
     ├── ToolError             the model: its call cannot be carried out
     ├── RunError              a run ended without an answer
     │   ├── RunFailed
+    │   ├── BudgetExceeded    what it was allowed to spend is spent
     │   └── RunCancelled      keeps the text that had arrived
     └── StoreError            the database
         ├── NotFound          an id that it does not hold
@@ -79,6 +80,10 @@ class RunError(ArtifactFlowError):
 
 class RunFailed(RunError):
     """A run ended in an error; what it had stored stays."""
+
+
+class BudgetExceeded(RunError):
+    """A run reached a limit of its budget, and nobody let it go on; what it had stored stays."""
 
 
 class RunCancelled(RunError):

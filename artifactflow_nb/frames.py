@@ -3,23 +3,19 @@
 Columns are declared once, with their type, where they come from and what they mean. An empty frame has the same types.
 """
 
-from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
+from artifactflow_nb.packing import BOOL, ENUM, FLOAT, INT, TEXT, TIME, Dtype, pack
 from artifactflow_nb.store.database import connect, reading
 from artifactflow_nb.store.metrics import WAITED
 from artifactflow_nb.store.ownership import is_gone
 from artifactflow_nb.store.runs import INTERRUPTED, RUNNING
 
 SCHEMA_VERSION = 1
-
-Dtype = Any  # pandas' stubs take literals only
-TEXT, ENUM, INT, FLOAT, BOOL, TIME = "string", "category", "Int64", "Float64", "boolean", "datetime64[us, UTC]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +172,8 @@ LLM_CALLS = Frame(
     "c.started_at, c.rowid",
 )
 
+_CUT = "CASE WHEN c.status = 'finished' THEN c.shown_chars IS NOT NULL END"
+
 TOOL_CALLS = Frame(
     "tool_calls",
     (
@@ -192,7 +190,7 @@ TOOL_CALLS = Frame(
         Column("approval_wait_ms", FLOAT, "(a.decided_at - a.asked_at) / 1000.0", "How long it waited for a decision."),
         Column("decided_by", ENUM, "a.decided_by", "Who decided."),
         Column("result_chars", INT, "length(replace(c.result, char(0), ' '))", "Characters of what it gave."),
-        Column("result_truncated", BOOL, "0", "Whether the model saw less than all of it."),
+        Column("result_truncated", BOOL, _CUT, "Whether the model saw less than all of it."),
         Column("cassette", ENUM, "'off'", "off, recorded or hit."),
     ),
     "tool_calls AS c LEFT JOIN (SELECT * FROM approvals) AS a USING (tool_call_id, run_id)",
@@ -224,11 +222,10 @@ def load(path: Path, frame: Frame, run_id: str | None = None) -> pd.DataFrame:
     """
     with reading(path), closing(connect(path, read_only=True)) as db:
         db.row_factory = None
-        rows = db.execute(frame.query, {"run_id": run_id}).fetchall()
-    values: Sequence[Sequence[Any]] = list(zip(*rows, strict=True)) if rows else [()] * len(frame.columns)
-    pairs = zip(frame.columns, values, strict=True)
-    data = {column.name: _series(column, list(column_values)) for column, column_values in pairs}
-    result = pd.DataFrame(data)
+        rows = db.execute(frame.query, {"run_id": run_id})
+        arrays = pack(rows, [column.dtype for column in frame.columns])
+    names = [column.name for column in frame.columns]
+    result = pd.DataFrame(dict(zip(names, arrays, strict=True)), copy=False)
     result.attrs["schema"] = f"artifactflow_nb/{frame.name}/{SCHEMA_VERSION}"
     return result
 
@@ -243,13 +240,3 @@ def load_runs(path: Path, run_id: str | None = None) -> pd.DataFrame:
     ]
     runs["status"] = pd.Categorical(gone)
     return runs
-
-
-def _series(column: Column, values: list[Any]) -> Any:
-    if column.dtype == TIME:
-        return pd.Series(pd.to_datetime(values, unit="us", utc=True)).astype(column.dtype)
-    if column.dtype == BOOL:
-        values = [None if value is None else bool(value) for value in values]
-    if column.dtype == ENUM:
-        return pd.Series(values, dtype="object").astype(column.dtype)
-    return pd.Series(values, dtype=column.dtype)

@@ -7,15 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-Role = Literal["system", "user", "assistant"]
-
-
-@dataclass(frozen=True, slots=True)
-class Message:
-    """One message of a prompt."""
-
-    role: Role
-    content: str
+Role = Literal["system", "user", "assistant", "tool"]
+ToolProtocol = Literal["xml", "native"]
+"""How a model calls tools: in the text of its reply, or in fields of their own beside it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +26,32 @@ class ToolCall:
     params: Mapping[str, Any]
     error: str | None = None
 
+    @property
+    def n_chars(self) -> int:
+        """The length of its name and its values in characters."""
+        return len(self.name) + sum(len(key) + len(str(value)) for key, value in self.params.items())
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message of a prompt.
+
+    Attributes:
+        role: Who says it; `tool` gives the results of the calls in the assistant's message before it.
+        content: Its text.
+        calls: The native calls of an assistant's message: as many `tool` messages follow, in the same order. Calls that
+            are written as text stand in `content`, and one `tool` message gives all their results.
+    """
+
+    role: Role
+    content: str
+    calls: tuple[ToolCall, ...] = ()
+
+    @property
+    def n_chars(self) -> int:
+        """Its length in characters, native calls included."""
+        return len(self.content) + sum(call.n_chars for call in self.calls)
+
 
 @dataclass(frozen=True, slots=True)
 class ToolSpec:
@@ -46,6 +66,11 @@ class ToolSpec:
     name: str
     description: str
     parameters: Mapping[str, Any]
+
+    @property
+    def n_chars(self) -> int:
+        """About its length in characters where it is written out."""
+        return len(self.name) + len(self.description) + len(str(self.parameters))
 
 
 @dataclass(frozen=True, slots=True)

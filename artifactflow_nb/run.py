@@ -10,10 +10,10 @@ from typing import Any, Self
 
 from artifactflow_nb.approvals import ApprovalRequest, Decision, Scope
 from artifactflow_nb.engine_thread import EngineThread
-from artifactflow_nb.errors import Conflict, RunCancelled, RunError, RunFailed, StoreError
+from artifactflow_nb.errors import Conflict, RunCancelled, RunError, RunFailed
 from artifactflow_nb.events import StreamEvent
 from artifactflow_nb.run_port import RunPort
-from artifactflow_nb.store.artifacts import Artifact, list_seen
+from artifactflow_nb.store.artifact_versions import Artifact, list_seen
 from artifactflow_nb.store.ownership import observed_status
 from artifactflow_nb.store.requests import load_open_requests
 from artifactflow_nb.store.runs import CANCELLED, COMPLETED, FAILED, RUNNING, WAITING, StoredRun, load_run
@@ -88,8 +88,8 @@ class Run:
 
     @property
     def error(self) -> str | None:
-        """Why the run failed; None if it did not."""
-        return self._stored().error_message
+        """Why the run failed or was interrupted here; None if neither."""
+        return self._stored().error_message or self._thread.engine.controller.why_unstored(self.run_id)
 
     @property
     def artifacts(self) -> Mapping[str, Artifact]:
@@ -213,8 +213,6 @@ class Run:
             status = observed_status(self._folder, stored.status, stored.owner)
             if status not in {WAITING, RUNNING} or (status == WAITING and not await self._somebody_is_there()):
                 return
-            if status == RUNNING and (why := engine.controller.why_unstored(self.run_id)):
-                raise StoreError(f"The run {self.run_id} is over, and that could not be stored: {why}")
             await asyncio.sleep(HEARTBEAT_S)
 
     async def _somebody_is_there(self) -> bool:

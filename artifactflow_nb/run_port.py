@@ -12,7 +12,7 @@ from artifactflow_nb.approvals import Decision
 from artifactflow_nb.engine_thread import EngineThread
 from artifactflow_nb.errors import NotFound
 from artifactflow_nb.events import StreamEvent
-from artifactflow_nb.store.artifacts import read_version
+from artifactflow_nb.store.artifact_versions import read_version
 from artifactflow_nb.store.database import Work, connect, reading
 from artifactflow_nb.store.runs import StoredRun, load_events
 

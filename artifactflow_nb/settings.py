@@ -8,6 +8,9 @@
     model               AF_MODEL          the model's name there
     temperature         AF_TEMPERATURE    for all agents, instead of each agent's own
     timeout_s           AF_TIMEOUT_S      seconds without a byte after which a turn has failed
+    tool_protocol       AF_TOOL_PROTOCOL  how models call tools: xml (in their text), native (the endpoint's way)
+    prices              AF_PRICES         what models cost, in US dollars for a million tokens; as JSON
+    budget              AF_BUDGET         what a run may spend: tokens, usd, seconds, when_spent; as JSON
     approvals           AF_APPROVALS      who answers in the person's place: ask (nobody), approve, deny
     data_dir            AF_DATA_DIR       where the store lives
     search              AF_SEARCH         what web_search asks: local, searxng, tavily, ddgs
@@ -16,6 +19,7 @@
     allowed_hosts       AF_ALLOWED_HOSTS  hosts that may be fetched though they are not public, with commas between
 """
 
+import json
 import os
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -27,7 +31,9 @@ from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
 
 from artifactflow_nb.approvals import VERDICTS, Verdict
+from artifactflow_nb.budget import Budget, Price
 from artifactflow_nb.errors import UsageError
+from artifactflow_nb.messages import ToolProtocol
 from artifactflow_nb.models.endpoint_errors import public_url
 
 FILE = "artifactflow.toml"
@@ -37,6 +43,9 @@ VARIABLES: Mapping[str, str] = {
     "model": "AF_MODEL",
     "temperature": "AF_TEMPERATURE",
     "timeout_s": "AF_TIMEOUT_S",
+    "tool_protocol": "AF_TOOL_PROTOCOL",
+    "prices": "AF_PRICES",
+    "budget": "AF_BUDGET",
     "approvals": "AF_APPROVALS",
     "data_dir": "AF_DATA_DIR",
     "search": "AF_SEARCH",
@@ -50,6 +59,9 @@ _ALLOWED: Mapping[str, str] = {
     "model": "a text that is not empty",
     "temperature": "a number from 0 to 2",
     "timeout_s": "a number of seconds above 0",
+    "tool_protocol": "'xml' or 'native'",
+    "prices": 'by model, as in {"my-model": {"input": 2.5, "output": 10, "cache_read": 1.25}}',
+    "budget": 'some of these, as in {"tokens": 100000, "usd": 0.5, "seconds": 600, "when_spent": "ask"}',
     "approvals": f"one of {', '.join(map(repr, VERDICTS))}",
     "data_dir": "the path of a folder",
     "search": "one of 'local', 'searxng', 'tavily', 'ddgs'",
@@ -70,6 +82,9 @@ class Settings(BaseSettings):
         model: The model's name at the endpoint.
         temperature: Sampling temperature for all agents; None leaves each agent its own.
         timeout_s: Seconds without a byte from the endpoint after which a turn has failed.
+        tool_protocol: How models call tools; a model that does not know the way is asked in its own.
+        prices: What tokens cost, by the model's name.
+        budget: What each run may spend unless it is given a budget of its own; None for no limit.
         approvals: Who answers where a person would be asked: `ask` for the person, or a verdict in their place.
         data_dir: The folder of the store, relative to the working directory.
         search: What `web_search` asks.
@@ -85,6 +100,9 @@ class Settings(BaseSettings):
     model: str | None = Field(default=None, min_length=1)
     temperature: float | None = Field(default=None, ge=0, le=2)
     timeout_s: float = Field(default=600.0, gt=0, allow_inf_nan=False)
+    tool_protocol: ToolProtocol = "xml"
+    prices: dict[str, Price] = Field(default_factory=dict)
+    budget: Budget | None = None
     approvals: Verdict = "ask"
     data_dir: Path = Path(".artifactflow")
     search: Literal["local", "searxng", "tavily", "ddgs"] = "local"
@@ -149,6 +167,11 @@ class Settings(BaseSettings):
     def _split_hosts(cls, hosts: Any) -> Any:
         return tuple(host.strip() for host in hosts.split(",") if host.strip()) if isinstance(hosts, str) else hosts
 
+    @field_validator("prices", "budget", mode="before")
+    @classmethod
+    def _from_json(cls, told: Any) -> Any:
+        return json.loads(told) if isinstance(told, str) else told
+
     @field_validator("data_dir")
     @classmethod
     def _expand_home(cls, folder: Path) -> Path:
@@ -180,11 +203,12 @@ class _Environment(PydanticBaseSettingsSource):
 
 def _problem(detail: Mapping[str, Any]) -> str:
     name = str(detail["loc"][0])
-    if detail["type"] == "extra_forbidden":
+    if detail["type"] == "extra_forbidden" and len(detail["loc"]) == 1:
         return f"{Path(FILE).resolve()} has an unknown key {name!r}. {_known()}"
     shown = public_url(detail["input"]) if name in _ADDRESSES and isinstance(detail["input"], str) else detail["input"]
     value = "cannot be used" if name in _SECRETS else f"is {shown!r}"
-    return f"The setting {name} ({VARIABLES[name]}) {value}: it must be {_ALLOWED[name]}."
+    inside = "".join(f".{part}" for part in detail["loc"][1:])
+    return f"The setting {name}{inside} ({VARIABLES[name]}) {value}: it must be {_ALLOWED[name]}."
 
 
 def _known() -> str:

@@ -9,12 +9,13 @@
 """
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from artifactflow_nb.agents.base import AgentConfig
 from artifactflow_nb.approvals import ApprovalRequest, Policy
+from artifactflow_nb.budget import Budget
 from artifactflow_nb.engine import STORE_FILE, Engine
 from artifactflow_nb.engine_thread import EngineThread
 from artifactflow_nb.errors import UsageError
@@ -23,11 +24,15 @@ from artifactflow_nb.run import Run
 from artifactflow_nb.settings import Settings
 from artifactflow_nb.store.conversations import Parent, ParentId
 from artifactflow_nb.store.runs import StoredRun
-from artifactflow_nb.store.sources import Added
+from artifactflow_nb.store.source_values import Added
 from artifactflow_nb.tools.base import Tool
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from artifactflow_nb.widgets.conversations import ConversationList
+
+T = TypeVar("T")
 
 
 class Workbench:
@@ -45,7 +50,8 @@ class Workbench:
         prompts: A folder with prompt files of one's own.
         agent_models: Models for single agents, by the agent's name: a name at the endpoint, or a model object such as
             `af.OpenAIModel` for an endpoint of its own.
-        settings: Further settings: `temperature`, `timeout_s`.
+        settings: Further settings, by the names of `af.Settings`: `temperature`, `budget`, `prices`, `tool_protocol`
+            and so on.
 
     Errors: `UsageError` for a setting that cannot be used; `StoreError` for a store that cannot be opened.
     """
@@ -92,6 +98,7 @@ class Workbench:
         conversation_id: str | None = None,
         parent_message_id: ParentId = Parent.ACTIVE,
         flow: str = "research",
+        budget: Budget | Mapping[str, Any] | None = None,
     ) -> Run:
         """Ask a question; the run goes on while other cells compute.
 
@@ -100,22 +107,93 @@ class Workbench:
             conversation_id: A conversation to go on with, such as `run.conversation_id`; None starts a new one.
             parent_message_id: The message to continue from; None for a new root, left out for the active branch.
             flow: Which flow.
+            budget: What the run may spend, `af.Budget(tokens=50_000)` for example; None for what is configured.
 
         Errors: `UsageError` for an empty question or an unknown flow, `NotFound` for an unknown conversation or
             message, `Conflict` while the branch still waits for an earlier answer.
         """
-        if not isinstance(question, str):
-            raise UsageError(f"The question is {type(question).__name__}, not text.")
-        engine = self._thread.engine
-
-        async def begin() -> StoredRun:
-            stored = await engine.controller.begin(
-                question, conversation_id=conversation_id, parent_message_id=parent_message_id, flow=flow
+        text = _text(question)
+        begin = self._thread.engine.controller.begin
+        return self._started(
+            lambda: begin(
+                text,
+                conversation_id=conversation_id,
+                parent_message_id=parent_message_id,
+                flow=flow,
+                budget=budget,
             )
-            await engine.controller.start(stored)
+        )
+
+    def regenerate(self, message: Run | str, *, budget: Budget | Mapping[str, Any] | None = None) -> Run:
+        """Ask a question once more, on a branch of its own: the new answer does not know the old one.
+
+        Args:
+            message: Its run, or the id of its run or message.
+            budget: What the run may spend; None for what is configured.
+
+        Errors: `NotFound` for an unknown run or message.
+        """
+        return self._started(lambda: self._beside(message, None, budget))
+
+    def edit(self, message: Run | str, question: str, *, budget: Budget | Mapping[str, Any] | None = None) -> Run:
+        """Ask another question in the place of an earlier one, on a branch of its own; what was there stays.
+
+        Arguments and errors as for `regenerate`; `UsageError` for an empty question.
+        """
+        text = _text(question)
+        return self._started(lambda: self._beside(message, text, budget))
+
+    async def _beside(
+        self, message: Run | str, question: str | None, budget: Budget | Mapping[str, Any] | None
+    ) -> StoredRun:
+        message_id = await self._message_id(message)
+        return await self._thread.engine.controller.begin_sibling(message_id, question, budget=budget)
+
+    def _started(self, begin: Callable[[], Awaitable[StoredRun]]) -> Run:
+        async def start() -> StoredRun:
+            stored = await begin()
+            await self._thread.engine.controller.start(stored)
             return stored
 
-        return self._handle(self._thread.call(begin()))
+        return self._handle(self._thread.call(start()))
+
+    def conversations(self, search: str | None = None, *, limit: int = 50, offset: int = 0) -> "ConversationList":
+        """The conversations, those first in which was asked last.
+
+        Args:
+            search: Words that the title and one of the messages must hold between them; None for all conversations.
+            limit: How many at most.
+            offset: How many to leave out at the beginning.
+        """
+        from artifactflow_nb.widgets.conversations import ConversationList
+
+        manager = self._thread.engine.conversations
+        found = manager.search(search, limit, offset) if search else manager.list_conversations(limit, offset)
+        return ConversationList(self._thread.call(found), search)
+
+    def rename_conversation(self, conversation: Run | str, title: str) -> None:
+        """Give a conversation, named by one of its runs or its id, another title."""
+        self._thread.call(self._thread.engine.conversations.rename(_conversation_id(conversation), title))
+
+    def delete_conversation(self, conversation: Run | str) -> None:
+        """Delete a conversation with all that it holds; `Conflict` while one of its runs runs."""
+        self._thread.call(self._thread.engine.conversations.delete_conversation(_conversation_id(conversation)))
+
+    def activate_branch(self, message: Run | str) -> str:
+        """Let `ask` continue the branch through a message; the id of its newest message, which is continued."""
+        return self._thread.call(self._of_branch(self._thread.engine.conversations.activate, message))
+
+    def delete_branch(self, message: Run | str) -> None:
+        """Delete a message and all that follow it, with what their runs wrote; `Conflict` while one of these runs."""
+        self._thread.call(self._of_branch(self._thread.engine.conversations.delete_branch, message))
+
+    async def _of_branch(self, act: Callable[[str], Awaitable[T]], message: Run | str) -> T:
+        return await act(await self._message_id(message))
+
+    async def _message_id(self, message: Run | str) -> str:
+        if isinstance(message, Run):
+            return message.message_id
+        return (await self._thread.engine.runs.get(message)).message_id if message.startswith("run-") else message
 
     def run(self, run_id: str) -> Run:
         """The handle of a stored run, also one of an earlier kernel."""
@@ -162,11 +240,24 @@ class Workbench:
         return self.settings.approvals == "ask" or "JPY_SESSION_NAME" in os.environ
 
     def add_sources(self, path: str | Path) -> Added:
-        """Index a folder (md, txt) or a file as sources; runs then search these and no longer the language reference.
+        """Index a folder or a file (md, txt, html, pdf, py, ipynb); runs then search it, no longer the reference.
 
-        Errors: `UsageError` with the path if it is missing, empty or cannot be read; nothing is changed then.
+        Of a folder that was added before, only new and changed files are read, and sources of lost files go. While a
+        person watches, a line tells how far it has come. Interrupting the cell keeps what was indexed until then; the
+        next call goes on from there.
+
+        Errors: `UsageError` with the path if it is missing or gives no source.
         """
-        return self._thread.call(self._thread.engine.add_sources(path))
+        from artifactflow_nb.widgets.progress import IndexingLine
+
+        line = IndexingLine(str(path), watched=self._is_watched())
+        try:
+            added = self._thread.follow(self._thread.engine.add_sources(path, line.note), line.draw)
+        except BaseException:
+            line.end("Not finished")
+            raise
+        line.end("Indexed")
+        return added
 
     def models(self) -> list[str]:
         """The names of the models that the endpoint offers, for `model=`, `AF_MODEL` and `agent_models`."""
@@ -221,3 +312,13 @@ class Workbench:
 
 def _run_id(run: Run | str | None) -> str | None:
     return run.run_id if isinstance(run, Run) else run
+
+
+def _conversation_id(conversation: Run | str) -> str:
+    return conversation.conversation_id if isinstance(conversation, Run) else conversation
+
+
+def _text(question: object) -> str:
+    if not isinstance(question, str):
+        raise UsageError(f"The question is {type(question).__name__}, not text.")
+    return question

@@ -14,18 +14,21 @@ import artifactflow_nb as af
 PACKAGE = Path(af.__file__).parent
 
 LAYERS = [
-    {"messages", "errors", "ambient", "xml_calls", "approvals", "text"},
+    {"messages", "errors", "ambient", "xml_calls", "approvals", "budget", "text", "formats"}
+    | {"call_json", "call_places", "call_reader", "call_values"},
     {"events"},
     {"models", "store", "settings"},
     {"tools"},
     {"agents"},
     {"flows"},
-    {"drive"},
+    {"checkpoints"},
+    {"drive", "follow"},
+    {"driven"},
     {"controller"},
     {"engine"},
     {"engine_thread"},
     {"run_port"},
-    {"run", "frames"},
+    {"run", "frames", "packing"},
     {"widgets", "export"},
     {"workbench"},
 ]
@@ -33,12 +36,12 @@ LAYERS = [
 
 HOMES = {
     "openai": {"models"},
-    "trafilatura": {"tools"},
-    "pypdf": {"tools"},
-    "langgraph": {"flows", "drive", "controller", "engine"},
-    "aiosqlite": {"store", "engine"},
+    "trafilatura": {"formats"},
+    "pypdf": {"formats"},
+    "langgraph": {"flows", "checkpoints"},
+    "aiosqlite": {"checkpoints"},
     "sqlite3": {"store", "frames", "run_port"},
-    "pandas": {"frames"},
+    "pandas": {"frames", "packing"},
     "ipywidgets": {"widgets"},
     "anywidget": {"widgets"},
     "IPython": {"widgets", "workbench"},

@@ -1,7 +1,9 @@
+import json
 from pathlib import Path
 
 import pytest
 
+from artifactflow_nb.budget import Budget, Price
 from artifactflow_nb.errors import UsageError
 from artifactflow_nb.settings import FILE, VARIABLES, Settings
 
@@ -146,3 +148,33 @@ def test_a_password_in_an_address_is_never_shown():
     with pytest.raises(UsageError) as refused:
         Settings.load(base_url="ftp://ada:hunter2@127.0.0.1/v1", model="m")
     assert "hunter2" not in str(refused.value)
+
+
+def test_prices_and_a_budget_come_from_each_place(folder, monkeypatch):
+    """Tables in the file, JSON in the environment, plain values as arguments give the same settings."""
+    prices, budget = {"m": {"input": 2.5, "output": 10.0}}, {"tokens": 1000, "when_spent": "ask"}
+    given = Settings.load(prices=prices, budget=budget)
+    (folder / FILE).write_text('[budget]\ntokens = 1000\nwhen_spent = "ask"\n[prices.m]\ninput = 2.5\noutput = 10.0\n')
+    assert Settings.load() == given
+    (folder / FILE).unlink()
+    monkeypatch.setenv("AF_PRICES", json.dumps(prices))
+    monkeypatch.setenv("AF_BUDGET", json.dumps(budget))
+    assert Settings.load() == given
+    assert (given.prices["m"], given.budget) == (Price(input=2.5, output=10), Budget(tokens=1000, when_spent="ask"))
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "told"),
+    [
+        ("AF_BUDGET", "lots", r"budget \(AF_BUDGET\) is 'lots': it must be some of these, as in"),
+        ("AF_BUDGET", '{"tokens": -5}', r"budget\.tokens \(AF_BUDGET\) is -5"),
+        ("AF_BUDGET", '{"token": 5}', r"budget\.token \(AF_BUDGET\) is 5"),
+        ("AF_PRICES", '{"m": {"input": 1}}', r"prices\.m\.output \(AF_PRICES\)"),
+        ("AF_TOOL_PROTOCOL", "json", r"tool_protocol \(AF_TOOL_PROTOCOL\) is 'json': it must be 'xml' or 'native'"),
+    ],
+)
+def test_a_setting_with_parts_names_the_part_that_is_wrong(folder, monkeypatch, variable, value, told):
+    """The error names the setting, the part within it, its value and how it is written."""
+    monkeypatch.setenv(variable, value)
+    with pytest.raises(UsageError, match=told):
+        Settings.load()

@@ -6,10 +6,11 @@ from datetime import datetime
 from typing import Any, cast
 
 from artifactflow_nb.agents.prompts import PromptLibrary
-from artifactflow_nb.messages import Message, ToolCall, Usage
+from artifactflow_nb.agents.protocols import PROTOCOLS, CallProtocol
+from artifactflow_nb.errors import UsageError
+from artifactflow_nb.messages import Message, ToolCall, ToolProtocol, Usage
 from artifactflow_nb.models.base import Model, ModelEvent, ModelReply, ModelRequest
-from artifactflow_nb.tools.base import Tool, manual
-from artifactflow_nb.xml_calls import parse_reply
+from artifactflow_nb.tools.base import Tool
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,7 @@ class AgentConfig:
         llm_max_retries: How often a failed model call is tried again.
         llm_retry_delay: Seconds before the first retry, doubled for each further one.
         prompt: The name of its prompt file, without `.md`; empty for the agent's name.
+        tool_protocol: How it calls tools, `xml` or `native`; None for the configured way, if its model knows it.
     """
 
     name: str
@@ -41,6 +43,7 @@ class AgentConfig:
     llm_max_retries: int = 2
     llm_retry_delay: float = 1.0
     prompt: str = ""
+    tool_protocol: ToolProtocol | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +54,7 @@ class AgentResponse:
         success: Whether there was a reply.
         content: Its prose, tool calls taken out.
         tool_calls: The calls, in the order written.
-        tool_interactions: Earlier calls of the job with their results.
+        tool_interactions: Earlier calls of the job, each {tool_name, params, success, result}.
         reasoning_content: The model's reasoning, where the endpoint gives it.
         metadata: Model, finish reason and the like.
         routing: What follows: an entry `{type: tool_call, tool_name, params}` or `{type: subagent, target,
@@ -96,18 +99,21 @@ class BaseAgent:
         tools: Its tools, those that `config.required_tools` names.
         model: Who takes its turns, unless its configuration names a model object.
         prompts: Where prompt files are read.
+
+    Errors: `UsageError` if its model does not know the tool protocol that its configuration asks for.
     """
 
     def __init__(self, config: AgentConfig, tools: Sequence[Tool], model: Model, prompts: PromptLibrary) -> None:
         self.config = config
         self._requested = config.model if isinstance(config.model, str) else None
         self.model = model if self._requested or config.model is None else cast("Model", config.model)
+        self.protocol = _protocol(config, self.model)
         self._prompts = prompts
         self._offer(tuple(tools))
 
     def _offer(self, tools: tuple[Tool, ...]) -> None:
         self.tools = tools
-        self._manual = manual(tools)
+        self._manual = self.protocol.manual(self._prompts, tools) if tools else ""
         self._specs = tuple(entry.spec for entry in tools)
 
     def add_tool(self, entry: Tool) -> None:
@@ -130,10 +136,8 @@ class BaseAgent:
 
     def build_complete_system_prompt(self, context: PromptContext) -> str:
         """The whole system message: role, tool manual, and last what changes from turn to turn."""
-        parts = [self._role(context)]
-        if self.tools:
-            parts.append(self._prompts.render("tools", manual=self._manual))
-        return "\n\n".join([*parts, self.build_current_context(context)])
+        parts = [self._role(context), self._manual, self.build_current_context(context)]
+        return "\n\n".join(filter(None, parts))
 
     def _role(self, context: PromptContext) -> str:
         return self._prompts.render(self.config.prompt or self.config.name, **self.placeholders(context))
@@ -149,12 +153,14 @@ class BaseAgent:
         return f"<system_time>{context.now:%Y-%m-%d} (UTC)</system_time>{plan}"
 
     def stream(self, messages: Sequence[Message], *, conclude: bool = False) -> AsyncIterator[ModelEvent]:
-        """Ask the model for a turn; a concluding turn is offered no tools."""
+        """Ask the model for a turn; in a concluding one it cannot call tools."""
         config = self.config
         return self.model.stream(
             ModelRequest(
                 messages=tuple(messages),
-                tools=() if conclude else self._specs,
+                tools=self._specs,
+                tool_choice="none" if conclude else "auto",
+                tool_protocol=self.protocol.name,
                 model=self._requested,
                 temperature=config.temperature,
                 max_retries=config.llm_max_retries,
@@ -162,14 +168,23 @@ class BaseAgent:
             )
         )
 
-    def read(self, reply: ModelReply, *, conclude: bool = False) -> AgentResponse:
-        """Read a reply: prose, calls, and what follows from them; a concluding reply has no calls."""
-        parsed = parse_reply(reply.content)
+    def read(
+        self, reply: ModelReply, *, conclude: bool = False, interactions: Sequence[Mapping[str, Any]] = ()
+    ) -> AgentResponse:
+        """Read a reply: prose, calls, and what follows from them; a concluding reply has no calls.
+
+        Args:
+            reply: What the model said.
+            conclude: Whether it was to conclude.
+            interactions: The calls of the job so far with their results.
+        """
+        parsed = self.protocol.read(reply)
         calls = () if conclude else parsed.calls
         return AgentResponse(
             success=True,
             content=self.format_final_response(parsed.text),
             tool_calls=calls,
+            tool_interactions=tuple(interactions),
             reasoning_content=reply.reasoning,
             metadata={"model": reply.model, "finish_reason": reply.finish_reason},
             routing=tuple(_route(call) for call in calls),
@@ -190,3 +205,13 @@ def _route(call: ToolCall) -> dict[str, Any]:
             "instruction": params.get("instruction", ""),
         }
     return {"type": "tool_call", "tool_name": call.name, "params": dict(call.params)}
+
+
+def _protocol(config: AgentConfig, model: Model) -> CallProtocol:
+    known = model.tool_protocols
+    if config.tool_protocol is not None and config.tool_protocol not in known:
+        raise UsageError(
+            f"{config.name!r} asks for tool_protocol {config.tool_protocol!r}; its model ({model.provider}) knows "
+            f"{', '.join(map(repr, known))}."
+        )
+    return PROTOCOLS[config.tool_protocol or known[0]]

@@ -11,14 +11,18 @@ from typing import Any
 from artifactflow_nb.agents.base import BaseAgent
 from artifactflow_nb.errors import StoreError, ToolError
 from artifactflow_nb.events import StreamEventType
+from artifactflow_nb.flows.context import cut_text
 from artifactflow_nb.flows.permission import bind
 from artifactflow_nb.flows.services import RunContext
 from artifactflow_nb.messages import ToolResult
 from artifactflow_nb.store.calls import STARTED, StoredCall, ToolRun
 from artifactflow_nb.store.requests import Asked
 from artifactflow_nb.store.storable import to_json
+from artifactflow_nb.tools.base import MAX_RESULT_CHARS
 
 DENIED = "Permission denied"
+
+_ERROR_CHARS = 2_000  # of an error in the event that tells it; the call's row has all of it
 
 Perform = Callable[[], Awaitable[ToolResult]]
 
@@ -63,13 +67,23 @@ async def keep_result(
         **where,
         "success": result.success,
         "duration_ms": duration_ms,
-        "error": result.error,
+        "error": result.error and cut_text(result.error, _ERROR_CHARS),
         "metadata": dict(result.metadata),
     }
     ctx.journal.emit(StreamEventType.TOOL_COMPLETE, done, agent=agent.config.name, tool=name)
-    run = ToolRun(call.tool_call_id, result, _approval(asked), called_at, completed_at, duration_ms, ctx.journal.take())
-    await ctx.services.calls.finish([run])
+    times = called_at, completed_at, duration_ms
+    shown = _shown_chars(ctx, name, result)
+    await ctx.services.calls.finish(
+        [ToolRun(call.tool_call_id, result, _approval(asked), *times, ctx.journal.take(), shown)]
+    )
     return result
+
+
+def _shown_chars(ctx: RunContext, tool: str, result: ToolResult) -> int | None:
+    """How many characters of a result the model is shown; None for all of it. The store keeps it whole."""
+    entry = next((entry for entry in ctx.services.tools if entry.name == tool), None)
+    most = MAX_RESULT_CHARS if entry is None else entry.max_result_chars
+    return most if len(result.data if result.success else result.error or "") > most else None
 
 
 def _denial(asked: Asked | None) -> ToolResult | None:

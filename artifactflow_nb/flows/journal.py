@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from artifactflow_nb.ambient import Clock
+from artifactflow_nb.errors import StoreError
 from artifactflow_nb.events import StreamEvent, StreamEventType, TextSoFar
 from artifactflow_nb.store.runs import EventRow, RunStore, event_row
 
@@ -161,8 +162,7 @@ class Journal:
         if self._flush is not None:
             running, self._flush = self._flush, None
             await running
-        if rows := self.take():
-            await self._runs.append_rows(rows)
+        await self._append()
 
     def _start_flush(self) -> None:
         self._timer = None
@@ -171,5 +171,12 @@ class Journal:
     async def _write_pending(self, earlier: "asyncio.Task[None] | None") -> None:
         if earlier is not None:
             await earlier
+        await self._append()
+
+    async def _append(self) -> None:
         if rows := self.take():
-            await self._runs.append_rows(rows)
+            try:
+                await self._runs.append_rows(rows)
+            except StoreError:
+                self._pending[:0] = rows  # for the next write: it may succeed
+                raise

@@ -4,7 +4,7 @@
 
     START -> model ---- done ----> END
              ^   |
-             |   +-- a call waits for a person --> gate <-+
+             |   +-- a person is waited for -----> gate <-+
              |   |                                  |     |
              |   +--------------> tools <-----------+     |
              |                    |   |                   |
@@ -26,6 +26,7 @@ from artifactflow_nb.errors import RunFailed, StoreError, ToolError, told
 from artifactflow_nb.flows.execute import keep_result, params_of, run_call
 from artifactflow_nb.flows.permission import announce_decisions, bind, has_to_wait, waiting_calls
 from artifactflow_nb.flows.services import RunContext
+from artifactflow_nb.flows.spending import waits_for_budget
 from artifactflow_nb.flows.state import (
     AgentState,
     ExecutionPhase,
@@ -34,7 +35,7 @@ from artifactflow_nb.flows.state import (
     initial_state,
     merge_agent_response_to_state,
 )
-from artifactflow_nb.flows.turn import take_turn
+from artifactflow_nb.flows.turn import take_turn, taken
 from artifactflow_nb.messages import ToolResult
 from artifactflow_nb.store.calls import FINISHED, StoredCall
 from artifactflow_nb.tools.delegate import Delegation, call_subagent
@@ -52,14 +53,21 @@ from langgraph.types import Send, interrupt
 RECURSION_LIMIT = 1_000
 """Far above what the agents' own round limits allow."""
 
+CUT_OFF = "[The answer ends here because the model reached its output limit.]"
+
 LoopGraph = CompiledStateGraph[AgentState, RunContext, AgentState, AgentState]
 
 
 async def model(state: AgentState, runtime: Runtime[RunContext]) -> dict[str, Any]:
-    """Take a turn, and find out which of its calls wait for a person."""
+    """Take a turn, unless the run's budget is spent, and find out which of its calls wait for a person."""
     ctx = runtime.context
-    turn = await take_turn(ctx, state)
     agent = ctx.agent(state["current_agent"])
+    turns = await ctx.services.calls.transcript(ctx.run.run_id, state["job_id"])
+    turn = taken(state, turns)
+    if turn is None:
+        if waiting := await waits_for_budget(ctx, agent, state["job_id"]):
+            return {"phase": ExecutionPhase.WAITING_PERMISSION.value, "pending": waiting}
+        turn = await take_turn(ctx, state, turns)
     waiting = await waiting_calls(ctx, agent, state["job_id"], turn.calls)
     return merge_agent_response_to_state(
         state, call_id=turn.call_id, has_calls=bool(turn.calls), waiting=waiting, level=turn.level
@@ -73,6 +81,7 @@ async def gate(state: AgentState, runtime: Runtime[RunContext]) -> dict[str, Any
         asked = await runtime.context.services.requests.decisions(pending)
         undecided = [asked[key].request_id for key in pending if asked[key].decision is None]
         if not undecided:
+            await runtime.context.services.requests.apply(pending)
             return {"phase": ExecutionPhase.TOOL_EXECUTING.value, "pending": []}
         interrupt({"requests": undecided})
 
@@ -194,7 +203,11 @@ async def _delegate(ctx: RunContext, loop: LoopGraph, state: AgentState, key: st
 
 async def final_text(ctx: RunContext, response: GraphResponse) -> str:
     """The prose of the reply that ended a loop; `RunFailed` if there is none."""
-    text = parse_reply(await ctx.services.calls.content_of(response["call_id"])).text
+    reply = await ctx.services.calls.reply(response["call_id"])
+    is_cut = reply.finish_reason == "length"
+    text = parse_reply(reply.content, cut=is_cut).text
     if not text:
-        raise RunFailed("The model ended with an empty answer. Ask again, or choose another model.")
-    return text
+        what = "nothing but reasoning" if reply.reasoning else "an empty answer"
+        limit = ", cut off at its output limit" if is_cut else ""
+        raise RunFailed(f"The model ended with {what}{limit}. Ask again, or choose another model.")
+    return f"{text}\n\n{CUT_OFF}" if is_cut else text

@@ -17,9 +17,10 @@ from artifactflow_nb.flows.services import RunContext
 from artifactflow_nb.store.calls import FINISHED, StoredCall
 from artifactflow_nb.store.requests import Asked
 from artifactflow_nb.store.runs import event_row
+from artifactflow_nb.text.width import clip
 from artifactflow_nb.tools.base import Tool, ToolPermission
 
-TITLE_CHARS = 100
+TITLE_COLUMNS = 100
 
 
 async def waiting_calls(ctx: RunContext, agent: BaseAgent, job_id: str, calls: Sequence[StoredCall]) -> list[str]:
@@ -63,10 +64,7 @@ async def _decided_or_free(
     permission = await entry.permission_for(tool_context, args)
     if not ctx.policy.concerns(entry.name, permission is ToolPermission.CONFIRM):
         return True
-    request = _request(ctx, agent, call, entry, args)
-    decision = await _decision(ctx, request)
-    await _ask(ctx, job_id, request, permission, decision)
-    return decision is not None
+    return not await ask(ctx, job_id, _request(ctx, agent, call, entry, args), permission)
 
 
 async def _decision(ctx: RunContext, request: ApprovalRequest) -> Decision | None:
@@ -103,13 +101,15 @@ def _request(ctx: RunContext, agent: BaseAgent, call: StoredCall, entry: Tool, a
 def _title(agent: str, tool: str, params: dict[str, object]) -> str:
     """The question in a line: who wants to do what, with the first of the parameters."""
     first = next((" ".join(str(value).split()) for value in params.values()), "")
-    return f"{agent} wants to run {tool}: {first}"[:TITLE_CHARS]
+    return clip(f"{agent} wants to run {tool}: {first}", TITLE_COLUMNS)
 
 
-async def _ask(
-    ctx: RunContext, job_id: str, request: ApprovalRequest, permission: ToolPermission, decision: Decision | None
-) -> None:
-    """Store the request, a policy's decision on it and their events in one transaction, then say them."""
+async def ask(ctx: RunContext, job_id: str, request: ApprovalRequest, permission: ToolPermission) -> bool:
+    """Put a request before the policy and, where that leaves it open, a person; whether it waits for one.
+
+    The request, a policy's decision on it and their events are stored in one transaction, then said.
+    """
+    decision = await _decision(ctx, request)
     data = {
         "job_id": job_id,
         "tool_call_id": request.tool_call_id,
@@ -123,10 +123,12 @@ async def _ask(
     }
     event = ctx.journal.stamp(StreamEventType.PERMISSION_REQUEST, data, agent=request.agent, tool=request.tool)
     events = [event, *([_result_event(ctx, request, decision, job_id)] if decision else [])]
-    rows = [*ctx.journal.take(), *map(event_row, events)]
-    await ctx.services.requests.open(request, ctx.services.clock.now(), rows, decision)
-    for event in events:
-        ctx.journal.publish(event)
+    await ctx.journal.flush()
+    rows = [*map(event_row, events)]
+    if await ctx.services.requests.open(request, job_id, ctx.services.clock.now(), rows, decision):
+        for event in events:
+            ctx.journal.publish(event)
+    return decision is None
 
 
 async def announce_decisions(ctx: RunContext) -> None:

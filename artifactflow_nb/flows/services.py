@@ -3,7 +3,7 @@
 import asyncio
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -11,6 +11,7 @@ from artifactflow_nb.agents.base import BaseAgent
 from artifactflow_nb.agents.lead import LeadAgent
 from artifactflow_nb.ambient import Clock, Ids
 from artifactflow_nb.approvals import ApprovalPolicy
+from artifactflow_nb.budget import Price
 from artifactflow_nb.errors import ToolError
 from artifactflow_nb.events import MAIN_JOB, StreamEventType
 from artifactflow_nb.flows.journal import Journal
@@ -29,6 +30,7 @@ class Services:
 
     Attributes:
         tool_services: What the tools of a run may ask their context for, by class.
+        prices: What tokens cost, by model.
     """
 
     clock: Clock
@@ -42,6 +44,7 @@ class Services:
     lead: LeadAgent
     agents: Mapping[str, BaseAgent]
     tool_services: Callable[[StoredRun], Mapping[type, Any]] = lambda _run: {}
+    prices: Mapping[str, Price] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,16 +10,19 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
+import orjson
+
 from artifactflow_nb.agents.base import AgentResponse, BaseAgent
+from artifactflow_nb.budget import cost_usd
 from artifactflow_nb.errors import ContextOverflow, ModelError, ModelUnavailable
 from artifactflow_nb.events import StreamEventType, TextSoFar
 from artifactflow_nb.flows.context import ContextManager, RoundNotes, stronger_level
 from artifactflow_nb.flows.services import RunContext, is_main
 from artifactflow_nb.flows.state import AgentState
-from artifactflow_nb.messages import Message, Usage
+from artifactflow_nb.messages import Message, ToolCall, Usage
 from artifactflow_nb.models.base import ModelDelta, ModelReply, RetryNotice
 from artifactflow_nb.store.calls import PENDING, LlmCall, StoredCall, StoredTurn
-from artifactflow_nb.store.storable import storable_text
+from artifactflow_nb.store.storable import storable_text, to_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,14 +34,18 @@ class Turn:
     level: str
 
 
-async def take_turn(ctx: RunContext, state: AgentState) -> Turn:
-    """Take the loop's next turn, or give back the one that is stored already."""
-    job_id, step = state["job_id"], state["agent_memory"]["step"] + 1
-    turns = await ctx.services.calls.transcript(ctx.run.run_id, job_id)
-    if turns and turns[-1].step >= step:
+def taken(state: AgentState, turns: Sequence[StoredTurn]) -> Turn | None:
+    """The loop's next turn if it is stored already."""
+    if turns and turns[-1].step > state["agent_memory"]["step"]:
         return Turn(turns[-1].call_id, turns[-1].calls, state["compression_level"])
+    return None
+
+
+async def take_turn(ctx: RunContext, state: AgentState, turns: Sequence[StoredTurn]) -> Turn:
+    """Take the loop's next turn, after those given."""
+    job_id = state["job_id"]
     agent = ctx.agent(state["current_agent"])
-    call = _Call(ctx, agent, job_id, step)
+    call = _Call(ctx, agent, job_id, state["agent_memory"]["step"] + 1)
     used = state["agent_memory"]["tool_round_count"]
     conclude = used >= agent.config.max_tool_rounds
     instruction = await _instruction(ctx, job_id)
@@ -49,7 +56,22 @@ async def take_turn(ctx: RunContext, state: AgentState) -> Turn:
 
     call.announce(instruction)
     level, messages, reply = await _fitting(call, prompt, state["compression_level"], conclude)
-    return await call.record(messages, reply, agent.read(reply, conclude=conclude), level)
+    response = agent.read(reply, conclude=conclude, interactions=_interactions(turns))
+    return await call.record(messages, reply, response, level)
+
+
+def _interactions(turns: Sequence[StoredTurn]) -> list[dict[str, Any]]:
+    return [
+        {
+            "tool_name": call.call.name,
+            "params": dict(call.call.params),
+            "success": call.result.success,
+            "result": call.result.data if call.result.success else call.result.error,
+        }
+        for turn in turns
+        for call in turn.calls
+        if call.result is not None
+    ]
 
 
 async def _fitting(
@@ -90,7 +112,9 @@ async def _prompt(
         )
     context = await ContextManager.prepare_agent_context(ctx, job_id)
     system = agent.build_complete_system_prompt(context)
-    return ContextManager.build_agent_messages(system, history, instruction, turns, level=level, note=note)
+    return ContextManager.build_agent_messages(
+        system, history, instruction, turns, protocol=agent.protocol, level=level, note=note
+    )
 
 
 class _Call:
@@ -201,6 +225,7 @@ class _Call:
         return Turn(self._id, tuple(StoredCall(key, call, PENDING) for key, call in calls), level)
 
     def _row(self, messages: tuple[Message, ...], **outcome: Any) -> LlmCall:
+        usage, models = outcome.get("usage"), (self._agent.model_name, outcome.get("response_model"))
         return LlmCall(
             call_id=self._id,
             run_id=self._ctx.run.run_id,
@@ -214,13 +239,20 @@ class _Call:
             completed_at=self._ctx.services.clock.now(),
             llm_duration_ms=(self._ctx.services.clock.monotonic() - self._started) * 1000,
             temperature=self._agent.config.temperature,
+            cost_usd=cost_usd(self._ctx.services.prices, models, usage),
             **outcome,
         )
 
 
 def _storable(reply: ModelReply) -> ModelReply:
     """The reply with texts that every encoding can hold, so that what is read of it can be stored too."""
-    return replace(reply, content=storable_text(reply.content), reasoning=storable_text(reply.reasoning))
+    content, reasoning = storable_text(reply.content), storable_text(reply.reasoning)
+    return replace(reply, content=content, reasoning=reasoning, calls=tuple(map(_storable_call, reply.calls)))
+
+
+def _storable_call(call: ToolCall) -> ToolCall:
+    name, error = storable_text(call.name), call.error and storable_text(call.error)
+    return ToolCall(name, orjson.loads(to_json(dict(call.params))), error)
 
 
 def usage_json(usage: Usage) -> dict[str, Any]:

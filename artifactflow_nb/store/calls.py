@@ -49,6 +49,7 @@ class LlmCall:
     reasoning: str = ""
     error_type: str | None = None
     error_message: str | None = None
+    cost_usd: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +63,7 @@ class StoredCall:
         result: What came of it; None until it finished.
         approval: `not_needed`, `policy`, `approved` or `denied`; None while that is open.
         called_at: When it started first; None if it did not.
+        shown_chars: How many characters of its result the model is shown; None for all.
     """
 
     tool_call_id: str
@@ -70,6 +72,16 @@ class StoredCall:
     result: ToolResult | None = None
     approval: str | None = None
     called_at: datetime | None = None
+    shown_chars: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StoredReply:
+    """What came back of a model call: its text with the calls that are written in it, and why it stopped."""
+
+    content: str
+    reasoning: str
+    finish_reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +105,7 @@ class ToolRun:
     completed_at: datetime
     duration_ms: float
     events: Sequence[EventRow] = field(default=())
+    shown_chars: int | None = None
 
 
 class CallStore:
@@ -127,11 +140,11 @@ class CallStore:
         rows = await self._database.read(lambda db: db.execute(sql, (call_id,)).fetchall())
         return tuple(map(_stored_call, rows))
 
-    async def content_of(self, call_id: str) -> str:
-        """The text of one reply, tool calls included."""
-        sql = "SELECT content FROM llm_calls WHERE call_id = ?"
+    async def reply(self, call_id: str) -> StoredReply:
+        """What came back of one model call."""
+        sql = "SELECT content, reasoning, finish_reason FROM llm_calls WHERE call_id = ?"
         row = await self._database.read(lambda db: db.execute(sql, (call_id,)).fetchone())
-        return str(row["content"])
+        return StoredReply(row["content"], row["reasoning"], row["finish_reason"])
 
     async def instruction(self, job_id: str) -> str:
         """What the delegating call of a job asks for."""
@@ -159,7 +172,7 @@ class CallStore:
             db.executemany(
                 "UPDATE tool_calls SET status = 'finished', approval = ?, success = ?, result = ?, metadata_json = ?, "
                 "error_type = ?, error_message = ?, called_at = coalesce(called_at, ?), completed_at = ?, "
-                "duration_ms = ? WHERE tool_call_id = ?",
+                "duration_ms = ?, shown_chars = ? WHERE tool_call_id = ?",
                 rows,
             )
             for run in runs:
@@ -193,12 +206,12 @@ def _stored_call(row: sqlite3.Row) -> StoredCall:
         result = ToolResult(bool(row["success"]), row["result"] or "", row["error_message"], metadata)
     call = ToolCall(row["tool_name"], args, unreadable)
     called_at = None if row["called_at"] is None else from_us(row["called_at"])
-    return StoredCall(row["tool_call_id"], call, row["status"], result, row["approval"], called_at)
+    return StoredCall(row["tool_call_id"], call, row["status"], result, row["approval"], called_at, row["shown_chars"])
 
 
 def _llm_row(turn: LlmCall) -> tuple[dict[str, Any], list[tuple[str, str]]]:
     texts = [(_sha256(message.content), message.content) for message in turn.messages]
-    request = to_json([[message.role, key] for message, (key, _) in zip(turn.messages, texts, strict=True)])
+    request = to_json([_sent(message, key) for message, (key, _) in zip(turn.messages, texts, strict=True)])
     usage = turn.usage
     row = {
         "call_id": turn.call_id,
@@ -222,6 +235,7 @@ def _llm_row(turn: LlmCall) -> tuple[dict[str, Any], list[tuple[str, str]]]:
         "tokens_estimated": usage and usage.estimated,
         "context_chars": sum(len(message.content) for message in turn.messages),
         "attempt": turn.attempt,
+        "cost_usd": turn.cost_usd,
         "cassette": "off",
         "request_hash": _sha256(f"{turn.request_model}|{turn.temperature}|{request}"),
         "request_json": request,
@@ -231,6 +245,12 @@ def _llm_row(turn: LlmCall) -> tuple[dict[str, Any], list[tuple[str, str]]]:
         "error_message": turn.error_message,
     }
     return row, texts
+
+
+def _sent(message: Message, key: str) -> list[Any]:
+    """A message of a request: its role, the hash of its text and, where it has them, its native calls."""
+    calls = [[call.name, dict(call.params)] for call in message.calls]
+    return [message.role, key, calls] if calls else [message.role, key]
 
 
 def _tool_row(turn: LlmCall, position: int, tool_call_id: str, call: ToolCall) -> dict[str, Any]:
@@ -263,6 +283,7 @@ def _finished(run: ToolRun) -> tuple[Any, ...]:
         to_us(run.called_at),
         to_us(run.completed_at),
         run.duration_ms,
+        run.shown_chars,
         run.tool_call_id,
     )
 

@@ -4,11 +4,12 @@ import sqlite3
 from collections.abc import Iterable
 from datetime import datetime
 
+from artifactflow_nb.budget import Spent
 from artifactflow_nb.events import AgentExecution, ExecutionMetrics, TokenUsage, ToolExecution
 from artifactflow_nb.store.schema import from_us
 
 WAITED = """
-SELECT run_id, sum(coalesce(next_ts, strftime('%s', 'now') * 1000000) - ts) / 1000.0 AS wait_ms
+SELECT run_id, sum(max(coalesce(next_ts, strftime('%s', 'now') * 1000000) - ts, 0)) / 1000.0 AS wait_ms
 FROM (
     SELECT run_id, ts, event_type, data_json, lead(ts) OVER (PARTITION BY run_id ORDER BY seq) AS next_ts
     FROM events WHERE run_id IN (SELECT run_id FROM approvals)
@@ -23,6 +24,8 @@ def load_metrics(db: sqlite3.Connection, run_id: str, until: datetime) -> Execut
     """The metrics of a run up to a time, which for a finished run is its end."""
     run = db.execute("SELECT started_at FROM runs WHERE run_id = ?", (run_id,)).fetchone()
     started = from_us(run["started_at"])
+    last = db.execute("SELECT max(ts) FROM events WHERE run_id = ?", (run_id,)).fetchone()[0]
+    until = max(until, started, from_us(last or 0))  # the time of day may have been set back
     total_ms = (until - started).total_seconds() * 1000
     waited = db.execute(f"SELECT wait_ms FROM ({WAITED}) WHERE run_id = ?", (run_id,)).fetchone()  # noqa: S608
     waited_ms = waited["wait_ms"] if waited else 0.0
@@ -35,6 +38,32 @@ def load_metrics(db: sqlite3.Connection, run_id: str, until: datetime) -> Execut
         agent_executions=tuple(_agent_executions(db, run_id)),
         tool_calls=tuple(_tool_executions(db, run_id)),
     )
+
+
+def load_spent(db: sqlite3.Connection, run_id: str) -> Spent:
+    """What a run has spent: of calls that have ended, failed ones included as far as their usage is known."""
+    row = db.execute(
+        "SELECT coalesce(sum(input_tokens + output_tokens), 0), coalesce(sum(cost_usd), 0.0) FROM llm_calls "
+        "WHERE run_id = ?",
+        (run_id,),
+    ).fetchone()
+    return Spent(tokens=row[0], usd=row[1], seconds=_at_work_us(db, run_id) / 1e6)
+
+
+def _at_work_us(db: sqlite3.Connection, run_id: str) -> float:
+    """The microseconds in which a model or a tool was at work; those in which several were count once."""
+    spans = db.execute(
+        "SELECT started_at AS began, llm_duration_ms AS ms FROM llm_calls WHERE run_id = :run "
+        "UNION ALL SELECT called_at, duration_ms FROM tool_calls "
+        "WHERE run_id = :run AND status = 'finished' AND tool_name <> 'call_subagent' ORDER BY began",
+        {"run": run_id},
+    )
+    total, until = 0.0, 0.0
+    for began, ms in spans:
+        ended = began + ms * 1000
+        total += max(ended - max(began, until), 0.0)
+        until = max(until, ended)
+    return total
 
 
 def _agent_executions(db: sqlite3.Connection, run_id: str) -> Iterable[AgentExecution]:

@@ -21,7 +21,7 @@ from artifactflow_nb.store.storable import storable_text, to_json
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """That a call was put before somebody: the request, and its decision or None."""
+    """That something was put before somebody: the request, and its decision or None."""
 
     request_id: str
     decision: Decision | None
@@ -36,19 +36,27 @@ class RequestStore:
     async def open(
         self,
         request: ApprovalRequest,
+        job_id: str,
         asked_at: datetime,
         events: Sequence[EventRow],
         decision: Decision | None = None,
-    ) -> None:
-        """Store a request with its events; with a policy's decision they tell that too."""
+    ) -> bool:
+        """Store a request with its events; with a policy's decision they tell that too.
 
-        def work(db: sqlite3.Connection) -> None:
-            insert(db, "approvals", {**_row(request, asked_at), "announced": decision is not None})
+        False, and nothing stored, if its subject was asked about before, by another job at the same moment.
+        """
+        settled = decision is not None
+        row = {**_row(request, asked_at), "job_id": job_id, "announced": settled, "applied": settled}
+
+        def work(db: sqlite3.Connection) -> bool:
+            if not insert(db, "approvals", row, or_ignore=True):
+                return False
             if decision is not None:
                 _decide(db, request.id, decision, asked_at)
             insert_events(db, events)
+            return True
 
-        await self._database.write(work)
+        return await self._database.write(work)
 
     async def decide(
         self, decisions: Mapping[str, Decision], decided_at: datetime, *, run_id: str | None = None
@@ -71,21 +79,33 @@ class RequestStore:
         """A request; `NotFound` if there is none of this id."""
         return await self._database.read(lambda db: _request(_find(db, request_id)))
 
-    async def decisions(self, tool_call_ids: Sequence[str]) -> dict[str, Asked]:
-        """For each of the calls that has a request: the request's id and its decision, by tool call."""
-        if not tool_call_ids:
+    async def decisions(self, subjects: Sequence[str]) -> dict[str, Asked]:
+        """For each subject that has a request, a tool call for example: the request's id and its decision."""
+        if not subjects:
             return {}
-        marks = ", ".join("?" * len(tool_call_ids))
-        sql = f"SELECT * FROM approvals WHERE tool_call_id IN ({marks})"  # noqa: S608 - question marks only
-        rows = await self._database.read(lambda db: db.execute(sql, tuple(tool_call_ids)).fetchall())
-        return {row["tool_call_id"]: Asked(row["request_id"], _decision(row)) for row in rows}
+        marks = ", ".join("?" * len(subjects))
+        sql = f"SELECT * FROM approvals WHERE subject IN ({marks})"  # noqa: S608 - question marks only
+        rows = await self._database.read(lambda db: db.execute(sql, tuple(subjects)).fetchall())
+        return {row["subject"]: Asked(row["request_id"], _decision(row)) for row in rows}
+
+    async def of_budget(self, run_id: str) -> list[tuple[ApprovalRequest, Decision | None]]:
+        """The requests to go on beyond a run's budget with their decisions, the oldest first."""
+        sql = "SELECT * FROM approvals WHERE run_id = ? AND kind = 'budget' ORDER BY rowid"
+        rows = await self._database.read(lambda db: db.execute(sql, (run_id,)).fetchall())
+        return [(_request(row), _decision(row)) for row in rows]
+
+    async def apply(self, subjects: Sequence[str]) -> None:
+        """Note that what waited for these decisions goes on."""
+        marks = ", ".join("?" * len(subjects))
+        sql = f"UPDATE approvals SET applied = 1 WHERE subject IN ({marks})"  # noqa: S608 - question marks only
+        await self._database.write(lambda db: db.execute(sql, tuple(subjects)))
 
     async def standing(self, run: StoredRun, tool: str) -> Decision | None:
         """What a person decided on this tool for the whole run or conversation, the newest first; None if nothing."""
         sql = (
             "SELECT a.* FROM approvals a JOIN runs r USING (run_id) WHERE a.tool_name = ? AND a.decision IS NOT NULL "
             "AND ((a.scope = 'run' AND a.run_id = ?) OR (a.scope = 'conversation' AND r.conversation_id = ?)) "
-            "ORDER BY a.decided_at DESC, a.rowid DESC LIMIT 1"
+            "ORDER BY a.decision_number DESC LIMIT 1"
         )
         place = (tool, run.run_id, run.conversation_id)
         row = await self._database.read(lambda db: db.execute(sql, place).fetchone())
@@ -95,8 +115,8 @@ class RequestStore:
     async def unannounced(self, run_id: str) -> list[tuple[ApprovalRequest, Decision, str]]:
         """Decisions of the run that its events do not tell yet, with their jobs, the oldest first."""
         sql = (
-            "SELECT a.*, t.job_id FROM approvals a JOIN tool_calls t USING (tool_call_id) "
-            "WHERE a.run_id = ? AND a.decision IS NOT NULL AND NOT a.announced ORDER BY a.decided_at, a.rowid"
+            "SELECT * FROM approvals WHERE run_id = ? AND decision IS NOT NULL AND NOT announced "
+            "ORDER BY decision_number"
         )
         rows = await self._database.read(lambda db: db.execute(sql, (run_id,)).fetchall())
         decided = ((row, _decision(row)) for row in rows)
@@ -114,7 +134,7 @@ class RequestStore:
         return await self._database.write(work)
 
     async def ready(self, run_id: str) -> bool:
-        """Whether the run can go on: all requests of some reply are decided, and its calls have not run.
+        """Whether the run can go on: all requests of a reply that has not run are decided, or the one of a budget is.
 
         A reply of which a call has started waits for that call, a job of a sub-agent, and not for a decision.
         """
@@ -122,9 +142,11 @@ class RequestStore:
             "SELECT count(a.decision) = count(*) AS decided FROM approvals a JOIN tool_calls t USING (tool_call_id) "
             "WHERE a.run_id = ? AND t.status = 'pending' "
             "AND NOT EXISTS (SELECT 1 FROM tool_calls s WHERE s.call_id = t.call_id AND s.status = 'started') "
-            "GROUP BY t.call_id"
+            "GROUP BY t.call_id "
+            "UNION ALL SELECT 1 FROM approvals WHERE run_id = ? AND kind = 'budget' AND decision IS NOT NULL "
+            "AND NOT applied"
         )
-        rows = await self._database.read(lambda db: db.execute(sql, (run_id,)).fetchall())
+        rows = await self._database.read(lambda db: db.execute(sql, (run_id, run_id)).fetchall())
         return any(row["decided"] for row in rows)
 
     async def open_requests(self, run_id: str | None = None) -> list[ApprovalRequest]:
@@ -136,7 +158,7 @@ def load_open_requests(db: sqlite3.Connection, run_id: str | None = None) -> lis
     """Requests without a decision, of one run or of all unfinished ones, the oldest first."""
     rows = db.execute(
         "SELECT a.* FROM approvals a JOIN runs r USING (run_id) WHERE a.decision IS NULL "
-        "AND r.status IN ('running', 'waiting') AND (? IS NULL OR a.run_id = ?) ORDER BY a.asked_at, a.rowid",
+        "AND r.status IN ('running', 'waiting') AND (? IS NULL OR a.run_id = ?) ORDER BY a.rowid",
         (run_id, run_id),
     )
     return [_request(row) for row in rows]
@@ -165,8 +187,9 @@ def _undecided(db: sqlite3.Connection, request_id: str, run_id: str | None) -> A
 
 def _decide(db: sqlite3.Connection, request_id: str, decision: Decision, decided_at: datetime) -> None:
     db.execute(
-        "UPDATE approvals SET decision = ?, decided_at = ?, decided_by = ?, instruction = ?, scope = ?, "
-        "edited_json = ? WHERE request_id = ?",
+        "UPDATE approvals SET decision = ?, decided_at = max(asked_at, ?), decided_by = ?, instruction = ?, scope = ?, "
+        "edited_json = ?, decision_number = (SELECT coalesce(max(decision_number), 0) + 1 FROM approvals) "
+        "WHERE request_id = ?",
         (
             decision.word,
             to_us(decided_at),
@@ -183,7 +206,8 @@ def _row(request: ApprovalRequest, asked_at: datetime) -> dict[str, object]:
     return {
         "request_id": request.id,
         "run_id": request.run_id,
-        "tool_call_id": request.tool_call_id,
+        "subject": request.subject,
+        "tool_call_id": request.tool_call_id or None,
         "kind": request.kind,
         "agent_name": request.agent,
         "tool_name": request.tool,
@@ -206,7 +230,8 @@ def _request(row: sqlite3.Row) -> ApprovalRequest:
         title=row["title"],
         preview=row["preview"],
         message=row["message"],
-        tool_call_id=row["tool_call_id"],
+        tool_call_id=row["tool_call_id"] or "",
+        about=row["subject"],
     )
 
 

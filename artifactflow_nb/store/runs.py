@@ -13,6 +13,7 @@ from typing import Any
 import orjson
 
 from artifactflow_nb.ambient import Clock
+from artifactflow_nb.budget import Spent
 from artifactflow_nb.errors import Conflict, NotFound, UsageError
 from artifactflow_nb.events import StreamEvent, StreamEventType
 from artifactflow_nb.store.conversations import (
@@ -23,6 +24,7 @@ from artifactflow_nb.store.conversations import (
     resolve_parent,
 )
 from artifactflow_nb.store.database import Database, insert
+from artifactflow_nb.store.metrics import load_spent
 from artifactflow_nb.store.schema import from_us, to_us
 from artifactflow_nb.store.storable import to_json
 
@@ -109,14 +111,14 @@ class RunStore:
 
     async def finish(self, run_id: str, status: str, event: StreamEvent, *, response: str | None = None) -> None:
         """End the run: status, response and terminal event in one transaction; `Conflict` if it has ended already."""
-        now = to_us(self._clock.now())
+        ended_at = to_us(event.timestamp)
         error_type, error_message = event.data.get("error_type"), event.data.get("message")
 
         def work(db: sqlite3.Connection) -> None:
             cursor = db.execute(
-                "UPDATE runs SET status = ?, completed_at = ?, owner = NULL, error_type = ?, error_message = ? "
-                "WHERE run_id = ? AND status IN ('running', 'waiting')",
-                (status, now, error_type, error_message, run_id),
+                "UPDATE runs SET status = ?, completed_at = max(started_at, ?), owner = NULL, error_type = ?, "
+                "error_message = ? WHERE run_id = ? AND status IN ('running', 'waiting')",
+                (status, ended_at, error_type, error_message, run_id),
             )
             if cursor.rowcount != 1:
                 raise Conflict(f"The run {run_id!r} has ended already; it cannot end twice.")
@@ -169,6 +171,10 @@ class RunStore:
         """Runs that wait or run, the oldest first."""
         return await self._database.read(load_unfinished)
 
+    async def spent(self, run_id: str) -> Spent:
+        """What a run has spent so far."""
+        return await self._database.read(lambda db: load_spent(db, run_id))
+
     async def events(self, run_id: str, after: int = 0) -> list[StreamEvent]:
         """The stored events of a run with numbers above `after`, in order."""
         return await self._database.read(lambda db: load_events(db, run_id, after))
@@ -202,7 +208,7 @@ def load_run(db: sqlite3.Connection, run_id: str) -> StoredRun:
 
 def load_unfinished(db: sqlite3.Connection) -> list[StoredRun]:
     """Runs that wait or run, the oldest first."""
-    rows = db.execute("SELECT run_id FROM runs WHERE status IN ('running', 'waiting') ORDER BY started_at").fetchall()
+    rows = db.execute("SELECT run_id FROM runs WHERE status IN ('running', 'waiting') ORDER BY rowid").fetchall()
     return [load_run(db, row["run_id"]) for row in rows]
 
 

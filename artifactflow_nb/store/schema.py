@@ -186,26 +186,124 @@ CREATE VIRTUAL TABLE passage_words USING fts5 (
 );
 """
 
-_STEPS = (_FIRST, _SOURCES)
+_BUDGETS = """
+ALTER TABLE tool_calls ADD COLUMN shown_chars INTEGER;
+ALTER TABLE approvals RENAME TO approvals_of_calls;
+CREATE TABLE approvals (
+    request_id TEXT PRIMARY KEY,
+    run_id TEXT NOT NULL REFERENCES runs ON DELETE CASCADE,
+    subject TEXT NOT NULL UNIQUE,
+    tool_call_id TEXT UNIQUE REFERENCES tool_calls ON DELETE CASCADE,
+    job_id TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    agent_name TEXT NOT NULL,
+    tool_name TEXT NOT NULL,
+    title TEXT NOT NULL,
+    preview TEXT NOT NULL,
+    message TEXT NOT NULL,
+    params_json TEXT NOT NULL,
+    asked_at INTEGER NOT NULL,
+    decided_at INTEGER,
+    decision TEXT,
+    scope TEXT,
+    decided_by TEXT,
+    instruction TEXT,
+    edited_json TEXT,
+    decision_number INTEGER,
+    announced INTEGER NOT NULL DEFAULT 0,
+    applied INTEGER NOT NULL DEFAULT 0
+);
+INSERT INTO approvals
+    SELECT request_id, a.run_id, tool_call_id, tool_call_id, t.job_id, kind, a.agent_name, a.tool_name, title, preview,
+        message, params_json, asked_at, decided_at, decision, scope, decided_by, instruction, edited_json,
+        CASE WHEN decision IS NOT NULL THEN row_number() OVER (ORDER BY decided_at, a.rowid) END, announced, 0
+    FROM approvals_of_calls a JOIN tool_calls t USING (tool_call_id) ORDER BY a.rowid;
+DROP TABLE approvals_of_calls;
+CREATE INDEX approvals_by_run ON approvals (run_id);
+"""
+"""A request is about a `subject`: a tool call, or a run's budget, which no call stands for.
+
+Decisions are numbered in the order in which they were taken, whatever the clock said.
+"""
+
+_BRANCHES = """
+DROP INDEX messages_by_conversation;
+CREATE INDEX messages_by_conversation ON messages (conversation_id, created_at, parent_id, message_id);
+CREATE INDEX messages_by_parent ON messages (parent_id);
+CREATE INDEX runs_by_conversation ON runs (conversation_id);
+CREATE INDEX artifact_versions_by_message ON artifact_versions (message_id);
+CREATE INDEX artifact_versions_by_run ON artifact_versions (run_id, artifact_id, update_type);
+CREATE INDEX artifact_versions_seen ON artifact_versions (conversation_id, artifact_id, version, message_id);
+CREATE TABLE deleted_versions (
+    conversation_id TEXT NOT NULL REFERENCES conversations ON DELETE CASCADE,
+    artifact_id TEXT NOT NULL,
+    last_version INTEGER NOT NULL,
+    PRIMARY KEY (conversation_id, artifact_id)
+) WITHOUT ROWID;
+"""
+"""Trees and lists are read from indexes alone, without the texts that rows hold; a number of a version that went with
+its branch is not given out again."""
+
+_SOURCE_FILES = """
+ALTER TABLE sources ADD COLUMN size INTEGER;
+ALTER TABLE sources ADD COLUMN mtime_ns INTEGER;
+ALTER TABLE sources ADD COLUMN first_passage INTEGER;
+ALTER TABLE sources ADD COLUMN last_passage INTEGER;
+UPDATE sources SET (first_passage, last_passage) = (
+    SELECT min(passage_id), max(passage_id) FROM passages JOIN sections USING (section_id)
+    WHERE sections.source_id = sources.source_id
+);
+CREATE INDEX sources_by_passage ON sources (first_passage, last_passage, source_id);
+"""
+"""What tells cheaply that a file changed, and which passages are a source's: they are numbered without gaps."""
+
+_STEPS = (_FIRST, _SOURCES, _BUDGETS, _BRANCHES, _SOURCE_FILES)
+
+
+_OWN_TABLES = {"conversations", "messages", "runs", "events"}
+"""Tables that every store has had since its first step."""
+
+
+def known_version(connection: sqlite3.Connection) -> int:
+    """How many steps a store has taken, 0 for an empty file; reads only.
+
+    Errors: `StoreError` with the path for a store that a newer release wrote, and for a database that is none of ours.
+    """
+    version: int = connection.execute("PRAGMA user_version").fetchone()[0]
+    tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
+    path = connection.execute("PRAGMA database_list").fetchone()[2]
+    foreign = {name for name in tables if not name.startswith("sqlite_")}
+    if foreign and not (version and tables >= _OWN_TABLES):
+        listed = ", ".join(sorted(foreign)[:5])
+        raise StoreError(
+            f"{path} is a database of another application (its tables: {listed}). It is left as it is. "
+            "Move it away, or choose another data_dir."
+        )
+    if version > len(_STEPS):
+        raise StoreError(
+            f"The store {path} was written by a newer release (schema {version}, this one knows {len(_STEPS)}). "
+            "It is left as it is. Update artifactflow-nb, or choose another data_dir."
+        )
+    return version
 
 
 def migrate(connection: sqlite3.Connection) -> None:
-    """Bring the store up to date; `StoreError` for a store that a newer release wrote, which is left as it is."""
-    connection.execute("BEGIN IMMEDIATE")
+    """Bring the store up to date, in one transaction: all steps or none.
+
+    Errors: `StoreError` for a store that `known_version` refuses, which is left as it is.
+    """
+    connection.execute("BEGIN IMMEDIATE")  # from here on another process that opens the store waits
     try:
-        version = connection.execute("PRAGMA user_version").fetchone()[0]
-        if version > len(_STEPS):
-            raise StoreError(
-                f"The store was written by a newer release (schema {version}, this one knows {len(_STEPS)}). "
-                "Update artifactflow-nb, or choose another data_dir."
-            )
+        version = known_version(connection)
         for step in _STEPS[version:]:
             for statement in step.split(";\n"):
                 connection.execute(statement)
-        connection.execute(f"PRAGMA user_version = {len(_STEPS)}")
+        if version < len(_STEPS):
+            connection.execute(f"PRAGMA user_version = {len(_STEPS)}")
         connection.execute("COMMIT")
     except BaseException:
-        connection.execute("ROLLBACK")
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
         raise
 
 

@@ -10,19 +10,24 @@
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
 from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints, overload
 
+import orjson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
-from artifactflow_nb.errors import ArtifactFlowError, ToolError, UsageError
+from artifactflow_nb.errors import ArtifactFlowError, Conflict, NotFound, StoreError, ToolError, UsageError
 from artifactflow_nb.messages import ToolResult, ToolSpec
 from artifactflow_nb.tools.threads import in_thread, is_cancelled
 from artifactflow_nb.xml_calls import format_call
 
 T = TypeVar("T")
+
+MAX_RESULT_CHARS = 20_000
+"""How much of a tool's result a model is shown unless the tool says else."""
 
 
 class ToolPermission(StrEnum):
@@ -82,6 +87,7 @@ class Tool:
         category: `core`, `web`, `delegate`, `user`, ...
         idempotent: Whether it may be run again when nobody knows if it had finished.
         timeout_s: Seconds after which it is stopped.
+        max_result_chars: How much of its result the model is shown; a longer one is cut in its middle, and kept whole.
         preview: Text that a person should see before deciding; None for the bare parameters.
         is_note: Says of a call whether it only touches the agent's own notes; those are never put before a person.
     """
@@ -94,6 +100,7 @@ class Tool:
     category: str = "user"
     idempotent: bool = False
     timeout_s: float = 60.0
+    max_result_chars: int = MAX_RESULT_CHARS
     preview: Preview | None = None
     is_note: IsNote = lambda _args: False
 
@@ -134,12 +141,19 @@ class Tool:
         return await self.permission(ctx, args)
 
     async def run(self, ctx: ToolContext, params: Mapping[str, Any]) -> ToolResult:
-        """Validate and run. Never raises but for cancellation: what goes wrong is a result that tells the model."""
+        """Validate and run. What goes wrong is a result that tells the model.
+
+        Errors: `StoreError` if the store itself fails; cancellation.
+        """
         limit = asyncio.timeout(self.timeout_s)
         try:
             args = self.bind(params)
             async with limit:
                 return _normal(await self._invoke(ctx, args))
+        except StoreError as error:
+            if not isinstance(error, NotFound | Conflict):  # the store fails: that is told to the person, not the model
+                raise
+            return _failed(str(error), type(error).__name__)
         except ArtifactFlowError as error:
             return _failed(str(error), type(error).__name__)
         except BaseException as error:  # a tool may raise anything, an exit too: the model is told, the run goes on
@@ -174,6 +188,7 @@ def tool(
     category: str = "user",
     idempotent: bool = False,
     timeout_s: float = 60.0,
+    max_result_chars: int = MAX_RESULT_CHARS,
     preview: Preview | None = None,
     is_note: IsNote = lambda _args: False,
 ) -> Callable[[Handler], Tool]: ...
@@ -188,6 +203,7 @@ def tool(
     category: str = "user",
     idempotent: bool = False,
     timeout_s: float = 60.0,
+    max_result_chars: int = MAX_RESULT_CHARS,
     preview: Preview | None = None,
     is_note: IsNote = lambda _args: False,
 ) -> Tool | Callable[[Handler], Tool]:
@@ -206,7 +222,19 @@ def tool(
         if not description:
             raise UsageError(f"The tool {tool_name!r} has no docstring: it is what tells the model when to use it.")
         params = _params_model(tool_name, handler)
-        return Tool(tool_name, description, params, handler, rule, category, idempotent, timeout_s, preview, is_note)
+        return Tool(
+            tool_name,
+            description,
+            params,
+            handler,
+            rule,
+            category,
+            idempotent=idempotent,
+            timeout_s=timeout_s,
+            max_result_chars=max_result_chars,
+            preview=preview,
+            is_note=is_note,
+        )
 
     return make if handler is None else make(handler)
 
@@ -244,9 +272,13 @@ def _described(hint: Any) -> Any:
 
 
 def _listed(value: Any) -> Any:
-    if isinstance(value, str):
-        return [value] if value else []
-    return value
+    """The value as a list: a text that is a JSON list is that list, any other text is its one element."""
+    if not isinstance(value, str):
+        return value
+    if value.lstrip().startswith("["):
+        with suppress(ValueError):
+            return orjson.loads(value)
+    return [value] if value else []
 
 
 def _is_list(annotation: Any) -> bool:

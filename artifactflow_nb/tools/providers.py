@@ -13,6 +13,7 @@ from urllib.parse import urlencode, urlsplit
 
 from artifactflow_nb.errors import ToolError, UsageError
 from artifactflow_nb.text.citations import SearchHit
+from artifactflow_nb.text.width import clip_words
 from artifactflow_nb.tools.deadline import within
 from artifactflow_nb.tools.guard import Guard
 from artifactflow_nb.tools.http_client import HttpAnswer, HttpClient, HttpLimits, HttpRequest
@@ -24,9 +25,9 @@ INSTALL_DDGS = "pip install 'artifactflow-nb[ddgs]'"
 """What brings the ddgs library."""
 
 _MASK = "***"
-_SNIPPET_CHARS = 300
-_TITLE_CHARS = 200
-_QUOTED_CHARS = 200  # of an engine's own words in an error
+_SNIPPET_COLUMNS = 300
+_TITLE_COLUMNS = 200
+_QUOTED_COLUMNS = 200  # of an engine's own words in an error
 _LIMITS = HttpLimits(wire_bytes=5_000_000, decoded_bytes=5_000_000)
 _DDGS_S = 25.0
 
@@ -119,7 +120,7 @@ class TavilySearch:
             said = _innermost(json.loads(answer.body))
         except ValueError:
             return ""
-        return f": {_line(said.replace(self._key, _MASK), _QUOTED_CHARS).rstrip('.')}" if said else ""
+        return f": {clip_words(said.replace(self._key, _MASK), _QUOTED_COLUMNS).rstrip('.')}" if said else ""
 
 
 _TAVILY_ADVICE = {
@@ -178,7 +179,7 @@ def _nothing_or_raise(error: Exception) -> list[SearchHit]:
     """The library raises for no results, too; that is an answer."""
     if str(error).startswith("No results"):
         return []
-    kind, said = type(error).__name__, _line(str(error), _QUOTED_CHARS)
+    kind, said = type(error).__name__, clip_words(str(error), _QUOTED_COLUMNS)
     advice = "Wait a while before the next search." if "Ratelimit" in kind else "Try other words or try again later."
     raise ToolError(f"The search failed: {kind}: {said}. {advice}") from None
 
@@ -215,20 +216,16 @@ def _hits(found: Mapping[str, Any], keys: tuple[str, str, str], limit: int) -> l
         )
         address = address.strip()
         if address.startswith(("http://", "https://")) and not any(map(str.isspace, address)):
-            hits.setdefault(address, SearchHit(_line(title, _TITLE_CHARS) or address, address, _line(text)))
+            shown = clip_words(title, _TITLE_COLUMNS) or address
+            hits.setdefault(address, SearchHit(shown, address, clip_words(text, _SNIPPET_COLUMNS)))
     return list(hits.values())[: max(limit, 0)]
-
-
-def _line(text: str, most: int = _SNIPPET_CHARS) -> str:
-    words = " ".join(text.split())
-    return words if len(words) <= most else words[:most].rsplit(" ", 1)[0] + " …"
 
 
 def _unresponsive(found: Mapping[str, Any]) -> str:
     """The engines behind a SearXNG server that gave no answer, with their reasons."""
     pairs = found.get("unresponsive_engines")
     named = [" ".join(map(str, pair)) if isinstance(pair, list) else str(pair) for pair in pairs or []]
-    return _line("; ".join(named), _QUOTED_CHARS)
+    return clip_words("; ".join(named), _QUOTED_COLUMNS)
 
 
 def _innermost(said: Any) -> str:

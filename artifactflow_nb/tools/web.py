@@ -13,15 +13,17 @@ from artifactflow_nb.store.sources import SCHEME, SourceManager
 from artifactflow_nb.text.citations import Document, SearchHit, write_counts, write_documents, write_hits
 from artifactflow_nb.text.excerpt import excerpt
 from artifactflow_nb.text.relevance import WordCounts
+from artifactflow_nb.text.width import clip_words
 from artifactflow_nb.text.words import query_of
 from artifactflow_nb.tools.base import ToolContext, ToolPermission, tool
 from artifactflow_nb.tools.fetch import Fetcher
 
 _MOST_RESULTS = 20
-_SNIPPET_CHARS = 300
+_SNIPPET_COLUMNS = 300
 _SOURCE_CHARS = 16_000  # of one source; a longer one is shown in parts
 _ALL_CHARS = 96_000  # of all sources of one call
 _LEAST_CHARS = 2_000
+_MOST_CHARS = 120_000  # of all that a fetch says, addresses and errors included
 _MOST_URLS = 20
 
 
@@ -55,16 +57,11 @@ class LocalSearch:
     async def search(self, query: str, limit: int) -> list[SearchHit]:
         """The best sections, each with the beginning of its best passage."""
         hits = await self.sources.search(query, limit, self.scope)
-        return [SearchHit(hit.title, hit.address, _shorten(hit.snippet)) for hit in hits]
+        return [SearchHit(hit.title, hit.address, clip_words(hit.snippet, _SNIPPET_COLUMNS)) for hit in hits]
 
     async def word_counts(self, query: str) -> WordCounts:
         """In how many passages of the scope each word occurs."""
         return await self.sources.word_counts(query, self.scope)
-
-
-def _shorten(passage: str) -> str:
-    words = " ".join(passage.split())
-    return words if len(words) <= _SNIPPET_CHARS else words[:_SNIPPET_CHARS].rsplit(" ", 1)[0] + " …"
 
 
 @tool(category="web", idempotent=True)
@@ -91,7 +88,7 @@ async def _local_is_free(_ctx: ToolContext, args: BaseModel) -> ToolPermission:
     return ToolPermission.AUTO if local else ToolPermission.CONFIRM
 
 
-@tool(permission=_local_is_free, category="web", idempotent=True)
+@tool(permission=_local_is_free, category="web", idempotent=True, max_result_chars=_MOST_CHARS)
 async def web_fetch(
     ctx: ToolContext,
     urls: Annotated[list[str], "The addresses to read, as a search gave them."],

@@ -1,36 +1,43 @@
 """What a model is shown, and what is left out when it grows too long."""
 
-from itertools import pairwise
+from dataclasses import replace
+from itertools import pairwise, takewhile
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from artifactflow_nb.agents.protocols import PROTOCOLS
 from artifactflow_nb.flows.context import (
     COMPRESSION_LEVELS,
     LEFT_OUT,
+    ContextManager,
     RoundNotes,
     compress_messages,
     should_compress,
+    size,
 )
-from artifactflow_nb.messages import Message, ToolResult
-from artifactflow_nb.xml_calls import format_results, is_results
+from artifactflow_nb.messages import Message, ToolCall, ToolResult
+from artifactflow_nb.store.calls import StoredCall, StoredTurn
 
 
-def conversation(n_history: int, n_rounds: int, chars: int) -> list[Message]:
+def conversation(n_history: int, n_rounds: int, chars: int, protocol: str = "xml", n_calls: int = 1) -> list[Message]:
     history = [Message("user" if i % 2 == 0 else "assistant", f"h{i} " + "x" * chars) for i in range(2 * n_history)]
     rounds = [
         message
         for i in range(n_rounds)
-        for message in (
-            Message("assistant", f"call {i}"),
-            Message("user", format_results([("tool", ToolResult(success=True, data=f"r{i} " + "y" * chars))])),
+        for message in PROTOCOLS[protocol].write(
+            f"call {i}",
+            [
+                (
+                    ToolCall("tool", {"text": "z" * chars}),
+                    ToolResult(success=True, data=f"r{i}.{call} " + "y" * chars),
+                )
+                for call in range(n_calls)
+            ],
         )
     ]
     return [Message("system", "You are brief."), *history, Message("user", "The question."), *rounds]
-
-
-def size(messages: list[Message]) -> int:
-    return sum(len(message.content) for message in messages)
 
 
 def test_what_fits_is_not_touched() -> None:
@@ -60,25 +67,73 @@ def test_one_oversized_message_is_cut_and_not_lost() -> None:
     assert "characters left out" in kept[-1].content
 
 
+def test_a_system_message_longer_than_everything_is_cut_last() -> None:
+    """Where the system message alone is too long, it is cut too: its beginning and its end stay."""
+    messages = [Message("system", "You are " + "s" * 50_000 + " brief."), *conversation(3, 3, 5_000)[1:]]
+    kept = compress_messages(messages, "minimal")
+    assert size(kept) <= COMPRESSION_LEVELS["minimal"]
+    assert kept[0].content.startswith("You are ")
+    assert kept[0].content.endswith(" brief.")
+    assert any("The question." in message.content for message in kept)
+
+
 @given(
     n_history=st.integers(0, 12),
     n_rounds=st.integers(0, 12),
     chars=st.sampled_from([10, 900, 4_000, 30_000]),
     level=st.sampled_from(sorted(COMPRESSION_LEVELS)),
     preserve=st.integers(0, 8),
+    protocol=st.sampled_from(sorted(PROTOCOLS)),
+    n_calls=st.integers(1, 3),
 )
-def test_compression_keeps_what_it_must(n_history: int, n_rounds: int, chars: int, level: str, preserve: int) -> None:
-    """It fits, keeps the system message and the question, never orphans a result, and keeps the roles apart."""
-    messages = conversation(n_history, n_rounds, chars)
+def test_compression_keeps_what_it_must(
+    n_history: int, n_rounds: int, chars: int, level: str, preserve: int, protocol: str, n_calls: int
+) -> None:
+    """It fits, keeps the system message and the question, never orphans a call or a result, keeps the roles apart."""
+    messages = conversation(n_history, n_rounds, chars, protocol, n_calls)
     kept = compress_messages(messages, level, preserve)
     assert size(kept) <= COMPRESSION_LEVELS[level]
     assert kept[0] == messages[0]
     assert any("The question." in message.content for message in kept)
     for before, message in pairwise(kept):
-        assert before.role != message.role
-        if is_results(message.content.removeprefix(LEFT_OUT).lstrip()):
-            assert before.role == "assistant"
-            assert before.content.startswith("call")
+        assert before.role != message.role or (message.role == "tool" and protocol == "native")
+        assert message.role != "tool" or before.role != "user"
+    for index, message in enumerate(kept):
+        results = list(takewhile(lambda answer: answer.role == "tool", kept[index + 1 :]))
+        if message.calls:
+            assert len(results) == len(message.calls)
+        elif results and message.role == "assistant":
+            assert message.content.startswith("call")
+
+
+@pytest.mark.parametrize("protocol", sorted(PROTOCOLS))
+def test_old_results_of_tools_go_before_anything_else(protocol: str) -> None:
+    """As long as cutting old results is enough, every other message is whole, and the newest results are too."""
+    messages = conversation(3, 6, 3_000, protocol)
+    excess = size(messages) - COMPRESSION_LEVELS["minimal"]
+    messages = [m if m.role == "tool" else replace(m, calls=(), content=m.content[:400]) for m in messages]
+    assert excess > 0
+    kept = compress_messages(messages, "minimal")
+    assert size(kept) <= COMPRESSION_LEVELS["minimal"]
+    assert [m for m in kept if m.role != "tool"] == [m for m in messages if m.role != "tool"]
+    shortened = [before != after for before, after in zip(messages, kept, strict=True) if before.role == "tool"]
+    assert shortened == sorted(shortened, reverse=True)
+    assert any(shortened)
+    assert not all(shortened)
+
+
+@pytest.mark.parametrize(("success", "start"), [(True, "r"), (False, "it failed")])
+def test_a_long_result_is_cut_for_the_model_with_a_marker(success: bool, start: str) -> None:
+    """Its beginning and end are shown, what is missing is said, and how to see more."""
+    text = start + "m" * 5_000 + "the end"
+    result = ToolResult(success, text if success else "", None if success else text)
+    call = StoredCall("tool-1", ToolCall("read", {}), "finished", result, shown_chars=400)
+    turn = StoredTurn("call-1", 1, "I read.", (call,))
+    shown = ContextManager.build_agent_messages("s", [], "q", [turn])[-1].content
+    assert start in shown
+    assert "the end" in shown
+    assert f"[... {len(text) - 400} characters left out of this result; ask for less" in shown
+    assert len(shown) < 700
 
 
 def test_an_agent_is_told_when_its_rounds_run_out() -> None:

@@ -156,7 +156,7 @@ async def test_the_round_limit_ends_in_one_concluding_turn(open_engine: OpenEngi
     engine = await open_engine(turns)
     result = await engine.controller.execute("Go on for ever.")
     assert len(engine.model.requests) == 6
-    assert engine.model.requests[-1].tools == ()
+    assert engine.model.requests[-1].tool_choice == "none"
     assert "answer now" in engine.model.requests[-1].messages[-1].content
     assert result.response == "Round 5."
     assert set(await artifact_ids(engine, result)) == {"a0", "a1", "a2", "a3", "a4"}

@@ -40,6 +40,16 @@ async def test_an_empty_list_comes_through_the_text_protocol() -> None:
 
 
 @pytest.mark.parametrize(
+    ("written", "places"),
+    [('["a", "b"]', ["a", "b"]), (" []", []), ("[a, b]", ["[a, b]"]), ("a, b", ["a, b"])],
+)
+async def test_a_list_written_as_json_is_that_list(written: str, places: list[str]) -> None:
+    """What models write where a list is asked for; any other text is the list's one element, commas and all."""
+    result = await measure.run(CTX, {"name": "x", "places": written})
+    assert result.data == f"'x' 1 {places} False"
+
+
+@pytest.mark.parametrize(
     ("params", "problem"),
     [
         ({}, "the parameter 'name' is missing"),

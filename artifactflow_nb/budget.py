@@ -1,0 +1,116 @@
+"""What a run may spend, and what tokens cost: values that are checked when they are made."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from artifactflow_nb.errors import UsageError
+from artifactflow_nb.messages import Usage
+
+TOKENS_OF_A_PRICE = 1_000_000
+
+
+class Price(BaseModel):
+    """What a model's tokens cost, in US dollars for a million of them.
+
+    Attributes:
+        input: Tokens of the prompt.
+        output: Tokens of the reply, reasoning ones included.
+        cache_read: Tokens of the prompt that the endpoint read from its cache; None for the price of the others.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    input: float = Field(ge=0, allow_inf_nan=False)
+    output: float = Field(ge=0, allow_inf_nan=False)
+    cache_read: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+
+    def cost_usd(self, usage: Usage) -> float:
+        """What this usage costs, in US dollars."""
+        cached = usage.cache_read_tokens or 0
+        cheaper = self.input if self.cache_read is None else self.cache_read
+        spent = (usage.input_tokens - cached) * self.input + cached * cheaper + usage.output_tokens * self.output
+        return spent / TOKENS_OF_A_PRICE
+
+
+def cost_usd(prices: Mapping[str, Price], models: Iterable[str | None], usage: Usage | None) -> float | None:
+    """What a call costs, in US dollars, at the price of the first of these names that has one; None if unknown."""
+    price = next((prices[name] for name in models if name is not None and name in prices), None)
+    return None if price is None or usage is None else price.cost_usd(usage)
+
+
+class Spent(BaseModel):
+    """What a run has spent so far.
+
+    Attributes:
+        tokens: Input and output tokens of all model calls.
+        usd: What they cost, in US dollars.
+        seconds: How long the run was at work, without the time in which it waited for a person or was interrupted.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    tokens: int = 0
+    usd: float = 0.0
+    seconds: float = 0.0
+
+
+class Budget(BaseModel):
+    """Limits of one run, checked before each of its model calls; a limit that is None does not hold.
+
+    A call that has begun is not cut off, so the last one, and those of other agents at work, may go beyond.
+
+    Attributes:
+        tokens: Input and output tokens of all model calls.
+        usd: What they cost, in US dollars, at the configured prices.
+        seconds: How long the run is at work, without the time in which it waits for a person.
+        when_spent: `stop` ends the run; `ask` puts before the person whether it may go on.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    tokens: int | None = Field(default=None, gt=0)
+    usd: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    seconds: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    when_spent: Literal["stop", "ask"] = "stop"
+
+    @classmethod
+    def of(cls, limits: "Budget | Mapping[str, Any]") -> Self:
+        """A budget from its limits by name; `UsageError` says which of them cannot be."""
+        if isinstance(limits, Budget):
+            limits = limits.model_dump()
+        try:
+            return cls.model_validate(limits)
+        except ValidationError as error:
+            raise UsageError(f"The budget {limits!r} cannot be: {_problems(error)}.") from None
+
+    @property
+    def limits(self) -> dict[str, float]:
+        """The limits that hold, by name."""
+        return self.model_dump(exclude={"when_spent"}, exclude_none=True)
+
+    def exceeded(self, spent: Spent) -> dict[str, float]:
+        """The limits that are reached."""
+        return {name: limit for name, limit in self.limits.items() if getattr(spent, name) >= limit}
+
+    def extended(self, spent: Spent, by: "Budget") -> "Budget":
+        """The budget with as much again, from what is spent, of each limit that is reached."""
+        more = {name: getattr(spent, name) + getattr(by, name) for name in self.exceeded(spent)}
+        return self.model_copy(update=more)
+
+    def told(self, spent: Spent) -> str:
+        """How much of each reached limit is spent, in words."""
+        parts = {"tokens": "{:,.0f} of {:,.0f} tokens", "usd": "${:.4g} of ${:.4g}", "seconds": "{:.3g} of {:.3g} s"}
+        reached = self.exceeded(spent).items()
+        return ", ".join(parts[name].format(getattr(spent, name), limit) for name, limit in reached)
+
+
+def _problems(error: ValidationError) -> str:
+    known = ", ".join(Budget.model_fields)
+    return "; ".join(
+        f"{'.'.join(map(str, detail['loc']))} is not one of {known}"
+        if detail["type"] == "extra_forbidden"
+        else f"{'.'.join(map(str, detail['loc'])) or 'it'}: {detail['msg'].lower()}"
+        for detail in error.errors(include_url=False)
+    )

@@ -1,0 +1,89 @@
+"""Texts that are too long: results that a model cannot be shown whole, replies that end at the output limit."""
+
+from conftest import OpenEngine
+from scripts import call
+
+from artifactflow_nb.flows.loop import CUT_OFF
+from artifactflow_nb.frames import TOOL_CALLS, load
+from artifactflow_nb.messages import Usage
+from artifactflow_nb.models.base import ModelReply
+from artifactflow_nb.tools.base import MAX_RESULT_CHARS, ToolContext, tool
+from artifactflow_nb.xml_calls import parse_results
+
+LONG = "".join(f"line {number}\n" for number in range(10_000))
+
+
+@tool
+def dump(ctx: ToolContext) -> str:
+    """Return a lot."""
+    del ctx
+    return LONG
+
+
+@tool(max_result_chars=200)
+def complain(ctx: ToolContext) -> str:
+    """Fail at length."""
+    del ctx
+    raise ValueError(LONG)
+
+
+async def test_a_long_result_is_cut_and_kept_whole(open_engine: OpenEngine) -> None:
+    """The model sees so much of it and what is missing; the call's row has all of it, and the frame says both."""
+    engine = await open_engine([call("dump") + call("complain"), "Done."])
+    for entry in (dump, complain):
+        engine.register_tool(entry)
+    result = await engine.controller.execute("Dump.")
+    (_, shown), (_, failed) = parse_results(engine.model.requests[1].messages[-1].content)
+    assert len(shown.data) < MAX_RESULT_CHARS + 200
+    assert shown.data.startswith("line 0\n")
+    assert shown.data.endswith("line 9999\n")
+    assert f"{len(LONG) - MAX_RESULT_CHARS} characters left out" in shown.data
+    assert failed.error is not None
+    assert len(failed.error) < 400
+    frame = load(engine.database.path, TOOL_CALLS, result.run_id)
+    assert list(frame["result_truncated"]) == [True, True]
+    assert list(frame["result_chars"]) == [len(LONG), 0]
+    assert LONG in frame["error_message"][1]
+
+
+async def test_a_result_that_fits_is_shown_as_it_is(open_engine: OpenEngine) -> None:
+    """Nothing is cut or marked."""
+    engine = await open_engine([call("read_artifact", id="none"), "Done."])
+    result = await engine.controller.execute("Read.")
+    assert list(load(engine.database.path, TOOL_CALLS, result.run_id)["result_truncated"]) == [False]
+
+
+async def test_events_stay_small_however_long_an_error_is(open_engine: OpenEngine) -> None:
+    """The event that tells of a failed call has the ends of its error."""
+    engine = await open_engine([call("complain"), "Done."])
+    engine.register_tool(complain)
+    result = await engine.controller.execute("Complain.")
+    (told,) = [event for event in await engine.runs.events(result.run_id) if event.type == "tool_complete"]
+    assert 2_000 < len(told.data["error"]) < 2_200
+
+
+async def test_an_answer_cut_at_the_output_limit_says_so(open_engine: OpenEngine) -> None:
+    """What arrived is the answer, with a line that says why it ends; nobody takes it for whole."""
+    engine = await open_engine([ModelReply("It begins", Usage(1, 2), "length", "scripted")])
+    result = await engine.controller.execute("Tell.")
+    assert (result.status, result.response) == ("completed", f"It begins\n\n{CUT_OFF}")
+
+
+async def test_nothing_but_reasoning_is_no_answer(open_engine: OpenEngine) -> None:
+    """The run fails, and the error says that the model only thought, and that it ran out of tokens."""
+    engine = await open_engine([ModelReply("", Usage(1, 2), "length", "scripted", reasoning="Hm, hm.")])
+    result = await engine.controller.execute("Tell.")
+    assert (result.status, result.error_type) == ("failed", "RunFailed")
+    assert "nothing but reasoning, cut off at its output limit" in result.error_message
+
+
+async def test_a_call_cut_at_the_output_limit_does_not_run(open_engine: OpenEngine) -> None:
+    """Its parameters may be missing: the model is told to write it again, and the calls before it run."""
+    cut = call("read_artifact", id="a") + "<tool_call><name>create_artifact</name><params><id><![CDATA[b]]></id>"
+    engine = await open_engine([ModelReply(cut, Usage(1, 2), "length", "scripted"), "Sorry."])
+    result = await engine.controller.execute("Write.")
+    assert result.response == "Sorry."
+    (_, read), (_, created) = parse_results(engine.model.requests[1].messages[-1].content)
+    assert "no artifact" in (read.error or "")
+    assert "could not be read" in (created.error or "")
+    assert await engine.artifacts.list_artifacts(result.conversation_id, message_id=result.message_id) == []
