@@ -117,3 +117,29 @@ def test_a_failure_says_why(script: Script) -> None:
     transcript = fold(script.events)
     assert (transcript.status, transcript.problem) == ("failed", "ModelUnavailable: no answer")
     assert transcript.lead.tools[0].status == "failed"
+
+
+def test_a_budget_that_was_lifted_is_no_tool_call(script: Script) -> None:
+    """The question stands where it was asked, is done with its approval, and counts as no call of a tool."""
+    script.add("metadata", None, question="How?")
+    script.say("I look.", "I look.", call="llm-1")
+    limits = {"tokens": 3500}
+    title = "The run has spent 2,000 of 1,500 tokens. Go on?"
+    script.add(
+        "permission_request",
+        tool="budget",
+        job_id="main",
+        tool_call_id="",
+        id="req-1",
+        kind="budget",
+        params=limits,
+        title=title,
+    )
+    waiting = fold(script.events)
+    assert [question.title for question in waiting.open_questions] == [title]
+    script.add(
+        "permission_result", tool="budget", job_id="main", id="req-1", approved=True, decision="approved", params=None
+    )
+    lifted = fold(script.events)
+    assert [(use.tool, use.status) for use in lifted.lead.tools] == [("budget", "ok")]
+    assert lifted.totals.n_tool_calls == 0
