@@ -140,14 +140,13 @@ class Journal:
             self._timer = asyncio.get_running_loop().call_later(FLUSH_DELAY_S, self._start_flush)
         return event
 
-    def chunk(self, agent: str, data: Mapping[str, Any], text: TextSoFar, n_parts: int) -> None:
+    def chunk(
+        self, agent: str, data: Mapping[str, Any], text: TextSoFar, n_parts: int, *, tool: str | None = None
+    ) -> None:
         """Tell those who listen of a piece of text; chunks are not stored."""
         self._seq += 1
-        self._feed.publish(
-            StreamEvent(
-                StreamEventType.LLM_CHUNK, self._clock.now(), self._seq, self._run_id, agent, None, data, text, n_parts
-            )
-        )
+        place = self._clock.now(), self._seq, self._run_id, agent, tool
+        self._feed.publish(StreamEvent(StreamEventType.LLM_CHUNK, *place, data, text, n_parts))
 
     def take(self) -> list[EventRow]:
         """The events that are not stored yet, for the write that the caller is about to make."""

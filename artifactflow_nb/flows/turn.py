@@ -133,7 +133,7 @@ class _Call:
         self._id = self._ctx.services.ids.new("call")
         self._started_at: datetime = self._ctx.services.clock.now()
         self._started = self._ctx.services.clock.monotonic()
-        self._texts = {"answer": TextSoFar(), "reasoning": TextSoFar()}
+        self._texts = {"answer": TextSoFar(), "reasoning": TextSoFar(), "call": TextSoFar()}
 
     def _emit(self, kind: StreamEventType, **data: Any) -> None:
         self._ctx.journal.emit(kind, {"job_id": self._job_id, "step": self._step, **data}, agent=self._name)
@@ -177,7 +177,7 @@ class _Call:
             return
         text = self._texts[delta.kind]
         data = {"job_id": self._job_id, "call_id": self._id, "kind": delta.kind, "delta": delta.text}
-        self._ctx.journal.chunk(self._name, data, text, text.append(delta.text))
+        self._ctx.journal.chunk(self._name, data, text, text.append(delta.text), tool=delta.tool or None)
 
     async def _retry(self, messages: tuple[Message, ...], notice: RetryNotice) -> None:
         await self._record_failure(messages, notice.attempt, "ModelUnavailable", notice.reason, "")

@@ -11,7 +11,7 @@ from typing import Literal, Protocol
 
 from artifactflow_nb.messages import Message, ToolCall, ToolProtocol, ToolSpec, Usage
 
-DeltaKind = Literal["answer", "reasoning"]
+DeltaKind = Literal["answer", "reasoning", "call"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +41,17 @@ class ModelRequest:
 
 @dataclass(frozen=True, slots=True)
 class ModelDelta:
-    """A piece of text as it arrives."""
+    """A piece of text as it arrives.
+
+    Attributes:
+        text: The piece; of a native call, of its arguments as they are written.
+        kind: Whether it is answer, reasoning or a native call.
+        tool: Which tool a native call is for, as far as it is known.
+    """
 
     text: str
     kind: DeltaKind = "answer"
+    tool: str = ""
 
 
 @dataclass(frozen=True, slots=True)

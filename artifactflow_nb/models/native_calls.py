@@ -110,23 +110,16 @@ class CallReader:
         self._by_index: dict[int | None, _Pieces] = {}
         self._deltas = 0
 
-    @property
-    def begun(self) -> bool:
-        """Whether a first piece has arrived."""
-        return bool(self._calls)
-
-    def add(self, delta: Mapping[str, Any]) -> None:
-        """Take the pieces that a delta or a message holds, if any.
+    def add(self, delta: Mapping[str, Any]) -> list[tuple[str, str]]:
+        """Take the pieces that a delta or a message holds; of each, the tool so far and the text of its arguments.
 
         Errors: `AttributeError` or `TypeError` where they are not what a chat endpoint sends.
         """
         pieces, oldest = delta.get("tool_calls"), delta.get("function_call")
         if not pieces and not oldest:
-            return
+            return []
         self._deltas += 1
-        for piece in pieces or [{"function": oldest}]:
-            if piece:
-                self._take(piece)
+        return [self._take(piece) for piece in pieces or [{"function": oldest}] if piece]
 
     def calls(self, finish_reason: str) -> tuple[ToolCall, ...]:
         """The calls, in the order begun; the last one may have been cut by `length`. Never half a value."""
@@ -138,7 +131,7 @@ class CallReader:
                 found += read_call(pieces.name.strip(), text, cut=cut)
         return tuple(found)
 
-    def _take(self, piece: Mapping[str, Any]) -> None:
+    def _take(self, piece: Mapping[str, Any]) -> tuple[str, str]:
         function = piece.get("function") or piece
         name, arguments, index = function.get("name") or "", function.get("arguments"), piece.get("index")
         call_id = None if piece.get("id") in _NO_ID else piece["id"]
@@ -150,8 +143,10 @@ class CallReader:
         if index is not None:
             self._by_index[index] = call
         call.name = _continued(call.name, name)
-        if arguments is not None and arguments != "":
-            call.arguments.append(arguments if isinstance(arguments, str) else _dumped(arguments))
+        if arguments is None or arguments == "":
+            return call.name, ""
+        call.arguments.append(arguments if isinstance(arguments, str) else _dumped(arguments))
+        return call.name, call.arguments[-1]
 
     def _call_of(self, call_id: str | None, index: int | None, name: str) -> _Pieces:
         """The call that a piece belongs to; a new one if the piece begins one."""

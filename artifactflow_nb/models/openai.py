@@ -263,7 +263,7 @@ class Turn:
                 self._take(chunk, deltas)
             except (AttributeError, KeyError, TypeError):  # some level of it is not what a chat endpoint sends
                 raise self._endpoint.not_a_chunk(chunk) from None
-        if self._ttft_ms is None and (deltas or self.calls.begun):
+        if deltas and self._ttft_ms is None:
             self._ttft_ms = (time.perf_counter() - self._started) * 1000
         return deltas
 
@@ -285,7 +285,7 @@ class Turn:
                 deltas.append(self.text.add_reasoning(_plain(thought)))
             if text := delta.get("content") or delta.get("refusal"):
                 deltas += self.text.add(_plain(text))
-            self.calls.add(delta)
+            deltas += [ModelDelta(text, "call", name) for name, text in self.calls.add(delta)]
         if reason := choice.get("finish_reason"):
             self.finish_reason = reason
 

@@ -1,6 +1,7 @@
 """A model that says what it was told to say: for tests of flows, tools and views."""
 
 import asyncio
+import json
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import replace
@@ -49,6 +50,8 @@ class ScriptedModel:
             await asyncio.sleep(self._delay_s)
             first = first if first is not None else (time.perf_counter() - started) * 1000
             yield ModelDelta(reply.content[i : i + self._chunk_chars])
+        for call in reply.calls:
+            yield ModelDelta(json.dumps(dict(call.params), ensure_ascii=False), "call", call.name)
         yield reply if isinstance(turn, ModelReply) else replace(reply, ttft_ms=first)
 
     async def list_models(self) -> list[str]:

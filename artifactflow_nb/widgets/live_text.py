@@ -34,7 +34,7 @@ class LiveText:
 
     def append(self, delta: str) -> None:
         """Add the next piece of the raw reply."""
-        if self.call_chars:
+        if self._hidden_end:
             self._hide(delta)
             return
         pending = self._held + delta
@@ -48,6 +48,11 @@ class LiveText:
         cut = end.start() if end else len(pending)
         self.prose.append(pending[:cut])
         self._held = pending[cut:]
+
+    def append_call(self, tool: str, delta: str) -> None:
+        """Count the next piece of a native call."""
+        self.call_chars += max(len(delta), 1)  # a call that has begun is shown before its arguments come
+        self.call_name = tool
 
     def settle(self, text: str) -> None:
         """Replace the prose by the final text, which came with the end of the call."""

@@ -125,10 +125,13 @@ class Transcript:
     def _on_llm_chunk(self, event: StreamEvent) -> None:
         turn = self._turn(event)
         kind = str(event.data.get("kind"))
-        part = turn.reasoning if kind == "reasoning" else turn.reply
         delta = str(event.data["delta"])
-        part.append(delta if kind in turn.kinds else event.content or delta)
+        text = delta if kind in turn.kinds else event.content or delta
         turn.kinds.add(kind)
+        if kind == "call":
+            turn.reply.append_call(event.tool or "", text)
+        else:
+            (turn.reasoning if kind == "reasoning" else turn.reply).append(text)
 
     def _on_retry(self, event: StreamEvent) -> None:
         turn = self._turn(event)

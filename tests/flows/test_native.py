@@ -8,6 +8,7 @@ from conftest import OpenEngine
 from artifactflow_nb.agents.base import AgentConfig
 from artifactflow_nb.approvals import Decision
 from artifactflow_nb.errors import UsageError
+from artifactflow_nb.events import StreamEvent
 from artifactflow_nb.messages import Message, ToolCall, Usage
 from artifactflow_nb.models.base import ModelReply
 from artifactflow_nb.models.offline import OfflineModel
@@ -40,6 +41,20 @@ async def test_native_calls_run_and_are_written_back_as_such(open_engine: OpenEn
     assert sent[-2] == Message("tool", "5")
     assert sent[-1].role == "tool"
     assert sent[-1].content.startswith("Error: add was not run: 'a' is 'x'")
+
+
+async def test_a_call_is_heard_while_it_is_written(open_engine: OpenEngine) -> None:
+    """Its pieces are chunks of their own kind, which name the tool and are no part of the answer."""
+    engine = await open_engine([reply("I add.", ToolCall("add", {"a": 2, "b": 3})), reply("5")], settings=NATIVE)
+    engine.register_tool(add)
+    run = await engine.controller.begin("2 + 3?")
+    heard: list[StreamEvent] = []
+    await engine.controller.subscribe(run.run_id, heard.append)
+    await (await engine.controller.start(run))
+    (written,) = [event for event in heard if event.type == "llm_chunk" and event.data["kind"] == "call"]
+    assert (written.tool, written.data["delta"]) == ("add", '{"a": 2, "b": 3}')
+    answers = [event.data["delta"] for event in heard if event.type == "llm_chunk" and event.data["kind"] == "answer"]
+    assert "".join(answers) == "I add.5"
 
 
 async def test_the_endpoint_is_told_the_tools_and_the_prompt_is_not(open_engine: OpenEngine) -> None:

@@ -222,7 +222,10 @@ async def test_a_reply_of_calls_alone_has_no_text_and_a_first_moment():
 async def test_calls_before_a_break_are_void():
     """A stream that breaks within a call is retried, and only the second attempt's calls are given."""
     found, _ = await take([calling(CALLS[0], chunk_chars=4, cut_after=3), calling(CALLS[1])], **TOOLS)
-    assert isinstance(found[0], RetryNotice)
+    at = next(i for i, event in enumerate(found) if isinstance(event, RetryNotice))
+    assert "".join(delta.text for delta in found[:at]) != ""
+    assert {delta.tool for delta in found[at + 1 : -1]} == {"read_artifact"}
+    assert "".join(delta.text for delta in found[at + 1 : -1]) == '{"id": "a"}'
     assert found[-1].calls == (ToolCall("read_artifact", {"id": "a"}),)
 
 

@@ -43,6 +43,17 @@ def test_what_only_looks_like_a_call_is_shown(text: str) -> None:
     assert live.call_chars == 0
 
 
+def test_a_native_call_is_counted_and_named() -> None:
+    """It shows that a call is being written, for which tool, and how far it has come; the prose stays."""
+    text = LiveText()
+    text.append("I write it.")
+    for piece in ("", '{"id": "a', '"}'):
+        text.append_call("create_artifact", piece)
+    assert (text.prose.text, text.call_name, text.call_chars) == ("I write it.", "create_artifact", 12)
+    text.settle("I write it.")
+    assert (text.call_name, text.call_chars) == ("", 0)
+
+
 def test_the_end_replaces_only_what_differs() -> None:
     """When the final text is what had streamed, the blocks stay as they are."""
     live = stream("Same text.", 3)
