@@ -6,6 +6,7 @@ its own in a daemon thread, and everybody else hands it work.
 
 import asyncio
 import atexit
+import logging
 import threading
 import weakref
 from collections.abc import Callable, Coroutine
@@ -18,6 +19,9 @@ from artifactflow_nb.errors import UsageError
 T = TypeVar("T")
 
 CLOSE_TIMEOUT_S = 5.0
+
+logging.getLogger("artifactflow_nb").addHandler(logging.NullHandler())
+# Without a handler, Python prints warnings to standard error: from this thread, below whatever cell comes next.
 
 _FOLLOW_EVERY_S = 0.1
 

@@ -88,6 +88,9 @@ LEFT JOIN (SELECT run_id, count(DISTINCT artifact_id) AS n_artifacts FROM artifa
     AS v USING (run_id)
 """  # noqa: S608 - constants only
 
+_TOTAL_MS = "max(completed_at - started_at, 0) / 1000.0"  # in stores of older releases a clock set back shows
+_TTFT_MS = "max(l.first_token_at - started_at, 0) / 1000.0"
+
 RUNS = Frame(
     "runs",
     (
@@ -102,17 +105,17 @@ RUNS = Frame(
         *_stored(ENUM, "runs", mode="live, record, replay or auto."),
         Column("models", TEXT, "l.models", "The models that answered."),
         *_stored(TIME, "runs", started_at="When it began.", completed_at="When it ended."),
-        Column("total_duration_ms", FLOAT, "(completed_at - started_at) / 1000.0", "From its beginning to its end."),
+        Column("total_duration_ms", FLOAT, _TOTAL_MS, "From its beginning to its end."),
         Column(
             "active_ms",
             FLOAT,
-            "(completed_at - started_at) / 1000.0 - coalesce(w.wait_ms, 0)",
+            f"max({_TOTAL_MS} - coalesce(w.wait_ms, 0), 0)",
             "Without the time that a person took to decide.",
         ),
         Column("wait_ms", FLOAT, "coalesce(w.wait_ms, 0.0)", "The time that a person took to decide."),
         Column("llm_ms", FLOAT, "l.llm_ms", "The time of its model calls, added up."),
         Column("tool_ms", FLOAT, "t.tool_ms", "The time of its tool calls without delegation, added up."),
-        Column("ttft_ms", FLOAT, "(l.first_token_at - started_at) / 1000.0", "From its beginning to the first text."),
+        Column("ttft_ms", FLOAT, _TTFT_MS, "From its beginning to the first text."),
         Column("n_llm_calls", INT, "coalesce(l.n_llm_calls, 0)", "Model calls that gave a reply."),
         Column("n_tool_calls", INT, "coalesce(t.n_tool_calls, 0)", "Tool calls."),
         Column("n_tool_errors", INT, "coalesce(t.n_tool_errors, 0)", "Those that did not succeed, denied ones too."),
@@ -135,7 +138,7 @@ RUNS = Frame(
         Column("owner", TEXT, "runs.owner", "The engine that runs it now."),
     ),
     _RUN_TABLES,
-    "started_at, run_id",
+    "runs.rowid",
 )
 
 LLM_CALLS = Frame(
@@ -169,9 +172,10 @@ LLM_CALLS = Frame(
         *_stored(TEXT, "c", error_type="What kind of error it met.", error_message="What it said."),
     ),
     "llm_calls AS c",
-    "c.started_at, c.rowid",
+    "c.rowid",
 )
 
+_WAIT_MS = "max(a.decided_at - a.asked_at, 0) / 1000.0"
 _CUT = "CASE WHEN c.status = 'finished' THEN c.shown_chars IS NOT NULL END"
 
 TOOL_CALLS = Frame(
@@ -187,7 +191,7 @@ TOOL_CALLS = Frame(
         *_stored(FLOAT, "c", duration_ms="How long it took."),
         *_stored(ENUM, "c", approval="not_needed, policy, approved, edited, denied or instructed."),
         Column("approval_scope", ENUM, "a.scope", "once, run or conversation."),
-        Column("approval_wait_ms", FLOAT, "(a.decided_at - a.asked_at) / 1000.0", "How long it waited for a decision."),
+        Column("approval_wait_ms", FLOAT, _WAIT_MS, "How long it waited for a decision."),
         Column("decided_by", ENUM, "a.decided_by", "Who decided."),
         Column("result_chars", INT, "length(replace(c.result, char(0), ' '))", "Characters of what it gave."),
         Column("result_truncated", BOOL, _CUT, "Whether the model saw less than all of it."),
@@ -203,12 +207,12 @@ EVENTS = Frame(
         *_stored(TEXT, "e", run_id="The run."),
         *_stored(INT, "e", seq="Its place in the run."),
         Column("ts", TIME, "e.ts", "When it happened."),
-        Column("t_rel_ms", FLOAT, "(e.ts - r.started_at) / 1000.0", "Since the run began."),
+        Column("t_rel_ms", FLOAT, "max(e.ts - r.started_at, 0) / 1000.0", "Since the run began."),
         *_stored(ENUM, "e", event_type="What happened.", agent_name="Which agent.", tool_name="Which tool."),
         *_stored(TEXT, "e", data_json="Its payload."),
     ),
-    "events AS e JOIN (SELECT run_id, started_at FROM runs) AS r USING (run_id)",
-    "r.started_at, run_id, e.seq",
+    "events AS e JOIN (SELECT rowid AS place, run_id, started_at FROM runs) AS r USING (run_id)",
+    "r.place, e.seq",
 )
 
 

@@ -50,8 +50,8 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime
 from langgraph.types import Send, interrupt
 
-RECURSION_LIMIT = 1_000
-"""Far above what the agents' own round limits allow."""
+RECURSION_LIMIT = 1_000_000_000
+"""None: what ends a loop is its agent's own limit of rounds, with an answer, and not LangGraph's, with an error."""
 
 CUT_OFF = "[The answer ends here because the model reached its output limit.]"
 

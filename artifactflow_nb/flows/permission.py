@@ -64,7 +64,8 @@ async def _decided_or_free(
     permission = await entry.permission_for(tool_context, args)
     if not ctx.policy.concerns(entry.name, permission is ToolPermission.CONFIRM):
         return True
-    return not await ask(ctx, job_id, _request(ctx, agent, call, entry, args), permission)
+    preview = await entry.preview_of(tool_context, args)
+    return not await ask(ctx, job_id, _request(ctx, agent, call, entry, args, preview), permission)
 
 
 async def _decision(ctx: RunContext, request: ApprovalRequest) -> Decision | None:
@@ -83,7 +84,9 @@ def bind(ctx: RunContext, agent: BaseAgent, call: StoredCall) -> tuple[Tool, Bas
     return entry, entry.bind(call.call.params)
 
 
-def _request(ctx: RunContext, agent: BaseAgent, call: StoredCall, entry: Tool, args: BaseModel) -> ApprovalRequest:
+def _request(
+    ctx: RunContext, agent: BaseAgent, call: StoredCall, entry: Tool, args: BaseModel, preview: str
+) -> ApprovalRequest:
     params = args.model_dump(mode="json")
     return ApprovalRequest(
         id=ctx.services.ids.new("req"),
@@ -93,7 +96,7 @@ def _request(ctx: RunContext, agent: BaseAgent, call: StoredCall, entry: Tool, a
         tool=entry.name,
         params=params,
         title=_title(agent.config.name, entry.name, params),
-        preview=entry.preview(args) if entry.preview else "",
+        preview=preview,
         tool_call_id=call.tool_call_id,
     )
 

@@ -5,17 +5,18 @@ to the byte, so that a passage copied out of it is found again.
 """
 
 import asyncio
+import re
 from collections.abc import Mapping
 from typing import Annotated, Any
 
 from pydantic import BaseModel, StringConstraints
 
-from artifactflow_nb.errors import ToolError
+from artifactflow_nb.errors import NotFound, ToolError
 from artifactflow_nb.events import StreamEventType
 from artifactflow_nb.messages import ToolResult
 from artifactflow_nb.store.artifact_versions import TASK_PLAN, Artifact
 from artifactflow_nb.store.artifacts import ArtifactManager, Authorship
-from artifactflow_nb.text.lines import split_lines
+from artifactflow_nb.text.lines import split_lines, unified_diff
 from artifactflow_nb.tools.base import Tool, ToolContext, ToolPermission, tool
 from artifactflow_nb.tools.passages import SHOWN, lines_around, nearest_passages, places, unlike_in_space
 
@@ -43,11 +44,29 @@ def _is_plan(args: BaseModel) -> bool:
     return getattr(args, "id", "") == TASK_PLAN
 
 
-def _field(name: str) -> Any:
-    return lambda args: str(getattr(args, name))
+async def _content(ctx: ToolContext, args: BaseModel) -> str:
+    """The text that would be written."""
+    del ctx
+    return str(getattr(args, "content", ""))
 
 
-@tool(category="core", idempotent=True, preview=_field("content"), is_note=_is_plan)
+async def _change(ctx: ToolContext, args: BaseModel) -> str:
+    """What would change, as a unified diff: of the whole document where the call fits it, else of the passage."""
+    artifact_id, params = str(getattr(args, "id", "")), args.model_dump()
+    try:
+        present = await ctx.service(ArtifactManager).read(ctx.conversation_id, artifact_id, message_id=ctx.message_id)
+    except NotFound:
+        return ""
+    before, after, name = present.content, params.get("content"), f"{artifact_id} (version {present.version})"
+    if after is None:
+        old, new = params["old"], params["new"]
+        before, after = (before, before.replace(old, new, 1)) if before.count(old) == 1 else (old, new)
+    diff = await asyncio.to_thread(unified_diff, before, after, name, f"{artifact_id} as proposed")
+    fence = "`" * max(3, 1 + max(map(len, re.findall("`+", diff)), default=0))
+    return f"{fence}diff\n{diff.rstrip()}\n{fence}" if diff else ""
+
+
+@tool(category="core", idempotent=True, preview=_content, is_note=_is_plan)
 async def create_artifact(
     ctx: ToolContext,
     id: ArtifactId,  # noqa: A002 - the name is the protocol's
@@ -63,7 +82,7 @@ async def create_artifact(
     return _written(ctx, artifact)
 
 
-@tool(category="core", idempotent=True, permission=_own_or_confirm, preview=_field("new"), is_note=_is_plan)
+@tool(category="core", idempotent=True, permission=_own_or_confirm, preview=_change, is_note=_is_plan)
 async def update_artifact(
     ctx: ToolContext,
     id: ArtifactId,  # noqa: A002 - the name is the protocol's
@@ -86,7 +105,7 @@ async def update_artifact(
     return _written(ctx, artifact)
 
 
-@tool(category="core", idempotent=True, permission=_own_or_confirm, preview=_field("content"), is_note=_is_plan)
+@tool(category="core", idempotent=True, permission=_own_or_confirm, preview=_change, is_note=_is_plan)
 async def rewrite_artifact(
     ctx: ToolContext,
     id: ArtifactId,  # noqa: A002 - the name is the protocol's

@@ -70,7 +70,7 @@ class ToolContext:
 
 Handler = Callable[..., Awaitable["str | ToolResult"] | str | ToolResult]
 PermissionRule = Callable[[ToolContext, BaseModel], Awaitable[ToolPermission]]
-Preview = Callable[[BaseModel], str]
+Preview = Callable[[ToolContext, BaseModel], Awaitable[str] | str]
 IsNote = Callable[[BaseModel], bool]
 
 
@@ -88,7 +88,7 @@ class Tool:
         idempotent: Whether it may be run again when nobody knows if it had finished.
         timeout_s: Seconds after which it is stopped.
         max_result_chars: How much of its result the model is shown; a longer one is cut in its middle, and kept whole.
-        preview: Text that a person should see before deciding; None for the bare parameters.
+        preview: What a person should see of a call before deciding, as Markdown; None for the bare parameters.
         is_note: Says of a call whether it only touches the agent's own notes; those are never put before a person.
     """
 
@@ -139,6 +139,18 @@ class Tool:
         if isinstance(self.permission, ToolPermission):
             return self.permission
         return await self.permission(ctx, args)
+
+    async def preview_of(self, ctx: ToolContext, args: BaseModel) -> str:
+        """What a person should see of this call before deciding; what its preview raised, if it failed."""
+        if self.preview is None:
+            return ""
+        try:
+            shown = self.preview(ctx, args)
+            return _text(await shown if inspect.isawaitable(shown) else shown)
+        except StoreError:
+            raise
+        except Exception as error:  # noqa: BLE001 - the person decides without it
+            return _text(f"(The preview failed: {type(error).__name__}: {error})")
 
     async def run(self, ctx: ToolContext, params: Mapping[str, Any]) -> ToolResult:
         """Validate and run. What goes wrong is a result that tells the model.

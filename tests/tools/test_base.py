@@ -2,9 +2,11 @@
 
 import asyncio
 import threading
+from dataclasses import replace
 from typing import Annotated
 
 import pytest
+from pydantic import BaseModel
 
 from artifactflow_nb.errors import ToolError, UsageError
 from artifactflow_nb.messages import ToolResult
@@ -226,3 +228,20 @@ def test_a_tool_that_cannot_work_is_refused_when_it_is_made(kind: str) -> None:
         tool(permission="ask" if kind == "permission" else "auto")(
             {"no context": without, "star": star, "permission": good}[kind]
         )
+
+
+async def test_a_preview_may_be_plain_or_not_and_may_fail() -> None:
+    """A plain function and a coroutine both show their text; one that fails shows why, and the person decides."""
+
+    async def later(_ctx: ToolContext, args: BaseModel) -> str:
+        return f"later {args.model_dump()['name']}"
+
+    def broken(_ctx: ToolContext, _args: BaseModel) -> str:
+        raise ValueError("no idea")
+
+    args = measure.bind({"name": "x"})
+    shown = [
+        await replace(measure, preview=preview).preview_of(CTX, args)
+        for preview in (None, lambda *_: "now", later, broken)
+    ]
+    assert shown == ["", "now", "later x", "(The preview failed: ValueError: no idea)"]

@@ -1,0 +1,62 @@
+"""A modification is a decision: a change of what an earlier run made is shown, then asked about, then written."""
+
+import pytest
+from conftest import OpenEngine
+from scripts import by_agent, call, delegate, report
+
+from artifactflow_nb.engine import Engine
+from artifactflow_nb.tools.artifacts import rewrite_artifact
+
+REWRITE = call("rewrite_artifact", id="research_report", content="Another report.")
+UPDATE = call("update_artifact", id="research_report", old="The", new="Another")
+
+
+async def texts(engine: Engine, conversation_id: str) -> list[str]:
+    """The text of each version of the report, the oldest first."""
+    return [version.content for version in await engine.artifacts.versions(conversation_id, "research_report")]
+
+
+@pytest.mark.parametrize("protocol", ["xml", "native"])
+@pytest.mark.parametrize("approved", [True, False])
+@pytest.mark.parametrize("change", [REWRITE, UPDATE])
+async def test_a_change_is_shown_before_it_is_made(
+    open_engine: OpenEngine, change: str, approved: bool, protocol: str
+) -> None:
+    """A later run's change waits with its diff and writes nothing before the approval, nor after a denial."""
+    engine = await open_engine([report(), "Written.", change, "Over."], settings={"tool_protocol": protocol})
+    first = await engine.controller.execute("Write.")
+    waiting = await engine.controller.execute("Change it.", conversation_id=first.conversation_id)
+    (preview,) = [request.preview for request in waiting.pending]
+    assert preview.startswith("```diff\n--- research_report (version 1)\n+++ research_report as proposed\n")
+    assert "\n-The report.\n" in preview
+    assert "\n+Another report.\n" in preview
+    assert await texts(engine, first.conversation_id) == ["The report."]
+    result = await engine.controller.resume(waiting.thread_id, approved=approved)
+    assert result.status == "completed"
+    assert await texts(engine, first.conversation_id) == ["The report.", *(["Another report."] if approved else [])]
+
+
+async def test_a_job_has_to_ask_too(open_engine: OpenEngine) -> None:
+    """A sub-agent that changes what an earlier run made asks like the lead."""
+    script = by_agent(
+        lead=[report(), "Written.", delegate("search_agent", "Change it."), "Over."], search=[REWRITE, "Not changed."]
+    )
+    engine = await open_engine(script)
+    engine.register_tool(rewrite_artifact, agent="search_agent")
+    first = await engine.controller.execute("Write.")
+    waiting = await engine.controller.execute("Have it changed.", conversation_id=first.conversation_id)
+    assert [(request.agent, request.tool) for request in waiting.pending] == [("search_agent", "rewrite_artifact")]
+    assert (await engine.controller.resume(waiting.thread_id, approved=False)).status == "completed"
+    assert await texts(engine, first.conversation_id) == ["The report."]
+
+
+async def test_the_diff_of_a_document_with_fences_stays_in_its_own(open_engine: OpenEngine) -> None:
+    """A longer fence than any in the text stands around the diff; a passage that is not there is shown by itself."""
+    change = call("update_artifact", id="research_report", old="nowhere", new="````python")
+    engine = await open_engine([report("```\ncode\n```"), "Written.", change, "Over."])
+    first = await engine.controller.execute("Write.")
+    waiting = await engine.controller.execute("Change it.", conversation_id=first.conversation_id)
+    preview = waiting.pending[0].preview
+    assert preview.startswith("`````diff\n")
+    assert "\n-nowhere\n" in preview
+    assert preview.endswith("\n`````")

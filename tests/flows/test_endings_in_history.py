@@ -1,0 +1,65 @@
+"""What the next turn's prompt holds of a turn that had no answer: the question and a note, whatever it ended with."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from conftest import OpenEngine
+from scripts import report
+
+from artifactflow_nb.errors import ModelRejected, ModelUnavailable
+from artifactflow_nb.models.scripted import ScriptedModel
+
+PARTIAL = "Half an answer that "
+NOT_SAID = ("Half an answer", "broke off", "no such model", "empty answer", "The report.", "cancelled by")
+
+
+async def cancelled_midway(engine: Any) -> str:
+    run = await engine.controller.begin("First?")
+    arrived = asyncio.Event()
+    await engine.controller.subscribe(run.run_id, lambda event: arrived.set() if PARTIAL in event.content else None)
+    await engine.controller.start(run)
+    await asyncio.wait_for(arrived.wait(), 5)
+    await engine.controller.cancel(run.run_id)
+    assert (await engine.runs.get(run.run_id)).response.startswith(PARTIAL.strip())
+    return run.conversation_id
+
+
+async def to_its_end(engine: Any) -> str:
+    result = await engine.controller.execute("First?")
+    if result.status == "waiting":
+        await engine.controller.cancel(result.run_id)
+    assert (await engine.controller.result(result.run_id)).status in {"failed", "cancelled"}
+    return result.conversation_id
+
+
+@pytest.mark.parametrize("protocol", ["xml", "native"])
+@pytest.mark.parametrize(
+    ("turn", "first"),
+    [
+        (PARTIAL * 200, cancelled_midway),
+        (ModelUnavailable("The stream broke off.", partial=PARTIAL), to_its_end),
+        (ModelRejected("There is no such model."), to_its_end),
+        (" ", to_its_end),
+        (report(), to_its_end),
+    ],
+    ids=["stopped", "broken", "refused", "empty", "given up while it waited"],
+)
+async def test_a_turn_without_an_answer_has_a_note_in_its_place(
+    open_engine: OpenEngine, turn: Any, first: Any, protocol: str
+) -> None:
+    """The roles alternate, and neither a partial text nor an error nor a call is given as the assistant's words."""
+    engine = await open_engine(
+        model=ScriptedModel([turn, "All well."], delay_s=0.002),
+        approvals={"create_artifact": "ask"},
+        settings={"tool_protocol": protocol},
+    )
+    place = await first(engine)
+    again = await engine.controller.execute("Second?", conversation_id=place)
+    assert (again.status, again.response) == ("completed", "All well.")
+    model: Any = engine.model
+    said = model.requests[-1].messages[1:]
+    assert [(message.role, message.calls) for message in said] == [("user", ()), ("assistant", ()), ("user", ())]
+    assert [said[0].content, said[2].content] == ["First?", "Second?"]
+    assert said[1].content
+    assert not any(words in said[1].content for words in NOT_SAID)

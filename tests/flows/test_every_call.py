@@ -1,0 +1,140 @@
+"""Every call of a reply is answered in the next prompt, whatever becomes of it, and its status is never guessed."""
+
+from contextlib import closing
+
+import pytest
+from conftest import OpenEngine
+from scripts import by_agent, call, delegate, report
+
+from artifactflow_nb.approvals import Decision
+from artifactflow_nb.models.base import ModelRequest
+from artifactflow_nb.store.database import connect
+from artifactflow_nb.tools.base import ToolContext, tool
+from artifactflow_nb.xml_calls import parse_results
+
+PROTOCOLS = ["xml", "native"]
+
+REPLY = (
+    report("- [ ] look", "task_plan"),
+    call("send", to="Ada"),
+    delegate("search_agent", "look"),
+    call("no_such_tool"),
+    call("send", to="Bob"),
+    delegate("oracle", "tell"),
+    call("create_artifact", id="x"),
+    delegate("search_agent", "look again"),
+    call("fail"),
+    report("- [ ] look again", "task_plan"),
+)
+"""A plan, calls that are approved and denied, jobs, and calls that cannot be run, in one reply."""
+
+
+@tool(permission="confirm")
+async def send(ctx: ToolContext, to: str) -> str:
+    """Send a letter."""
+    del ctx
+    return f"sent to {to}"
+
+
+@tool
+async def fail(ctx: ToolContext) -> str:
+    """Fail."""
+    del ctx
+    raise OSError("the printer is on fire")
+
+
+@tool
+async def log(ctx: ToolContext) -> str:
+    """Read the log."""
+    del ctx
+    return "3 tests failed. Error: it failed, permission denied."
+
+
+def answers(request: ModelRequest) -> list[str]:
+    """The results at the end of a prompt, in either protocol, one for each call."""
+    last = request.messages[-1].content
+    if request.tool_protocol == "xml":
+        return [result.data or result.error or "" for _, result in parse_results(last)]
+    calls = max(n for n, message in enumerate(request.messages) if message.role == "assistant")
+    following = request.messages[calls + 1 :]
+    assert {message.role for message in following} == {"tool"}
+    assert len(following) == len(request.messages[calls].calls)
+    return [message.content for message in following]
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+async def test_every_call_of_a_reply_is_answered_in_its_place(open_engine: OpenEngine, protocol: str) -> None:
+    """Plan, jobs, approved, denied, unknown, unfit and failing calls of one reply have an answer each, in order."""
+    script = by_agent(lead=["".join(REPLY), "Done."], search=["found", "found again"])
+    engine = await open_engine(script, settings={"tool_protocol": protocol})
+    for entry in (send, fail):
+        engine.register_tool(entry)
+    waiting = await engine.controller.execute("Do it all.")
+    decisions = {request.id: Decision(approved=request.params["to"] == "Ada") for request in waiting.pending}
+    result = await engine.controller.resume(waiting.thread_id, decisions=decisions)
+    assert (result.status, result.response) == ("completed", "Done.")
+    told = answers(engine.model.requests[-1])  # type: ignore[attr-defined]
+    expected = [
+        "Created task_plan",
+        "sent to Ada",
+        "found",
+        "no tool 'no_such_tool'",
+        "Permission denied",
+        "no agent 'oracle'",
+        "'title' is missing",
+        "found again",
+        "printer is on fire",
+        "task_plan",
+    ]
+    assert len(told) == len(REPLY)
+    assert [part for part, answer in zip(expected, told, strict=True) if part not in answer] == [], told
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+async def test_every_call_of_a_long_prompt_is_answered(open_engine: OpenEngine, protocol: str) -> None:
+    """Where the prompt has to be compressed, no call loses its answer and no answer its call, in any round."""
+    long = "A long line of a long text.\n" * 1_000
+    rounds = [report(long, f"a{n}") + call("read_artifact", id=f"a{n}") for n in range(4)]
+    engine = await open_engine([*rounds, "Done."], settings={"tool_protocol": protocol})
+    result = await engine.controller.execute("Write much.")
+    assert result.response == "Done."
+    for number, request in enumerate(engine.model.requests[1:], start=1):  # type: ignore[attr-defined]
+        assert len(answers(request)) == 2
+        replies = [message for message in request.messages if message.role == "assistant"]
+        results = sum(message.role == "tool" for message in request.messages)
+        assert results == sum(len(reply.calls) if protocol == "native" else 1 for reply in replies)
+        assert 1 <= len(replies) <= number
+
+
+async def test_success_is_a_field_and_no_word_of_a_text(open_engine: OpenEngine) -> None:
+    """A result that speaks of failures is a success, so is a job that reports one, and the run that says so."""
+    gloomy = "Error: the build failed. Permission denied."
+    script = by_agent(lead=[call("log") + delegate("search_agent", "look"), gloomy], search=[gloomy])
+    engine = await open_engine(script)
+    engine.register_tool(log)
+    result = await engine.controller.execute("What does the log say?")
+    assert (result.status, result.response, result.error_type) == ("completed", gloomy, None)
+    assert [tool_call.success for tool_call in result.metrics.tool_calls] == [True, True]
+    with closing(connect(engine.database.path)) as db:
+        rows = [tuple(row) for row in db.execute("SELECT success, error_type FROM tool_calls")]
+    assert rows == [(1, None), (1, None)]
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+async def test_a_later_job_of_an_agent_starts_without_the_earlier_one(open_engine: OpenEngine, protocol: str) -> None:
+    """The second job of a sub-agent sees nothing of the first one's work, and has all its rounds."""
+    script = by_agent(
+        lead=[delegate("search_agent", "first"), delegate("search_agent", "second"), "Done."],
+        search=[*[call("log")] * 3, "first is done", *[call("log")] * 3, "second is done"],
+    )
+    engine = await open_engine(script, settings={"tool_protocol": protocol})
+    engine.register_tool(log, agent="search_agent")
+    result = await engine.controller.execute("Two things, one after the other.")
+    assert (result.status, result.error_message) == ("completed", None)
+    requests = engine.model.requests  # type: ignore[attr-defined]
+    second = [request for request in requests if request.messages[1].content.startswith("second")]
+    assert [len(request.messages) for request in second[:1]] == [2]
+    assert len(second) == 4
+    assert not any("first" in message.content for request in second for message in request.messages[1:])
+    calls = [sum(message.role == "assistant" for message in request.messages) for request in second]
+    assert calls == [0, 1, 2, 3]

@@ -1,0 +1,38 @@
+"""How soon a cell that awaits a run goes on, in a real kernel, whoever brings the run to its end."""
+
+from pathlib import Path
+
+import pytest
+from scripts import report
+from test_kernel import plain, run
+
+MAKE = f"""import threading, time
+import artifactflow_nb as af
+slow = af.ScriptedModel([{report()!r}, "It is found. " * 20, "Slowly. " * 20], delay_s=0.05)
+wb = af.Workbench(model=slow, approvals={{"create_artifact": "ask"}}, interactive=True)
+
+def waited(run):
+    ended = time.time() - wb.runs_df(run)["completed_at"].iloc[0].timestamp()
+    return run.status + (" at once" if ended < 1 else f" after {{ended}} s")
+
+def decide(run):
+    while not run.pending:
+        time.sleep(0.05)
+    time.sleep(0.5)
+    run.approve()
+"""
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
+def test_an_awaiting_cell_goes_on_at_once(tmp_path: Path) -> None:
+    """A cell that awaits goes on within a second of the run's end, and a decision taken meanwhile is heard."""
+    _, decided, alone, stopped = run(
+        tmp_path,
+        MAKE,
+        'run = wb.ask("One?")\nthreading.Thread(target=decide, args=[run]).start()\nawait run\nwaited(run)',
+        'run = wb.ask("Two?")\nawait run\nwaited(run)',
+        'run = wb.ask("Three?")\nrun.cancel()\nawait run\nrun.status',
+    )
+    assert plain(decided) == ["'completed at once'"]
+    assert plain(alone) == ["'completed at once'"]
+    assert plain(stopped) == ["'cancelled'"]
