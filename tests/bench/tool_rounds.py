@@ -156,4 +156,4 @@ async def model_loop(model: OpenAIModel) -> int:
             return ran
         results = [(call.name, ToolResult(True, count_words(call.params["text"]))) for call in calls]
         ran += len(results)
-        messages += [Message("assistant", reply.content), Message("user", format_results(results))]
+        messages += [Message("assistant", reply.content), Message("tool", format_results(results))]
