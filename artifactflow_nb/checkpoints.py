@@ -4,20 +4,16 @@ The store is the record: a run whose counter is old or lost passes through its g
 the store has.
 """
 
+import asyncio
 import logging
-import os
+import sqlite3
 from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-import aiosqlite
-
 from artifactflow_nb.errors import StoreError
+from artifactflow_nb.saver import LaneSaver
 from artifactflow_nb.store.faults import fault
-
-os.environ.setdefault("LANGGRAPH_STRICT_MSGPACK", "true")  # read when LangGraph is imported
-
-from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 
 logger = logging.getLogger(__name__)
 
@@ -34,26 +30,20 @@ class Checkpoints:
     Errors: `StoreError` that names the file, says what is lost without it, and what to do.
     """
 
-    saver: AsyncSqliteSaver
+    saver: LaneSaver
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._connection: aiosqlite.Connection | None = None
 
     async def open(self) -> None:
         """Open the file, or begin it."""
         async with self.using():
-            self._connection = await aiosqlite.connect(self.path)
-            await self._connection.execute("PRAGMA synchronous = NORMAL")
-            self.saver = AsyncSqliteSaver(self._connection)
-            await self.saver.setup()
+            self.saver = await asyncio.to_thread(LaneSaver.open, self.path)
 
     async def sweep(self, unfinished: Collection[str]) -> None:
         """Forget all threads but these: what killed processes left of runs that are over."""
         async with self.using():
-            known = "SELECT thread_id FROM checkpoints UNION SELECT thread_id FROM writes"
-            rows = await self.saver.conn.execute_fetchall(known)
-            for thread_id in {str(row[0]) for row in rows} - set(unfinished):
+            for thread_id in await self.saver.threads() - set(unfinished):
                 await self.saver.adelete_thread(thread_id)
 
     async def knows(self, thread_id: str) -> bool:
@@ -77,7 +67,7 @@ class Checkpoints:
         """Tell what goes wrong with the file while something works with it."""
         try:
             yield
-        except aiosqlite.Error as error:
+        except sqlite3.Error as error:
             told = fault(self.path, f"{self.path} cannot be used", error, salvage=False)
             raise StoreError(
                 f"{told} It holds only how far unfinished runs have come: without it they begin again from what the "
@@ -86,6 +76,5 @@ class Checkpoints:
 
     async def close(self) -> None:
         """Close the file."""
-        if self._connection is not None:
-            await self._connection.close()
-            self._connection = None
+        if hasattr(self, "saver"):
+            self.saver.close()

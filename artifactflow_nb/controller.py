@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from artifactflow_nb import __version__
 from artifactflow_nb.approvals import BUDGET, ApprovalRequest, Decision
@@ -19,7 +19,11 @@ from artifactflow_nb.events import ExecutionMetrics, StreamEvent
 from artifactflow_nb.store.conversations import Parent, ParentId
 from artifactflow_nb.store.metrics import load_metrics
 from artifactflow_nb.store.ownership import observed_status
-from artifactflow_nb.store.runs import COMPLETED, INTERRUPTED, NewRun, StoredRun
+from artifactflow_nb.store.requests import load_open_requests
+from artifactflow_nb.store.runs import COMPLETED, INTERRUPTED, NewRun, StoredRun, load_run
+
+if TYPE_CHECKING:
+    from sqlite3 import Connection
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,10 +242,13 @@ class ExecutionController(DrivenRuns):
 
     async def result(self, run_id: str) -> RunResult:
         """What came of a run so far."""
-        run = await self._services.runs.get(run_id)
-        pending = await self._services.requests.open_requests(run_id)
-        until = run.completed_at or self._services.clock.now()
-        metrics = await self._rooms.database.read(lambda db: load_metrics(db, run_id, until))
+        now = self._services.clock.now()
+
+        def work(db: "Connection") -> tuple[StoredRun, list[ApprovalRequest], ExecutionMetrics]:
+            run = load_run(db, run_id)
+            return run, load_open_requests(db, run_id), load_metrics(db, run_id, run.completed_at or now)
+
+        run, pending, metrics = await self._rooms.database.read(work)
         status = observed_status(self._folder, run.status, run.owner)
         why = self.why_unstored(run_id) if status == INTERRUPTED else None
         return RunResult(

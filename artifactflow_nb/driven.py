@@ -8,6 +8,7 @@
 import asyncio
 from collections.abc import Callable
 from pathlib import Path
+from weakref import WeakValueDictionary
 
 from artifactflow_nb.drive import Rooms, RunDriver
 from artifactflow_nb.errors import Conflict, StoreError
@@ -32,7 +33,7 @@ class DrivenRuns:
         self._drivers: dict[str, RunDriver] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._unstored: dict[str, str] = {}
-        self._starting = asyncio.Lock()
+        self._starting: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._feeds = Feeds(rooms.services.runs, self._drivers.__contains__)
 
     async def subscribe(self, run_id: str, listener: Listener) -> Callable[[], None]:
@@ -49,7 +50,7 @@ class DrivenRuns:
 
         Errors: `Conflict` if another process drives it or it has ended; `StoreError` if the store cannot be written.
         """
-        async with self._starting:
+        async with self._starting.setdefault(run.run_id, asyncio.Lock()):
             if (task := self._tasks.get(run.run_id)) is not None and not task.done():
                 if (driver := self._drivers[run.run_id]).driving:
                     await driver.announce()

@@ -3,6 +3,7 @@
 Everything in it lives on the event loop that opened it.
 """
 
+import asyncio
 from collections.abc import Mapping
 from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
@@ -120,6 +121,8 @@ class Engine:
         self._agent_models = dict(agent_models or {})
         self._ownership = Ownership(self.folder, self.ids.new("eng"))
         self._added: dict[str, Added] = {}  # by folder, in the order in which they were added
+        self._reference: str | None = None
+        self._indexing = asyncio.Lock()
         self._checkpoints = Checkpoints(self.folder / CHECKPOINT_FILE)
         self.research = ExtendableGraph(self._lead(lead))
         for config in (SEARCH, CRAWL):
@@ -258,7 +261,10 @@ class Engine:
         In a large one only the files that a search finds or that are read are looked at, until it is added again.
         """
         if not self._added:
-            return [(await self.sources.add_python_reference()).source_id]
+            async with self._indexing:  # many runs may begin at once in a new store
+                if self._reference is None:
+                    self._reference = (await self.sources.add_python_reference()).source_id
+            return [self._reference]
         for folder, before in list(self._added.items()):
             if len(before.sources) <= LOOKED_THROUGH:
                 with suppress(UsageError):  # it is gone for now: what is read of it will say so

@@ -35,8 +35,10 @@ class Feeds:
         """The run's feed; kept while the run is not over. `NotFound` for an unknown run."""
         if (feed := self._feeds.get(run_id)) is not None:
             return feed
-        await self._runs.get(run_id)
-        loaded = Feed(await self._runs.events(run_id))
+        events = await self._runs.events(run_id)
+        if not events:  # every run has one
+            await self._runs.get(run_id)
+        loaded = Feed(events)
         return loaded if loaded.ended else self._feeds.setdefault(run_id, loaded)
 
     async def caught_up(self, run_id: str) -> Feed:

@@ -88,9 +88,8 @@ async def note(ctx: ToolContext) -> str:
 async def limit_checkpoints(engine: Engine, pages: int) -> None:
     """Let the file of the checkpoints have no page more than it has, and these: SQLite then says that it is full."""
     saver = engine._checkpoints.saver
-    async with saver.lock:
-        (found,) = await saver.conn.execute_fetchall("PRAGMA page_count")
-        await saver.conn.execute(f"PRAGMA max_page_count = {found[0] + pages}")
+    (found,) = saver.conn.execute("PRAGMA page_count").fetchone()
+    saver.conn.execute(f"PRAGMA max_page_count = {found + pages}")
 
 
 @pytest.mark.parametrize("spare", [0, 1, 2, 4, 6])

@@ -8,19 +8,21 @@ async cursor. Reads have a thread and a connection of their own, so that a slow 
 import asyncio
 import os
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
 from artifactflow_nb.errors import StoreError
 from artifactflow_nb.store.faults import cause, fault
+from artifactflow_nb.store.lane import Job, Lane
 from artifactflow_nb.store.schema import known_version, migrate
 
 T = TypeVar("T")
 Work = Callable[[sqlite3.Connection], T]
 
+_TRY_AGAIN_S = 0.01
 BUSY_TIMEOUT_S = 10.0
 
 _NO_PLACE_BESIDE = {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR}
@@ -60,6 +62,23 @@ def _connect(path: Path, how: str, kind: type[sqlite3.Connection] = sqlite3.Conn
     connection.row_factory = sqlite3.Row
     connection.execute("PRAGMA foreign_keys = ON")
     return connection
+
+
+def log_ahead(connection: sqlite3.Connection) -> None:
+    """Have a file written through a log beside it, so that its readers and its writer do not wait for each other.
+
+    SQLite does not wait where another process begins the same file at this moment, so the waiting is done here.
+    """
+    until = time.monotonic() + BUSY_TIMEOUT_S
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError as error:
+            if cause(error) != sqlite3.SQLITE_BUSY or time.monotonic() > until:
+                raise
+            time.sleep(_TRY_AGAIN_S)
+        else:
+            return
 
 
 def _log_bytes(path: Path) -> int:
@@ -144,17 +163,16 @@ class Database:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._writer = ThreadPoolExecutor(1, thread_name_prefix="artifactflow-write")
-        self._reader = ThreadPoolExecutor(1, thread_name_prefix="artifactflow-read")
+        self._writer = Lane("artifactflow-write", self._write_all)
+        self._reader = Lane("artifactflow-read", self._read_all)
         self._write_connection: sqlite3.Connection | None = None
         self._read_connection: sqlite3.Connection | None = None
 
     async def open(self) -> None:
         """Create the file where it is missing, bring its schema up to date, open both connections."""
-        loop = asyncio.get_running_loop()
         try:
-            self._write_connection = await loop.run_in_executor(self._writer, self._open_writer)
-            self._read_connection = await loop.run_in_executor(self._reader, connect, self.path)
+            self._write_connection = await asyncio.to_thread(self._open_writer)
+            self._read_connection = await asyncio.to_thread(connect, self.path)
         except (OSError, sqlite3.Error) as error:
             await self.close()
             raise fault(self.path, f"The store {self.path} cannot be opened", error) from error
@@ -169,7 +187,7 @@ class Database:
             connect(self.path, read_only=True).close()  # a file that is not ours is told apart before it is touched
         connection = connect(self.path)
         try:
-            connection.execute("PRAGMA journal_mode = WAL")
+            log_ahead(connection)
             connection.execute("PRAGMA synchronous = NORMAL")
             migrate(connection)
             connection.execute("DELETE FROM runs WHERE FALSE")  # changes nothing; says if the file is read-only
@@ -179,19 +197,56 @@ class Database:
         return connection
 
     async def write(self, work: Work[T]) -> T:
-        """Run the work in one transaction that takes the write lock at its start; roll back if it raises."""
-        return await self._run(self._writer, self._transact, work)
+        """Run the work in a transaction that takes the write lock at its start; what it wrote is undone if it raises.
+
+        Works that wait at the same time share the transaction, and are told once it is committed. If it fails as a
+        whole, each runs again in one of its own: a work does nothing but with its connection.
+        """
+        return await self._ask(self._writer, work)
 
     async def read(self, work: Work[T]) -> T:
         """Run the work on the reading connection; all its queries see the store at one moment."""
-        return await self._run(self._reader, self._look, work)
+        return await self._ask(self._reader, work)
 
-    async def _run(self, pool: ThreadPoolExecutor, step: Callable[[Work[T]], T], work: Work[T]) -> T:
+    async def _ask(self, lane: Lane, work: Work[T]) -> T:
         try:
-            running = asyncio.get_running_loop().run_in_executor(pool, step, work)
-        except RuntimeError as error:  # the pool takes no more work: this store or the whole process is ending
+            answer = lane.ask(work)
+        except RuntimeError as error:  # the lane takes no more work: this store or the whole process is ending
             raise StoreError(f"The store {self.path} is closed.") from error
-        return await running
+        return await answer
+
+    def _write_all(self, jobs: Sequence[Job]) -> None:
+        together = len(jobs) > 1 and self._write_connection is not None
+        for job in self._write_together(jobs) if together else jobs:
+            job.run(self._transact)
+
+    def _write_together(self, jobs: Sequence[Job]) -> Sequence[Job]:
+        """Run the works in one transaction, each undone by itself if it raises; those that have to run alone.
+
+        What the database refuses is tried again alone, so that every work meets its own errors and no other's.
+        """
+        connection = self._opened(self._write_connection)
+        alone: list[Job] = []
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+            for job in jobs:
+                connection.execute("SAVEPOINT work")
+                job.run(lambda work: work(connection))
+                if job.error is not None:
+                    connection.execute("ROLLBACK TO work")  # fails where an error of the disk has ended it all
+                if isinstance(job.error, sqlite3.Error | UnicodeEncodeError):
+                    alone.append(job)
+                connection.execute("RELEASE work")
+            connection.execute("COMMIT")
+        except sqlite3.Error:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            return jobs
+        return alone
+
+    def _read_all(self, jobs: Sequence[Job]) -> None:
+        for job in jobs:
+            job.run(self._look)
 
     def _transact(self, work: Work[T]) -> T:
         connection = self._opened(self._write_connection)
@@ -228,8 +283,8 @@ class Database:
 
         It waits for its threads itself: at the end of the process no other thread can be asked to.
         """
-        for pool, connection in ((self._writer, self._write_connection), (self._reader, self._read_connection)):
-            pool.shutdown()
+        for lane, connection in ((self._writer, self._write_connection), (self._reader, self._read_connection)):
+            lane.close()
             if connection is not None:
                 connection.close()
         self._write_connection = self._read_connection = None

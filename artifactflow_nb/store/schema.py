@@ -269,8 +269,7 @@ def known_version(connection: sqlite3.Connection) -> int:
 
     Errors: `StoreError` with the path for a store that a newer release wrote, and for a database that is none of ours.
     """
-    version: int = connection.execute("PRAGMA user_version").fetchone()[0]
-    tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
+    version, tables = _written(connection)
     path = connection.execute("PRAGMA database_list").fetchone()[2]
     foreign = {name for name in tables if not name.startswith("sqlite_")}
     if foreign and not (version and tables >= _OWN_TABLES):
@@ -285,6 +284,19 @@ def known_version(connection: sqlite3.Connection) -> int:
             "It is left as it is. Update artifactflow-nb, or choose another data_dir."
         )
     return version
+
+
+def _written(connection: sqlite3.Connection) -> tuple[int, set[str]]:
+    """The store's version and its tables at one moment: another process may be making them."""
+    alone = not connection.in_transaction
+    if alone:
+        connection.execute("BEGIN")
+    try:
+        tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
+        return connection.execute("PRAGMA user_version").fetchone()[0], tables
+    finally:
+        if alone:
+            connection.execute("ROLLBACK")
 
 
 def migrate(connection: sqlite3.Connection) -> None:

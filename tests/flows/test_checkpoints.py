@@ -13,12 +13,12 @@ import ormsgpack
 import pytest
 from conftest import OpenEngine
 from langgraph.checkpoint.serde.jsonplus import EXT_CONSTRUCTOR_SINGLE_ARG, JsonPlusSerializer
-from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from scripts import call, delegate, report
 
 from artifactflow_nb.approvals import Decision
 from artifactflow_nb.engine import CHECKPOINT_FILE, Engine
 from artifactflow_nb.messages import ToolCall
+from artifactflow_nb.saver import LaneSaver
 from artifactflow_nb.store.database import connect
 from artifactflow_nb.tools.base import ToolContext, tool
 
@@ -112,7 +112,7 @@ async def test_strict_reading_of_checkpoints_is_on(open_engine: OpenEngine) -> N
     foreign = ormsgpack.packb(ormsgpack.Ext(EXT_CONSTRUCTOR_SINGLE_ARG, third))
     graphs = [flow.graph.checkpointer for flow in engine.controller._rooms.flows.values()]
     for saver in (engine._checkpoints.saver, *graphs):
-        assert isinstance(saver, AsyncSqliteSaver)
+        assert isinstance(saver, LaneSaver)
         assert not isinstance(saver.serde.loads_typed(("msgpack", foreign)), Fraction)
     assert JsonPlusSerializer(allowed_msgpack_modules=True).loads_typed(("msgpack", foreign)) == Fraction(1, 3)
 
