@@ -115,7 +115,7 @@ class RunDriver:
         run: The run's row as it was when the process took it.
         feed: The run's events so far, and who is told of those to come.
         owner: The owner that the run's row names; its lock is let go when the run is driven no longer.
-        not_before: The time of the run's last event.
+        is_new: Whether the run was just begun here: nothing was decided on it, and it stands nowhere in its graph yet.
 
     Attributes:
         lock: Orders decisions and pauses: who holds it can rely on whether the run is driven.
@@ -125,7 +125,7 @@ class RunDriver:
         unstored: Why the run was left interrupted: what went wrong with the store, and what to do; None if it was not.
     """
 
-    def __init__(self, rooms: Rooms, run: StoredRun, feed: Feed, owner: str, not_before: datetime) -> None:
+    def __init__(self, rooms: Rooms, run: StoredRun, feed: Feed, owner: str, *, is_new: bool) -> None:
         self.run = run
         self.owner = owner
         self.lock = asyncio.Lock()
@@ -135,8 +135,9 @@ class RunDriver:
         self.unstored: str | None = None
         self._rooms = rooms
         self._feed = feed
+        self._is_new = is_new
         self._flow = rooms.flows[run.flow]
-        services = replace(rooms.services, clock=RunClock(rooms.services.clock, not_before))
+        services = replace(rooms.services, clock=RunClock(rooms.services.clock, feed.last_at))
         self._journal = Journal(run.run_id, services.clock, services.runs, feed)
         self._context = RunContext(run, rooms.policy, self._journal, services)
 
@@ -164,8 +165,10 @@ class RunDriver:
     async def _drive(self) -> Ending | None:
         """The run's end; None if it waits."""
         while True:
-            await self.announce()
+            if not self._is_new:
+                await self.announce()
             state = await self._run_graph()
+            self._is_new = False
             if "__interrupt__" not in state:
                 return await self._completed(state)
             async with self.lock:
@@ -181,7 +184,8 @@ class RunDriver:
         config: Any = {"configurable": {"thread_id": self.run.thread_id}, "recursion_limit": RECURSION_LIMIT}
         checkpoints = self._rooms.checkpoints
         async with checkpoints.using():
-            start = None if await checkpoints.knows(self.run.thread_id) else self._initial_state()
+            goes_on = not self._is_new and await checkpoints.knows(self.run.thread_id)
+            start = None if goes_on else self._initial_state()
             return await self._flow.graph.ainvoke(start, config, context=self._context, durability="async")
 
     def _initial_state(self) -> Any:

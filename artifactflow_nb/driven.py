@@ -56,7 +56,9 @@ class DrivenRuns:
                     await driver.announce()
                     return task
                 await asyncio.wait([task])
-            driver = await self._driver(await self._services.runs.get(run.run_id))
+            if not self._is_ours(run):  # what is ours nobody else changes
+                run = await self._services.runs.get(run.run_id)
+            driver = await self._driver(run)
             self._unstored.pop(run.run_id, None)
             self._drivers[run.run_id] = driver
             task = asyncio.create_task(driver.drive(), name=run.run_id)
@@ -89,15 +91,17 @@ class DrivenRuns:
 
     async def _driver(self, run: StoredRun) -> RunDriver:
         """A driver for a run that is ours from now on."""
-        ours = run.status == RUNNING and self._rooms.ownership.holds(run.owner)
-        owner = run.owner if ours and run.owner else await self._claim(run)
+        is_ours = self._is_ours(run)
+        owner = run.owner if is_ours and run.owner else await self._claim(run)
         try:
             feed = await self._feeds.caught_up(run.run_id)
-            last = (await self._services.runs.events(run.run_id, feed.last_seq - 1))[-1]
         except BaseException:
             self._rooms.ownership.let_go(owner)
             raise
-        return RunDriver(self._rooms, run, feed, owner, last.timestamp)
+        return RunDriver(self._rooms, run, feed, owner, is_new=is_ours and feed.last_seq == 1)
+
+    def _is_ours(self, run: StoredRun) -> bool:
+        return run.status == RUNNING and self._rooms.ownership.holds(run.owner)
 
     async def _claim(self, run: StoredRun) -> str:
         """Become the run's owner; the owner's name."""

@@ -43,7 +43,8 @@ class Feeds:
 
     async def caught_up(self, run_id: str) -> Feed:
         """The run's feed with everything that is stored, so that numbers go on where they ended."""
-        feed = await self.get(run_id)
+        if (feed := self._feeds.get(run_id)) is None:
+            return await self.get(run_id)
         await self._catch_up(run_id, feed)
         return feed
 

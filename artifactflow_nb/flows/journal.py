@@ -9,6 +9,7 @@
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from artifactflow_nb.ambient import Clock
@@ -38,6 +39,11 @@ class Feed:
     def last_seq(self) -> int:
         """The number of the last event so far, 0 if there is none."""
         return self._history[-1].seq if self._history else 0
+
+    @property
+    def last_at(self) -> datetime:
+        """The time of the last event so far; there is one from a run's beginning on."""
+        return self._history[-1].timestamp
 
     @property
     def is_heard(self) -> bool:

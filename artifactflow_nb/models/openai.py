@@ -158,7 +158,10 @@ class OpenAIModel:
         body = self._body(request)
         try:
             create = self._connected().chat.completions.with_streaming_response.create
-            return await connection.enter_async_context(create(**body))
+            # What is in `extra_body` the client merges into the JSON as it is; fields that go the other way it walks
+            # through one by one, which takes longer than sending them.
+            sent = create(model=body["model"], messages=(), stream=True, extra_body={**body, **self._extra_body})
+            return await connection.enter_async_context(sent)
         except APIStatusError as error:
             told = error.body or error.message
             if field := refused_field(error.status_code, told, body):
@@ -171,16 +174,12 @@ class OpenAIModel:
     def _body(self, request: ModelRequest) -> dict[str, Any]:
         body: dict[str, Any] = {
             "model": request.model or self._model,
-            "messages": (),
-            "stream": True,
+            "messages": wire_messages(request.messages),
             "stream_options": {"include_usage": True},
             **tool_fields(request),
         }
         if request.temperature is not None:
             body["temperature"] = request.temperature
-        # What is in `extra_body` the client merges into the JSON as it is. Messages that go the other way it walks
-        # through field by field, which takes longer than sending them.
-        body["extra_body"] = {"messages": wire_messages(request.messages), **self._extra_body}
         return {field: value for field, value in body.items() if field not in self._refused}
 
     def _connected(self) -> "AsyncOpenAI":
