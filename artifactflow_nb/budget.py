@@ -28,7 +28,7 @@ class Price(BaseModel):
 
     def cost_usd(self, usage: Usage) -> float:
         """What this usage costs, in US dollars."""
-        cached = usage.cache_read_tokens or 0
+        cached = min(usage.cache_read_tokens or 0, usage.input_tokens)  # some endpoints count them apart
         cheaper = self.input if self.cache_read is None else self.cache_read
         spent = (usage.input_tokens - cached) * self.input + cached * cheaper + usage.output_tokens * self.output
         return spent / TOKENS_OF_A_PRICE

@@ -12,7 +12,7 @@ A resume carries no value: the graph is entered again where it stopped, and the 
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -171,8 +171,9 @@ class RunDriver:
             self._is_new = False
             if "__interrupt__" not in state:
                 return await self._completed(state)
+            gates = [list(stopped.value["requests"]) for stopped in state["__interrupt__"]]
             async with self.lock:
-                if not await self._ready() and not await self._pause():
+                if not await self._ready(gates) and not await self._pause(gates):
                     return None
 
     async def announce(self) -> None:
@@ -198,19 +199,20 @@ class RunDriver:
             user_message_id=run.message_id,
         )
 
-    async def _ready(self) -> bool:
-        return await self._rooms.services.requests.ready(self.run.run_id)
+    async def _ready(self, gates: Sequence[Sequence[str]]) -> bool:
+        return await self._rooms.services.requests.any_decided(gates)
 
-    async def _pause(self) -> bool:
-        """Let the run wait; True if somebody decided at the last moment and the run is ours again."""
+    async def _pause(self, gates: Sequence[Sequence[str]]) -> bool:
+        """Let the run wait at these gates; True if somebody decided at the last moment and the run is ours again."""
         services, run_id = self._rooms.services, self.run.run_id
         await self._journal.flush()
         pending = [request.id for request in await services.requests.open_requests(run_id)]
         data = {**await self._outcome(success=False, response=""), "interrupted": True, "pending": pending}
+        data["gates"] = gates  # whoever decides later, in whatever process, reads from them whether the run can go on
         event = self._journal.stamp(StreamEventType.COMPLETE, data)
         await services.runs.pause(run_id, event)
         self._journal.publish(event)
-        if await self._ready() and await services.runs.claim(run_id, self.owner):
+        if await self._ready(gates) and await services.runs.claim(run_id, self.owner):
             return True
         self._stop()
         return False

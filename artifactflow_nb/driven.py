@@ -6,8 +6,9 @@
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from pathlib import Path
+from typing import Any
 from weakref import WeakValueDictionary
 
 from artifactflow_nb.drive import Rooms, RunDriver
@@ -50,7 +51,7 @@ class DrivenRuns:
 
         Errors: `Conflict` if another process drives it or it has ended; `StoreError` if the store cannot be written.
         """
-        async with self._starting.setdefault(run.run_id, asyncio.Lock()):
+        async with self._lock_of(run.run_id):
             if (task := self._tasks.get(run.run_id)) is not None and not task.done():
                 if (driver := self._drivers[run.run_id]).driving:
                     await driver.announce()
@@ -60,11 +61,19 @@ class DrivenRuns:
                 run = await self._services.runs.get(run.run_id)
             driver = await self._driver(run)
             self._unstored.pop(run.run_id, None)
-            self._drivers[run.run_id] = driver
-            task = asyncio.create_task(driver.drive(), name=run.run_id)
-            self._tasks[run.run_id] = task
-            task.add_done_callback(lambda _: self._forget(run.run_id, driver))
-            return task
+            return self._under_way(driver, driver.drive())
+
+    def _lock_of(self, run_id: str) -> asyncio.Lock:
+        """Held by who is about to drive the run or to end it; there as long as somebody holds it or waits for it."""
+        return self._starting.setdefault(run_id, asyncio.Lock())
+
+    def _under_way(self, driver: RunDriver, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
+        """The task of what a driver does; until it ends, nobody else here drives the run."""
+        run_id = driver.run.run_id
+        task = asyncio.create_task(work, name=run_id)
+        self._drivers[run_id], self._tasks[run_id] = driver, task
+        task.add_done_callback(lambda _: self._forget(run_id, driver))
+        return task
 
     async def go_on(self, run: StoredRun) -> bool:
         """Start a run that can go on: one whose requests are decided, or whose engine is gone; whether it could."""
@@ -129,21 +138,26 @@ class DrivenRuns:
 
         Errors: `Conflict` if it has ended already; `StoreError` if it was stopped and its end could not be stored.
         """
-        if (task := self._tasks.get(run_id)) is not None and not task.done():
-            driver = self._drivers[run_id]
-            task.cancel()
+        ended = False
+        while not ended:  # a task that is cancelled before its first step, or as it pauses, leaves the run as it is
+            async with self._lock_of(run_id):  # a decision that comes at this moment must not start it beside us
+                driver, task = await self._ending(run_id)
             await asyncio.wait([task])
-            if not (driver.ended or driver.unstored):  # it was cancelled before its first step, or while it paused
-                await driver.cancel()
-        else:
-            run = await self._services.runs.get(run_id)
-            if run.status not in {WAITING, RUNNING}:
-                raise Conflict(f"The run {run_id!r} has ended already: {run.status}.")
-            driver = await self._driver(run)
-            await driver.cancel()
+            ended = driver.ended or driver.unstored is not None
         self._forget(run_id, driver)
         if driver.unstored:
             raise StoreError(driver.unstored)
+
+    async def _ending(self, run_id: str) -> "tuple[RunDriver, asyncio.Task[None]]":
+        """Cut short what drives the run, or begin to end it; who does it, and the task that is over then."""
+        if (task := self._tasks.get(run_id)) is not None and not task.done():
+            task.cancel()
+            return self._drivers[run_id], task
+        run = await self._services.runs.get(run_id)
+        if run.status not in {WAITING, RUNNING}:
+            raise Conflict(f"The run {run_id!r} has ended already: {run.status}.")
+        driver = await self._driver(run)
+        return driver, self._under_way(driver, driver.cancel())
 
     def why_unstored(self, run_id: str) -> str | None:
         """Why a run that was driven here was left interrupted; None if that did not happen."""

@@ -27,7 +27,8 @@ class StreamEventType(StrEnum):
     METADATA = "metadata"
     """conversation_id, message_id, thread_id, flow, question"""
     COMPLETE = "complete"
-    """success, response, execution_metrics, interrupted; with interrupted: pending (ids), and not terminal"""
+    """success, response, execution_metrics, interrupted; with interrupted: pending (ids), gates (the ids that
+    each waits for), and not terminal"""
     ERROR = "error"
     """error_type, message"""
     CANCELLED = "cancelled"

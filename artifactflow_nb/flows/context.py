@@ -217,19 +217,14 @@ def cut_text(text: str, chars: int, told: str = "") -> str:
 def _cut_to_fit(messages: list[Message], limit: int) -> list[Message]:
     """Cut the longest messages, the system message last, until all fit."""
     fitted = list(messages)
-    for _ in range(len(messages)):
-        excess = size(fitted) - limit
-        if excess <= 0:
-            break
-        longest = max(range(len(fitted)), key=lambda index: _may_go(fitted[index]))
-        fitted[longest] = _cut(fitted[longest], max(fitted[longest].n_chars - excess - 100, CUT_CHARS // 4))
+    uncut = set(range(len(fitted)))
+    while uncut and (excess := size(fitted) - limit) > 0:
+        longest = max(uncut, key=lambda index: (fitted[index].role != "system", fitted[index].n_chars))
+        uncut.remove(longest)
+        shorter = _cut(fitted[longest], max(fitted[longest].n_chars - excess - 100, CUT_CHARS // 4))
+        if shorter.n_chars < fitted[longest].n_chars:
+            fitted[longest] = shorter
     return fitted
-
-
-def _may_go(message: Message) -> tuple[bool, int]:
-    """How much of a message can be cut off; of the system message only when nothing of the others is left to cut."""
-    left = message.n_chars - CUT_CHARS // 4 - 100
-    return message.role != "system" and left > 0, left
 
 
 def size(messages: Sequence[Message]) -> int:

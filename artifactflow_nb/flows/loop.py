@@ -77,13 +77,10 @@ async def model(state: AgentState, runtime: Runtime[RunContext]) -> dict[str, An
 async def gate(state: AgentState, runtime: Runtime[RunContext]) -> dict[str, Any]:
     """Wait until all requests of the reply are decided; the decisions are read from the store."""
     pending = state["pending"]
-    while True:
-        asked = await runtime.context.services.requests.decisions(pending)
-        undecided = [asked[key].request_id for key in pending if asked[key].decision is None]
-        if not undecided:
-            await runtime.context.services.requests.apply(pending)
-            return {"phase": ExecutionPhase.TOOL_EXECUTING.value, "pending": []}
-        interrupt({"requests": undecided})
+    asked = await runtime.context.services.requests.decisions(pending)
+    if undecided := [asked[key].request_id for key in pending if asked[key].decision is None]:
+        interrupt({"requests": undecided})  # raises: the node is entered anew, and reads anew, when the run goes on
+    return {"phase": ExecutionPhase.TOOL_EXECUTING.value, "pending": []}
 
 
 def tools_node(*, has_jobs: bool) -> Any:

@@ -21,9 +21,6 @@ async def waits_for_budget(ctx: RunContext, agent: BaseAgent, job_id: str) -> li
     if (agreed := ctx.run.settings.get("budget")) is None:
         return []
     agreed = Budget.of(agreed)
-    standing = await ctx.services.requests.standing(ctx.run, BUDGET)
-    if standing is not None and standing.approved:
-        return []
     spent = await ctx.services.runs.spent(ctx.run.run_id)
     asked = await ctx.services.requests.of_budget(ctx.run.run_id)
     allowed = agreed

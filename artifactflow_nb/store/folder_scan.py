@@ -4,7 +4,9 @@ Links to folders are not followed, nor links to files outside; so no loop has an
 read that lies elsewhere.
 """
 
+import errno
 import os
+import stat
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -80,9 +82,22 @@ def scan(path: str | Path, kinds: Collection[str]) -> Scan:
 
 
 def found_file(path: Path, uri: str, relative: PurePosixPath) -> FoundFile:
-    """The file as it is now; `OSError` if it is not there."""
-    stat = path.stat()
-    return FoundFile(path, relative, uri, stat.st_size, stat.st_mtime_ns)
+    """The file as it is now; `OSError` if it is not there, or is a pipe or the like: opening one may never end."""
+    found = path.stat()
+    if not stat.S_ISREG(found.st_mode):
+        raise OSError(errno.EINVAL, "is no file", str(path))
+    return FoundFile(path, relative, uri, found.st_size, found.st_mtime_ns)
+
+
+def root_of(path: Path, source_id: str) -> Path:
+    """The folder with which a file was found, from the id that its source got: the file itself if it was alone."""
+    depth = source_id.count("/")
+    return path.parents[depth - 1] if depth else path
+
+
+def leads_out(path: Path, root: Path) -> bool:
+    """Whether the path goes through a link to somewhere outside the folder; `OSError`, `RuntimeError` as `resolve`."""
+    return not path.resolve().is_relative_to(root)
 
 
 def path_of(uri: str) -> Path | None:
@@ -150,6 +165,6 @@ def _reason_against(root: Path, entry: os.DirEntry[str], kinds: tuple[str, ...])
         return "is a link to a folder, which is not followed"
     if not entry.name.lower().endswith(kinds):
         return ""
-    if entry.is_symlink() and not Path(entry.path).resolve().is_relative_to(root):
+    if entry.is_symlink() and leads_out(Path(entry.path), root):
         return "is a link that leads out of the folder"
     return "" if entry.is_file() else "is no file, or a link to nothing"

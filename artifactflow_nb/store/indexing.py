@@ -10,7 +10,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 
 from artifactflow_nb.ambient import Clock
 from artifactflow_nb.store import source_rows
@@ -28,7 +28,7 @@ from artifactflow_nb.store.file_reading import (
     looks_unchanged,
     read,
 )
-from artifactflow_nb.store.folder_scan import FoundFile, found_file, path_of, readable_name
+from artifactflow_nb.store.folder_scan import FoundFile, found_file, leads_out, path_of, readable_name, root_of
 from artifactflow_nb.store.schema import to_us
 from artifactflow_nb.store.source_values import Progress, Skipped
 
@@ -73,7 +73,7 @@ class Indexer:
 
     async def index(
         self,
-        name: str,
+        root: Path | None,
         files: Sequence[FoundFile],
         known: Mapping[str, KnownFile],
         kinds: Mapping[str, Extractor],
@@ -82,7 +82,7 @@ class Indexer:
         """Read the files and store what changed; if this is cancelled, what was stored until then stays.
 
         Args:
-            name: What the ids of new sources begin with.
+            root: The folder that they were found in; None if only known sources are to be stored again.
             files: Files of which something may have changed.
             known: What the store holds of them, by URI.
             kinds: An extractor for each suffix.
@@ -93,7 +93,7 @@ class Indexer:
         try:
             for batch in batches(files):
                 outcomes = await asyncio.to_thread(self._read, batch, known, kinds, stopped)
-                await self._store(name, outcomes, known)
+                await self._store(root, outcomes, known)
                 for file, outcome in zip(batch, outcomes, strict=True):
                     tally.count(file, outcome, known.get(file.uri))
                 done += len(batch)
@@ -123,7 +123,7 @@ class Indexer:
             outcomes.append(outcome)
         return outcomes
 
-    async def _store(self, name: str, outcomes: Sequence[Outcome], known: Mapping[str, KnownFile]) -> None:
+    async def _store(self, root: Path | None, outcomes: Sequence[Outcome], known: Mapping[str, KnownFile]) -> None:
         changes = [
             one
             for one in outcomes
@@ -132,7 +132,7 @@ class Indexer:
         lost = [one.file.uri for one in outcomes if isinstance(one, Refused) and one.file.uri in known]
         if changes or lost:
             now = to_us(self._clock.now())
-            await self._database.write(lambda db: source_rows.apply(db, name, changes, lost, now))
+            await self._database.write(lambda db: source_rows.apply(db, root, changes, lost, now))
 
     async def remove(self, uris: Sequence[str]) -> int:
         """Drop the sources with these URIs; how many there were."""
@@ -156,8 +156,11 @@ def look(known: Mapping[str, KnownFile], kinds: Mapping[str, Extractor]) -> tupl
         if path is None:  # of the language reference
             continue
         try:
+            if leads_out(path, root_of(path, before.source_id)):  # a link came into its place
+                gone.append(uri)
+                continue
             file = found_file(path, uri, PurePosixPath())
-        except OSError:  # what cannot be looked at cannot be vouched for
+        except (OSError, RuntimeError):  # what cannot be looked at cannot be vouched for
             gone.append(uri)
             continue
         if not looks_unchanged(file, before, kinds[file.suffix]):

@@ -6,7 +6,10 @@ clock has a part in it, and letting go needs neither space on the disk nor a sto
 
 import os
 import sys
+import weakref
+from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import IO
@@ -27,7 +30,8 @@ if sys.platform == "win32":
 
     def _remove(path: Path, file: IO[bytes]) -> None:
         file.close()  # a file in use cannot be removed
-        path.unlink(missing_ok=True)
+        with suppress(OSError):  # somebody looks at it just now: a file that nobody locks says the same
+            path.unlink(missing_ok=True)
 
 else:
     import fcntl
@@ -40,8 +44,14 @@ else:
         return True
 
     def _remove(path: Path, file: IO[bytes]) -> None:
-        path.unlink(missing_ok=True)  # while it is locked, or who has just opened it would lock what nobody finds
-        file.close()
+        with file, suppress(OSError):  # where nothing can be removed, a file that nobody locks says the same
+            path.unlink(missing_ok=True)  # while it is locked, or who has just opened it would lock what nobody finds
+
+
+def _call(method: "weakref.WeakMethod[Callable[[], None]]") -> None:
+    """Call a method if its object still is: what is registered for forks stays for good, an engine does not."""
+    if (alive := method()) is not None:
+        alive()
 
 
 class Ownership:
@@ -66,7 +76,7 @@ class Ownership:
                 if _try_lock(file):
                     _remove(path, file)
         if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=self._forget)
+            os.register_at_fork(after_in_child=partial(_call, weakref.WeakMethod(self._forget)))
 
     def hold(self) -> str:
         """Become the owner of one more run; the owner's name. `StoreError` if the lock cannot be made."""

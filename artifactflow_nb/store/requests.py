@@ -46,7 +46,7 @@ class RequestStore:
         False, and nothing stored, if its subject was asked about before, by another job at the same moment.
         """
         settled = decision is not None
-        row = {**_row(request, asked_at), "job_id": job_id, "announced": settled, "applied": settled}
+        row = {**_row(request, asked_at), "job_id": job_id, "announced": settled}
 
         def work(db: sqlite3.Connection) -> bool:
             if not insert(db, "approvals", row, or_ignore=True):
@@ -94,12 +94,6 @@ class RequestStore:
         rows = await self._database.read(lambda db: db.execute(sql, (run_id,)).fetchall())
         return [(_request(row), _decision(row)) for row in rows]
 
-    async def apply(self, subjects: Sequence[str]) -> None:
-        """Note that what waited for these decisions goes on."""
-        marks = ", ".join("?" * len(subjects))
-        sql = f"UPDATE approvals SET applied = 1 WHERE subject IN ({marks})"  # noqa: S608 - question marks only
-        await self._database.write(lambda db: db.execute(sql, tuple(subjects)))
-
     async def standing(self, run: StoredRun, tool: str) -> Decision | None:
         """What a person decided on this tool for the whole run or conversation, the newest first; None if nothing."""
         sql = (
@@ -133,21 +127,22 @@ class RequestStore:
 
         return await self._database.write(work)
 
-    async def ready(self, run_id: str) -> bool:
-        """Whether the run can go on: all requests of a reply that has not run are decided, or the one of a budget is.
-
-        A reply of which a call has started waits for that call, a job of a sub-agent, and not for a decision.
-        """
+    async def any_decided(self, gates: Sequence[Sequence[str]]) -> bool:
+        """Whether one of these gates is open by now: all the requests that it waits for, by their ids, are decided."""
         sql = (
-            "SELECT count(a.decision) = count(*) AS decided FROM approvals a JOIN tool_calls t USING (tool_call_id) "
-            "WHERE a.run_id = ? AND t.status = 'pending' "
-            "AND NOT EXISTS (SELECT 1 FROM tool_calls s WHERE s.call_id = t.call_id AND s.status = 'started') "
-            "GROUP BY t.call_id "
-            "UNION ALL SELECT 1 FROM approvals WHERE run_id = ? AND kind = 'budget' AND decision IS NOT NULL "
-            "AND NOT applied"
+            "SELECT 1 FROM json_each(?) gate WHERE NOT EXISTS (SELECT 1 FROM json_each(gate.value) asked "
+            "JOIN approvals a ON a.request_id = asked.value WHERE a.decision IS NULL)"
         )
-        rows = await self._database.read(lambda db: db.execute(sql, (run_id, run_id)).fetchall())
-        return any(row["decided"] for row in rows)
+        row = await self._database.read(lambda db: db.execute(sql, (to_json(gates),)).fetchone())
+        return row is not None
+
+    async def ready(self, run_id: str) -> bool:
+        """Whether a run that waits can go on: one of the gates at which it paused last is open."""
+        sql = "SELECT data_json FROM events WHERE run_id = ? AND event_type = 'complete' ORDER BY seq DESC LIMIT 1"
+        row = await self._database.read(lambda db: db.execute(sql, (run_id,)).fetchone())
+        paused = {} if row is None else orjson.loads(row[0])
+        older = [[request_id] for request_id in paused.get("pending", ())]  # a pause that does not tell its gates
+        return await self.any_decided(paused.get("gates", older))
 
     async def open_requests(self, run_id: str | None = None) -> list[ApprovalRequest]:
         """Requests without a decision, of one run or of all that wait, the oldest first."""

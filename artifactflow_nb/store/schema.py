@@ -210,13 +210,12 @@ CREATE TABLE approvals (
     instruction TEXT,
     edited_json TEXT,
     decision_number INTEGER,
-    announced INTEGER NOT NULL DEFAULT 0,
-    applied INTEGER NOT NULL DEFAULT 0
+    announced INTEGER NOT NULL DEFAULT 0
 );
 INSERT INTO approvals
     SELECT request_id, a.run_id, tool_call_id, tool_call_id, t.job_id, kind, a.agent_name, a.tool_name, title, preview,
         message, params_json, asked_at, decided_at, decision, scope, decided_by, instruction, edited_json,
-        CASE WHEN decision IS NOT NULL THEN row_number() OVER (ORDER BY decided_at, a.rowid) END, announced, 0
+        CASE WHEN decision IS NOT NULL THEN row_number() OVER (ORDER BY decided_at, a.rowid) END, announced
     FROM approvals_of_calls a JOIN tool_calls t USING (tool_call_id) ORDER BY a.rowid;
 DROP TABLE approvals_of_calls;
 CREATE INDEX approvals_by_run ON approvals (run_id);

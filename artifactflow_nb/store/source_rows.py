@@ -93,18 +93,20 @@ def scope_of(name: str, source_ids: Iterable[str]) -> tuple[str, ...]:
 
 
 def apply(
-    db: sqlite3.Connection, name: str, outcomes: Iterable[Prepared | Same], lost: Iterable[str], now: int
+    db: sqlite3.Connection, root: Path | None, outcomes: Iterable[Prepared | Same], lost: Iterable[str], now: int
 ) -> None:
     """Store what was read of files and drop the sources of lost ones.
 
     Args:
         db: A connection in a transaction.
-        name: What the ids of new sources begin with; if it is empty, only known sources are stored again.
+        root: The folder of new sources, whose name their ids begin with; None to store known sources only. The name is
+            looked up here, where nobody else can take it for another folder.
         outcomes: What was read.
         lost: URIs of sources that are no more.
         now: When, as the store has it.
     """
     remove(db, lost)
+    name = "" if root is None else root_name(db, root)
     for one in outcomes:
         if isinstance(one, Same):
             db.execute("UPDATE sources SET size = ?, mtime_ns = ? WHERE uri = ?", (one.size, one.mtime_ns, one.uri))

@@ -61,12 +61,13 @@ class SourceManager:
         kinds = extractors()
         seen = await asyncio.to_thread(scan, path, KINDS)
         known = await self._database.read(lambda db: source_rows.known_files(db, seen.root))
-        name = await self._database.read(lambda db: source_rows.root_name(db, seen.root))
         found = {file.uri for file in seen.files}
         lost = await self._indexer.remove([uri for uri in known if uri not in found])
         doubtful = [file for file in seen.files if not looks_unchanged(file, known.get(file.uri), kinds[file.suffix])]
-        tally = await self._indexer.index(name, doubtful, known, kinds, progress)
-        sources = await self._database.read(lambda db: source_rows.of_folder(db, seen.root))
+        tally = await self._indexer.index(seen.root, doubtful, known, kinds, progress)
+        name, sources = await self._database.read(
+            lambda db: (source_rows.root_name(db, seen.root), source_rows.of_folder(db, seen.root))
+        )
         skipped = tuple(sorted((*seen.skipped, *tally.skipped), key=str))
         if not sources and not lost + tally.removed:
             raise nothing_readable(str(seen.root), KINDS, skipped)
@@ -85,7 +86,7 @@ class SourceManager:
         kinds = extractors()
         doubtful, gone = await asyncio.to_thread(look, known, kinds)
         removed = await self._indexer.remove(gone)
-        tally = await self._indexer.index("", doubtful, known, kinds)
+        tally = await self._indexer.index(None, doubtful, known, kinds)
         return bool(removed or tally.changed or tally.removed)
 
     async def add_python_reference(self) -> Source:

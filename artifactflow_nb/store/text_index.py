@@ -145,6 +145,8 @@ def ranges(connection: sqlite3.Connection, scope: Sequence[str] | None) -> Range
     if scope is None:
         return [(0, _LAST)]
     turns = connection.execute(_TURNS, (json.dumps(list(scope)),)).fetchall()
+    if not turns:  # no source is indexed, for example because the only folder is gone
+        return []
     ends = [turn["first_passage"] - 1 for turn in turns[1:]] + [_LAST]
     return [(turn["first_passage"], end) for turn, end in zip(turns, ends, strict=True) if turn["inside"]]
 

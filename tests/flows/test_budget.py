@@ -1,5 +1,6 @@
 """What a run may spend: the limits, what happens when one is reached, and who may lift it."""
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -127,6 +128,56 @@ async def test_several_jobs_wait_for_one_decision(open_engine: OpenEngine) -> No
     assert len(engine.model.requests) == 6
 
 
+async def test_a_decision_between_two_jobs_on_their_way_to_the_gate_frees_both(open_engine: OpenEngine) -> None:
+    """A job that stood at the gate goes on too where another one finds the budget decided when it gets there."""
+    job = [turn(call("look")), turn("Found.")]
+    engine = await with_look(
+        open_engine,
+        by_agent(
+            lead=[turn(delegate("search_agent", "a") + delegate("crawl_agent", "b")), turn("Done.")],
+            search=iter(job),
+            reading=iter(job),
+        ),
+    )
+    for agent in ("search_agent", "crawl_agent"):
+        engine.register_tool(look, agent=agent)
+    read, at_the_gate = engine.requests.decisions, 0
+
+    async def decided_before_the_second_looks(subjects: Any) -> Any:
+        nonlocal at_the_gate
+        at_the_gate += any(subject.startswith("budget") for subject in subjects)
+        if at_the_gate == 2 and (open_requests := await engine.requests.open_requests()):
+            await engine.controller.decide(open_requests[0].id, Decision(approved=True))
+        return await read(subjects)
+
+    engine.requests.decisions = decided_before_the_second_looks
+    result = await engine.controller.execute("Look.", budget={"tokens": 250, "when_spent": "ask"})
+    assert (result.status, at_the_gate) == ("completed", 3)
+
+
+async def test_a_run_that_lost_its_counter_waits_after_a_decision(open_engine: OpenEngine) -> None:
+    """A budget that was decided on and is waited for no more keeps no run from waiting for its next tool."""
+    first = await with_look(open_engine, looks(1), approvals={"look": "approve"})
+    waiting = await first.controller.execute("Look.", budget={"tokens": 100, "when_spent": "ask"})
+    await first.aclose()
+    (first.folder / "checkpoints.db").unlink()
+    second = await with_look(open_engine, looks(1), approvals={"look": "ask"})
+    async with asyncio.timeout(5):
+        again = await second.controller.resume(waiting.thread_id, approved=True)
+    assert (again.status, [request.tool for request in again.pending]) == ("waiting", ["look"])
+
+
+async def test_a_standing_approval_does_not_lift_a_hard_limit(open_engine: OpenEngine) -> None:
+    """Who lets a conversation's runs go on is not asked again; a later run with `when_spent` stop still stops."""
+    engine = await with_look(open_engine, [*looks(3), *looks(3)])
+    waiting = await engine.controller.execute("Look.", budget={"tokens": 100, "when_spent": "ask"})
+    more = {waiting.pending[0].id: Decision(approved=True, scope="conversation")}
+    done = await engine.controller.resume(waiting.thread_id, decisions=more)
+    assert done.status == "completed"
+    later = await engine.controller.execute("Again.", conversation_id=done.conversation_id, budget={"tokens": 100})
+    assert later.error_type == "BudgetExceeded"
+
+
 async def test_a_waiting_budget_survives_the_engine(open_engine: OpenEngine) -> None:
     """The run keeps its budget: another engine approves, the limits hold there too, and no call is made twice."""
     first = await with_look(open_engine, looks(1))
@@ -220,6 +271,7 @@ def test_costs_count_cached_tokens_at_their_own_price() -> None:
     assert cost_usd(prices, [None, "b"], usage) == pytest.approx(3.0)
     assert cost_usd(prices, ["c"], usage) is None
     assert cost_usd(prices, ["a"], None) is None
+    assert cost_usd(prices, ["a"], Usage(100, 0, cache_read_tokens=500)) == pytest.approx(0.0001)
 
 
 def test_an_extension_gives_as_much_again_from_what_is_spent() -> None:

@@ -1,5 +1,6 @@
 """What a person can answer besides yes and no: other parameters, an instruction, always."""
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -126,3 +127,29 @@ def test_a_decision_that_contradicts_itself_is_refused(wrong: dict[str, Any]) ->
     """The error says what does not go together."""
     with pytest.raises(UsageError):
         Decision(**wrong)
+
+
+@pytest.mark.parametrize("steps", range(8))
+async def test_approved_and_cancelled_at_once_a_run_is_driven_once(open_engine: OpenEngine, steps: int) -> None:
+    """Wherever between the two the loop switches, the run is cancelled, and nothing runs afterwards."""
+    ran: list[str] = []
+
+    @tool(permission="confirm")
+    async def act(ctx: ToolContext) -> str:
+        """Act."""
+        ran.append(ctx.tool_call_id)
+        return "done"
+
+    engine = await open_engine(lambda _request: call("act"))
+    engine.register_tool(act)
+    waiting = await engine.controller.execute("Act.")
+
+    async def cancel() -> None:
+        await asyncio.sleep(steps * 0.0004)
+        await engine.controller.cancel(waiting.run_id)
+
+    approval = Decision(approved=True, scope="run")
+    await asyncio.gather(engine.controller.decide(waiting.pending[0].id, approval), cancel())
+    before = len(ran)
+    await asyncio.sleep(0.02)
+    assert (len(ran), (await engine.runs.get(waiting.run_id)).status) == (before, "cancelled")

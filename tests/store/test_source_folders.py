@@ -350,3 +350,32 @@ async def test_an_index_of_an_earlier_release_is_searched(tmp_path: Path):
     assert await sources.search("mill", scope=["b.md"]) == []  # its file is gone
     assert [source.source_id for source in await sources.sources()] == ["a.md"]
     await database.close()
+
+
+async def test_what_comes_into_a_files_place_from_outside_is_not_read(open_engine: OpenEngine, tmp_path: Path) -> None:
+    """A file that became a link out of its folder, or a pipe, is no source any more; nobody waits for the pipe."""
+    outside = write(tmp_path / "outside.md", "# Key\n\nThe word is heliotrope.\n")
+    linked = write(tmp_path / "docs" / "a.md", "# Notes\n\nBackups run nightly.\n")
+    piped = write(tmp_path / "docs" / "b.md", "# Other\n\nRestoring takes hours.\n")
+    sources = (await open_engine()).sources
+    added = await sources.add_folder(tmp_path / "docs")
+    linked.unlink()
+    linked.symlink_to(outside)
+    piped.unlink()
+    os.mkfifo(piped)
+    async with asyncio.timeout(5):
+        for asked in ("backups nightly", "restoring hours", "heliotrope"):
+            assert await sources.search(asked, scope=added.scope) == []
+    assert await sources.sources() == []
+
+
+async def test_two_folders_of_one_name_added_at_once_stay_apart(open_engine: OpenEngine, tmp_path: Path) -> None:
+    """Each engine searches its own folder only, whichever was the first to take the name."""
+    for place in ("one", "two"):
+        for number in range(40):
+            write(tmp_path / place / "docs" / f"{number}.md", f"# {place}\n\nAbout {place}, part {number}.\n")
+    engines = [await open_engine() for _ in range(2)]
+    both = zip(engines, ("one", "two"), strict=True)
+    added = await asyncio.gather(*(engine.sources.add_folder(tmp_path / place / "docs") for engine, place in both))
+    assert sorted(name for one in added for name in one.scope) == ["docs-2/", "docs/"]
+    assert await engines[0].sources.search("two", scope=added[0].scope) == []
