@@ -14,7 +14,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -36,6 +36,12 @@ from artifactflow_nb.store.runs import CANCELLED, COMPLETED, FAILED, StoredRun
 from artifactflow_nb.store.storable import storable_text
 from artifactflow_nb.tools.threads import is_cancelled
 from artifactflow_nb.xml_calls import parse_reply
+
+RAMP = 8
+"""How many new runs make their way to their first model call at the same time; the others wait for their turn.
+
+All of them at once would each hold half a run in memory: with 200, the garbage collector took a fifth of the time.
+"""
 
 logger = logging.getLogger(__name__)
 
@@ -60,6 +66,7 @@ class Rooms:
         policy: Who answers before a person is asked.
         ownership: The locks of the runs that are driven here.
         settings_for_run: What a new run with such a budget keeps, so that another process can go on with it: JSON.
+        ramp: Lets new runs through to their first model call, a few at a time.
     """
 
     services: Services
@@ -69,6 +76,7 @@ class Rooms:
     policy: ApprovalPolicy
     ownership: Ownership
     settings_for_run: Callable[[Budget | None], Awaitable[dict[str, Any]]]
+    ramp: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(RAMP))
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +147,8 @@ class RunDriver:
         self._flow = rooms.flows[run.flow]
         services = replace(rooms.services, clock=RunClock(rooms.services.clock, feed.last_at))
         self._journal = Journal(run.run_id, services.clock, services.runs, feed)
-        self._context = RunContext(run, rooms.policy, self._journal, services)
+        self._context = RunContext(run, rooms.policy, self._journal, services, self._leave_ramp)
+        self._on_ramp = False
 
     async def drive(self) -> None:
         """Drive until the run ends or waits. What goes wrong becomes the run's end, never an exception.
@@ -164,6 +173,19 @@ class RunDriver:
 
     async def _drive(self) -> Ending | None:
         """The run's end; None if it waits."""
+        if self._is_new:
+            self._on_ramp = await self._rooms.ramp.acquire()
+        try:
+            return await self._to_an_end()
+        finally:
+            self._leave_ramp()
+
+    def _leave_ramp(self) -> None:
+        if self._on_ramp:
+            self._on_ramp = False
+            self._rooms.ramp.release()
+
+    async def _to_an_end(self) -> Ending | None:
         while True:
             if not self._is_new:
                 await self.announce()

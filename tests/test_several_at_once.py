@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import Counter
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any
 
@@ -9,10 +10,13 @@ import pytest
 from conftest import OpenEngine
 from scripts import call
 
+from artifactflow_nb.ambient import RandomIds
 from artifactflow_nb.approvals import Decision
+from artifactflow_nb.drive import RAMP
 from artifactflow_nb.engine import Engine
 from artifactflow_nb.errors import Conflict, UsageError
 from artifactflow_nb.events import StreamEventType
+from artifactflow_nb.models.base import ModelEvent, ModelRequest
 from artifactflow_nb.models.scripted import ScriptedModel
 from artifactflow_nb.tools.base import Tool, ToolContext, tool
 
@@ -136,3 +140,51 @@ async def test_an_end_that_is_stored_stays_the_only_one(open_engine: OpenEngine)
         await engine.runs.finish(result.run_id, "failed", second)
     assert await engine.runs.events(result.run_id) == events
     assert (await engine.runs.get(result.run_id)).response == "The answer."
+
+
+class Unlucky(RandomIds):
+    """Ids of which those for model calls fail as long as `fails` is set."""
+
+    fails = True
+
+    def new(self, prefix: str) -> str:
+        if self.fails and prefix == "call":
+            raise RuntimeError("no id")
+        return super().new(prefix)
+
+
+async def test_runs_that_fail_or_are_stopped_early_hold_up_nobody(open_engine: OpenEngine) -> None:
+    """However many runs end before their first model call, a later one has its turn."""
+    ids = Unlucky()
+    engine = await open_engine(lambda _request: "Done.", ids=ids)
+    ended = await asyncio.gather(*(engine.controller.execute("What?") for _ in range(3 * RAMP)))
+    assert {result.status for result in ended} == {"failed"}
+    begun = [await engine.controller.begin("What?") for _ in range(3 * RAMP)]
+    for run in begun:
+        await engine.controller.start(run)
+    await asyncio.gather(*(engine.controller.cancel(run.run_id) for run in begun), return_exceptions=True)
+    ends = [(await engine.controller.result(run.run_id)).status for run in begun]
+    assert set(ends) <= {"cancelled", "failed"}
+    assert "cancelled" in ends
+    ids.fails = False
+    async with asyncio.timeout(10):
+        assert (await engine.controller.execute("What?")).response == "Done."
+
+
+async def test_all_runs_ask_their_models_at_the_same_time(open_engine: OpenEngine) -> None:
+    """Runs take turns on their way to the model only: while it thinks, all others are asked too."""
+    asked, all_asked = [], asyncio.Event()
+
+    class Slow(ScriptedModel):
+        async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+            asked.append(request)
+            if len(asked) == 3 * RAMP:
+                all_asked.set()
+            await all_asked.wait()
+            async for event in super().stream(request):
+                yield event
+
+    engine = await open_engine(model=Slow(lambda _request: "Done."))
+    async with asyncio.timeout(20):
+        ended = await asyncio.gather(*(engine.controller.execute("What?") for _ in range(3 * RAMP)))
+    assert [result.response for result in ended] == ["Done."] * (3 * RAMP)

@@ -56,12 +56,14 @@ class RunContext:
         policy: Who answers before a person is asked.
         journal: Where events go.
         services: The engine's rooms.
+        under_way: Told when the run's model is asked: from now on others do the work.
     """
 
     run: StoredRun
     policy: ApprovalPolicy
     journal: Journal
     services: Services
+    under_way: Callable[[], None] = lambda: None
 
     def agent(self, name: str) -> BaseAgent:
         """The agent of this name: the lead or one that it can delegate to; `ToolError` for any other."""

@@ -146,6 +146,7 @@ class _Call:
     async def stream(self, messages: tuple[Message, ...], conclude: bool) -> ModelReply:
         """The model's reply; its pieces are told as they arrive, each failed attempt is stored."""
         attempt = self._attempt
+        self._ctx.under_way()
         try:
             async for event in self._agent.stream(messages, conclude=conclude):
                 if type(event) is ModelDelta:
