@@ -117,6 +117,7 @@ class Engine:
         self.runs = RunStore(self.database, self.clock)
         self.requests = RequestStore(self.database)
         self.tools = ToolRegistry((*ARTIFACT_TOOLS, call_subagent, web_search, web_fetch))
+        self._added_tools: set[str] = set()
         self._prompts = PromptLibrary(prompts)
         self._agent_models = dict(agent_models or {})
         self._ownership = Ownership(self.folder, self.ids.new("eng"))
@@ -188,15 +189,19 @@ class Engine:
     def register_tool(self, entry: Tool, *, agent: str | None = None) -> None:
         """Add a tool and offer it to an agent, the lead unless another is named; again for a further agent.
 
-        Errors: `UsageError` for something that is no tool, a name that another tool has, or an unknown agent.
+        A tool that was added before may be defined anew, as a cell that is run again does: it takes the other's place.
+
+        Errors: `UsageError` for something that is no tool, the name of a built-in one, or an unknown agent.
         """
         if not isinstance(entry, Tool):
             raise UsageError(f"{entry!r} is no tool. Make one of a typed function with @af.tool.")
         offered_to = self._agent(agent or self.research.lead.config.name)
-        if entry not in self.tools:
+        if entry.name not in self._added_tools:
             self.tools.register(entry)
-        if entry not in offered_to.tools:
-            offered_to.add_tool(entry)
+            self._added_tools.add(entry.name)
+        self.tools.redefine(entry)
+        for agent_with in {offered_to, *(one for one in self.agents.values() if entry.name in one.tool_names)}:
+            agent_with.add_tool(entry)
 
     def register_agent(self, config: AgentConfig) -> None:
         """Add an agent that the lead can delegate to; only the lead delegates."""

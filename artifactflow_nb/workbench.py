@@ -25,7 +25,7 @@ from artifactflow_nb.settings import Settings
 from artifactflow_nb.store.conversations import Parent, ParentId
 from artifactflow_nb.store.runs import StoredRun
 from artifactflow_nb.store.source_values import Added
-from artifactflow_nb.tools.base import Tool
+from artifactflow_nb.tools.base import Tool, tool
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -266,6 +266,26 @@ class Workbench:
     def register_tool(self, entry: Tool, *, agent: str | None = None) -> None:
         """Add a tool, made with `af.tool`, and offer it to an agent: the lead, or the one that is named."""
         self._thread.engine.register_tool(entry, agent=agent)
+
+    def tool(
+        self, handler: Callable[..., Any] | None = None, /, *, agent: str | None = None, **options: Any
+    ) -> Tool | Callable[[Callable[..., Any]], Tool]:
+        """Make a tool of a typed function and offer it to an agent: `@wb.tool`, or `@wb.tool(permission="confirm")`.
+
+        Args:
+            handler: The function; see `af.tool` for what it has to have.
+            agent: The agent that may call it; None for the lead.
+            options: As for `af.tool`: `name`, `permission`, `category`, `idempotent`, `timeout_s` and so on.
+
+        Errors: `UsageError` as for `af.tool` and `register_tool`.
+        """
+
+        def make(handler: Callable[..., Any]) -> Tool:
+            entry = tool(**options)(handler)
+            self.register_tool(entry, agent=agent)
+            return entry
+
+        return make if handler is None else make(handler)
 
     def register_agent(self, config: AgentConfig) -> None:
         """Add an agent that the lead can delegate to; its prompt is `<name>.md` in the folder passed as `prompts`."""

@@ -191,6 +191,34 @@ def test_a_user_tool_is_told_and_called(workbench: Any) -> None:
     assert wb.tool_calls_df()["approval"].tolist() == ["policy"]
 
 
+def test_a_function_becomes_a_tool_of_the_workbench(workbench: Any) -> None:
+    """It asks as it says, and a cell that is run again puts the new function in the old one's place."""
+    model = ScriptedModel([call("shout", text="hey"), "Done.", call("shout", text="hey"), "Done."])
+    wb = workbench(model=model, interactive=False)
+
+    @wb.tool(permission="confirm", category="text", timeout_s=5)
+    def shout(ctx: af.ToolContext, text: str) -> str:
+        """Say it louder."""
+        return text.upper()
+
+    run = wb.ask("Shout.").wait()
+    assert [request.tool for request in run.pending] == ["shout"]
+    run.approve()
+    assert run.wait().response == "Done."
+    assert "HEY" in model.requests[-1].messages[-1].content
+
+    @wb.tool
+    def shout(ctx: af.ToolContext, text: str) -> str:  # noqa: F811 - the cell is run again
+        """Say it much louder."""
+        return text.upper() + "!"
+
+    assert wb.ask("Shout.").wait().response == "Done."
+    assert "HEY!" in model.requests[-1].messages[-1].content
+    assert model.requests[-1].messages[0].content.count("### shout") == 1
+    with pytest.raises(af.UsageError, match="'read_artifact' is registered already"):
+        wb.tool(name="read_artifact")(shout.handler)
+
+
 def test_a_user_agent_works_like_a_built_in_one(workbench: Any) -> None:
     """An agent that is registered once stands in the lead's prompt, can be delegated to, and has its rows."""
 

@@ -117,8 +117,9 @@ class BaseAgent:
         self._specs = tuple(entry.spec for entry in tools)
 
     def add_tool(self, entry: Tool) -> None:
-        """Offer it a further tool from its next turn on."""
-        self._offer((*self.tools, entry))
+        """Offer it a further tool from its next turn on, or another in the place of the one that has its name."""
+        others = tuple(other for other in self.tools if other.name != entry.name)
+        self._offer((*others, entry))
 
     @property
     def tool_names(self) -> tuple[str, ...]:

@@ -21,6 +21,10 @@ class ToolRegistry:
             raise UsageError(f"A tool {entry.name!r} is registered already; choose another name.")
         self._tools[entry.name] = entry
 
+    def redefine(self, entry: Tool) -> None:
+        """Put a tool in the place of the one that has its name."""
+        self._tools[entry.name] = entry
+
     def __iter__(self) -> Iterator[Tool]:
         return iter(self._tools.values())
 

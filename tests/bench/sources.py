@@ -4,6 +4,7 @@ Indexing is compared with handing the same texts to a bare FTS5 table, looking t
 size and time of each file. A search is the whole call: counting, finding, ranking, and the look at the found files.
 """
 
+import gc
 import os
 import sqlite3
 import statistics
@@ -50,11 +51,7 @@ async def _measured(sources: SourceManager, notes: Path, writer: Writer, n_files
     name = f"index {n_files:,} files / bare FTS5 of their text"
     yield Figure(name, took, _bare_index(notes) * 1000 / n_files, "ms a file", INDEX_TARGET)
     await sources.add_folder(notes)  # files that were just written are read once more
-    started = time.process_time()
-    again = await sources.add_folder(notes)
-    took = (time.process_time() - started) * 1e6 / n_files
-    if again.unchanged != n_files:
-        raise AssertionError(f"Nothing changed, and yet: {again!r}")
+    took = min([await _again(sources, notes, n_files) for _ in range(3)]) * 1e6 / n_files
     yield Figure("look through them again / stat", took, _bare_look(notes) * 1e6 / n_files, "us a file", LOOK_TARGET)
     taken = [await _search(sources, question, added.scope) for question in writer.questions(QUESTIONS)]
     yield Figure(
@@ -68,6 +65,17 @@ async def _search(sources: SourceManager, question: str, scope: tuple[str, ...])
     started = time.process_time()
     await sources.search(question, 5, scope)
     return (time.process_time() - started) * 1000
+
+
+async def _again(sources: SourceManager, notes: Path, n_files: int) -> float:
+    """CPU seconds for looking through the folder when nothing changed."""
+    gc.collect()
+    started = time.process_time()
+    again = await sources.add_folder(notes)
+    took = time.process_time() - started
+    if again.unchanged != n_files:
+        raise AssertionError(f"Nothing changed, and yet: {again!r}")
+    return took
 
 
 def _bare_index(folder: Path) -> float:
