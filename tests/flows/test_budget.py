@@ -38,6 +38,22 @@ async def with_look(open_engine: OpenEngine, turns: Any, tools: tuple[Tool, ...]
     return engine
 
 
+async def with_two_jobs(open_engine: OpenEngine) -> Any:
+    """The lead delegates two jobs at once, each of which looks and then reports."""
+    job = [turn(call("look")), turn("Found.")]
+    engine = await with_look(
+        open_engine,
+        by_agent(
+            lead=[turn(delegate("search_agent", "a") + delegate("crawl_agent", "b")), turn("Done.")],
+            search=iter(job),
+            reading=iter(job),
+        ),
+    )
+    for agent in ("search_agent", "crawl_agent"):
+        engine.register_tool(look, agent=agent)
+    return engine
+
+
 def looks(rounds: int) -> list[ModelReply]:
     return [*(turn(call("look")) for _ in range(rounds)), turn("Done.")]
 
@@ -108,17 +124,7 @@ async def test_limits_that_cannot_be_are_not_approved(open_engine: OpenEngine) -
 
 async def test_several_jobs_wait_for_one_decision(open_engine: OpenEngine) -> None:
     """Jobs at work at the same time that reach the budget ask once; with the approval all of them go on."""
-    job = [turn(call("look")), turn("Found.")]
-    engine = await with_look(
-        open_engine,
-        by_agent(
-            lead=[turn(delegate("search_agent", "a") + delegate("crawl_agent", "b")), turn("Done.")],
-            search=iter(job),
-            reading=iter(job),
-        ),
-    )
-    for agent in ("search_agent", "crawl_agent"):
-        engine.register_tool(look, agent=agent)
+    engine = await with_two_jobs(open_engine)
     waiting = await engine.controller.execute("Look.", budget={"tokens": 150, "when_spent": "ask"})
     assert [request.kind for request in waiting.pending] == ["budget"]
     result = await engine.controller.resume(
@@ -130,17 +136,7 @@ async def test_several_jobs_wait_for_one_decision(open_engine: OpenEngine) -> No
 
 async def test_a_decision_between_two_jobs_on_their_way_to_the_gate_frees_both(open_engine: OpenEngine) -> None:
     """A job that stood at the gate goes on too where another one finds the budget decided when it gets there."""
-    job = [turn(call("look")), turn("Found.")]
-    engine = await with_look(
-        open_engine,
-        by_agent(
-            lead=[turn(delegate("search_agent", "a") + delegate("crawl_agent", "b")), turn("Done.")],
-            search=iter(job),
-            reading=iter(job),
-        ),
-    )
-    for agent in ("search_agent", "crawl_agent"):
-        engine.register_tool(look, agent=agent)
+    engine = await with_two_jobs(open_engine)
     read, at_the_gate = engine.requests.decisions, 0
 
     async def decided_before_the_second_looks(subjects: Any) -> Any:
