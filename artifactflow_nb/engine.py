@@ -196,10 +196,11 @@ class Engine:
         if not isinstance(entry, Tool):
             raise UsageError(f"{entry!r} is no tool. Make one of a typed function with @af.tool.")
         offered_to = self._agent(agent or self.research.lead.config.name)
-        if entry.name not in self._added_tools:
+        if entry.name in self._added_tools:
+            self.tools.redefine(entry)
+        elif entry not in self.tools:
             self.tools.register(entry)
             self._added_tools.add(entry.name)
-        self.tools.redefine(entry)
         for agent_with in {offered_to, *(one for one in self.agents.values() if entry.name in one.tool_names)}:
             agent_with.add_tool(entry)
 

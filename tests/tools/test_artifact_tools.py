@@ -282,20 +282,18 @@ async def test_a_miss_in_a_large_document_is_bounded(shelf: Shelf, name: str) ->
 async def test_the_loop_goes_on_while_a_miss_is_looked_into(shelf: Shelf) -> None:
     """Other tasks run on while the nearest lines of a document of 2 MB are found."""
     await shelf.write("".join(f"line {n} of a long document\n" for n in range(70_000)))
-    gaps: list[float] = []
+    ticks = 0
 
     async def tick() -> None:
+        nonlocal ticks
         while True:
-            begun = time.perf_counter()
             await asyncio.sleep(0.001)
-            gaps.append(time.perf_counter() - begun)
+            ticks += 1
 
     ticking = asyncio.create_task(tick())
-    begun = time.perf_counter()
     assert "does not hold the passage" in await shelf.update("line x of a short document\n" * 50)
-    took = time.perf_counter() - begun
     ticking.cancel()
-    assert max(gaps) < took / 2
+    assert ticks > 10  # it takes half a second; held by it, the loop would come round a few times at most
 
 
 async def test_many_updates_at_once_are_all_made(shelf: Shelf) -> None:
