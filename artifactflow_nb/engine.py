@@ -117,7 +117,7 @@ class Engine:
         self.runs = RunStore(self.database, self.clock)
         self.requests = RequestStore(self.database)
         self.tools = ToolRegistry((*ARTIFACT_TOOLS, call_subagent, web_search, web_fetch))
-        self._added_tools: set[str] = set()
+        self._prices = {**FREE, **settings.prices}
         self._prompts = PromptLibrary(prompts)
         self._agent_models = dict(agent_models or {})
         self._ownership = Ownership(self.folder, self.ids.new("eng"))
@@ -170,7 +170,7 @@ class Engine:
             lead=self.research.lead,
             agents=self.research.agents,
             tool_services=self._tool_services,
-            prices={**FREE, **self.settings.prices},
+            prices=self._prices,
         )
         graph = self.research.compile(self._checkpoints.saver)
         flows = {"research": Flow(graph, self.research.lead.config.name)}
@@ -196,13 +196,10 @@ class Engine:
         if not isinstance(entry, Tool):
             raise UsageError(f"{entry!r} is no tool. Make one of a typed function with @af.tool.")
         offered_to = self._agent(agent or self.research.lead.config.name)
-        if entry.name in self._added_tools:
-            self.tools.redefine(entry)
-        elif entry not in self.tools:
-            self.tools.register(entry)
-            self._added_tools.add(entry.name)
-        for agent_with in {offered_to, *(one for one in self.agents.values() if entry.name in one.tool_names)}:
-            agent_with.add_tool(entry)
+        self.tools.register(entry)
+        for other in self.agents.values():
+            if other is offered_to or entry.name in other.tool_names:
+                other.add_tool(entry)
 
     def register_agent(self, config: AgentConfig) -> None:
         """Add an agent that the lead can delegate to; only the lead delegates."""
@@ -254,7 +251,7 @@ class Engine:
     def _check_prices(self) -> None:
         """Refuse a limit on the cost where the cost of a model is not known: it would never be reached."""
         for agent in self.agents.values():
-            if agent.model_name not in {**FREE, **self.settings.prices}:
+            if agent.model_name not in self._prices:
                 raise UsageError(
                     f"The budget limits the cost, and there is no price for the model {agent.model_name!r} of "
                     f"{agent.config.name}. Pass prices={{{agent.model_name!r}: {{'input': ..., 'output': ...}}}}, in "

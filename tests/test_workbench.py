@@ -215,7 +215,7 @@ def test_a_function_becomes_a_tool_of_the_workbench(workbench: Any) -> None:
     assert wb.ask("Shout.").wait().response == "Done."
     assert "HEY!" in model.requests[-1].messages[-1].content
     assert model.requests[-1].messages[0].content.count("### shout") == 1
-    with pytest.raises(af.UsageError, match="'read_artifact' is registered already"):
+    with pytest.raises(af.UsageError, match="'read_artifact' is built in"):
         wb.tool(name="read_artifact")(shout.handler)
 
 

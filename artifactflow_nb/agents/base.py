@@ -118,8 +118,7 @@ class BaseAgent:
 
     def add_tool(self, entry: Tool) -> None:
         """Offer it a further tool from its next turn on, or another in the place of the one that has its name."""
-        others = tuple(other for other in self.tools if other.name != entry.name)
-        self._offer((*others, entry))
+        self._offer(tuple({**{other.name: other for other in self.tools}, entry.name: entry}.values()))
 
     @property
     def tool_names(self) -> tuple[str, ...]:

@@ -127,7 +127,7 @@ async def ask(ctx: RunContext, job_id: str, request: ApprovalRequest, permission
     event = ctx.journal.stamp(StreamEventType.PERMISSION_REQUEST, data, agent=request.agent, tool=request.tool)
     events = [event, *([_result_event(ctx, request, decision, job_id)] if decision else [])]
     await ctx.journal.flush()
-    rows = [*map(event_row, events)]
+    rows = list(map(event_row, events))
     if await ctx.services.requests.open(request, job_id, ctx.services.clock.now(), rows, decision):
         for event in events:
             ctx.journal.publish(event)

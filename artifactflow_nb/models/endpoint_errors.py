@@ -8,11 +8,11 @@ import math
 import re
 import socket
 import ssl
-import sys
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from importlib import import_module
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
@@ -160,10 +160,16 @@ def public_url(url: str) -> str:
     return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
 
 
+def http_library() -> Any:
+    """The HTTP library below `openai`, which differs between its releases."""
+    from openai import Timeout
+
+    return import_module(Timeout.__init__.__module__.partition(".")[0])
+
+
 def transport_errors() -> tuple[type[Exception], ...]:
-    """What reading from a connection raises; the HTTP library below `openai` differs between its releases."""
-    libraries = [sys.modules[name] for name in ("httpx2", "httpx") if name in sys.modules]
-    return (OSError, *(library.RequestError for library in libraries))
+    """What reading from a connection raises."""
+    return OSError, http_library().RequestError
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:

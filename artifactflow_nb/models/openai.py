@@ -9,7 +9,6 @@ Retries are made here, too, because a person should see them and because they ha
 """
 
 import asyncio
-import sys
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, aclosing, suppress
@@ -23,6 +22,7 @@ from artifactflow_nb.models.endpoint_errors import (
     Endpoint,
     checked_key,
     checked_url,
+    http_library,
     public_url,
     refused_field,
     transport_errors,
@@ -187,8 +187,7 @@ class OpenAIModel:
             from openai import AsyncOpenAI, DefaultAsyncHttpxClient, Timeout
 
             timeout = Timeout(self._timeout_s, connect=min(self._timeout_s, _CONNECT_TIMEOUT_S))
-            http = next(sys.modules[name] for name in ("httpx2", "httpx") if name in sys.modules)  # it varies
-            limits = http.Limits(max_connections=_CONNECTIONS, max_keepalive_connections=_IDLE_CONNECTIONS)
+            limits = http_library().Limits(max_connections=_CONNECTIONS, max_keepalive_connections=_IDLE_CONNECTIONS)
             self._client = AsyncOpenAI(
                 base_url=self._base_url,
                 api_key=self._key,

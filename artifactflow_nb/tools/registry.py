@@ -8,21 +8,23 @@ from artifactflow_nb.tools.base import Tool
 
 
 class ToolRegistry:
-    """A set of tools with unique names."""
+    """A set of tools with unique names.
+
+    Args:
+        tools: Those that it begins with; they stay as they are.
+    """
 
     def __init__(self, tools: Iterable[Tool] = ()) -> None:
-        self._tools: dict[str, Tool] = {}
-        for entry in tools:
-            self.register(entry)
+        self._tools = {entry.name: entry for entry in tools}
+        self._built_in = dict(self._tools)
 
     def register(self, entry: Tool) -> None:
-        """Add a tool; `UsageError` if its name is taken."""
-        if entry.name in self._tools:
-            raise UsageError(f"A tool {entry.name!r} is registered already; choose another name.")
-        self._tools[entry.name] = entry
+        """Add a tool, or put it in the place of an added one of its name, as a cell that is run again does.
 
-    def redefine(self, entry: Tool) -> None:
-        """Put a tool in the place of the one that has its name."""
+        Errors: `UsageError` for the name of a built-in tool that it is not.
+        """
+        if self._built_in.get(entry.name, entry) != entry:
+            raise UsageError(f"A tool {entry.name!r} is built in; choose another name.")
         self._tools[entry.name] = entry
 
     def __iter__(self) -> Iterator[Tool]:

@@ -108,6 +108,21 @@ def test_a_reply_is_read_into_prose_calls_and_routing() -> None:
     ]
 
 
+def test_a_response_carries_what_was_done_before_it() -> None:
+    """The earlier calls of the job stand in the response, as the caller read them from the store."""
+    before = {"tool_name": "read_artifact", "params": {"id": "report"}, "success": True, "result": "Text."}
+    response = lead().read(ModelReply("Done.", Usage(1, 2), "stop", "m"), interactions=[before])
+    assert response.tool_interactions == (before,)
+
+
+def test_a_tool_that_is_offered_again_keeps_its_place() -> None:
+    """The manual does not change its order, which would defeat the endpoint's prompt cache."""
+    agent = lead()
+    names = agent.tool_names
+    agent.add_tool(agent.tools[0])
+    assert agent.tool_names == names
+
+
 def test_a_concluding_reply_has_no_calls() -> None:
     """What an agent calls in its concluding turn is not routed."""
     reply = ModelReply("Over." + format_call("read_artifact", {"id": "report"}), Usage(1, 2), "stop", "m")

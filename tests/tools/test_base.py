@@ -140,11 +140,15 @@ async def test_a_permission_may_be_a_rule() -> None:
 
 
 def test_the_registry_knows_names() -> None:
-    """A name is taken once; an unknown one is an error that lists the known ones; a near miss is suggested."""
+    """A built-in name is taken, an added one can be defined anew; an unknown one is an error that lists the known."""
     registry = ToolRegistry([measure])
-    with pytest.raises(UsageError, match="registered already"):
-        registry.register(measure)
-    with pytest.raises(UsageError, match="no tool 'weigh'; known are: measure"):
+    registry.register(measure)
+    with pytest.raises(UsageError, match="'measure' is built in"):
+        registry.register(replace(measure, description="Another."))
+    for description in ("First.", "Second."):
+        registry.register(replace(measure, name="taken", description=description))
+    assert [entry.description for entry in registry.select(["taken"])] == ["Second."]
+    with pytest.raises(UsageError, match="no tool 'weigh'; known are: measure, taken"):
         registry.select(["weigh"])
     with pytest.raises(ToolError, match="Did you mean measure?"):
         registry.find("mesure", ["measure"])
