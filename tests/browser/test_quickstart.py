@@ -20,7 +20,7 @@ run = wb.ask({QUESTION!r})
 run"""
 COMPUTE = """import time
 start, rounds = time.time(), 0
-while time.time() - start < 6:
+while time.time() - start < 12:
     rounds += sum(i * i for i in range(50_000)) > 0
 print(f"computed {rounds > 0}")"""
 WAIT = """await run
