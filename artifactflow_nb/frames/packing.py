@@ -11,11 +11,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from artifactflow_nb.frames.columns import BOOL, ENUM, FLOAT, INT, TEXT, TIME
+
 PORTION = 200
 """Rows to pack at a time."""
-
-Dtype = Any  # pandas' stubs take literals only
-TEXT, ENUM, INT, FLOAT, BOOL, TIME = "string", "category", "Int64", "Float64", "boolean", "datetime64[us, UTC]"
 
 
 class Packer:
@@ -106,6 +105,14 @@ class _Categories(Packer):
         return pd.Categorical.from_codes(places[self._joined(np.int64)], categories=known.cat.categories)
 
 
+class _Anything(Packer):
+    """Values of several kinds, or of none that has a type of its own."""
+
+    def array(self) -> Any:
+        return pd.arrays.NumpyExtensionArray(self._joined(np.object_))
+
+
+_OBJECT = "object"
 _PACKERS: dict[str, type[Packer]] = {
     TEXT: Packer,
     ENUM: _Categories,
@@ -113,21 +120,63 @@ _PACKERS: dict[str, type[Packer]] = {
     FLOAT: _Floats,
     BOOL: _Booleans,
     TIME: _Times,
+    _OBJECT: _Anything,
 }
+_KINDS: dict[str, set[type]] = {TEXT: {str}, ENUM: {str}, INT: {int}, FLOAT: {int, float}, BOOL: {int}, TIME: {int}}
+"""The kinds of values that a column of a type can take."""
 
 
-def pack(rows: Any, dtypes: Sequence[Dtype]) -> list[Any]:
+def pack(rows: Any, dtypes: Sequence[str]) -> list[Any]:
     """Take all rows of a cursor; an array for each column, of its type.
 
     Args:
         rows: A cursor that gives tuples, as many values each as there are types.
-        dtypes: The columns' types, each one of those above.
+        dtypes: The columns' types, each one of a frame's.
     """
     packers = [_PACKERS[dtype]() for dtype in dtypes]
     while portion := rows.fetchmany(PORTION):
         for packer, values in zip(packers, zip(*portion, strict=True), strict=True):
             packer.add(values)
     return [packer.array() for packer in packers]
+
+
+def pack_fitting(rows: Any, wanted: Sequence[str | None]) -> list[Any]:
+    """Take all rows of a cursor; an array for each column, of the wanted type if its values fit it.
+
+    Otherwise the values say the type: `Int64`, `Float64` or `string`, and `object` where that is no single one of these
+    or nothing is known.
+    """
+    columns: list[list[tuple[Any, ...]]] = [[] for _ in wanted]
+    while portion := rows.fetchmany(PORTION):
+        for column, values in zip(columns, zip(*portion, strict=True), strict=True):
+            column.append(values)
+    return [_packed(column, dtype) for column, dtype in zip(columns, wanted, strict=True)]
+
+
+def _packed(portions: Sequence[tuple[Any, ...]], wanted: str | None) -> Any:
+    kinds = {kind for values in portions for kind in set(map(type, values))} - {type(None)}
+    packer = _PACKERS[wanted if wanted and _fits(wanted, kinds, portions) else _found(kinds)]()
+    for values in portions:
+        packer.add(values)
+    return packer.array()
+
+
+def _fits(dtype: str, kinds: set[type], portions: Sequence[tuple[Any, ...]]) -> bool:
+    return kinds <= _KINDS[dtype] and (dtype != BOOL or all(_TRUTHS.issuperset(values) for values in portions))
+
+
+_TRUTHS = frozenset({0, 1, None})
+
+
+def _found(kinds: set[type]) -> str:
+    return next((dtype for dtype in (INT, FLOAT, TEXT) if kinds and kinds <= _KINDS[dtype]), _OBJECT)
+
+
+def as_frame(names: Sequence[str], arrays: Sequence[Any], schema: str) -> pd.DataFrame:
+    """The arrays as a frame; `attrs["schema"]` names what it is and its version."""
+    frame = pd.DataFrame(dict(zip(names, arrays, strict=True)), copy=False)
+    frame.attrs["schema"] = schema
+    return frame
 
 
 def _objects(values: tuple[Any, ...]) -> np.ndarray[Any, Any]:

@@ -8,7 +8,8 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from artifactflow_nb.packing import BOOL, ENUM, FLOAT, INT, PORTION, TEXT, TIME, pack
+from artifactflow_nb.frames.columns import BOOL, ENUM, FLOAT, INT, TEXT, TIME
+from artifactflow_nb.frames.packing import PORTION, pack
 
 
 def packed(values: Sequence[Any], dtype: str) -> pd.Series:

@@ -1,0 +1,33 @@
+"""The DataFrames: a frame per level, read from stored rows, and SQL over them; pandas is loaded when one is made."""
+
+from artifactflow_nb.frames.catalog import (
+    APPROVALS,
+    ARTIFACTS,
+    EVENTS,
+    FRAMES,
+    LLM_CALLS,
+    MESSAGES,
+    RUNS,
+    SOURCES,
+    TOOL_CALLS,
+)
+from artifactflow_nb.frames.columns import Column, Frame
+from artifactflow_nb.frames.query import query
+from artifactflow_nb.frames.reading import describe, load
+
+__all__ = [
+    "APPROVALS",
+    "ARTIFACTS",
+    "EVENTS",
+    "FRAMES",
+    "LLM_CALLS",
+    "MESSAGES",
+    "RUNS",
+    "SOURCES",
+    "TOOL_CALLS",
+    "Column",
+    "Frame",
+    "describe",
+    "load",
+    "query",
+]

@@ -1,0 +1,95 @@
+"""Frames read with the plain sqlite3 module, in the caller's thread: they work while the engine is busy."""
+
+import sqlite3
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from artifactflow_nb.errors import NotFound
+from artifactflow_nb.frames.catalog import FRAMES
+from artifactflow_nb.frames.columns import SCHEMA_VERSION, Frame
+from artifactflow_nb.frames.filters import Columns, Conversations, Runs, Statuses, When, bound
+from artifactflow_nb.store.database import connect, reading
+from artifactflow_nb.store.ownership import is_gone
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[sqlite3.Connection]:
+    """A connection that reads a store and knows `owner_is_gone`, the function that tells which runs were interrupted.
+
+    Who is gone is looked at before the rows are: a run that ends meanwhile is never taken for interrupted.
+    """
+    with reading(path), closing(connect(path, read_only=True)) as db:
+        db.row_factory = None
+        owners = db.execute("SELECT DISTINCT owner FROM runs WHERE status = 'running'")
+        gone = {owner for (owner,) in owners if is_gone(path.parent, owner)}
+        db.create_function("owner_is_gone", 1, gone.__contains__)
+        yield db
+
+
+def load(
+    path: Path,
+    frame: Frame,
+    run: Runs = None,
+    *,
+    conversation: Conversations = None,
+    since: When = None,
+    until: When = None,
+    status: Statuses = None,
+    columns: Columns = None,
+) -> "pd.DataFrame":
+    """Read a frame from a store.
+
+    Args:
+        path: The store's file.
+        frame: Which frame.
+        run: Only rows of these runs: a run, its id, or several.
+        conversation: Only rows of these conversations: an id, a run of it, or several.
+        since: Only rows from this time on: aware, naive in UTC, in ISO format, or so long ago. Rows without a time,
+            such as calls that have not begun, go too.
+        until: Only rows before this time.
+        status: Only rows of this status, or of one of these.
+        columns: Only these columns and groups of columns, and the ids; None for all.
+
+    Errors: `UsageError` for what cannot be used, `NotFound` for an id that the store does not hold.
+    """
+    from artifactflow_nb.frames.packing import as_frame, pack
+
+    wanted = frame.pick(columns)
+    given = {"run": run, "conversation": conversation, "since": since, "until": until, "status": status}
+    values = bound(frame, given)
+    with opened(path) as db:
+        _require(db, values)
+        rows = db.execute(f"{frame.select(wanted, values)} ORDER BY {frame.order}", values)
+        arrays = pack(rows, [column.dtype for column in wanted])
+    return as_frame([column.name for column in wanted], arrays, schema_of(frame.name))
+
+
+def _require(db: sqlite3.Connection, values: Mapping[str, str | int]) -> None:
+    """Raise `NotFound` for ids that are not there: no rows would say that nothing happened."""
+    for name in {"run", "conversation"}.intersection(values):
+        unknown = f"SELECT value FROM json_each(?) WHERE value NOT IN (SELECT {name}_id FROM {name}s)"  # noqa: S608 - names
+        if missing := [text for (text,) in db.execute(unknown, (values[name],))]:
+            raise NotFound(f"There is no {name} {missing[0]!r} in this store. {_LISTED[name]}")
+
+
+_LISTED = {"run": "runs_df() lists its runs.", "conversation": "conversations() lists its conversations."}
+
+
+def describe() -> "pd.DataFrame":
+    """What the frames hold: a row for each column with its frame, name, group, type and meaning."""
+    import pandas as pd
+
+    rows = [(frame.name, c.name, c.group, c.dtype, c.meaning) for frame in FRAMES for c in frame.columns]
+    told = pd.DataFrame(rows, columns=["frame", "column", "group", "dtype", "meaning"], dtype="string")
+    told.attrs["schema"] = schema_of("columns")
+    return told
+
+
+def schema_of(name: str) -> str:
+    """What `attrs["schema"]` says of a frame: whose it is, its name and the version of its columns."""
+    return f"artifactflow_nb/{name}/{SCHEMA_VERSION}"

@@ -1,0 +1,58 @@
+"""A store in which every frame has rows, made by real runs."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scripts import call, delegate, report
+
+import artifactflow_nb as af
+from artifactflow_nb.models.scripted import ScriptedModel
+
+
+def answer(request: object) -> str:
+    """Looks around and reports; what was asked before decides nothing."""
+    system, *rest = request.messages  # type: ignore[attr-defined]
+    if "search agent" in system.content:
+        return "Here."
+    turns = [delegate("search_agent", "look") + call("read_artifact", id="nothing"), report("One.\nTwo."), "Done."]
+    started = max(place for place, message in enumerate(rest) if "ook" in message.content and message.role == "user")
+    return turns[len(rest[started:]) // 2]
+
+
+def bench(folder: Path, model: ScriptedModel | None = None) -> af.Workbench:
+    return af.Workbench(
+        model=model or ScriptedModel(answer), approvals={"create_artifact": "ask"}, data_dir=folder, interactive=False
+    )
+
+
+@pytest.fixture
+def open_bench(tmp_path: Path) -> Callable[..., af.Workbench]:
+    """Open workbenches on the test's own folder, where `worked` has its store too."""
+
+    def open_one(name: str = "data", **options: Any) -> af.Workbench:
+        return bench(tmp_path / name, **options)
+
+    return open_one
+
+
+@pytest.fixture(scope="session")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the store is kept that `worked` makes once."""
+    return tmp_path_factory.mktemp("worked")
+
+
+@pytest.fixture
+def worked(kept: Path, tmp_path: Path) -> Path:
+    """A store of one's own: two answered runs, the second in the place of the first, one that waits, and a source."""
+    if not (kept / "data").exists():
+        (kept / "letters.md").write_text("# Letters\n\nA letter is sent once.\n", encoding="utf-8")
+        with bench(kept / "data") as wb:
+            wb.add_sources(kept)
+            first = wb.ask("Look.").wait().approve().wait()
+            wb.edit(first, "Look again.").wait().deny("No.").wait()
+            wb.ask("Look elsewhere.").wait()
+    shutil.copytree(kept / "data", tmp_path / "data")
+    return tmp_path / "data" / "store.db"
