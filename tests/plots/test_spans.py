@@ -1,0 +1,140 @@
+"""Spans from events and from frames: the same run gives the same."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from plots.drawn import ran, seconds, tool_frame
+from widgets.played import START, Script
+
+from artifactflow_nb.events import StreamEvent, StreamEventType
+from artifactflow_nb.plots.frame_spans import spans_of_frames
+from artifactflow_nb.plots.spans import Span, SpanLog, spans_of_events
+
+
+def spans(script: Script) -> tuple[Span, ...]:
+    return spans_of_events(script.events)
+
+
+def test_events_and_frames_agree(tmp_path: Path) -> None:
+    """A finished run gives the same spans from its stored events as from its rows, to a few milliseconds."""
+    run = ran(tmp_path)
+    told = spans_of_events(run.events)
+    stored = spans_of_frames(run.llm_calls, run.tool_calls, run.approvals)
+    key = [(span.lane, span.kind, span.name, span.status, span.detail) for span in told]
+    assert sorted(key) == sorted((span.lane, span.kind, span.name, span.status, span.detail) for span in stored)
+    assert len(told) == 17
+    apart = told[0].start_ms - stored[0].start_ms  # the frames do not know when the run was asked for
+    pairs = [
+        (mine, theirs)
+        for kind in ("model", "tool", "wait")
+        for mine, theirs in zip(*([s for s in both if s.kind == kind] for both in (told, stored)), strict=True)
+    ]
+    for mine, theirs in pairs:
+        assert mine.end_ms is not None
+        assert theirs.end_ms is not None
+        assert mine.start_ms - apart == pytest.approx(theirs.start_ms, abs=60)
+        assert mine.end_ms - apart == pytest.approx(theirs.end_ms, abs=60)
+
+
+def test_waits_are_known_from_tool_calls_alone(tmp_path: Path) -> None:
+    """Without the approvals, the waits for a person are those that the tool calls tell of."""
+    run = ran(tmp_path)
+    with_them = spans_of_frames(None, run.tool_calls, run.approvals)
+    without = spans_of_frames(None, run.tool_calls, None)
+    waits = [[(s.name, s.status) for s in both if s.kind == "wait"] for both in (with_them, without)]
+    assert waits == [[("create_artifact", "approved"), ("create_artifact", "denied")]] * 2
+
+
+def test_a_policy_is_nobody_to_wait_for() -> None:
+    """What a policy decided makes no wait, neither in the frames nor in the events."""
+    frame = tool_frame(decided_by=["policy"] * 3, approval_wait_ms=[0.0] * 3)
+    assert {span.kind for span in spans_of_frames(None, frame, None)} == {"tool"}
+    script = Script()
+    script.add("permission_request", tool="t", id="req-1", tool_call_id="tc-1", job_id="main")
+    script.add("permission_result", tool="t", id="req-1", approved=True, decided_by="policy", job_id="main")
+    assert spans(script) == ()
+
+
+def test_a_call_that_did_not_begin_is_no_span() -> None:
+    """A tool call that never started has no place in time."""
+    found = spans_of_frames(None, tool_frame(called_at=seconds(1.5, None, None)), None)
+    assert [span.name for span in found] == ["call_subagent"]
+
+
+def test_what_goes_on_has_no_end() -> None:
+    """While a model, a tool or a person is at work their span is open; a chunk gives the first token."""
+    script = Script()
+    script.add("metadata", None)
+    script.add("agent_start", job_id="main", model="m")
+    assert spans(script) == (Span("lead_agent", "model", "m", 100.0),)
+    script.add("llm_chunk", job_id="main", call_id="c", kind="answer", delta="Hm")
+    script.add("llm_chunk", job_id="main", call_id="c", kind="answer", delta="m")
+    assert spans(script)[0].first_token_ms == 200.0
+    script.add("tool_start", tool="slow", job_id="main", tool_call_id="tc-1", params={})
+    script.add("permission_request", tool="write", job_id="main", tool_call_id="tc-2", id="req-1")
+    assert [(span.kind, span.status, span.end_ms) for span in spans(script)] == [
+        ("model", "running", None),
+        ("tool", "running", None),
+        ("wait", "waiting", None),
+    ]
+
+
+@pytest.mark.parametrize(("ending", "word"), [("cancelled", "cancelled"), ("error", "failed"), ("complete", "ok")])
+def test_the_end_of_a_run_ends_all(ending: str, word: str) -> None:
+    """Nothing goes on after the terminal event, whatever it is."""
+    script = Script()
+    script.add("agent_start", job_id="main", model="m")
+    script.add("permission_request", tool="write", job_id="main", tool_call_id="tc-2", id="req-1")
+    script.add("complete", None, interrupted=True)
+    assert spans(script)[1].end_ms is None
+    script.add(ending, None)
+    assert [(span.status, span.end_ms) for span in spans(script)] == [(word, 300.0), ("cancelled", 300.0)]
+
+
+def test_a_retry_is_two_calls() -> None:
+    """An attempt that failed is a span of its own, and the next one begins where it ended."""
+    script = Script()
+    script.add("agent_start", job_id="main", model="m")
+    script.add("retry", job_id="main", call_id="c1", attempt=1, delay_s=0.0, reason="No answer.\nAt all.")
+    script.add("llm_complete", job_id="main", call_id="c2", model="m2")
+    first, second = spans(script)
+    assert (first.status, first.end_ms, first.detail) == ("failed", 100.0, "No answer. At all.")
+    assert (second.status, second.start_ms, second.name) == ("ok", 100.0, "m2")
+
+
+def test_a_turn_that_is_taken_again_is_told_once() -> None:
+    """A model call whose process is gone leaves no span: the turn that is taken again stands for it."""
+    script = Script()
+    script.add("agent_start", job_id="main", model="m")
+    script.add("agent_start", job_id="main", model="m")
+    script.add("llm_complete", job_id="main", call_id="c", model="m")
+    assert [span.start_ms for span in spans(script)] == [100.0]
+
+
+def test_a_tool_that_is_run_again_began_when_it_began() -> None:
+    """A tool call that a crash ended and that was run again is one span from its first start on."""
+    script = Script()
+    for _ in range(2):
+        script.add("tool_start", tool="t", job_id="main", tool_call_id="tc-1", params={})
+    script.add("tool_complete", tool="t", job_id="main", tool_call_id="tc-1", success=False, error="Gone.")
+    assert spans(script) == (Span("lead_agent", "tool", "t", 0.0, 200.0, None, "failed", "Gone."),)
+
+
+def test_events_are_taken_in_once() -> None:
+    """An event that comes twice changes nothing, and a run whose clock was set back has no negative times."""
+    log = SpanLog()
+    later = StreamEvent(StreamEventType.AGENT_START, START, 1, "r", "a", None, {"job_id": "main", "model": "m"})
+    log.apply(later)
+    log.apply(later)
+    back = StreamEvent(StreamEventType.TOOL_START, START.replace(year=2025), 2, "r", "a", "t", {"tool_call_id": "x"})
+    log.apply(back)
+    assert [(span.kind, span.start_ms) for span in log.spans] == [("model", 0.0), ("tool", 0.0)]
+
+
+def test_the_live_part_needs_no_pandas() -> None:
+    """A view can draw a running run without loading pandas."""
+    code = "import sys, artifactflow_nb.plots.spans, artifactflow_nb.plots.waterfall; print('pandas' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
