@@ -13,6 +13,10 @@ _HOMES = {
     "Run": "run",
     "Engine": "engine",
     "Settings": "settings",
+    "plot_timeline": "plots.timeline",
+    "plot_tokens": "plots.tokens",
+    "plot_latency": "plots.latency",
+    "plot_cost": "plots.cost",
     "AgentConfig": "agents.base",
     "ToolContext": "tools.base",
     "ToolPermission": "tools.base",
@@ -55,3 +59,17 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """What `%load_ext artifactflow_nb` calls: adds `%%ask` and `%af`, with completion."""
+    from artifactflow_nb.magics import load
+
+    load(shell)
+
+
+def unload_ipython_extension(shell: Any) -> None:
+    """What `%unload_ext artifactflow_nb` calls: takes both away again."""
+    from artifactflow_nb.magics import unload
+
+    unload(shell)

@@ -6,11 +6,13 @@ decides (a button, code, a policy), the decision is the same value and the run g
 
 import asyncio
 import inspect
+import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from artifactflow_nb.errors import UsageError, told
+from artifactflow_nb.text.cards import Card, Code, Fold, Prose, Rows, Shown, Table
 
 Scope = Literal["once", "run", "conversation"]
 SCOPES: tuple[Scope, ...] = ("once", "run", "conversation")
@@ -23,7 +25,7 @@ VERDICTS: tuple[Verdict, ...] = ("ask", "approve", "deny")
 
 
 @dataclass(frozen=True, slots=True)
-class ApprovalRequest:
+class ApprovalRequest(Shown):
     """A question to the person.
 
     Attributes:
@@ -56,6 +58,18 @@ class ApprovalRequest:
     def subject(self) -> str:
         """What is asked about, once: the tool call, or what `about` names."""
         return self.tool_call_id or self.about
+
+    def _card(self) -> Card:
+        asks: Rows = [("agent", self.agent), ("tool", Code(self.tool)), ("why", self.message)]
+        params = [(name, Code(_told(value))) for name, value in self.params.items()]
+        folds = [Fold("Parameters", Table.of(("name", "value"), params), is_open=True)] if params else []
+        folds += [Fold("What would be done", Prose(self.preview), is_open=True)] if self.preview else []
+        note = f'Decide with wb.approve("{self.id}") or wb.deny("{self.id}", "why").'
+        return Card("Waits for approval", self.title, [*asks, ("run", Code(self.run_id))], folds, note)
+
+
+def _told(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,11 +7,12 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from artifactflow_nb.errors import UsageError
 from artifactflow_nb.messages import Usage
+from artifactflow_nb.text.cards import Card, Rows, Shown
 
 TOKENS_OF_A_PRICE = 1_000_000
 
 
-class Price(BaseModel):
+class Price(Shown, BaseModel):
     """What a model's tokens cost, in US dollars for a million of them.
 
     Attributes:
@@ -32,6 +33,11 @@ class Price(BaseModel):
         cheaper = self.input if self.cache_read is None else self.cache_read
         spent = (usage.input_tokens - cached) * self.input + cached * cheaper + usage.output_tokens * self.output
         return spent / TOKENS_OF_A_PRICE
+
+    def _card(self) -> Card:
+        prices = {"input": self.input, "output": self.output, "input read from a cache": self.cache_read}
+        rows: Rows = [(name, None if price is None else f"${price:,.10g}") for name, price in prices.items()]
+        return Card("Price", "of a million tokens", rows)
 
 
 def cost_usd(prices: Mapping[str, Price], models: Iterable[str | None], usage: Usage | None) -> float | None:
@@ -56,7 +62,7 @@ class Spent(BaseModel):
     seconds: float = 0.0
 
 
-class Budget(BaseModel):
+class Budget(Shown, BaseModel):
     """Limits of one run, checked before each of its model calls; a limit that is None does not hold.
 
     A call that has begun is not cut off, so the last one, and those of other agents at work, may go beyond.
@@ -104,6 +110,18 @@ class Budget(BaseModel):
         parts = {"tokens": "{:,.0f} of {:,.0f} tokens", "usd": "${:.4g} of ${:.4g}", "seconds": "{:.3g} of {:.3g} s"}
         reached = self.exceeded(spent).items()
         return ", ".join(parts[name].format(getattr(spent, name), limit) for name, limit in reached)
+
+    def _card(self) -> Card:
+        rows: Rows = [
+            ("tokens", self.tokens),
+            ("cost", None if self.usd is None else f"${self.usd:,.10g}"),
+            ("time at work", None if self.seconds is None else f"{self.seconds:,.10g} s"),
+        ]
+        spent = {
+            "stop": "The run stops where a limit is reached.",
+            "ask": "A person is asked where a limit is reached.",
+        }
+        return Card("Budget", "of a run" if self.limits else "without limits", rows, note=spent[self.when_spent])
 
 
 def _problems(error: ValidationError) -> str:

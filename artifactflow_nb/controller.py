@@ -21,13 +21,15 @@ from artifactflow_nb.store.metrics import load_metrics
 from artifactflow_nb.store.ownership import observed_status
 from artifactflow_nb.store.requests import load_open_requests
 from artifactflow_nb.store.runs import COMPLETED, INTERRUPTED, NewRun, StoredRun, load_run
+from artifactflow_nb.text.cards import Card, Code, Fold, Prose, Rows, Shown
+from artifactflow_nb.text.figures import duration
 
 if TYPE_CHECKING:
     from sqlite3 import Connection
 
 
 @dataclass(frozen=True, slots=True)
-class RunResult:
+class RunResult(Shown):
     """What came of a run so far.
 
     Attributes:
@@ -50,6 +52,18 @@ class RunResult:
     pending: tuple[ApprovalRequest, ...]
     metrics: ExecutionMetrics
 
+    def _card(self) -> Card:
+        rows: Rows = [
+            ("error", self.error_message),
+            ("waits for", ", ".join(request.title for request in self.pending)),
+            ("time", duration(self.metrics.total_duration_ms)),
+            ("tokens", self.metrics.total_tokens),
+            ("run", Code(self.run_id)),
+            ("conversation", Code(self.conversation_id)),
+        ]
+        folds = [Fold("The answer", Prose(self.response), is_open=True)] if self.response else []
+        return Card("Run result", self.status, rows, folds)
+
 
 class ExecutionController(DrivenRuns):
     """Runs questions through flows.
@@ -70,6 +84,7 @@ class ExecutionController(DrivenRuns):
         resume_data: Mapping[str, bool | Decision] | None = None,
         flow: str = "research",
         budget: Budget | Mapping[str, Any] | None = None,
+        model: str | None = None,
     ) -> AsyncIterator[StreamEvent]:
         """Run a question, or go on with a waiting run, and yield its events until it ends or waits.
 
@@ -82,6 +97,7 @@ class ExecutionController(DrivenRuns):
             resume_data: Decisions by request id, to resume.
             flow: Which flow.
             budget: What the run may spend; None for what is configured.
+            model: The model's name at the endpoint; None for what is configured.
         """
         if content is not None:
             run = await self.begin(
@@ -92,6 +108,7 @@ class ExecutionController(DrivenRuns):
                 thread_id=thread_id,
                 flow=flow,
                 budget=budget,
+                model=model,
             )
         else:
             run = await self._decide_all(thread_id, message_id, resume_data or {})
@@ -135,6 +152,11 @@ class ExecutionController(DrivenRuns):
         await asyncio.shield(await self.start(run))
         return await self.result(run.run_id)
 
+    @property
+    def flows(self) -> tuple[str, ...]:
+        """The names of the flows."""
+        return tuple(self._rooms.flows)
+
     async def begin(
         self,
         content: str,
@@ -145,6 +167,7 @@ class ExecutionController(DrivenRuns):
         thread_id: str | None = None,
         flow: str = "research",
         budget: Budget | Mapping[str, Any] | None = None,
+        model: str | None = None,
     ) -> StoredRun:
         """Check and store a question as a message with its run; `start` lets it run."""
         question = content.encode("utf-8", "replace").decode().strip()
@@ -153,7 +176,7 @@ class ExecutionController(DrivenRuns):
         if flow not in self._rooms.flows:
             raise UsageError(f"There is no flow {flow!r}; known are: {', '.join(self._rooms.flows)}.")
         ids = self._services.ids
-        settings = await self._rooms.settings_for_run(None if budget is None else Budget.of(budget))
+        settings = await self._rooms.settings_for_run(None if budget is None else Budget.of(budget), model)
         owner = self._rooms.ownership.hold()
         run = NewRun(
             run_id=ids.new("run"),
@@ -205,7 +228,9 @@ class ExecutionController(DrivenRuns):
                         await driver.announce()
                     return
         try:
-            await self.go_on(await self._services.runs.get(request.run_id))
+            if not await self.go_on(await self._services.runs.get(request.run_id)):
+                with suppress(StoreError):  # then whoever goes on with the run says it
+                    await self.announce_waiting(request.run_id)
         except StoreError as error:
             raise StoreError(
                 f"The decision on {request_id} is stored, but its run cannot go on now. {error} "

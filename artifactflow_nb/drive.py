@@ -65,7 +65,8 @@ class Rooms:
         database: The store.
         policy: Who answers before a person is asked.
         ownership: The locks of the runs that are driven here.
-        settings_for_run: What a new run with such a budget keeps, so that another process can go on with it: JSON.
+        settings_for_run: What a new run with such a budget, and with such a model instead of the configured one, keeps,
+            so that another process can go on with it: JSON.
         ramp: Lets new runs through to their first model call, a few at a time.
     """
 
@@ -75,7 +76,7 @@ class Rooms:
     database: Database
     policy: ApprovalPolicy
     ownership: Ownership
-    settings_for_run: Callable[[Budget | None], Awaitable[dict[str, Any]]]
+    settings_for_run: Callable[[Budget | None, str | None], Awaitable[dict[str, Any]]]
     ramp: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(RAMP))
 
 
@@ -200,7 +201,7 @@ class RunDriver:
 
     async def announce(self) -> None:
         """Say the decisions that were taken while the run is driven."""
-        await announce_decisions(self._context)
+        await announce_decisions(self._rooms.services.requests, self._journal, self.run.run_id)
 
     async def _run_graph(self) -> dict[str, Any]:
         """Enter the graph where it stands: at its start, or where its last checkpoint says."""

@@ -13,7 +13,8 @@ from weakref import WeakValueDictionary
 
 from artifactflow_nb.drive import Rooms, RunDriver
 from artifactflow_nb.errors import Conflict, StoreError
-from artifactflow_nb.flows.journal import Listener
+from artifactflow_nb.flows.journal import Journal, Listener
+from artifactflow_nb.flows.permission import announce_decisions
 from artifactflow_nb.follow import Feeds
 from artifactflow_nb.store.ownership import is_gone, observed_status
 from artifactflow_nb.store.runs import INTERRUPTED, RUNNING, WAITING, StoredRun
@@ -85,6 +86,15 @@ class DrivenRuns:
         except Conflict:  # somebody else was faster and goes on with it
             return False
         return True
+
+    async def announce_waiting(self, run_id: str) -> None:
+        """Say the decisions on a run that goes on waiting, because others are open: who looks on is to see them."""
+        async with self._lock_of(run_id):
+            if run_id in self._drivers:
+                return
+            feed = await self._feeds.caught_up(run_id)
+            journal = Journal(run_id, self._services.clock, self._services.runs, feed)
+            await announce_decisions(self._services.requests, journal, run_id, only_while_waiting=True)
 
     async def join(self, run_id: str) -> None:
         """Return when the run is not driven here any more: it has ended, or waits, or is driven elsewhere.

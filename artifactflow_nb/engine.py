@@ -24,7 +24,7 @@ from artifactflow_nb.drive import Flow, Rooms
 from artifactflow_nb.errors import UsageError
 from artifactflow_nb.flows.research import ExtendableGraph
 from artifactflow_nb.flows.services import Services
-from artifactflow_nb.models.base import Model
+from artifactflow_nb.models.base import Model, model_name
 from artifactflow_nb.models.offline import OfflineModel
 from artifactflow_nb.models.openai import OpenAIModel
 from artifactflow_nb.settings import Settings
@@ -38,6 +38,7 @@ from artifactflow_nb.store.requests import RequestStore
 from artifactflow_nb.store.runs import RunStore, StoredRun
 from artifactflow_nb.store.source_values import Added, Progress
 from artifactflow_nb.store.sources import SourceManager
+from artifactflow_nb.text.cards import Card, Code, Fold, Shown, Table
 from artifactflow_nb.tools.artifacts import ARTIFACT_TOOLS
 from artifactflow_nb.tools.base import Tool
 from artifactflow_nb.tools.delegate import call_subagent
@@ -70,7 +71,7 @@ def make_search(settings: Settings) -> SearchProvider | None:
     return DdgsSearch() if settings.search == "ddgs" else None
 
 
-class Engine:
+class Engine(Shown):
     """A workbench without a face.
 
     Args:
@@ -128,6 +129,16 @@ class Engine:
         self.research = ExtendableGraph(self._lead(lead))
         for config in (SEARCH, CRAWL):
             self.register_agent(config)
+
+    def __repr__(self) -> str:
+        return f"Engine(model={model_name(self.model)!r}, folder={str(self.folder)!r})"
+
+    def _card(self) -> Card:
+        agents = [
+            (agent.config.name, Code(", ".join(agent.tool_names)), agent.model_name) for agent in self.agents.values()
+        ]
+        folds = [Fold("Agents", Table(("name", "tools", "model"), agents), is_open=True)]
+        return Card("Engine", model_name(self.model), [("data", Code(str(self.folder)))], folds)
 
     def _lead(self, lead: AgentConfig) -> LeadAgent:
         config = self._configured(lead)
@@ -213,6 +224,16 @@ class Engine:
         self.research.register_agent(BaseAgent(config, tools, self.model, self._prompts))
 
     @property
+    def searched(self) -> tuple[str, ...]:
+        """The folders whose files runs search; empty for the language reference."""
+        return tuple(self._added)
+
+    @property
+    def prices(self) -> Mapping[str, Price]:
+        """What tokens cost, by model."""
+        return self._prices
+
+    @property
     def agents(self) -> Mapping[str, BaseAgent]:
         """All agents by name, the lead first."""
         return {self.research.lead.config.name: self.research.lead, **self.research.agents}
@@ -237,24 +258,33 @@ class Engine:
         self._added[added.folder] = added
         return added
 
-    async def _settings_of_a_run(self, budget: Budget | None) -> dict[str, Any]:
-        """What a run keeps: its budget, and the sources that it searches, as they are when it begins."""
+    async def _settings_of_a_run(self, budget: Budget | None, model: str | None) -> dict[str, Any]:
+        """What a run keeps: its budget, its model, and the sources that it searches, as they are when it begins."""
         self.policy.check_tools(entry.name for entry in self.tools)
         for name in self._agent_models:
             self._agent(name)
         budget = budget or self.settings.budget
         if budget is not None and budget.usd is not None:
-            self._check_prices()
+            self._check_prices(model)
         limits = {} if budget is None else {"budget": budget.model_dump(exclude_none=True)}
-        return {"sources": await self._sources_of_a_run(), **limits}
+        chosen = {} if model is None else {"model": await self._checked(model)}
+        return {"sources": await self._sources_of_a_run(), **limits, **chosen}
 
-    def _check_prices(self) -> None:
+    async def _checked(self, model: str) -> str:
+        """The name of a model that can be asked for; an endpoint itself refuses a name that it does not know."""
+        if not isinstance(model, str) or not model.strip():
+            raise UsageError(f"model is {model!r}; for one run it must be a model's name at the endpoint.")
+        if not isinstance(self.model, OpenAIModel) and model not in (known := await self.model.list_models()):
+            raise UsageError(f"There is no model {model!r} here; known are: {', '.join(known)}.")
+        return model
+
+    def _check_prices(self, model: str | None) -> None:
         """Refuse a limit on the cost where the cost of a model is not known: it would never be reached."""
         for agent in self.agents.values():
-            if agent.model_name not in self._prices:
+            if (name := agent.model_in_a_run(model)) not in self._prices:
                 raise UsageError(
-                    f"The budget limits the cost, and there is no price for the model {agent.model_name!r} of "
-                    f"{agent.config.name}. Pass prices={{{agent.model_name!r}: {{'input': ..., 'output': ...}}}}, in "
+                    f"The budget limits the cost, and there is no price for the model {name!r} of "
+                    f"{agent.config.name}. Pass prices={{{name!r}: {{'input': ..., 'output': ...}}}}, in "
                     "US dollars for a million tokens."
                 )
 

@@ -12,11 +12,15 @@
 a sub-agent. Every type but `llm_chunk` is stored.
 """
 
+import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
+
+from artifactflow_nb.text.cards import Card, Code, Fold, Rows, Shown, Table
+from artifactflow_nb.text.figures import count, duration
 
 MAIN_JOB = "main"
 
@@ -88,7 +92,7 @@ class TextSoFar:
 
 
 @dataclass(frozen=True, slots=True)
-class StreamEvent:
+class StreamEvent(Shown):
     """One event.
 
     Attributes:
@@ -122,6 +126,20 @@ class StreamEvent:
         if self.type is StreamEventType.COMPLETE:
             return not self.data.get("interrupted")
         return self.type in {StreamEventType.ERROR, StreamEventType.CANCELLED}
+
+    def data_json(self, spaces: int | None = None) -> str:
+        """The payload as JSON: on one line, or indented by some spaces."""
+        return json.dumps(dict(self.data), ensure_ascii=False, default=str, indent=spaces)
+
+    def _card(self) -> Card:
+        rows: Rows = [
+            ("time", f"{self.timestamp:%Y-%m-%d %H:%M:%S.%f} UTC"),
+            ("agent", self.agent),
+            ("tool", self.tool and Code(self.tool)),
+            ("run", Code(self.run_id)),
+            ("data", Code(self.data_json())),
+        ]
+        return Card("Event", f"{self.seq}: {self.type.value}", rows, [Fold("All of the data", Code(self.data_json(2)))])
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +176,7 @@ class ToolExecution:
 
 
 @dataclass(frozen=True, slots=True)
-class ExecutionMetrics:
+class ExecutionMetrics(Shown):
     """What a run cost, made from its stored rows.
 
     Attributes:
@@ -182,3 +200,35 @@ class ExecutionMetrics:
     def as_json(self) -> dict[str, Any]:
         """Plain JSON."""
         return {key: list(value) if isinstance(value, tuple) else value for key, value in asdict(self).items()}
+
+    @property
+    def total_tokens(self) -> int:
+        """Input and output tokens of all model calls."""
+        return sum(turn.token_usage.total_tokens for turn in self.agent_executions)
+
+    def _card(self) -> Card:
+        turns = [
+            (
+                turn.agent_name,
+                turn.model,
+                turn.token_usage.input_tokens,
+                turn.token_usage.output_tokens,
+                duration(turn.llm_duration_ms),
+            )
+            for turn in self.agent_executions
+        ]
+        calls = [(call.agent, call.tool_name, call.success, duration(call.duration_ms)) for call in self.tool_calls]
+        rows: Rows = [
+            ("time", duration(self.total_duration_ms)),
+            ("waiting for you", duration(self.wait_ms) if self.wait_ms else None),
+            ("tokens", self.total_tokens),
+        ]
+        folds = [
+            Fold(
+                count(len(turns), "model call"),
+                Table.of(("agent", "model", "input", "output", "time"), turns),
+                is_open=True,
+            ),
+            Fold(count(len(calls), "tool call"), Table.of(("agent", "tool", "success", "time"), calls), is_open=True),
+        ]
+        return Card("Metrics", f"of a run that began {self.started_at}", rows, folds)

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from artifactflow_nb.text.cards import Card, Code, Fold, Rows, Shown
+
 Role = Literal["system", "user", "assistant", "tool"]
 ToolProtocol = Literal["xml", "native"]
 """How a model calls tools: in the text of its reply, or in fields of their own beside it."""
@@ -74,7 +76,7 @@ class ToolSpec:
 
 
 @dataclass(frozen=True, slots=True)
-class ToolResult:
+class ToolResult(Shown):
     """What came of a tool call.
 
     Attributes:
@@ -88,6 +90,15 @@ class ToolResult:
     data: str = ""
     error: str | None = None
     metadata: Mapping[str, Any] = field(default_factory=dict)
+
+    def _card(self) -> Card:
+        rows: Rows = [
+            ("error", self.error),
+            ("data", self.data),
+            *((name, str(said)) for name, said in self.metadata.items()),
+        ]
+        folds = [Fold("All of the data", Code(self.data))] if self.data else []
+        return Card("Tool result", "success" if self.success else "failure", rows, folds)
 
 
 @dataclass(frozen=True, slots=True)

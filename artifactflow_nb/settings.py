@@ -34,7 +34,8 @@ from artifactflow_nb.approvals import VERDICTS, Verdict
 from artifactflow_nb.budget import Budget, Price
 from artifactflow_nb.errors import UsageError
 from artifactflow_nb.messages import ToolProtocol
-from artifactflow_nb.models.endpoint_errors import public_url
+from artifactflow_nb.models.endpoint_errors import MASK, public_url
+from artifactflow_nb.text.cards import Card, Cell, Code, Fold, Rows, Shown, Table
 
 FILE = "artifactflow.toml"
 VARIABLES: Mapping[str, str] = {
@@ -73,7 +74,7 @@ _SECRETS = frozenset({"api_key", "tavily_key"})
 _ADDRESSES = frozenset({"base_url", "searxng_url"})
 
 
-class Settings(BaseSettings):
+class Settings(Shown, BaseSettings):
     """The settings in force; made by `Settings.load`.
 
     Attributes:
@@ -144,6 +145,18 @@ class Settings(BaseSettings):
         """The settings as shown: an address without the user and password that may stand in it."""
         for name, value in super().__repr_args__():
             yield name, public_url(value) if name in _ADDRESSES and value else value
+
+    def _card(self) -> Card:
+        rows: Rows = [(name, self._as_shown(name)) for name in VARIABLES]
+        known = [(Code(name), Code(variable), _ALLOWED[name]) for name, variable in VARIABLES.items()]
+        return Card("Settings", "", rows, [Fold("What can be set", Table(("argument", "environment", "value"), known))])
+
+    def _as_shown(self, name: str) -> Cell:
+        """A setting in a line; None if it is not set, and a secret only as far as it is."""
+        value = getattr(self, name)
+        if value in (None, (), {}) or name in _SECRETS:
+            return None if not value else MASK
+        return Code(public_url(value) if name in _ADDRESSES else str(value))
 
     @property
     def endpoint_configured(self) -> bool:

@@ -16,6 +16,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
+import pandas as pd  # noqa: F401 - frames load it when one is made; by then its files may be closed to this user
 from killed import engine, finish, forked, problems
 from scripts import report
 
@@ -87,7 +88,7 @@ async def fill_up(folder: Path, spare: int, resume_here: bool) -> dict[str, Any]
                 "status": result.status,
                 "error": result.error_message,
                 "ends": [event.type.value for event in heard if event.is_terminal],
-                "shown": frames.load_runs(folder / STORE_FILE)["status"].tolist(),
+                "shown": frames.load(folder / STORE_FILE, frames.RUNS)["status"].tolist(),
                 "integrity": integrity(folder),
                 "log": (folder / f"{STORE_FILE}-wal").stat().st_size,
             }
@@ -147,7 +148,7 @@ def begin(folder: Path) -> None:
     with workbench(folder, "One.") as wb:
         wb.ask("First?").wait()
     with full_disk(folder):
-        closed = frames.load_runs(folder / STORE_FILE)["question"].tolist()
+        closed = frames.load(folder / STORE_FILE, frames.RUNS)["question"].tolist()
     with full_disk(folder, INDEX_OF_THE_LOG):
         wb = af.Workbench(model=ScriptedModel(["Two."]), data_dir=folder)
         shown = wb.runs_df()["question"].tolist()
@@ -168,7 +169,7 @@ def look(folder: Path) -> None:
         os.setgid(NOBODY)
         os.setuid(NOBODY)
     found: dict[str, Any] = {"opening": raised(lambda: workbench_class(model=ScriptedModel([]), data_dir=folder))}
-    found["reading"] = raised(lambda: found.update(shown=frames.load_runs(store)["status"].tolist()))
+    found["reading"] = raised(lambda: found.update(shown=frames.load(store, frames.RUNS)["status"].tolist()))
     tell(**found)
 
 

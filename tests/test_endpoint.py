@@ -113,7 +113,7 @@ def test_a_failing_endpoint_is_one_clear_message(
         assert words.lower() in str(failed.value).lower()
         store = (wb.data_dir / "store.db").read_bytes() + (wb.data_dir / "store.db-wal").read_bytes()
         assert KEY.encode() not in store
-        assert KEY not in str(failed.value) + repr(run) + str(run.events)
+        assert KEY not in str(failed.value) + repr(run) + str(list(run.events))
         assert [event.is_terminal for event in run.events].count(True) == 1
 
 

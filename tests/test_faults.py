@@ -267,7 +267,7 @@ async def test_a_clock_that_is_set_in_the_middle_makes_no_negative_time(
     assert [event.seq for event in events] == sorted({event.seq for event in events})
     assert [event.timestamp for event in events] == sorted(event.timestamp for event in events)
     store = tmp_path / "data" / STORE_FILE
-    run = frames.load_runs(store).iloc[0]
+    run = frames.load(store, frames.RUNS).iloc[0]
     assert run[["total_duration_ms", "active_ms", "wait_ms", "llm_ms", "tool_ms", "ttft_ms"]].min() >= 0
     if hours < 0:
         assert run["total_duration_ms"] < 60_000
@@ -291,7 +291,7 @@ async def test_a_clock_set_back_between_processes_makes_no_negative_time(
     assert min(still.metrics.total_duration_ms, still.metrics.active_ms, still.metrics.wait_ms) >= 0
     result = await second.controller.resume(waiting.thread_id, approved=True)
     assert min(result.metrics.total_duration_ms, result.metrics.active_ms, result.metrics.wait_ms) >= 0
-    run = frames.load_runs(tmp_path / "data" / STORE_FILE).iloc[0]
+    run = frames.load(tmp_path / "data" / STORE_FILE, frames.RUNS).iloc[0]
     assert run["completed_at"] >= run["started_at"]
     assert run[["total_duration_ms", "active_ms", "wait_ms"]].min() >= 0
 

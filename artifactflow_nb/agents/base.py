@@ -9,12 +9,13 @@ from artifactflow_nb.agents.prompts import PromptLibrary
 from artifactflow_nb.agents.protocols import PROTOCOLS, CallProtocol
 from artifactflow_nb.errors import UsageError
 from artifactflow_nb.messages import Message, ToolCall, ToolProtocol, Usage
-from artifactflow_nb.models.base import Model, ModelEvent, ModelReply, ModelRequest
+from artifactflow_nb.models.base import Model, ModelEvent, ModelReply, ModelRequest, model_name
+from artifactflow_nb.text.cards import Card, Code, Rows, Shown
 from artifactflow_nb.tools.base import Tool
 
 
-@dataclass(frozen=True, slots=True)
-class AgentConfig:
+@dataclass(frozen=True, slots=True, repr=False)
+class AgentConfig(Shown):
     """What makes an agent.
 
     Attributes:
@@ -44,6 +45,24 @@ class AgentConfig:
     llm_retry_delay: float = 1.0
     prompt: str = ""
     tool_protocol: ToolProtocol | None = None
+
+    def __repr__(self) -> str:
+        tools, model = list(self.required_tools), model_name(self.model)
+        return f"AgentConfig({self.name!r}, {self.description!r}, required_tools={tools!r}, model={model!r})"
+
+    def _card(self) -> Card:
+        rows: Rows = [
+            ("does", self.description),
+            ("can", " ".join(self.capabilities)),
+            ("tools", Code(", ".join(self.required_tools))),
+            ("calls tools by", self.tool_protocol),
+            ("model", model_name(self.model)),
+            ("temperature", self.temperature),
+            ("tool rounds", self.max_tool_rounds),
+            ("retries", self.llm_max_retries),
+            ("prompt", Code(f"{self.prompt or self.name}.md")),
+        ]
+        return Card("Agent", self.name, rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +147,14 @@ class BaseAgent:
     @property
     def model_name(self) -> str:
         """The model that it asks for."""
-        return self._requested or self.model.default_model
+        return self.model_in_a_run(None)
+
+    def model_in_a_run(self, chosen: str | None) -> str:
+        """The model that it asks for in a run for which this one was chosen; one of its own goes first."""
+        return self._asked(chosen) or self.model.default_model
+
+    def _asked(self, chosen: str | None) -> str | None:
+        return chosen if self.config.model is None else self._requested
 
     def build_system_prompt(self, context: PromptContext) -> str:
         """The agent's prompt without the tool manual: its role first, what changes last."""
@@ -152,8 +178,16 @@ class BaseAgent:
         plan = f"\n\n<task_plan>\n{context.task_plan}\n</task_plan>" if context.task_plan else ""
         return f"<system_time>{context.now:%Y-%m-%d} (UTC)</system_time>{plan}"
 
-    def stream(self, messages: Sequence[Message], *, conclude: bool = False) -> AsyncIterator[ModelEvent]:
-        """Ask the model for a turn; in a concluding one it cannot call tools."""
+    def stream(
+        self, messages: Sequence[Message], *, conclude: bool = False, chosen: str | None = None
+    ) -> AsyncIterator[ModelEvent]:
+        """Ask the model for a turn; in a concluding one it cannot call tools.
+
+        Args:
+            messages: The prompt.
+            conclude: Whether it is to conclude.
+            chosen: The model that was chosen for the run; None for the configured one.
+        """
         config = self.config
         return self.model.stream(
             ModelRequest(
@@ -161,7 +195,7 @@ class BaseAgent:
                 tools=self._specs,
                 tool_choice="none" if conclude else "auto",
                 tool_protocol=self.protocol.name,
-                model=self._requested,
+                model=self._asked(chosen),
                 temperature=config.temperature,
                 max_retries=config.llm_max_retries,
                 retry_delay_s=config.llm_retry_delay,

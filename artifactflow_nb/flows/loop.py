@@ -99,7 +99,7 @@ def tools_node(*, has_jobs: bool) -> Any:
         calls = [call for call in await _calls(ctx, state) if call.status != FINISHED]
         asked = await ctx.services.requests.decisions([call.tool_call_id for call in calls])
         if asked:  # another process may have decided meanwhile
-            await announce_decisions(ctx)
+            await announce_decisions(ctx.services.requests, ctx.journal, ctx.run.run_id)
         for index, call in enumerate(calls):
             if is_job(call) and call_subagent in agent.tools:
                 jobs = takewhile(is_job, calls[index:])

@@ -13,9 +13,10 @@ from artifactflow_nb.agents.base import BaseAgent
 from artifactflow_nb.approvals import ApprovalRequest, Decision
 from artifactflow_nb.errors import ToolError
 from artifactflow_nb.events import StreamEvent, StreamEventType
+from artifactflow_nb.flows.journal import Journal
 from artifactflow_nb.flows.services import RunContext
 from artifactflow_nb.store.calls import FINISHED, StoredCall
-from artifactflow_nb.store.requests import Asked
+from artifactflow_nb.store.requests import Asked, RequestStore
 from artifactflow_nb.store.runs import event_row
 from artifactflow_nb.text.width import clip
 from artifactflow_nb.tools.base import Tool, ToolPermission
@@ -125,7 +126,7 @@ async def ask(ctx: RunContext, job_id: str, request: ApprovalRequest, permission
         "message": request.message,
     }
     event = ctx.journal.stamp(StreamEventType.PERMISSION_REQUEST, data, agent=request.agent, tool=request.tool)
-    events = [event, *([_result_event(ctx, request, decision, job_id)] if decision else [])]
+    events = [event, *([_result_event(ctx.journal, request, decision, job_id)] if decision else [])]
     await ctx.journal.flush()
     rows = list(map(event_row, events))
     if await ctx.services.requests.open(request, job_id, ctx.services.clock.now(), rows, decision):
@@ -134,16 +135,25 @@ async def ask(ctx: RunContext, job_id: str, request: ApprovalRequest, permission
     return decision is None
 
 
-async def announce_decisions(ctx: RunContext) -> None:
-    """Say every decision of the run that was not said yet, each exactly once."""
-    for request, decision, job_id in await ctx.services.requests.unannounced(ctx.run.run_id):
-        event = _result_event(ctx, request, decision, job_id)
-        rows = [*ctx.journal.take(), event_row(event)]
-        if await ctx.services.requests.mark_announced(request.id, rows):
-            ctx.journal.publish(event)
+async def announce_decisions(
+    requests: RequestStore, journal: Journal, run_id: str, *, only_while_waiting: bool = False
+) -> None:
+    """Say every decision of the run that was not said yet, each exactly once.
+
+    Args:
+        requests: Where decisions are stored.
+        journal: Where the run's events go.
+        run_id: The run.
+        only_while_waiting: Say nothing if somebody drives the run, here or elsewhere: they say it.
+    """
+    for request, decision, job_id in await requests.unannounced(run_id):
+        event = _result_event(journal, request, decision, job_id)
+        rows = [*journal.take(), event_row(event)]
+        if await requests.mark_announced(request.id, rows, only_while_waiting=only_while_waiting):
+            journal.publish(event)
 
 
-def _result_event(ctx: RunContext, request: ApprovalRequest, decision: Decision, job_id: str) -> StreamEvent:
+def _result_event(journal: Journal, request: ApprovalRequest, decision: Decision, job_id: str) -> StreamEvent:
     data = {
         "job_id": job_id,
         "tool_call_id": request.tool_call_id,
@@ -155,4 +165,4 @@ def _result_event(ctx: RunContext, request: ApprovalRequest, decision: Decision,
         "decided_by": decision.decided_by,
         "instruction": decision.instruction,
     }
-    return ctx.journal.stamp(StreamEventType.PERMISSION_RESULT, data, agent=request.agent, tool=request.tool)
+    return journal.stamp(StreamEventType.PERMISSION_RESULT, data, agent=request.agent, tool=request.tool)

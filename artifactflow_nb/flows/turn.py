@@ -16,7 +16,7 @@ from artifactflow_nb.agents.base import AgentResponse, BaseAgent
 from artifactflow_nb.budget import cost_usd
 from artifactflow_nb.errors import ContextOverflow, ModelError, ModelUnavailable
 from artifactflow_nb.events import StreamEventType, TextSoFar
-from artifactflow_nb.flows.context import ContextManager, RoundNotes, stronger_level
+from artifactflow_nb.flows.context import COMPRESSION_LEVELS, ContextManager, RoundNotes, stronger_level
 from artifactflow_nb.flows.services import RunContext, is_main
 from artifactflow_nb.flows.state import AgentState
 from artifactflow_nb.messages import Message, ToolCall, Usage
@@ -124,6 +124,8 @@ class _Call:
         self._ctx = ctx
         self._agent = agent
         self._name = agent.config.name
+        self._chosen: str | None = ctx.run.settings.get("model")
+        self._model = agent.model_in_a_run(self._chosen)
         self._job_id = job_id
         self._step = step
         self._attempt = 1
@@ -140,15 +142,14 @@ class _Call:
 
     def announce(self, instruction: str) -> None:
         """Say that the agent's turn begins."""
-        model = self._agent.model_name
-        self._emit(StreamEventType.AGENT_START, instruction=instruction, model=model)
+        self._emit(StreamEventType.AGENT_START, instruction=instruction, model=self._model)
 
     async def stream(self, messages: tuple[Message, ...], conclude: bool) -> ModelReply:
         """The model's reply; its pieces are told as they arrive, each failed attempt is stored."""
         attempt = self._attempt
         self._ctx.under_way()
         try:
-            async for event in self._agent.stream(messages, conclude=conclude):
+            async for event in self._agent.stream(messages, conclude=conclude, chosen=self._chosen):
                 if type(event) is ModelDelta:
                     self._tell(event)
                 elif isinstance(event, RetryNotice):
@@ -219,6 +220,8 @@ class _Call:
             duration_ms=row.llm_duration_ms,
             ttft_ms=reply.ttft_ms,
             token_usage=usage,
+            cost_usd=row.cost_usd,
+            context={"chars": row.context_chars, "limit_chars": COMPRESSION_LEVELS[level]},
         )
         routing = list(response.routing)
         self._emit(StreamEventType.AGENT_COMPLETE, content=response.content, routing=routing, token_usage=usage)
@@ -226,7 +229,7 @@ class _Call:
         return Turn(self._id, tuple(StoredCall(key, call, PENDING) for key, call in calls), level)
 
     def _row(self, messages: tuple[Message, ...], **outcome: Any) -> LlmCall:
-        usage, models = outcome.get("usage"), (self._agent.model_name, outcome.get("response_model"))
+        usage, models = outcome.get("usage"), (self._model, outcome.get("response_model"))
         return LlmCall(
             call_id=self._id,
             run_id=self._ctx.run.run_id,
@@ -234,7 +237,7 @@ class _Call:
             step=self._step,
             agent_name=self._name,
             provider=self._agent.model.provider,
-            request_model=self._agent.model_name,
+            request_model=self._model,
             messages=messages,
             started_at=self._started_at,
             completed_at=self._ctx.services.clock.now(),

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from artifactflow_nb.messages import Message, ToolCall, ToolProtocol, ToolSpec, Usage
+from artifactflow_nb.text.cards import Card, Cell
 
 DeltaKind = Literal["answer", "reasoning", "call"]
 
@@ -124,6 +125,19 @@ class Model(Protocol):
 
     async def aclose(self) -> None:
         """Free connections."""
+
+
+def model_card(model: Model, **more: Cell) -> Card:
+    """A model as its card shows it, with further rows by label."""
+    rows = [("provider", model.provider), ("calls tools by", ", ".join(model.tool_protocols)), *more.items()]
+    return Card("Model", model.default_model, rows)
+
+
+def model_name(model: str | Model | None) -> str:
+    """A model in a few words, whether it is a name, an object or None for the configured one."""
+    if model is None or isinstance(model, str):
+        return model or "the configured one"
+    return f"{model.default_model} ({model.provider})"
 
 
 def estimate_usage(request: ModelRequest, output: str, calls: Iterable[ToolCall] = ()) -> Usage:

@@ -18,13 +18,14 @@ from collections.abc import AsyncIterator
 
 from artifactflow_nb.messages import ToolProtocol
 from artifactflow_nb.models import offline_lead, offline_read, offline_search
-from artifactflow_nb.models.base import ModelDelta, ModelEvent, ModelReply, ModelRequest, estimate_usage
+from artifactflow_nb.models.base import ModelDelta, ModelEvent, ModelReply, ModelRequest, estimate_usage, model_card
 from artifactflow_nb.models.offline_transcript import Transcript
+from artifactflow_nb.text.cards import Card, Shown
 
 _PIECE = re.compile(r"(?:\S+\s*){1,4}|\s+")
 
 
-class OfflineModel:
+class OfflineModel(Shown):
     """The model that answers when no endpoint is configured.
 
     Args:
@@ -37,6 +38,12 @@ class OfflineModel:
 
     def __init__(self, *, delay_s: float = 0.0) -> None:
         self._delay_s = delay_s
+
+    def __repr__(self) -> str:
+        return "OfflineModel()"
+
+    def _card(self) -> Card:
+        return model_card(self, answers="with sentences quoted from the sources; no language model is used")
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         """Take a turn: a few words at a time, then the reply."""

@@ -16,7 +16,15 @@ from typing import TYPE_CHECKING, Any
 
 from artifactflow_nb.errors import ModelError, ModelUnavailable
 from artifactflow_nb.messages import ToolProtocol, Usage
-from artifactflow_nb.models.base import ModelDelta, ModelEvent, ModelReply, ModelRequest, RetryNotice, estimate_usage
+from artifactflow_nb.models.base import (
+    ModelDelta,
+    ModelEvent,
+    ModelReply,
+    ModelRequest,
+    RetryNotice,
+    estimate_usage,
+    model_card,
+)
 from artifactflow_nb.models.endpoint_errors import (
     MASK,
     Endpoint,
@@ -30,6 +38,7 @@ from artifactflow_nb.models.endpoint_errors import (
 from artifactflow_nb.models.native_calls import CallReader, tool_fields, wire_messages
 from artifactflow_nb.models.reasoning import AnswerText
 from artifactflow_nb.models.sse import SseReader
+from artifactflow_nb.text.cards import Card, Code, Shown
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
@@ -44,7 +53,7 @@ _DRAIN_S = 0.1  # an endpoint that leaves the stream open after its end is not w
 _NO_KEY = "none"  # the client insists on a key; servers on one's own machine do not
 
 
-class OpenAIModel:
+class OpenAIModel(Shown):
     """Takes turns at an OpenAI-compatible endpoint.
 
     Args:
@@ -85,6 +94,14 @@ class OpenAIModel:
     def __repr__(self) -> str:
         address = self._base_url and public_url(self._base_url)
         return f"OpenAIModel({address!r}, {MASK!r}, {self._model!r})"
+
+    def _card(self) -> Card:
+        return model_card(self, endpoint=Code(self.address), key="none" if self._key == _NO_KEY else MASK)
+
+    @property
+    def address(self) -> str:
+        """Where it asks, as it may be shown: without a user or password that stands in the address."""
+        return public_url(self._base_url) if self._base_url else "the openai client's default"
 
     @property
     def default_model(self) -> str:

@@ -7,14 +7,16 @@ from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import replace
 
 from artifactflow_nb.messages import ToolCall, ToolProtocol
-from artifactflow_nb.models.base import ModelDelta, ModelEvent, ModelReply, ModelRequest, estimate_usage
+from artifactflow_nb.models.base import ModelDelta, ModelEvent, ModelReply, ModelRequest, estimate_usage, model_card
+from artifactflow_nb.text.cards import Card, Shown
+from artifactflow_nb.text.figures import count
 from artifactflow_nb.xml_calls import format_call
 
 Turn = str | ToolCall | Sequence[str | ToolCall] | Exception | ModelReply
 Script = Callable[[ModelRequest], Turn]
 
 
-class ScriptedModel:
+class ScriptedModel(Shown):
     """Gives the turns of a script, each streamed in small pieces.
 
     Args:
@@ -37,6 +39,12 @@ class ScriptedModel:
         self._script = turns if callable(turns) else _in_order(turns)
         self._chunk_chars = chunk_chars
         self._delay_s = delay_s
+
+    def __repr__(self) -> str:
+        return f"ScriptedModel(asked {count(len(self.requests), 'time')})"
+
+    def _card(self) -> Card:
+        return model_card(self, asked=count(len(self.requests), "time"))
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         """Give the next turn of the script."""

@@ -51,6 +51,11 @@ class LlmCall:
     error_message: str | None = None
     cost_usd: float | None = None
 
+    @property
+    def context_chars(self) -> int:
+        """Characters of the prompt."""
+        return sum(len(message.content) for message in self.messages)
+
 
 @dataclass(frozen=True, slots=True)
 class StoredCall:
@@ -233,7 +238,7 @@ def _llm_row(turn: LlmCall) -> tuple[dict[str, Any], list[tuple[str, str]]]:
         "reasoning_tokens": usage and usage.reasoning_tokens,
         "cache_read_tokens": usage and usage.cache_read_tokens,
         "tokens_estimated": usage and usage.estimated,
-        "context_chars": sum(len(message.content) for message in turn.messages),
+        "context_chars": turn.context_chars,
         "attempt": turn.attempt,
         "cost_usd": turn.cost_usd,
         "cassette": "off",

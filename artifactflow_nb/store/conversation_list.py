@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from artifactflow_nb.store.schema import from_us
+from artifactflow_nb.text.cards import Card, Code, Rows, Shown
+from artifactflow_nb.text.figures import moment
 
 BEFORE, EXCERPT_CHARS = 50, 160
 
@@ -38,7 +40,7 @@ class Hit:
 
 
 @dataclass(frozen=True, slots=True)
-class Conversation:
+class Conversation(Shown):
     """A conversation as lists show it.
 
     Attributes:
@@ -62,6 +64,17 @@ class Conversation:
     n_branches: int
     n_artifacts: int
     hit: Hit | None = None
+
+    def _card(self) -> Card:
+        rows: Rows = [
+            ("messages", self.n_messages),
+            ("branches", self.n_branches),
+            ("artifacts", self.n_artifacts),
+            ("last question", moment(self.updated_at)),
+            ("found", self.hit.excerpt if self.hit else None),
+            ("conversation_id", Code(self.conversation_id)),
+        ]
+        return Card("Conversation", self.title, rows)
 
 
 def load_page(

@@ -116,12 +116,23 @@ class RequestStore:
         decided = ((row, _decision(row)) for row in rows)
         return [(_request(row), decision, row["job_id"]) for row, decision in decided if decision is not None]
 
-    async def mark_announced(self, request_id: str, events: Sequence[EventRow]) -> bool:
-        """Store the event that tells a decision; False, and nothing stored, if it was told before."""
+    async def mark_announced(
+        self, request_id: str, events: Sequence[EventRow], *, only_while_waiting: bool = False
+    ) -> bool:
+        """Store the event that tells a decision; False, and it is not stored, if it was told before.
+
+        Args:
+            request_id: The request.
+            events: What is stored with it, and as the last the event that tells it.
+            only_while_waiting: Do not tell it either if the run does not wait any more: who drives it does.
+        """
 
         def work(db: sqlite3.Connection) -> bool:
-            sql = "UPDATE approvals SET announced = 1 WHERE request_id = ? AND NOT announced"
-            first = db.execute(sql, (request_id,)).rowcount == 1
+            sql = (
+                "UPDATE approvals SET announced = 1 WHERE request_id = ? AND NOT announced "
+                "AND (NOT ? OR (SELECT status FROM runs r WHERE r.run_id = approvals.run_id) = 'waiting')"
+            )
+            first = db.execute(sql, (request_id, only_while_waiting)).rowcount == 1
             insert_events(db, events if first else events[:-1])
             return first
 

@@ -175,6 +175,12 @@ class RunStore:
         """What a run has spent so far."""
         return await self._database.read(lambda db: load_spent(db, run_id))
 
+    async def newest(self) -> str | None:
+        """The id of the run that began last; None if there is none."""
+        sql = "SELECT run_id FROM runs ORDER BY rowid DESC LIMIT 1"
+        row = await self._database.read(lambda db: db.execute(sql).fetchone())
+        return None if row is None else str(row["run_id"])
+
     async def events(self, run_id: str, after: int = 0) -> list[StreamEvent]:
         """The stored events of a run with numbers above `after`, in order."""
         return await self._database.read(lambda db: load_events(db, run_id, after))

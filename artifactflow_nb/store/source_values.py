@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from artifactflow_nb.errors import UsageError
+from artifactflow_nb.text.cards import Card, Code, Fold, Rows, Shown, Table
+from artifactflow_nb.text.figures import count, moment
 
 Progress = Callable[[int, int, str], object]
 """Told while files are indexed: how many are done, of how many, and the path of the last one."""
@@ -13,7 +15,7 @@ _NAMED = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class Source(Shown):
     """An indexed file, or the language reference.
 
     Attributes:
@@ -32,6 +34,16 @@ class Source:
     media_type: str
     n_chars: int
 
+    def _card(self) -> Card:
+        rows: Rows = [
+            ("source_id", Code(self.source_id)),
+            ("from", self.uri),
+            ("kind", self.media_type),
+            ("characters", self.n_chars),
+            ("indexed", moment(self.fetched_at)),
+        ]
+        return Card("Source", self.title, rows)
+
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
@@ -45,7 +57,7 @@ class Skipped:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Added:
+class Added(Shown):
     """What adding a folder came to.
 
     Attributes:
@@ -76,16 +88,21 @@ class Added:
     def __repr__(self) -> str:
         told = [f"{getattr(self, name):,} {name}" for name in ("added", "changed", "unchanged", "removed")]
         skipped = f", {len(self.skipped):,} skipped ({first_few(self.skipped)})" if self.skipped else ""
-        return f"{_files(len(self.sources))} of {self.folder}: {', '.join(told)}{skipped}"
+        return f"{count(len(self.sources), 'file')} of {self.folder}: {', '.join(told)}{skipped}"
+
+    def _card(self) -> Card:
+        rows: Rows = [(name, getattr(self, name)) for name in ("added", "changed", "unchanged", "removed")]
+        sources = [(source.title, Code(source.source_id), source.n_chars) for source in self.sources]
+        skipped = [(Code(one.path), one.reason) for one in self.skipped]
+        folds = [Fold(count(len(sources), "source"), Table.of(("title", "id", "characters"), sources))]
+        if skipped:
+            folds.append(Fold(f"{len(skipped):,} skipped", Table.of(("path", "reason"), skipped)))
+        return Card("Sources", self.folder, rows, folds)
 
 
 def first_few(skipped: Sequence[Skipped]) -> str:
     """The first of the skipped files with their reasons."""
     return "; ".join(map(str, skipped[:_NAMED])) + ("; ..." if len(skipped) > _NAMED else "")
-
-
-def _files(n: int) -> str:
-    return "1 file" if n == 1 else f"{n:,} files"
 
 
 def nothing_readable(folder: str, kinds: Sequence[str], skipped: Sequence[Skipped]) -> UsageError:

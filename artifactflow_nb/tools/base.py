@@ -18,9 +18,11 @@ from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
 import orjson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
+from pydantic.fields import FieldInfo
 
 from artifactflow_nb.errors import ArtifactFlowError, Conflict, NotFound, StoreError, ToolError, UsageError
 from artifactflow_nb.messages import ToolResult, ToolSpec
+from artifactflow_nb.text.cards import Card, Code, Fold, Rows, Shown, Table
 from artifactflow_nb.tools.threads import in_thread, is_cancelled
 from artifactflow_nb.xml_calls import format_call
 
@@ -38,7 +40,7 @@ class ToolPermission(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class ToolContext:
+class ToolContext(Shown):
     """Where a call happens, and the services that it may use.
 
     Attributes:
@@ -56,8 +58,8 @@ class ToolContext:
     message_id: str
     agent: str
     tool_call_id: str
-    services: Mapping[type, Any] = field(default_factory=dict)
-    notify: Callable[[str, Mapping[str, Any]], None] = lambda _type, _data: None
+    services: Mapping[type, Any] = field(default_factory=dict, repr=False)
+    notify: Callable[[str, Mapping[str, Any]], None] = field(default=lambda _type, _data: None, repr=False)
 
     def service(self, kind: type[T]) -> T:
         """The service of this class; `ToolError` if the engine was wired without it."""
@@ -67,6 +69,12 @@ class ToolContext:
             raise ToolError(f"This workbench has no {kind.__name__}; the tool cannot run here.") from None
         return found
 
+    def _card(self) -> Card:
+        ids = ("run_id", "conversation_id", "message_id", "tool_call_id")
+        services = ", ".join(kind.__name__ for kind in self.services)
+        rows: Rows = [*((name, Code(getattr(self, name))) for name in ids), ("services", services)]
+        return Card("Tool context", f"of a call by {self.agent}", rows)
+
 
 Handler = Callable[..., Awaitable["str | ToolResult"] | str | ToolResult]
 PermissionRule = Callable[[ToolContext, BaseModel], Awaitable[ToolPermission]]
@@ -74,8 +82,8 @@ Preview = Callable[[ToolContext, BaseModel], Awaitable[str] | str]
 IsNote = Callable[[BaseModel], bool]
 
 
-@dataclass(frozen=True, slots=True)
-class Tool:
+@dataclass(frozen=True, slots=True, repr=False)
+class Tool(Shown):
     """A tool as the engine holds it; made by `tool`, seldom by hand.
 
     Attributes:
@@ -133,6 +141,32 @@ class Tool:
         """A call of this tool in the text protocol, with the kind of each value in its place."""
         properties = self.spec.parameters.get("properties", {})
         return format_call(self.name, {name: _placeholder(prop) for name, prop in properties.items()})
+
+    def __repr__(self) -> str:
+        return f"Tool({self.signature}, permission={self._permission_told!r}, category={self.category!r})"
+
+    @property
+    def signature(self) -> str:
+        """How it is called, as Python writes it: `search(query: str, limit: int = 5)`."""
+        properties = self.spec.parameters.get("properties", {})
+        told = [_parameter(name, field, properties.get(name, {})) for name, field in self.params.model_fields.items()]
+        return f"{self.name}({', '.join(told)})"
+
+    @property
+    def _permission_told(self) -> str:
+        return self.permission.value if isinstance(self.permission, ToolPermission) else "depends on the call"
+
+    def _card(self) -> Card:
+        properties = self.spec.parameters.get("properties", {})
+        params = [(Code(name), prop.get("description", "")) for name, prop in properties.items()]
+        rows: Rows = [
+            ("does", self.description),
+            ("permission", self._permission_told),
+            ("category", self.category),
+            ("stopped after", f"{self.timeout_s:g} s"),
+        ]
+        folds = [Fold("Parameters", Table(("name", "meaning"), params), is_open=True)] if params else []
+        return Card("Tool", self.signature, rows, [*folds, Fold("What the model reads", Code(manual((self,))))])
 
     async def permission_for(self, ctx: ToolContext, args: BaseModel) -> ToolPermission:
         """The permission that this call needs."""
@@ -306,6 +340,11 @@ def _problem(detail: Mapping[str, Any]) -> str:
     if detail["type"] == "extra_forbidden":
         return f"it has no parameter {where!r}"
     return f"{where!r} is {str(detail['input'])[:80]!r}: {detail['msg'].lower()}"
+
+
+def _parameter(name: str, declared: FieldInfo, prop: Mapping[str, Any]) -> str:
+    kind = inspect.formatannotation(declared.annotation).replace("typing.", "")
+    return f"{name}: {kind}" if declared.is_required() else f"{name}: {kind} = {prop.get('default')!r}"
 
 
 def _placeholder(prop: Mapping[str, Any]) -> str | list[str]:

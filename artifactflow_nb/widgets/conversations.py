@@ -1,17 +1,17 @@
 """The list of conversations as a cell shows it: one row each, as text and as a table."""
 
 from collections.abc import Iterable, Sequence
-from datetime import datetime
-from typing import overload
 
 from artifactflow_nb.store.conversation_list import Conversation
-from artifactflow_nb.text.markdown import escape
+from artifactflow_nb.text.cards import MAX_ROWS, Cell
+from artifactflow_nb.text.figures import count, moment
+from artifactflow_nb.text.listing import Listing
 from artifactflow_nb.text.width import clip, pad
 
 _TITLE_COLUMNS = 50
 
 
-class ConversationList(Sequence[Conversation]):
+class ConversationList(Listing[Conversation]):
     """Conversations, those first in which was asked last; indexing gives one of them.
 
     Args:
@@ -20,39 +20,23 @@ class ConversationList(Sequence[Conversation]):
     """
 
     def __init__(self, conversations: Iterable[Conversation], search: str | None = None) -> None:
-        self._conversations = tuple(conversations)
+        super().__init__(conversations)
         self._search = search
 
-    @overload
-    def __getitem__(self, index: int) -> Conversation: ...
+    def _slice(self, values: Sequence[Conversation]) -> "ConversationList":
+        return ConversationList(values, self._search)
 
-    @overload
-    def __getitem__(self, index: slice) -> "ConversationList": ...
-
-    def __getitem__(self, index: int | slice) -> "Conversation | ConversationList":
-        if isinstance(index, slice):
-            return ConversationList(self._conversations[index], self._search)
-        return self._conversations[index]
-
-    def __len__(self) -> int:
-        return len(self._conversations)
-
-    def __repr__(self) -> str:
-        return "\n".join(map(_line, self)) or self._nothing()
-
-    def _repr_html_(self) -> str:
-        if not self:
-            return f"<p>{escape(self._nothing())}</p>"
+    def _columns(self) -> Sequence[str]:
         found = ["found"] if self._search else []
-        columns = ["title", *found, "messages", "branches", "artifacts", "last question", "id"]
-        head = "".join(f"<th>{column}</th>" for column in columns)
-        return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(map(self._row, self))}</tbody></table>"
+        return ["title", *found, "messages", "branches", "artifacts", "last question", "id"]
 
-    def _row(self, entry: Conversation) -> str:
-        found = [entry.hit.excerpt if entry.hit else ""] if self._search else []
-        counts = [entry.n_messages, entry.n_branches, entry.n_artifacts]
-        cells = [entry.title, *found, *counts, _time(entry.updated_at), entry.conversation_id]
-        return f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}</tr>"
+    def _cells(self, value: Conversation, /) -> Sequence[Cell]:
+        found = [value.hit.excerpt if value.hit else ""] if self._search else []
+        counts = [value.n_messages, value.n_branches, value.n_artifacts]
+        return [value.title, *found, *counts, moment(value.updated_at), value.conversation_id]
+
+    def _lines(self) -> list[str]:
+        return [*map(_line, self[:MAX_ROWS]), *filter(None, [self._table().more])]
 
     def _nothing(self) -> str:
         return f"No conversation holds {self._search!r}." if self._search else "No conversations yet."
@@ -60,15 +44,7 @@ class ConversationList(Sequence[Conversation]):
 
 def _line(entry: Conversation) -> str:
     title = pad(clip(entry.title, _TITLE_COLUMNS), _TITLE_COLUMNS)
-    line = f"{entry.conversation_id}  {title}  {_counts(entry)}, {_time(entry.updated_at)}"
-    return f"{line}\n    {entry.hit.excerpt}" if entry.hit and entry.hit.excerpt else line
-
-
-def _counts(entry: Conversation) -> str:
     counts = (entry.n_messages, "message"), (entry.n_branches, "branch"), (entry.n_artifacts, "artifact")
-    plural = {"branch": "branches"}
-    return ", ".join(f"{n} {name if n == 1 else plural.get(name, name + 's')}" for n, name in counts)
-
-
-def _time(moment: datetime) -> str:
-    return f"{moment:%Y-%m-%d %H:%M} UTC"
+    told = ", ".join(count(number, noun) for number, noun in counts)
+    line = f"{entry.conversation_id}  {title}  {told}, {moment(entry.updated_at)}"
+    return f"{line}\n    {entry.hit.excerpt}" if entry.hit and entry.hit.excerpt else line

@@ -153,3 +153,24 @@ async def test_approved_and_cancelled_at_once_a_run_is_driven_once(open_engine: 
     before = len(ran)
     await asyncio.sleep(0.02)
     assert (len(ran), (await engine.runs.get(waiting.run_id)).status) == (before, "cancelled")
+
+
+async def test_a_decision_is_told_while_others_are_open(open_engine: OpenEngine) -> None:
+    """Of two calls that wait one is approved: whoever looks on sees it at once, and it is told only once."""
+    engine = await open_with_send(open_engine, call("send", to="Ada") + call("send", to="Bob"), "Done.")
+    waiting = await engine.controller.execute("Send both.")
+    heard: list[Any] = []
+    await engine.controller.subscribe(waiting.run_id, heard.append)
+    first, second = waiting.pending
+    await engine.controller.decide(first.id, Decision(approved=True))
+    assert [event.data["id"] for event in heard if event.type is StreamEventType.PERMISSION_RESULT] == [first.id]
+    assert sent == []
+    assert (await engine.controller.result(waiting.run_id)).status == "waiting"
+    await engine.controller.decide(second.id, Decision(approved=False))
+    await engine.controller.join(waiting.run_id)
+    told = [
+        event for event in await engine.runs.events(waiting.run_id) if event.type is StreamEventType.PERMISSION_RESULT
+    ]
+    assert [event.data["id"] for event in told] == [first.id, second.id]
+    assert sent == ["Ada"]
+    assert [event.seq for event in heard] == sorted({event.seq for event in heard})

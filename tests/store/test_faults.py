@@ -110,7 +110,7 @@ def test_frames_of_a_damaged_store_say_so_too(tmp_path: Path) -> None:
     path = filled(tmp_path / "store.db")
     path.write_bytes(no_header(path.read_bytes()))
     with pytest.raises(StoreError, match=r"store.db could not be read: it is no SQLite database, or .*move it away"):
-        frames.load_runs(path)
+        frames.load(path, frames.RUNS)
 
 
 @pytest.mark.parametrize("version", [0, 1, 3, 999])
@@ -124,7 +124,7 @@ async def test_the_database_of_another_application_is_left_alone(tmp_path: Path,
     with pytest.raises(StoreError, match=r"store.db is a database of another application \(its tables: recipes\)"):
         await opened(path)
     with pytest.raises(StoreError, match="another application"):
-        frames.load_runs(path)
+        frames.load(path, frames.RUNS)
     assert digest(path) == before
 
 
@@ -177,7 +177,7 @@ async def test_a_log_without_its_store_is_not_thrown_away(tmp_path: Path, left: 
 def test_frames_of_a_missing_store_say_so(tmp_path: Path) -> None:
     """The error names the place and what makes a store; nothing is made by looking."""
     with pytest.raises(StoreError, match=r"There is no store .*nowhere.db, or none .*Check data_dir"):
-        frames.load_runs(tmp_path / "nowhere.db")
+        frames.load(tmp_path / "nowhere.db", frames.RUNS)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -193,7 +193,7 @@ async def test_an_older_store_is_brought_up_to_date(tmp_path: Path, steps: int) 
         assert old_db.execute("SELECT content, response FROM messages").fetchone()[:] == ("Old?", "Yes.")
         assert old_db.execute("PRAGMA integrity_check").fetchone()[0] == "ok"
         assert old_db.execute("PRAGMA foreign_key_check").fetchall() == []
-    assert frames.load_runs(path)["question"].tolist() == ["Old?"]
+    assert frames.load(path, frames.RUNS)["question"].tolist() == ["Old?"]
 
 
 def statements_of(steps: range) -> int:

@@ -1,0 +1,308 @@
+"""The magics of `%load_ext artifactflow_nb`: `%%ask` asks what its cell says, `%af` shows and decides.
+
+Both work with the workbench that is bound to `wb`, or else the one that was bound last; `%%ask` makes one where there
+is none.
+"""
+
+import keyword
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial, reduce
+from itertools import count
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from IPython.core.completer import CompletionContext, SimpleCompletion, SimpleMatcherResult, context_matcher
+from IPython.core.error import UsageError
+from IPython.core.magic import Magics, cell_magic, line_magic, magics_class
+from IPython.core.magic_arguments import argument, magic_arguments, parse_argstring
+from IPython.display import display
+
+from artifactflow_nb.errors import ArtifactFlowError
+from artifactflow_nb.text.cards import Code, Table, framed
+from artifactflow_nb.text.width import pad
+
+if TYPE_CHECKING:
+    from artifactflow_nb.run import Run
+    from artifactflow_nb.workbench import Workbench
+
+T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
+
+WB = "wb"
+CONTINUE = "continue"
+OPTIONS = ("--flow", "--model", "--budget", "--conversation")
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """A line of `%af` after its first word.
+
+    Attributes:
+        wb: The workbench that is meant.
+        words: What stands behind the first word.
+        variables: The user's variables.
+    """
+
+    wb: "Workbench"
+    words: Sequence[str]
+    variables: Mapping[str, Any]
+
+    def run(self, among: "Sequence[Run]") -> "Run":
+        """The run that the first word names, by its id or as a variable; without a word the only one among these."""
+        from artifactflow_nb.run import Run
+
+        if self.words:
+            value = self.variables.get(self.words[0])
+            return value if isinstance(value, Run) else self.wb.run(self.words[0])
+        return _only(among, "run", [run.run_id for run in among])
+
+    def request_id(self) -> str:
+        """The request that the first word names; without a word the only one that is open."""
+        open_ids = [request.id for request in self.wb.pending()]
+        return self.words[0] if self.words else _only(open_ids, "request", open_ids)
+
+
+def _only(among: Sequence[T], noun: str, ids: Sequence[str]) -> T:
+    """The only one of these; `UsageError` that lists their ids if there are several, or says that there is none."""
+    if len(among) == 1:
+        return among[0]
+    if not among:
+        raise UsageError(f"There is no {noun} for which that can be done.")
+    raise UsageError(f"There are {len(among)}; name the {noun} that you mean: {', '.join(ids)}.")
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """What a first word of `%af` stands for.
+
+    Attributes:
+        does: What it does, in a line.
+        act: Does it; what it gives is shown in the cell.
+        ids: What may stand behind the word; for completion.
+        takes: How the rest of its line is written.
+    """
+
+    does: str
+    act: Callable[[Said], Any]
+    ids: Callable[["Workbench"], Sequence[str]] = lambda _wb: ()
+    takes: str = ""
+
+
+def _view(method: str, said: Said, *about: Any) -> Any:
+    return getattr(said.wb, method)(*about)
+
+
+def _timeline(said: Said) -> Any:
+    return _view("timeline", said, said.run(said.wb.runs(1)))
+
+
+def _run_ids(wb: "Workbench") -> list[str]:
+    return [run.run_id for run in wb.runs()]
+
+
+def _unfinished_ids(wb: "Workbench") -> list[str]:
+    return [run.run_id for run in wb.unfinished()]
+
+
+def _request_ids(wb: "Workbench") -> list[str]:
+    return [request.id for request in wb.pending()]
+
+
+COMMANDS: Mapping[str, Command] = {
+    "runs": Command("the newest runs", lambda said: said.wb.runs()),
+    "tree": Command("the conversations as trees", partial(_view, "tree")),
+    "artifacts": Command("what was written, in all versions", partial(_view, "artifact_panel")),
+    "metrics": Command("what a run cost", lambda said: said.run(said.wb.runs(1)).metrics, _run_ids, "[RUN]"),
+    "pending": Command("what waits for your decision", lambda said: said.wb.pending()),
+    "approve": Command(
+        "let a call run that waits", lambda said: said.wb.approve(said.request_id()), _request_ids, "[REQUEST]"
+    ),
+    "deny": Command(
+        "do not let it run",
+        lambda said: said.wb.deny(said.request_id(), " ".join(said.words[1:])),
+        _request_ids,
+        "[REQUEST [why ...]]",
+    ),
+    "cancel": Command("end a run", lambda said: said.run(said.wb.unfinished()).cancel(), _unfinished_ids, "[RUN]"),
+    "chat": Command("ask and read in a panel", partial(_view, "chat")),
+    "timeline": Command("what a run did when", _timeline, _run_ids, "[RUN]"),
+    "help": Command("this list", lambda _said: Help()),
+}
+
+
+class Help:
+    """The commands of `%af`, as a list."""
+
+    def __repr__(self) -> str:
+        lines = [f"  {pad(f'%af {word} {command.takes}', 34)}{command.does}" for word, command in COMMANDS.items()]
+        end = "RUN is an id or a variable; where it is left out, the newest run or the only one is meant."
+        return "\n".join([*lines, end, "%%ask? says how to ask."])
+
+    def _repr_html_(self) -> str:
+        rows = [(Code(f"%af {word} {command.takes}".rstrip()), command.does) for word, command in COMMANDS.items()]
+        return framed(Table(("command", "shows or does"), rows).html())
+
+    def _repr_markdown_(self) -> str:
+        rows = [(Code(f"%af {word} {command.takes}".rstrip()), command.does) for word, command in COMMANDS.items()]
+        return Table(("command", "shows or does"), rows).markdown()
+
+
+def _with_options(magic: F) -> F:
+    """The magic with its options, in the order in which its help lists them."""
+    described: Any = argument  # IPython types neither
+    whole: Any = magic_arguments
+    options = [
+        described("name", nargs="?", default="run", help="the variable that the run is bound to; run if left out"),
+        described("--flow", default="research", help="which flow"),
+        described("--model", help="a model's name at the endpoint, for this run"),
+        described("--budget", metavar="TOKENS", help="how many tokens the run may spend, as in 50000 or 50_000"),
+        described("--conversation", metavar="ID", help="what to go on with: an id, or continue for the last one"),
+    ]
+    decorated: F = whole("%ask")(reduce(lambda done, option: option(done), reversed(options), magic))
+    return decorated
+
+
+@magics_class
+class ArtifactFlowMagics(Magics):
+    """`%%ask` and `%af` in one shell."""
+
+    def __init__(self, shell: Any) -> None:
+        super().__init__(shell)
+        self._shell = shell
+
+        def matcher(context: CompletionContext) -> SimpleMatcherResult:
+            return self.completions(context)
+
+        self.matcher: Any = context_matcher(priority=100, identifier="artifactflow_nb")(matcher)
+
+    @_with_options
+    @cell_magic
+    def ask(self, line: str, cell: str) -> None:
+        """Ask what the cell says.
+
+        The run is displayed, goes on while other cells compute, and is bound to a variable. The text of the cell is
+        taken as it is: {name} and $name stand for themselves there. In the line of options, IPython puts the values
+        of variables in their place.
+        """
+        chosen = self._options(line)
+        wb = self._found() or self._made()
+        run = wb.ask(
+            cell,
+            conversation_id=_conversation_id(wb, chosen.conversation),
+            flow=chosen.flow,
+            model=chosen.model,
+            budget=None if chosen.budget is None else {"tokens": _tokens(chosen.budget)},
+        )
+        self._shell.user_ns[chosen.name] = run
+        display(run)  # type: ignore[no-untyped-call]  # IPython types it in part
+
+    @line_magic
+    def af(self, line: str) -> Any:
+        """Look at what the workbench holds, and decide what waits: `%af help` lists how."""
+        word, *words = line.split() or ["help"]
+        if word not in COMMANDS:
+            raise UsageError(f"There is no %af {word}. Known are: {', '.join(COMMANDS)}.")
+        if word == "help":
+            return Help()
+        wb = self._found()
+        if wb is None:
+            raise UsageError("There is no workbench yet. Ask something with %%ask, or make one: wb = af.Workbench()")
+        return COMMANDS[word].act(Said(wb, words, self._shell.user_ns))
+
+    def _options(self, line: str) -> Any:
+        try:
+            chosen = parse_argstring(ArtifactFlowMagics.ask, line)  # type: ignore[no-untyped-call]  # the same
+        except (UsageError, ValueError) as error:
+            told = f"%%ask: {error}. Known are {', '.join(OPTIONS)} and the name of a variable; see %%ask?"
+            raise UsageError(told) from None
+        if not chosen.name.isidentifier() or keyword.iskeyword(chosen.name):
+            raise UsageError(f"%%ask: {chosen.name!r} is no name for a variable, to which the run would be bound.")
+        return chosen
+
+    def _found(self) -> "Workbench | None":
+        """The workbench among the user's variables: `wb`, or the one that was bound last."""
+        if "artifactflow_nb.workbench" not in sys.modules:  # then there is none, and completion must not wait
+            return None
+        from artifactflow_nb.workbench import Workbench
+
+        variables = self._shell.user_ns
+        named = variables.get(WB)
+        shown = [value for name, value in variables.items() if not name.startswith("_")]
+        bound = [value for value in shown if isinstance(value, Workbench)]
+        return named if isinstance(named, Workbench) else bound[-1] if bound else None
+
+    def _made(self) -> "Workbench":
+        """A new workbench, bound to `wb`, or to `wb2` and so on where that is something else."""
+        from artifactflow_nb.workbench import Workbench
+
+        names = (WB if number == 1 else f"{WB}{number}" for number in count(1))
+        name = next(name for name in names if name not in self._shell.user_ns)
+        self._shell.user_ns[name] = wb = Workbench()
+        print(f"There was no workbench, so one was made: {name} = {wb!r}")  # noqa: T201 - the cell says so
+        return wb
+
+    def completions(self, context: CompletionContext) -> SimpleMatcherResult:
+        """What may stand at the cursor in a line of one of the magics; elsewhere nothing."""
+        words = context.text_until_cursor.split()
+        before = words[:-1] if context.token else words
+        possible: Sequence[str] = ()
+        with suppress(ArtifactFlowError):  # a closed workbench, say, has nothing to offer
+            possible = self._possible(before, is_first_line=context.cursor_line == 0)
+        found = [SimpleCompletion(text=text) for text in possible if text.startswith(context.token)]
+        return SimpleMatcherResult(completions=found, suppress=bool(found), ordered=True)
+
+    def _possible(self, before: Sequence[str], *, is_first_line: bool) -> Sequence[str]:
+        """What may follow these words."""
+        match before:
+            case ["%%ask", *rest] if is_first_line:
+                return self._of_ask(rest[-1] if rest else "")
+            case ["%af"]:
+                return list(COMMANDS)
+            case ["%af", word] if word in COMMANDS and (wb := self._found()):
+                return COMMANDS[word].ids(wb)
+        return ()
+
+    def _of_ask(self, before: str) -> Sequence[str]:
+        """What may follow a word in the line of `%%ask`."""
+        if before not in OPTIONS:
+            return OPTIONS
+        wb = self._found()
+        if before == "--conversation":
+            return [CONTINUE, *(entry.conversation_id for entry in wb.conversations())] if wb else [CONTINUE]
+        if wb is None or before == "--budget":
+            return ()
+        return wb.flows if before == "--flow" else wb.known_models()
+
+
+def _conversation_id(wb: "Workbench", said: str | None) -> str | None:
+    if said != CONTINUE:
+        return said
+    if not (newest := wb.conversations(limit=1)):
+        raise UsageError("%%ask: there is no conversation to continue yet. Leave --conversation out.")
+    return newest[0].conversation_id
+
+
+def _tokens(said: str) -> int:
+    try:
+        return int(said)
+    except ValueError:
+        raise UsageError(f"%%ask: --budget is {said!r}; it must be a number of tokens, as in 50000.") from None
+
+
+def load(shell: Any) -> None:
+    """Add the magics and their completion to a shell of IPython."""
+    unload(shell)
+    magics = ArtifactFlowMagics(shell)
+    shell.register_magics(magics)
+    shell.Completer.custom_matchers.append(magics.matcher)
+
+
+def unload(shell: Any) -> None:
+    """Take them away again, as far as they are there."""
+    manager = shell.magics_manager
+    magics = manager.registry.pop(ArtifactFlowMagics.__name__, None)
+    if magics is not None:
+        del manager.magics["cell"]["ask"], manager.magics["line"]["af"]
+        shell.Completer.custom_matchers.remove(magics.matcher)

@@ -1,0 +1,368 @@
+"""Forms made from a tool's signature: what a page shows, and what comes back."""
+
+import json
+import math
+from dataclasses import replace
+from decimal import Decimal
+from enum import Enum
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import BaseModel, Field
+
+from artifactflow_nb.errors import FormError
+from artifactflow_nb.tools.base import Tool, ToolContext, tool
+from artifactflow_nb.tools.forms import Field as FormField
+from artifactflow_nb.tools.forms import form_fields, read_form
+from artifactflow_nb.tools.web import web_fetch
+
+
+class Colour(Enum):
+    RED = "red"
+    SEVEN = 7
+
+
+class Point(BaseModel):
+    x: int
+    y: float | None = None
+
+
+@tool
+def everything(
+    ctx: ToolContext,
+    text: Annotated[str, "What to say."],
+    whole: int,
+    share: float,
+    either: int | float,  # noqa: PYI041 - the schema tells them apart
+    switch: bool,
+    mode: Literal["fast", "1", 1, True],
+    colour: Colour,
+    tags: list[str],
+    names: set[str],
+    matrix: list[list[int]],
+    limits: dict[str, float],
+    point: Point,
+    anything: Any,
+    amount: Decimal,
+    word_or_number: str | int,
+    maybe_text: str | None = None,
+    maybe_whole: Annotated[int | None, Field(ge=0)] = 3,
+    maybe_switch: bool | None = None,
+    maybe_tags: list[str] | None = None,
+    maybe_colour: Colour | None = None,
+    path: Path = Path("a/b"),
+) -> str:
+    """Take every kind of parameter."""
+    return "done"
+
+
+# What JSON and SQLite can hold: no lone surrogates, finite numbers.
+TEXT = st.text(st.characters(exclude_categories=["Cs"]))
+FLOATS = st.floats(allow_nan=False, allow_infinity=False)
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | FLOATS | TEXT,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
+    max_leaves=6,
+)
+PARAMS = st.fixed_dictionaries(
+    {
+        "text": TEXT,
+        "whole": st.integers(),
+        "share": FLOATS,
+        "either": st.integers() | FLOATS,
+        "switch": st.booleans(),
+        "mode": st.sampled_from(["fast", "1", 1, True]),
+        "colour": st.sampled_from(["red", 7]),
+        "tags": st.lists(TEXT, max_size=4),
+        "names": st.lists(TEXT, max_size=3, unique=True),
+        "matrix": st.lists(st.lists(st.integers(), max_size=3), max_size=3),
+        "limits": st.dictionaries(TEXT, FLOATS, max_size=3),
+        "point": st.fixed_dictionaries({"x": st.integers(), "y": st.none() | FLOATS}),
+        "anything": JSON,
+        "amount": st.decimals(allow_nan=False, allow_infinity=False).map(str),
+        "word_or_number": TEXT | st.integers(),
+        "maybe_text": st.none() | TEXT,
+        "maybe_whole": st.none() | st.integers(min_value=0),
+        "maybe_switch": st.none() | st.booleans(),
+        "maybe_tags": st.none() | st.lists(TEXT, max_size=3),
+        "maybe_colour": st.none() | st.sampled_from(["red", 7]),
+        "path": TEXT,
+    }
+)
+
+
+def by_name(fields: tuple[FormField, ...]) -> dict[str, FormField]:
+    return {field.name: field for field in fields}
+
+
+def through_page(fields: tuple[FormField, ...]) -> dict[str, Any]:
+    """What a page sends of fields that nobody touched: it gets and sends JSON."""
+    got = json.loads(json.dumps([field.as_json() for field in fields]))
+    return {field["name"]: field["value"] for field in got}
+
+
+def retyped(fields: tuple[FormField, ...]) -> dict[str, Any]:
+    """What a page sends when each field was touched, and says the same as before in other characters."""
+    values = through_page(fields)
+    for field in fields:
+        if field.kind in {"integer", "number", "json"} and field.value is not None:
+            values[field.name] = f" {field.value} "
+    return values
+
+
+def exactly(params: Any) -> str:
+    return json.dumps(params, sort_keys=True)
+
+
+def read(values: dict[str, Any], of: Tool = everything, **params: Any) -> dict[str, Any]:
+    return read_form(of, params, values)
+
+
+@tool
+def send(
+    ctx: ToolContext,
+    to: str,
+    times: Annotated[int, Field(ge=1, le=5)] = 1,
+    share: float = 0.5,
+    mode: Literal["fast", "slow"] = "fast",
+    tags: list[str] = [],  # noqa: B006 - the schema shows it; nobody changes it
+    extra: dict[str, int] = {},  # noqa: B006 - the same
+    note: str | None = None,
+    urgent: bool = False,
+) -> str:
+    """Send a letter."""
+    return "sent"
+
+
+SENT = {"to": "Ada", "times": 1, "share": 0.5, "mode": "fast", "tags": ["a", "b"], "extra": {"n": 1}}
+
+
+def told(values: dict[str, Any]) -> dict[str, str]:
+    with pytest.raises(FormError) as caught:
+        read_form(send, SENT, values)
+    return dict(caught.value.fields)
+
+
+@settings(max_examples=150, deadline=None)
+@given(PARAMS)
+def test_what_nobody_touched_comes_back_exactly(params: dict[str, Any]) -> None:
+    """Of every type: the parameters that go to a page and come back are the same, to the last digit and blank."""
+    fields = form_fields(everything, params)
+    came = read_form(everything, params, through_page(fields))
+    assert exactly(came) == exactly(params)
+    assert everything.bind(came) == everything.bind(params)
+
+
+@settings(max_examples=150, deadline=None)
+@given(PARAMS)
+def test_what_is_typed_again_is_the_same(params: dict[str, Any]) -> None:
+    """A number or JSON that was retyped is read to the value and type that it had."""
+    came = read_form(everything, params, retyped(form_fields(everything, params)))
+    assert exactly(came) == exactly(params)
+
+
+def test_each_type_has_a_field_that_fits_it() -> None:
+    """The kind of a field, what it offers and whether it may be empty follow from the annotation."""
+    empty = {"text": "", "tags": [], "names": [], "mode": 1, "colour": "red", "switch": False, "whole": 1}
+    fields = by_name(form_fields(everything, empty))
+    kinds = {name: field.kind for name, field in fields.items()}
+    assert kinds == {
+        "text": "text", "whole": "integer", "share": "number", "either": "number", "switch": "checkbox",
+        "mode": "choice", "colour": "choice", "tags": "list", "names": "list", "matrix": "json", "limits": "json",
+        "point": "json", "anything": "json", "amount": "json", "word_or_number": "json", "maybe_text": "text",
+        "maybe_whole": "integer", "maybe_switch": "choice", "maybe_tags": "list", "maybe_colour": "choice",
+        "path": "text",
+    }  # fmt: skip
+    assert {name for name, field in fields.items() if field.nullable} == {
+        "anything", "maybe_text", "maybe_whole", "maybe_switch", "maybe_tags", "maybe_colour"
+    }  # fmt: skip
+    assert fields["colour"].choices == ("red", "7")
+    assert fields["maybe_switch"].choices == ("true", "false")
+    assert fields["text"].doc == "What to say."
+    assert fields["text"].required
+    assert not fields["path"].required
+
+
+def test_choices_that_look_alike_are_told_apart() -> None:
+    """A text `1`, the number 1 and true are three choices, and each comes back as itself."""
+    fields = by_name(form_fields(everything, {"mode": True}))
+    assert fields["mode"].choices == ('"fast"', '"1"', "1", "true")
+    assert fields["mode"].value == "true"
+
+
+@pytest.mark.parametrize(
+    ("value", "kind"),
+    [
+        ("short", "text"),
+        ("two\nlines", "multiline"),
+        ("carriage\rreturn", "multiline"),
+        ("long " * 20, "multiline"),
+        (3, "json"),
+    ],
+)
+def test_a_text_has_the_room_that_it_needs(value: Any, kind: str) -> None:
+    """A long text or one of several lines gets a field of several lines; what is no text is shown as JSON."""
+    assert by_name(form_fields(send, {"to": value}))["to"].kind == kind
+
+
+@pytest.mark.parametrize("items", [["two\nlines"], [""], ["a", "  "], ["a", 1]])
+def test_a_list_that_lines_cannot_show_is_shown_as_json(items: list[Any]) -> None:
+    """An item of several lines, or a blank one, would be another list when read line by line."""
+    assert by_name(form_fields(send, {"tags": items}))["tags"].kind == "json"
+
+
+def test_edited_values_have_the_declared_type() -> None:
+    """Texts stay exactly as written; everything else becomes what the signature says."""
+    edited = {"to": "  Bob ", "times": " 3 ", "share": "1", "mode": "slow", "tags": ["c", "", "d "], "urgent": True}
+    came = read_form(send, SENT, edited | {"extra": '{"n": 2}', "note": ""})
+    assert exactly(came) == exactly(
+        {"to": "  Bob ", "times": 3, "share": 1.0, "mode": "slow", "tags": ["c", "d "], "extra": {"n": 2}}
+        | {"note": "", "urgent": True}
+    )
+    assert send.bind(came).model_dump()["to"] == "  Bob "
+
+
+def test_an_empty_field_may_mean_no_value() -> None:
+    """Where the type allows none, nothing written is none; in a text it is an empty text unless none is said."""
+    params = {"maybe_text": "a", "maybe_whole": 1, "maybe_tags": ["a"], "maybe_colour": "red"}
+    blank = {"maybe_text": "", "maybe_whole": "", "maybe_tags": None, "maybe_colour": None}
+    with pytest.raises(FormError) as caught:  # the others are missing here
+        read(blank, **params)
+    assert not caught.value.fields.keys() & blank.keys()
+
+    @tool
+    def gentle(ctx: ToolContext, text: str | None = "a", whole: int | None = 1, tags: list[str] | None = None) -> str:
+        """Take what may be left out."""
+        return ""
+
+    given = {"text": "a", "whole": 1, "tags": ["a"]}
+    assert read_form(gentle, given, {"text": "", "whole": " ", "tags": None}) == {
+        "text": "", "whole": None, "tags": None
+    }  # fmt: skip
+    assert read_form(gentle, given, {"text": None}) == {**given, "text": None}
+
+
+@pytest.mark.parametrize(
+    ("field", "written", "error"),
+    [
+        ("times", "three", "'three' is not a whole number such as 12."),
+        ("times", "1.0", "'1.0' is not a whole number such as 12."),
+        ("times", "9" * 5000, f"'{'9' * 59}…' is not a whole number such as 12."),
+        ("times", "", "It needs a value."),
+        ("times", "9", "9 does not fit: input should be less than or equal to 5."),
+        ("times", None, "It needs a value."),
+        ("times", 3, "3 is not what a field of this kind holds."),
+        ("share", "0,5", "'0,5' is not a number such as 0.5."),
+        ("share", "nan", "'nan' is not a number such as 0.5."),
+        ("share", "1_0", "'1_0' is not a number such as 0.5."),
+        ("mode", "steady", "'steady' is not one of fast, slow."),
+        ("tags", "a", "'a' is not what a field of this kind holds."),
+        ("extra", "{n: 1}", "This is not JSON: Expecting property name enclosed in double quotes (line 1, column 2)."),
+        ("extra", '{"n": NaN}', "This is not JSON that can be stored: NaN is no number that JSON has."),
+        ("extra", '{"n": 1e999}', "This is not JSON that can be stored: 1e999 is no number that JSON has."),
+        ("extra", "[" * 100_000, "This JSON is nested too deeply."),
+        ("extra", '{"n": "many"}', "'many' at n does not fit"),
+        ("urgent", "yes", "'yes' is not what a field of this kind holds."),
+        ("tone", "kind", "There is no parameter 'tone'."),
+    ],
+)
+def test_what_does_not_fit_is_told_at_its_field(field: str, written: Any, error: str) -> None:
+    """The error says the value and what is expected, and stands at the field that it is about."""
+    assert told({field: written}).keys() == {field}
+    assert error in told({field: written})[field]
+
+
+def test_all_fields_that_do_not_fit_are_told_at_once() -> None:
+    """Nobody has to correct one field to hear of the next."""
+    assert told({"times": "x", "share": "y", "to": "fine"}).keys() == {"times", "share"}
+    assert told({"times": "0", "extra": '{"n": "x"}'}).keys() == {"times", "extra"}
+
+
+def test_a_parameter_that_was_not_given_keeps_its_default() -> None:
+    """It is shown with its default; untouched it stays left out, changed it is given."""
+    fields = by_name(form_fields(send, {"to": "Ada"}))
+    assert (fields["times"].value, fields["mode"].value) == ("1", "fast")
+    untouched = {"times": "1", "mode": "fast"}
+    assert read_form(send, {"to": "Ada"}, untouched) == {"to": "Ada"}
+    assert read_form(send, {"to": "Ada"}, {"times": "2"}) == {"to": "Ada", "times": 2}
+
+
+def test_a_default_that_its_type_does_not_allow_is_left_out() -> None:
+    """`n: int = None` is written often: its form can be sent all the same."""
+
+    @tool
+    def careless(ctx: ToolContext, text: str, n: int = None) -> str:  # type: ignore[assignment] # noqa: RUF013 - on purpose
+        """Take a number or none."""
+        return ""
+
+    params = careless.bind({"text": "a"}).model_dump(mode="json")
+    assert read_form(careless, params, {"text": "b", "n": ""}) == {"text": "b"}
+
+
+def test_a_missing_parameter_is_told() -> None:
+    """A signature that has a parameter more than the stored request says so at its field."""
+    with pytest.raises(FormError) as caught:
+        read_form(send, {}, {"times": "2"})
+    assert caught.value.fields == {"to": "There is no value."}
+
+
+def test_a_number_that_json_cannot_hold_is_not_touched() -> None:
+    """What is shown and not changed is not judged: not even what could not be written."""
+    came = read_form(send, SENT | {"share": math.inf}, {"times": "2"})
+    assert came["share"] == math.inf
+
+
+def test_the_tools_own_check_has_the_last_word() -> None:
+    """What only all parameters together show is told for the form as a whole."""
+
+    class Span(BaseModel):
+        first: int
+        last: int
+
+        def model_post_init(self, context: Any) -> None:
+            if self.first > self.last:
+                raise ValueError("first is behind last")
+
+    spanned = replace(send, params=Span)
+    with pytest.raises(FormError, match="first is behind last") as caught:
+        read_form(spanned, {"first": 1, "last": 2}, {"first": "3"})
+    assert caught.value.fields.keys() == {""}
+
+
+def test_the_limits_of_a_budget_are_a_form_too() -> None:
+    """A request for more has no tool: its fields are the limits, and an empty one is no limit."""
+    params = {"tokens": 2000, "usd": 0.1}
+    fields = by_name(form_fields(None, params))
+    assert {name: (field.kind, field.value) for name, field in fields.items()} == {
+        "tokens": ("integer", "2000"),
+        "usd": ("number", "0.1"),
+        "seconds": ("number", None),
+    }
+    assert read_form(None, params, through_page(tuple(fields.values()))) == params
+    assert read_form(None, params, {"tokens": "5000", "usd": "", "seconds": "60"}) == {
+        "tokens": 5000, "usd": None, "seconds": 60.0
+    }  # fmt: skip
+    with pytest.raises(FormError) as caught:
+        read_form(None, params, {"tokens": "0", "usd": "much"})
+    assert caught.value.fields.keys() == {"usd"}
+    with pytest.raises(FormError, match="greater than 0"):
+        read_form(None, params, {"tokens": "0"})
+
+
+def test_built_in_tools_have_forms() -> None:
+    """The addresses of a fetch are a list, one a line, with the words that the model reads."""
+    fields = by_name(form_fields(web_fetch, {"urls": ["a", "b"], "focus": ""}))
+    assert (fields["urls"].kind, fields["urls"].value) == ("list", ("a", "b"))
+    assert fields["urls"].doc == "The addresses to read, as a search gave them."
+
+
+def test_a_field_tells_the_page_only_what_matters() -> None:
+    """Its JSON has the name, kind, value and label, and of the rest what is not the usual."""
+    assert FormField("q", "text").as_json() == {"name": "q", "kind": "text", "value": "", "label": "q"}
+    composer = FormField("content", "multiline", label="Your question", hide_label=True, rows=3)
+    assert composer.as_json() == {
+        "name": "content", "kind": "multiline", "value": "", "label": "Your question", "hideLabel": True, "rows": 3
+    }  # fmt: skip
