@@ -4,6 +4,7 @@
 
     ArtifactFlowError
     ├── UsageError            the caller: an argument cannot be used
+    │   └── FormError         the fields of a form, each with what is wrong
     ├── ModelError            the endpoint
     │   ├── ModelUnavailable  no answer, or a broken one: trying again may help
     │   └── ModelRejected     the request was refused: trying again will not help
@@ -20,13 +21,21 @@
 A message says what happened, with the value, and what to do. A denied permission is a result, not an exception.
 """
 
+from collections.abc import Mapping
 
-class ArtifactFlowError(Exception):
+from artifactflow_nb.text.cards import Card, Code, Fold, Shown
+
+
+class ArtifactFlowError(Shown, Exception):
     """The root: catch it to catch all that this package raises on purpose."""
 
     def _render_traceback_(self) -> list[str]:
         """What a notebook shows: the message; the way through two threads to it helps nobody."""
         return [f"{type(self).__name__}: {self}"]
+
+    def _card(self) -> Card:
+        partial = str(getattr(self, "partial", ""))
+        return Card(type(self).__name__, str(self), folds=[Fold("What had arrived", Code(partial))] if partial else [])
 
 
 def told(error: BaseException) -> str:
@@ -36,6 +45,18 @@ def told(error: BaseException) -> str:
 
 class UsageError(ArtifactFlowError, ValueError):
     """The caller passed something that cannot be used."""
+
+
+class FormError(UsageError):
+    """Some fields of a form cannot be used.
+
+    Attributes:
+        fields: What is wrong with each, by its name.
+    """
+
+    def __init__(self, fields: Mapping[str, str]) -> None:
+        super().__init__(" ".join(f"{name}: {wrong}" for name, wrong in fields.items()))
+        self.fields = fields
 
 
 class ModelError(ArtifactFlowError):

@@ -4,20 +4,28 @@ What it says is read from the store in the caller's thread, so it works while th
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Mapping
 from concurrent.futures import CancelledError
-from typing import Any, Self
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Self
 
-from artifactflow_nb.approvals import ApprovalRequest, Decision, Scope
+from artifactflow_nb.approvals import Decision, Scope
+from artifactflow_nb.artifact import Artifacts, Branch, is_watched
 from artifactflow_nb.engine_thread import EngineThread
-from artifactflow_nb.errors import Conflict, RunCancelled, RunError, RunFailed
-from artifactflow_nb.events import StreamEvent
+from artifactflow_nb.errors import Conflict, RunCancelled, RunError, RunFailed, UsageError
+from artifactflow_nb.events import ExecutionMetrics
+from artifactflow_nb.lists import EventList, RequestList
 from artifactflow_nb.run_port import RunPort
-from artifactflow_nb.store.artifact_versions import Artifact, list_seen
+from artifactflow_nb.store.metrics import load_metrics
 from artifactflow_nb.store.ownership import observed_status
 from artifactflow_nb.store.requests import load_open_requests
 from artifactflow_nb.store.runs import CANCELLED, COMPLETED, FAILED, RUNNING, WAITING, StoredRun, load_run
+from artifactflow_nb.text.cards import Card, Code, Fold, Prose, Rows, Shown
+from artifactflow_nb.text.figures import duration
 from artifactflow_nb.text.markdown import portable
+
+if TYPE_CHECKING:
+    from artifactflow_nb.widgets.panel import Panel
 
 HEARTBEAT_S = 0.25
 """How often a waiting cell lets the kernel look at its Stop button, and a waiting run at the store."""
@@ -34,7 +42,7 @@ class Markdown(str):
         return portable(self)
 
 
-class Run:
+class Run(Shown):
     """One question on its way to its answer.
 
     Args:
@@ -42,6 +50,7 @@ class Run:
         stored: The run's row.
         interactive: Whether a person is there to decide: True, False, or None to ask the page.
         display: Shows the run in the current cell.
+        panel: Gives what `view` gives.
 
     Attributes:
         port: What views are made from.
@@ -56,6 +65,7 @@ class Run:
         *,
         interactive: bool | None = None,
         display: "Callable[[Run], None] | None" = None,
+        panel: "Callable[[Run], Panel] | None" = None,
     ) -> None:
         self.port = RunPort(thread, stored)
         self.run_id = stored.run_id
@@ -63,12 +73,14 @@ class Run:
         self.message_id = stored.message_id
         self.thread_id = stored.thread_id
         self.question = stored.question
+        self.started_at = stored.started_at
         self.pings: list[Ping] = []
         self.waited_for = stored.status != RUNNING
         self._thread = thread
         self._folder = thread.engine.folder
         self._interactive = interactive
         self._display = display
+        self._panel = panel
 
     @property
     def status(self) -> str:
@@ -92,20 +104,26 @@ class Run:
         return self._stored().error_message or self._thread.engine.controller.why_unstored(self.run_id)
 
     @property
-    def artifacts(self) -> Mapping[str, Artifact]:
-        """The newest version of each artifact that this run's branch sees, by id."""
-        seen = self.port.read(lambda db: list_seen(db, self.conversation_id, self.message_id))
-        return {artifact.artifact_id: artifact for artifact in seen}
+    def artifacts(self) -> Artifacts:
+        """The newest version of each artifact that this run's branch sees, by id; what is written goes there too."""
+        dated = is_watched(self._thread.engine.settings, self._interactive)
+        return Artifacts(Branch(self._thread, self.conversation_id, self.message_id, dated))
 
     @property
-    def events(self) -> Sequence[StreamEvent]:
+    def events(self) -> EventList:
         """The stored events, in order: all but chunks of text."""
-        return self.port.stored_events()
+        return EventList(self.port.stored_events())
 
     @property
-    def pending(self) -> Sequence[ApprovalRequest]:
+    def pending(self) -> RequestList:
         """The requests that wait for a decision, the oldest first."""
-        return self.port.read(lambda db: load_open_requests(db, self.run_id))
+        return RequestList(self.port.read(lambda db: load_open_requests(db, self.run_id)))
+
+    @property
+    def metrics(self) -> ExecutionMetrics:
+        """What the run cost so far."""
+        until = self._stored().completed_at or datetime.now(UTC)
+        return self.port.read(lambda db: load_metrics(db, self.run_id, until))
 
     def _stored(self) -> StoredRun:
         return self.port.read(lambda db: load_run(db, self.run_id))
@@ -220,6 +238,15 @@ class Run:
             return self._interactive
         return any([await ping() for ping in self.pings])
 
+    def view(self) -> "Panel":
+        """The run to be shown live by the current cell, also one that has ended: to copy, ask again, ask otherwise.
+
+        Errors: `UsageError` for a handle without a workbench.
+        """
+        if self._panel is None:
+            raise UsageError("This handle was made without a workbench, and cannot be shown. Use wb.run(run_id).")
+        return self._panel(self)
+
     def _ipython_display_(self) -> None:
         if self._display is None:
             print(repr(self))  # noqa: T201 - a handle without a face shows its text
@@ -228,3 +255,20 @@ class Run:
 
     def __repr__(self) -> str:
         return f"Run({self.question!r}, status={self.status!r})"
+
+    def _card(self) -> Card:
+        stored, metrics, pending = self._stored(), self.metrics, self.pending
+        titles = [f"{artifact.title} (v{artifact.version})" for artifact in self.artifacts.values()]
+        rows: Rows = [
+            ("status", self.status),
+            ("error", self.error),
+            ("waits for", ", ".join(request.title for request in pending)),
+            ("artifacts", ", ".join(titles)),
+            ("time", duration(metrics.total_duration_ms)),
+            ("tokens", metrics.total_tokens),
+            ("run_id", Code(self.run_id)),
+        ]
+        folds = [Fold("The answer", Prose(stored.response), is_open=True)] if stored.response else []
+        return Card(
+            "Run", self.question, rows, folds, f'Decide with run.approve("{pending[0].id}").' if pending else ""
+        )

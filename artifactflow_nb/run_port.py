@@ -15,6 +15,7 @@ from artifactflow_nb.events import StreamEvent
 from artifactflow_nb.store.artifact_versions import read_version
 from artifactflow_nb.store.database import Work, connect, reading
 from artifactflow_nb.store.runs import StoredRun, load_events
+from artifactflow_nb.tools.base import Tool
 
 T = TypeVar("T")
 
@@ -56,14 +57,17 @@ class RunPort:
         """Run a callback on the engine's loop."""
         self._thread.call_soon(callback, *args)
 
-    def decide(self, request_id: str, approved: bool, instruction: str = "") -> None:
-        """Answer a request; the answer comes back as an event. A request that is decided already stays so."""
-        decision = Decision(approved, instruction)
-        self._thread.submit(self._thread.engine.controller.decide(request_id, decision))
+    async def decide(self, request_id: str, decision: Decision) -> None:
+        """Answer a request, on the engine's loop; the answer comes back as an event. Errors as of the controller."""
+        await self._thread.engine.controller.decide(request_id, decision)
 
-    def cancel(self) -> None:
-        """Ask the run to end; a run that has ended already stays as it is."""
-        self._thread.submit(self._thread.engine.controller.cancel(self.run_id))
+    async def cancel(self) -> None:
+        """End the run, on the engine's loop; `Conflict` if it has ended already."""
+        await self._thread.engine.controller.cancel(self.run_id)
+
+    def tool(self, name: str) -> Tool | None:
+        """The tool of this name as the engine has it now; None if it has none."""
+        return next((entry for entry in self._thread.engine.tools if entry.name == name), None)
 
     def artifact_text(self, artifact_id: str, version: int) -> str:
         """The content of a version; empty if there is none."""

@@ -9,33 +9,31 @@
 """
 
 import os
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 from artifactflow_nb.agents.base import AgentConfig
-from artifactflow_nb.approvals import ApprovalRequest, Policy
+from artifactflow_nb.approvals import Policy
 from artifactflow_nb.budget import Budget
 from artifactflow_nb.engine import STORE_FILE, Engine
 from artifactflow_nb.engine_thread import EngineThread
 from artifactflow_nb.errors import UsageError
+from artifactflow_nb.frames.face import WithFrames
 from artifactflow_nb.models.base import Model
+from artifactflow_nb.overview import WithOverview
 from artifactflow_nb.run import Run
 from artifactflow_nb.settings import Settings
 from artifactflow_nb.store.conversations import Parent, ParentId
 from artifactflow_nb.store.runs import StoredRun
 from artifactflow_nb.store.source_values import Added
 from artifactflow_nb.tools.base import Tool, tool
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from artifactflow_nb.widgets.conversations import ConversationList
+from artifactflow_nb.views import WithViews
 
 T = TypeVar("T")
 
 
-class Workbench:
+class Workbench(WithFrames, WithOverview, WithViews):
     """Asks questions, shows and keeps what comes of them.
 
     Args:
@@ -83,11 +81,6 @@ class Workbench:
         )
 
     @property
-    def data_dir(self) -> Path:
-        """The folder of the store."""
-        return self._thread.engine.folder
-
-    @property
     def _store(self) -> Path:
         return self.data_dir / STORE_FILE
 
@@ -99,6 +92,7 @@ class Workbench:
         parent_message_id: ParentId = Parent.ACTIVE,
         flow: str = "research",
         budget: Budget | Mapping[str, Any] | None = None,
+        model: str | None = None,
     ) -> Run:
         """Ask a question; the run goes on while other cells compute.
 
@@ -108,6 +102,7 @@ class Workbench:
             parent_message_id: The message to continue from; None for a new root, left out for the active branch.
             flow: Which flow.
             budget: What the run may spend, `af.Budget(tokens=50_000)` for example; None for what is configured.
+            model: A model's name at the endpoint, for this run; agents that have a model of their own keep it.
 
         Errors: `UsageError` for an empty question or an unknown flow, `NotFound` for an unknown conversation or
             message, `Conflict` while the branch still waits for an earlier answer.
@@ -121,6 +116,7 @@ class Workbench:
                 parent_message_id=parent_message_id,
                 flow=flow,
                 budget=budget,
+                model=model,
             )
         )
 
@@ -157,20 +153,6 @@ class Workbench:
 
         return self._handle(self._thread.call(start()))
 
-    def conversations(self, search: str | None = None, *, limit: int = 50, offset: int = 0) -> "ConversationList":
-        """The conversations, those first in which was asked last.
-
-        Args:
-            search: Words that the title and one of the messages must hold between them; None for all conversations.
-            limit: How many at most.
-            offset: How many to leave out at the beginning.
-        """
-        from artifactflow_nb.widgets.conversations import ConversationList
-
-        manager = self._thread.engine.conversations
-        found = manager.search(search, limit, offset) if search else manager.list_conversations(limit, offset)
-        return ConversationList(self._thread.call(found), search)
-
     def rename_conversation(self, conversation: Run | str, title: str) -> None:
         """Give a conversation, named by one of its runs or its id, another title."""
         self._thread.call(self._thread.engine.conversations.rename(_conversation_id(conversation), title))
@@ -199,14 +181,6 @@ class Workbench:
         """The handle of a stored run, also one of an earlier kernel."""
         return self._handle(self._thread.call(self._thread.engine.runs.get(run_id)))
 
-    def unfinished(self) -> list[Run]:
-        """Runs that run, wait, or were interrupted, also those of earlier kernels; the oldest first."""
-        return [self._handle(stored) for stored in self._thread.call(self._thread.engine.runs.unfinished())]
-
-    def pending(self) -> Sequence[ApprovalRequest]:
-        """The requests that wait for a decision, also those of earlier kernels; the oldest first."""
-        return self._thread.call(self._thread.engine.requests.open_requests())
-
     def approve(self, request_id: str) -> Run:
         """Let a waiting call run, whichever kernel asked; its run goes on here."""
         return self._run_of(request_id).approve(request_id)
@@ -223,15 +197,28 @@ class Workbench:
         raise UsageError(f"No request {request_id!r} waits for a decision. Open are: {listed}.")
 
     def _handle(self, stored: StoredRun) -> Run:
-        return Run(self._thread, stored, interactive=self._interactive, display=self._display)
+        return Run(self._thread, stored, interactive=self._interactive, display=self._display, panel=self._view_of)
 
     def _display(self, run: Run) -> None:
-        from artifactflow_nb.widgets.display import has_kernel, show_live, show_still
+        from artifactflow_nb.widgets import frozen
+        from artifactflow_nb.widgets.display import show_live, show_still
+        from artifactflow_nb.widgets.run_view import RunView
 
-        if not (self._is_watched() and has_kernel()):
-            show_still(run.port, waited_for=run.waited_for)
-        elif (view := show_live(run.port)) is not None:
-            run.pings.append(view.answers_ping)
+        if self._is_shown_live():
+            events = run.events
+            if events and events[-1].is_terminal:
+                show_still(frozen.frozen_bundle(run.port))
+            else:
+                run.pings.append(show_live(RunView(run.port), self._thread).answers_ping)
+        elif run.waited_for:
+            show_still(frozen.frozen_bundle(run.port, measured=False))
+        else:  # how far the run has come by now is chance
+            show_still(frozen.running_bundle(run.question))
+
+    def _is_shown_live(self) -> bool:
+        from artifactflow_nb.widgets.display import has_kernel
+
+        return self._is_watched() and has_kernel()
 
     def _is_watched(self) -> bool:
         """Whether to show live views: unless told, where nobody stands in for the person, or a page has the kernel."""
@@ -291,30 +278,6 @@ class Workbench:
         """Add an agent that the lead can delegate to; its prompt is `<name>.md` in the folder passed as `prompts`."""
         self._thread.engine.register_agent(config)
 
-    def runs_df(self, run: Run | str | None = None) -> "pd.DataFrame":
-        """One row per run, all or one; see `frames.RUNS` for the columns."""
-        from artifactflow_nb import frames
-
-        return frames.load_runs(self._store, _run_id(run))
-
-    def llm_calls_df(self, run: Run | str | None = None) -> "pd.DataFrame":
-        """One row per model call, of all runs or one; see `frames.LLM_CALLS` for the columns."""
-        from artifactflow_nb import frames
-
-        return frames.load(self._store, frames.LLM_CALLS, _run_id(run))
-
-    def tool_calls_df(self, run: Run | str | None = None) -> "pd.DataFrame":
-        """One row per tool call, of all runs or one; see `frames.TOOL_CALLS` for the columns."""
-        from artifactflow_nb import frames
-
-        return frames.load(self._store, frames.TOOL_CALLS, _run_id(run))
-
-    def events_df(self, run: Run | str | None = None) -> "pd.DataFrame":
-        """One row per stored event, of all runs or one; see `frames.EVENTS` for the columns."""
-        from artifactflow_nb import frames
-
-        return frames.load(self._store, frames.EVENTS, _run_id(run))
-
     def close(self) -> None:
         """Close the store and end the engine's thread; runs that were going on can be resumed by another workbench."""
         self._thread.close()
@@ -324,14 +287,6 @@ class Workbench:
 
     def __exit__(self, *_exc: object) -> None:
         self.close()
-
-    def __repr__(self) -> str:
-        model = self._thread.engine.model
-        return f"Workbench(model={model.default_model!r} ({model.provider}), data_dir={str(self.data_dir)!r})"
-
-
-def _run_id(run: Run | str | None) -> str | None:
-    return run.run_id if isinstance(run, Run) else run
 
 
 def _conversation_id(conversation: Run | str) -> str:

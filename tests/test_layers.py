@@ -27,10 +27,14 @@ LAYERS = [
     {"controller"},
     {"engine"},
     {"engine_thread"},
-    {"run_port"},
-    {"run", "frames", "packing"},
-    {"widgets", "export"},
+    {"run_port", "export"},
+    {"run", "artifact", "lists", "frames"},
+    {"plots"},
+    {"widgets"},
+    {"views"},
+    {"overview"},
     {"workbench"},
+    {"magics"},
 ]
 """From the ground up; a module imports from its own floor or from below."""
 
@@ -41,10 +45,11 @@ HOMES = {
     "langgraph": {"flows", "checkpoints", "saver"},
     "aiosqlite": {"checkpoints", "saver"},
     "sqlite3": {"store", "checkpoints", "frames", "run_port"},
-    "pandas": {"frames", "packing"},
+    "pandas": {"frames", "plots"},
     "ipywidgets": {"widgets"},
     "anywidget": {"widgets"},
-    "IPython": {"widgets", "workbench"},
+    "IPython": {"widgets", "workbench", "magics", "artifact"},
+    "docx": {"export"},
 }
 """Where a library may be imported."""
 

@@ -5,6 +5,7 @@ the last one of the message that is nearest to its end. The plan of a turn is an
 `task_plan`, seen by its own turn only.
 """
 
+import re
 import sqlite3
 from dataclasses import dataclass
 from datetime import datetime
@@ -64,8 +65,16 @@ class Artifact:
     run_id: str | None
     message_id: str | None
 
+    @property
+    def markdown(self) -> str:
+        """The text, if it is Markdown; else the text in a fence that nothing in it can close."""
+        if self.content_type == "text/markdown":
+            return self.content
+        fence = "~" * max(3, 1 + max(map(len, re.findall("~+", self.content)), default=0))
+        return f"{fence}\n{self.content}\n{fence}"
+
     def _repr_markdown_(self) -> str:
-        return portable(self.content if self.content_type == "text/markdown" else f"~~~~~~\n{self.content}\n~~~~~~")
+        return portable(self.markdown)
 
     def __repr__(self) -> str:
         return f"Artifact({self.artifact_id!r}, version={self.version}, title={self.title!r})"
@@ -134,6 +143,15 @@ def load_history(
     """The versions that the branch sees; the last is its present one."""
     require_seen(db, conversation_id, artifact_id, message_id, None)
     return _load_seen(db, conversation_id, message_id, artifact_id, "true ORDER BY rank DESC")
+
+
+def load_histories(db: sqlite3.Connection, conversation_id: str, message_id: str | None) -> dict[str, list[Artifact]]:
+    """The versions that the branch sees of each of its artifacts, by id; the last of each is its present one."""
+    check_branch(db, conversation_id, message_id)
+    found: dict[str, list[Artifact]] = {}
+    for artifact in _load_seen(db, conversation_id, message_id, None, "true ORDER BY v.artifact_id, rank DESC"):
+        found.setdefault(artifact.artifact_id, []).append(artifact)
+    return found
 
 
 def to_artifact(row: sqlite3.Row | dict[str, Any]) -> Artifact:

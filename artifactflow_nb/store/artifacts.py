@@ -18,6 +18,7 @@ from artifactflow_nb.store.artifact_versions import (
     check_branch,
     current,
     list_seen,
+    load_histories,
     load_history,
     read_version,
     require_seen,
@@ -33,6 +34,16 @@ SELECT 1 + max(coalesce(max(version), 0), coalesce((SELECT last_version FROM del
 FROM artifact_versions WHERE conversation_id = ?1 AND artifact_id = ?2
 """
 
+_OWN = """
+SELECT 1 FROM artifact_versions made WHERE run_id = ? AND artifact_id = ? AND update_type = 'create' AND NOT EXISTS (
+    SELECT 1 FROM artifact_versions later WHERE later.conversation_id = made.conversation_id
+    AND later.artifact_id = made.artifact_id AND later.message_id IS made.message_id AND later.run_id IS NULL
+)
+"""
+
+USER = "user"
+"""Who writes by hand, in `created_by`."""
+
 Edit = Callable[[Artifact], str]
 
 
@@ -44,7 +55,7 @@ class Authorship:
         conversation_id: The conversation that holds the artifact.
         message_id: The message whose run writes; it decides which branches see the version. None for all branches,
             as far as they have no version of their own.
-        created_by: An agent's name, or `user`.
+        created_by: An agent's name, or `USER`.
         run_id: The run, or None for a person.
         tool_call_id: The call: a second write by the same call changes nothing and gives back the first.
     """
@@ -161,8 +172,8 @@ class ArtifactManager:
         present = require_seen(db, by.conversation_id, artifact_id, by.message_id, None)
         if expected is not None and present.version != expected:
             raise Conflict(
-                f"The artifact {artifact_id!r} is at version {present.version} by now, not {expected}. "
-                "Read it again and repeat the change."
+                f"The artifact {artifact_id!r} is at version {present.version} by now, not {expected}: "
+                f"{present.created_by} changed it. Read it again and repeat the change."
             )
         return present
 
@@ -220,6 +231,10 @@ class ArtifactManager:
         """The versions that the branch of the message sees; the last is its present one."""
         return await self._database.read(lambda db: load_history(db, conversation_id, artifact_id, message_id))
 
+    async def histories(self, conversation_id: str, *, message_id: str | None) -> dict[str, list[Artifact]]:
+        """The same of all artifacts that the branch sees, by id."""
+        return await self._database.read(lambda db: load_histories(db, conversation_id, message_id))
+
     async def diff(self, conversation_id: str, artifact_id: str, before: int, after: int) -> str:
         """The unified diff between any two versions; empty if their texts are the same.
 
@@ -233,9 +248,8 @@ class ArtifactManager:
         return await asyncio.to_thread(unified_diff, old, new, f"{artifact_id} v{before}", f"{artifact_id} v{after}")
 
     async def written_by_run(self, run_id: str, artifact_id: str) -> bool:
-        """Whether this run made the artifact."""
-        sql = "SELECT 1 FROM artifact_versions WHERE run_id = ? AND artifact_id = ? AND update_type = 'create'"
-        row = await self._database.read(lambda db: db.execute(sql, (run_id, artifact_id)).fetchone())
+        """Whether this run made the artifact, and no person has changed it since."""
+        row = await self._database.read(lambda db: db.execute(_OWN, (run_id, artifact_id)).fetchone())
         return row is not None
 
 

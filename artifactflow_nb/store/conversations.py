@@ -18,6 +18,8 @@ from artifactflow_nb.store.message_tree import MessageTree, load_tree
 from artifactflow_nb.store.removal import remove_messages
 from artifactflow_nb.store.schema import from_us, to_us
 from artifactflow_nb.store.storable import storable_text, to_json
+from artifactflow_nb.text.cards import Card, Code, Fold, Prose, Rows, Shown
+from artifactflow_nb.text.figures import moment
 from artifactflow_nb.text.width import clip
 
 TITLE_COLUMNS = 80
@@ -33,6 +35,16 @@ SELECT m.message_id, content, response, status
 FROM json_each(?) AS wanted CROSS JOIN messages AS m ON m.message_id = wanted.value
 """
 """Messages that a JSON list names; to have SQLite sort them would copy their texts."""
+_STATE = """
+SELECT active_message_id, title,
+    (SELECT max(rowid) FROM messages m WHERE m.conversation_id = c.conversation_id),
+    (SELECT count(*) FROM messages m WHERE m.conversation_id = c.conversation_id),
+    (SELECT group_concat(status) FROM messages m WHERE m.conversation_id = c.conversation_id
+        AND status IN ('running', 'waiting')),
+    (SELECT max(rowid) FROM artifact_versions v WHERE v.conversation_id = c.conversation_id),
+    (SELECT count(*) FROM artifact_versions v WHERE v.conversation_id = c.conversation_id)
+FROM conversations c WHERE conversation_id = ?
+"""
 
 
 class Parent(Enum):
@@ -45,7 +57,7 @@ ParentId = str | None | Parent
 
 
 @dataclass(frozen=True, slots=True)
-class StoredMessage:
+class StoredMessage(Shown):
     """A message of the tree.
 
     Attributes:
@@ -71,6 +83,19 @@ class StoredMessage:
     run_id: str | None
     sibling_index: int
     n_siblings: int
+
+    def _card(self) -> Card:
+        place = f"{self.sibling_index + 1} of {self.n_siblings}" if self.n_siblings > 1 else None
+        rows: Rows = [
+            ("status", self.status),
+            ("asked", moment(self.created_at)),
+            ("version", place),
+            ("message_id", Code(self.message_id)),
+            ("follows", self.parent_id and Code(self.parent_id)),
+            ("run", self.run_id and Code(self.run_id)),
+        ]
+        folds = [Fold("The answer", Prose(self.response))] if self.response else []
+        return Card("Message", self.content, rows, folds)
 
 
 class ConversationManager:
@@ -231,6 +256,15 @@ class ConversationManager:
             return _load(db, tree, tree.parents)
 
         return await self._database.read(work)
+
+    async def siblings(self, message_id: str) -> list[str]:
+        """The ids of a message and of the others in its place, the oldest first."""
+        return await self._database.read(lambda db: load_tree(db, conversation_of(db, message_id)).siblings(message_id))
+
+    async def state(self, conversation_id: str) -> tuple[object, ...]:
+        """Something small that is another whenever the conversation, one of its messages or artifacts is."""
+        row = await self._database.read(lambda db: db.execute(_STATE, (conversation_id,)).fetchone())
+        return tuple(row or ())
 
     async def format_conversation_history(self, conv_id: str, to_message_id: str | None) -> list[Message]:
         """The turns up to and including a message, as user and assistant messages in strict alternation.

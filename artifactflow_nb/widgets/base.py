@@ -1,16 +1,18 @@
 """What a view needs to know of a run: enough to show it, to answer for a person and to stop it."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
+from artifactflow_nb.approvals import Decision
 from artifactflow_nb.events import StreamEvent
+from artifactflow_nb.tools.base import Tool
 
 Listener = Callable[[StreamEvent], None]
 """Is handed the events of a run, in order, on the engine's thread."""
 
 
 class ViewedRun(Protocol):
-    """A run as its views hold it. Every method may be called from any thread and returns at once."""
+    """A run as its views hold it, on the engine's loop."""
 
     @property
     def run_id(self) -> str:
@@ -26,14 +28,14 @@ class ViewedRun(Protocol):
     def subscribe(self, listener: Listener) -> Callable[[], None]:
         """Call the listener on the engine's loop with all stored events, then with new ones; returns what ends it."""
 
-    def call_soon(self, callback: Callable[..., object], *args: Any) -> None:
-        """Run the callback on the engine's loop."""
+    async def decide(self, request_id: str, decision: Decision) -> None:
+        """Answer a request; the answer comes back as an event. `Conflict` if it was decided, which stays so."""
 
-    def decide(self, request_id: str, approved: bool, instruction: str = "") -> None:
-        """Answer a request; the answer comes back as an event. A request that is already decided stays so."""
+    async def cancel(self) -> None:
+        """End the run; `Conflict` if it has ended."""
 
-    def cancel(self) -> None:
-        """Ask the run to end."""
+    def tool(self, name: str) -> Tool | None:
+        """The tool of this name as the workbench has it now; None if it has none."""
 
     def artifact_text(self, artifact_id: str, version: int) -> str:
         """The content of a version."""

@@ -1,22 +1,32 @@
-"""How a run appears in a cell: a live view that the end of the run replaces by its frozen form.
+"""How a view appears in a cell: as its readable face, over which pages mount the live view.
 
-The replacement is one message, made for the display that the cell already has. It is sent from the engine's thread,
-with the header of the cell's own request, so that it cannot land in another cell.
+A newer face replaces the older by one message, made for the display that the cell already has. It is sent from the
+engine's thread, with the header of the cell's own request, so that it cannot land in another cell.
 """
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Coroutine, Mapping
+from threading import Lock
+from typing import Any, Protocol, TypeVar
 
 from IPython.core.getipython import get_ipython
 
 from artifactflow_nb.ambient import RandomIds
 from artifactflow_nb.errors import UsageError
-from artifactflow_nb.widgets.base import ViewedRun
-from artifactflow_nb.widgets.frozen import bundle, frozen_bundle, running_bundle
-from artifactflow_nb.widgets.run_view import RunStream, RunView
-from artifactflow_nb.widgets.transcript import Transcript
+from artifactflow_nb.widgets.page import Page
+from artifactflow_nb.widgets.page_stream import Saved
+from artifactflow_nb.widgets.view import Face, Screen, View
 
-_WIDGET_TYPE = "application/vnd.jupyter.widget-view+json"
+T = TypeVar("T")
+
+
+class Loop(Protocol):
+    """The engine's loop, from another thread."""
+
+    def call(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine there and wait for it."""
+
+    def call_soon(self, callback: Callable[..., object], *args: Any) -> None:
+        """Run a callback there."""
 
 
 class Display:
@@ -60,56 +70,59 @@ def has_kernel() -> bool:
     return shell is not None and hasattr(shell, "kernel")
 
 
-def show_still(run: ViewedRun, *, waited_for: bool) -> None:
-    """Display a run in the current cell of a notebook that nobody watches: the same output each time.
-
-    Args:
-        run: The run.
-        waited_for: Show the run as it stands, without times and tokens. Otherwise only a line with the question is
-            displayed: how far the run has come by now is chance.
-    """
-    content = frozen_bundle(run, measured=False) if waited_for else running_bundle(run.question)
-    _publisher().publish(content)
+def show_still(face: Face) -> None:
+    """Display a face in the current cell, for good."""
+    _publisher().publish(dict(face))
 
 
-def show_live(run: ViewedRun) -> RunView | None:
-    """Display a run in the current cell: in a live view that becomes the frozen form when the run ends.
-
-    Returns:
-        The live view; None if the run has ended, and is displayed in its frozen form at once.
-    """
-    if _has_ended(run):
-        _publisher().publish(frozen_bundle(run))
-        return None
-    ending = _Ending(run)
-    view = RunView(run, ending.on_end)
-    widget = {"version_major": 2, "version_minor": 0, "model_id": view.model_id}
-    run.call_soon(ending.display_is, Display({**running_bundle(run.question), _WIDGET_TYPE: widget}))
-    return view
+def show_live(view: View, thread: Loop) -> Page:
+    """Display a view in the current cell: its face, with the live view mounted over it in every page that shows it."""
+    output = _Output()
+    page = Page(view, thread.call_soon, output.save)
+    face = thread.call(_opened(view, page.stream))
+    output.show(face, page.key)
+    return page
 
 
-def _has_ended(run: ViewedRun) -> bool:
-    events = run.stored_events()
-    return bool(events) and events[-1].is_terminal
+async def _opened(view: View, screen: Screen) -> Face:
+    await view.open(screen)
+    return view.face()
 
 
-class _Ending:
-    """Replaces the live display when both are there, the display and the end of the run, in whichever order."""
+class _Output:
+    """The output of the cell that shows a view; what is saved before it is there, it begins with."""
 
-    def __init__(self, run: ViewedRun) -> None:
-        self._run = run
+    def __init__(self) -> None:
+        self._key = ""
         self._display: Display | None = None
-        self._stream: RunStream | None = None
+        self._early: Saved | None = None
+        self._lock = Lock()
 
-    def display_is(self, display: Display) -> None:
-        self._display = display
-        self._freeze()
+    def show(self, face: Face, key: str) -> None:
+        """Display the face, unless a newer one was saved before."""
+        with self._lock:
+            self._key = key
+            early = self._early
+            content = _hosted(face, key, 0) if early is None else self._content(early)
+            self._display = Display(content)
 
-    def on_end(self, stream: RunStream) -> None:
-        self._stream = stream
-        self._freeze()
+    def save(self, face: Face, n: int, is_last: bool) -> Saved:
+        """Put a face into the output; called on the engine's loop."""
+        saved = Saved(n, face, is_last)
+        with self._lock:
+            if self._display is None:
+                self._early = saved
+                return saved
+            content = self._content(saved)
+            self._display.replace(content)
+        return Saved(n, content, is_last)
 
-    def _freeze(self) -> None:
-        if self._display and self._stream:
-            transcript: Transcript = self._stream.transcript
-            self._display.replace(bundle(transcript, self._run, self._stream.renderer))
+    def _content(self, saved: Saved) -> Mapping[str, str]:
+        face = dict(saved.content)
+        return face if saved.is_last else _hosted(face, self._key, saved.n)
+
+
+def _hosted(face: Mapping[str, str], key: str, n: int) -> dict[str, str]:
+    """The face as something that a page mounts a view over."""
+    html = f'<div class="af-host af-host-{key} af-face-{n}">{face["text/html"]}</div>'
+    return {**face, "text/html": html}

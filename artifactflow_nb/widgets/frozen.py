@@ -6,18 +6,19 @@ other two are so as well when they are made without what was measured.
 
 import re
 from collections.abc import Iterator
-from importlib.resources import files
 
-from artifactflow_nb.text.markdown import escape, portable, speak
+from artifactflow_nb.text.markdown import escape, portable
 from artifactflow_nb.text.width import clip
 from artifactflow_nb.widgets import labels
+from artifactflow_nb.widgets.assets import stylesheet
 from artifactflow_nb.widgets.base import ViewedRun
 from artifactflow_nb.widgets.parts import Job, ToolUse, Written
-from artifactflow_nb.widgets.render import RunRenderer, main_artifact, mark
+from artifactflow_nb.widgets.render import RunRenderer, main_artifact
 from artifactflow_nb.widgets.transcript import Transcript
 from artifactflow_nb.widgets.tree import static_html
 
 HOW_TO_DECIDE = "Decide with run.approve() or run.deny()."
+STILL_RUNNING = "It was still running when this was saved."
 
 
 def frozen_bundle(run: ViewedRun, *, measured: bool = True) -> dict[str, str]:
@@ -61,23 +62,23 @@ def plain(transcript: Transcript) -> str:
     return "\n\n".join(parts)
 
 
-def stylesheet() -> str:
-    """The style of live and frozen views; every rule is within `.af-run`."""
-    return (files("artifactflow_nb.widgets") / "static" / "run_view.css").read_text(encoding="utf-8")
-
-
 def page(transcript: Transcript, renderer: RunRenderer) -> str:
     """A self-contained HTML face; readable where the style is stripped too."""
-    status = labels.STATUS_LABELS[transcript.status]
-    how = f'<p class="af-quiet">{HOW_TO_DECIDE}</p>' if transcript.open_questions else ""
-    took = escape(labels.summary_line(transcript, measured=renderer.measured))
-    return (
-        f"<style>{stylesheet()}</style>"
-        '<div class="af-run af-frozen mathjax_ignore tex2jax_ignore">'
-        f'<div class="af-head"><div class="af-question"><strong>{speak(transcript.question)}</strong></div>'
-        f'<div class="af-meta">{mark(transcript.status)} <span>{status} · {took}</span></div></div>'
-        f'<div class="af-tree">{static_html(renderer.nodes(transcript))}{how}</div></div>'
-    )
+    hint = {"waiting": HOW_TO_DECIDE, "running": STILL_RUNNING}.get(transcript.status, "")
+    body = static_html(renderer.nodes(transcript)) + (f'<p class="af-quiet">{hint}</p>' if hint else "")
+    return framed(body, *(["form.css"] if transcript.open_questions else []))
+
+
+def framed(body: str, *styles: str, css: str = "") -> str:
+    """A face's HTML within the frame that all faces have.
+
+    Args:
+        body: What is shown; sanitised.
+        styles: The style files that it needs beside the shared one.
+        css: Class names of the root.
+    """
+    classes = f"af-run af-frozen mathjax_ignore tex2jax_ignore {css}".rstrip()
+    return f'<style>{stylesheet(*styles)}</style><div class="{classes}"><div class="af-tree">{body}</div></div>'
 
 
 def markdown(transcript: Transcript, run: ViewedRun, *, measured: bool = True) -> str:

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+from artifactflow_nb.text.figures import count, duration, usd
 from artifactflow_nb.text.width import clip
 from artifactflow_nb.widgets.parts import Job, ToolUse, Turn
 from artifactflow_nb.widgets.transcript import Transcript
@@ -28,22 +29,6 @@ MARK_NAMES = {
 _TELLING_PARAMS = ("query", "url", "urls", "artifact_id", "id", "instruction", "title", "name", "path")
 _ARGUMENT_COLUMNS = 90
 _SECOND_MS = 1000
-_MINUTE_S = 60
-
-
-def count(number: int, noun: str) -> str:
-    """`1 call`, `2 calls`, `1,234 tokens`."""
-    return f"{number:,} {noun}" + ("" if number == 1 else "s")
-
-
-def duration(ms: float) -> str:
-    """`340 ms`, `12.3 s`, `2 min 05 s`."""
-    if ms < _SECOND_MS:
-        return f"{ms:.0f} ms"
-    seconds = ms / _SECOND_MS
-    if seconds < _MINUTE_S:
-        return f"{seconds:.1f} s"
-    return f"{int(seconds // _MINUTE_S)} min {int(seconds % _MINUTE_S):02d} s"
 
 
 def value_text(value: Any) -> str:
@@ -125,4 +110,9 @@ def summary_line(transcript: Transcript, *, measured: bool = True) -> str:
     waited = float(transcript.metrics.get("wait_ms") or 0)
     total = elapsed_ms(transcript)
     time = duration(total) if waited < _SECOND_MS else f"{duration(total)}, {duration(waited)} of it waiting for you"
-    return " · ".join([time, count(totals.tokens, "token"), *calls])
+    return " · ".join([time, count(totals.tokens, "token"), *cost(totals.cost_usd), *calls])
+
+
+def cost(amount_usd: float | None) -> list[str]:
+    """`0.0123 USD`, in a list that is empty where it is not known, or nothing."""
+    return [usd(amount_usd)] if amount_usd else []

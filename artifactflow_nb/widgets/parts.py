@@ -47,11 +47,14 @@ class ToolUse:
 class Turn:
     """One turn of a model, and the calls that it asked for.
 
-    `kinds` names the kinds of chunk that have come: the first of a kind brings all text before it along, for a view
-    that came late.
+    `usage` and what follows it are known once it is `done`. `kinds` names the kinds of chunk that have come: the first
+    of a kind brings all text before it along, for a view that came late.
     """
 
     key: str
+    usage: Mapping[str, Any] = field(default_factory=dict)
+    cost_usd: float | None = None
+    duration_ms: float = 0.0
     reply: LiveText = field(default_factory=LiveText)
     reasoning: TextBlocks = field(default_factory=TextBlocks)
     kinds: set[str] = field(default_factory=set)
@@ -88,8 +91,9 @@ class Written:
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """What the run took so far. Milliseconds; `n_llm_calls` and tokens are of completed calls."""
+    """What the run took so far, of completed calls; the cost is None where no price is known."""
 
     tokens: int = 0
     n_llm_calls: int = 0
     n_tool_calls: int = 0
+    cost_usd: float | None = None

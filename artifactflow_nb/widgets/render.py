@@ -2,6 +2,7 @@
 
 ::
 
+    head     the question, how far it is, Stop
     work     a fold: the lead's turns, its tool calls, delegated jobs within the call that delegated them
     asks     open questions to the person
     answer   the text of the turn that answers, block by block
@@ -11,22 +12,25 @@ The text of the lead's latest turn stands in `answer` until the turn turns out t
 `work`, which ends where the answer begins, so that nothing jumps.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
 from artifactflow_nb.errors import StoreError
+from artifactflow_nb.text.figures import count, duration
 from artifactflow_nb.text.markdown import MarkdownRenderer, escape, speak
 from artifactflow_nb.text.markdown_blocks import TextBlocks
 from artifactflow_nb.text.width import clip
 from artifactflow_nb.widgets import labels
+from artifactflow_nb.widgets.ask_card import ask_node
 from artifactflow_nb.widgets.base import ViewedRun
+from artifactflow_nb.widgets.controls import button
 from artifactflow_nb.widgets.parts import Job, Question, ToolUse, Turn, Written
+from artifactflow_nb.widgets.pieces import mark, params_html
 from artifactflow_nb.widgets.transcript import Transcript
 from artifactflow_nb.widgets.tree import Node
 
 RESULT_CHARS = 1500
-PARAM_CHARS = 600
 WORTH_SAYING_MS = 10
 PLAN_ID = "task_plan"
 _DECISIONS = {
@@ -34,12 +38,6 @@ _DECISIONS = {
     "edited": "Approved with other parameters",
     "instructed": "Answered instead",
 }
-
-
-def mark(status: str) -> str:
-    """A status as a sign with a name, readable without colour."""
-    name, sign = labels.MARK_NAMES[status], labels.MARKS[status]
-    return f'<span class="af-mark af-{status}" role="img" aria-label="{name}">{sign}</span>'
 
 
 def answer_turn(transcript: Transcript) -> Turn | None:
@@ -63,17 +61,47 @@ class RunRenderer:
     Args:
         run: Where the contents of artifacts and the results of tools are read.
         measured: Show times and tokens; without them the same run gives the same nodes each time.
+        opened: Open the artifact that a reader came for when the run has ended.
     """
 
-    def __init__(self, run: ViewedRun, *, measured: bool = True) -> None:
+    def __init__(self, run: ViewedRun, *, measured: bool = True, opened: bool = True) -> None:
         self.measured = measured
+        self._opened = opened
         self._markdown = MarkdownRenderer()
         self._run = run
         self._artifact_html = lru_cache(64)(self._read_artifact)
         self._result_html = lru_cache(512)(self._read_result)
 
     def nodes(self, transcript: Transcript) -> tuple[Node, ...]:
-        """The content of the view below its header."""
+        """The content of the view."""
+        return (self.head(transcript), *self.parts(transcript))
+
+    def head(self, transcript: Transcript) -> Node:
+        """The question, and below it the run's state."""
+        question = Node("question", f"<strong>{speak(transcript.question)}</strong>", css="af-question")
+        return Node("head", kind="box", css="af-head", children=(question, self.state(transcript)))
+
+    def state(self, transcript: Transcript, **which: Any) -> Node:
+        """A line that says how far the run is, with Stop until it has ended; `which` are the arguments of its act."""
+        status = transcript.status
+        said = [mark(status), f'<span class="af-status">{labels.STATUS_LABELS[status]}</span>']
+        if transcript.ended:
+            said[1:] = [f"<span>{labels.STATUS_LABELS[status]} · {escape(self._summary(transcript))}</span>"]
+        elif transcript.started_at and self.measured:
+            since = transcript.started_at.timestamp() * 1000
+            said.append(f'<span class="af-time" data-since="{since:.0f}"></span>')
+            counts = [count(transcript.totals.tokens, "token"), *labels.cost(transcript.totals.cost_usd)]
+            said.append(f'<span class="af-counts">{" · ".join(counts)}</span>')
+        stop = Node(
+            "stop", button("Stop", "stop", css="af-stop", name="Stop this run", **which), "controls", "af-controls"
+        )
+        return Node("state", " ".join(said), "box", "af-meta", children=() if transcript.ended else (stop,))
+
+    def _summary(self, transcript: Transcript) -> str:
+        return labels.summary_line(transcript, measured=self.measured)
+
+    def parts(self, transcript: Transcript) -> tuple[Node, ...]:
+        """What came of the question: the work, what is asked of the person, the answer, what was written."""
         asks = tuple(self._ask(question) for question in transcript.open_questions)
         parts = (
             self._work(transcript),
@@ -107,7 +135,7 @@ class RunRenderer:
         if not text.strip():
             return
         label = "Reasoning" if turn.done or turn.reply.prose.text else "Thinking"
-        summary = f'{label} <span class="af-arg">{labels.count(len(text), "character")}</span>'
+        summary = f'{label} <span class="af-arg">{count(len(text), "character")}</span>'
         blocks = tuple(self._text(f"{turn.key}-why", turn.reasoning, "af-md"))
         yield Node(f"{turn.key}-why", summary, "fold", "af-think", children=blocks)
 
@@ -121,7 +149,7 @@ class RunRenderer:
             return self._delegation(use, use.job)
         said = escape(labels.outcome(use))
         ms = use.duration_ms or 0.0
-        took = labels.duration(ms) if ms >= WORTH_SAYING_MS and self.measured else ""
+        took = duration(ms) if ms >= WORTH_SAYING_MS and self.measured else ""
         summary = (
             f'{mark(use.status)} <code class="af-name">{escape(use.tool)}</code> '
             f'<span class="af-arg">{speak(labels.argument(use.params))}</span> '
@@ -132,11 +160,9 @@ class RunRenderer:
 
     def _details(self, use: ToolUse) -> str:
         shown = "artifact_id" in use.metadata and use.status == "ok"
-        parts = [_params_html(use.params, without={"content"} if shown else set())]
+        parts = [params_html(use.params, without={"content"} if shown else set())]
         if shown and "content" in use.params:
-            parts.append(
-                f'<p class="af-quiet">{labels.count(len(str(use.params["content"])), "character")} written</p>'
-            )
+            parts.append(f'<p class="af-quiet">{count(len(str(use.params["content"])), "character")} written</p>')
         if use.question and use.question.approved is not None:
             parts.append(f'<p class="af-quiet">{escape(_decision(use.question))}</p>')
         if use.error:
@@ -147,7 +173,7 @@ class RunRenderer:
 
     def _delegation(self, use: ToolUse, job: Job) -> Node:
         said = labels.outcome(use) or (labels.activity(job) if use.status == "running" else "")
-        calls = labels.count(len(job.tools), "tool call") if use.status != "running" else ""
+        calls = count(len(job.tools), "tool call") if use.status != "running" else ""
         summary = (
             f'{mark(use.status)} <span class="af-name">{escape(job.agent)}</span> '
             f'<span class="af-arg">{speak(clip(job.instruction, 90))}</span> '
@@ -161,23 +187,11 @@ class RunRenderer:
         if not text:
             return ""
         left = len(text) - RESULT_CHARS
-        more = f'<p class="af-quiet">… {labels.count(left, "character")} more</p>' if left > 0 else ""
+        more = f'<p class="af-quiet">… {count(left, "character")} more</p>' if left > 0 else ""
         return f'<pre class="af-result" tabindex="0">{speak(text[:RESULT_CHARS])}</pre>{more}'
 
     def _ask(self, question: Question) -> Node:
-        agent = f" · {escape(question.agent)}" if question.agent else ""
-        title = speak(question.title or f"{question.tool} asks for your approval")
-        parts = [f'<p class="af-ask-title">{mark("waiting")} <strong>{title}</strong></p>']
-        if not (question.tool in question.title and question.agent in question.title):
-            parts.append(f'<p class="af-quiet"><code>{escape(question.tool)}</code>{agent}</p>')
-        if question.message:
-            parts.append(f"<p>{escape(question.message)}</p>")
-        previewed = {name for name, value in question.params.items() if str(value).strip() == question.preview.strip()}
-        parts.append(_params_html(question.params, without=previewed))
-        if question.preview:
-            parts.append(f'<div class="af-preview af-md" tabindex="0">{self._markdown.html(question.preview)}</div>')
-        data = {"request": question.id, "tool": question.tool}
-        return Node(f"ask-{question.id}", "".join(parts), "ask", "af-ask", data=data)
+        return ask_node(question, self._run.tool(question.tool), self._markdown.html)
 
     def _answer(self, transcript: Transcript) -> Iterator[Node]:
         if turn := answer_turn(transcript):
@@ -196,7 +210,7 @@ class RunRenderer:
                 f'<span class="af-out"><code>{escape(written.artifact_id)}</code> v{written.version}</span>'
             )
             text = Node(f"art-{written.artifact_id}-text", self._artifact_html(written), css="af-md af-page")
-            is_open = transcript.ended and written.artifact_id == best
+            is_open = self._opened and transcript.ended and written.artifact_id == best
             yield Node(f"art-{written.artifact_id}", summary, "fold", "af-artifact", is_open, children=(text,))
 
     def _read_artifact(self, written: Written) -> str:
@@ -219,17 +233,3 @@ def _decision(question: Question) -> str:
     by = f" by {question.decided_by}" if question.decided_by else ""
     note = f": {question.instruction}" if question.instruction else ""
     return f"{verdict}{by}{where}{note}"
-
-
-def _params_html(params: Mapping[str, Any], *, without: Iterable[str]) -> str:
-    hidden = set(without)
-    rows = [
-        f"<dt>{escape(name)}</dt><dd>{speak(_shortened(labels.value_text(value)))}</dd>"
-        for name, value in params.items()
-        if name not in hidden
-    ]
-    return f'<dl class="af-params">{"".join(rows)}</dl>' if rows else ""
-
-
-def _shortened(text: str) -> str:
-    return text if len(text) <= PARAM_CHARS else f"{text[:PARAM_CHARS]} … ({len(text):,} characters)"

@@ -29,6 +29,7 @@ class Transcript:
         response: The answer, as the run's end gave it.
         problem: Why it failed; empty if it did not.
         metrics: The execution metrics that came with the end; empty before it.
+        context: How full the lead's last prompt was, `chars` of `limit_chars`; empty before its first reply.
     """
 
     def __init__(self, question: str = "") -> None:
@@ -42,10 +43,10 @@ class Transcript:
         self.response = ""
         self.problem = ""
         self.metrics: Mapping[str, Any] = {}
+        self.context: Mapping[str, int] = {}
         self._jobs = {MAIN_JOB: self.lead}
         self._turns: dict[tuple[str, str], Turn] = {}
         self._uses: dict[str, ToolUse] = {}
-        self._usage: dict[str, int] = {}
         self._seq = 0
 
     @property
@@ -62,7 +63,15 @@ class Transcript:
     def totals(self) -> Totals:
         """Tokens and calls."""
         calls = [use for use in self._uses.values() if use.question is None or use.question.kind != BUDGET]
-        return Totals(sum(self._usage.values()), len(self._usage), len(calls))
+        turns = [turn for job in self.jobs for turn in job.turns if turn.usage]
+        costs = [turn.cost_usd for turn in turns if turn.cost_usd is not None]
+        tokens = sum(int(turn.usage.get("total_tokens") or 0) for turn in turns)
+        return Totals(tokens, len(turns), len(calls), sum(costs) if costs else None)
+
+    @property
+    def jobs(self) -> list[Job]:
+        """The lead's job, and those that were delegated, in the order in which they began."""
+        return list(self._jobs.values())
 
     @property
     def tool_uses(self) -> list[ToolUse]:
@@ -145,8 +154,11 @@ class Transcript:
         if turn.reasoning.text != reasoning:
             turn.reasoning = TextBlocks(reasoning)
         turn.done = True
-        usage = event.data.get("token_usage") or {}
-        self._usage[turn.key] = int(usage.get("total_tokens") or 0)
+        turn.usage = event.data.get("token_usage") or {"total_tokens": 0}
+        turn.cost_usd = event.data.get("cost_usd")
+        turn.duration_ms = float(event.data.get("duration_ms") or 0)
+        if self._job(event) is self.lead:
+            self.context = event.data.get("context") or self.context
 
     def _on_tool_start(self, event: StreamEvent) -> None:
         params = event.data.get("params") or {}

@@ -5,8 +5,10 @@ only what changed; of text that grew, only what was added.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
+
+_LIVE_ONLY = frozenset({"controls", "form"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,10 +18,12 @@ class Node:
     Attributes:
         key: Its name, unique in the tree and the same for as long as it stands for the same thing.
         html: Its own content, sanitised: all of a leaf, the summary of a fold, the text above the buttons of an ask.
-        kind: `leaf`, `box` (children only), `fold` (summary and children) or `ask` (a question with buttons).
+        kind: `leaf`, `box` (own content, then children), `fold` (summary and children); and what only a live page
+            shows: `controls` (a leaf of buttons, see `controls.py`), `form` (made by the page from its data) and
+            `ask`, whose own content stays while its form goes.
         css: Class names.
         is_open: Whether a fold is open unless the reader said otherwise.
-        data: For an ask: `request` (its id) and `tool`.
+        data: For a form and an ask: what the page makes it from; JSON values.
         children: The elements within, in order.
     """
 
@@ -28,7 +32,7 @@ class Node:
     kind: str = "leaf"
     css: str = ""
     is_open: bool = False
-    data: Mapping[str, str] = field(default_factory=dict)
+    data: Mapping[str, Any] = field(default_factory=dict)
     children: tuple["Node", ...] = ()
 
 
@@ -57,14 +61,18 @@ def place(nodes: tuple[Node, ...], parent: str = "") -> Iterator[Placed]:
 
 
 class TreeDiff:
-    """Remembers what the page has, and says what to change."""
+    """Remembers what the page has, and says what to change.
+
+    A node that is the same object as before, in the same place, is not looked into: what has settled costs nothing.
+    """
 
     def __init__(self) -> None:
-        self._sent: dict[str, tuple[list[Any], str]] = {}
+        self._sent: dict[str, Placed] = {}
+        self._nodes: tuple[Node, ...] = ()
 
     def snapshot(self, nodes: tuple[Node, ...]) -> dict[str, Any]:
         """The patch that makes the tree out of nothing."""
-        self._sent = {}
+        self._sent, self._nodes = {}, ()
         return self.patch(nodes)
 
     def patch(self, nodes: tuple[Node, ...]) -> dict[str, Any]:
@@ -73,22 +81,66 @@ class TreeDiff:
         `shape`: elements to make, move or alter, in order; `text`: [key, characters to keep, text to add behind them];
         `gone`: keys to remove.
         """
-        now: dict[str, tuple[list[Any], str]] = {}
-        shapes: list[list[Any]] = []
-        texts: list[tuple[str, int, str]] = []
-        for placed in place(nodes):
-            key, html, shape = placed.node.key, placed.node.html, placed.shape
-            old_shape, old_html = self._sent.get(key, (None, ""))
-            if shape != old_shape:
-                shapes.append(shape)
-            if html != old_html:
-                keep = _common_prefix(old_html, html)
-                texts.append((key, _utf16_units(html[:keep]), html[keep:]))
-            now[key] = (shape, html)
-        gone = [key for key in self._sent if key not in now]
-        self._sent = now
-        parts = {"shape": shapes, "text": texts, "gone": gone}
+        changes = _Changes(self._sent)
+        changes.compare(self._nodes, nodes, "")
+        self._nodes = nodes
+        return changes.settle()
+
+
+class _Changes:
+    """One comparison of two trees; it brings what was sent up to date."""
+
+    def __init__(self, sent: dict[str, Placed]) -> None:
+        self._sent = sent
+        self._shapes: list[list[Any]] = []
+        self._texts: list[tuple[str, int, str]] = []
+        self._left: dict[str, None] = {}
+        self._seen: set[str] = set()
+
+    def compare(self, old: tuple[Node, ...], new: tuple[Node, ...], parent: str) -> None:
+        """Note what is different between the children that an element had and those that it is to have."""
+        if old is new:
+            return
+        here = {node.key for node in new}
+        for node in old:
+            if node.key not in here:
+                self._left.update(dict.fromkeys(_keys(node)))
+        after = ""
+        for node in new:
+            self._visit(Placed(node, parent, after))
+            after = node.key
+
+    def _visit(self, placed: Placed) -> None:
+        node, sent = placed.node, self._sent.get(placed.node.key)
+        self._seen.add(node.key)
+        if sent is None or sent.shape != placed.shape:
+            self._shapes.append(placed.shape)
+        elif sent.node is node:
+            return
+        old_html = sent.node.html if sent else ""
+        if node.html != old_html:
+            keep = _common_prefix(old_html, node.html)
+            self._texts.append((node.key, _utf16_units(node.html[:keep]), node.html[keep:]))
+        self._sent[node.key] = placed
+        if sent and sent.node is node:  # it only moved, and what is within it came along
+            self._seen.update(_keys(node))
+        else:
+            self.compare(sent.node.children if sent else (), node.children, node.key)
+
+    def settle(self) -> dict[str, Any]:
+        """The patch."""
+        gone = [key for key in self._left if key not in self._seen]
+        for key in gone:
+            del self._sent[key]
+        parts = {"shape": self._shapes, "text": self._texts, "gone": gone}
         return {name: part for name, part in parts.items() if part}
+
+
+def _keys(node: Node) -> Iterator[str]:
+    """The key of a node, and those of all within it."""
+    yield node.key
+    for child in node.children:
+        yield from _keys(child)
 
 
 def _common_prefix(old: str, new: str) -> int:
@@ -108,9 +160,17 @@ def _utf16_units(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode("utf-16-le")) // 2
 
 
+def prefixed(nodes: tuple[Node, ...], prefix: str) -> tuple[Node, ...]:
+    """The same nodes with keys that begin with `prefix`, so that several trees can stand in one."""
+    return tuple(
+        replace(node, key=prefix + node.key, children=prefixed(node.children, prefix) if node.children else ())
+        for node in nodes
+    )
+
+
 def static_html(nodes: tuple[Node, ...]) -> str:
-    """The tree as HTML that needs nothing else: folds are `<details>`, an ask is its text."""
-    return "".join(_static_node(node) for node in nodes)
+    """The tree as HTML that needs nothing else: folds are `<details>`, there is nothing to press."""
+    return "".join(_static_node(node) for node in nodes if node.kind not in _LIVE_ONLY)
 
 
 def _static_node(node: Node) -> str:

@@ -1,6 +1,5 @@
 """A run that never ran: a list of events, and the views' end of it, without engine or kernel."""
 
-import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -8,7 +7,9 @@ from typing import Any
 
 from markdown_it import MarkdownIt
 
+from artifactflow_nb.approvals import Decision
 from artifactflow_nb.events import StreamEvent, StreamEventType, TextSoFar
+from artifactflow_nb.tools.base import Tool
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 CHUNK_CHARS = 7
@@ -64,7 +65,8 @@ class PlayedRun:
         self.question = question
         self.artifacts: dict[tuple[str, int], str] = {}
         self.results: dict[str, str] = {}
-        self.decisions: list[tuple[str, bool, str]] = []
+        self.decisions: list[tuple[str, Decision]] = []
+        self.tools: dict[str, Tool] = {}
         self.cancelled = False
 
     def stored_events(self) -> Sequence[StreamEvent]:
@@ -75,14 +77,14 @@ class PlayedRun:
             listener(event)
         return lambda: None
 
-    def call_soon(self, callback: Callable[..., object], *args: Any) -> None:
-        asyncio.get_running_loop().call_soon(callback, *args)
+    async def decide(self, request_id: str, decision: Decision) -> None:
+        self.decisions.append((request_id, decision))
 
-    def decide(self, request_id: str, approved: bool, instruction: str = "") -> None:
-        self.decisions.append((request_id, approved, instruction))
-
-    def cancel(self) -> None:
+    async def cancel(self) -> None:
         self.cancelled = True
+
+    def tool(self, name: str) -> Tool | None:
+        return self.tools.get(name)
 
     def artifact_text(self, artifact_id: str, version: int) -> str:
         return self.artifacts[artifact_id, version]

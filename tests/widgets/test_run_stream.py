@@ -1,4 +1,4 @@
-"""The kernel's end of a live view, with a page that is a few lines of Python."""
+"""A run shown in pages: the stream of patches, with a page that is a few lines of Python."""
 
 import asyncio
 import json
@@ -7,22 +7,42 @@ from typing import Any
 
 from widgets.played import PlayedRun, Script, research
 
+from artifactflow_nb.approvals import Decision
 from artifactflow_nb.events import StreamEvent
-from artifactflow_nb.widgets.run_view import PATCH_INTERVAL_S, RunStream
+from artifactflow_nb.widgets.page_stream import KEEP_DELAY_S, PATCH_INTERVAL_S, PageStream, Saved
+from artifactflow_nb.widgets.run_view import RunView
 from artifactflow_nb.widgets.tree import place
+from artifactflow_nb.widgets.view import Face
 
 
 class Page:
     """Keeps a tree as the real page does; `deaf` loses what is sent to it."""
 
     def __init__(self, run: PlayedRun) -> None:
-        self.stream = RunStream(run, self.receive)
+        self.view = RunView(run)
+        self.stream = self.view.screen = PageStream(self.view, self.receive, self.save)
         self.sent: list[Mapping[str, Any]] = []
+        self.faces: list[Face] = []
         self.html: dict[str, str] = {}
         self.parents: dict[str, str] = {}
-        self.head: Mapping[str, Any] = {}
+        self.announced = ""
+        self.ended = False
         self.seq = -1
         self.deaf = False
+
+    def save(self, face: Face, n: int, is_last: bool) -> Saved:
+        self.faces.append(face)
+        return Saved(n, face, is_last)
+
+    async def press(self, act: str, **args: Any) -> Mapping[str, Any]:
+        """What the kernel says to a press; the patches that came before it are applied."""
+        self.stream.hear({"type": "act", "id": 1, "page": "p", "act": act, "args": args})
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        return self.sent[-1]
+
+    def take(self, event: StreamEvent) -> None:
+        self.view.take(event)
 
     @property
     def n_bytes(self) -> int:
@@ -30,7 +50,7 @@ class Page:
 
     def receive(self, message: Mapping[str, Any]) -> None:
         self.sent.append(message)
-        if self.deaf or message["type"] == "ping":
+        if self.deaf or message["type"] not in {"snapshot", "patch"}:
             return
         if message["type"] == "patch" and message["seq"] != self.seq + 1:
             self.stream.hear({"type": "hello"})
@@ -38,7 +58,8 @@ class Page:
         if message["type"] == "snapshot":
             self.html, self.parents = {}, {}
         self.seq = message["seq"]
-        self.head = message.get("head", self.head)
+        self.announced = message.get("announce", self.announced)
+        self.ended = message.get("ended", self.ended)
         self._apply(message.get("tree", {}))
 
     def _apply(self, tree: Mapping[str, Any]) -> None:
@@ -52,8 +73,8 @@ class Page:
             del self.parents[key]
             self.html.pop(key, None)
 
-    def assert_shows(self, stream: RunStream) -> None:
-        placed = list(place(stream.renderer.nodes(stream.transcript)))
+    def assert_shows(self) -> None:
+        placed = list(place(self.view.nodes()))
         assert {one.node.key: one.parent for one in placed} == self.parents
         assert {one.node.key: one.node.html for one in placed} == {key: self.html.get(key, "") for key in self.parents}
 
@@ -69,10 +90,10 @@ async def test_patches_add_up_to_the_state(finished: PlayedRun) -> None:
     page = Page(finished)
     page.stream.hear({"type": "hello"})
     for event in finished.events:
-        page.stream.take(event)
+        page.take(event)
         page.stream.flush()
-        page.assert_shows(page.stream)
-    assert page.head["ended"]
+        page.assert_shows()
+    assert page.ended
 
 
 async def test_a_page_that_missed_messages_asks_again(finished: PlayedRun) -> None:
@@ -81,19 +102,19 @@ async def test_a_page_that_missed_messages_asks_again(finished: PlayedRun) -> No
     page.stream.hear({"type": "hello"})
     for i, event in enumerate(finished.events):
         page.deaf = 20 <= i < 40
-        page.stream.take(event)
+        page.take(event)
         page.stream.flush()
-    page.assert_shows(page.stream)
+    page.assert_shows()
 
 
 async def test_a_page_whose_hello_is_stuck_still_follows(finished: PlayedRun) -> None:
     """Before a hello is heard, whole snapshots are sent, any of which can be the first that arrives."""
     page = Page(finished)
     for event in finished.events:
-        page.stream.take(event)
+        page.take(event)
         page.stream.flush()
-    assert {message["type"] for message in page.sent} == {"snapshot"}
-    page.assert_shows(page.stream)
+    assert {message["type"] for message in page.sent} == {"snapshot", "kept"}
+    page.assert_shows()
 
 
 async def test_a_long_answer_costs_little(script: Script) -> None:
@@ -103,11 +124,11 @@ async def test_a_long_answer_costs_little(script: Script) -> None:
     page = Page(run)
     page.stream.hear({"type": "hello"})
     for i, event in enumerate(run.events):
-        page.stream.take(event)
+        page.take(event)
         if i % 4 == 0:
             page.stream.flush()
     page.stream.flush()
-    page.assert_shows(page.stream)
+    page.assert_shows()
     assert len(run.events) > 5000
     assert page.n_bytes < 10 * len(text)
 
@@ -119,11 +140,11 @@ async def test_one_endless_line_costs_little_too(script: Script) -> None:
         page = Page(run)
         page.stream.hear({"type": "hello"})
         for i, event in enumerate(run.events):
-            page.stream.take(event)
+            page.take(event)
             if i % 4 == 0:
                 page.stream.flush()
         page.stream.flush()
-        page.assert_shows(page.stream)
+        page.assert_shows()
         assert page.n_bytes < 10 * len(text)
 
 
@@ -133,10 +154,10 @@ async def test_patches_are_coalesced(script: Script) -> None:
     page = Page(run)
     page.stream.hear({"type": "hello"})
     for event in run.events:
-        page.stream.take(event)
+        page.take(event)
     await asyncio.sleep(3 * PATCH_INTERVAL_S)
     assert [message["type"] for message in page.sent] == ["snapshot", "patch"]
-    page.assert_shows(page.stream)
+    page.assert_shows()
 
 
 async def test_a_text_beyond_the_first_plane_arrives_whole(script: Script) -> None:
@@ -145,9 +166,9 @@ async def test_a_text_beyond_the_first_plane_arrives_whole(script: Script) -> No
     page = Page(run)
     page.stream.hear({"type": "hello"})
     for event in run.events:
-        page.stream.take(event)
+        page.take(event)
         page.stream.flush()
-    page.assert_shows(page.stream)
+    page.assert_shows()
 
 
 async def test_the_text_of_a_turn_moves_up_when_it_calls_a_tool(script: Script) -> None:
@@ -158,7 +179,7 @@ async def test_the_text_of_a_turn_moves_up_when_it_calls_a_tool(script: Script) 
     page.stream.hear({"type": "hello"})
     seen = []
     for event in run.events:
-        page.stream.take(event)
+        page.take(event)
         page.stream.flush()
         seen.append(page.parents.get("llm-1-0"))
     assert list(dict.fromkeys(seen)) == [None, "answer", "work"]
@@ -166,26 +187,38 @@ async def test_the_text_of_a_turn_moves_up_when_it_calls_a_tool(script: Script) 
 
 async def test_clicks_reach_the_run(waiting: PlayedRun) -> None:
     """Approve, Deny with a note and Stop each make one call of the run; other messages make none."""
-    stream = Page(waiting).stream
-    stream.hear({"type": "decide", "request": "req-1", "approved": True, "instruction": ""})
-    stream.hear({"type": "decide", "request": "req-2", "approved": False, "instruction": " not now "})
-    stream.hear({"type": "decide", "request": 7})
-    stream.hear({"type": "unheard of"})
-    assert waiting.decisions == [("req-1", True, ""), ("req-2", False, "not now")]
+    page = Page(waiting)
+    for event in waiting.events:
+        page.take(event)
+    await page.press("decide", request="req-1", verdict="approve", note="", scope="run")
+    await page.press("decide", request="req-1", verdict="deny", note=" not now ", scope="once")
+    await page.press("unheard_of")
+    page.stream.hear({"type": "act", "act": "stop"})
+    page.stream.hear({"type": "unheard of"})
+    assert waiting.decisions == [("req-1", Decision(True, scope="run")), ("req-1", Decision(False, "not now"))]
     assert not waiting.cancelled
-    stream.hear({"type": "stop"})
+    await page.press("stop")
     assert waiting.cancelled
+
+
+async def test_what_went_wrong_is_told_to_the_control(waiting: PlayedRun) -> None:
+    """A press that cannot be carried out is answered with the reason, whatever it is."""
+    page = Page(waiting)
+    told = await page.press("decide", verdict="approve")
+    assert (told["type"], told["id"], told["failed"]) == ("told", 1, True)
+    assert "request" in told["message"]
+    assert not (await page.press("stop"))["failed"]
 
 
 async def test_an_open_question_has_its_buttons_and_its_announcement(waiting: PlayedRun) -> None:
     """The card carries the request and the tool's name, and a screen reader is told."""
     page = Page(waiting)
     for event in waiting.events:
-        page.stream.take(event)
+        page.take(event)
     page.stream.hear({"type": "hello"})
     shapes = {shape[0]: shape for shape in page.sent[-1]["tree"]["shape"]}
-    assert shapes["ask-req-1"][-1] == {"request": "req-1", "tool": "create_artifact"}
-    assert page.sent[-1]["head"]["announce"] == "create_artifact asks for your approval."
+    assert {"request": "req-1", "tool": "create_artifact"}.items() <= shapes["ask-req-1"][-1].items()
+    assert page.announced == "create_artifact asks for your approval."
 
 
 async def test_a_ping_without_a_page_is_not_answered(waiting: PlayedRun) -> None:
@@ -194,17 +227,40 @@ async def test_a_ping_without_a_page_is_not_answered(waiting: PlayedRun) -> None
 
 
 async def test_a_page_that_appears_meanwhile_answers_the_ping(waiting: PlayedRun) -> None:
-    """The ping is repeated, so a view that is just being rendered counts."""
+    """The ping is repeated, so a view that is just being shown counts."""
     page = Page(waiting)
     asyncio.get_running_loop().call_later(0.02, page.stream.hear, {"type": "pong"})
     assert await page.stream.answers_ping(1.0)
 
 
 async def test_the_end_is_told_once(finished: PlayedRun) -> None:
-    """The terminal event tells whoever freezes the view, after the page has had the last patch."""
-    told = []
-    stream = RunStream(finished, lambda message: told.append(message["type"]), lambda: told.append("end"))
-    stream.hear({"type": "hello"})
+    """After the terminal event the page has the last patch, and then the last face is saved."""
+    page = Page(finished)
+    page.stream.hear({"type": "hello"})
     for event in [*finished.events, finished.events[-1]]:
-        stream.take(event)
-    assert told == ["snapshot", "patch", "end"]
+        page.take(event)
+    assert [message["type"] for message in page.sent] == ["snapshot", "patch", "kept"]
+    assert page.sent[-1]["last"]
+    assert len(page.faces) == 1
+
+
+async def test_a_page_can_ask_for_the_face(finished: PlayedRun) -> None:
+    """A page in which the saved output did not change gets what was saved; before anything was, nothing."""
+    page = Page(finished)
+    page.stream.hear({"type": "face", "page": "p"})
+    assert page.sent == []
+    for event in finished.events:
+        page.take(event)
+    page.stream.hear({"type": "face", "page": "p"})
+    assert page.sent[-1] == {"type": "face", "page": "p", "data": page.faces[-1]}
+
+
+async def test_a_waiting_run_is_saved_as_waiting(waiting: PlayedRun) -> None:
+    """While a run waits, the saved notebook says so, and how to decide; it is saved once for many events."""
+    page = Page(waiting)
+    for event in waiting.events:
+        page.take(event)
+    await asyncio.sleep(KEEP_DELAY_S + 0.1)
+    assert len(page.faces) == 1
+    assert "run.approve()" in page.faces[0]["text/html"]
+    assert "<button" not in page.faces[0]["text/html"]

@@ -1,160 +1,149 @@
 /**
- * The live view of a run: a header of its own, and below it a KeyedTree that the kernel patches. The kernel joins
- * run_tree.js and run_place.js in front of this file.
+ * The page's end of a view. The kernel joins tree.js, place.js, form.js, ask.js, effects.js, face.js and mount.js in front of it.
  *
- * Messages from the kernel carry a number. The page says hello and gets a snapshot; when a number is missing, it says
- * hello again. Times are milliseconds.
+ * The cell's output is HTML with an element of the class `af-host-<key>`; the view is mounted in each that the page
+ * shows. Messages from the kernel carry a number. The page says hello and gets a snapshot; when a number is missing, it
+ * says hello again. Times are milliseconds.
  *
- * @typedef {{question: string, language: string, status: string, mark: string, label: string, counts: string,
- *   elapsed: number, ended: boolean, announce: string}} Head
- * @typedef {{type: "snapshot" | "patch", seq: number, tree: Patch, head?: Head}} Update; the header only when it changed
+ * @typedef {{type: "snapshot" | "patch", seq: number, now: number, tree?: Patch, announce?: string, label?: string,
+ *   css?: string, ended?: boolean}} Update
  */
 
 const HELLO_AGAIN_MS = 400;
+const TICK_MS = 200;
+const KEPT_WITHIN_MS = 800;
+const ANSWER_WITHIN_MS = 15_000;
+const NO_ANSWER = "The kernel has not answered. It may be busy with a cell; what you pressed is done as soon as it is free.";
 
-/** `12 s`, `2 min 05 s`. @param {number} ms @returns {string} */
-function clock(ms) {
-  const seconds = Math.floor(ms / 1000);
-  if (seconds < 60) return `${seconds} s`;
-  return `${Math.floor(seconds / 60)} min ${String(seconds % 60).padStart(2, "0")} s`;
-}
-
-/** @param {string} label @param {string} css @param {() => void} onClick @returns {HTMLButtonElement} */
-function button(label, css, onClick) {
-  const made = /** @type {HTMLButtonElement} */ (element("button", css));
-  made.type = "button";
-  made.textContent = label;
-  made.addEventListener("click", onClick);
-  return made;
-}
-
-/**
- * Approve, Deny and a note to the agent.
- * @param {{request?: string, tool?: string}} data @param {(message: object) => void} send @returns {HTMLElement}
- */
-function makeControls(data, send) {
-  const row = element("div", "af-controls");
-  const note = /** @type {HTMLInputElement} */ (element("input", "af-note"));
-  note.type = "text";
-  note.placeholder = "Note to the agent (optional)";
-  note.setAttribute("aria-label", `Note to the agent about ${data.tool}, optional`);
-  // JupyterLab's shortcuts must not act on what is typed here.
-  note.addEventListener("keydown", (event) => event.stopPropagation());
-  const said = element("span", "af-quiet");
-  /** @param {boolean} approved */
-  const decide = (approved) => {
-    row.dataset.decided = "yes";
-    send({ type: "decide", request: data.request, approved, instruction: note.value });
-    for (const control of [approve, deny, note]) control.disabled = true;
-    said.textContent = `${approved ? "Approved" : "Denied"}. The run goes on as soon as other work in progress is done.`;
-  };
-  const approve = button("Approve", "af-button af-primary", () => decide(true));
-  const deny = button("Deny", "af-button", () => decide(false));
-  approve.setAttribute("aria-label", `Approve ${data.tool}`);
-  deny.setAttribute("aria-label", `Deny ${data.tool}`);
-  row.append(approve, deny, note, said);
-  return row;
-}
-
-/** The header: question, status, time, counts, Stop. */
-class Header {
-  /** @param {() => void} stop */
-  constructor(stop) {
-    this.root = element("div", "af-head");
-    this.question = element("div", "af-question");
-    this.mark = element("span", "af-mark");
-    this.mark.setAttribute("aria-hidden", "true");
-    this.label = element("span", "af-status");
-    this.time = element("span", "af-time");
-    this.counts = element("span", "af-counts");
-    this.stop = button("Stop", "af-button af-stop", () => {
-      this.stop.disabled = true;
-      stop();
-    });
-    this.stop.setAttribute("aria-label", "Stop this run");
-    this.stop.hidden = true;
-    const meta = element("div", "af-meta");
-    meta.append(this.mark, this.label, this.time, this.counts, this.stop);
-    this.root.append(this.question, meta);
-    this.started = performance.now();
+class Panel {
+  /** @param {any} model what anywidget gives */
+  constructor(model) {
+    this.model = model;
+    this.id = Math.random().toString(36).slice(2);
+    this.seq = -1;
+    this.asked = -HELLO_AGAIN_MS;
+    this.acts = 0;
+    /** @type {Map<number, (told: Told) => void>} */
+    this.waiting = new Map();
+    /** @type {Mount[]} */
+    this.mounts = [];
+    this.host = `af-host-${model.get("key")}`;
+    this.hosts = document.getElementsByClassName(this.host);
     this.ended = false;
+    this.onMessage = (/** @type {any} */ message) => this.hear(message);
+    model.on("msg:custom", this.onMessage);
+    this.observer = new MutationObserver(() => this.look());
+    this.observer.observe(document.body, { subtree: true, childList: true });
+    this.ticking = setInterval(() => this.tick(), TICK_MS);
+    this.look();
   }
 
-  /** @param {Head} head */
-  show(head) {
-    this.question.textContent = head.question;
-    this.question.lang = head.language;
-    this.mark.className = `af-mark af-${head.status}`;
-    this.mark.textContent = head.mark;
-    this.label.textContent = head.label;
-    this.counts.textContent = head.counts;
-    this.started = performance.now() - head.elapsed;
-    this.ended = head.ended;
-    this.stop.hidden = head.ended;
-    this.time.textContent = clock(head.elapsed);
+  /** Mount the view wherever the page shows its output, and take it along where an output was drawn anew. */
+  look() {
+    const homeless = this.mounts.filter((mount) => !mount.root.isConnected);
+    for (const host of this.hosts) {
+      if (this.mounts.some((mount) => mount.host === host && mount.root.isConnected)) continue;
+      const moved = homeless.shift();
+      if (moved) moved.moveTo(/** @type {HTMLElement} */ (host));
+      else this.mountIn(/** @type {HTMLElement} */ (host));
+    }
+    for (const mount of homeless) mount.place.handOver();
+  }
+
+  /** @param {HTMLElement} host */
+  mountIn(host) {
+    this.mounts.push(new Mount(host, (act, args) => this.perform(act, args)));
+    this.hello();
+  }
+
+  hello() {
+    if (performance.now() - this.asked < HELLO_AGAIN_MS) return;
+    this.asked = performance.now();
+    this.model.send({ type: "hello" });
   }
 
   tick() {
-    if (!this.ended) this.time.textContent = clock(performance.now() - this.started);
+    if (this.seq < 0 && this.mounts.length) this.hello();
+    for (const mount of this.mounts) mount.tick();
+  }
+
+  /** @param {string} act @param {object} args @returns {Promise<Told>} */
+  perform(act, args) {
+    const id = ++this.acts;
+    return new Promise((resolve) => {
+      this.waiting.set(id, resolve);
+      setTimeout(() => this.settle(id, { message: NO_ANSWER, failed: false, errors: {} }), ANSWER_WITHIN_MS);
+      this.model.send({ type: "act", id, page: this.id, act, args });
+    });
+  }
+
+  /** @param {number} id @param {Told} told */
+  settle(id, told) {
+    this.waiting.get(id)?.(told);
+    this.waiting.delete(id);
+  }
+
+  /** @param {any} message */
+  hear(message) {
+    if (message.type === "ping") {
+      if (this.mounts.some((mount) => mount.root.isConnected)) this.model.send({ type: "pong" });
+    } else if (message.type === "told") {
+      if (message.page === this.id) this.settle(message.id, message);
+    } else if (message.type === "kept") {
+      setTimeout(() => this.checkFace(message.n, message.last), KEPT_WITHIN_MS);
+    } else if (message.type === "face") {
+      if (message.page === this.id && writeFace(this.model, this.host, message.data)) this.leaveIfGone();
+    } else if (message.type === "effect") {
+      if (message.page === this.id) this.carryOut(message);
+    } else {
+      this.take(message);
+    }
+  }
+
+  /** Whether the output holds the newest face; if not, ask for it. @param {number} n @param {boolean} last */
+  checkFace(n, last) {
+    this.ended = last;
+    const stale = [...this.hosts].some((host) => last || !host.classList.contains(`af-face-${n}`));
+    if (stale) this.model.send({ type: "face", page: this.id });
+    else this.leaveIfGone();
+  }
+
+  /** After the end, when the output holds the last face, nothing is left to show. */
+  leaveIfGone() {
+    if (this.ended && !this.hosts.length) this.model.send({ type: "gone" });
+  }
+
+  /** @param {Effect} effect */
+  async carryOut(effect) {
+    const mount = this.mounts.find((one) => one.root.contains(document.activeElement)) ?? this.mounts[0];
+    if (!mount) return;
+    const said = await carryOut(this.model, mount.root, mount.tree, effect);
+    if (said) mount.say(said);
+  }
+
+  /** @param {Update} update */
+  take(update) {
+    if (update.type === "patch" && update.seq !== this.seq + 1) {
+      if (update.seq > this.seq) this.hello();
+      return;
+    }
+    this.seq = update.seq;
+    if (update.type === "snapshot") this.offset = update.now - Date.now();
+    for (const mount of this.mounts) mount.show(update, this.offset ?? 0);
+  }
+
+  close() {
+    this.observer.disconnect();
+    clearInterval(this.ticking);
+    this.model.off("msg:custom", this.onMessage);
+    for (const mount of this.mounts) mount.remove();
   }
 }
 
-/** @param {{model: any, el: HTMLElement}} context what anywidget gives @returns {() => void} */
-function render({ model, el }) {
-  const send = (/** @type {object} */ message) => model.send(message);
-  const header = new Header(() => send({ type: "stop" }));
-  const body = element("div", "af-tree");
-  const announcer = element("div", "af-announcer");
-  announcer.setAttribute("role", "status");
-  announcer.setAttribute("aria-live", "polite");
-  const root = element("section", "af-run af-live mathjax_ignore tex2jax_ignore");
-  root.setAttribute("aria-label", "Run");
-  root.append(header.root, body, announcer);
-  el.append(root);
-  const tree = new KeyedTree(body, (data) => makeControls(data, send));
-  const place = new Place(body);
-  let seq = -1;
-  let asked = 0;
-
-  const hello = () => {
-    if (performance.now() - asked < HELLO_AGAIN_MS) return;
-    asked = performance.now();
-    send({ type: "hello" });
-  };
-
-  /** @param {Update} update */
-  const take = (update) => {
-    if (update.type === "patch" && update.seq !== seq + 1) {
-      if (update.seq > seq) hello();
-      return;
-    }
-    seq = update.seq;
-    const { head } = update;
-    place.keepWhile(head?.ended ?? header.ended, () => {
-      if (update.type === "snapshot") tree.reset(update.tree);
-      else tree.apply(update.tree);
-      if (head) header.show(head);
-    });
-    if (head && head.announce !== announcer.textContent) announcer.textContent = head.announce;
-  };
-
-  /** @param {any} message */
-  const onMessage = (message) => {
-    if (message.type === "ping") send({ type: "pong", id: message.id });
-    else take(message);
-  };
-  model.on("msg:custom", onMessage);
-  asked = -HELLO_AGAIN_MS;
-  hello();
-  const ticking = setInterval(() => {
-    header.tick();
-    if (seq < 0) hello();
-  }, 200);
-  return () => {
-    clearInterval(ticking);
-    model.off("msg:custom", onMessage);
-    place.handOver();
-  };
+/** @param {{model: any}} context what anywidget gives once, whether or not the widget is displayed */
+function initialize({ model }) {
+  const panel = new Panel(model);
+  return () => panel.close();
 }
 
-export default { render };
+export default { initialize };

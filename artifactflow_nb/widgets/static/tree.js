@@ -2,11 +2,14 @@
  * A tree of keyed elements that patches change in place. Folds that the reader opened or closed stay so, and an element
  * that stays in the tree is never made again, so focus, selection and scroll positions survive.
  *
- * @typedef {[key: string, parent: string, after: string, kind: string, css: string, open: boolean,
- *   data: {request?: string, tool?: string}]} Shape
+ * @typedef {[key: string, parent: string, after: string, kind: string, css: string, open: boolean, data: object]} Shape
  * @typedef {{shape?: Shape[], text?: [key: string, keep: number, add: string][], gone?: string[]}} Patch
- * @typedef {{root: HTMLElement, own: HTMLElement, inside: HTMLElement, kind: string, html: string}} Entry
+ * @typedef {{root: HTMLElement, own: HTMLElement, inside: HTMLElement, kind: string, html: string, data: string}} Entry
+ * @typedef {(data: any, key: string) => HTMLElement} Maker
  */
+
+/** How near to its end a scrolled box counts as scrolled to the end. */
+const AT_END_PX = 24;
 
 /** @param {string} name @param {string} [css] @returns {HTMLElement} */
 function element(name, css = "") {
@@ -18,11 +21,11 @@ function element(name, css = "") {
 class KeyedTree {
   /**
    * @param {HTMLElement} container where the tree stands
-   * @param {(data: {request?: string, tool?: string}) => HTMLElement} makeControls what stands below a question
+   * @param {{form: Maker, ask: Maker}} makers what makes the elements that are more than HTML
    */
-  constructor(container, makeControls) {
+  constructor(container, makers) {
     this.container = container;
-    this.makeControls = makeControls;
+    this.makers = makers;
     /** @type {Map<string, Entry>} */
     this.entries = new Map();
   }
@@ -40,21 +43,33 @@ class KeyedTree {
 
   /** @param {Patch} patch */
   apply(patch) {
+    const followed = this.followed();
     for (const shape of patch.shape ?? []) this.place(shape);
     for (const [key, keep, add] of patch.text ?? []) this.write(key, keep, add);
-    for (const key of patch.gone ?? []) {
-      const root = this.entries.get(key)?.root;
-      const decided = root?.querySelector(":scope > [data-decided]");
-      root?.remove();
-      this.entries.delete(key);
-      if (decided) this.leadBack();
-    }
+    for (const key of patch.gone ?? []) this.remove(key);
+    for (const box of followed) box.scrollTop = box.scrollHeight;
   }
 
-  /** After a question was answered here, its card is gone: the focus goes to the step that asked. */
-  leadBack() {
-    const steps = this.container.querySelectorAll(".af-work > .af-body > details > summary");
-    const step = steps[steps.length - 1];
+  /** Boxes whose end the reader follows: they stay at their end. @returns {Element[]} */
+  followed() {
+    const boxes = [...this.container.querySelectorAll(".af-follow")];
+    return boxes.filter((box) => box.scrollHeight - box.scrollTop - box.clientHeight < AT_END_PX);
+  }
+
+  /** @param {string} key */
+  remove(key) {
+    const root = this.entries.get(key)?.root;
+    const hasFocus = root?.matches(".af-ask") && root.contains(document.activeElement);
+    const near = hasFocus || root?.querySelector(":scope > [data-decided]") ? root?.closest(".af-turn") ?? this.container : null;
+    root?.remove();
+    this.entries.delete(key);
+    if (near) this.leadBack(near);
+  }
+
+  /** After a question was answered here, its card is gone: the focus goes to the step that asked. @param {Element} near */
+  leadBack(near) {
+    const steps = near.querySelectorAll(".af-work > .af-body > details > summary");
+    const step = /** @type {HTMLElement | undefined} */ (steps[steps.length - 1]);
     step?.focus({ preventScroll: true });
     step?.scrollIntoView({ block: "nearest" });
   }
@@ -62,12 +77,14 @@ class KeyedTree {
   /** Make, alter or move one element. @param {Shape} shape */
   place([key, parent, after, kind, css, open, data]) {
     let entry = this.entries.get(key);
-    if (entry && entry.kind !== kind) {
+    const asData = JSON.stringify(data);
+    if (entry && (entry.kind !== kind || (kind === "form" && entry.data !== asData))) {
       entry.root.remove();
       entry = undefined;
     }
     if (!entry) {
-      entry = this.make(kind, data);
+      entry = { ...this.make(kind, data, key), kind, html: "", data: asData };
+      entry.root.dataset.key = key;
       this.entries.set(key, entry);
     }
     if (entry.root.className !== css) entry.root.className = css;
@@ -79,22 +96,22 @@ class KeyedTree {
     }
   }
 
-  /** @param {string} kind @param {{request?: string, tool?: string}} data @returns {Entry} */
-  make(kind, data) {
+  /** @param {string} kind @param {any} data @param {string} key */
+  make(kind, data, key) {
     const root = element(kind === "fold" ? "details" : "div");
-    if (kind === "leaf") return { root, own: root, inside: root, kind, html: "" };
+    if (kind === "leaf" || kind === "controls") return { root, own: root, inside: root };
     if (kind === "fold") {
       const own = element("summary");
       const inside = element("div", "af-body");
       root.append(own, inside);
       // A click on the summary is the reader's word; a patch that opens or closes the fold does not click.
       own.addEventListener("click", () => (root.dataset.byReader = "yes"));
-      return { root, own, inside, kind, html: "" };
+      return { root, own, inside };
     }
     const own = element("div", "af-own");
     root.append(own);
-    if (kind === "ask") root.append(this.makeControls(data));
-    return { root, own, inside: root, kind, html: "" };
+    if (kind === "form" || kind === "ask") root.append(this.makers[kind](data, key));
+    return { root, own, inside: root };
   }
 
   /** Replace the end of an element's content. @param {string} key @param {number} keep @param {string} add */
@@ -104,9 +121,21 @@ class KeyedTree {
     const html = entry.html.slice(0, keep) + add;
     if (html === entry.html) return;
     entry.html = html;
-    // The kernel sanitised it: see artifactflow_nb/widgets/markdown.py.
-    const scrolled = [...entry.own.querySelectorAll("[tabindex]")].map((box) => box.scrollTop);
-    entry.own.innerHTML = html;
-    entry.own.querySelectorAll("[tabindex]").forEach((box, i) => (box.scrollTop = scrolled[i] ?? 0));
+    const { own } = entry;
+    const scrolled = [...own.querySelectorAll("[tabindex]")].map((box) => box.scrollTop);
+    const focused = this.focusWithin(own);
+    // The kernel escaped or sanitised it: see artifactflow_nb/text/markdown.py.
+    own.innerHTML = html;
+    own.querySelectorAll("[tabindex]").forEach((box, i) => (box.scrollTop = scrolled[i] ?? 0));
+    if (focused) own.querySelectorAll(focused.kind)[focused.index]?.focus({ preventScroll: true });
+  }
+
+  /** Where in this element the focus is: what acts the same way has it again afterwards. @param {HTMLElement} own */
+  focusWithin(own) {
+    const focused = document.activeElement?.closest("[data-act], a, [tabindex]");
+    if (!focused || !own.contains(focused) || focused === own) return null;
+    const { act, args } = /** @type {HTMLElement} */ (focused).dataset;
+    const kind = act ? `[data-act=${CSS.escape(act)}][data-args=${JSON.stringify(args)}]` : "a, [tabindex]";
+    return { kind, index: act ? 0 : [...own.querySelectorAll("a, [tabindex]")].indexOf(focused) };
   }
 }

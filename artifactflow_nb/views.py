@@ -1,0 +1,163 @@
+"""The panels of a workbench: each method gives something that a cell shows."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from artifactflow_nb.artifact import Artifacts, Branch
+from artifactflow_nb.budget import Budget
+from artifactflow_nb.engine_thread import EngineThread
+from artifactflow_nb.errors import NotFound
+from artifactflow_nb.run import Run
+from artifactflow_nb.store.runs import RUNNING, WAITING
+
+if TYPE_CHECKING:
+    from artifactflow_nb.widgets.panel import Panel
+
+
+class WithViews:
+    """The part of a workbench that shows things."""
+
+    _thread: EngineThread
+
+    def _is_shown_live(self) -> bool:
+        """Whether a page may be there to show live views; the workbench knows."""
+        raise NotImplementedError
+
+    def _is_watched(self) -> bool:
+        """Whether a person may be looking; the workbench knows."""
+        raise NotImplementedError
+
+    def run(self, run_id: str) -> Run:
+        """The handle of a run; the workbench makes it."""
+        raise NotImplementedError
+
+    def chat(
+        self,
+        conversation: Run | str | None = None,
+        *,
+        flow: str = "research",
+        budget: Budget | Mapping[str, Any] | None = None,
+    ) -> "Panel":
+        """A conversation to read and to go on with: questions, steps, approvals, answers, branches.
+
+        Args:
+            conversation: Which, by its id or one of its runs; None to begin a new one.
+            flow: Which flow answers what is asked here.
+            budget: What each run may spend; None for what is configured.
+
+        Errors: `NotFound` for an unknown conversation.
+        """
+        from artifactflow_nb.widgets.chat import ChatView
+        from artifactflow_nb.widgets.panel import Panel
+
+        conversation_id = self._known_id(conversation)
+        return Panel(
+            lambda: ChatView(self._thread, conversation_id, flow=flow, budget=budget, measured=self._is_shown_live()),
+            self._thread,
+            self._is_shown_live,
+        )
+
+    def tree(self, conversation: Run | str | None = None) -> "Panel":
+        """The conversations, and one of them as a tree: to read, to compare branches, to go on from any question.
+
+        Args:
+            conversation: Which to show first, by its id or one of its runs; None for that in which was asked last.
+
+        Errors: `NotFound` for an unknown conversation.
+        """
+        from artifactflow_nb.widgets.panel import Panel
+        from artifactflow_nb.widgets.tree_view import TreeView
+
+        conversation_id = self._known_id(conversation)
+        return Panel(
+            lambda: TreeView(self._thread, conversation_id, measured=self._is_shown_live()),
+            self._thread,
+            self._is_shown_live,
+        )
+
+    def _known_id(self, conversation: Run | str | None) -> str | None:
+        """The id of a conversation that there is; None for none."""
+        conversation_id = conversation.conversation_id if isinstance(conversation, Run) else conversation
+        if conversation_id is not None:
+            self._thread.call(self._thread.engine.conversations.get(conversation_id))
+        return conversation_id
+
+    def artifacts(self, of: Run | str | None = None) -> Artifacts:
+        """The artifacts of a branch, by id: to read, change, compare and export.
+
+        Args:
+            of: A run, or the id of a run, a message or a conversation; a conversation means its active branch, and None
+                that in which was asked last.
+
+        Errors: `NotFound` for an unknown id, or if nothing was asked yet.
+        """
+        conversation_id, message_id = self._branch(of)
+        if conversation_id is None:
+            raise NotFound("There is no conversation yet. Ask something first: wb.ask(...).")
+        if message_id is None:
+            message_id = self._thread.call(self._thread.engine.conversations.get(conversation_id)).active_message_id
+        return Artifacts(Branch(self._thread, conversation_id, message_id, self._is_watched()))
+
+    def artifact_panel(self, of: Run | str | None = None) -> "Panel":
+        """The artifacts of a branch with their versions: to read, change, compare and download; it follows the branch.
+
+        Args:
+            of: As for `artifacts`; the active branch of a conversation is followed when another becomes active.
+
+        Errors: `NotFound` for an unknown id.
+        """
+        from artifactflow_nb.widgets.artifact_panel import ArtifactPanel
+        from artifactflow_nb.widgets.panel import Panel
+
+        place = self._branch(of)
+        return Panel(
+            lambda: ArtifactPanel(self._thread, *place, dated=self._is_shown_live()), self._thread, self._is_shown_live
+        )
+
+    def _branch(self, of: Run | str | None) -> tuple[str | None, str | None]:
+        """The conversation and the last message of a branch; without a message the active branch is meant."""
+        engine = self._thread.engine
+        if isinstance(of, Run):
+            return of.conversation_id, of.message_id
+        if of is None:
+            newest = self._thread.call(engine.conversations.list_conversations(limit=1))
+            return (newest[0].conversation_id if newest else None), None
+        if of.startswith("run-"):
+            of = self._thread.call(engine.runs.get(of)).message_id
+        if of.startswith("msg-"):
+            return self._thread.call(engine.conversations.message(of)).conversation_id, of
+        return self._thread.call(engine.conversations.get(of)).conversation_id, None
+
+    def timeline(self, run: Run | str | None = None) -> "Panel":
+        """What took how long in a run, a lane for each agent; it grows while the run goes on.
+
+        Args:
+            run: Which, by its handle or id; None for the newest.
+
+        Errors: `NotFound` for an unknown run, or if there is none yet.
+        """
+        from artifactflow_nb.widgets.panel import Panel
+        from artifactflow_nb.widgets.timeline import TimelineView
+
+        shown = run if isinstance(run, Run) else self.run(run or self._newest_run_id())
+        return Panel(
+            lambda: TimelineView(shown.port, measured=self._is_shown_live()),
+            self._thread,
+            lambda: self._is_shown_live() and shown.status in {RUNNING, WAITING},
+        )
+
+    def _newest_run_id(self) -> str:
+        if (run_id := self._thread.call(self._thread.engine.runs.newest())) is None:
+            raise NotFound("There is no run yet. Ask something first: wb.ask(...).")
+        return run_id
+
+    def _view_of(self, run: Run) -> "Panel":
+        """A run by itself, as `run.view()` shows it."""
+        from artifactflow_nb.widgets.chat import ChatView
+        from artifactflow_nb.widgets.panel import Panel
+
+        def make() -> ChatView:
+            is_live = self._is_shown_live()
+            return ChatView(self._thread, run.conversation_id, only=run.message_id, measured=is_live)
+
+        return Panel(make, self._thread, self._is_shown_live)

@@ -1,0 +1,38 @@
+"""The scripts and styles of the views: plain files, joined here, because a widget's script cannot import another."""
+
+from collections.abc import Iterable
+from functools import cache
+from importlib.resources import files
+
+_STATIC = files("artifactflow_nb.widgets") / "static"
+_SCRIPTS = (
+    *("tree.js", "place.js", "field.js", "form.js", "ask.js"),
+    *("effects.js", "face.js", "branches.js", "mount.js", "panel.js"),
+)
+_BASE_STYLE = "view.css"
+
+
+def _joined(names: Iterable[str]) -> str:
+    return "\n".join((_STATIC / name).read_text(encoding="utf-8") for name in names)
+
+
+@cache
+def script() -> str:
+    """The one script that every panel runs."""
+    return _joined(_SCRIPTS)
+
+
+@cache
+def all_styles() -> str:
+    """The styles of all views, for a live page."""
+    names = sorted(entry.name for entry in _STATIC.iterdir() if entry.name.endswith(".css"))
+    return stylesheet(*(name for name in names if name != _BASE_STYLE))
+
+
+@cache
+def stylesheet(*names: str) -> str:
+    """What a face needs: the style that all views share, and the named files beside it.
+
+    Every rule is within `.af-run`.
+    """
+    return _joined((_BASE_STYLE, *names))

@@ -1,0 +1,124 @@
+/**
+ * One place in the page where a view is mounted: over the readable HTML that the cell's output holds.
+ *
+ * Whatever has a `data-act` is pressed here, by mouse or keyboard; the kernel's word on it comes back as a promise.
+ *
+ * @typedef {{message: string, failed: boolean, errors: {[field: string]: string}}} Told
+ * @typedef {(act: string, args: object) => Promise<Told>} Perform
+ */
+
+/** `12 s`, `2 min 05 s`. @param {number} ms @returns {string} */
+function clock(ms) {
+  const seconds = Math.max(Math.floor(ms / 1000), 0);
+  if (seconds < 60) return `${seconds} s`;
+  return `${Math.floor(seconds / 60)} min ${String(seconds % 60).padStart(2, "0")} s`;
+}
+
+class Mount {
+  /** @param {HTMLElement} host @param {Perform} perform */
+  constructor(host, perform) {
+    this.perform = perform;
+    this.root = element("section", "af-run af-live");
+    this.body = element("div", "af-tree");
+    this.announcer = element("div", "af-announcer");
+    this.announcer.setAttribute("role", "status");
+    this.announcer.setAttribute("aria-live", "polite");
+    this.notice = element("div", "af-told");
+    this.notice.setAttribute("role", "alert");
+    this.root.append(this.body, this.notice, this.announcer);
+    this.tree = new KeyedTree(this.body, {
+      form: (data, key) => makeForm({ ...data, key }, perform),
+      ask: (data, key) => makeAskControls({ ...data, key }, perform),
+    });
+    this.place = new Place(this.body);
+    /** @type {HTMLElement | null} */
+    this.focused = null;
+    /** @type {Map<Element, number>} */
+    this.scrolled = new Map();
+    this.listen();
+    this.moveTo(host);
+  }
+
+  listen() {
+    this.root.addEventListener("click", (event) => this.press(event));
+    this.root.addEventListener("keydown", (event) => {
+      const isButton = /** @type {Element} */ (event.target).closest("button, input, textarea, select, a, summary");
+      if (!isButton && (event.key === "Enter" || event.key === " ")) this.press(event);
+    });
+    this.root.addEventListener("keydown", walkBranches);
+    this.root.addEventListener("focusin", stopAtBranch);
+    this.root.addEventListener("focusin", (event) => (this.focused = /** @type {HTMLElement} */ (event.target)));
+    this.root.addEventListener("focusout", () => {
+      // What is taken out of the page loses the focus too; then it is to have it again.
+      setTimeout(() => {
+        if (this.root.isConnected && !this.root.contains(document.activeElement)) this.focused = null;
+      });
+    });
+    const remember = (/** @type {Event} */ event) => {
+      const box = /** @type {Element} */ (event.target);
+      if (this.root.isConnected) this.scrolled.set(box, box.scrollTop);
+    };
+    this.root.addEventListener("scroll", remember, { capture: true, passive: true });
+  }
+
+  /** Stand in this output, with the focus and the scroll positions as they were. @param {HTMLElement} host */
+  moveTo(host) {
+    this.host = host;
+    this.face = [...host.childNodes];
+    host.replaceChildren(this.root);
+    for (const [box, top] of this.scrolled) {
+      if (this.root.contains(box)) box.scrollTop = top;
+      else this.scrolled.delete(box);
+    }
+    if (this.focused?.isConnected && document.activeElement === document.body) {
+      this.focused.focus({ preventScroll: true });
+    }
+  }
+
+  /** @param {Event} event */
+  async press(event) {
+    const pressed = /** @type {HTMLElement | null} */ (/** @type {Element} */ (event.target).closest("[data-act]"));
+    if (!pressed || !this.root.contains(pressed)) return;
+    event.preventDefault();
+    event.stopPropagation();
+    if (pressed.getAttribute("aria-disabled") === "true") return;
+    pressed.setAttribute("aria-disabled", "true");
+    const told = await this.perform(pressed.dataset.act ?? "", JSON.parse(pressed.dataset.args || "{}"));
+    pressed.removeAttribute("aria-disabled");
+    this.say(told.message, told.failed);
+  }
+
+  /** Say something below the view, until the next time. @param {string} message @param {boolean} failed */
+  say(message, failed = false) {
+    this.notice.textContent = message;
+    this.notice.classList.toggle("af-error", failed);
+  }
+
+  /** @param {import("./panel.js").Update} update @param {number} offset milliseconds from the kernel's clock to ours */
+  show(update, offset) {
+    this.offset = offset;
+    if (update.label) this.root.setAttribute("aria-label", update.label);
+    if (update.css !== undefined) this.root.className = `af-run af-live mathjax_ignore tex2jax_ignore ${update.css}`;
+    this.place.keepWhile(Boolean(update.ended), () => {
+      if (update.type === "snapshot") this.tree.reset(update.tree ?? {});
+      else this.tree.apply(update.tree ?? {});
+      this.tick();
+    });
+    if (update.announce !== undefined && update.announce !== this.announcer.textContent) {
+      this.announcer.textContent = update.announce;
+    }
+  }
+
+  /** Count on the times of what is under way. */
+  tick() {
+    for (const node of this.body.querySelectorAll("[data-since]")) {
+      const text = clock(Date.now() + (this.offset ?? 0) - Number(/** @type {HTMLElement} */ (node).dataset.since));
+      if (node.textContent !== text) node.textContent = text;
+    }
+  }
+
+  /** Give the output back to the HTML that it holds. */
+  remove() {
+    if (this.root.parentNode === this.host) this.host?.replaceChildren(...(this.face ?? []));
+  }
+}

@@ -1,0 +1,131 @@
+"""The timeline of a run: what each agent did when, growing while the run goes on."""
+
+import asyncio
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+from artifactflow_nb.events import StreamEvent
+from artifactflow_nb.plots.spans import Span, SpanLog
+from artifactflow_nb.plots.waterfall import describe, waterfall_svg
+from artifactflow_nb.text.figures import count, duration
+from artifactflow_nb.text.markdown import escape, portable, speak
+from artifactflow_nb.text.width import clip
+from artifactflow_nb.widgets import labels
+from artifactflow_nb.widgets.base import ViewedRun
+from artifactflow_nb.widgets.frozen import framed
+from artifactflow_nb.widgets.pieces import mark
+from artifactflow_nb.widgets.run_view import announcement
+from artifactflow_nb.widgets.transcript import Transcript
+from artifactflow_nb.widgets.tree import Node, static_html
+from artifactflow_nb.widgets.view import Face, Screen, View
+
+DRAW_EVERY_S = 0.5
+MOST_ROWS = 200
+_HEADS = ("agent", "kind", "name", "from", "took", "status", "")
+
+
+class TimelineView(View):
+    """Draws a run until it ends.
+
+    Args:
+        run: The run.
+        measured: Show times, and draw them; without them the same run has the same face each time.
+    """
+
+    label = "Timeline"
+    css = "af-timeline"
+
+    def __init__(self, run: ViewedRun, *, measured: bool = True) -> None:
+        self._run = run
+        self._measured = measured
+        self._log = SpanLog()
+        self._transcript = Transcript(run.question)
+        self._began: datetime | None = None
+        self._stop: Callable[[], None] = lambda: None
+        self._drawing: asyncio.Task[None] | None = None
+
+    async def open(self, screen: Screen) -> None:
+        """Take in what happened so far, and follow."""
+        await super().open(screen)
+        for event in await asyncio.to_thread(self._run.stored_events):
+            self._take_in(event)
+        if not self._transcript.ended:
+            self._stop = self._run.subscribe(self._take)
+            self._drawing = asyncio.get_running_loop().create_task(self._draw_on())
+
+    def _take_in(self, event: StreamEvent) -> None:
+        self._began = self._began or event.timestamp
+        self._log.apply(event)
+        self._transcript.apply(event)
+
+    def _take(self, event: StreamEvent) -> None:
+        was_over, was_waiting = self._transcript.ended, self._transcript.status == "waiting"
+        self._take_in(event)
+        if self._transcript.ended and not was_over:
+            self.close()
+            self.screen.finish()
+        elif self._transcript.status == "waiting" and not was_waiting:
+            self.screen.keep()
+
+    async def _draw_on(self) -> None:
+        """A drawing grows with time, not with events: it is made anew twice a second."""
+        while True:
+            await asyncio.sleep(DRAW_EVERY_S)
+            self.screen.refresh()
+
+    def nodes(self) -> tuple[Node, ...]:
+        """The state of the run, the drawing, and the same as a table."""
+        spans = self._log.spans
+        status = self._transcript.status
+        said = labels.STATUS_LABELS[status]
+        if self._transcript.ended and self._measured:
+            said += f" · {labels.summary_line(self._transcript)}"
+        question = speak(clip(self._run.question, 90))
+        head = f'{mark(status)} <strong>{question}</strong> <span class="af-quiet">{said}</span>'
+        table = Node("table", _table(spans, measured=self._measured), css="af-timeline-rows")
+        drawing = (Node("drawing", waterfall_svg(spans, self._now_ms()), css="af-drawing"),) if self._measured else ()
+        return (
+            Node("head", head, css="af-meta"),
+            *drawing,
+            Node("rows", f"As a table: {count(len(spans), 'span')}", "fold", "af-rows", children=(table,)),
+        )
+
+    def _now_ms(self) -> float | None:
+        ended = self._transcript.ended or self._began is None
+        return None if ended else self._log.ms(datetime.now(UTC))
+
+    def face(self) -> Face:
+        """The drawing as it stands, and the table."""
+        spans = self._log.spans
+        told = describe(spans, self._now_ms() or 0.0) if self._measured else count(len(spans), "span")
+        return {
+            "text/plain": f"Timeline: {self._run.question}\n\n{told}",
+            "text/markdown": f"**Timeline: {portable(clip(self._run.question, 200))}**\n\n{portable(told)}",
+            "text/html": framed(static_html(self.nodes()), "timeline.css", css=self.css),
+        }
+
+    def announcement(self) -> str:
+        """That a decision is needed, and how the run ended."""
+        return announcement(self._transcript)
+
+    def close(self) -> None:
+        """Follow no more."""
+        self._stop()
+        if self._drawing:
+            self._drawing.cancel()
+
+
+def _table(spans: tuple[Span, ...], *, measured: bool) -> str:
+    heads = [head for head in _HEADS if measured or head not in {"from", "took"}]
+    rows = "".join(_row(span, measured=measured) for span in spans[:MOST_ROWS])
+    left = len(spans) - MOST_ROWS
+    more = f'<p class="af-quiet">… {count(left, "span")} more: wb.llm_calls_df(), wb.tool_calls_df()</p>'
+    head = "".join(f'<th scope="col">{name}</th>' for name in heads)
+    return f'<table class="af-table"><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>' + more * (left > 0)
+
+
+def _row(span: Span, *, measured: bool) -> str:
+    took = "…" if span.end_ms is None else duration(span.end_ms - span.start_ms)
+    times = [duration(span.start_ms), took] if measured else []
+    cells = [span.lane, span.kind, span.name, *times, span.status, span.detail if measured else ""]
+    return f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}</tr>"

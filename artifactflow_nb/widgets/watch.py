@@ -1,0 +1,48 @@
+"""Looks at the store once a second, so that a view follows what others do: a cell, another view, another kernel."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from artifactflow_nb.errors import StoreError
+
+LOOK_EVERY_S = 1.0
+
+
+class Watch:
+    """Calls back when what it reads is another than before; runs on the engine's loop.
+
+    Args:
+        read: Gives something small that is another whenever there is something new, such as a count.
+        changed: What to do then.
+    """
+
+    def __init__(self, read: Callable[[], Awaitable[object]], changed: Callable[[], Awaitable[None]]) -> None:
+        self._read = read
+        self._changed = changed
+        self._seen: object = None
+        self._task: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Remember what is there now, and look on from now on."""
+        self._seen = await self._read()
+        self._task = asyncio.get_running_loop().create_task(self._look())
+
+    async def _look(self) -> None:
+        while True:
+            await asyncio.sleep(LOOK_EVERY_S)
+            try:
+                await self.look()
+            except StoreError:  # it is locked or full for a moment; the next look may succeed
+                continue
+
+    async def look(self) -> None:
+        """Look now."""
+        now = await self._read()
+        if now != self._seen:
+            self._seen = now
+            await self._changed()
+
+    def stop(self) -> None:
+        """Look no more."""
+        if self._task:
+            self._task.cancel()

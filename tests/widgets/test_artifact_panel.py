@@ -1,0 +1,284 @@
+"""The panel of artifacts, pressed as a page presses it, over a real engine."""
+
+import base64
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scripts import call, report
+from widgets.pages import ShownView
+
+import artifactflow_nb as af
+from artifactflow_nb.models.scripted import ScriptedModel
+from artifactflow_nb.widgets.artifact_panel import ArtifactPanel
+
+FIRST = "# Report\n\nOne is *here*.\n"
+SECOND = "# Report\n\nTwo is *here*.\n"
+HOSTILE = '<img src=x onerror="alert(1)"></details></table><script>alert(1)</script><b data-act="restore">x</b>'
+REWRITE = call("rewrite_artifact", id="research_report", content="# Report\n\nBy the agent.\n")
+
+
+@pytest.fixture
+def workbench(tmp_path: Path) -> Iterator[Any]:
+    opened: list[af.Workbench] = []
+
+    def make(turns: Any = (), **options: Any) -> af.Workbench:
+        options = {"approvals": "approve", **options}
+        wb = af.Workbench(model=ScriptedModel(turns), data_dir=tmp_path / "data", **options)
+        opened.append(wb)
+        return wb
+
+    yield make
+    for wb in opened:
+        wb.close()
+
+
+def show(wb: af.Workbench, *place: str, dated: bool = True) -> ShownView:
+    return ShownView(wb._thread, ArtifactPanel(wb._thread, *place, dated=dated))
+
+
+@pytest.fixture
+def written(workbench: Any) -> Any:
+    """A workbench, its run that wrote a report, and the panel of it."""
+    wb = workbench([report(FIRST), "Done.", "More."])
+    run = wb.ask("Write <b>it</b>.").wait(10)
+    return wb, run, show(wb)
+
+
+def test_it_shows_the_artifacts_of_the_branch(written: Any) -> None:
+    """The list names them; the chosen one is rendered, with its version, who wrote it and when."""
+    _, _, page = written
+    assert "research_report · v1" in page.text
+    assert "<em>here</em>" in page.html["text-rendered"]
+    assert re.search(r"version 1 · created by lead_agent · \d{4}-\d\d-\d\d \d\d:\d\d UTC", page.text)
+    assert "Write <b>it</b>." in page.text
+    assert {"Rendered", "Raw", "Changes", "Edit", "Rename", "Copy the text", "Download as Word"} <= set(page.buttons)
+
+
+def test_it_is_shown_raw(written: Any) -> None:
+    """The text as it is stored, and rendered again."""
+    _, _, page = written
+    page.press("Raw")
+    assert "One is *here*." in page.html["text-raw"]
+    page.press("Rendered")
+    assert "text-raw" not in page.html
+
+
+def test_an_edit_is_a_new_version_by_the_person(written: Any) -> None:
+    """The form holds the whole text; what is saved is the newest version, on the branch, by `user`."""
+    _, run, page = written
+    page.press("Edit")
+    (form,) = [key for key, kind in page.kinds.items() if kind == "form"]
+    assert page.data[form]["fields"][0]["value"] == FIRST
+    told = page.submit("edit", text=SECOND)
+    assert (told["message"], told["failed"]) == ("Written as version 2.", False)
+    assert "<em>here</em>" in page.html["text-rendered"]
+    assert "Two is" in page.text
+    newest = run.artifacts["research_report"]
+    assert (newest.content, newest.version, newest.created_by) == (SECOND, 2, "user")
+    assert form not in page.kinds
+
+
+def test_an_edit_that_changes_nothing_writes_nothing(written: Any) -> None:
+    """Nor does one that is cancelled."""
+    _, run, page = written
+    page.press("Edit")
+    assert page.submit("edit", text=FIRST)["message"] == "Nothing was changed."
+    page.press("Edit")
+    page.do("dismiss", {})
+    assert "form" not in page.kinds.values()
+    assert list(run.artifacts["research_report"].versions) == [1]
+
+
+def test_who_came_in_between_is_told_and_nothing_typed_is_lost(written: Any) -> None:
+    """A save over somebody else's version is refused; the form stays, and lets one look, and save on top of it."""
+    _, run, page = written
+    page.press("Edit")
+    (form,) = [key for key, kind in page.kinds.items() if kind == "form"]
+    run.artifacts["research_report"].edit("Theirs.\n")
+    told = page.submit("edit", text="Mine.\n")
+    assert told["failed"]
+    assert "is at version 2 by now, not 1: user changed it" in told["message"]
+    assert page.kinds[form] == "form"
+    assert "Version 2 by user came in between" in page.text
+    page.press("Show what it changed")
+    assert "Theirs." in page.html["text-changes"]
+    assert page.kinds[form] == "form"
+    assert page.press("Let mine go on top")["message"] == "Now save: yours becomes the version after it."
+    assert page.submit("edit", text="Mine.\n")["message"] == "Written as version 3."
+    assert [one.content for one in run.artifacts["research_report"].versions.values()] == [
+        FIRST,
+        "Theirs.\n",
+        "Mine.\n",
+    ]
+
+
+def test_versions_are_shown_compared_and_restored(written: Any) -> None:
+    """Each version can be read; any two can be compared in two layouts; an earlier one comes back as a new one."""
+    _, run, page = written
+    run.artifacts["research_report"].edit(SECOND).edit("# Other\n")
+    page.until(lambda: "3 versions" in page.text)
+    page.press("Show version 1")
+    assert "an earlier version" in page.text
+    assert "One is" in page.html["text-rendered"]
+    page.press("Compare version 2 with version 1")
+    assert "<del>Two</del>" in page.html["text-changes"]
+    page.submit("compare_form", before="v1, created by lead_agent", after="v2, changed by user")
+    assert "<del>One</del>" in page.html["text-changes"]
+    page.press("Side by side")
+    assert "af-diff-side-by-side" in page.html["text-changes"]
+    page.submit("compare_form", before="the version before it", after="v3, changed by user")
+    assert "v2 → v3" in page.text
+    page.press("Show version 1")
+    assert page.press("Restore version 1 as the newest")["message"] == "Written as version 4."
+    assert run.artifacts["research_report"].content == FIRST
+    assert run.artifacts["research_report"].update_type == "restore"
+
+
+def test_a_title_is_changed(written: Any) -> None:
+    """The new title is a version; an empty one is refused in the form."""
+    _, run, page = written
+    page.press("Rename")
+    assert "title is empty" in page.submit("rename", title="  ")["message"]
+    assert page.submit("rename", title="The final report")["message"] == "Written as version 2."
+    assert run.artifacts["research_report"].title == "The final report"
+    assert "The final report" in page.html["list"]
+
+
+def test_it_is_taken_along(written: Any) -> None:
+    """Copy gives the stored text, a cell harmless Markdown, a download the bytes of the file."""
+    _, run, page = written
+    run.artifacts["research_report"].edit("# R\n\n![x](https://hostile.invalid/x.png)\n")
+    page.until(lambda: "2 versions" in page.text)
+    page.press("Copy the text")
+    page.press("Copy the text into a new cell below")
+    assert page.press("Download as Markdown")["message"] == "Downloaded as research_report.md."
+    for form in ("HTML", "Word", "Notebook"):
+        page.press(f"Download as {form}")
+    copied, cell, *downloads = page.effects
+    assert copied["text"] == "# R\n\n![x](https://hostile.invalid/x.png)\n"
+    assert (cell["cell_type"], "![" in cell["source"]) == ("markdown", False)
+    assert [one["filename"].rpartition(".")[2] for one in downloads] == ["md", "html", "docx", "ipynb"]
+    assert base64.b64decode(downloads[0]["base64"]).decode() == copied["text"]
+    assert base64.b64decode(downloads[2]["base64"]).startswith(b"PK")
+    assert downloads[2]["media_type"].endswith("wordprocessingml.document")
+
+
+def test_it_follows_a_run(workbench: Any) -> None:
+    """What a run writes while the panel is shown appears in it, is announced, and leaves an open form as it is."""
+    wb = workbench([report(FIRST), "Done.", REWRITE, "Rewritten."], approvals={"rewrite_artifact": "ask"})
+    first = wb.ask("Write.").wait(10)
+    page = show(wb, first.conversation_id)
+    second = wb.ask("Rewrite.", conversation_id=first.conversation_id).wait(10)
+    page.until(lambda: "The run is waiting." in page.text)
+    page.press("Edit")
+    second.approve().wait(10)
+    page.until(lambda: "By the agent." in page.text)
+    assert page.announced == "research_report: version 2 by lead_agent."
+    assert "Version 2 by lead_agent came in between" in page.text
+    assert "form" in page.kinds.values()
+    page.until(lambda: "The run is" not in page.text)
+    assert page.faces
+
+
+def test_it_shows_the_branch_that_it_was_asked_for(workbench: Any) -> None:
+    """A conversation means its active branch, whichever that becomes; a message its own branch."""
+    wb = workbench([report(FIRST), "Done.", REWRITE, "Left.", "Right."])
+    first = wb.ask("Write.").wait(10)
+    left = wb.ask("Left?", conversation_id=first.conversation_id).wait(10)
+    of_left, of_active = show(wb, left.conversation_id, left.message_id), show(wb, left.conversation_id)
+    wb.edit(left, "Right?").wait(10)
+    of_active.until(lambda: "One is" in of_active.text)
+    assert "By the agent." in of_left.text
+    wb.activate_branch(left)
+    of_active.until(lambda: "By the agent." in of_active.text)
+
+
+def test_an_empty_panel_fills(workbench: Any) -> None:
+    """Before anything was asked it says so; the first conversation's artifacts appear as they are written."""
+    wb = workbench([report(FIRST), "Done."])
+    page = show(wb)
+    assert "No artifacts yet." in page.text
+    wb.ask("Write.").wait(10)
+    page.until(lambda: "research_report · v1" in page.text)
+
+
+def test_a_deleted_conversation_leaves_an_empty_panel(written: Any) -> None:
+    """What is gone is not shown any more."""
+    wb, run, page = written
+    wb.delete_conversation(run)
+    page.until(lambda: "No artifacts yet." in page.text)
+
+
+def test_the_plan_comes_last(workbench: Any) -> None:
+    """The plan of a turn is listed behind the results, and is not what is shown first."""
+    wb = workbench([call("create_artifact", id="task_plan", title="Plan", content="- [ ] x") + report(FIRST), "Done."])
+    wb.ask("Write.").wait(10)
+    page = show(wb)
+    assert page.html["list"].index("research_report") < page.html["list"].index("task_plan")
+    assert "One is" in page.text
+    page.do("choose", {"artifact": "task_plan"})
+    assert "Plan" in page.html["title"]
+
+
+def test_another_artifact_is_not_chosen_while_one_is_edited(written: Any) -> None:
+    """What is typed would be lost; the panel says so."""
+    _, _, page = written
+    page.press("Edit")
+    assert (
+        page.do("choose", {"artifact": "research_report"})["message"] == "You are editing. Save or cancel that first."
+    )
+
+
+def test_hostile_texts_stay_texts(workbench: Any) -> None:
+    """Titles, ids, authors and contents of a model never become elements, live or saved, in any look."""
+    wb = workbench([call("create_artifact", id=HOSTILE, title=HOSTILE, content=HOSTILE), "Done."])
+    run = wb.ask(HOSTILE).wait(10)
+    run.artifacts[HOSTILE].edit(HOSTILE + " more")
+    page = show(wb)
+    for look in ("Rendered", "Raw", "Changes", "Side by side"):
+        page.press(look)
+        shown = [*page.html.values(), page.view.face()["text/html"], page.view.face()["text/markdown"]]
+        for face in shown:
+            assert not re.search(r"<(img|script|b )", face)
+            assert set(re.findall(r"<(\w+)[^>]*\sdata-act=", face)) <= {"button"}
+
+
+def test_the_face_reads_without_a_kernel(written: Any) -> None:
+    """It holds each artifact as a fold with its text and its versions, and nothing to press; the same each time."""
+    wb, run, _ = written
+    run.artifacts["research_report"].edit(SECOND)
+    panel = show(wb, dated=False)
+    face = panel.view.face()
+    assert face["text/plain"] == "Artifacts: Write <b>it</b>.\n  research_report v2: Report"
+    for html in (face["text/html"], face["text/markdown"]):
+        assert "<button" not in html
+        assert "version 2 · changed by user" in html
+        assert "version 1 · created by lead_agent" in html or "created by lead_agent" in html
+        assert "UTC" not in html
+    assert "Two is <em>here</em>." in face["text/html"]
+    assert "2 versions" in face["text/html"]
+
+
+def test_a_script_can_hold_it(written: Any) -> None:
+    """wb.artifact_panel() is a value whose text says what it shows, for a run, an id, or the newest conversation."""
+    wb, run, _ = written
+    expected = "Artifacts: Write <b>it</b>.\n  research_report v1: Report"
+    assert repr(wb.artifact_panel()) == expected
+    for of in (run, run.run_id, run.message_id, run.conversation_id):
+        assert repr(wb.artifact_panel(of)) == expected
+        assert list(wb.artifacts(of)) == ["research_report"]
+    assert list(wb.artifacts()) == ["research_report"]
+    for unknown in ("conv-x", "msg-x", "run-x"):
+        with pytest.raises(af.NotFound):
+            wb.artifact_panel(unknown)
+
+
+def test_nothing_was_asked_yet(workbench: Any) -> None:
+    """The panel is empty, and the artifacts are an error that says what to do."""
+    wb = workbench()
+    assert repr(wb.artifact_panel()) == "Artifacts\n  No artifacts yet."
+    with pytest.raises(af.NotFound, match="no conversation yet. Ask something first"):
+        wb.artifacts()

@@ -1,0 +1,142 @@
+"""The card of a question: its HTML, what the page makes its controls from, and the decision that comes back."""
+
+import json
+from typing import Any, Literal
+
+import pytest
+
+from artifactflow_nb.approvals import Decision
+from artifactflow_nb.errors import FormError, UsageError
+from artifactflow_nb.text.markdown import MarkdownRenderer
+from artifactflow_nb.tools.base import ToolContext, tool
+from artifactflow_nb.widgets.ask_card import ask_node, read_decision
+from artifactflow_nb.widgets.parts import Question
+from artifactflow_nb.widgets.tree import Node, static_html
+
+PARAMS = {"to": "Ada", "copies": 1, "mode": "fast"}
+HOSTILE = "<img src=x onerror=alert(1)></ins><script>alert(1)</script>"
+
+
+@tool(permission="confirm")
+def send(ctx: ToolContext, to: str, copies: int = 1, mode: Literal["fast", "slow"] = "fast") -> str:
+    """Send a letter."""
+    return "sent"
+
+
+def question(**changes: Any) -> Question:
+    parts: dict[str, Any] = {
+        "id": "req-1", "kind": "tool", "agent": "lead_agent", "tool": "send", "tool_call_id": "tc-1",
+        "title": "lead_agent wants to run send: Ada", "preview": "", "message": "", "params": PARAMS,
+    }  # fmt: skip
+    return Question(**parts | changes)
+
+
+def card(**changes: Any) -> Node:
+    return ask_node(question(**changes), send, MarkdownRenderer().html)
+
+
+def decide(values: Any = None, **said: Any) -> Decision:
+    return read_decision({"verdict": "approve", "params": values, **said}, question(), send)
+
+
+def test_the_card_tells_the_page_what_it_is_about() -> None:
+    """The data are JSON: the request, names, and a field for each parameter."""
+    node = card()
+    data = json.loads(json.dumps(dict(node.data)))
+    assert (node.key, node.kind, data["request"], data["tool"]) == ("ask-req-1", "ask", "req-1", "send")
+    assert [(field["name"], field["value"]) for field in data["fields"]] == [
+        ("to", "Ada"), ("copies", "1"), ("mode", "fast")
+    ]  # fmt: skip
+    assert (data["edit"], data["submit"], data["canAnswer"]) == ("Edit parameters", "Approve with these", True)
+
+
+def test_a_budget_asks_for_its_limits() -> None:
+    """There is no tool: the limits are the fields, whatever tool has that name, and there is nothing to answer."""
+    node = card(kind="budget", tool="budget", params={"tokens": 4000})
+    assert [field["name"] for field in node.data["fields"]] == ["tokens", "usd", "seconds"]
+    assert not node.data["canAnswer"]
+
+
+def test_without_the_tool_nothing_can_be_edited() -> None:
+    """A workbench that does not know the tool shows the question without a form, and refuses edited parameters."""
+    assert ask_node(question(), None, str).data["fields"] == []
+    with pytest.raises(UsageError, match="'send' is not registered here"):
+        read_decision({"verdict": "approve", "params": {"to": "Bob"}}, question(), None)
+
+
+def test_a_difference_is_marked_line_by_line() -> None:
+    """What goes is `<del>`, what comes is `<ins>`, signs kept; a removed line may look like a header."""
+    diff = "```diff\n--- a (version 1)\n+++ a as proposed\n@@ -1,2 +1,2 @@\n same\n--- old\n+new\n```"
+    html = card(preview=diff).html
+    assert "<del>--- old\n</del><ins>+new\n</ins>" in html
+    assert html.count("<del>") == html.count("<ins>") == 1
+
+
+def test_a_preview_takes_the_place_of_the_parameter_that_it_shows() -> None:
+    """The text that would be written is rendered once, and not listed again."""
+    html = card(params={"to": "Ada", "text": "# Title"}, preview="# Title").html
+    assert "<h1>Title</h1>" in html
+    assert "<dt>text</dt>" not in html
+
+
+def test_hostile_texts_stay_texts() -> None:
+    """Markup in a name, title, message, parameter, preview or difference is shown and does nothing."""
+    for preview in (HOSTILE, f"```diff\n{HOSTILE}\n+++ b\n+{HOSTILE}\n```"):
+        shown = card(
+            tool=HOSTILE,
+            agent=HOSTILE,
+            title=f"Do {HOSTILE}",
+            message=HOSTILE,
+            params={HOSTILE: HOSTILE},
+            preview=preview,
+        )
+        assert "<script" not in static_html((shown,))
+        assert "<img" not in static_html((shown,))
+
+
+@pytest.mark.parametrize(
+    ("said", "decision"),
+    [
+        ({}, Decision(True)),
+        ({"note": " Gladly \n", "scope": "run"}, Decision(True, "Gladly", scope="run")),
+        ({"verdict": "deny", "scope": "conversation"}, Decision(False, scope="conversation")),
+        ({"verdict": "instruct", "note": "Ask Bob."}, Decision(False, "Ask Bob.", instead=True)),
+        ({"verdict": "instruct", "note": "Ask Bob.", "scope": "run"}, Decision(False, "Ask Bob.", instead=True)),
+        ({"verdict": "deny", "values": {"to": "Bob"}}, Decision(False)),
+    ],
+)
+def test_a_click_is_a_decision(said: dict[str, Any], decision: Decision) -> None:
+    """Verdict, note and scope; an instruction holds this time, and a denial has no parameters."""
+    assert decide(**said) == decision
+
+
+def test_edited_parameters_are_part_of_the_decision() -> None:
+    """Those that were changed, with those that were not, typed as the signature says."""
+    assert decide({"to": " Bob", "copies": "2"}) == Decision(True, params={"to": " Bob", "copies": 2, "mode": "fast"})
+
+
+def test_a_form_that_changes_nothing_approves() -> None:
+    """The parameters of the question are not edited ones."""
+    assert decide({"to": "Ada", "copies": " 1 ", "mode": "fast"}) == Decision(True)
+
+
+def test_what_does_not_fit_decides_nothing() -> None:
+    """Errors of fields name them; what no page sends is refused too."""
+    with pytest.raises(FormError) as caught:
+        decide({"copies": "many"})
+    assert caught.value.fields.keys() == {"copies"}
+    with pytest.raises(FormError, match="Say what the agent should do"):
+        decide(verdict="instruct", note="  ")
+    with pytest.raises(UsageError, match="'perhaps'"):
+        decide(verdict="perhaps")
+    with pytest.raises(UsageError, match="'forever'"):
+        decide(scope="forever")
+    with pytest.raises(UsageError, match="values by name"):
+        decide(["to"])
+
+
+def test_a_budget_is_decided_by_its_limits() -> None:
+    """Changed limits are parameters of the decision; one that was left empty does not hold."""
+    asked = question(kind="budget", tool="budget", params={"tokens": 4000})
+    said = {"verdict": "approve", "params": {"tokens": "", "usd": "2"}}
+    assert read_decision(said, asked, send) == Decision(True, params={"tokens": None, "usd": 2.0})

@@ -1,0 +1,218 @@
+"""The chat over a real engine, with a page that is a few lines of Python."""
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scripts import report
+from widgets.pages import ShownView
+
+import artifactflow_nb as af
+from artifactflow_nb.models.scripted import ScriptedModel
+from artifactflow_nb.widgets.chat import SHOWN_TURNS, ChatView
+
+Open = Callable[..., tuple[af.Workbench, ShownView]]
+
+
+@pytest.fixture
+def chat(tmp_path: Path) -> Iterator[Open]:
+    opened: list[af.Workbench] = []
+
+    def make(turns: Any = (), *, conversation: str | None = None, **options: Any) -> tuple[af.Workbench, ShownView]:
+        view_options = {name: options.pop(name) for name in ("only",) if name in options}
+        wb = opened[0] if opened else af.Workbench(model=ScriptedModel(turns), data_dir=tmp_path / "data", **options)
+        opened.append(wb)
+        return wb, ShownView(wb._thread, ChatView(wb._thread, conversation, **view_options))
+
+    yield make
+    for wb in opened:
+        wb.close()
+
+
+def ask(page: ShownView, question: str, answer: str) -> None:
+    """Ask in the composer, and wait until the answer stands there and nothing runs."""
+    told = page.submit("send", text=question)
+    assert not told["failed"], told
+    page.until(lambda: answer in page.text and "Stop this run" not in page.buttons)
+
+
+def test_a_question_is_asked_and_answered_in_the_panel(chat: Open) -> None:
+    """The composer begins a conversation, the answer appears, and the next question continues it."""
+    wb, page = chat(["One.", "Two."])
+    assert "Nothing has been asked yet." in page.text
+    ask(page, "First?", "One.")
+    ask(page, "Second?", "Two.")
+    (conversation,) = wb.conversations()
+    assert conversation.n_messages == 2
+    assert "First?" in page.text
+    assert page.effects[-1]["name"] == "end"
+
+
+def test_an_empty_question_is_told_and_nothing_is_stored(chat: Open) -> None:
+    """What cannot be asked is said beside the composer."""
+    wb, page = chat()
+    told = page.submit("send", text="  ")
+    assert told["failed"]
+    assert "question is empty" in told["message"]
+    assert len(wb.conversations()) == 0
+
+
+def test_regenerate_and_the_way_between_versions(chat: Open) -> None:
+    """A regenerated answer is a sibling: 2 / 2; one step back shows the first and makes its branch the active one."""
+    wb, page = chat(["Old.", "New.", "Later."])
+    ask(page, "Question?", "Old.")
+    page.press("Ask this once more, beside it")
+    page.until(lambda: "New." in page.text and "Stop this run" not in page.buttons)
+    assert "2 / 2" in page.text
+    assert "Old." not in page.text
+    page.press("The version before this one")
+    assert "1 / 2" in page.text
+    assert "Old." in page.text
+    ask(page, "On?", "Later.")
+    told = [message.content for message in wb._thread.engine.model.requests[-1].messages[1:]]
+    assert told == ["Question?", "Old.", "On?"]
+    page.press("The version before this one")  # there is none before the first: nothing happens
+    assert "1 / 2" in page.text
+
+
+def test_an_edited_question_is_a_sibling(chat: Open) -> None:
+    """Edit opens a form with the question; sent, it stands beside the first, which stays; cancelled, nothing is."""
+    _, page = chat(["One.", "Uno."])
+    ask(page, "First?", "One.")
+    page.press("Edit this question and ask again")
+    form = next(data for data in page.data.values() if data.get("act") == "resend")
+    assert form["fields"][0]["value"] == "First?"
+    page.do(form["cancelAct"], form["args"])
+    assert not any(data.get("act") == "resend" for data in page.data.values())
+    page.press("Edit this question and ask again")
+    assert page.submit("resend", text=" ")["failed"]
+    page.submit("resend", text="Primo?")
+    page.until(lambda: "Uno." in page.text)
+    assert "2 / 2" in page.text
+    assert not any("First?" in own for key, own in page.html.items() if key.endswith("/asked"))
+
+
+def test_copy_hands_the_answer_to_the_page_that_asked(chat: Open) -> None:
+    """The Markdown as the model wrote it goes to the clipboard of one page."""
+    _, page = chat(["**One.**"])
+    ask(page, "First?", "One.")
+    page.press("Copy the answer as Markdown")
+    assert page.effects[-1] == {"type": "effect", "page": "page", "name": "copy", "text": "**One.**"}
+
+
+def test_a_decision_is_taken_in_the_panel(chat: Open) -> None:
+    """A card waits in the turn, is announced, and goes when it is decided; the saved face says how to decide."""
+    _, page = chat([report(), "Done."], approvals={"create_artifact": "ask"}, interactive=True)
+    page.submit("send", text="Write it.")
+    page.until(lambda: "create_artifact asks" in page.announced)
+    page.until(lambda: any("wb.pending()" in face["text/html"] for face in page.faces))
+    (ask_data,) = [data for key, data in page.data.items() if page.kinds[key] == "ask"]
+    told = page.do("decide", {"request": ask_data["request"], "verdict": "approve", "note": "", "scope": "once"})
+    assert not told["failed"]
+    page.until(lambda: "Done." in page.text)
+    assert "ask" not in page.kinds.values()
+    again = page.do("decide", {"request": ask_data["request"], "verdict": "deny"})
+    assert "decided already" in again["message"]
+
+
+def test_stop_ends_the_run(chat: Open) -> None:
+    """The button of the running turn cancels it; what had come stays."""
+    wb, page = chat(["word " * 5000])
+    wb._thread.engine.model._delay_s = 0.01
+    page.submit("send", text="Say much.")
+    page.until(lambda: "word word" in page.text)
+    page.press("Stop this run")
+    page.until(lambda: "Cancelled" in page.text)
+
+
+def test_a_question_asked_in_a_cell_appears(chat: Open) -> None:
+    """What a cell asks in the conversation is shown without anything being pressed, and a branch that it activates."""
+    wb, page = chat(["One.", "Two."])
+    ask(page, "First?", "One.")
+    (conversation,) = wb.conversations()
+    first = wb.runs_df()["run_id"][0]
+    wb.ask("From a cell?", conversation_id=conversation.conversation_id).wait(10)
+    page.until(lambda: "From a cell?" in page.text and "Two." in page.text)
+    wb.regenerate(first)
+    page.until(lambda: "2 / 2" in page.text)
+
+
+def test_a_long_conversation_opens_at_its_end(chat: Open) -> None:
+    """Of 1,000 questions the newest are shown within a second, earlier ones when asked for."""
+    wb, _ = chat()
+    conversations = wb._thread.engine.conversations
+
+    async def fill() -> str:
+        conversation_id = await conversations.start_conversation("Long")
+        for i in range(1000):
+            await conversations.add(conversation_id, f"Question {i}?", f"Answer {i}.")
+        return conversation_id
+
+    conversation_id = wb._thread.call(fill())
+    started = time.perf_counter()
+    _, page = chat(conversation=conversation_id)
+    assert time.perf_counter() - started < 1.0
+    assert "Answer 999." in page.text
+    assert f"Answer {1000 - SHOWN_TURNS - 1}." not in page.text
+    page.press(f"Show {SHOWN_TURNS} earlier questions of {1000 - SHOWN_TURNS}")
+    assert f"Answer {1000 - SHOWN_TURNS - 1}." in page.text
+    assert "not shown here" in page.view.face()["text/plain"]
+
+
+def test_another_conversation_can_be_opened_or_begun(chat: Open) -> None:
+    """The list holds the conversations; one opens it, and New begins with an empty panel."""
+    _, page = chat(["One.", "Two."])
+    ask(page, "First?", "One.")
+    page.press("Begin a new conversation")
+    assert "One." not in page.text
+    ask(page, "Second?", "Two.")
+    page.press("Conversations")
+    page.press("First?")
+    assert "One." in page.text
+    assert "Two." not in page.text
+
+
+def test_a_deleted_conversation_leaves_an_empty_panel(chat: Open) -> None:
+    """Deleting what a panel shows empties it, and what is asked then begins a new conversation."""
+    wb, page = chat(["One.", "Two."])
+    ask(page, "First?", "One.")
+    wb.delete_conversation(wb.conversations()[0].conversation_id)
+    page.until(lambda: "Nothing has been asked yet." in page.text)
+    ask(page, "Second?", "Two.")
+
+
+def test_tokens_and_context_are_shown_while_it_goes_on(chat: Open) -> None:
+    """The bar has a gauge of the context, the table a line per agent and one for all."""
+    _, page = chat(["One."])
+    ask(page, "First?", "One.")
+    assert 'role="meter"' in page.html["gauge"]
+    assert "lead_agent" in page.html["metrics-table"]
+    assert "<tfoot>" in page.html["metrics-table"]
+
+
+def test_what_is_saved_reads_without_a_kernel(chat: Open) -> None:
+    """The face has every question with its answer in all three forms, and nothing to press."""
+    _, page = chat(["**One.**", "Two."])
+    ask(page, "First <b>?", "One.")
+    ask(page, "Second?", "Two.")
+    page.until(lambda: page.faces and "Two." in page.faces[-1]["text/plain"])
+    face = page.faces[-1]
+    for media_type in ("text/plain", "text/markdown", "text/html"):
+        assert all(text in face[media_type] for text in ("Second?", "One.", "Two."))
+    assert "<button" not in face["text/html"]
+    assert "data-act" not in face["text/html"]
+    assert "<b>?" not in face["text/html"]
+
+
+def test_one_run_by_itself_can_be_asked_again(chat: Open) -> None:
+    """`run.view()` shows one question with what can be done with it, and no place to ask the next."""
+    wb, page = chat(["One.", "Uno."])
+    ask(page, "First?", "One.")
+    run = wb.run(wb.runs_df()["run_id"][0])
+    assert repr(run.view()).endswith("One.")
+    _, alone = chat(conversation=run.conversation_id, only=run.message_id)
+    assert not any(data.get("act") == "send" for data in alone.data.values())
+    alone.press("Ask this once more, beside it")
+    alone.until(lambda: "Uno." in alone.text and "2 / 2" in alone.text)

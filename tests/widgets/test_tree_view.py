@@ -1,0 +1,421 @@
+"""The panel of conversations, pressed as a page presses it, over a real engine."""
+
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scripts import call, report
+
+import artifactflow_nb as af
+from artifactflow_nb.engine import STORE_FILE
+from artifactflow_nb.models.scripted import ScriptedModel
+from artifactflow_nb.store.database import connect
+from artifactflow_nb.widgets.page_stream import PageStream
+from artifactflow_nb.widgets.tree import Node, place
+from artifactflow_nb.widgets.tree_view import TreeView
+from artifactflow_nb.widgets.view import Act
+
+PAGE = "page-1"
+
+
+class Reader:
+    """Looks at a panel and presses what it shows."""
+
+    def __init__(self, wb: af.Workbench, conversation_id: str | None = None) -> None:
+        self.thread = wb._thread
+        self.view = TreeView(self.thread, conversation_id)
+        self.effects: list[Mapping[str, Any]] = []
+        self.saved: list[Mapping[str, str]] = []
+        self.thread.call(self._open())
+
+    async def _open(self) -> None:
+        self.stream = PageStream(self.view, self._hear, self._save)
+        await self.view.open(self.stream)
+        self.stream.hear({"type": "hello"})
+
+    def _hear(self, message: Mapping[str, Any]) -> None:
+        if message["type"] == "effect":
+            self.effects.append(message)
+
+    def _save(self, face: Mapping[str, str], n: int, is_last: bool) -> Any:
+        self.saved.append(face)
+        return type("Saved", (), {"n": n, "content": face, "is_last": is_last})()
+
+    def press(self, act: str, **args: Any) -> str:
+        async def press() -> str:
+            try:
+                return await self.view.act(Act(act, args, PAGE))
+            finally:
+                self.stream.flush()
+
+        return self.thread.call(press())
+
+    @property
+    def nodes(self) -> dict[str, Node]:
+        async def look() -> tuple[Node, ...]:
+            return self.view.nodes()
+
+        return {placed.node.key: placed.node for placed in place(self.thread.call(look()))}
+
+    @property
+    def html(self) -> str:
+        return "".join(node.html for node in self.nodes.values())
+
+    @property
+    def drawn(self) -> list[str]:
+        """The labels of the tree's nodes."""
+        return re.findall(r'role="treeitem".*?aria-label="([^"]*)"', self.nodes["drawing"].html)
+
+    def until(self, holds: Callable[[], object], timeout_s: float = 10.0) -> None:
+        deadline = time.monotonic() + timeout_s
+        while not holds():
+            assert time.monotonic() < deadline, self.html
+            time.sleep(0.02)
+
+    def close(self) -> None:
+        self.thread.call_soon(self.view.close)
+
+
+Held = tuple[af.Workbench, Sequence[af.Run]]
+Look = Callable[..., Reader]
+
+
+@pytest.fixture
+def look() -> Iterator[Look]:
+    readers: list[Reader] = []
+
+    def open_one(wb: af.Workbench, conversation_id: str | None = None) -> Reader:
+        readers.append(Reader(wb, conversation_id))
+        return readers[-1]
+
+    yield open_one
+    for reader in readers:
+        reader.close()
+
+
+@pytest.fixture
+def held(tmp_path: Path) -> Iterator[Held]:
+    """A conversation: a question, one with two variants that wrote a report each, and one behind the second."""
+    turns = [
+        "They end.", report("The <b>old</b> text.\n"), "One way.", report("The new text.\n"), "Another way.", "Yes.",
+        "Asked here.", "And again.",
+    ]  # fmt: skip
+    with af.Workbench(model=ScriptedModel(turns), data_dir=tmp_path / "data", approvals="approve") as wb:
+        first = wb.ask("How do they end?").wait(10)
+        second = wb.ask("Write it.", conversation_id=first.conversation_id).wait(10)
+        third = wb.regenerate(second).wait(10)
+        fourth = wb.ask("Really?", conversation_id=first.conversation_id).wait(10)
+        yield wb, (first, second, third, fourth)
+
+
+def test_the_newest_conversation_is_shown(held: Held, look: Look) -> None:
+    """Without a choice the tree is that of the conversation in which was asked last; the list names all."""
+    wb, runs = held
+    reader = look(wb)
+    assert [label.split(" (")[0] for label in reader.drawn] == [
+        "Question 1: How do they end?", "Question 2: Write it.", "Question 2: Write it.", "Question 3: Really?",
+    ]  # fmt: skip
+    assert "4 questions · 2 branches" in reader.nodes["list"].html
+    assert 'aria-current="true"' in reader.nodes["list"].html
+    assert "reading" not in reader.nodes
+    wb.ask("Something else?").wait(10)
+    assert "Something else?" in look(wb).drawn[0]
+    assert len(look(wb, runs[0].conversation_id).drawn) == 4
+
+
+def test_a_pressed_question_is_read(held: Held, look: Look) -> None:
+    """Its run is shown with the answer, and the page is brought to it; it is marked in the tree."""
+    wb, (_, second, *_) = held
+    reader = look(wb)
+    reader.press("read", message=second.message_id)
+    assert "One way." in reader.html
+    assert 'aria-selected="true" data-act="read"' in reader.nodes["drawing"].html
+    assert f"{second.message_id}/art-research_report" in reader.nodes
+    assert "<b>old</b>" not in reader.html
+    assert reader.effects[-1].items() >= {"name": "show", "page": PAGE, "key": f"{second.message_id}/head"}.items()
+    with pytest.raises(af.NotFound, match="not in the conversation any more"):
+        reader.press("read", message="msg-x")
+
+
+def test_another_branch_can_be_gone_on_with(held: Held, look: Look) -> None:
+    """Continuing a branch says which question the next one follows, and asking there follows it."""
+    wb, (first, second, *_) = held
+    reader = look(wb)
+    reader.press("read", message=second.message_id)
+    assert "Continue this branch" in reader.nodes["do"].html
+    assert reader.press("activate", message=second.message_id) == "The next question continues “Write it.”."
+    assert "Continue this branch" not in reader.nodes["do"].html
+    asked = wb.ask("Further?", conversation_id=first.conversation_id).wait(10)
+    assert wb.messages_df(run=asked)["parent_id"].item() == second.message_id
+    reader.until(lambda: len(reader.drawn) == 5)
+    assert "Question 3: Further?" in reader.drawn[-1]
+
+
+def test_a_question_is_asked_from_anywhere(held: Held, look: Look) -> None:
+    """The form asks behind the message that is read, on a branch of its own, and its run is read then."""
+    wb, (first, *_) = held
+    reader = look(wb)
+    reader.press("read", message=first.message_id)
+    form = reader.nodes[f"ask-{first.message_id}"]
+    assert form.data["args"] == {"message": first.message_id}
+    reader.press("ask", message=first.message_id, values={"question": "Where?"})
+    reader.until(lambda: "Asked here." in reader.html)
+    assert [label.split(":")[0] for label in reader.drawn].count("Question 2") == 3
+    with pytest.raises(af.UsageError, match="question is empty"):
+        reader.press("ask", message=first.message_id, values={"question": "  "})
+
+
+def test_a_question_is_asked_once_more(held: Held, look: Look) -> None:
+    """Regenerate makes a variant beside the message, and reads it while it runs."""
+    wb, (_, _, _, fourth) = held
+    reader = look(wb)
+    reader.press("regenerate", message=fourth.message_id)
+    reader.until(lambda: "Asked here." in reader.html)
+    assert sum("variant" in label for label in reader.drawn) == 4
+
+
+def test_two_branches_are_compared(held: Held, look: Look) -> None:
+    """Compare asks for the other question; then answers and artifacts show what differs, the older on the left."""
+    wb, (_, second, third, _) = held
+    reader = look(wb)
+    reader.press("read", message=third.message_id)
+    reader.press("compare", message=third.message_id)
+    assert "Press the question to compare with “Write it.”" in reader.nodes["choosing"].html
+    reader.press("read", message=second.message_id)
+    assert "choosing" not in reader.nodes
+    shown = reader.nodes["cmp-answers-diff"].html
+    assert "<del>One way.</del>" in shown
+    assert "<ins>Another way.</ins>" in shown
+    assert "v1 → v2" in reader.nodes["cmp-research_report"].html
+    assert "&lt;b&gt;" in reader.nodes["cmp-research_report-diff"].html
+    assert "<td>2</td>" in reader.nodes["cmp-table"].html
+    reader.press("compare_end")
+    assert "compared" not in reader.nodes
+
+
+def test_variants_are_compared_at_once(held: Held, look: Look) -> None:
+    """For each other variant there is a button; an artifact that only one branch has says so."""
+    wb, (first, second, third, _) = held
+    reader = look(wb)
+    reader.press("read", message=third.message_id)
+    assert "Compare with variant 1" in reader.nodes["do"].html
+    reader.press("compare_with", message=third.message_id, other=first.message_id)
+    assert "only in B" in reader.nodes["cmp-research_report"].html
+    reader.press("compare_with", message=third.message_id, other=second.message_id)
+    assert "v1 → v2" in reader.nodes["cmp-research_report"].html
+
+
+def test_a_conversation_is_renamed_found_and_deleted(held: Held, look: Look) -> None:
+    """Each in the panel, and deleting only after a question that says what goes."""
+    wb, (first, *_) = held
+    other = wb.ask("Other?").wait(10)
+    reader = look(wb, first.conversation_id)
+    reader.press("rename_ask", conversation=first.conversation_id)
+    assert f"rename-{first.conversation_id}" in reader.nodes
+    with pytest.raises(af.UsageError, match="title is empty"):
+        reader.press("rename", conversation=first.conversation_id, values={"title": " "})
+    reader.press("rename", conversation=first.conversation_id, values={"title": "Ends <i>"})
+    assert "<strong>Ends &lt;i&gt;</strong>" in reader.nodes["title"].html
+    reader.press("search", values={"words": "another way"})
+    assert "Ends" in reader.nodes["list"].html
+    assert "Other?" not in reader.nodes["list"].html
+    reader.press("search", values={"words": "nowhere"})
+    assert "No conversation holds" in reader.nodes["list"].html
+    reader.press("search", values={"words": ""})
+    reader.press("delete_ask", conversation=first.conversation_id)
+    assert "with 4 questions and 1 artifact?" in reader.nodes["confirm"].html
+    reader.press("dismiss")
+    assert "confirm" not in reader.nodes
+    assert reader.press("delete", conversation=first.conversation_id) == "Deleted."
+    assert [entry.conversation_id for entry in wb.conversations()] == [other.conversation_id]
+    assert "Other?" in reader.drawn[0]
+
+
+def test_a_branch_is_deleted(held: Held, look: Look) -> None:
+    """The question before it counts what follows; afterwards the tree is that of what is left."""
+    wb, (_, second, third, _) = held
+    reader = look(wb)
+    reader.press("read", message=third.message_id)
+    reader.press("prune_ask", message=third.message_id)
+    assert "“Write it.” with 1 question that follows it," in reader.nodes["confirm"].html
+    reader.press("prune", message=third.message_id)
+    assert len(reader.drawn) == 2
+    assert "reading" not in reader.nodes
+    assert "the next question continues here" in reader.drawn[1]
+    reader.press("prune", message=second.message_id)
+    assert len(reader.drawn) == 1
+
+
+def test_the_tree_follows_what_others_do(held: Held, look: Look) -> None:
+    """A question asked in a cell appears by itself, a deleted conversation goes, and the face is saved again."""
+    wb, (first, *_) = held
+    reader = look(wb)
+    wb.ask("In a cell?", conversation_id=first.conversation_id).wait(10)
+    reader.until(lambda: "In a cell?" in reader.drawn[-1] and "Completed" in reader.drawn[-1])
+    reader.until(lambda: any("In a cell?" in face["text/plain"] for face in reader.saved))
+    reader.until(lambda: "Asked here." in reader.saved[-1]["text/html"])
+    wb.delete_conversation(first)
+    reader.until(lambda: "drawing" not in reader.nodes)
+    assert "wb.ask" in reader.nodes["nothing"].html
+
+
+def test_a_run_that_waits_is_decided_in_the_tree(tmp_path: Path, look: Look) -> None:
+    """Reading it shows its card; the decision goes to the run, and the node's state follows."""
+    turns = [report(), "Written."]
+    with af.Workbench(
+        model=ScriptedModel(turns), data_dir=tmp_path / "data", approvals={"create_artifact": "ask"}
+    ) as wb:
+        run = wb.ask("Write.").wait(10)
+        reader = look(wb)
+        assert "Waiting for you" in reader.drawn[0]
+        reader.press("read", message=run.message_id)
+        reader.until(lambda: any(node.kind == "ask" for node in reader.nodes.values()))
+        assert f"ask-{run.message_id}" not in reader.nodes, "Nothing can be asked behind what has no answer yet."
+        (request,) = run.pending
+        reader.press("decide", request=request.id, verdict="approve", note="", scope="once", params=None)
+        reader.until(lambda: "Completed" in reader.drawn[0] and "Written." in reader.html)
+
+
+def test_a_running_run_can_be_stopped_in_the_tree(tmp_path: Path, look: Look) -> None:
+    """Its node says that it runs; Stop ends it, and nothing under it can be deleted before."""
+    with af.Workbench(model=ScriptedModel(["Slowly. " * 200], delay_s=0.05), data_dir=tmp_path / "data") as wb:
+        run = wb.ask("Tell.")
+        reader = look(wb)
+        reader.press("read", message=run.message_id)
+        assert "Running" in reader.drawn[0]
+        with pytest.raises(af.Conflict, match="cancel it first"):
+            reader.press("prune", message=run.message_id)
+        reader.until(lambda: "Slowly." in reader.html)
+        reader.press("stop")
+        reader.until(lambda: "Cancelled" in reader.drawn[0])
+        reader.until(lambda: reader.saved and "Slowly." in reader.saved[-1]["text/html"])
+
+
+def test_a_turn_that_no_run_made_can_be_read(tmp_path: Path, look: Look) -> None:
+    """Its texts are shown, sanitised."""
+    with af.Workbench(model=ScriptedModel([]), data_dir=tmp_path / "data") as wb:
+        conversations = wb._thread.engine.conversations
+        started = wb._thread.call(conversations.start_conversation("By hand"))
+        said = wb._thread.call(conversations.add(started, "Why <b>?", "So **it** is. <img src=x>"))
+        reader = look(wb)
+        reader.press("read", message=said.message_id)
+        assert "<strong>Why &lt;b&gt;?</strong>" in reader.html
+        assert "<strong>it</strong>" in reader.html
+        assert "<img" not in reader.html
+        with pytest.raises(af.Conflict, match="nothing to stop"):
+            reader.press("stop")
+        with pytest.raises(af.Conflict, match="cannot be resumed"):
+            reader.press("resume", message=said.message_id)
+
+
+def test_an_empty_store_says_what_to_do(tmp_path: Path, look: Look) -> None:
+    """There is a hint in the panel, and a sentence in the notebook."""
+    with af.Workbench(model=ScriptedModel([]), data_dir=tmp_path / "data") as wb:
+        assert "wb.ask" in look(wb).html
+        assert repr(wb.tree()) == "No conversations yet."
+        with pytest.raises(af.NotFound, match="no conversation 'conv-x'"):
+            wb.tree("conv-x")
+
+
+def test_what_stays_in_the_notebook(held: Held) -> None:
+    """The face has the drawing and every question with its answer, and nothing to press."""
+    wb, (first, *_) = held
+    face = wb.tree(first).face()
+    page = face["text/html"]
+    assert "<svg" in page
+    assert "Another way." in page
+    assert not re.search("data-act|tabindex|<button|<form|<script", page.split("</style>")[1])
+    assert face["text/plain"].splitlines()[2:] == [
+        "✓ How do they end?",
+        "├─ ✓ Write it. · 1 artifact · variant 1 of 2",
+        "✓ Write it. · 1 artifact · variant 2 of 2",
+        "✓ Really? · active",
+    ]
+    assert "<details><summary>✓ Really?</summary>\n\nYes.\n\n</details>" in face["text/markdown"]
+
+
+def test_a_thousand_questions_open_within_a_second(tmp_path: Path, look: Look) -> None:
+    """Reading, drawing and the face of 1,000 messages with long answers; one more look costs little."""
+    with af.Workbench(model=ScriptedModel([]), data_dir=tmp_path / "data") as wb:
+        answer = "An answer of *some* length, with `code`. " * 50
+        with closing(connect(wb.data_dir / STORE_FILE)) as db:
+            db.execute("INSERT INTO conversations VALUES ('conv-1', 'Long', 'm999', 0)")
+            rows = ((f"m{n}", f"m{n - 1}" if n else None, f"Question {n}?", answer, n) for n in range(1_000))
+            db.executemany("INSERT INTO messages VALUES (?, 'conv-1', ?, ?, ?, 'completed', ?)", rows)
+        begun = time.perf_counter()
+        reader = look(wb)
+
+        async def face() -> Mapping[str, str]:
+            return reader.view.face()
+
+        kept = reader.thread.call(face())
+        assert time.perf_counter() - begun < 1.0
+        assert len(kept["text/html"]) < 400_000
+        assert "… 940 questions" in kept["text/plain"]
+        reader.press("unfold", first="m1")
+        assert len(reader.drawn) == 101
+
+
+def test_what_is_found_is_read(held: Held, look: Look) -> None:
+    """The list shows where the words were found, and choosing it reads that message."""
+    wb, (_, second, *_) = held
+    reader = look(wb)
+    reader.press("search", values={"words": "One way"})
+    assert "Write it. One way." in reader.nodes["list"].html
+    reader.press("choose", conversation=second.conversation_id, message=second.message_id)
+    assert f"{second.message_id}/question" in reader.nodes
+
+
+def test_a_run_whose_process_is_gone_can_be_resumed(held: Held, look: Look) -> None:
+    """Its node says that it was interrupted, and reading it offers to go on with it instead of asking behind it."""
+    wb, (*_, fourth) = held
+    with closing(connect(wb.data_dir / STORE_FILE)) as db:
+        db.execute("UPDATE runs SET status = 'running', owner = 'eng-gone.1' WHERE run_id = ?", (fourth.run_id,))
+        db.execute("UPDATE messages SET status = 'running' WHERE message_id = ?", (fourth.message_id,))
+    reader = look(wb)
+    assert "Interrupted" in reader.drawn[-1]
+    reader.press("read", message=fourth.message_id)
+    assert "is gone" in reader.nodes["lost"].html
+    assert 'data-act="resume"' in reader.nodes["do"].html
+    assert f"ask-{fourth.message_id}" not in reader.nodes
+
+
+def test_a_long_answer_is_cut_in_the_face(tmp_path: Path) -> None:
+    """The newest answers stay whole, older ones as far as there is room, and what was cut says so."""
+    long = "A sentence of the answer. " * 1_500
+    with af.Workbench(model=ScriptedModel([long, long, "~~~\nopen"]), data_dir=tmp_path / "data") as wb:
+        first = wb.ask("One?").wait(10)
+        for question in ("Two?", "Three?"):
+            wb.ask(question, conversation_id=first.conversation_id).wait(10)
+        face = wb.tree().face()
+    for page in (face["text/markdown"], face["text/html"]):
+        assert page.count("The whole answer is in the store") == 1
+        assert 60_000 > page.count("sentence") * len("A sentence of the answer. ") > len(long)
+    assert face["text/markdown"].rstrip().endswith("~~~\nopen\n~~~\n\n</details>")
+
+
+def test_what_was_called_is_never_html(tmp_path: Path, look: Look) -> None:
+    """Hostile questions, titles and artifacts stay text in the list, the tree, the reading and the comparison."""
+    evil = '"><img src=x onerror=alert(1)></text><script>alert(1)</script>'
+    turns = [evil, call("create_artifact", id="x", title=evil, content=evil), evil]
+    with af.Workbench(model=ScriptedModel(turns), data_dir=tmp_path / "data", approvals="approve") as wb:
+        first = wb.ask(evil).wait(10)
+        second = wb.regenerate(first).wait(10)
+        reader = look(wb)
+        for act, args in (
+            ("read", {"message": second.message_id}),
+            ("compare", {"message": second.message_id}),
+            ("compare_with", {"message": second.message_id, "other": first.message_id}),
+            ("prune_ask", {"message": second.message_id}),
+            ("search", {"values": {"words": "img"}}),
+        ):
+            reader.press(act, **args)
+            assert "<img" not in reader.html
+            assert "<script" not in reader.html
+        page = wb.tree().face()["text/html"]
+        assert "<img" not in page
+        assert "<script" not in page
