@@ -105,9 +105,9 @@ def taking() -> Node:
     """The ways to take it along."""
     copying = [
         button("Copy", "copy", name="Copy the text"),
-        button("Copy to a cell", "cell", name="Copy the text into a new cell below"),
+        button("Copy to a cell", "cell", name="Copy to a cell below this one"),
     ]
-    downloads = [button(form, "download", name=f"Download as {kind.label}", form=form) for form, kind in FORMS.items()]
+    downloads = [button(form, "download", name=f"Download {form}: {kind.label}", form=form) for form, kind in FORMS.items()]
     html = _group("Copy", copying) + _group("Download", ["<span>Download</span>", *downloads])
     return Node("taking", html, "controls", "af-controls af-art-controls af-art-taking")
 

@@ -139,7 +139,8 @@ class ChatView(View):
 
     def nodes(self) -> tuple[Node, ...]:
         """The chat as it stands."""
-        turns = Node("turns", kind="box", css="af-turns af-follow", children=(*self._earlier(), *self._shown()))
+        css = "af-turns af-follow" if self._only is None else "af-turns"
+        turns = Node("turns", kind="box", css=css, children=(*self._earlier(), *self._shown()))
         if self._only is not None:
             return (turns,)
         return (self._bar(), *self._list(), turns, _composer(is_first=not self._turns), *self._metrics())

@@ -22,6 +22,20 @@ wb = af.Workbench(approvals={"create_artifact": "ask"})
 wb.add_sources("handbook");""",
     'run = wb.ask("How are backups checked, and what happens if the check fails?")\nrun',
 ]
+PANELS = {
+    "chat": ("wb.chat(first)", "light"),
+    "tree": ("wb.tree(first)", "dark"),
+    "artifacts": ("wb.artifact_panel(first)", "light"),
+    "timeline": ("wb.timeline(first)", "dark"),
+}
+ASKED = """import artifactflow_nb as af
+
+wb = af.Workbench(approvals="approve", data_dir="panels")
+wb.add_sources("handbook")
+first = wb.ask("How are backups checked, and what happens if the check fails?").wait()
+second = wb.ask("Who may read the raw data?", conversation_id=first.conversation_id).wait()
+other = wb.edit(second, "How often is the raw data copied, and where to?").wait()
+last = wb.ask("What may be deleted, and when?", conversation_id=first.conversation_id).wait()"""
 LARGEST_BYTES = 300_000
 
 
@@ -52,3 +66,26 @@ def test_waiting_and_finished(lab: LabServer, open_page: Callable[[str], LabPage
     page.page.screenshot(path=folder / "quickstart-dark.png")
     sizes = [(folder / name).stat().st_size for name in ("quickstart-light.png", "quickstart-dark.png")]
     assert all(10_000 < size < LARGEST_BYTES for size in sizes)
+
+
+def test_panels(lab: LabServer, open_page: Callable[[str], LabPage], tmp_path: Path) -> None:
+    """Each panel by itself, with a conversation of two branches in it."""
+    folder = Path(os.environ.get("AF_PICTURES") or tmp_path)
+    (lab.root / "panels").mkdir()
+    shutil.copytree(HANDBOOK, lab.root / "panels" / "handbook")
+    write_notebook(lab, "panels/panels.ipynb", [ASKED, *(cell for cell, _ in PANELS.values())])
+    page = open_page("panels/panels.ipynb")
+    page.page.set_viewport_size({"width": 1180, "height": 1400})
+    page.open()
+    page.run_cell(0)
+    page.wait_done(0)
+    for cell, (name, (_, theme)) in enumerate(PANELS.items(), start=1):
+        page.theme(light=theme == "light")
+        page.run_cell(cell)
+        page.wait_done(cell)
+        panel = page.output(cell).locator(".af-run").first
+        expect(panel).to_be_visible(timeout=20_000)
+        page.page.mouse.move(0, 0)
+        page.page.wait_for_timeout(800)
+        panel.screenshot(path=folder / f"{name}.png")
+        assert 10_000 < (folder / f"{name}.png").stat().st_size < LARGEST_BYTES

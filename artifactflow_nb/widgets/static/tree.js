@@ -32,6 +32,7 @@ class KeyedTree {
 
   /** Make the tree what a snapshot says, keeping the elements that it names. @param {Patch} patch */
   reset(patch) {
+    const isFirst = !this.entries.size;
     const named = new Set((patch.shape ?? []).map((shape) => shape[0]));
     const gone = [...this.entries.keys()].filter((key) => !named.has(key));
     const texts = new Map((patch.text ?? []).map((text) => [text[0], text]));
@@ -39,6 +40,7 @@ class KeyedTree {
       if (!texts.has(key)) texts.set(key, [key, 0, ""]);
     }
     this.apply({ shape: patch.shape, text: [...texts.values()], gone });
+    if (isFirst) this.container.querySelectorAll(".af-follow").forEach((box) => (box.scrollTop = box.scrollHeight));
   }
 
   /** @param {Patch} patch */
