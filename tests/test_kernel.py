@@ -52,7 +52,7 @@ def test_nobody_watches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert plain(shown) == ["Run completed: Where is it?\n\nIt is found."]
     assert set(shown[0]["data"]) == {"text/plain", "text/markdown", "text/html"}
     assert response[0]["data"]["text/markdown"] == "It is found."
-    assert report[0]["data"]["text/markdown"] == "# Found"
+    assert "\n\n# Found\n\n" in report[0]["data"]["text/markdown"]
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")

@@ -21,7 +21,6 @@ _PLAIN_COLUMNS = 60
 _LABEL_COLUMNS = 16
 _BODY_COLUMNS = 20_000
 _UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\u202a-\u202e\u2066-\u2069]")
-_MARKUP = re.compile(r"([\\`*_{}\[\]#|~$!])")
 
 STYLE = """<style>
 .af-card { max-width: 60rem; margin: 4px 0; line-height: 1.5; overflow-wrap: anywhere; color: var(--jp-content-font-color1, inherit); }
@@ -29,7 +28,7 @@ STYLE = """<style>
 .af-card.af-card table { margin: 0; border-collapse: collapse; font-size: inherit; }
 .af-card.af-card th, .af-card.af-card td { padding: 2px 12px 2px 0; border: 0; background: none; text-align: left; vertical-align: top; }
 .af-card.af-card tbody th, .af-card.af-card .af-card-quiet { color: var(--jp-content-font-color2, inherit); font-weight: normal; opacity: 0.85; }
-.af-card.af-card tbody th { white-space: nowrap; }
+.af-card.af-card th { white-space: nowrap; }
 .af-card.af-card thead th { border-bottom: 1px solid var(--jp-border-color2, rgba(128, 128, 128, 0.4)); font-weight: 600; }
 .af-card.af-card code { padding: 0; background: none; color: inherit; font-family: var(--jp-code-font-family, monospace); font-size: 0.92em; }
 .af-card.af-card pre { max-height: 30em; margin: 4px 0; padding: 6px 8px; overflow: auto; background: rgba(128, 128, 128, 0.09); color: inherit; white-space: pre-wrap; }
@@ -122,7 +121,7 @@ class Fold:
 
     def markdown(self) -> str:
         """A `<details>` element with Markdown in it."""
-        return f"{self._opening()}<summary>{markdown_text(self.summary)}</summary>\n\n{self._md_body()}\n\n</details>"
+        return f"{self._opening()}<summary>{html_text(self.summary)}</summary>\n\n{self._md_body()}\n\n</details>"
 
     def _md_body(self) -> str:
         from artifactflow_nb.text.markdown import portable
@@ -264,10 +263,9 @@ def html_text(cell: Cell) -> str:
 
 def markdown_text(cell: Cell) -> str:
     """A cell on one line, as Markdown that has no effect."""
-    from artifactflow_nb.text.markdown import escape
+    from artifactflow_nb.text.markdown import portable_line
 
-    text = escape(_MARKUP.sub(r"\\\1", clip(visible(_text(cell)), _CELL_COLUMNS)))
-    text = text.replace("&quot;", '"').replace("&#x27;", "'")  # it is no attribute, and reads better so
+    text = portable_line(clip(visible(_text(cell)), _CELL_COLUMNS))
     return f"<code>{text}</code>" if isinstance(cell, Code) and text else text
 
 

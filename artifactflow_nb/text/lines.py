@@ -11,12 +11,12 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 CONTEXT = 3
-_MOST_CELLS = 256_000_000
+MOST_CELLS = 256_000_000
 _NO_END = "\n\\ No newline at end of file\n"
 
 Pair = tuple[int, int]
 Change = tuple[int, int, int, int]
-"""Lines `i1:i2` of one text that became lines `j1:j2` of the other."""
+"""Lines `i1:i2` of one text that became lines `j1:j2` of the other: either may be none."""
 
 
 def split_lines(text: str) -> list[str]:
@@ -33,7 +33,7 @@ def unified_diff(before: str, after: str, before_name: str, after_name: str) -> 
     both and most of them moved, the difference is right but longer than it could be.
     """
     old, new = split_lines(before), split_lines(after)
-    hunks = [_hunk(group, old, new) for group in _grouped(_changes(old, new))]
+    hunks = [_hunk(group, old, new) for group in _grouped(changes(old, new))]
     return "".join([f"--- {before_name}\n+++ {after_name}\n", *hunks]) if hunks else ""
 
 
@@ -72,23 +72,29 @@ def _grouped(changes: Sequence[Change]) -> Iterator[list[Change]]:
         yield group
 
 
-def _changes(old: Sequence[str], new: Sequence[str]) -> list[Change]:
-    """What lies between the lines that both texts have."""
+def changes(old: Sequence[str], new: Sequence[str], most_cells: int = MOST_CELLS) -> list[Change]:
+    """What lies between the lines that both texts have; of words the same as of lines.
+
+    Args:
+        old: The lines of the one text.
+        new: Those of the other.
+        most_cells: How many comparisons it may take; a million take about 0.2 ms.
+    """
     found: list[Change] = []
     i = j = 0
-    for same_i, same_j in [*_same(old, new), (len(old), len(new))]:
+    for same_i, same_j in [*same_places(old, new, most_cells), (len(old), len(new))]:
         if same_i > i or same_j > j:
             found.append((i, same_i, j, same_j))
         i, j = same_i + 1, same_j + 1
     return found
 
 
-def _same(old: Sequence[str], new: Sequence[str]) -> list[Pair]:
-    """Lines that stand in both texts in the same order, as pairs of their places."""
-    room = _MOST_CELLS
+def same_places(old: Sequence[str], new: Sequence[str], most_cells: int = MOST_CELLS) -> list[Pair]:
+    """Lines that stand in both texts in the same order, as pairs of their places; arguments as for `changes`."""
+    room = most_cells
     found: list[Pair] = []
     i = j = 0
-    for stop_i, stop_j in [*_landmarks(old, new), (len(old), len(new))]:
+    for stop_i, stop_j in [*_landmarks(old, new, most_cells), (len(old), len(new))]:
         between, cells = _same_between(old, new, (i, stop_i, j, stop_j), room)
         room -= cells
         found += between
@@ -98,10 +104,12 @@ def _same(old: Sequence[str], new: Sequence[str]) -> list[Pair]:
     return found
 
 
-def _landmarks(old: Sequence[str], new: Sequence[str]) -> list[Pair]:
+def _landmarks(old: Sequence[str], new: Sequence[str], most_cells: int) -> list[Pair]:
     """Lines that stand once in both texts, as many as are in the same order; none where nobody needs them."""
+    if len(old) * len(new) <= most_cells:
+        return []
     start, end = _edges(old, new, (0, len(old), 0, len(new)))
-    if (len(old) - start - end) * (len(new) - start - end) <= _MOST_CELLS:
+    if (len(old) - start - end) * (len(new) - start - end) <= most_cells:
         return []
     in_old, in_new = Counter(old), Counter(new)
     places = {line: j for j, line in enumerate(new) if in_new[line] == 1}
@@ -138,14 +146,16 @@ def _edges(old: Sequence[str], new: Sequence[str], block: Change) -> tuple[int, 
 def _same_between(old: Sequence[str], new: Sequence[str], block: Change, room: int) -> tuple[list[Pair], int]:
     """The same within a block, with the number of comparisons that it took; beyond its edges none if room is short."""
     i1, i2, j1, j2 = block
+    if i1 == i2 or j1 == j2:
+        return [], 0
     start, end = _edges(old, new, block)
     rows, columns = range(i1 + start, i2 - end), range(j1 + start, j2 - end)
-    in_old, in_new = {old[i] for i in rows}, {new[j] for j in columns}
-    rows_shared = [i for i in rows if old[i] in in_new]
-    columns_shared = [j for j in columns if new[j] in in_old]
+    in_both = {old[i] for i in rows} & {new[j] for j in columns}
+    rows_shared = [i for i in rows if old[i] in in_both] if in_both else []
+    columns_shared = [j for j in columns if new[j] in in_both] if in_both else []
     cells = len(rows_shared) * len(columns_shared)
     middle: list[Pair] = []
-    if cells <= room:
+    if 0 < cells <= room:
         pairs = _longest_common([old[i] for i in rows_shared], [new[j] for j in columns_shared])
         middle = [(rows_shared[i], columns_shared[j]) for i, j in pairs]
     first = [(i1 + n, j1 + n) for n in range(start)]

@@ -25,6 +25,8 @@ _TAGS = frozenset(
 _ATTRIBUTES = {"a": {"href", "title"}, "ol": {"start"}, "th": {"style"}, "td": {"style"}, "*": {"lang"}}
 _SAFE_ADDRESS = re.compile(r"(?:https?://|mailto:|#)", re.IGNORECASE)
 _MAX_NESTING = 20
+_FENCE_WORDS = re.compile(r"^([ \t>*+\-\d.)]*(?:`{3,}(?=[^\n`]*$)|~{3,}))[ \t]*([^\n]*)$", re.MULTILINE)
+_LANGUAGE = re.compile(r"[\w+#.-]*")
 _DUNDER = re.compile(r"(?<![\w\\])__[A-Za-z]\w*?__(?!\w)")
 _CODE_SPAN = re.compile(r"(?<![\\`])(`+)(?!`)(.*?)(?<!`)\1(?!`)", re.DOTALL)
 
@@ -146,19 +148,33 @@ def portable(text: str) -> str:
     Blocks stand apart and close what they open, so that together they read as each was judged.
     """
     judge = MarkdownIt("commonmark").enable("table")
-    return "\n\n".join(_portable_block(block, judge) for block in TextBlocks(text).blocks)
+    judge.validateLink = lambda _url: True  # type: ignore[assignment, method-assign]  # other parsers refuse no address
+    whole = text if text.endswith("\n") else f"{text}\n"  # a last line that closes a fence is seen when it has ended
+    return "\n\n".join(_portable_block(block, judge) for block in TextBlocks(whole).blocks)
+
+
+def portable_line(text: str) -> str:
+    """The text as a part of one line of Markdown: its letters, none of which is markup there."""
+    return _escape_markdown(" ".join(_without_controls(text).split()))
 
 
 def _portable_block(block: Block, judge: MarkdownIt) -> str:
     if block.closing and not block.markdown.startswith(block.closing):
         return _fenced(block.source)
     markdown = block.markdown.rstrip() + ("\n" + block.closing if block.closing else "")
+    markdown = _FENCE_WORDS.sub(_language_only, markdown)
     if not markdown.startswith(("```", "~~~", "    ", "\t")):
         markdown = _outside_code(markdown, _escape_dunders)
     if not _is_loaded(markdown, judge) and ("$" not in markdown or markdown.startswith(("```", "~~~"))):
         return markdown
     gentle = _outside_code(markdown, _defuse)
     return gentle if not _is_loaded(gentle, judge) else _escape_markdown(markdown)
+
+
+def _language_only(fence: re.Match[str]) -> str:
+    """The line that opens a fence with no more than the name of a language: JupyterLab puts it into an attribute."""
+    name = _LANGUAGE.match(fence[2])
+    return fence[1] + (name[0] if name else "")
 
 
 def _outside_code(markdown: str, change: Callable[[str], str]) -> str:
@@ -189,7 +205,7 @@ def _is_loaded(markdown: str, judge: MarkdownIt) -> bool:
         return True
     while pending:
         token = pending.pop()
-        if token.type in {"html_block", "html_inline", "image"}:
+        if token.type in {"html_block", "html_inline", "image"} or token.level >= _MAX_NESTING - 2:  # read no deeper
             return True
         if token.type == "link_open" and not _SAFE_ADDRESS.match(str(token.attrGet("href") or "")):
             return True

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from artifactflow_nb.store.artifact_versions import Artifact
-from artifactflow_nb.text.cards import Code, markdown_text
+from artifactflow_nb.text.cards import markdown_text
 from artifactflow_nb.text.figures import count, moment
 from artifactflow_nb.text.markdown import MarkdownRenderer, escape, portable, speak
 from artifactflow_nb.widgets.artifact_nodes import Shown, done, origin, text_html
@@ -67,10 +67,10 @@ class ArtifactFace:
 
     def _markdown_of(self, one: Artifact) -> str:
         state = " open" if self._is_chosen(one) else ""
-        name = f"{markdown_text(one.title)} ({markdown_text(Code(one.artifact_id))}, {origin(one, dated=self._dated)})"
-        listed = "\n".join(
-            f"- {origin(version, dated=self._dated)}" for version in reversed(self._histories[one.artifact_id])
-        )
+        said = escape(origin(one, dated=self._dated))
+        name = f"{escape(one.title)} (<code>{escape(one.artifact_id)}</code>, {said})"  # Markdown is not read here
+        history = reversed(self._histories[one.artifact_id])
+        listed = "\n".join(f"- {markdown_text(origin(version, dated=self._dated))}" for version in history)
         return f"<details{state}><summary>{name}</summary>\n\n{portable(one.markdown)}\n\n{listed}\n\n</details>"
 
     def _html(self) -> str:
@@ -86,7 +86,7 @@ class ArtifactFace:
             f'<span class="af-out"><code>{escape(one.artifact_id)}</code> v{one.version}</span>'
         )
         inside = [
-            Node(f"{key}-origin", origin(one, dated=self._dated), css="af-quiet"),
+            Node(f"{key}-origin", escape(origin(one, dated=self._dated)), css="af-quiet"),
             Node(f"{key}-text", text_html(one, "rendered", self._renderer), css="af-md af-page"),
         ]
         if self._changes and self._is_chosen(one):
@@ -96,7 +96,7 @@ class ArtifactFace:
 
     def _versions(self, key: str, history: Sequence[Artifact]) -> Node:
         rows = "".join(
-            f'<tr><th scope="row">v{one.version}</th><td>{done(one)} by {escape(one.created_by)}</td>'
+            f'<tr><th scope="row">v{one.version}</th><td>{escape(done(one))}</td>'
             + (f"<td>{moment(one.created_at)}</td>" if self._dated else "")
             + "</tr>"
             for one in reversed(history)

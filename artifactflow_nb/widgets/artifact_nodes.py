@@ -74,20 +74,20 @@ def title(shown: Shown) -> Node:
     older = "" if one.version == shown.present.version else ' <span class="af-art-old">an earlier version</span>'
     html = (
         f'<div class="af-art-name">{speak(one.title)}</div>'
-        f'<div class="af-quiet"><code>{escape(one.artifact_id)}</code> · {origin(one)}{older}</div>'
+        f'<div class="af-quiet"><code>{escape(one.artifact_id)}</code> · {escape(origin(one))}{older}</div>'
     )
     return Node("title", html, css="af-art-titles")
 
 
 def origin(one: Artifact, *, dated: bool = True) -> str:
-    """`version 2 · changed by user · 2026-11-22 05:17 UTC`, escaped."""
+    """`version 2 · changed by user · 2026-11-22 05:17 UTC`, unescaped."""
     when = f" · {moment(one.created_at)}" if dated else ""
-    return f"version {one.version} · {done(one)} by {escape(one.created_by)}{when}"
+    return f"version {one.version} · {done(one)}{when}"
 
 
 def done(one: Artifact) -> str:
-    """What was done to make a version."""
-    return DONE.get(one.update_type, escape(one.update_type))
+    """What was done to make a version, and by whom; unescaped."""
+    return f"{DONE.get(one.update_type, one.update_type)} by {one.created_by}"
 
 
 def looks(shown: Shown) -> Node:
@@ -107,7 +107,9 @@ def taking() -> Node:
         button("Copy", "copy", name="Copy the text"),
         button("Copy to a cell", "cell", name="Copy to a cell below this one"),
     ]
-    downloads = [button(form, "download", name=f"Download {form}: {kind.label}", form=form) for form, kind in FORMS.items()]
+    downloads = [
+        button(form, "download", name=f"Download {form}: {kind.label}", form=form) for form, kind in FORMS.items()
+    ]
     html = _group("Copy", copying) + _group("Download", ["<span>Download</span>", *downloads])
     return Node("taking", html, "controls", "af-controls af-art-controls af-art-taking")
 
@@ -132,7 +134,7 @@ def _version(one: Artifact, shown: Shown) -> str:
     name = f"Compare version {one.version} with version {shown.version.version}"
     compare = button("Compare", "compare", name=name, before=one.version, after=shown.version.version)
     return (
-        f'<tr><th scope="row">v{one.version}</th><td>{done(one)} by {escape(one.created_by)}</td>'
+        f'<tr><th scope="row">v{one.version}</th><td>{escape(done(one))}</td>'
         f"<td>{moment(one.created_at)}</td><td>{show}{'' if is_shown else compare}</td></tr>"
     )
 
@@ -158,7 +160,7 @@ def comparing(shown: Shown) -> tuple[Node, ...]:
 
 def version_name(one: Artifact) -> str:
     """What a version is called where one is chosen."""
-    return f"v{one.version}, {DONE.get(one.update_type, one.update_type)} by {one.created_by}"
+    return f"v{one.version}, {done(one)}"
 
 
 def _layouts(shown: Shown) -> Node:

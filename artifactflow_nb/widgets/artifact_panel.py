@@ -151,13 +151,13 @@ class ArtifactPanel(View):
 
     async def _draw(self) -> None:
         """Make the HTML of what is shown; a large difference is made beside the loop."""
-        shown = self._shown
-        if shown is None:
-            self._html = ""
-        elif shown.look == "changes":
-            self._html = await asyncio.to_thread(_difference, shown)
-        else:
-            self._html = artifact_nodes.text_html(shown.version, shown.look, self._renderer)
+        shown, html = self._shown, ""
+        if shown is not None and shown.look == "changes":
+            html = await asyncio.to_thread(_difference, shown)
+        elif shown is not None:
+            html = artifact_nodes.text_html(shown.version, shown.look, self._renderer)
+        if shown == self._shown:  # else something was pressed meanwhile, and is drawn by now
+            self._html = html
 
     # --- what is shown ---------------------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ from store.conftest import AddTurn
 from artifactflow_nb.ambient import CountingIds, SystemClock
 from artifactflow_nb.errors import Conflict, NotFound, UsageError
 from artifactflow_nb.store.artifact_versions import TASK_PLAN
-from artifactflow_nb.store.artifacts import ArtifactManager, Authorship
+from artifactflow_nb.store.artifacts import USER, ArtifactManager, Authorship
 from artifactflow_nb.store.conversations import ConversationManager
 from artifactflow_nb.store.database import Database
 
@@ -138,7 +138,7 @@ async def test_two_writers_at_the_same_time(artifacts: ArtifactManager, add_turn
     await other_database.close()
     (refused,) = [one for one in outcomes if isinstance(one, Exception)]
     assert isinstance(refused, Conflict)
-    assert "is at version 2 by now, not 1. Read it again" in str(refused)
+    assert "is at version 2 by now, not 1: lead_agent changed it. Read it again" in str(refused)
     assert newest in outcomes
 
 
@@ -162,7 +162,7 @@ async def test_a_version_can_be_restored(artifacts: ArtifactManager, add_turn: A
     message = await add_turn("write")
     await artifacts.create(by(message), "report", "Report", "one")
     await artifacts.revise(by(message), "report", "two", update_type="rewrite")
-    user = Authorship("conv-1", message, "user")
+    user = Authorship("conv-1", message, USER)
     with pytest.raises(Conflict, match="at version 2 by now, not 1"):
         await artifacts.restore(user, "report", 1, expected_version=1)
     restored = await artifacts.restore(user, "report", 1, expected_version=2)
@@ -238,3 +238,15 @@ async def test_any_two_versions_can_be_compared(artifacts: ArtifactManager, add_
     assert await artifacts.diff("conv-1", "report", 1, 1) == ""
     with pytest.raises(NotFound, match="no version 3 in 'conv-1'; it has: 1, 2"):
         await artifacts.diff("conv-1", "report", 1, 3)
+
+
+async def test_what_a_person_changed_is_no_longer_the_runs_own(artifacts: ArtifactManager, add_turn: AddTurn) -> None:
+    """A run may change what it made itself until a person has changed it on that branch."""
+    message = await add_turn("write")
+    run = Authorship("conv-1", message, "lead_agent", "run-1")
+    await artifacts.create(run, "report", "Report", "one")
+    await artifacts.revise(run, "report", "two", update_type="update")
+    assert await artifacts.written_by_run("run-1", "report")
+    assert not await artifacts.written_by_run("run-2", "report")
+    await artifacts.revise(Authorship("conv-1", message, USER), "report", "three", update_type="update")
+    assert not await artifacts.written_by_run("run-1", "report")

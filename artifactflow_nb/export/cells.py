@@ -1,0 +1,51 @@
+"""An artifact as a notebook: a Markdown cell for each of its chapters, harmless wherever the notebook is opened."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from markdown_it import MarkdownIt
+
+from artifactflow_nb.export.document import Document
+from artifactflow_nb.text.cards import markdown_text
+from artifactflow_nb.text.markdown import portable
+
+_CHAPTERS = {"h1", "h2"}
+
+
+def to_ipynb(document: Document) -> bytes:
+    """The notebook, in format 4.5; the same text gives the same bytes."""
+    artifact = document.artifact
+    title = [] if document.has_title else [f"# {markdown_text(artifact.title)}"]
+    sources = [*title, *_chapters(portable(artifact.markdown))]
+    kernel = {"name": "python3", "display_name": "Python 3 (ipykernel)", "language": "python"}
+    origin = {
+        "artifact_id": artifact.artifact_id,
+        "version": artifact.version,
+        "title": artifact.title,
+        "created_by": artifact.created_by,
+        "created_at": artifact.created_at.isoformat(),
+        "run_id": artifact.run_id,
+        "sha256": document.sha256,
+    }
+    notebook = {
+        "cells": [_cell(f"{document.sha256[:12]}-{n}", source) for n, source in enumerate(sources)],
+        "metadata": {"artifactflow": origin, "kernelspec": kernel, "language_info": {"name": "python"}},
+        "nbformat": 4,
+        "nbformat_minor": 5,
+    }
+    return (json.dumps(notebook, ensure_ascii=False, indent=1) + "\n").encode("utf-8", "replace")
+
+
+def _cell(cell_id: str, source: str) -> dict[str, Any]:
+    return {"cell_type": "markdown", "id": cell_id, "metadata": {}, "source": source.splitlines(keepends=True)}
+
+
+def _chapters(markdown: str) -> Iterator[str]:
+    """The text, cut before each heading of the first two levels that stands in nothing else."""
+    lines = markdown.split("\n")
+    tokens = MarkdownIt("commonmark").enable("table").parse(markdown)
+    heads = [token.map[0] for token in tokens if token.tag in _CHAPTERS and token.map and token.level == 0]
+    for start, end in zip([0, *heads], [*heads, len(lines)], strict=True):
+        if chapter := "\n".join(lines[start:end]).strip("\n"):
+            yield chapter

@@ -1,0 +1,97 @@
+"""An artifact as a file: which forms there are, what a file is called, and how it gets onto the disk."""
+
+import os
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from artifactflow_nb.errors import UsageError
+from artifactflow_nb.export.cells import to_ipynb
+from artifactflow_nb.export.document import Document
+from artifactflow_nb.export.page import to_html
+from artifactflow_nb.export.word import to_docx
+from artifactflow_nb.store.artifact_versions import Artifact
+
+_MOST_NAME = 80
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """A form that an artifact can be exported to; its name is the ending of its files.
+
+    Attributes:
+        label: What people call it.
+        media_type: Its media type.
+        make: Makes the bytes of the file.
+    """
+
+    label: str
+    media_type: str
+    make: Callable[[Document], bytes]
+
+
+def _to_markdown(document: Document) -> bytes:
+    """The text to the byte, if it is Markdown."""
+    return document.artifact.markdown.encode("utf-8", "replace")
+
+
+FORMS: Mapping[str, Form] = {
+    "md": Form("Markdown", "text/markdown", _to_markdown),
+    "html": Form("HTML", "text/html", to_html),
+    "docx": Form("Word", "application/vnd.openxmlformats-officedocument.wordprocessingml.document", to_docx),
+    "ipynb": Form("Notebook", "application/x-ipynb+json", to_ipynb),
+}
+
+
+def artifact_bytes(artifact: Artifact, form: str) -> bytes:
+    """The file of a version.
+
+    Args:
+        artifact: The version.
+        form: `md`, `html`, `docx` or `ipynb`.
+
+    Errors: `UsageError` for another form, and for docx where its library is not installed.
+    """
+    if form not in FORMS:
+        raise UsageError(f"There is no form {form!r}; known are: {', '.join(FORMS)}.")
+    return FORMS[form].make(Document(artifact))
+
+
+def file_name(artifact: Artifact, form: str) -> str:
+    """A name for the file, made of the artifact's id: letters, digits, `-`, `_` and single dots."""
+    name = re.sub(r"[^\w-]+", "_", artifact.artifact_id.replace(".", "_"))[:_MOST_NAME].strip("_")
+    return f"{name or 'artifact'}.{form}"
+
+
+def write_artifact(
+    artifact: Artifact, form: str, path: str | os.PathLike[str] | None = None, *, overwrite: bool = False
+) -> Path:
+    """Write the file of a version.
+
+    Args:
+        artifact: The version.
+        form: As for `artifact_bytes`.
+        path: The file; a folder to have it named after the artifact there; None for the working directory.
+        overwrite: Take the place of a file that is there.
+
+    Returns:
+        Where it lies.
+
+    Errors: `UsageError` as for `artifact_bytes`, if there is such a file, or if it cannot be written.
+    """
+    target = Path(path) if path is not None else Path()
+    if target.is_dir():
+        target /= file_name(artifact, form)
+    taken = f"There is a file {str(target)!r} already. Pass overwrite=True to replace it, or another path."
+    if target.exists() and not overwrite:
+        raise UsageError(taken)
+    content = artifact_bytes(artifact, form)  # before the file is touched
+    try:
+        with target.open("wb" if overwrite else "xb") as file:
+            file.write(content)
+    except FileExistsError:
+        raise UsageError(taken) from None
+    except OSError as error:
+        raise UsageError(f"{str(target)!r} cannot be written: {error.strerror or error}. Pass another path.") from error
+    return target

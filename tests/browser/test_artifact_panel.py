@@ -1,0 +1,197 @@
+"""The panel of artifacts in a real JupyterLab: read, edit, compare, restore, take along, follow a run."""
+
+from collections.abc import Callable
+
+import pytest
+from browser.axe import axe_in_both_themes
+from browser.lab import LabPage, LabServer, write_notebook
+from browser.pictures import save_pictures
+from playwright.sync_api import Locator, expect
+
+pytestmark = pytest.mark.browser
+
+HOLD = """import tempfile
+import artifactflow_nb as af
+from artifactflow_nb.xml_calls import format_call
+one = '''# Checking backups
+
+The server copies `raw/` and `clean/` to the institute every night at 02:00.
+
+## How a backup is checked
+
+1. On the first Monday of each month one file is chosen at random.
+2. It is restored and compared with the original.
+
+| step | who | how long |
+|------|-----|---------:|
+| copy | server | 2 h |
+| restore | data steward | 20 min |
+
+> A backup counts only after a restore has been tried.
+
+## If the check fails
+
+Tell the data steward on the same day.
+'''
+two = one.replace("02:00", "03:30").replace("one file is chosen", "two files are chosen").replace(
+    "Tell the data steward on the same day.", "Tell the data steward on the same day, and do not delete anything.")
+def write(tool, text):
+    title = {"title": "Checking backups"} if tool == "create_artifact" else {}
+    return format_call(tool, {"id": "research_report", **title, "content": text})
+plan = format_call("create_artifact", {"id": "task_plan", "title": "Plan", "content": "- [x] Look\\n- [ ] Write"})
+notes = format_call("create_artifact", {"id": "notes", "title": "Notes on sensors", "content": "Sensors drift."})
+wb = af.Workbench(data_dir=tempfile.mkdtemp(), approvals={"rewrite_artifact": "ask"}, model=af.ScriptedModel([
+    plan + notes + write("create_artifact", one), "Written.",
+    write("rewrite_artifact", two), "Rewritten.",
+]))
+first = wb.ask("How are backups checked, and what happens if the check fails?").wait(20)
+first.artifacts["research_report"].edit(one.replace("20 min", "30 min"))"""
+SHOW = "wb.artifact_panel(first.conversation_id)"
+GO_ON = """run = wb.ask("Bring it up to date.", conversation_id=first.conversation_id).wait(20)
+run.approve().wait(20)
+print(run.status)"""
+READ = """seen = wb.artifacts()["research_report"]
+print(seen.version, seen.created_by, "by hand" in seen.content)"""
+
+
+@pytest.fixture
+def shown(lab: LabServer, open_page: Callable[[str], LabPage]) -> LabPage:
+    """A notebook with three artifacts, one of them in two versions, and their panel."""
+    write_notebook(lab, "artifacts.ipynb", [HOLD, SHOW, GO_ON, READ])
+    page = open_page("artifacts.ipynb")
+    page.open()
+    page.run_cell(0)
+    page.wait_done(0)
+    page.run_cell(1)
+    expect(live(page).locator(".af-art-name")).to_have_text("Checking backups", timeout=20_000)
+    return page
+
+
+def live(page: LabPage) -> Locator:
+    return page.output(1).locator(".af-run.af-live")
+
+
+def press(page: LabPage, name: str) -> None:
+    live(page).get_by_role("button", name=name, exact=True).click()
+
+
+def test_versions_are_read_and_compared(shown: LabPage) -> None:
+    """Rendered, raw and changed; any two versions, in both layouts; nothing is asked of any other server."""
+    page = shown
+    text = live(page).locator(".af-art-text")
+    expect(text.get_by_role("heading", name="If the check fails")).to_be_visible()
+    save_pictures(page, live(page), "artifact-panel")
+    press(page, "Raw")
+    expect(text).to_contain_text("## If the check fails")
+    press(page, "Changes")
+    expect(text.locator("ins")).to_have_text("30")
+    press(page, "Side by side")
+    expect(text.locator("del")).to_have_text("20")
+    live(page).get_by_label("From", exact=True).select_option("the version before it")
+    live(page).get_by_label("To", exact=True).select_option("v1, created by lead_agent")
+    press(page, "Compare")
+    expect(text).to_contain_text("nothing → v1: 19 lines added")
+    assert page.errors == []
+    assert page.foreign_requests() == []
+
+
+def test_a_text_is_edited_while_a_run_writes(shown: LabPage) -> None:
+    """What is typed survives what a run writes meanwhile; a save over it is refused, and then goes on top of it."""
+    page = shown
+    press(page, "Edit")
+    field = live(page).get_by_label("Text of version 2")
+    expect(field).to_be_focused()
+    field.press("Control+Home")
+    field.press_sequentially("Changed by hand. ")
+    page.run_cell(2)
+    page.wait_done(2)
+    expect(live(page)).to_contain_text("Version 3 by lead_agent came in between")
+    assert field.input_value().startswith("Changed by hand. # Checking backups")
+    save_pictures(page, live(page), "artifact-panel-edit")
+    press(page, "Save as a new version")
+    expect(live(page).get_by_role("alert").filter(has_text="is at version 3 by now, not 2")).to_be_visible()
+    assert field.input_value().startswith("Changed by hand. # Checking backups")
+    press(page, "Let mine go on top")
+    press(page, "Save as a new version")
+    expect(live(page).locator(".af-art-titles")).to_contain_text("version 4 · changed by user")
+    page.run_cell(3)
+    page.wait_done(3)
+    expect(page.output(3)).to_have_text("4 user True")
+
+
+def test_a_version_is_restored_and_the_text_taken_along(shown: LabPage) -> None:
+    """Restore, rename, copy, a new cell and a download, all by their buttons."""
+    page = shown
+    page.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    live(page).get_by_text("2 versions").click()
+    press(page, "Show version 1")
+    expect(live(page)).to_contain_text("an earlier version")
+    press(page, "Restore version 1 as the newest")
+    expect(live(page).locator(".af-art-titles")).to_contain_text("version 3 · restored by user")
+    press(page, "Rename")
+    title = live(page).get_by_label("Title")
+    title.fill("How backups are checked")
+    title.press("Enter")
+    expect(live(page).locator(".af-art-name")).to_have_text("How backups are checked")
+    press(page, "Copy the text")
+    page.page.wait_for_function("navigator.clipboard.readText().then((text) => text.startsWith('# Checking backups'))")
+    with page.page.expect_download() as downloaded:
+        press(page, "Download docx: Word")
+    assert downloaded.value.suggested_filename == "research_report.docx"
+    cells = page.page.locator(".jp-Notebook .jp-MarkdownCell")
+    press(page, "Copy to a cell below this one")
+    expect(cells).to_have_count(1)
+    expect(cells).to_contain_text("If the check fails")
+    assert page.errors == []
+
+
+def test_it_is_used_with_the_keyboard(shown: LabPage) -> None:
+    """Every button is reached and pressed without a mouse; the focus stays where it was."""
+    page = shown
+    live(page).get_by_role("button", name="Raw", exact=True).focus()
+    page.page.keyboard.press("Enter")
+    expect(live(page).locator(".af-art-raw")).to_be_visible()
+    expect(live(page).get_by_role("button", name="Raw", exact=True)).to_be_focused()
+    page.page.keyboard.press("Tab")
+    page.page.keyboard.press("Space")
+    expect(live(page).locator(".af-diff")).to_be_visible()
+    press(page, "Edit")
+    expect(live(page).get_by_label("Text of version 2")).to_be_focused()
+    page.page.keyboard.press("Escape")
+    expect(live(page).locator("textarea")).to_have_count(0)
+    assert axe_in_both_themes(page, ".af-run.af-live") == []
+    press(page, "Side by side")
+    live(page).get_by_text("2 versions").click()
+    assert axe_in_both_themes(page, ".af-run.af-live") == []
+    save_pictures(page, live(page), "artifact-panel-changes")
+    press(page, "Edit")
+    assert axe_in_both_themes(page, ".af-run.af-live") == []
+
+
+def test_it_fits_into_a_narrow_output(shown: LabPage) -> None:
+    """On a small screen the list stands above the text, and nothing is wider than the output."""
+    page = shown
+    page.page.set_viewport_size({"width": 620, "height": 900})
+    page.command("application:toggle-left-area")
+    press(page, "Changes")
+    press(page, "Side by side")
+    box = live(page).bounding_box()
+    assert box is not None
+    assert live(page).evaluate("node => node.scrollWidth <= node.clientWidth + 1")
+    save_pictures(page, live(page), "artifact-panel-narrow")
+
+
+def test_what_is_saved_reads_without_a_kernel(shown: LabPage) -> None:
+    """The saved notebook has the artifacts with their texts and versions, and no widget."""
+    page = shown
+    expect(page.output(1).locator(".af-host")).to_have_count(1)
+    (output,) = page.saved_outputs(1)
+    assert set(output["data"]) == {"text/plain", "text/markdown", "text/html"}
+    page.shutdown_kernel()
+    page.open_elsewhere()
+    frozen = page.output(1).locator(".af-run.af-frozen")
+    expect(frozen).to_contain_text("If the check fails")
+    expect(frozen.get_by_role("button")).to_have_count(0)
+    frozen.get_by_text("2 versions").click()
+    expect(frozen).to_contain_text("changed by user")
+    save_pictures(page, frozen, "artifact-panel-saved")

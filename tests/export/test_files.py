@@ -1,0 +1,195 @@
+"""Artifacts as Markdown, pages and notebooks."""
+
+import json
+import re
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import nbformat
+import pytest
+from markdown_it import MarkdownIt
+from nbclient import NotebookClient
+
+from artifactflow_nb.errors import UsageError
+from artifactflow_nb.export import FORMS, artifact_bytes, file_name, write_artifact
+from artifactflow_nb.store.artifact_versions import Artifact
+
+TEXT = """# The report
+
+It says *something*, see [the source](https://example.org/a?b=1).
+
+```python
+# no heading
+print("x")
+```
+
+## Findings
+
+| a | b |
+|---|--:|
+| 1 | 2 |
+
+- one
+- two
+
+### Detail
+
+Deeper.
+
+Second title
+------------
+
+> A quote.
+"""
+HOSTILE = """# Title <script>window.x=1</script>
+
+![pixel](https://hostile.invalid/p.png)
+<img src="https://hostile.invalid/q.png" onerror="x()">
+[run](javascript:alert(1)) [file](file:///etc/passwd)
+<style>@import url(https://hostile.invalid/s.css)</style>
+
+<div data-act="approve" onclick="x()">press</div>
+"""
+
+
+@pytest.fixture
+def artifact() -> Artifact:
+    when = datetime(2026, 11, 22, 4, 30, tzinfo=UTC)
+    return Artifact("research_report", 3, "The report", "text/markdown", TEXT, "update", when, "user", "run-1", "msg-1")
+
+
+def test_markdown_is_the_text_to_the_byte(artifact: Artifact) -> None:
+    """What is exported as Markdown is what is stored."""
+    assert artifact_bytes(artifact, "md") == TEXT.encode()
+    assert artifact_bytes(replace(artifact, content="a\r\n\tb  \n\n"), "md") == b"a\r\n\tb  \n\n"
+
+
+def test_what_is_no_markdown_stands_in_a_fence(artifact: Artifact) -> None:
+    """Text of another kind is code, in a fence that nothing in it can close."""
+    code = replace(artifact, content_type="text/x-python", content="~~~~~~~\nx = '<b>'\n~~~")
+    assert artifact_bytes(code, "md").decode() == "~~~~~~~~\n~~~~~~~\nx = '<b>'\n~~~\n~~~~~~~~"
+    assert "x = '&lt;b&gt;'" in artifact_bytes(code, "html").decode()
+
+
+def test_a_page_reads_and_names_its_origin(artifact: Artifact) -> None:
+    """The page holds the rendered text, says which version it is, and follows light and dark."""
+    page = artifact_bytes(artifact, "html").decode()
+    assert "<title>The report</title>" in page
+    assert "<em>something</em>" in page
+    assert page.count("<h1>") == 1
+    assert "research_report · version 3 · user · 2026-11-22 04:30 UTC" in page
+    assert "prefers-color-scheme: dark" in page
+    assert '<html lang="en">' in page
+
+
+def test_a_text_without_a_heading_gets_its_title(artifact: Artifact) -> None:
+    """A page and a notebook begin with the title where the text does not begin with one; as text, whatever it holds."""
+    bare = replace(artifact, title="A <b> & *c*", content="Only text.")
+    assert "<h1>A &lt;b&gt; &amp; *c*</h1>" in artifact_bytes(bare, "html").decode()
+    cells = json.loads(artifact_bytes(bare, "ipynb"))["cells"]
+    title, text = ("".join(cell["source"]) for cell in cells)
+    assert (MarkdownIt().render(title), text) == ("<h1>A &lt;b&gt; &amp; *c*</h1>\n", "Only text.")
+
+
+def test_a_page_loads_and_runs_nothing(artifact: Artifact) -> None:
+    """Whatever the text holds, the page has no script, no image, no handler, no frame and no style but its own."""
+    page = artifact_bytes(replace(artifact, content=HOSTILE, title=HOSTILE), "html").decode()
+    assert "default-src 'none'" in page
+    assert not re.search(r"<(script|img|iframe|link|object|embed|form|svg|base)\b", page)
+    body = page.split("</head>")[1]
+    tags = re.findall(r"<[^>]*>", body)
+    assert not [tag for tag in tags if re.search(r"\son\w+=|javascript:|data-act|src=|file:", tag)]
+    assert page.count("<style>") == 1
+
+
+def test_a_chinese_page_says_so(artifact: Artifact) -> None:
+    """The language of the page is that of its text."""
+    page = artifact_bytes(replace(artifact, content="# 温度计\n\n温度计每年校准一次。"), "html").decode()
+    assert '<html lang="zh">' in page
+
+
+def test_a_notebook_has_a_cell_for_each_chapter(artifact: Artifact, tmp_path: Path) -> None:
+    """Cells begin at headings of the first two levels and at no other; code stays Markdown; the format is valid."""
+    path = write_artifact(artifact, "ipynb", tmp_path)
+    notebook = nbformat.read(path, as_version=4)
+    nbformat.validate(notebook)
+    assert [cell.source.split("\n")[0] for cell in notebook.cells] == ["# The report", "## Findings", "Second title"]
+    assert {cell.cell_type for cell in notebook.cells} == {"markdown"}
+    assert 'print("x")' in notebook.cells[0].source
+    assert "### Detail" in notebook.cells[1].source
+    assert path.read_bytes() == artifact_bytes(artifact, "ipynb")
+
+
+def test_a_notebook_names_its_origin(artifact: Artifact) -> None:
+    """Its metadata say which version of which artifact it is, from which run, with the hash of the text."""
+    known = json.loads(artifact_bytes(artifact, "ipynb"))["metadata"]["artifactflow"]
+    assert (known["artifact_id"], known["version"], known["run_id"]) == ("research_report", 3, "run-1")
+    assert known["created_at"] == "2026-11-22T04:30:00+00:00"
+    assert len(known["sha256"]) == 64
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
+def test_a_notebook_executes(artifact: Artifact, tmp_path: Path) -> None:
+    """It runs from top to bottom in a new kernel, and is the same afterwards."""
+    notebook = nbformat.read(write_artifact(artifact, "ipynb", tmp_path), as_version=4)
+    done = NotebookClient(notebook, timeout=60, extra_arguments=["--log-level=ERROR"]).execute()
+    assert [cell.source for cell in done.cells] == [cell.source for cell in notebook.cells]
+
+
+def test_a_notebook_is_harmless_where_it_is_opened(artifact: Artifact) -> None:
+    """Its cells hold no HTML, no image and no link but to the web, so that opening it fetches nothing."""
+    cells = json.loads(artifact_bytes(replace(artifact, content=HOSTILE), "ipynb"))["cells"]
+    text = "".join("".join(cell["source"]) for cell in cells)
+    assert "![" not in text
+    assert not re.search(r"<\w", text)
+    assert "](javascript" not in text
+
+
+@pytest.mark.parametrize(
+    ("artifact_id", "name"),
+    [
+        ("research_report", "research_report.html"),
+        ("../../etc/passwd", "etc_passwd.html"),
+        ("..", "artifact.html"),
+        ("a b/c\\d:e", "a_b_c_d_e.html"),
+        ("温度计", "温度计.html"),
+        ("x" * 300, f"{'x' * 80}.html"),
+        ("-rf", "-rf.html"),
+    ],
+)
+def test_a_file_is_named_after_its_artifact(artifact: Artifact, artifact_id: str, name: str) -> None:
+    """The name leads nowhere but into the folder, whatever the id holds."""
+    assert file_name(replace(artifact, artifact_id=artifact_id), "html") == name
+
+
+def test_a_file_is_not_overwritten_unasked(artifact: Artifact, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that is there stays, and the error names it; with overwrite=True it is replaced."""
+    monkeypatch.chdir(tmp_path)
+    path = write_artifact(artifact, "md")
+    assert path == Path("research_report.md")
+    path.write_text("mine")
+    with pytest.raises(UsageError, match=r"file 'research_report.md' already. Pass overwrite=True"):
+        write_artifact(artifact, "md")
+    assert path.read_text() == "mine"
+    write_artifact(artifact, "md", path, overwrite=True)
+    assert path.read_text() == TEXT
+
+
+def test_a_place_that_cannot_be_written_is_named(artifact: Artifact, tmp_path: Path) -> None:
+    """A folder that is missing is an error with the path and the reason."""
+    with pytest.raises(UsageError, match=r"nowhere/x.md' cannot be written: No such file or directory"):
+        write_artifact(artifact, "md", tmp_path / "nowhere" / "x.md")
+
+
+def test_another_form_is_an_error(artifact: Artifact) -> None:
+    """The error names the forms that there are."""
+    with pytest.raises(UsageError, match="no form 'pdf'; known are: md, html, docx, ipynb"):
+        artifact_bytes(artifact, "pdf")
+
+
+def test_text_that_is_no_unicode_is_exported(artifact: Artifact) -> None:
+    """A lone surrogate and control characters do not keep a text from being exported, in any form."""
+    broken = replace(artifact, content="a\ud800b\x00c\x0b\n\n# d\x1f", title="t\ud800\x00")
+    for form in FORMS:
+        assert artifact_bytes(broken, form)

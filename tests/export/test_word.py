@@ -1,0 +1,157 @@
+"""Artifacts as Word documents."""
+
+import io
+import re
+import sys
+import zipfile
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import docx
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from artifactflow_nb.errors import UsageError
+from artifactflow_nb.export import artifact_bytes
+from artifactflow_nb.store.artifact_versions import Artifact
+
+
+def exported(content: str, **changes: Any) -> bytes:
+    when = datetime(2026, 11, 22, 4, 30, tzinfo=UTC)
+    artifact = Artifact("report", 2, "The report", "text/markdown", content, "update", when, "user", None, None)
+    return artifact_bytes(replace(artifact, **changes), "docx")
+
+
+def opened(content: str, **changes: Any) -> Any:
+    return docx.Document(io.BytesIO(exported(content, **changes)))
+
+
+def paragraphs(content: str, **changes: Any) -> list[tuple[str, str]]:
+    """Style and text of each paragraph, but for the last, which says where the text is from."""
+    return [(one.style.name, one.text) for one in opened(content, **changes).paragraphs][:-1]
+
+
+def test_blocks_have_words_own_styles() -> None:
+    """Headings, paragraphs, quotations and code are what Word calls so."""
+    text = "# One\n\nText\nof two lines.\n\n## Two\n\n> Quoted.\n\n```\na = 1\n\n  b\n```\n\n---\n\nEnd."
+    assert paragraphs(text) == [
+        ("Heading 1", "One"),
+        ("Normal", "Text of two lines."),
+        ("Heading 2", "Two"),
+        ("Quote", "Quoted."),
+        ("Code", "a = 1\n\n  b"),
+        ("Normal", ""),
+        ("Normal", "End."),
+    ]
+
+
+def test_lists_are_lists() -> None:
+    """Bullets and numbers have their level; a further paragraph of an item goes on below it."""
+    text = "- a\n- b\n\n  more of b\n  - deeper\n    1. deepest\n       - beyond\n\ntext\n\n1. one\n2. two"
+    assert paragraphs(text, title="T")[1:] == [
+        ("List Bullet", "a"),
+        ("List Bullet", "b"),
+        ("List Continue", "more of b"),
+        ("List Bullet 2", "deeper"),
+        ("List Number 3", "deepest"),
+        ("List Bullet 3", "beyond"),
+        ("Normal", "text"),
+        ("List Number", "one"),
+        ("List Number", "two"),
+    ]
+
+
+def test_each_numbered_list_counts_from_its_own_start() -> None:
+    """A second list begins anew, and one that starts at 7 starts at 7."""
+    document = opened("1. a\n2. b\n\ntext\n\n7. c\n8. d")
+    numbered = [one for one in document.paragraphs if one.style.name == "List Number"]
+    ids = [one._p.pPr.numPr.numId.val for one in numbered]
+    assert ids[0] == ids[1] != ids[2] == ids[3]
+    numbering = document.part.numbering_part.element
+    starts = {num.numId: num.lvlOverride_lst[0].startOverride.val for num in numbering.num_lst if num.numId in ids}
+    assert [starts[one] for one in ids] == [1, 1, 7, 7]
+
+
+def test_words_keep_their_emphasis() -> None:
+    """Bold, italic, struck and code stay so, one within the other too."""
+    document = opened("a **b *c*** ~~d~~ `e`")
+    runs = document.paragraphs[1].runs
+    assert [(run.text, run.bold, run.italic, run.font.strike, run.font.name) for run in runs if run.text.strip()] == [
+        ("a ", None, None, None, None),
+        ("b ", True, None, None, None),
+        ("c", True, True, None, None),
+        ("d", None, None, True, None),
+        ("e", None, None, None, "Consolas"),
+    ]
+
+
+def test_tables_have_a_head_and_their_alignment() -> None:
+    """The head is bold and repeated on each page; cells are aligned as the text says."""
+    (table,) = opened("| a | **b** | c |\n|---|:-:|--:|\n| 1 | 2 | 3 |").tables
+    assert [[cell.text for cell in row.cells] for row in table.rows] == [["a", "b", "c"], ["1", "2", "3"]]
+    assert table.rows[0].cells[0].paragraphs[0].runs[0].bold
+    assert table.rows[0]._tr.trPr.xpath("w:tblHeader")
+    assert [cell.paragraphs[0].alignment for cell in table.rows[1].cells] == [None, 1, 2]
+
+
+def test_links_lead_to_the_web_only() -> None:
+    """Links to the web and of mail are links; others, and what is no address, are text. An image is a link to it."""
+    text = (
+        "[web](https://example.org/a?b=1&c=2) [mail](mailto:a@example.org) [script](javascript:alert(1)) "
+        "[file](file:///etc/passwd) [inside](#x) [bad](http://[oops) ![image](https://example.org/i.png)"
+    )
+    document = opened(text)
+    targets = [rel.target_ref for rel in document.part.rels.values() if rel.is_external]
+    assert targets == ["https://example.org/a?b=1&c=2", "mailto:a@example.org", "https://example.org/i.png"]
+    assert [link.text for link in document.paragraphs[1].hyperlinks] == ["web", "mail", "image"]
+    assert not document.inline_shapes
+    assert "script" in document.paragraphs[1].text
+
+
+def test_nothing_of_it_is_loaded() -> None:
+    """The file names no address but those of its links, and holds no picture, macro or object."""
+    names = zipfile.ZipFile(io.BytesIO(exported("# A\n\n![x](https://hostile.invalid/x.png)"))).namelist()
+    assert not [name for name in names if re.search(r"media/|\.bin$|embeddings|vba", name)]
+
+
+def test_the_document_knows_what_it_is() -> None:
+    """Title, author and time are those of the version; the last line says where the text is from."""
+    document = opened("Text.", title="T" * 300)
+    known = document.core_properties
+    assert (len(known.title), known.author, known.identifier) == (255, "user", "report version 2")
+    assert known.created.replace(tzinfo=UTC) == datetime(2026, 11, 22, 4, 30, tzinfo=UTC)
+    assert document.paragraphs[0].style.name == "Title"
+    assert document.paragraphs[-1].text == "report · version 2 · user · 2026-11-22 04:30 UTC"
+
+
+def test_chinese_has_a_chinese_font() -> None:
+    """Word is told a font for Chinese, where its template names a Japanese one."""
+    document = opened("# 温度计\n\n温度计每年校准一次。")
+    fonts = document.styles["Normal"].element.rPr.rFonts
+    assert "Microsoft YaHei" in fonts.attrib.values()
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.text(max_size=80),
+    st.lists(st.sampled_from(["- ", "1. ", "> ", "# ", "|a|\n|-|\n", "```\n", "**", "[x](", "\n"])),
+)
+def test_any_text_can_be_exported(text: str, marks: list[str]) -> None:
+    """Whatever a text holds, the file opens."""
+    assert opened("".join(f"{mark}{text}\n" for mark in ["", *marks])).paragraphs
+
+
+def test_a_long_report_is_whole() -> None:
+    """Hundreds of chapters with links and lists give a document with all of them."""
+    part = "## Chapter {n}\n\nText with **bold** and [a link](https://example.org/{n}).\n\n- a\n- b\n\n1. c\n\n"
+    document = opened("".join(part.replace("{n}", str(n)) for n in range(300)))
+    assert sum(one.style.name == "Heading 2" for one in document.paragraphs) == 300
+
+
+def test_a_missing_library_is_told_with_its_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without python-docx the error is one line with what to install."""
+    monkeypatch.setitem(sys.modules, "docx", None)
+    with pytest.raises(UsageError, match=r"pip install 'artifactflow-nb\[docx\]'"):
+        exported("Text.")
