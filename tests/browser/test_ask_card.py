@@ -1,0 +1,511 @@
+"""The approval card: by itself in a browser, and in a real JupyterLab with a run behind it."""
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import pytest
+from browser.axe import SCRIPT, assert_accessible
+from browser.lab import LabPage, LabServer, write_notebook
+from browser.pictures import save_pictures
+from playwright.sync_api import Browser, Locator, Page, expect
+from pydantic import Field
+
+from artifactflow_nb.text.markdown import MarkdownRenderer
+from artifactflow_nb.tools.base import ToolContext, tool
+from artifactflow_nb.tools.forms import Field as FormField
+from artifactflow_nb.widgets import assets
+from artifactflow_nb.widgets.ask_card import ask_node
+from artifactflow_nb.widgets.parts import Question
+
+pytestmark = pytest.mark.browser
+
+STATIC = Path(assets.__file__).parent / "static"
+SCRIPTS = ("tree.js", "field.js", "form.js", "ask.js")
+STAGE = """() => {
+    window.sent = [];
+    window.leaked = [];
+    document.addEventListener("keydown", (event) => leaked.push(event.key));
+    window.perform = (act, args) => {
+        sent.push([act, args]);
+        const well = { message: "", failed: false, errors: {} };
+        return new Promise((resolve) => (window.tell = (told) => resolve({ ...well, ...told })));
+    };
+    window.put = (html, controls) => {
+        const card = document.createElement("div");
+        card.className = "af-ask";
+        card.innerHTML = html;
+        card.append(controls);
+        document.querySelector(".af-run").append(card);
+    };
+}"""
+NO_DEFAULT: list[str] = []
+
+
+@tool(permission="confirm")
+def send(
+    ctx: ToolContext,
+    to: Annotated[str, "Who gets it."],
+    body: str,
+    copies: Annotated[int, Field(ge=1, le=5), "How many."] = 1,
+    urgent: bool = False,
+    paper: Literal["plain", "ruled"] = "plain",
+    cc: list[str] = NO_DEFAULT,
+    headers: dict[str, int] | None = None,
+    note: str | None = None,
+) -> str:
+    """Send a letter."""
+    return "sent"
+
+
+PARAMS = {
+    "to": " Ada ", "body": "Dear Ada,\r\nit works.\r\n", "copies": 1, "urgent": False, "paper": "ruled",
+    "cc": ["Bob", "Eve"], "headers": {"n": 1}, "note": None,
+}  # fmt: skip
+
+
+class Stage:
+    """A page with the card's scripts and styles alone; what is sent is noted, and answered by the test."""
+
+    def __init__(self, page: Page) -> None:
+        self.page = page
+        self.errors: list[str] = []
+        page.on("pageerror", lambda error: self.errors.append(str(error)))
+        page.set_content(f"<!doctype html><style>{assets.all_styles()}</style><section class='af-run'></section>")
+        scripts = "\n".join((STATIC / name).read_text(encoding="utf-8") for name in SCRIPTS)
+        page.evaluate(f"{scripts}\nObject.assign(window, {{ makeForm, makeAskControls }}); undefined")
+        page.evaluate(STAGE)
+
+    def ask(self, question: Question) -> None:
+        node = ask_node(question, send if question.tool == "send" else None, MarkdownRenderer().html)
+        self.page.evaluate("node => put(node.html, makeAskControls(node.data, perform))", node_json(node))
+
+    def form(self, *fields: FormField, **data: Any) -> None:
+        spec = {"fields": [field.as_json() for field in fields], "submit": "Send", "act": "say", **data}
+        self.page.evaluate("spec => put('', makeForm(spec, perform))", spec)
+
+    def button(self, name: str) -> Locator:
+        return self.page.get_by_role("button", name=name)
+
+    def field(self, name: str) -> Locator:
+        return self.page.get_by_label(name, exact=True)
+
+    def press(self, *keys: str) -> None:
+        for key in keys:
+            self.page.keyboard.press(key)
+
+    def tell(self, **told: Any) -> None:
+        self.page.evaluate("told => tell(told)", told)
+
+    @property
+    def sent(self) -> list[Any]:
+        return list(self.page.evaluate("sent"))
+
+    @property
+    def focused(self) -> str:
+        return str(
+            self.page.evaluate("document.activeElement.ariaLabel || document.activeElement.labels?.[0]?.innerText")
+        )
+
+
+def node_json(node: Any) -> dict[str, Any]:
+    data: dict[str, Any] = json.loads(json.dumps({"html": node.html, "data": dict(node.data)}))
+    return data
+
+
+def question(request_id: str = "req-1", **changes: Any) -> Question:
+    parts: dict[str, Any] = {
+        "id": request_id, "kind": "tool", "agent": "lead_agent", "tool": "send", "tool_call_id": "tc-1",
+        "title": "lead_agent wants to run send: Ada", "preview": "", "message": "", "params": PARAMS,
+    }  # fmt: skip
+    return Question(**parts | changes)
+
+
+@pytest.fixture
+def stage(chromium: Browser) -> Iterator[Stage]:
+    context = chromium.new_context(viewport={"width": 900, "height": 900})
+    stage = Stage(context.new_page())
+    yield stage
+    assert stage.errors == []
+    context.close()
+
+
+def decision(**said: Any) -> list[Any]:
+    usual = {"request": "req-1", "verdict": "approve", "note": "", "scope": "once", "params": None}
+    return ["decide", usual | said]
+
+
+def test_approve_and_deny_say_for_how_long_and_why(stage: Stage) -> None:
+    """A click sends the verdict with the note and the scope; the card waits, and says what was done."""
+    stage.ask(question())
+    stage.page.get_by_role("combobox", name="how long your decision on send holds").select_option("Always in this run")
+    stage.page.get_by_role("textbox", name="Note to the agent about send").fill("Gladly")
+    stage.button("Approve send").click()
+    assert stage.sent == [decision(scope="run", note="Gladly")]
+    expect(stage.button("Deny send")).to_be_disabled()
+    expect(stage.page.locator(".af-ask-said")).to_have_text("Waiting for the kernel …")
+    stage.tell()
+    expect(stage.page.locator(".af-ask-said")).to_contain_text("Approved. The run goes on")
+    expect(stage.button("Approve send")).to_be_disabled()
+
+
+def test_a_refusal_is_told_and_the_card_comes_back_to_life(stage: Stage) -> None:
+    """When the kernel refuses, the card says why, its controls work again and the focus is where it was."""
+    stage.ask(question())
+    stage.button("Deny send").click()
+    stage.tell(failed=True, message="The request was decided already.")
+    expect(stage.page.get_by_role("alert").filter(has_text="decided already")).to_be_visible()
+    expect(stage.button("Approve send")).to_be_enabled()
+    assert stage.focused == "Deny send"
+    assert not stage.page.locator("[data-decided]").count()
+    stage.button("Deny send").click()
+    expect(stage.page.get_by_text("decided already")).to_have_count(0)
+    assert stage.sent == [decision(verdict="deny"), decision(verdict="deny")]
+
+
+def test_what_nobody_touches_is_sent_as_it_came(stage: Stage) -> None:
+    """Values that a browser's fields cannot hold, line ends for example, come back all the same."""
+    stage.ask(question())
+    stage.button("Edit parameters send").click()
+    stage.button("Approve with these").click()
+    ((_, args),) = stage.sent
+    assert args["params"] == {
+        **PARAMS, "copies": "1", "headers": '{\n  "n": 1\n}'
+    }  # fmt: skip
+
+
+def test_edited_fields_are_sent_as_they_were_written(stage: Stage) -> None:
+    """Every kind of field sends what was put in: texts to the blank, a list by lines, none where none is said."""
+    stage.ask(question())
+    stage.button("Edit parameters send").click()
+    stage.field("to").fill("  Bob ")
+    stage.field("body").fill("one\ntwo\n")
+    stage.field("copies").fill("3")
+    stage.field("urgent").check()
+    stage.field("paper").select_option("plain")
+    stage.field("cc").fill("Eve\n\nMallory")
+    stage.field("headers").fill("")
+    stage.field("note").fill("filed")
+    stage.button("Approve with these").click()
+    ((_, args),) = stage.sent
+    assert args["params"] == {
+        "to": "  Bob ", "body": "one\r\ntwo\r\n", "copies": "3", "urgent": True, "paper": "plain",
+        "cc": ["Eve", "", "Mallory"], "headers": "", "note": "filed",
+    }  # fmt: skip
+
+
+def test_no_value_is_something_else_than_an_empty_text(stage: Stage) -> None:
+    """A box says that there is no value; writing takes that back, and checking it empties the field."""
+    stage.ask(question())
+    stage.button("Edit parameters send").click()
+    none, note = stage.page.get_by_label("No value for note"), stage.field("note")
+    expect(none).to_be_checked()
+    note.fill("x")
+    expect(none).not_to_be_checked()
+    note.fill("")
+    stage.field("to").press("Shift+Enter")
+    assert stage.sent[-1][1]["params"]["note"] == ""
+    stage.tell(failed=True, message="no")
+    note.fill("y")
+    none.check()
+    expect(note).to_have_value("")
+    stage.field("to").press("Control+Enter")
+    assert stage.sent[-1][1]["params"]["note"] is None
+
+
+def test_what_does_not_fit_is_told_at_its_field(stage: Stage) -> None:
+    """JSON is looked at before it is sent; what the kernel says stands at its field, which has the focus."""
+    stage.ask(question())
+    stage.button("Edit parameters send").click()
+    stage.field("headers").fill("{")
+    stage.button("Approve with these").click()
+    assert stage.sent == []
+    expect(stage.field("headers")).to_have_attribute("aria-invalid", "true")
+    expect(stage.page.get_by_role("alert").filter(has_text="This is not JSON")).to_be_visible()
+    stage.field("headers").fill("")
+    stage.field("copies").fill("three")
+    stage.button("Approve with these").click()
+    expect(stage.field("copies")).to_be_disabled()
+    stage.tell(
+        failed=True, message="copies: no", errors={"copies": "'three' is not a whole number.", "": "Neither fits."}
+    )
+    expect(stage.field("copies")).to_be_focused()
+    expect(stage.field("copies")).to_have_accessible_description(
+        "How many. A whole number. 'three' is not a whole number."
+    )
+    expect(stage.page.get_by_role("alert").filter(has_text="Neither fits.")).to_be_visible()
+    expect(stage.field("headers")).not_to_have_attribute("aria-invalid", "true")
+    expect(stage.field("copies")).to_have_value("three")
+
+
+def test_an_answer_instead_is_sent_as_an_instruction(stage: Stage) -> None:
+    """A form of one field takes the place of the buttons; what it says does not run the call."""
+    stage.ask(question())
+    stage.button("Answer instead send").click()
+    expect(stage.button("Approve send")).to_be_hidden()
+    assert stage.focused == "What the agent should do instead"
+    stage.page.keyboard.type("Ask Bob first.")
+    stage.press("Enter")
+    stage.page.keyboard.type("Then Eve.")
+    assert stage.sent == []
+    stage.press("Shift+Enter")
+    assert stage.sent == [decision(verdict="instruct", note="Ask Bob first.\nThen Eve.")]
+    stage.tell(failed=True, message="note: Say it.", errors={"note": "Say what."})
+    expect(stage.page.get_by_role("alert").filter(has_text="Say what.")).to_be_visible()
+
+
+def test_the_keyboard_alone_is_enough(stage: Stage) -> None:
+    """Tab goes through the controls in order, Escape closes a form and leads back, and no key gets out of the card."""
+    stage.ask(question())
+    stage.button("Approve send").focus()
+    seen = [stage.focused]
+    for _ in range(5):
+        stage.press("Tab")
+        seen.append(stage.focused)
+    assert seen == [
+        "Approve send", "Deny send", "Edit parameters send", "Answer instead send",
+        "Applies: how long your decision on send holds", "Note to the agent about send, optional",
+    ]  # fmt: skip
+    stage.button("Edit parameters send").focus()
+    stage.press("Enter")
+    expect(stage.field("to")).to_be_focused()
+    stage.page.keyboard.type("x")
+    stage.press("Enter", "Escape")
+    assert stage.focused == "Edit parameters send"
+    expect(stage.button("Approve send")).to_be_visible()
+    stage.press("Space")
+    expect(stage.field("to")).to_have_value(" Ada x")
+    assert stage.sent == []
+    assert stage.page.evaluate("leaked") == []
+
+
+def test_two_cards_are_told_apart(stage: Stage) -> None:
+    """Each card is a group with a name of its own, and its buttons say what they are about."""
+    stage.ask(question())
+    stage.ask(question("req-2", kind="budget", tool="budget", title="Go on?", params={"tokens": 4000}))
+    stage.button("Edit parameters send").click()
+    stage.button("Change the limits budget").click()
+    group = stage.page.get_by_role("group", name="Your decision: Go on?")
+    expect(group.get_by_role("button", name="Answer instead")).to_have_count(0)
+    group.get_by_label("usd").fill("2.5")
+    group.get_by_role("button", name="Go on with these").click()
+    values = {"tokens": "4000", "usd": "2.5", "seconds": None}
+    assert stage.sent == [decision(request="req-2", params=values)]
+    expect(stage.button("Approve with these")).to_be_enabled()
+    ids = stage.page.evaluate("[...document.querySelectorAll('[id]')].map((node) => node.id)")
+    assert len(ids) == len(set(ids)) > 10
+
+
+def test_a_call_of_an_unknown_tool_cannot_be_edited(stage: Stage) -> None:
+    """Where nobody knows the signature there is no form, but everything else."""
+    stage.ask(question(tool="gone"))
+    expect(stage.button("Approve gone")).to_be_enabled()
+    expect(stage.button("Edit parameters")).to_have_count(0)
+
+
+def test_a_composer_is_a_form_too(stage: Stage) -> None:
+    """One field without a visible label: Enter is a new line, Shift+Enter sends and empties it, the focus stays."""
+    stage.form(
+        FormField("content", "multiline", label="Your question", hide_label=True, placeholder="Ask", autofocus=True)
+    )
+    box = stage.page.get_by_role("textbox", name="Your question")
+    expect(box).to_be_focused()
+    height = box.bounding_box()["height"]  # type: ignore[index]  # it is visible
+    stage.page.keyboard.type("one")
+    stage.press("Enter")
+    stage.page.keyboard.type("two\nthree\nfour")
+    assert box.bounding_box()["height"] > height  # type: ignore[index]  # the same
+    stage.press("Shift+Enter")
+    expect(box).to_be_disabled()
+    stage.tell(message="Asked.")
+    expect(box).to_have_value("")
+    expect(box).to_be_focused()
+    expect(stage.page.locator(".af-form-said")).to_have_text("Asked.")
+    assert stage.sent == [["say", {"values": {"content": "one\ntwo\nthree\nfour"}}]]
+
+
+def test_enter_sends_a_form_of_one_line(stage: Stage) -> None:
+    """A search or a new name is sent by Enter alone; what is to be kept stays; the end of composing sends nothing."""
+    stage.form(
+        FormField("title", "text", "Old", keep=True), act="rename", args={"id": "a"}, cancel="Cancel", cancelAct="stay"
+    )
+    stage.field("title").fill("新名")
+    stage.field("title").evaluate(
+        "node => node.dispatchEvent(new KeyboardEvent('keydown', {key: 'Enter', bubbles: true, isComposing: true}))"
+    )
+    assert stage.sent == []
+    stage.field("title").press("Enter")
+    assert stage.sent == [["rename", {"id": "a", "values": {"title": "新名"}}]]
+    stage.tell()
+    expect(stage.field("title")).to_have_value("新名")
+    stage.field("title").press("Escape")
+    assert stage.sent[-1] == ["stay", {"id": "a"}]
+
+
+@pytest.mark.parametrize("width", [300, 900])
+def test_the_card_fits_and_is_accessible(stage: Stage, width: int) -> None:
+    """Narrow or wide nothing runs over, and axe-core finds nothing serious, with every form open."""
+    stage.page.set_viewport_size({"width": width, "height": 900})
+    diff = "```diff\n--- a\n+++ b\n@@ -1 +1 @@\n-old\n+new\n```"
+    stage.ask(question(preview=diff))
+    stage.ask(question("req-2", kind="budget", tool="budget", title="Go on?", params={"tokens": 4000}))
+    stage.ask(question("req-3"))
+    stage.button("Edit parameters send").first.click()
+    stage.button("Change the limits budget").click()
+    stage.button("Answer instead send").last.click()
+    assert stage.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    expect(stage.page.locator("ins")).to_have_text("+new")
+    expect(stage.page.locator("del")).to_have_text("-old")
+    stage.page.evaluate(SCRIPT.read_text(encoding="utf-8"))
+    found = stage.page.evaluate("async () => (await axe.run({ include: [['.af-run']] })).violations")
+    serious = [one for one in found if one["impact"] in {"serious", "critical"}]
+    assert [(one["id"], node["failureSummary"]) for one in serious for node in one["nodes"]] == []
+
+
+# --- in JupyterLab, with a run behind it ---------------------------------------------------------------------------
+
+
+TOOL = """import json
+from typing import Annotated, Literal
+import artifactflow_nb as af
+from artifactflow_nb.messages import ToolCall
+
+received = []
+call = ToolCall("send", {"to": "Ada", "body": "Dear Ada,\\n\\nit works.", "cc": ["Bob", "Eve"]})
+"""
+ASK = """
+@wb.tool(permission="confirm")
+def send(
+    ctx: af.ToolContext,
+    to: Annotated[str, "Who gets the letter."],
+    body: Annotated[str, "Its text, as it is printed."],
+    copies: int = 1,
+    urgent: Annotated[bool, "Whether it goes today."] = False,
+    paper: Literal["plain", "ruled"] = "plain",
+    cc: Annotated[list[str], "Who else gets it."] = [],
+) -> str:
+    "Send a letter."
+    received.append([to, body, copies, urgent, paper, cc])
+    return f"sent to {to}"
+
+run = wb.ask("Send the letters.")
+run"""
+RECEIVED = """await run
+for letter in received:
+    print(json.dumps(letter))
+for row in wb.tool_calls_df().itertuples():
+    print(row.approval, row.approval_scope, row.decided_by)
+for row in wb.approvals_df().astype(object).fillna("").itertuples():
+    print(json.dumps([row.decision, row.scope, row.instruction, row.edited_json and json.loads(row.edited_json)]))"""
+
+
+def ask_cell(*turns: str) -> str:
+    return f"{TOOL}wb = af.Workbench(data_dir='cards', model=af.ScriptedModel([{', '.join(turns)}])){ASK}"
+
+
+OpenPage = Callable[[str], LabPage]
+
+
+def opened(lab: LabServer, open_page: OpenPage, name: str, *cells: str) -> LabPage:
+    """A notebook of these cells in a folder of its own, with the first cell run."""
+    (lab.root / name).mkdir()
+    write_notebook(lab, f"{name}/cards.ipynb", cells)
+    page = open_page(f"{name}/cards.ipynb")
+    page.open()
+    page.run_cell(0)
+    return page
+
+
+def printed(page: LabPage, cell: int) -> list[str]:
+    page.run_cell(cell)
+    page.wait_done(cell)
+    return "\n".join(page.output(cell).all_inner_texts()).strip().split("\n")
+
+
+def test_edited_parameters_arrive_in_the_tool(lab: LabServer, open_page: OpenPage) -> None:
+    """A call is edited in its card: what does not fit is told there, what fits is what runs, and is kept."""
+    page = opened(lab, open_page, "edited", ask_cell("call", "'Done.'"), RECEIVED)
+    out = page.output(0)
+    out.get_by_role("button", name="Edit parameters send").click(timeout=20_000)
+    out.get_by_label("to", exact=True).fill("")
+    page.page.keyboard.type("ddaa  Grace")  # with the focus elsewhere, JupyterLab would delete and add cells
+    assert page.cells.count() == 2
+    out.get_by_label("copies", exact=True).fill("two")
+    out.get_by_label("urgent", exact=True).check()
+    out.get_by_label("paper", exact=True).select_option("ruled")
+    out.get_by_label("cc", exact=True).fill("Mallory\nTrent")
+    save_pictures(page, out.locator(".af-live .af-ask"), "ask-card")
+    assert_accessible(page)
+    out.get_by_role("button", name="Approve with these").click()
+    told = out.get_by_role("alert").filter(has_text="'two' is not a whole number such as 12.")
+    expect(told).to_be_visible()
+    expect(out.get_by_label("copies", exact=True)).to_be_focused()
+    page.page.keyboard.press("Control+A")
+    page.page.keyboard.type("2")
+    page.page.keyboard.press("Shift+Enter")
+    expect(out.locator(".af-frozen")).to_contain_text("Approved with other parameters", timeout=20_000)
+    letter, call, approval = printed(page, 1)
+    edited = {"to": "ddaa  Grace", "body": "Dear Ada,\n\nit works.", "copies": 2, "urgent": True, "paper": "ruled"}
+    assert json.loads(letter) == [*edited.values(), ["Mallory", "Trent"]]
+    assert call == "edited once user"
+    assert json.loads(approval) == ["edited", "once", "", edited | {"cc": ["Mallory", "Trent"]}]
+    assert page.errors == []
+
+
+def test_two_cards_at_once_are_answered_by_themselves(lab: LabServer, open_page: OpenPage) -> None:
+    """One call is approved for the whole run, the other is answered instead; a later call is not asked about."""
+    other = "ToolCall('send', {'to': 'Bob', 'body': 'Dear Bob'})"
+    page = opened(lab, open_page, "two", ask_cell(f"[call, {other}]", "call", "'Done.'"), RECEIVED)
+    cards = page.output(0).locator(".af-live .af-ask")
+    expect(cards).to_have_count(2, timeout=20_000)
+    second = cards.nth(1)
+    second.get_by_role("button", name="Answer instead send").click()
+    page.page.keyboard.type("Write to Eve.")
+    page.page.keyboard.press("Shift+Enter")
+    expect(second).to_contain_text("Answered. The run goes on as soon as", timeout=20_000)
+    first = cards.nth(0)
+    first.get_by_role("combobox", name="Applies").select_option("Always in this run")
+    first.get_by_role("textbox", name="Note to the agent").fill("Thank you")
+    first.get_by_role("button", name="Approve send").click()
+    expect(page.output(0).locator(".af-frozen")).to_contain_text("Completed", timeout=20_000)
+    lines = printed(page, 1)
+    assert [json.loads(line)[0] for line in lines[:2]] == ["Ada", "Ada"]
+    assert sorted(lines[2:5]) == ["approved once user", "approved run user", "instructed once user"]
+    kept = [json.loads(line)[:3] for line in lines[5:]]
+    assert ["approved", "run", "Thank you"] in kept
+    assert ["instructed", "once", "Write to Eve."] in kept
+    assert page.errors == []
+
+
+def test_a_request_decided_elsewhere_takes_its_card_along(lab: LabServer, open_page: OpenPage) -> None:
+    """While a form is open, code decides: the card goes, and what stood in the form has no effect."""
+    page = opened(lab, open_page, "elsewhere", ask_cell("call", "'Done.'"), "run.approve()", RECEIVED)
+    out = page.output(0)
+    out.get_by_role("button", name="Edit parameters send").click(timeout=20_000)
+    out.get_by_label("to", exact=True).fill("Nobody")
+    page.run_cell(1)
+    expect(out.locator(".af-live .af-ask")).to_have_count(0, timeout=20_000)
+    expect(out.locator(".af-frozen")).to_contain_text("Completed", timeout=20_000)
+    assert json.loads(printed(page, 2)[0])[0] == "Ada"
+    assert page.errors == []
+
+
+def test_a_refusal_of_the_store_is_told_in_the_card(lab: LabServer, open_page: OpenPage) -> None:
+    """The tool is gone from the workbench: the card says so and stays, and can be used once the tool is back."""
+    forget = "entry = wb._thread.engine.tools._tools.pop('send')"
+    page = opened(lab, open_page, "refused", ask_cell("call", "'Done.'"), forget, "wb.register_tool(entry)", RECEIVED)
+    out = page.output(0)
+    approve = out.get_by_role("button", name="Approve send")
+    expect(approve).to_be_visible(timeout=20_000)
+    page.run_cell(1)
+    page.wait_done(1)
+    approve.click()
+    expect(out.get_by_role("alert").filter(has_text="'send' is not registered here")).to_be_visible(timeout=20_000)
+    expect(approve).to_be_focused()
+    page.run_cell(2)
+    page.wait_done(2)
+    approve.click()
+    expect(out.locator(".af-frozen")).to_contain_text("Completed", timeout=20_000)
+    assert json.loads(printed(page, 3)[0])[0] == "Ada"
+    assert page.errors == []

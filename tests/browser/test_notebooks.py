@@ -1,0 +1,81 @@
+"""The notebooks that document the workbench, as their reader has them: run in JupyterLab, approved with clicks."""
+
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import nbformat
+import pytest
+from browser.lab import LabPage, LabServer
+from playwright.sync_api import expect
+
+pytestmark = pytest.mark.browser
+
+REPOSITORY = Path(__file__).parents[2]
+PANELS = {
+    "02_tools_and_approvals": ("Ordered: 2 x probe.",),
+    "03_branching": ("Who is told when a disk is full?", "Ask on. Shift+Enter asks."),
+    "04_artifacts": ("4 versions",),
+    "05_metrics_and_plots": ("How are backups checked?",),
+}
+"""What the views of each page show, one text each."""
+
+ALL_HAVE_RUN = r"""() => {
+    const prompts = [...document.querySelectorAll(".jp-CodeCell .jp-InputPrompt")].map((node) => node.textContent);
+    return prompts.every((prompt) => /\[\d+\]/.test(prompt));
+}"""
+EMPTY_VIEWS = """() => [...document.querySelectorAll(".af-run")]
+    .filter((view) => view.checkVisibility() && !view.innerText.trim()).length"""
+
+
+def without_outputs(server: LabServer, name: str) -> str:
+    """The notebook as somebody has it who cleared all outputs; its place on the server."""
+    folder = server.root / "notebooks"
+    folder.mkdir(exist_ok=True)
+    shutil.copytree(REPOSITORY / "data", server.root / "data", dirs_exist_ok=True)
+    notebook = nbformat.read(REPOSITORY / "notebooks" / f"{name}.ipynb", as_version=4)
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            cell.outputs, cell.execution_count = [], None
+    nbformat.write(notebook, folder / f"{name}.ipynb")
+    return f"notebooks/{name}.ipynb"
+
+
+def complaints(page: LabPage) -> list[str]:
+    """What cells wrote as warnings and errors; after an error the cells that follow are not run."""
+    written = page.page.locator("[data-mime-type$='jupyter.stderr'], [data-mime-type$='jupyter.error']")
+    return written.all_inner_texts()
+
+
+def run_and_approve(page: LabPage) -> int:
+    """Run all cells and approve whatever asks; how often that was."""
+    page.run_all()
+    clicks, deadline = 0, time.monotonic() + 90
+    while not page.page.evaluate(ALL_HAVE_RUN):
+        assert complaints(page) == []
+        assert time.monotonic() < deadline, "Some cells had not run after 90 s."
+        asking = page.page.locator(".af-ask .af-primary:enabled")
+        if asking.count():
+            asking.first.click()
+            clicks += 1
+        page.page.wait_for_timeout(250)
+    page.wait_idle()
+    return clicks
+
+
+@pytest.mark.parametrize("name", PANELS)
+def test_a_page_of_the_documentation_runs(name: str, lab: LabServer, open_page: Callable[[str], LabPage]) -> None:
+    """Every cell runs, only one question waits for a click, and no view is empty or asks for anything elsewhere."""
+    page = open_page(without_outputs(lab, name))
+    page.page.set_viewport_size({"width": 1280, "height": 9000})  # JupyterLab draws only the cells that are seen
+    page.open()
+    assert run_and_approve(page) == (1 if name == "02_tools_and_approvals" else 0)
+    views = page.page.locator(".af-run:visible")
+    for text in PANELS[name]:
+        shown = views.get_by_text(text).or_(views.get_by_placeholder(text))
+        expect(shown.filter(visible=True).first).to_be_visible(timeout=20_000)
+    page.page.wait_for_function(f"() => ({EMPTY_VIEWS})() === 0", timeout=20_000)
+    assert complaints(page) == []
+    assert page.errors == []
+    assert page.foreign_requests() == []

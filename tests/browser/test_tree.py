@@ -1,0 +1,207 @@
+"""The tree of a conversation in a real JupyterLab: read, walk with the keys, compare, go on, rename, delete."""
+
+import re
+from collections.abc import Callable
+
+import pytest
+from browser.axe import axe_in_both_themes
+from browser.lab import LabPage, LabServer, write_notebook
+from browser.pictures import save_pictures
+from playwright.sync_api import Locator, expect
+
+pytestmark = pytest.mark.browser
+
+HOLD = """import tempfile
+import artifactflow_nb as af
+from artifactflow_nb.xml_calls import format_call
+def write(text):
+    return format_call("create_artifact", {"id": "report", "title": "Context managers", "content": text})
+one = "# Context managers\\n\\nThey call `__exit__` when the block ends.\\n\\nAn exception goes on.\\n"
+two = "# Context managers\\n\\nThey call `__exit__` when the block ends.\\n\\nA new exception replaces the old one.\\n"
+wb = af.Workbench(data_dir=tempfile.mkdtemp(), approvals="approve", model=af.ScriptedModel([
+    "They call **__exit__**, whatever happens.",
+    write(one), "The exception goes on after `__exit__`, unless it returns true.",
+    write(two), "The new exception replaces the old one, which becomes its context.",
+    "It runs the callbacks in reverse order.",
+    "Asked from the panel.",
+    "Asked once more.",
+    "Asked in a cell.",
+]))
+first = wb.ask("How do context managers end?").wait(20)
+second = wb.ask("And if __exit__ raises an exception of its own?", conversation_id=first.conversation_id).wait(20)
+third = wb.regenerate(second).wait(20)
+fourth = wb.ask("What does ExitStack do?", conversation_id=first.conversation_id).wait(20)"""
+SHOW = "wb.tree(first)"
+HOLD_LONG = """import tempfile
+import artifactflow_nb as af
+wb = af.Workbench(data_dir=tempfile.mkdtemp(), model=af.ScriptedModel([]))
+conversations = wb._thread.engine.conversations
+started = wb._thread.call(conversations.start_conversation("A long one"))
+for number in range(1_000):
+    wb._thread.call(conversations.add(started, f"Question number {number}?", f"Answer {number}."))"""
+SHOW_LONG = "wb.tree()"
+ASK = """run = wb.ask("Is that so in a cell, too?", conversation_id=first.conversation_id).wait(20)
+print(run.status)"""
+
+
+@pytest.fixture
+def shown(lab: LabServer, open_page: Callable[[str], LabPage]) -> LabPage:
+    """A notebook with a conversation of four questions on two branches, and its tree."""
+    write_notebook(lab, "tree.ipynb", [HOLD, SHOW, ASK])
+    page = open_page("tree.ipynb")
+    page.open()
+    page.run_cell(0)
+    page.wait_done(0)
+    page.run_cell(1)
+    expect(live(page).get_by_role("treeitem")).to_have_count(4, timeout=20_000)
+    return page
+
+
+def live(page: LabPage) -> Locator:
+    return page.output(1).locator(".af-run.af-live")
+
+
+def item(page: LabPage, words: str) -> Locator:
+    return live(page).get_by_role("treeitem", name=re.compile(re.escape(words)))
+
+
+def focused(page: LabPage) -> str:
+    return str(page.page.evaluate("document.activeElement.getAttribute('aria-label')"))
+
+
+def test_the_tree_is_read_and_walked(shown: LabPage) -> None:
+    """A click reads a question, arrow keys walk and Enter reads; Left and Right go between the variants."""
+    page = shown
+    item(page, "What does ExitStack do?").click()
+    reading = live(page).locator(".af-tree-read")
+    expect(reading).to_contain_text("It runs the callbacks in reverse order.")
+    assert "What does ExitStack do?" in focused(page)
+    page.page.keyboard.press("ArrowUp")
+    assert "variant 2 of 2" in focused(page)
+    page.page.keyboard.press("ArrowLeft")
+    assert "variant 1 of 2" in focused(page)
+    page.page.keyboard.press("Enter")
+    expect(reading).to_contain_text("The exception goes on after __exit__")
+    expect(reading.locator(".af-artifact")).to_contain_text("An exception goes on.")
+    expect(item(page, "variant 1 of 2")).to_have_attribute("aria-selected", "true")
+    assert "variant 1 of 2" in focused(page), "The focus was lost when the tree was drawn anew."
+    page.page.keyboard.press("ArrowRight")
+    assert "variant 2 of 2" in focused(page)
+    page.page.keyboard.press("Home")
+    assert "Question 1:" in focused(page)
+    stops = live(page).locator("[role=treeitem][tabindex='0']")
+    expect(stops).to_have_count(1)
+    assert not page.page.evaluate("document.querySelector('.jp-Notebook').classList.contains('jp-mod-editMode')")
+    assert page.errors == []
+    assert page.foreign_requests() == []
+
+
+def test_branches_are_compared_and_gone_on_with(shown: LabPage) -> None:
+    """Two variants side by side; then the older one is continued, asked from, and a cell follows it."""
+    page = shown
+    item(page, "variant 2 of 2").click()
+    live(page).get_by_role("button", name="Compare with variant 1").click()
+    compared = live(page).locator(".af-tree-read")
+    expect(compared.get_by_role("table").first).to_contain_text("Tokens")
+    expect(compared.locator("ins").first).to_be_visible()
+    expect(compared).to_contain_text("v1 → v2")
+    save_pictures(page, live(page), "tree-compare")
+    live(page).get_by_role("button", name="Close the comparison").click()
+    expect(compared).to_contain_text("replaces the old one")
+
+    item(page, "variant 1 of 2").click()
+    live(page).get_by_role("button", name="Continue this branch").click()
+    expect(live(page).get_by_role("alert").last).to_contain_text("The next question continues")
+    live(page).get_by_role("textbox", name="Ask the next question").fill("From the panel?")
+    page.page.keyboard.press("Shift+Enter")
+    expect(live(page).locator(".af-tree-read .af-answer")).to_have_text("Asked from the panel.", timeout=20_000)
+    expect(live(page).get_by_role("treeitem")).to_have_count(5)
+    live(page).get_by_role("button", name="Ask this question once more").click()
+    expect(live(page).locator(".af-tree-read .af-answer")).to_have_text("Asked once more.", timeout=20_000)
+    page.run_cell(2)
+    expect(item(page, "Is that so in a cell, too? (Completed")).to_be_visible(timeout=20_000)
+    assert page.errors == []
+
+
+def test_conversations_are_renamed_searched_and_deleted(shown: LabPage) -> None:
+    """In the panel, and nothing is deleted before it was asked."""
+    page = shown
+    live(page).get_by_role("button", name="Rename this conversation").click()
+    title = live(page).get_by_role("textbox", name="Title")
+    expect(title).to_be_focused()
+    title.fill("Endings")
+    page.page.keyboard.press("Enter")
+    expect(live(page).locator(".af-tree-item")).to_contain_text("Endings")
+    live(page).get_by_role("textbox", name="Search conversations").fill("nowhere")
+    page.page.keyboard.press("Enter")
+    expect(live(page)).to_contain_text("No conversation holds")
+    live(page).get_by_role("textbox", name="Search conversations").fill("")
+    page.page.keyboard.press("Enter")
+    item(page, "variant 1 of 2").click()
+    live(page).get_by_role("button", name="Delete this question and all that follow it").click()
+    asked = live(page).get_by_role("alertdialog")
+    expect(asked).to_contain_text("Delete")
+    asked.get_by_role("button", name="Keep").click()
+    expect(asked).to_have_count(0)
+    live(page).get_by_role("button", name="Delete this question and all that follow it").click()
+    asked.get_by_role("button", name="Delete for good").click()
+    expect(live(page).get_by_role("treeitem")).to_have_count(3)
+    assert page.errors == []
+
+
+def test_the_tree_looks_well_and_can_be_heard(shown: LabPage) -> None:
+    """Nothing serious for axe-core, light and dark, and pictures of it, wide and narrow."""
+    page = shown
+    item(page, "variant 2 of 2").click()
+    expect(live(page).locator(".af-tree-read .af-artifact")).to_be_visible()
+    assert axe_in_both_themes(page, ".af-run.af-live") == []
+    save_pictures(page, live(page), "tree")
+    page.output(1).evaluate("node => { node.style.width = '320px'; node.style.flex = 'none'; }")
+    box = live(page).bounding_box()
+    assert box
+    assert box["width"] <= 330
+    assert live(page).evaluate("node => node.scrollWidth <= node.clientWidth")
+    save_pictures(page, live(page), "tree-narrow")
+
+
+def test_the_saved_tree_reads_without_a_kernel(shown: LabPage, open_page: Callable[[str], LabPage]) -> None:
+    """Reopened, the notebook has the drawing and every question with its answer, and nothing to press."""
+    page = shown
+    page.save()
+    page.shutdown_kernel()
+    again = open_page("tree.ipynb")
+    again.open(with_kernel=False)
+    saved = again.output(1).locator(".af-run.af-frozen")
+    expect(saved.locator("svg.af-branches")).to_be_visible()
+    expect(saved.get_by_role("listitem", name=re.compile("What does ExitStack do"))).to_be_visible()
+    answer = saved.locator("details", has_text="What does ExitStack do?")
+    answer.locator("summary").click()
+    expect(answer).to_contain_text("It runs the callbacks in reverse order.")
+    assert saved.get_by_role("button").count() == 0
+    assert axe_in_both_themes(again, ".af-run.af-frozen") == []
+    save_pictures(again, saved, "tree-frozen")
+    assert again.errors == []
+
+
+def test_a_thousand_questions_stay_usable(lab: LabServer, open_page: Callable[[str], LabPage]) -> None:
+    """They are shown at once, most of them folded; Enter opens the fold, and the focus stays where it was."""
+    write_notebook(lab, "long.ipynb", [HOLD_LONG, SHOW_LONG])
+    page = open_page("long.ipynb")
+    page.open()
+    page.run_cell(0)
+    page.wait_done(0)
+    page.run_cell(1)
+    fold = item(page, "940 questions not shown")
+    expect(fold).to_be_visible(timeout=20_000)
+    box, newest = (place.bounding_box() for place in (live(page).locator(".af-branches-box"), item(page, "999?")))
+    assert box
+    assert newest
+    assert box["y"] < newest["y"] < box["y"] + box["height"], "The newest question is scrolled out of sight."
+    save_pictures(page, live(page), "tree-long")
+    fold.focus()
+    page.page.keyboard.press("Enter")
+    expect(item(page, "900 questions not shown")).to_be_visible()
+    expect(item(page, "Question number 1?")).to_be_focused()
+    page.page.keyboard.press("Enter")
+    expect(live(page).locator(".af-tree-read .af-answer")).to_have_text("Answer 1.")
+    assert page.errors == []

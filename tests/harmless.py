@@ -1,0 +1,88 @@
+"""Says what in a piece of HTML is more than the product may put there: elements, attributes, addresses, styles."""
+
+import re
+from html.parser import HTMLParser
+
+PROSE = frozenset({"p", "br", "hr", "h1", "h2", "h3", "h4", "h5", "h6", "ul", "ol", "li", "blockquote", "pre"}) | {
+    "code", "em", "strong", "s", "table", "thead", "tbody", "tr", "th", "td", "a", "span",
+}  # fmt: skip
+"""What text may become."""
+
+VIEW = PROSE | {
+    "div", "section", "details", "summary", "dl", "dt", "dd", "button", "input", "label", "textarea", "select",
+    "option", "ins", "del", "form", "fieldset", "legend", "tfoot",
+}  # fmt: skip
+"""What a view of the product is made of beside it."""
+
+DRAWING = frozenset({"svg", "g", "path", "rect", "circle", "line", "polyline", "polygon", "text", "tspan", "title"}) | {
+    "desc", "defs", "pattern", "clippath", "marker",
+}  # fmt: skip
+"""What a drawing is made of."""
+
+_ATTRIBUTES = frozenset({"lang", "dir", "title", "rel", "target", "start", "role", "tabindex", "open", "id", "for"}) | {
+    "type", "hidden", "value", "name", "rows", "placeholder", "autocomplete", "spellcheck", "novalidate", "disabled",
+    "checked", "selected", "readonly", "required", "step", "min", "max", "scope",
+}  # fmt: skip
+_CLASSES = frozenset({"mathjax_ignore", "tex2jax_ignore", "numbering-entry"})  # the last is JupyterLab's, on headings
+_ADDRESS = re.compile(r"(?:https?://|mailto:|#)", re.IGNORECASE)
+_STYLE = re.compile(r"(?:text-align:\s*(?:left|right|center)|(?:width|--af-[a-z]+):\s*[\d.]+(?:px|%)?);?")
+_LOADS = re.compile(r"url\((?!#)|@|expression|javascript|\\", re.IGNORECASE)  # a drawing may name its own patterns
+_PLANTED = "hostile"
+
+
+def harms(html: str, allowed: frozenset[str] = PROSE) -> list[str]:
+    """Each element, attribute, comment or declaration that has no business there; empty if all is well.
+
+    Args:
+        html: The markup.
+        allowed: The elements that may be in it.
+    """
+    reader = _Reader(allowed)
+    reader.feed(html)
+    reader.close()
+    return reader.harms
+
+
+class _Reader(HTMLParser):
+    def __init__(self, allowed: frozenset[str]) -> None:
+        super().__init__(convert_charrefs=True)
+        self.harms: list[str] = []
+        self._allowed = allowed
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag not in self._allowed:
+            self.harms.append(f"<{tag}>")
+        self.harms += [f"<{tag} {name}={value!r}>" for name, value in attrs if not _may(tag, name, value or "")]
+
+    def handle_comment(self, data: str) -> None:
+        self.harms.append(f"<!--{data}-->")
+
+    def handle_decl(self, decl: str) -> None:
+        self.harms.append(f"<!{decl}>")
+
+    def unknown_decl(self, data: str) -> None:
+        self.harms.append(f"<![{data}]>")
+
+    def handle_pi(self, data: str) -> None:
+        self.harms.append(f"<?{data}>")
+
+
+def _may(tag: str, name: str, value: str) -> bool:
+    """Whether an attribute may stand there; of a drawing's own any that neither acts nor loads."""
+    if tag in DRAWING and not (name.startswith(("on", "data-", "aria-")) or name == "class" or "href" in name):
+        return name != "src" and _LOADS.search(value) is None
+    return _may_stand(name, value)
+
+
+def _may_stand(name: str, value: str) -> bool:
+    if name == "class":
+        return all(css.startswith("af-") or css in _CLASSES for css in value.split())
+    if name == "href":
+        return _ADDRESS.match(value) is not None
+    if name == "style":
+        return _STYLE.fullmatch(value) is not None
+    if name == "data-act":  # what a click does
+        return _PLANTED not in value
+    if name.startswith("data-"):
+        return not name.startswith("data-commandlinker")  # a click on it runs a command of JupyterLab
+    return name in _ATTRIBUTES or name.startswith("aria-")
