@@ -20,6 +20,7 @@ _HOMES = {
     "AgentConfig": "agents.base",
     "ToolContext": "tools.base",
     "ToolPermission": "tools.base",
+    "ToolCall": "messages",
     "ToolResult": "messages",
     "tool": "tools.base",
     "ApprovalRequest": "approvals",

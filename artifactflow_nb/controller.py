@@ -14,7 +14,7 @@ from artifactflow_nb import __version__
 from artifactflow_nb.approvals import BUDGET, ApprovalRequest, Decision
 from artifactflow_nb.budget import Budget
 from artifactflow_nb.driven import DrivenRuns
-from artifactflow_nb.errors import NotFound, StoreError, ToolError, UsageError
+from artifactflow_nb.errors import Conflict, NotFound, StoreError, ToolError, UsageError
 from artifactflow_nb.events import ExecutionMetrics, StreamEvent
 from artifactflow_nb.store.conversations import Parent, ParentId
 from artifactflow_nb.store.metrics import load_metrics
@@ -213,14 +213,26 @@ class ExecutionController(DrivenRuns):
     async def decide(self, request_id: str, decision: Decision) -> None:
         """Store a decision the moment it is taken, and go on with the run as soon as it can.
 
-        While the run is driven here, because other jobs of it still work, the decision waits for them.
+        While the run is driven here, because other jobs of it still work, the decision waits for them. One that holds
+        for the run or the conversation decides what else is open of the same tool there too.
 
         Errors: `NotFound`, `Conflict` as for the store; `UsageError` if the tool that waits is not registered here;
             `StoreError` if nothing was decided, or if that is stored and the run could not go on, as the text says.
         """
         await self._check_decidable(request_id, decision)
-        (request,) = await self._services.requests.decide({request_id: decision}, self._services.clock.now())
-        driver = self._drivers.get(request.run_id)
+        requests, now = self._services.requests, self._services.clock.now()
+        (request,) = await requests.decide({request_id: decision}, now)
+        covered = await requests.open_beside(request, decision.scope)
+        same = Decision(decision.approved, decided_by=decision.decided_by, scope=decision.scope)
+        for other in covered:
+            with suppress(Conflict):  # somebody decided it at this moment
+                await requests.decide({other.id: same}, now)
+        for run_id in dict.fromkeys([request.run_id, *(other.run_id for other in covered)]):
+            await self._carry_on(run_id, request_id)
+
+    async def _carry_on(self, run_id: str, request_id: str) -> None:
+        """Go on with a run as soon as it can, now that a request was decided; who looks on sees the decision."""
+        driver = self._drivers.get(run_id)
         if driver is not None:
             async with driver.lock:
                 if driver.driving:
@@ -228,9 +240,9 @@ class ExecutionController(DrivenRuns):
                         await driver.announce()
                     return
         try:
-            if not await self.go_on(await self._services.runs.get(request.run_id)):
+            if not await self.go_on(await self._services.runs.get(run_id)):
                 with suppress(StoreError):  # then whoever goes on with the run says it
-                    await self.announce_waiting(request.run_id)
+                    await self.announce_waiting(run_id)
         except StoreError as error:
             raise StoreError(
                 f"The decision on {request_id} is stored, but its run cannot go on now. {error} "
@@ -248,7 +260,9 @@ class ExecutionController(DrivenRuns):
             try:
                 self._services.tools.select([request.tool])[0].bind(decision.params)
             except ToolError as error:
-                raise UsageError(f"The edited parameters do not fit, and nothing was decided: {error}") from error
+                raise UsageError(
+                    f"The edited parameters do not fit, and nothing was decided: {error.problem}"
+                ) from error
 
     async def _decide_all(
         self, thread_id: str | None, message_id: str | None, decisions: Mapping[str, bool | Decision]

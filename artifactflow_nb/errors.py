@@ -92,7 +92,15 @@ class ContextOverflow(ModelRejected):
 
 
 class ToolError(ArtifactFlowError):
-    """A tool cannot do what was asked; the message is written for the model that asked."""
+    """A tool cannot do what was asked; the message is written for the model that asked.
+
+    Attributes:
+        problem: What is wrong, for a person: without what only a model needs to know, such as how to write a call.
+    """
+
+    def __init__(self, message: str, *, problem: str = "") -> None:
+        super().__init__(message)
+        self.problem = problem or message
 
 
 class RunError(ArtifactFlowError):

@@ -20,7 +20,7 @@ from enum import StrEnum
 from typing import Any
 
 from artifactflow_nb.text.cards import Card, Code, Fold, Rows, Shown, Table
-from artifactflow_nb.text.figures import count, duration
+from artifactflow_nb.text.figures import count, duration, moment
 
 MAIN_JOB = "main"
 
@@ -231,4 +231,5 @@ class ExecutionMetrics(Shown):
             ),
             Fold(count(len(calls), "tool call"), Table.of(("agent", "tool", "success", "time"), calls), is_open=True),
         ]
-        return Card("Metrics", f"of a run that began {self.started_at}", rows, folds)
+        began = moment(datetime.fromisoformat(self.started_at)) if self.started_at else "not yet"
+        return Card("Metrics", f"of a run that began {began}", rows, folds)

@@ -15,7 +15,7 @@ ToolProtocol = Literal["xml", "native"]
 
 
 @dataclass(frozen=True, slots=True)
-class ToolCall:
+class ToolCall(Shown):
     """A call as a model wrote it.
 
     Attributes:
@@ -32,6 +32,10 @@ class ToolCall:
     def n_chars(self) -> int:
         """The length of its name and its values in characters."""
         return len(self.name) + sum(len(key) + len(str(value)) for key, value in self.params.items())
+
+    def _card(self) -> Card:
+        rows: Rows = [*((name, Code(str(value))) for name, value in self.params.items()), ("error", self.error)]
+        return Card("Tool call", self.name, rows)
 
 
 @dataclass(frozen=True, slots=True)

@@ -168,6 +168,7 @@ def example(name: str, held: dict[str, Any]) -> Any:
         "Settings": held["wb.settings"],
         "AgentConfig": af.AgentConfig(HOSTILE, HOSTILE, (HOSTILE,), model=Unnamed()),
         "ToolContext": af.ToolContext("run-1", "conv-1", "msg-1", HOSTILE, "tool-1", {Path: object()}),
+        "ToolCall": af.ToolCall(HOSTILE, {HOSTILE: [HOSTILE]}, HOSTILE),
         "ToolResult": af.ToolResult(False, HOSTILE, HOSTILE, {"told": object}),
         "ApprovalRequest": held["wb.pending()[0]"],
         "Budget": af.Budget(tokens=5, usd=0.5, seconds=60, when_spent="ask"),

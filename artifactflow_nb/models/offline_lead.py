@@ -87,11 +87,10 @@ def _report_calls(transcript: Transcript) -> list[str]:
     # An inventory that is read after this turn made the report lists it too.
     there = any(_exists(step) for step in created) if created else _REPORT in transcript.artifacts
     content = report.report(_findings(transcript))
+    params = {"id": _REPORT, "title": report.report_title(transcript.question), "content": content}
     if there and "rewrite_artifact" in transcript.tools:
-        tried = transcript.of("rewrite_artifact", id=_REPORT)
-        return [] if tried else [format_call("rewrite_artifact", {"id": _REPORT, "content": content})]
+        return [] if transcript.of("rewrite_artifact", id=_REPORT) else [format_call("rewrite_artifact", params)]
     if "create_artifact" in transcript.tools and not created:
-        params = {"id": _REPORT, "title": report.report_title(transcript.question), "content": content}
         return [format_call("create_artifact", params)]
     return []
 

@@ -113,6 +113,7 @@ class ArtifactManager:
         content: str | Edit,
         *,
         update_type: str,
+        title: str | None = None,
         expected_version: int | None = None,
     ) -> Artifact:
         """Write a further version.
@@ -123,15 +124,15 @@ class ArtifactManager:
             content: The new text, or what makes it of the branch's present version. That runs while nobody else can
                 write, so it works on the newest; what it raises is raised, and nothing is written.
             update_type: `update` or `rewrite`.
+            title: Another title; None to keep the present one.
             expected_version: The version that was read; `Conflict` names the newest if the branch has another by now.
         """
 
         def work(db: sqlite3.Connection) -> Artifact:
             present = self._expected(db, by, artifact_id, expected_version)
             text = content if isinstance(content, str) else content(present)
-            return self._append(
-                db, by, present, _Text(artifact_id, present.title, text, present.content_type, update_type)
-            )
+            named = " ".join((title or "").split()) or present.title
+            return self._append(db, by, present, _Text(artifact_id, named, text, present.content_type, update_type))
 
         return await self._write_once(by, work)
 

@@ -11,7 +11,7 @@ from datetime import datetime
 
 import orjson
 
-from artifactflow_nb.approvals import ApprovalRequest, Decision
+from artifactflow_nb.approvals import BUDGET, ApprovalRequest, Decision, Scope
 from artifactflow_nb.errors import Conflict, NotFound
 from artifactflow_nb.store.database import Database, insert
 from artifactflow_nb.store.runs import RUNNING, WAITING, EventRow, StoredRun, insert_events
@@ -104,7 +104,21 @@ class RequestStore:
         place = (tool, run.run_id, run.conversation_id)
         row = await self._database.read(lambda db: db.execute(sql, place).fetchone())
         found = None if row is None else _decision(row)
-        return found and Decision(found.approved, decided_by=found.decided_by)
+        return found and Decision(found.approved, decided_by=found.decided_by, scope=found.scope)
+
+    async def open_beside(self, request: ApprovalRequest, scope: Scope) -> list[ApprovalRequest]:
+        """The other open requests of the same tool that a decision of this scope covers, the oldest first."""
+        if scope == "once" or request.kind == BUDGET:
+            return []
+        sql = (
+            "SELECT a.* FROM approvals a JOIN runs r USING (run_id) WHERE a.tool_name = ? AND a.kind = ? "
+            "AND a.request_id <> ? AND a.decision IS NULL AND r.status IN ('running', 'waiting') "
+            "AND (a.run_id = ? OR (? = 'conversation' AND r.conversation_id = "
+            "(SELECT conversation_id FROM runs WHERE run_id = ?))) ORDER BY a.rowid"
+        )
+        place = (request.tool, request.kind, request.id, request.run_id, scope, request.run_id)
+        rows = await self._database.read(lambda db: db.execute(sql, place).fetchall())
+        return [_request(row) for row in rows]
 
     async def unannounced(self, run_id: str) -> list[tuple[ApprovalRequest, Decision, str]]:
         """Decisions of the run that its events do not tell yet, with their jobs, the oldest first."""

@@ -18,6 +18,7 @@ MAX_ROWS = 20
 
 _CELL_COLUMNS = 300
 _PLAIN_COLUMNS = 60
+_MOST_LABEL_COLUMNS = 40
 _LABEL_COLUMNS = 16
 _BODY_COLUMNS = 20_000
 _UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\u202a-\u202e\u2066-\u2069]")
@@ -167,7 +168,8 @@ class Card:
 
     @property
     def _said(self) -> list[tuple[str, Cell]]:
-        return [(label, cell) for label, cell in self.rows if cell is not None and _text(cell).strip()]
+        said = [(label, cell) for label, cell in self.rows if cell is not None and _text(cell).strip()]
+        return [(clip(visible(label), _MOST_LABEL_COLUMNS), cell) for label, cell in said]
 
     def plain(self) -> str:
         """A heading, a line for each row, and the tables among the details."""

@@ -110,10 +110,11 @@ async def rewrite_artifact(
     ctx: ToolContext,
     id: ArtifactId,  # noqa: A002 - the name is the protocol's
     content: Annotated[str, "The whole new text."],
+    title: Annotated[str | None, "Another title, where the old one does not fit any more."] = None,
 ) -> ToolResult:
     """Replace the whole text of an artifact; earlier versions are kept."""
     manager = ctx.service(ArtifactManager)
-    artifact = await manager.revise(_by(ctx), id, content, update_type="rewrite")
+    artifact = await manager.revise(_by(ctx), id, content, update_type="rewrite", title=title)
     return _written(ctx, artifact)
 
 

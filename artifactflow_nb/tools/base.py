@@ -9,6 +9,7 @@
 
 import asyncio
 import inspect
+import json
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -127,7 +128,8 @@ class Tool(Shown):
             return self.params.model_validate(self._shape(params))
         except ValidationError as error:
             problems = "; ".join(_problem(detail) for detail in error.errors(include_url=False))
-            raise ToolError(f"{self.name} was not run: {problems}. Call it as {self.example()}") from None
+            message = f"{self.name} was not run: {problems}. Call it as {self.example()}"
+            raise ToolError(message, problem=f"{problems}.") from None
 
     def _shape(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """Fit values of the text protocol to the declared types: a single value, or none, where a list is asked for."""
@@ -380,5 +382,15 @@ def _entry(entry: Tool) -> str:
     lines = [f"### {spec.name}", spec.description, "", "Parameters:"]
     for name, prop in spec.parameters.get("properties", {}).items():
         need = "required" if name in required else f"optional, default {prop.get('default')!r}"
-        lines.append(f"- {name} ({prop.get('type', 'any')}, {need}): {prop.get('description', '')}".rstrip(": "))
+        lines.append(f"- {name} ({_kind(prop)}, {need}): {prop.get('description', '')}".rstrip(": "))
     return "\n".join([*lines, "", entry.example()])
+
+
+def _kind(prop: Mapping[str, Any]) -> str:
+    """The kind of a parameter as the manual says it: its JSON type, or the values to choose from."""
+    if "anyOf" in prop:
+        kinds = [_kind(choice) for choice in prop["anyOf"] if choice.get("type") != "null"]
+        return " or ".join(dict.fromkeys(kinds)) or "any"
+    if "enum" in prop:
+        return f"one of {', '.join(json.dumps(value, ensure_ascii=False) for value in prop['enum'])}"
+    return str(prop.get("type", "any"))

@@ -174,3 +174,14 @@ async def test_a_decision_is_told_while_others_are_open(open_engine: OpenEngine)
     assert [event.data["id"] for event in told] == [first.id, second.id]
     assert sent == ["Ada"]
     assert [event.seq for event in heard] == sorted({event.seq for event in heard})
+
+
+async def test_always_decides_what_is_open_too(open_engine: OpenEngine) -> None:
+    """Of two calls of a tool that wait, approving one for the run lets both run; the row says what held."""
+    engine = await open_with_send(open_engine, call("send", to="Ada") + call("send", to="Bob"), "Done.")
+    waiting = await engine.controller.execute("Send both.")
+    await engine.controller.decide(waiting.pending[1].id, Decision(approved=True, scope="run"))
+    await engine.controller.join(waiting.run_id)
+    assert sent == ["Ada", "Bob"]
+    assert (await engine.controller.result(waiting.run_id)).status == "completed"
+    assert load(engine.database.path, TOOL_CALLS)["approval_scope"].tolist() == ["run", "run"]
