@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 from artifactflow_nb.approvals import Decision, Scope
 from artifactflow_nb.artifact import Artifacts, Branch, is_watched
 from artifactflow_nb.engine_thread import EngineThread
-from artifactflow_nb.errors import Conflict, RunCancelled, RunError, RunFailed, UsageError
+from artifactflow_nb.errors import RunCancelled, RunError, RunFailed, UsageError
 from artifactflow_nb.events import ExecutionMetrics
 from artifactflow_nb.lists import EventList, RequestList
 from artifactflow_nb.run_port import RunPort
@@ -85,8 +85,7 @@ class Run(Shown):
     @property
     def status(self) -> str:
         """`running`, `waiting`, `completed`, `failed`, `cancelled`, or `interrupted`: its process is gone."""
-        stored = self._stored()
-        return observed_status(self._folder, stored.status, stored.owner)
+        return self.port.status()
 
     @property
     def response(self) -> Markdown | None:
@@ -177,10 +176,7 @@ class Run(Shown):
 
         Errors: `Conflict` if it runs, has ended or waits for a decision.
         """
-        if not self._thread.call(self._thread.engine.controller.go_on(self._stored())):
-            raise Conflict(
-                f"The run {self.run_id} is {self.status}; only an interrupted or decided run can be resumed."
-            )
+        self._thread.call(self.port.go_on())
         return self
 
     def wait(self, timeout_s: float | None = None) -> Self:

@@ -10,11 +10,12 @@ from typing import Any, TypeVar
 
 from artifactflow_nb.approvals import Decision
 from artifactflow_nb.engine_thread import EngineThread
-from artifactflow_nb.errors import NotFound
+from artifactflow_nb.errors import Conflict, NotFound
 from artifactflow_nb.events import StreamEvent
 from artifactflow_nb.store.artifact_versions import read_version
 from artifactflow_nb.store.database import Work, connect, reading
-from artifactflow_nb.store.runs import StoredRun, load_events
+from artifactflow_nb.store.ownership import observed_status
+from artifactflow_nb.store.runs import INTERRUPTED, StoredRun, load_events, load_run
 from artifactflow_nb.tools.base import Tool
 
 T = TypeVar("T")
@@ -34,6 +35,7 @@ class RunPort:
         self._conversation_id = stored.conversation_id
         self._thread = thread
         self._path = thread.engine.database.path
+        self._folder = thread.engine.folder
 
     def read(self, work: Work[T]) -> T:
         """Do something with a reading connection to the store."""
@@ -43,6 +45,16 @@ class RunPort:
     def stored_events(self) -> Sequence[StreamEvent]:
         """The events that are stored so far, in order."""
         return self.read(lambda db: load_events(db, self.run_id))
+
+    def status(self) -> str:
+        """The run's status in the store now; `interrupted` if its process is gone."""
+        status = self._observed()
+        # Whoever ends or pauses a run stores that and then lets go: read between the two, it looks interrupted.
+        return self._observed() if status == INTERRUPTED else status
+
+    def _observed(self) -> str:
+        stored = self.read(lambda db: load_run(db, self.run_id))
+        return observed_status(self._folder, stored.status, stored.owner)
 
     def subscribe(self, listener: Callable[[StreamEvent], None]) -> Callable[[], None]:
         """Hear the run's events, those that were stored first, on the engine's thread; returns what ends it."""
@@ -60,6 +72,17 @@ class RunPort:
     async def decide(self, request_id: str, decision: Decision) -> None:
         """Answer a request, on the engine's loop; the answer comes back as an event. Errors as of the controller."""
         await self._thread.engine.controller.decide(request_id, decision)
+
+    async def go_on(self) -> None:
+        """Go on with a run whose process is gone, or which is decided and was not gone on with; on the engine's loop.
+
+        Errors: `Conflict` if it runs, has ended or waits for a decision.
+        """
+        engine = self._thread.engine
+        if not await engine.controller.go_on(await engine.runs.get(self.run_id)):
+            raise Conflict(
+                f"The run {self.run_id} is {self.status()}; only an interrupted or decided run can be resumed."
+            )
 
     async def cancel(self) -> None:
         """End the run, on the engine's loop; `Conflict` if it has ended already."""

@@ -8,7 +8,7 @@ from artifactflow_nb.budget import Budget
 from artifactflow_nb.engine_thread import EngineThread
 from artifactflow_nb.errors import NotFound
 from artifactflow_nb.run import Run
-from artifactflow_nb.store.runs import RUNNING, WAITING
+from artifactflow_nb.store.runs import INTERRUPTED, RUNNING, WAITING
 
 if TYPE_CHECKING:
     from artifactflow_nb.widgets.panel import Panel
@@ -143,7 +143,7 @@ class WithViews:
         return Panel(
             lambda: TimelineView(shown.port, measured=self._is_shown_live()),
             self._thread,
-            lambda: self._is_shown_live() and shown.status in {RUNNING, WAITING},
+            lambda: self._is_shown_live() and shown.status in {RUNNING, WAITING, INTERRUPTED},
         )
 
     def _newest_run_id(self) -> str:

@@ -8,13 +8,13 @@
     run.response
 """
 
-import os
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
 from artifactflow_nb.agents.base import AgentConfig
 from artifactflow_nb.approvals import Policy
+from artifactflow_nb.artifact import is_watched
 from artifactflow_nb.budget import Budget
 from artifactflow_nb.engine import STORE_FILE, Engine
 from artifactflow_nb.engine_thread import EngineThread
@@ -221,10 +221,7 @@ class Workbench(WithFrames, WithOverview, WithViews):
         return self._is_watched() and has_kernel()
 
     def _is_watched(self) -> bool:
-        """Whether to show live views: unless told, where nobody stands in for the person, or a page has the kernel."""
-        if self._interactive is not None:
-            return self._interactive
-        return self.settings.approvals == "ask" or "JPY_SESSION_NAME" in os.environ
+        return is_watched(self.settings, self._interactive)
 
     def add_sources(self, path: str | Path) -> Added:
         """Index a folder or a file (md, txt, html, pdf, py, ipynb); runs then search it, no longer the reference.

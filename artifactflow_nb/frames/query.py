@@ -38,6 +38,7 @@ _SEEN = (
     f" It sees the frames {', '.join(frame.name for frame in FRAMES)} with the columns that columns_df() lists, "
     "and the store's own tables as main.runs and so on."
 )
+_IS_VIEW = re.compile(r"cannot modify \w+ because it is a view")
 _EXTREME = re.compile(r"\s*(?:min|max)\s*\(\s*(?:\w+\.)?(\w+)\s*\)\s*", re.IGNORECASE)
 
 
@@ -115,7 +116,7 @@ def _told(error: Exception, watch: _Watch) -> BaseException | None:
     if code == sqlite3.SQLITE_INTERRUPT:
         late = f"The query had not ended after {watch.timeout_s} s. Narrow it down with WHERE, or raise timeout_s."
         return TimeoutError(late) if watch.over else KeyboardInterrupt()
-    if code == sqlite3.SQLITE_AUTH:
+    if code == sqlite3.SQLITE_AUTH or _IS_VIEW.fullmatch(str(error)):
         return UsageError(f"The SQL would do more than read ({error}). Pass a single SELECT; nothing was done.")
     if code not in _OF_CALLER:
         return None

@@ -1,5 +1,6 @@
 """The scripts and styles of the views: plain files, joined here, because a widget's script cannot import another."""
 
+import re
 from collections.abc import Iterable
 from functools import cache
 from importlib.resources import files
@@ -10,6 +11,8 @@ _SCRIPTS = (
     *("effects.js", "face.js", "branches.js", "mount.js", "panel.js"),
 )
 _BASE_STYLE = "view.css"
+_COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
+_BREAK = re.compile(r"\s*\n\s*")
 
 
 def _joined(names: Iterable[str]) -> str:
@@ -33,6 +36,7 @@ def all_styles() -> str:
 def stylesheet(*names: str) -> str:
     """What a face needs: the style that all views share, and the named files beside it.
 
-    Every rule is within `.af-run`.
+    Every rule is within `.af-run`. It is one line without comments: it stands in every face, and a blank line would
+    end the HTML where a notebook is converted to Markdown.
     """
-    return _joined((_BASE_STYLE, *names))
+    return _BREAK.sub(" ", _COMMENT.sub("", _joined((_BASE_STYLE, *names)))).strip()

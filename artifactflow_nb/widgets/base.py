@@ -31,6 +31,12 @@ class ViewedRun(Protocol):
     async def decide(self, request_id: str, decision: Decision) -> None:
         """Answer a request; the answer comes back as an event. `Conflict` if it was decided, which stays so."""
 
+    def status(self) -> str:
+        """Its status in the store now; `interrupted` if its process is gone."""
+
+    async def go_on(self) -> None:
+        """Go on with it here if its process is gone; `Conflict` if it runs, has ended or waits for a decision."""
+
     async def cancel(self) -> None:
         """End the run; `Conflict` if it has ended."""
 

@@ -14,16 +14,17 @@ from typing import Any
 
 from artifactflow_nb.budget import Budget
 from artifactflow_nb.engine_thread import EngineThread
-from artifactflow_nb.errors import NotFound, UsageError
+from artifactflow_nb.errors import Conflict, NotFound, UsageError
 from artifactflow_nb.run_port import RunPort
 from artifactflow_nb.store.conversation_list import Conversation
 from artifactflow_nb.store.conversations import StoredMessage
 from artifactflow_nb.store.runs import StoredRun
+from artifactflow_nb.text.cards import visible
 from artifactflow_nb.text.figures import count
-from artifactflow_nb.text.markdown import portable, speak
+from artifactflow_nb.text.markdown import portable_line, speak
 from artifactflow_nb.text.width import clip
 from artifactflow_nb.widgets.controls import button
-from artifactflow_nb.widgets.frozen import framed
+from artifactflow_nb.widgets.frozen import STILL_RUNNING, framed
 from artifactflow_nb.widgets.gauges import context_gauge, metrics_table, uses
 from artifactflow_nb.widgets.run_view import announcement
 from artifactflow_nb.widgets.tree import Node, static_html
@@ -35,7 +36,19 @@ SHOWN_TURNS = 30
 LISTED = 12
 WAITS = "A decision is waited for: wb.pending() lists it, wb.approve(id) and wb.deny(id) take it."
 NOTHING = "Nothing has been asked yet."
+DELETED = "This question was deleted."
+BUSY = "The question before is not answered yet. Wait for the answer, decide what it asks of you, or stop it; then ask."
+_AT_ANY_TIME = frozenset({"copy", "decide", "resume", "stop"})
 _TITLE_COLUMNS = 60
+_QUESTION = {
+    "name": "text", "kind": "multiline", "label": "Question", "hideLabel": True, "rows": 2, "value": "",
+    "placeholder": "What do you want to know? Shift+Enter asks.",
+}  # fmt: skip
+# Always the same: a form whose data change is made anew, without the focus and what was written in it.
+_COMPOSER = Node(
+    "composer", kind="form", css="af-composer",
+    data={"act": "send", "args": {}, "submit": "Ask", "label": "The next question", "fields": [_QUESTION]},
+)  # fmt: skip
 
 
 class ChatView(View):
@@ -75,34 +88,46 @@ class ChatView(View):
         self._n_earlier = 0
         self._n_shown = SHOWN_TURNS
         self._others: Sequence[Conversation] | None = None
-        self._loading = asyncio.Lock()
+        self._changing = asyncio.Lock()
         self._watch = Watch(self._state, self._reload)
 
     async def open(self, screen: Screen) -> None:
         """Load the branch, and follow it."""
         await super().open(screen)
-        await self._load()
-        await self._watch.start()
+        async with self._changing:
+            await self._watch.start()  # first: what comes while the branch is loaded is seen by the next look
+            await self._load()
+            await self._make_faces()
 
     async def _state(self) -> object:
         return self._conversation_id and await self._engine.conversations.state(self._conversation_id)
 
     async def _reload(self) -> None:
-        await self._load()
-        self.screen.refresh()
-        self.screen.keep()
+        async with self._changing:
+            await self._load()
+            self.screen.refresh()
+            await self._keep()
 
     async def _load(self) -> None:
         """Bring the turns to what the store says is the branch; those that stay are not made anew."""
-        async with self._loading:
-            path = await self._path()
-            self._n_earlier = max(len(path) - self._n_shown, 0)
-            known = {turn.message.message_id: turn for turn in self._turns}
-            turns = [await self._turn(message, known) for message in path[self._n_earlier :]]
-            for turn in known.values():
-                if turn not in turns:
-                    turn.close()
-            self._turns = turns
+        path = await self._path()
+        n_earlier = max(len(path) - self._n_shown, 0)
+        known = {turn.message.message_id: turn for turn in self._turns}
+        turns = [await self._turn(message, known) for message in path[n_earlier:]]
+        for turn in known.values():
+            if turn not in turns:
+                turn.close()
+        self._turns, self._n_earlier = turns, n_earlier
+
+    async def _keep(self) -> None:
+        await self._make_faces()
+        self.screen.keep()
+
+    async def _make_faces(self) -> None:
+        """Make what is to be saved turn by turn: long answers take a while, and other views are not to wait for it."""
+        for turn in self._turns:
+            turn.face()
+            await asyncio.sleep(0)
 
     async def _path(self) -> list[StoredMessage]:
         if self._conversation_id is None:
@@ -113,26 +138,29 @@ class ChatView(View):
             if self._only is not None:
                 return [await conversations.message(self._only)]
             return await conversations.path(self._conversation_id)
-        except NotFound:  # it was deleted meanwhile: what follows is a new one
-            self._conversation_id, self._only, self._title = None, None, ""
+        except NotFound:  # it was deleted meanwhile
+            if self._only is None:  # what follows is a new one
+                self._conversation_id, self._title = None, ""
             return []
 
     async def _turn(self, message: StoredMessage, known: Mapping[str, ChatTurn]) -> ChatTurn:
-        if turn := known.get(message.message_id):
+        is_going_on = message.status in {"running", "waiting"}
+        turn = known.get(message.message_id)
+        if turn and (is_going_on or turn.is_complete):
             turn.change(message=message)
             return turn
         runs = self._engine.runs
         run = None if message.run_id is None else RunPort(self._thread, await runs.get(message.run_id))
         turn = ChatTurn(message, run, self._on_change, measured=self._measured)
-        if message.status in {"running", "waiting"}:
-            turn.follow()
+        if is_going_on:
+            await turn.follow()
         elif message.run_id is not None:
             turn.take_all(await runs.events(message.run_id))
         return turn
 
-    def _on_change(self, _turn: ChatTurn, at_rest: bool) -> None:
+    def _on_change(self, _turn: ChatTurn, is_worth_keeping: bool) -> None:
         self.screen.refresh()
-        if at_rest:
+        if is_worth_keeping:
             self.screen.keep()
 
     # --- what it shows ---------------------------------------------------------------------------------------------
@@ -143,12 +171,15 @@ class ChatView(View):
         turns = Node("turns", kind="box", css=css, children=(*self._earlier(), *self._shown()))
         if self._only is not None:
             return (turns,)
-        return (self._bar(), *self._list(), turns, _composer(is_first=not self._turns), *self._metrics())
+        return (self._bar(), *self._list(), turns, _COMPOSER, *self._metrics())
 
     def _shown(self) -> tuple[Node, ...]:
         if self._turns:
             return tuple(turn.node for turn in self._turns)
-        return (Node("empty", f"<p>{NOTHING}</p>", css="af-empty af-quiet"),)
+        return (Node("empty", f"<p>{self._why_empty()}</p>", css="af-empty af-quiet"),)
+
+    def _why_empty(self) -> str:
+        return NOTHING if self._only is None else DELETED
 
     def _earlier(self) -> tuple[Node, ...]:
         if not self._n_earlier:
@@ -163,7 +194,7 @@ class ChatView(View):
         listed = self._others is not None
         buttons = button("Conversations", "list", css="af-small", pressed=listed)
         if self._conversation_id is not None:
-            buttons += " " + button("New", "new", css="af-small", name="Begin a new conversation")
+            buttons += " " + button("New", "new", css="af-small", name="New: begin a new conversation")
         controls = Node("bar-controls", buttons, "controls", "af-controls")
         return Node("bar", kind="box", css="af-bar", children=(title, gauge, controls))
 
@@ -192,51 +223,62 @@ class ChatView(View):
     def face(self) -> Face:
         """The shown questions with their answers."""
         if self._only is not None and self._turns:
-            turn = self._turns[0]
-            html = framed(static_html((turn.node,)), "chat.css", css="af-chat")
-            return {"text/plain": turn.plain(), "text/markdown": turn.markdown(), "text/html": html}
-        title, nothing = self._title or "New conversation", "" if self._turns else NOTHING
-        waits = WAITS if any(turn.transcript.status == "waiting" for turn in self._turns) else ""
-        notes = [note for note in (nothing, self._earlier_note(), waits) if note]
-        shown = Node("turns", kind="box", css="af-turns", children=tuple(turn.node for turn in self._turns))
+            face = self._turns[0].face()
+            html = framed(_noted(self._hints()) + face["text/html"], "chat.css", css="af-chat")
+            return {**face, "text/html": html}
+        title, nothing = self._title or "New conversation", "" if self._turns else self._why_empty()
+        notes = [note for note in (nothing, self._earlier_note(), *self._hints()) if note]
+        faces = [turn.face() for turn in self._turns]
         metrics = self._metrics() if self._measured else ()
         head = f'<div class="af-bar"><div class="af-chat-title">{speak(title)}</div></div>'
-        said = "".join(f'<p class="af-empty af-quiet">{note}</p>' for note in notes)
-        texts = [turn.markdown() for turn in self._turns]
+        shown = f'<div class="af-turns">{"".join(face["text/html"] for face in faces)}</div>'
+        heading = "\n\n".join([f"**Chat: {portable_line(title)}**", *notes])
         return {
-            "text/plain": "\n\n".join([f"Chat: {title}", *notes, *(turn.plain() for turn in self._turns)]),
-            "text/markdown": "\n\n---\n\n".join(["\n\n".join([f"**Chat: {portable(title)}**", *notes]), *texts]),
-            "text/html": framed(head + said + static_html((shown, *metrics)), "chat.css", css="af-chat"),
+            "text/plain": "\n\n".join([visible(f"Chat: {title}"), *notes, *(face["text/plain"] for face in faces)]),
+            "text/markdown": "\n\n---\n\n".join([heading, *(face["text/markdown"] for face in faces)]),
+            "text/html": framed(head + _noted(notes) + shown + static_html(metrics), "chat.css", css="af-chat"),
         }
 
     def _earlier_note(self) -> str:
         n = self._n_earlier
         return f"Before these: {count(n, 'question')} that are not shown here." if n else ""
 
+    def _hints(self) -> list[str]:
+        """What is to be known of what had not ended when this was saved."""
+        present = {turn.transcript.status for turn in self._turns}
+        return [hint for status, hint in (("waiting", WAITS), ("running", STILL_RUNNING)) if status in present]
+
     # --- what it does ----------------------------------------------------------------------------------------------
+
+    async def act(self, act: Act) -> str:
+        """What changes the conversation is done one after another: two presses at once do not begin two of them."""
+        if act.name in _AT_ANY_TIME:
+            return await super().act(act)
+        async with self._changing:
+            return await super().act(act)
 
     async def act_send(self, act: Act) -> None:
         """Ask the next question."""
-        text = str(act.args["values"]["text"])
-        run = await self._engine.controller.begin(
-            text, conversation_id=self._conversation_id, flow=self._flow, budget=self._budget
-        )
+        try:
+            run = await self._engine.controller.begin(
+                _written(act), conversation_id=self._conversation_id, flow=self._flow, budget=self._budget
+            )
+        except Conflict as error:
+            raise Conflict(BUSY) from error
         self._conversation_id = run.conversation_id
         await self._started(run)
         self.screen.effect(act.page, "end", key="turns")
 
     async def act_regenerate(self, act: Act) -> None:
         """Ask a question once more."""
-        await self._started(await self._engine.controller.begin_sibling(str(act.args["message"]), budget=self._budget))
+        message_id = self._turn_of(act).message.message_id
+        await self._started(await self._engine.controller.begin_sibling(message_id, budget=self._budget))
 
     async def act_resend(self, act: Act) -> None:
         """Ask another question in the place of one."""
-        text = str(act.args["values"]["text"])
-        if not text.strip():
-            raise UsageError("The question is empty. Write what you want to know.")
-        message_id = str(act.args["message"])
-        run = await self._engine.controller.begin_sibling(message_id, text, budget=self._budget)
-        self._find(message_id).change(editing=False)
+        turn = self._turn_of(act)
+        run = await self._engine.controller.begin_sibling(turn.message.message_id, _written(act), budget=self._budget)
+        turn.change(editing=False)
         await self._started(run)
 
     async def _started(self, run: StoredRun) -> None:
@@ -244,43 +286,47 @@ class ChatView(View):
         if self._only is not None:
             self._only = run.message_id
         await self._load()
-        self.screen.keep()
+        await self._keep()
 
     async def act_edit(self, act: Act) -> None:
         """Begin to edit a question."""
-        self._find(str(act.args["message"])).change(editing=True)
+        self._turn_of(act).change(editing=True)
 
     async def act_cancel_edit(self, act: Act) -> None:
         """Leave a question as it is."""
-        self._find(str(act.args["message"])).change(editing=False)
+        self._turn_of(act).change(editing=False)
 
     async def act_sibling(self, act: Act) -> None:
         """Go to the version of a question before or after this one."""
-        conversations, message_id = self._engine.conversations, str(act.args["message"])
+        conversations, message_id = self._engine.conversations, self._turn_of(act).message.message_id
         siblings = await conversations.siblings(message_id)
-        at = siblings.index(message_id) + int(act.args["step"])
+        at = siblings.index(message_id) + (1 if act.args.get("step") == 1 else -1)
         if not 0 <= at < len(siblings):
             return
         await conversations.activate(siblings[at])
         if self._only is not None:
             self._only = siblings[at]
         await self._load()
-        self.screen.keep()
+        await self._keep()
 
     async def act_copy(self, act: Act) -> None:
         """Copy an answer."""
-        self.screen.effect(act.page, "copy", text=self._find(str(act.args["message"])).answer)
+        self.screen.effect(act.page, "copy", text=self._turn_of(act).answer)
 
     async def act_stop(self, act: Act) -> None:
         """End a run."""
-        turn = self._find(str(act.args["message"]))
+        turn = self._turn_of(act)
         if turn.run is not None:
             await turn.run.cancel()
+
+    async def act_resume(self, act: Act) -> None:
+        """Go on with a run whose process is gone."""
+        await self._turn_of(act).go_on()
 
     async def act_decide(self, act: Act) -> None:
         """Answer a request of one of the runs."""
         for turn in self._turns:
-            if act.args.get("request") in turn.transcript.questions:
+            if str(act.args.get("request")) in turn.transcript.questions:
                 return await turn.decide(act.args)
         raise NotFound("This question is not shown any more.")
 
@@ -295,23 +341,26 @@ class ChatView(View):
 
     async def act_open(self, act: Act) -> None:
         """Go to another conversation."""
-        await self._change_to(str(act.args["conversation"]), act)
+        conversation_id = str(act.args.get("conversation"))
+        await self._engine.conversations.get(conversation_id)  # or it is told that there is none
+        await self._change_to(conversation_id, act)
 
     async def _change_to(self, conversation_id: str | None, act: Act) -> None:
         self._conversation_id, self._title = conversation_id, ""
         self._others, self._n_shown = None, SHOWN_TURNS
         await self._load()
-        self.screen.keep()
+        self.screen.effect(act.page, "end", key="turns")
         self.screen.effect(act.page, "focus", key="composer")
+        await self._keep()
 
     async def act_list(self, _act: Act) -> None:
         """Show the other conversations, or hide them."""
         shown = self._others is not None
         self._others = None if shown else await self._engine.conversations.list_conversations(LISTED)
 
-    def _find(self, message_id: str) -> ChatTurn:
+    def _turn_of(self, act: Act) -> ChatTurn:
         for turn in self._turns:
-            if turn.message.message_id == message_id:
+            if turn.message.message_id == act.args.get("message"):
                 return turn
         raise NotFound("This question is not shown any more.")
 
@@ -322,13 +371,17 @@ class ChatView(View):
             turn.close()
 
 
-def _composer(*, is_first: bool) -> Node:
-    field = {
-        "name": "text", "kind": "multiline", "label": "Question", "hideLabel": True, "rows": 2, "value": "",
-        "placeholder": "What do you want to know? Shift+Enter asks." if is_first else "Ask on. Shift+Enter asks.",
-    }  # fmt: skip
-    data = {"act": "send", "args": {}, "submit": "Ask", "label": "The next question", "fields": [field]}
-    return Node("composer", kind="form", css="af-composer", data=data)
+def _noted(notes: Sequence[str]) -> str:
+    return "".join(f'<p class="af-empty af-quiet">{note}</p>' for note in notes)
+
+
+def _written(act: Act) -> str:
+    """The question that stands in a form."""
+    values = act.args.get("values")
+    text = values.get("text") if isinstance(values, Mapping) else None
+    if not isinstance(text, str) or not text.strip():
+        raise UsageError("The question is empty. Write what you want to know.")
+    return text
 
 
 def _entry(entry: Conversation) -> str:

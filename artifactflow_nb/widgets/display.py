@@ -13,8 +13,8 @@ from IPython.core.getipython import get_ipython
 from artifactflow_nb.ambient import RandomIds
 from artifactflow_nb.errors import UsageError
 from artifactflow_nb.widgets.page import Page
-from artifactflow_nb.widgets.page_stream import Saved
-from artifactflow_nb.widgets.view import Face, Screen, View
+from artifactflow_nb.widgets.page_stream import PageStream, Saved
+from artifactflow_nb.widgets.view import Face, View
 
 T = TypeVar("T")
 
@@ -84,8 +84,8 @@ def show_live(view: View, thread: Loop) -> Page:
     return page
 
 
-async def _opened(view: View, screen: Screen) -> Face:
-    await view.open(screen)
+async def _opened(view: View, stream: PageStream) -> Face:
+    await stream.open()
     return view.face()
 
 

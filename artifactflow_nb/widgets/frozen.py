@@ -7,7 +7,9 @@ other two are so as well when they are made without what was measured.
 import re
 from collections.abc import Iterator
 
-from artifactflow_nb.text.markdown import escape, portable
+from artifactflow_nb.store.runs import INTERRUPTED, RUNNING
+from artifactflow_nb.text.cards import visible
+from artifactflow_nb.text.markdown import escape, portable, portable_line
 from artifactflow_nb.text.width import clip
 from artifactflow_nb.widgets import labels
 from artifactflow_nb.widgets.assets import stylesheet
@@ -19,6 +21,7 @@ from artifactflow_nb.widgets.tree import static_html
 
 HOW_TO_DECIDE = "Decide with run.approve() or run.deny()."
 STILL_RUNNING = "It was still running when this was saved."
+_BLANK_LINE = re.compile(r"\n(?=[ \t\r\f\v]*\n)")
 
 
 def frozen_bundle(run: ViewedRun, *, measured: bool = True) -> dict[str, str]:
@@ -31,6 +34,7 @@ def frozen_bundle(run: ViewedRun, *, measured: bool = True) -> dict[str, str]:
     transcript = Transcript(run.question)
     for event in run.stored_events():
         transcript.apply(event)
+    transcript.observe(is_gone=run.status() == INTERRUPTED)
     return bundle(transcript, run, RunRenderer(run, measured=measured))
 
 
@@ -46,7 +50,7 @@ def bundle(transcript: Transcript, run: ViewedRun, renderer: RunRenderer) -> dic
 def running_bundle(question: str) -> dict[str, str]:
     """The output of a run that is still going where no page can show it; always the same for the same question."""
     hint = "It is still running. `await run` or `run.wait()` waits for it."
-    return {"text/plain": f"Run: {question}", "text/markdown": f"**{portable(question)}**\n\n{hint}"}
+    return {"text/plain": f"Run: {question}", "text/markdown": f"**{portable_line(question)}**\n\n{hint}"}
 
 
 def plain(transcript: Transcript) -> str:
@@ -56,10 +60,14 @@ def plain(transcript: Transcript) -> str:
         parts.append(transcript.problem)
     if transcript.response:
         parts.append(transcript.response.strip())
+    if transcript.status == INTERRUPTED:
+        parts.append(labels.INTERRUPTED)
+    if transcript.status == RUNNING:
+        parts.append(STILL_RUNNING)
     if waiting := transcript.open_questions:
         parts += [f"Waiting for approval of {question.tool}: {question.title}" for question in waiting]
         parts.append(HOW_TO_DECIDE)
-    return "\n\n".join(parts)
+    return visible("\n\n".join(parts))
 
 
 def page(transcript: Transcript, renderer: RunRenderer) -> str:
@@ -78,13 +86,17 @@ def framed(body: str, *styles: str, css: str = "") -> str:
         css: Class names of the root.
     """
     classes = f"af-run af-frozen mathjax_ignore tex2jax_ignore {css}".rstrip()
-    return f'<style>{stylesheet(*styles)}</style><div class="{classes}"><div class="af-tree">{body}</div></div>'
+    # In Markdown, which a notebook may be converted to, HTML begins on a line of its own and goes on to a blank line.
+    unbroken = _BLANK_LINE.sub("&#10;", body)
+    return f'<style>{stylesheet(*styles)}</style>\n<div class="{classes}"><div class="af-tree">{unbroken}</div></div>'
 
 
 def markdown(transcript: Transcript, run: ViewedRun, *, measured: bool = True) -> str:
     """A Markdown face: the answer, the artifacts, the steps."""
-    parts = [f"**{portable(clip(transcript.question, 500))}**"]
-    parts.append(f"*{labels.STATUS_LABELS[transcript.status]} · {labels.summary_line(transcript, measured=measured)}*")
+    parts = [f"**{portable_line(clip(transcript.question, 500))}**"]
+    parts.append(f"*{labels.state(transcript.status)} · {labels.summary_line(transcript, measured=measured)}*")
+    if transcript.status == RUNNING:
+        parts.append(STILL_RUNNING)
     if transcript.problem:
         parts.append(portable(transcript.problem))
     if transcript.response:
@@ -103,7 +115,9 @@ def _artifact(written: Written, run: ViewedRun, *, is_open: bool) -> str:
     text = run.artifact_text(written.artifact_id, written.version)
     body = portable(text) if written.content_type == "text/markdown" else portable(f"~~~~~~\n{text}\n~~~~~~")
     state = " open" if is_open else ""
-    name = f"{escape(written.title)} (<code>{escape(written.artifact_id)}</code> v{written.version})"
+    name = (
+        f"{escape(clip(written.title, 200))} (<code>{escape(clip(written.artifact_id, 80))}</code> v{written.version})"
+    )
     return f"<details{state}><summary>{name}</summary>\n\n{body}\n\n</details>"
 
 
@@ -125,4 +139,4 @@ def _code(text: str) -> str:
 
 
 def _inline(text: str) -> str:
-    return portable(clip(text, 200).replace("`", "'"))
+    return portable_line(clip(text, 200))

@@ -16,8 +16,17 @@ STATUS_LABELS = {
     "completed": "Completed",
     "failed": "Failed",
     "cancelled": "Cancelled",
+    "interrupted": "Interrupted",
 }
-MARKS = {"running": "●", "waiting": "?", "ok": "✓", "completed": "✓", "failed": "✕", "cancelled": "–"}
+MARKS = {
+    "running": "●",
+    "waiting": "?",
+    "ok": "✓",
+    "completed": "✓",
+    "failed": "✕",
+    "cancelled": "–",
+    "interrupted": "!",
+}
 MARK_NAMES = {
     "running": "running",
     "waiting": "waiting for you",
@@ -25,10 +34,17 @@ MARK_NAMES = {
     "completed": "completed",
     "failed": "failed",
     "cancelled": "cancelled",
+    "interrupted": "interrupted",
 }
+INTERRUPTED = "Interrupted: its process is gone. run.resume() goes on with it."
 _TELLING_PARAMS = ("query", "url", "urls", "artifact_id", "id", "instruction", "title", "name", "path")
 _ARGUMENT_COLUMNS = 90
 _SECOND_MS = 1000
+
+
+def state(status: str) -> str:
+    """A run's status, and what to do about it where that cannot be seen."""
+    return INTERRUPTED if status == "interrupted" else STATUS_LABELS[status]
 
 
 def value_text(value: Any) -> str:
@@ -88,9 +104,10 @@ def preparing(turn: Turn) -> str:
 
 
 def steps(transcript: Transcript) -> str:
-    """`2 agents · 7 tool calls`."""
-    agents = 1 + sum(use.job is not None for use in transcript.tool_uses)
-    return f"{count(agents, 'agent')} · {count(transcript.totals.n_tool_calls, 'tool call')}"
+    """`3 agents · 7 tool calls`; the agents are counted where the lead did not work alone."""
+    delegated = sum(use.job is not None for use in transcript.tool_uses)
+    agents = [count(1 + delegated, "agent")] if delegated else []
+    return " · ".join([*agents, count(transcript.totals.n_tool_calls, "tool call")])
 
 
 def elapsed_ms(transcript: Transcript, now: datetime | None = None) -> float:

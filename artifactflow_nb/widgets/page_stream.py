@@ -6,11 +6,14 @@
     view   refresh ──(at most 25 times a second)──> patch {seq, tree, ...}
     page   act {id, act, args} ──> view ──> patch, then told {id, message, errors}
     view   keep ──> the saved output, and kept {n}      a page in which it did not change asks for the face itself
+    page   gone ──> ping; when no page answers, the view is closed, and so it is when the engine closes
+    page   hold {on} ──> nothing is saved meanwhile: a word is being composed, which a new output would cut off
 """
 
 import asyncio
+import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +24,10 @@ from artifactflow_nb.widgets.view import Act, Face, View
 PATCH_INTERVAL_S = 0.04
 BLIND_INTERVAL_S = 1.0
 KEEP_DELAY_S = 0.5
+HELD_AT_MOST_S = 30.0
+ALONE_AFTER_S = 3.0
 _PING_INTERVAL_S = 0.2
+_log = logging.getLogger(__name__)
 
 Send = Callable[[Mapping[str, Any]], None]
 
@@ -49,7 +55,7 @@ class PageStream:
         view: What is shown.
         send: Hands a message to the pages; a page that is not there loses it.
         save: Puts a face into the saved output, and gives what it put there.
-        leave: Called when no page shows the view any more, after its end.
+        leave: Called once, when the view is closed: the pages show the saved output from then on.
     """
 
     def __init__(
@@ -60,39 +66,79 @@ class PageStream:
         self._save = save
         self._leave = leave
         self._saved: Saved | None = None
+        self._face: Face = {}
+        self._held: dict[str, float] = {}
         self._diff = TreeDiff()
         self._announced = ""
         self._effects: list[Mapping[str, Any]] = []
         self._seq = 0
         self._page_seen = False
         self._finished = False
+        self._closed = False
+        self._staying: asyncio.Task[None] | None = None
         self._due: asyncio.TimerHandle | None = None
         self._keeping: asyncio.TimerHandle | None = None
         self._answered = asyncio.Event()
         self._acting: set[asyncio.Task[None]] = set()
 
+    # --- from beginning to end -------------------------------------------------------------------------------------
+
+    async def open(self) -> None:
+        """Open the view; it is closed when no page shows it any more, or the engine closes."""
+        try:
+            await self._view.open(self)
+        except BaseException:
+            self.close()
+            raise
+        self._staying = asyncio.get_running_loop().create_task(self._stay())
+
+    async def _stay(self) -> None:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:  # the engine is closed: what was shown stays, for good
+            if not self._closed:
+                self.finish()
+                self.close()
+            raise
+
+    def close(self) -> None:
+        """Follow no more and send no more."""
+        if self._closed:
+            return
+        self._closed = True
+        for pending in (self._due, self._keeping, self._staying):
+            if pending:
+                pending.cancel()
+        self._view.close()
+        self._leave()
+
+    async def _close_if_alone(self) -> None:
+        """Close unless some page still shows the view: the same cell may be open in another tab."""
+        if not await self.answers_ping(ALONE_AFTER_S):
+            self.close()
+
     # --- what the view asks for ------------------------------------------------------------------------------------
 
     def refresh(self) -> None:
         """Send what changed, soon."""
-        if self._due is None:
+        if self._due is None and not self._closed:
             interval = PATCH_INTERVAL_S if self._page_seen else BLIND_INTERVAL_S
-            self._due = asyncio.get_running_loop().call_later(interval, self.flush)
+            self._due = asyncio.get_running_loop().call_later(interval, self._safely, self.flush)
 
     def keep(self) -> None:
         """Save the face when it has stayed the same for a moment."""
         if self._keeping:
             self._keeping.cancel()
-        if not self._finished:
-            self._keeping = asyncio.get_running_loop().call_later(KEEP_DELAY_S, self._save_now)
+        if not (self._finished or self._closed):
+            self._keeping = asyncio.get_running_loop().call_later(KEEP_DELAY_S, self._safely, self._save_now)
 
     def finish(self) -> None:
         """Send the last patch, and put the last face in the place of the live view; once."""
         if self._finished:
             return
         self._finished = True
-        self.flush()
-        self._save_now()
+        self._safely(self.flush)
+        self._safely(self._save_now)
 
     def effect(self, page: str, name: str, **parts: Any) -> None:
         """Have one page do something beside the tree, once it has the tree of this moment; see `view.Screen`."""
@@ -101,8 +147,17 @@ class PageStream:
 
     # --- to and from the pages -------------------------------------------------------------------------------------
 
+    def _safely(self, step: Callable[[], None]) -> None:
+        """Do something whose errors nobody would hear of: the loop would print them below whatever cell runs."""
+        try:
+            step()
+        except Exception:  # noqa: BLE001 - whatever it is, the next change is shown again
+            _log.exception("The view %r could not be shown.", self._view.label)
+
     def flush(self) -> None:
         """Send what changed; nothing if nothing did."""
+        if self._closed:
+            return
         if self._due:
             self._due.cancel()
             self._due = None
@@ -130,25 +185,33 @@ class PageStream:
             label=self._view.label,
             css=self._view.css,
             ended=self._finished,
+            kept=self._saved.n if self._saved else 0,
         )
 
     def hear(self, message: Mapping[str, Any]) -> None:
         """Act on a message of a page; one that is not understood is left alone."""
+        if self._closed:
+            return
         match message:
             case {"type": "hello"}:
                 self._page_seen = True
                 self._answered.set()
-                self._snapshot()
+                self._safely(self._snapshot)
             case {"type": "pong"}:
                 self._answered.set()
             case {"type": "face", "page": str(page)} if self._saved:
                 self._send({"type": "face", "page": page, "data": self._saved.content})
-            case {"type": "gone"} if self._finished:
-                self._leave()
+            case {"type": "gone"}:
+                self._begin(self._close_if_alone())
+            case {"type": "hold", "page": str(page), "on": bool(on)}:
+                self._held[page] = time.monotonic() + HELD_AT_MOST_S if on else 0.0
             case {"type": "act", "id": int(number), "page": str(page), "act": str(name), "args": dict(args)}:
-                task = asyncio.get_running_loop().create_task(self._perform(number, Act(name, args, page)))
-                self._acting.add(task)
-                task.add_done_callback(self._acting.discard)
+                self._begin(self._perform(number, Act(name, args, page)))
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._acting.add(task)
+        task.add_done_callback(self._acting.discard)
 
     async def _perform(self, number: int, act: Act) -> None:
         """Do what was pressed, show what came of it, and tell the control that was pressed."""
@@ -161,7 +224,7 @@ class PageStream:
             told |= {"message": str(error), "failed": True}
         except Exception as error:  # noqa: BLE001 - whatever went wrong, who pressed the button hears of it
             told |= {"message": f"This did not work: {type(error).__name__}: {error}", "failed": True}
-        self.flush()
+        self._safely(self.flush)
         self._send({"type": "told", "page": act.page, "id": number, **told})
 
     async def answers_ping(self, timeout_s: float = 2.0) -> bool:
@@ -188,9 +251,17 @@ class PageStream:
         self._send({"type": kind, "seq": self._seq, "now": time.time() * 1000, **parts})
 
     def _save_now(self) -> None:
+        """Save the face, unless it is the one that is saved; never while a reader is composing a word."""
         if self._keeping:
             self._keeping.cancel()
             self._keeping = None
+        if not self._finished and max(self._held.values(), default=0.0) > time.monotonic():
+            self.keep()
+            return
+        face = self._view.face()
+        if self._saved and face == self._face and not self._finished:
+            return
+        self._face = face
         n = self._saved.n + 1 if self._saved else 1
-        self._saved = self._save(self._view.face(), n, self._finished)
+        self._saved = self._save(face, n, self._finished)
         self._send({"type": "kept", "n": n, "last": self._finished})

@@ -27,8 +27,8 @@ class Panel:
 
     async def _seen_once(self) -> Face:
         view = self._make()
-        await view.open(_NoScreen())
         try:
+            await view.open(_NoScreen())
             return view.face()
         finally:
             view.close()

@@ -12,11 +12,12 @@ The text of the lead's latest turn stands in `answer` until the turn turns out t
 `work`, which ends where the answer begins, so that nothing jumps.
 """
 
-from collections.abc import Iterator
-from functools import lru_cache
+from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache, partial
 from typing import Any
 
 from artifactflow_nb.errors import StoreError
+from artifactflow_nb.store.runs import INTERRUPTED
 from artifactflow_nb.text.figures import count, duration
 from artifactflow_nb.text.markdown import MarkdownRenderer, escape, speak
 from artifactflow_nb.text.markdown_blocks import TextBlocks
@@ -72,30 +73,31 @@ class RunRenderer:
         self._artifact_html = lru_cache(64)(self._read_artifact)
         self._result_html = lru_cache(512)(self._read_result)
 
-    def nodes(self, transcript: Transcript) -> tuple[Node, ...]:
-        """The content of the view."""
-        return (self.head(transcript), *self.parts(transcript))
+    def nodes(self, transcript: Transcript, **which: Any) -> tuple[Node, ...]:
+        """The content of the view; `which` as for `state`."""
+        return (self.head(transcript, **which), *self.parts(transcript))
 
-    def head(self, transcript: Transcript) -> Node:
+    def head(self, transcript: Transcript, **which: Any) -> Node:
         """The question, and below it the run's state."""
         question = Node("question", f"<strong>{speak(transcript.question)}</strong>", css="af-question")
-        return Node("head", kind="box", css="af-head", children=(question, self.state(transcript)))
+        return Node("head", kind="box", css="af-head", children=(question, self.state(transcript, **which)))
 
     def state(self, transcript: Transcript, **which: Any) -> Node:
-        """A line that says how far the run is, with Stop until it has ended; `which` are the arguments of its act."""
+        """A line that says how far the run is, with Stop until it has ended, and Resume where its process is gone.
+
+        `which` are the arguments of these acts.
+        """
         status = transcript.status
-        said = [mark(status), f'<span class="af-status">{labels.STATUS_LABELS[status]}</span>']
+        said = [mark(status), f'<span class="af-status">{labels.state(status)}</span>']
         if transcript.ended:
             said[1:] = [f"<span>{labels.STATUS_LABELS[status]} · {escape(self._summary(transcript))}</span>"]
-        elif transcript.started_at and self.measured:
+        elif status != INTERRUPTED and transcript.started_at and self.measured:
             since = transcript.started_at.timestamp() * 1000
             said.append(f'<span class="af-time" data-since="{since:.0f}"></span>')
             counts = [count(transcript.totals.tokens, "token"), *labels.cost(transcript.totals.cost_usd)]
             said.append(f'<span class="af-counts">{" · ".join(counts)}</span>')
-        stop = Node(
-            "stop", button("Stop", "stop", css="af-stop", name="Stop this run", **which), "controls", "af-controls"
-        )
-        return Node("state", " ".join(said), "box", "af-meta", children=() if transcript.ended else (stop,))
+        children = () if transcript.ended else (_run_controls(status, which),)
+        return Node("state", " ".join(said), "box", "af-meta", children=children)
 
     def _summary(self, transcript: Transcript) -> str:
         return labels.summary_line(transcript, measured=self.measured)
@@ -168,7 +170,7 @@ class RunRenderer:
         if use.error:
             parts.append(f'<p class="af-error">{escape(use.error)}</p>')
         elif use.status == "ok":
-            parts.append(self._result_html(use.id))
+            parts.append(_unless_unreadable(partial(self._result_html, use.id)))
         return "".join(parts)
 
     def _delegation(self, use: ToolUse, job: Job) -> Node:
@@ -209,18 +211,34 @@ class RunRenderer:
                 f'<span class="af-title">{speak(written.title)}</span> '
                 f'<span class="af-out"><code>{escape(written.artifact_id)}</code> v{written.version}</span>'
             )
-            text = Node(f"art-{written.artifact_id}-text", self._artifact_html(written), css="af-md af-page")
+            text = Node(
+                f"arttext-{written.artifact_id}",
+                _unless_unreadable(partial(self._artifact_html, written)),
+                css="af-md af-page",
+            )
             is_open = self._opened and transcript.ended and written.artifact_id == best
             yield Node(f"art-{written.artifact_id}", summary, "fold", "af-artifact", is_open, children=(text,))
 
     def _read_artifact(self, written: Written) -> str:
-        try:
-            text = self._run.artifact_text(written.artifact_id, written.version)
-        except StoreError as error:
-            return f'<p class="af-error">{escape(error)}</p>'
+        text = self._run.artifact_text(written.artifact_id, written.version)
         if written.content_type == "text/markdown":
             return self._markdown.html(text)
         return f"<pre>{escape(text)}</pre>"
+
+
+def _unless_unreadable(read: Callable[[], str]) -> str:
+    """What is read from the store; if it cannot be read just now, why, and the next time it is tried again."""
+    try:
+        return read()
+    except StoreError as error:
+        return f'<p class="af-error">{escape(error)}</p>'
+
+
+def _run_controls(status: str, which: Mapping[str, Any]) -> Node:
+    made = [button("Stop", "stop", css="af-stop", name="Stop this run", **which)]
+    if status == INTERRUPTED:
+        made.insert(0, button("Resume", "resume", css="af-primary", name="Go on with the interrupted run", **which))
+    return Node("stop", " ".join(made), "controls", "af-controls")
 
 
 def _notice(key: str, text: str, css: str = "af-notice") -> Node:

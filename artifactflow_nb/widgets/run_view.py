@@ -1,11 +1,11 @@
 """The view of one run: its question, its steps, what it asks the person, its answer and what it wrote."""
 
-from collections.abc import Callable
-
 from artifactflow_nb.errors import NotFound
 from artifactflow_nb.events import StreamEvent
+from artifactflow_nb.store.runs import INTERRUPTED
 from artifactflow_nb.widgets.ask_card import read_decision
 from artifactflow_nb.widgets.base import ViewedRun
+from artifactflow_nb.widgets.following import Follower
 from artifactflow_nb.widgets.frozen import bundle
 from artifactflow_nb.widgets.render import RunRenderer
 from artifactflow_nb.widgets.transcript import Transcript
@@ -26,23 +26,26 @@ class RunView(View):
         self.transcript = Transcript(run.question)
         self._renderer = RunRenderer(run)
         self._run = run
-        self._stop: Callable[[], None] = lambda: None
+        self._follower = Follower(run, self.transcript, self._on_change, self._keep)
 
     async def open(self, screen: Screen) -> None:
         """Take in what happened so far, and follow."""
         await super().open(screen)
-        self._stop = self._run.subscribe(self.take)
+        await self._follower.start()
+        if self.transcript.ended:
+            screen.finish()
 
     def take(self, event: StreamEvent) -> None:
         """Take in an event of the run."""
-        ended = self.transcript.ended
-        self.transcript.apply(event)
-        if self.transcript.ended and not ended:
-            self.screen.finish()
-            self.close()
-            return
+        self._follower.take(event)
+
+    def _on_change(self) -> None:
         self.screen.refresh()
-        if self.transcript.status == "waiting":  # it may be long until somebody decides
+
+    def _keep(self) -> None:
+        if self.transcript.ended:
+            self.screen.finish()
+        else:
             self.screen.keep()
 
     def nodes(self) -> tuple[Node, ...]:
@@ -70,14 +73,18 @@ class RunView(View):
         """End the run."""
         await self._run.cancel()
 
+    async def act_resume(self, _act: Act) -> None:
+        """Go on with the run, whose process is gone."""
+        await self._follower.go_on()
+
     def close(self) -> None:
         """Stop following."""
-        self._stop()
+        self._follower.close()
 
 
 def announcement(transcript: Transcript) -> str:
-    """What a screen reader says of a run: that a decision is needed, and how it ended."""
-    if transcript.ended:
+    """What a screen reader says of a run: that a decision is needed, how it ended, that its process is gone."""
+    if transcript.ended or transcript.status == INTERRUPTED:
         return f"Run {transcript.status}."
     asking = transcript.open_questions
     return f"{asking[-1].tool} asks for your approval." if asking else ""

@@ -1,18 +1,21 @@
 """The timeline of a run: what each agent did when, growing while the run goes on."""
 
 import asyncio
-from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from artifactflow_nb.events import StreamEvent
 from artifactflow_nb.plots.spans import Span, SpanLog
 from artifactflow_nb.plots.waterfall import describe, waterfall_svg
+from artifactflow_nb.store.runs import INTERRUPTED, RUNNING, WAITING
+from artifactflow_nb.text.cards import visible
 from artifactflow_nb.text.figures import count, duration
-from artifactflow_nb.text.markdown import escape, portable, speak
+from artifactflow_nb.text.markdown import escape, portable_line, speak
 from artifactflow_nb.text.width import clip
 from artifactflow_nb.widgets import labels
 from artifactflow_nb.widgets.base import ViewedRun
-from artifactflow_nb.widgets.frozen import framed
+from artifactflow_nb.widgets.following import Follower
+from artifactflow_nb.widgets.frozen import STILL_RUNNING, framed
 from artifactflow_nb.widgets.pieces import mark
 from artifactflow_nb.widgets.run_view import announcement
 from artifactflow_nb.widgets.transcript import Transcript
@@ -38,33 +41,22 @@ class TimelineView(View):
     def __init__(self, run: ViewedRun, *, measured: bool = True) -> None:
         self._run = run
         self._measured = measured
-        self._log = SpanLog()
-        self._transcript = Transcript(run.question)
-        self._began: datetime | None = None
-        self._stop: Callable[[], None] = lambda: None
+        self._transcript = _Spanned(run.question)
+        self._follower = Follower(run, self._transcript, lambda: None, self._keep)
         self._drawing: asyncio.Task[None] | None = None
 
     async def open(self, screen: Screen) -> None:
         """Take in what happened so far, and follow."""
         await super().open(screen)
-        for event in await asyncio.to_thread(self._run.stored_events):
-            self._take_in(event)
+        await self._follower.start()
         if not self._transcript.ended:
-            self._stop = self._run.subscribe(self._take)
             self._drawing = asyncio.get_running_loop().create_task(self._draw_on())
 
-    def _take_in(self, event: StreamEvent) -> None:
-        self._began = self._began or event.timestamp
-        self._log.apply(event)
-        self._transcript.apply(event)
-
-    def _take(self, event: StreamEvent) -> None:
-        was_over, was_waiting = self._transcript.ended, self._transcript.status == "waiting"
-        self._take_in(event)
-        if self._transcript.ended and not was_over:
+    def _keep(self) -> None:
+        if self._transcript.ended:
             self.close()
             self.screen.finish()
-        elif self._transcript.status == "waiting" and not was_waiting:
+        else:
             self.screen.keep()
 
     async def _draw_on(self) -> None:
@@ -75,9 +67,9 @@ class TimelineView(View):
 
     def nodes(self) -> tuple[Node, ...]:
         """The state of the run, the drawing, and the same as a table."""
-        spans = self._log.spans
+        spans = self._transcript.spans
         status = self._transcript.status
-        said = labels.STATUS_LABELS[status]
+        said = labels.state(status)
         if self._transcript.ended and self._measured:
             said += f" · {labels.summary_line(self._transcript)}"
         question = speak(clip(self._run.question, 90))
@@ -91,17 +83,21 @@ class TimelineView(View):
         )
 
     def _now_ms(self) -> float | None:
-        ended = self._transcript.ended or self._began is None
-        return None if ended else self._log.ms(datetime.now(UTC))
+        goes_on = self._transcript.started_at and self._transcript.status in {RUNNING, WAITING}
+        return self._transcript.log.ms(datetime.now(UTC)) if goes_on else None
 
     def face(self) -> Face:
         """The drawing as it stands, and the table."""
-        spans = self._log.spans
+        spans = self._transcript.spans
         told = describe(spans, self._now_ms() or 0.0) if self._measured else count(len(spans), "span")
+        hint = {RUNNING: STILL_RUNNING, INTERRUPTED: labels.INTERRUPTED}.get(self._transcript.status, "")
+        hints = [hint] if hint else []
+        title = f"**Timeline: {portable_line(clip(self._run.question, 200))}**"
+        note = f'<p class="af-quiet">{STILL_RUNNING}</p>' if hint == STILL_RUNNING else ""
         return {
-            "text/plain": f"Timeline: {self._run.question}\n\n{told}",
-            "text/markdown": f"**Timeline: {portable(clip(self._run.question, 200))}**\n\n{portable(told)}",
-            "text/html": framed(static_html(self.nodes()), "timeline.css", css=self.css),
+            "text/plain": visible("\n\n".join([f"Timeline: {self._run.question}", told, *hints])),
+            "text/markdown": "\n\n".join([title, portable_line(told), *hints]),
+            "text/html": framed(static_html(self.nodes()) + note, "timeline.css", css=self.css),
         }
 
     def announcement(self) -> str:
@@ -110,9 +106,29 @@ class TimelineView(View):
 
     def close(self) -> None:
         """Follow no more."""
-        self._stop()
+        self._follower.close()
         if self._drawing:
             self._drawing.cancel()
+
+
+class _Spanned(Transcript):
+    """A transcript with the spans of its run."""
+
+    def __init__(self, question: str) -> None:
+        super().__init__(question)
+        self.log = SpanLog()
+
+    @property
+    def spans(self) -> tuple[Span, ...]:
+        """All spans so far; what a lost process left open goes on no more."""
+        if self.status != INTERRUPTED:
+            return self.log.spans
+        return tuple(replace(span, status=INTERRUPTED) if span.end_ms is None else span for span in self.log.spans)
+
+    def apply(self, event: StreamEvent) -> bool:
+        """Take in the next event; whether it is new."""
+        self.log.apply(event)
+        return super().apply(event)
 
 
 def _table(spans: tuple[Span, ...], *, measured: bool) -> str:

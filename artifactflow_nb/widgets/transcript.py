@@ -10,6 +10,7 @@ from typing import Any
 
 from artifactflow_nb.approvals import BUDGET
 from artifactflow_nb.events import MAIN_JOB, StreamEvent
+from artifactflow_nb.store.runs import INTERRUPTED, RUNNING
 from artifactflow_nb.text.markdown_blocks import TextBlocks
 from artifactflow_nb.widgets.live_text import LiveText
 from artifactflow_nb.widgets.parts import Job, Question, ToolUse, Totals, Turn, Written
@@ -20,7 +21,7 @@ class Transcript:
 
     Attributes:
         question: What was asked.
-        status: `running`, `waiting`, `completed`, `failed` or `cancelled`.
+        status: `running`, `waiting`, `completed`, `failed`, `cancelled`, or `interrupted`: its process is gone.
         lead: The job that answers.
         questions: Every permission asked for, by id, in order.
         artifacts: What was written, by id.
@@ -78,10 +79,10 @@ class Transcript:
         """Every tool call of every job."""
         return list(self._uses.values())
 
-    def apply(self, event: StreamEvent) -> None:
-        """Take in the next event; one that was taken in already changes nothing."""
+    def apply(self, event: StreamEvent) -> bool:
+        """Take in the next event; whether it is new: one that was taken in already changes nothing."""
         if event.seq <= self._seq:
-            return
+            return False
         self._seq = event.seq
         self.started_at = self.started_at or event.timestamp
         if self.status == "waiting" and not self.open_questions:
@@ -89,6 +90,17 @@ class Transcript:
         handle: Callable[[StreamEvent], None] | None = getattr(self, f"_on_{event.type}", None)
         if handle:
             handle(event)
+        return True
+
+    def observe(self, *, is_gone: bool) -> bool:
+        """Take in whether the process of the run is gone, which no event says; whether that was not known before."""
+        before, after = (RUNNING, INTERRUPTED) if is_gone else (INTERRUPTED, RUNNING)
+        if self.status != before:
+            return False
+        self.status = after
+        for use in self._uses.values():
+            use.status = after if use.status == before else use.status
+        return True
 
     def _job(self, event: StreamEvent) -> Job:
         """The event's job; a new one hangs under the call that delegated it."""
@@ -236,5 +248,5 @@ class Transcript:
     def _end(self, event: StreamEvent, status: str) -> None:
         self.status, self.ended_at = status, event.timestamp
         for use in self._uses.values():
-            if use.status in {"running", "waiting"}:
+            if use.status in {RUNNING, INTERRUPTED, "waiting"}:
                 use.status = "failed"

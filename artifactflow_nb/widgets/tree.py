@@ -5,7 +5,7 @@ only what changed; of text that grew, only what was added.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 _LIVE_ONLY = frozenset({"controls", "form"})
@@ -162,8 +162,16 @@ def _utf16_units(text: str) -> int:
 
 def prefixed(nodes: tuple[Node, ...], prefix: str) -> tuple[Node, ...]:
     """The same nodes with keys that begin with `prefix`, so that several trees can stand in one."""
-    return tuple(
-        replace(node, key=prefix + node.key, children=prefixed(node.children, prefix) if node.children else ())
+    return tuple(  # the constructor takes less than half the time of `replace`
+        Node(
+            prefix + node.key,
+            node.html,
+            node.kind,
+            node.css,
+            node.is_open,
+            node.data,
+            prefixed(node.children, prefix) if node.children else (),
+        )
         for node in nodes
     )
 

@@ -10,7 +10,6 @@ from artifactflow_nb.text.figures import count, duration, moment
 from artifactflow_nb.text.markdown import escape, speak
 from artifactflow_nb.widgets import labels
 from artifactflow_nb.widgets.tree import Node
-from artifactflow_nb.widgets.tree_text import MARKS, STATUS_LABELS
 
 _NAMES = ("A", "B")
 
@@ -64,7 +63,7 @@ def _table(left: Side, right: Side) -> str:
 def _facts(side: Side) -> Iterator[tuple[str, str]]:
     entry = side.entry
     yield "Question", speak(side.question)
-    yield "Status", escape(f"{MARKS[entry.status]} {STATUS_LABELS[entry.status]}")
+    yield "Status", escape(f"{labels.MARKS[entry.status]} {labels.STATUS_LABELS[entry.status]}")
     yield "Questions so far", f"{side.n_turns:,}"
     yield "Tokens", "–" if entry.total_tokens is None else f"{entry.total_tokens:,}"
     yield "Time", "–" if entry.active_ms is None else duration(entry.active_ms)

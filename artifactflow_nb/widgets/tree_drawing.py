@@ -11,9 +11,10 @@ from artifactflow_nb.store.tree_reading import TreeEntry
 from artifactflow_nb.text.chinese import language_tag
 from artifactflow_nb.text.markdown import escape
 from artifactflow_nb.text.width import cut, width
+from artifactflow_nb.widgets import labels
 from artifactflow_nb.widgets.tree_folding import Fold
 from artifactflow_nb.widgets.tree_layout import Line, Row, TreeLayout
-from artifactflow_nb.widgets.tree_text import MARKS, NOTHING, facts, fold_text, label, one_line
+from artifactflow_nb.widgets.tree_text import NOTHING, facts, fold_text, label, one_line
 
 Attributes = Callable[[TreeEntry | Fold], str]
 """Gives the attributes, as HTML, that let a node act in a page."""
@@ -154,9 +155,10 @@ def _node(row: Row, measured: bool) -> str:
     ring = f'<circle class="af-ring" cx="{x}" cy="{y}" r="{_RADIUS_PX + _GAP_PX}" fill="none"/>'
     tag = language_tag(what.question)
     language = f' lang="{tag}"' if tag else ""
+    sign = labels.MARKS[what.status]
     return (
         f'{_hit(_ROW_PX)}{ring if what.is_active else ""}<circle class="af-dot" cx="{x}" cy="{y}" r="{_RADIUS_PX}"/>'
-        f'<text class="af-sign" x="{x}" y="{y + 4}" font-size="11" text-anchor="middle">{MARKS[what.status]}</text>'
+        f'<text class="af-sign" x="{x}" y="{y + 4}" font-size="11" text-anchor="middle">{sign}</text>'
         f'<text class="af-asked" x="{text}" y="{y - 3}"{language}>{_question(what, text)}</text>'
         f'<text class="af-facts" x="{text}" y="{y + 14}" font-size="11.5">{_facts(row, what, text, measured)}</text>'
     )

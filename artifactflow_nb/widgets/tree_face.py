@@ -9,12 +9,13 @@ from dataclasses import dataclass
 
 from artifactflow_nb.store.conversation_list import Conversation
 from artifactflow_nb.store.tree_reading import TreeEntry
-from artifactflow_nb.text.markdown import MarkdownRenderer, escape, portable, speak
+from artifactflow_nb.text.markdown import MarkdownRenderer, escape, portable, portable_line, speak
+from artifactflow_nb.widgets import labels
 from artifactflow_nb.widgets.frozen import framed
 from artifactflow_nb.widgets.tree import Node, static_html
 from artifactflow_nb.widgets.tree_drawing import tree_svg
 from artifactflow_nb.widgets.tree_layout import TreeLayout
-from artifactflow_nb.widgets.tree_text import MARKS, STATUS_LABELS, facts, one_line, tree_markdown, tree_plain
+from artifactflow_nb.widgets.tree_text import facts, one_line, tree_markdown, tree_plain
 from artifactflow_nb.widgets.view import Face
 
 ANSWER_CHARS = 60_000
@@ -35,7 +36,7 @@ class _Turn:
     @property
     def nothing(self) -> str:
         """What is said in the place of an answer."""
-        return self.entry.error or f"{STATUS_LABELS[self.entry.status]}; there is no answer."
+        return self.entry.error or f"{labels.STATUS_LABELS[self.entry.status]}; there is no answer."
 
 
 def empty_face(css: str) -> Face:
@@ -67,7 +68,7 @@ def tree_face(
     title = Node("title", f"<strong>{speak(conversation.title)}</strong>", css="af-question")
     drawing = Node("drawing", tree_svg(layout, measured=measured), css="af-branches-box")
     told = Node("told", kind="box", css="af-written", children=tuple(_fold(turn, renderer) for turn in turns))
-    parts = [f"**{portable(one_line(conversation.title))}**", tree_markdown(layout, measured=measured)]
+    parts = [f"**{portable_line(conversation.title)}**", tree_markdown(layout, measured=measured)]
     return {
         "text/plain": f"{conversation.title}\n\n{tree_plain(layout, measured=False)}",
         "text/markdown": "\n\n".join([*parts, *map(_details, turns)]),
@@ -93,7 +94,7 @@ def _turns(layout: TreeLayout, texts: Mapping[str, tuple[str, str]]) -> Sequence
 def _fold(turn: _Turn, renderer: MarkdownRenderer) -> Node:
     said = one_line(turn.question)
     summary = (
-        f'{MARKS[turn.entry.status]} <span class="af-title">{speak(said)}</span> '
+        f'{labels.MARKS[turn.entry.status]} <span class="af-title">{speak(said)}</span> '
         f'<span class="af-out">{escape(turn.about)}</span>'
     )
     html = renderer.html(turn.answer) if turn.answer else f"<p><em>{escape(turn.nothing)}</em></p>"
@@ -104,7 +105,7 @@ def _fold(turn: _Turn, renderer: MarkdownRenderer) -> Node:
 
 
 def _details(turn: _Turn) -> str:
-    summary = f"{MARKS[turn.entry.status]} {escape(one_line(turn.question))}"
-    answer = portable(turn.answer) if turn.answer else f"*{portable(one_line(turn.nothing))}*"
+    summary = f"{labels.MARKS[turn.entry.status]} {escape(one_line(turn.question))}"
+    answer = portable(turn.answer) if turn.answer else f"*{portable_line(turn.nothing)}*"
     cut = f"\n\n*{_CUT}*" if turn.is_cut else ""
     return f"<details><summary>{summary}</summary>\n\n{answer}{cut}\n\n</details>"

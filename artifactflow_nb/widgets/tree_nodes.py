@@ -17,7 +17,6 @@ from artifactflow_nb.widgets.tree_text import one_line
 
 _SEARCH = "Search conversations"
 _UNTITLED = "Untitled conversation"
-_LOST = "The process that ran this is gone. Resume goes on from where it was."
 UNENDED = frozenset({"running", "waiting", "interrupted"})
 """States of a message that nothing can be asked behind yet."""
 
@@ -99,8 +98,6 @@ def actions(entry: TreeEntry, siblings: Sequence[str]) -> tuple[Node, ...]:
     made: list[str] = []
     if not entry.is_on_active_branch:
         made.append(button("Continue this branch", "activate", **here))
-    if entry.status == "interrupted":
-        made.append(button("Resume", "resume", css="af-primary", name="Go on with the interrupted run", **here))
     made.append(button("Regenerate", "regenerate", name="Ask this question once more, as a branch", **here))
     made.append(button("Compare", "compare", name="Compare with another question", **here))
     made += [
@@ -110,8 +107,6 @@ def actions(entry: TreeEntry, siblings: Sequence[str]) -> tuple[Node, ...]:
     ][:3]
     made.append(button("Delete branch", "prune_ask", name="Delete this question and all that follow it", **here))
     controls = Node("do", "".join(made), "controls", "af-controls af-tree-do")
-    if entry.status == "interrupted":
-        return Node("lost", f"<p>{_LOST}</p>", css="af-notice af-error"), controls
     return (controls,) if entry.status in UNENDED else (controls, _ask_form(entry))
 
 

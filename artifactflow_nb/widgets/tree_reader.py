@@ -42,10 +42,15 @@ class Reading:
         self._transcript.apply(event)
         self._changed()
 
+    def observe(self, *, is_gone: bool) -> None:
+        """Take in whether the process of the run is gone."""
+        self._transcript.observe(is_gone=is_gone)
+
     def nodes(self) -> tuple[Node, ...]:
         """The question, the steps, what is asked of the person, the answer, the artifacts."""
-        nodes = self._renderer.nodes(self._transcript) if self._renderer else tuple(self._texts())
-        return prefixed(nodes, f"{self.message.message_id}/")
+        which = self.message.message_id
+        made = self._renderer.nodes(self._transcript, message=which) if self._renderer else tuple(self._texts())
+        return prefixed(made, f"{which}/")
 
     def _texts(self) -> list[Node]:
         answer = MarkdownRenderer().html(self.message.response or "")

@@ -74,9 +74,9 @@ class TreeStore:
     async def resume(self, message_id: str) -> None:
         """Go on with an interrupted run; `Conflict` if it cannot be."""
         message = await self.conversations.message(message_id)
-        engine = self._thread.engine
-        if message.run_id is None or not await engine.controller.go_on(await engine.runs.get(message.run_id)):
-            raise Conflict("This run cannot be resumed: it runs, has ended or waits for a decision.")
+        if message.run_id is None:
+            raise Conflict("No run answers this question, so it cannot be resumed.")
+        await RunPort(self._thread, await self._thread.engine.runs.get(message.run_id)).go_on()
 
     async def compare(
         self, conversation_id: str, entries: Sequence[TreeEntry], left: str, right: str

@@ -5,16 +5,14 @@ from collections.abc import Iterator
 
 from artifactflow_nb.store.tree_reading import TreeEntry
 from artifactflow_nb.text.figures import count, duration, moment
-from artifactflow_nb.text.markdown import portable
+from artifactflow_nb.text.markdown import portable_line
 from artifactflow_nb.text.width import clip
 from artifactflow_nb.widgets import labels
 from artifactflow_nb.widgets.tree_folding import Fold
 from artifactflow_nb.widgets.tree_layout import Row, TreeLayout
 
-MARKS = {**labels.MARKS, "interrupted": "!"}
 NOTHING = "No questions yet."
 QUESTION_COLUMNS = 200
-STATUS_LABELS = {**labels.STATUS_LABELS, "interrupted": "Interrupted"}
 _LINE_COLUMNS = 100
 _NOT_IN_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff\ufffe\uffff]")
 
@@ -35,7 +33,7 @@ def facts(row: Row, entry: TreeEntry, *, measured: bool = True) -> Iterator[str]
     if entry.is_active:
         yield "active"
     if entry.status != "completed":
-        yield STATUS_LABELS[entry.status]
+        yield labels.STATUS_LABELS[entry.status]
     if measured and entry.total_tokens is not None:
         yield count(entry.total_tokens, "token")
     if measured and entry.active_ms is not None:
@@ -54,7 +52,7 @@ def label(row: Row, *, measured: bool = True) -> str:
     entry = row.what
     if isinstance(entry, Fold):
         return f"{fold_text(entry)} not shown" + (", on the active branch" if entry.is_on_active_branch else "")
-    said = [STATUS_LABELS[entry.status]]
+    said = [labels.STATUS_LABELS[entry.status]]
     said += [entry.flow] if entry.flow not in {None, "research"} else []
     said += [one_line(entry.error)] if entry.error else []
     said += [fact for fact in facts(row, entry, measured=measured) if fact not in {"active", said[0]}]
@@ -70,7 +68,7 @@ def tree_markdown(layout: TreeLayout, *, measured: bool = True) -> str:
     for place, row in enumerate(layout.rows):
         arrow = "↳ " if place in begun else ""
         said = _line(row, _LINE_COLUMNS, measured).replace("`", "'")
-        lines.append(f"{'  ' * row.lane}- {portable(arrow + said)}")
+        lines.append(f"{'  ' * row.lane}- {portable_line(arrow + said)}")
     return "\n".join(lines) or f"*{NOTHING}*"
 
 
@@ -93,5 +91,5 @@ def tree_plain(layout: TreeLayout, *, measured: bool = True) -> str:
 def _line(row: Row, columns: int, measured: bool) -> str:
     if isinstance(row.what, Fold):
         return f"… {fold_text(row.what)}"
-    asked = f"{MARKS[row.what.status]} {one_line(row.what.question, columns)}"
+    asked = f"{labels.MARKS[row.what.status]} {one_line(row.what.question, columns)}"
     return " · ".join([asked, *facts(row, row.what, measured=measured)])

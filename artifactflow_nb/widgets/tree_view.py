@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from artifactflow_nb.engine_thread import EngineThread
 from artifactflow_nb.errors import NotFound
 from artifactflow_nb.store.conversation_list import Conversation
+from artifactflow_nb.store.runs import INTERRUPTED
 from artifactflow_nb.store.tree_reading import TreeEntry
 from artifactflow_nb.text.figures import count
 from artifactflow_nb.text.markdown import MarkdownRenderer
@@ -112,6 +113,7 @@ class TreeView(View):
         known = {entry.message_id for entry in self._entries}
         if self._selected not in known:
             self._read_no_more()
+        self._observe()
         self._draw()
         self._kept_layout = lay_out(self._entries)
         self._texts = {key: texts for key, texts in self._texts.items() if key in known - unended}
@@ -136,7 +138,14 @@ class TreeView(View):
         reading = await self._store.read(message_id, self.screen.refresh)
         self._read_no_more()
         self._selected, self._reading = message_id, reading
+        self._observe()
         self._draw()
+
+    def _observe(self) -> None:
+        """Have what is read know whether its process is gone."""
+        if self._reading is not None:
+            status = {entry.message_id: entry.status for entry in self._entries}
+            self._reading.observe(is_gone=status.get(self._reading.message.message_id) == INTERRUPTED)
 
     def _read_no_more(self) -> None:
         if self._reading is not None:

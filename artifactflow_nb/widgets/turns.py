@@ -1,20 +1,24 @@
 """A question of a conversation with all that came of it, as one element of the chat."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from artifactflow_nb.events import StreamEvent
 from artifactflow_nb.run_port import RunPort
 from artifactflow_nb.store.conversations import StoredMessage
-from artifactflow_nb.text.markdown import MarkdownRenderer, escape, portable, speak
+from artifactflow_nb.text.cards import visible
+from artifactflow_nb.text.markdown import MarkdownRenderer, escape, portable, portable_line, speak
 from artifactflow_nb.text.markdown_blocks import TextBlocks
 from artifactflow_nb.widgets import frozen, labels
 from artifactflow_nb.widgets.ask_card import read_decision
 from artifactflow_nb.widgets.controls import button
+from artifactflow_nb.widgets.following import Follower
 from artifactflow_nb.widgets.pieces import mark
 from artifactflow_nb.widgets.render import RunRenderer
 from artifactflow_nb.widgets.transcript import Transcript
-from artifactflow_nb.widgets.tree import Node, prefixed
+from artifactflow_nb.widgets.tree import Node, prefixed, static_html
+from artifactflow_nb.widgets.view import Face
 
 OnChange = Callable[["ChatTurn", bool], None]
 
@@ -25,7 +29,7 @@ class ChatTurn:
     Args:
         message: The message.
         run: Its run; None for a turn that no run made.
-        on_change: Called with the turn when it has changed, and whether it came to rest: ended, or waits.
+        on_change: Called with the turn when it has changed, and whether that is worth saving.
         measured: Show times and tokens.
 
     Attributes:
@@ -43,33 +47,36 @@ class ChatTurn:
         self.editing = False
         self._renderer = None if run is None else RunRenderer(run, measured=measured, opened=False)
         self._on_change = on_change
-        self._stop: Callable[[], None] = lambda: None
+        told = partial(self._changed, keep=False), partial(self._changed, keep=True)
+        self._follower = None if run is None else Follower(run, self.transcript, *told)
         self._node: Node | None = None
+        self._face: Face | None = None
 
-    def follow(self) -> None:
+    async def follow(self) -> None:
         """Take in what happened so far, and what will."""
-        if self.run is not None:
-            self._stop = self.run.subscribe(self._take)
+        if self._follower is not None:
+            await self._follower.start()
 
     def take_all(self, events: list[StreamEvent]) -> None:
         """Take in what happened, of a run that has ended."""
         for event in events:
             self.transcript.apply(event)
 
-    def _take(self, event: StreamEvent) -> None:
-        self.transcript.apply(event)
-        self._node = None
-        at_rest = self.transcript.ended or self.transcript.status == "waiting"
-        self._on_change(self, at_rest)
-        if self.transcript.ended:
-            self.close()
+    def _changed(self, *, keep: bool) -> None:
+        self._node = self._face = None
+        self._on_change(self, keep)
 
     def change(self, *, message: StoredMessage | None = None, editing: bool | None = None) -> None:
         """Take over what is new about it."""
         if message is not None and message != self.message:
-            self.message, self._node = message, None
+            self.message, self._node, self._face = message, None, None
         if editing is not None and editing != self.editing:
-            self.editing, self._node = editing, None
+            self.editing, self._node, self._face = editing, None, None
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all that there will be to it was taken in."""
+        return self.run is None or self.transcript.ended
 
     @property
     def answer(self) -> str:
@@ -80,15 +87,18 @@ class ChatTurn:
     def node(self) -> Node:
         """What the chat shows of it; the same object for as long as nothing changes."""
         if self._node is None:
-            key = self.message.message_id
-            inside = (self._question(), *self._came_of_it(), self._foot())
-            self._node = Node(f"turn-{key}", kind="box", css="af-turn", children=prefixed(inside, f"{key}/"))
+            self._node = self._made(editing=self.editing)
         return self._node
 
-    def _question(self) -> Node:
+    def _made(self, *, editing: bool) -> Node:
+        key = self.message.message_id
+        inside = (self._question(editing=editing), *self._came_of_it(), self._foot())
+        return Node(f"turn-{key}", kind="box", css="af-turn", children=prefixed(inside, f"{key}/"))
+
+    def _question(self, *, editing: bool) -> Node:
         message = self.message
         children: list[Node] = []
-        if self.editing:
+        if editing:
             fields = [
                 {"name": "text", "kind": "multiline", "label": "Question", "hideLabel": True, "value": message.content,
                  "rows": 2, "autofocus": True, "required": True}
@@ -141,31 +151,40 @@ class ChatTurn:
             else []
         )
         if ended:
-            buttons.append(
-                button("Regenerate", "regenerate", css="af-small", name="Ask this once more, beside it", message=which)
-            )
+            name = "Regenerate: ask this once more, beside it"
+            buttons.append(button("Regenerate", "regenerate", css="af-small", name=name, message=which))
         controls = Node("foot-controls", " ".join(buttons), "controls", "af-controls")
         return Node("foot", kind="box", css="af-foot", children=(state, controls))
 
-    def plain(self) -> str:
-        """What was asked and what came of it, as text."""
+    def face(self) -> Face:
+        """What was asked and what came of it, to be read without a kernel; made once for as long as nothing changes."""
+        if self._face is None:
+            html = static_html((self._made(editing=False) if self.editing else self.node,))
+            self._face = {"text/plain": self._plain(), "text/markdown": self._markdown(), "text/html": html}
+        return self._face
+
+    def _plain(self) -> str:
         if self.run is None:
-            return f"{self.message.content}\n\n{self.answer}"
+            return visible(f"{self.message.content}\n\n{self.answer}")
         return frozen.plain(self.transcript)
 
-    def markdown(self) -> str:
-        """The same in Markdown that can be shown anywhere."""
+    def _markdown(self) -> str:
         if self.run is None or self._renderer is None:
-            return f"**{portable(self.message.content)}**\n\n{portable(self.answer)}"
+            return f"**{portable_line(self.message.content)}**\n\n{portable(self.answer)}"
         return frozen.markdown(self.transcript, self.run, measured=self._renderer.measured)
 
     async def decide(self, args: Mapping[str, Any]) -> None:
         """Answer a question of the run, with what its card sends."""
-        question = self.transcript.questions[str(args["request"])]
+        question = self.transcript.questions[str(args.get("request"))]
         if self.run is not None:
             await self.run.decide(question.id, read_decision(args, question, self.run.tool(question.tool)))
 
+    async def go_on(self) -> None:
+        """Go on with the run, whose process is gone."""
+        if self._follower is not None:
+            await self._follower.go_on()
+
     def close(self) -> None:
         """Follow no more."""
-        self._stop()
-        self._stop = lambda: None
+        if self._follower is not None:
+            self._follower.close()

@@ -97,4 +97,4 @@ class View(ABC):
         return (await handler(act)) or "" if handler else ""
 
     def close(self) -> None:  # noqa: B027 - a view that follows nothing has nothing to stop
-        """Stop following."""
+        """Stop following; a second time it changes nothing."""

@@ -1,11 +1,11 @@
 """Looks at the store once a second, so that a view follows what others do: a cell, another view, another kernel."""
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 
-from artifactflow_nb.errors import StoreError
-
 LOOK_EVERY_S = 1.0
+_log = logging.getLogger(__name__)
 
 
 class Watch:
@@ -32,15 +32,15 @@ class Watch:
             await asyncio.sleep(LOOK_EVERY_S)
             try:
                 await self.look()
-            except StoreError:  # it is locked or full for a moment; the next look may succeed
-                continue
+            except Exception:  # noqa: BLE001 - the store may be locked or full for a moment; the next look may succeed
+                _log.debug("A look at the store failed.", exc_info=True)
 
     async def look(self) -> None:
         """Look now."""
         now = await self._read()
         if now != self._seen:
-            self._seen = now
             await self._changed()
+            self._seen = now
 
     def stop(self) -> None:
         """Look no more."""

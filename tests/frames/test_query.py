@@ -152,6 +152,7 @@ def test_nothing_but_reading_is_possible(worked: Path, sql: str) -> None:
         ("SELECT * FROM nope", None, "no such table: nope. It sees the frames"),
         ("SELCT 1", None, 'near "SELCT": syntax error.'),
         ("", None, "gives no rows, it must be a SELECT: ''"),
+        ("DELETE FROM runs", None, "would do more than read .* nothing was done"),
         ("-- nothing", None, "it must be a SELECT"),
         ("SELECT 1; SELECT 2", None, "one statement at a time"),
         (5, None, "must be str, not int"),

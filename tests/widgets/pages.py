@@ -36,8 +36,9 @@ class ShownView:
         self._told: dict[int, Mapping[str, Any]] = {}
         self._n_acts = 0
         self._thread = thread
-        self.stream = PageStream(view, self._receive, self._save)
-        thread.call(view.open(self.stream))
+        self.closed = False
+        self.stream = PageStream(view, self._receive, self._save, self._leave)
+        thread.call(self.stream.open())
         thread.call(self._hello())
 
     async def _hello(self) -> None:
@@ -46,6 +47,9 @@ class ShownView:
     def _save(self, face: Face, n: int, is_last: bool) -> Saved:
         self.faces.append(face)
         return Saved(n, face, is_last)
+
+    def _leave(self) -> None:
+        self.closed = True
 
     def _receive(self, message: Mapping[str, Any]) -> None:
         match message["type"]:
@@ -103,13 +107,18 @@ class ShownView:
 
     def do(self, act: str, args: Mapping[str, Any]) -> Mapping[str, Any]:
         """Do an act; what the kernel told whoever did it."""
-        self._n_acts += 1
-        number = self._n_acts
-        self._thread.call_soon(
-            self.stream.hear, {"type": "act", "id": number, "page": "page", "act": act, "args": dict(args)}
-        )
-        self.until(lambda: number in self._told)
-        return self._told[number]
+        return self.do_at_once((act, args))[0]
+
+    def do_at_once(self, *acts: tuple[str, Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+        """Do several acts, none of which waits for another; what the kernel told each."""
+        first = self._n_acts + 1
+        for act, args in acts:
+            self._n_acts += 1
+            message = {"type": "act", "id": self._n_acts, "page": "page", "act": act, "args": dict(args)}
+            self._thread.call_soon(self.stream.hear, message)
+        numbers = range(first, self._n_acts + 1)
+        self.until(lambda: all(number in self._told for number in numbers))
+        return [self._told[number] for number in numbers]
 
     def until(self, holds: Callable[[], object]) -> None:
         """Wait until something holds."""

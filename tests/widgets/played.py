@@ -68,6 +68,7 @@ class PlayedRun:
         self.decisions: list[tuple[str, Decision]] = []
         self.tools: dict[str, Tool] = {}
         self.cancelled = False
+        self.resumed = False
 
     def stored_events(self) -> Sequence[StreamEvent]:
         return [event for event in self.events if event.type is not StreamEventType.LLM_CHUNK]
@@ -79,6 +80,12 @@ class PlayedRun:
 
     async def decide(self, request_id: str, decision: Decision) -> None:
         self.decisions.append((request_id, decision))
+
+    def status(self) -> str:
+        return "running"
+
+    async def go_on(self) -> None:
+        self.resumed = True
 
     async def cancel(self) -> None:
         self.cancelled = True

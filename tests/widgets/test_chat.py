@@ -63,7 +63,7 @@ def test_regenerate_and_the_way_between_versions(chat: Open) -> None:
     """A regenerated answer is a sibling: 2 / 2; one step back shows the first and makes its branch the active one."""
     wb, page = chat(["Old.", "New.", "Later."])
     ask(page, "Question?", "Old.")
-    page.press("Ask this once more, beside it")
+    page.press("Regenerate: ask this once more, beside it")
     page.until(lambda: "New." in page.text and "Stop this run" not in page.buttons)
     assert "2 / 2" in page.text
     assert "Old." not in page.text
@@ -165,7 +165,7 @@ def test_another_conversation_can_be_opened_or_begun(chat: Open) -> None:
     """The list holds the conversations; one opens it, and New begins with an empty panel."""
     _, page = chat(["One.", "Two."])
     ask(page, "First?", "One.")
-    page.press("Begin a new conversation")
+    page.press("New: begin a new conversation")
     assert "One." not in page.text
     ask(page, "Second?", "Two.")
     page.press("Conversations")
@@ -192,6 +192,110 @@ def test_tokens_and_context_are_shown_while_it_goes_on(chat: Open) -> None:
     assert "<tfoot>" in page.html["metrics-table"]
 
 
+def test_two_questions_at_once_begin_one_conversation(chat: Open) -> None:
+    """The second of two questions that are sent at the same moment is told to wait, and begins nothing."""
+    wb, page = chat(["word " * 2000, "Two."])
+    wb._thread.engine.model._delay_s = 0.01
+    first, second = page.do_at_once(*(("send", {"values": {"text": text}}) for text in ("First?", "Second?")))
+    assert not first["failed"]
+    assert second["failed"]
+    assert "not answered yet" in second["message"]
+    assert [entry.n_messages for entry in wb.conversations()] == [1]
+
+
+@pytest.mark.parametrize(
+    ("act", "args"),
+    [
+        ("send", {}),
+        ("send", {"values": None}),
+        ("send", {"values": {"text": {"a": 1}}}),
+        ("regenerate", {"message": None}),
+        ("resend", {"message": ["x"], "values": {"text": "Other?"}}),
+        ("sibling", {"message": "of another conversation", "step": 1}),
+        ("decide", {"request": ["x"]}),
+        ("decide", {}),
+        ("stop", {}),
+        ("copy", {"message": 10**400}),
+        ("open", {"conversation": "none"}),
+        ("open", {}),
+    ],
+)
+def test_what_no_button_sends_changes_nothing(chat: Open, act: str, args: dict[str, Any]) -> None:
+    """An act with arguments that make no sense, or with ids of another conversation, is refused in words."""
+    wb, page = chat(["One.", "Two."])
+    other = wb.ask("Other?").wait(10)
+    ask(page, "First?", "One." if "One." not in (other.response or "") else "Two.")
+    shown = page.html.copy()
+    args = {**args, **({"message": other.message_id} if args.get("message") == "of another conversation" else {})}
+    told = page.do(act, args)
+    assert told["failed"]
+    assert "did not work" not in told["message"]
+    assert page.html == shown
+    assert sum(entry.n_messages for entry in wb.conversations()) == 2
+
+
+def test_the_place_to_ask_stays_the_same(chat: Open) -> None:
+    """The composer is not made anew with the first question, or when it is deleted: it would lose what is in it."""
+    wb, page = chat(["One."])
+    before = page.data["composer"]
+    ask(page, "First?", "One.")
+    assert page.data["composer"] == before
+    wb.delete_conversation(wb.conversations()[0].conversation_id)
+    page.until(lambda: "Nothing has been asked yet." in page.text)
+    assert page.data["composer"] == before
+
+
+def test_closing_the_workbench_leaves_what_was_shown(chat: Open) -> None:
+    """When the workbench is closed, the readable face takes the place of the panel, with all that was answered."""
+    wb, page = chat(["One.", "Two."])
+    ask(page, "First?", "One.")
+    ask(page, "Second?", "Two.")
+    wb.close()
+    assert page.closed
+    assert "Two." in page.faces[-1]["text/html"]
+
+
+def test_a_turn_that_rests_is_made_once(chat: Open) -> None:
+    """What is saved of a turn is made when it comes to rest, not each time that the panel is saved."""
+    _, page = chat(["One.", "Two."])
+    ask(page, "First?", "One.")
+    (turn,) = page.view._turns
+    page.until(lambda: turn.message.status == "completed")
+    made = turn.face()
+    ask(page, "Second?", "Two.")
+    page.until(lambda: page.faces and "Two." in page.faces[-1]["text/plain"])
+    assert page.view._turns[0].face() is made
+    assert made["text/plain"] in page.faces[-1]["text/plain"]
+
+
+def test_what_is_saved_while_a_question_is_edited_has_it(chat: Open) -> None:
+    """The form in which a question is edited is not saved, the question is."""
+    _, page = chat(["One."])
+    ask(page, "First?", "One.")
+    page.press("Edit this question and ask again")
+    assert "First?" in page.view.face()["text/html"].split("af-turns")[-1]
+
+
+def test_a_run_whose_question_is_deleted_says_so(chat: Open) -> None:
+    """The panel of one run does not become a chat when its conversation is deleted."""
+    wb, page = chat(["One."])
+    ask(page, "First?", "One.")
+    run = wb.run(wb.runs_df()["run_id"][0])
+    _, alone = chat(conversation=run.conversation_id, only=run.message_id)
+    wb.delete_conversation(run.conversation_id)
+    alone.until(lambda: "was deleted" in alone.text)
+    assert not any(data.get("act") == "send" for data in alone.data.values())
+    assert "was deleted" in alone.view.face()["text/plain"]
+
+
+def test_the_plain_face_moves_no_cursor(chat: Open) -> None:
+    """Escape sequences in a question or an answer do not reach a terminal that prints the panel."""
+    _, page = chat(["red \x1b[31m and over\rwritten END"])
+    ask(page, "Why \x1b[2J?", "END")
+    page.until(lambda: page.faces and "END" in page.faces[-1]["text/plain"])
+    assert not {"\x1b", "\r"} & set(page.faces[-1]["text/plain"])
+
+
 def test_what_is_saved_reads_without_a_kernel(chat: Open) -> None:
     """The face has every question with its answer in all three forms, and nothing to press."""
     _, page = chat(["**One.**", "Two."])
@@ -214,5 +318,5 @@ def test_one_run_by_itself_can_be_asked_again(chat: Open) -> None:
     assert repr(run.view()).endswith("One.")
     _, alone = chat(conversation=run.conversation_id, only=run.message_id)
     assert not any(data.get("act") == "send" for data in alone.data.values())
-    alone.press("Ask this once more, beside it")
+    alone.press("Regenerate: ask this once more, beside it")
     alone.until(lambda: "Uno." in alone.text and "2 / 2" in alone.text)

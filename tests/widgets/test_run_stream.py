@@ -5,13 +5,15 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+import pytest
 from widgets.played import PlayedRun, Script, research
 
 from artifactflow_nb.approvals import Decision
+from artifactflow_nb.errors import StoreError
 from artifactflow_nb.events import StreamEvent
-from artifactflow_nb.widgets.page_stream import KEEP_DELAY_S, PATCH_INTERVAL_S, PageStream, Saved
+from artifactflow_nb.widgets.page_stream import ALONE_AFTER_S, KEEP_DELAY_S, PATCH_INTERVAL_S, PageStream, Saved
 from artifactflow_nb.widgets.run_view import RunView
-from artifactflow_nb.widgets.tree import place
+from artifactflow_nb.widgets.tree import Node, place
 from artifactflow_nb.widgets.view import Face
 
 
@@ -20,7 +22,7 @@ class Page:
 
     def __init__(self, run: PlayedRun) -> None:
         self.view = RunView(run)
-        self.stream = self.view.screen = PageStream(self.view, self.receive, self.save)
+        self.stream = self.view.screen = PageStream(self.view, self.receive, self.save, self.leave)
         self.sent: list[Mapping[str, Any]] = []
         self.faces: list[Face] = []
         self.html: dict[str, str] = {}
@@ -29,6 +31,10 @@ class Page:
         self.ended = False
         self.seq = -1
         self.deaf = False
+        self.closed = 0
+
+    def leave(self) -> None:
+        self.closed += 1
 
     def save(self, face: Face, n: int, is_last: bool) -> Saved:
         self.faces.append(face)
@@ -264,3 +270,128 @@ async def test_a_waiting_run_is_saved_as_waiting(waiting: PlayedRun) -> None:
     assert len(page.faces) == 1
     assert "run.approve()" in page.faces[0]["text/html"]
     assert "<button" not in page.faces[0]["text/html"]
+
+
+async def test_the_same_face_is_saved_once(waiting: PlayedRun) -> None:
+    """A face that did not change is not put into the output again: it would be drawn anew under the reader's hands."""
+    page = Page(waiting)
+    for event in waiting.events:
+        page.take(event)
+    await asyncio.sleep(KEEP_DELAY_S + 0.1)
+    page.stream.keep()
+    await asyncio.sleep(KEEP_DELAY_S + 0.1)
+    assert len(page.faces) == 1
+
+
+async def test_nothing_is_saved_while_a_word_is_composed(waiting: PlayedRun) -> None:
+    """A reader in the midst of a word of several keys keeps the output as it is; it is saved when the word is there."""
+    page = Page(waiting)
+    page.stream.hear({"type": "hold", "page": "p", "on": True})
+    for event in waiting.events:
+        page.take(event)
+    await asyncio.sleep(3 * KEEP_DELAY_S)
+    assert page.faces == []
+    page.stream.hear({"type": "hold", "page": "p", "on": False})
+    await asyncio.sleep(2 * KEEP_DELAY_S + 0.1)
+    assert len(page.faces) == 1
+
+
+async def test_a_page_learns_which_face_is_saved(waiting: PlayedRun) -> None:
+    """A page that was not there when a face was saved is told its number with the snapshot."""
+    page = Page(waiting)
+    for event in waiting.events:
+        page.take(event)
+    await asyncio.sleep(KEEP_DELAY_S + 0.1)
+    page.stream.hear({"type": "hello"})
+    assert page.sent[-1]["kept"] == 1
+
+
+async def test_a_view_that_no_page_shows_is_closed(waiting: PlayedRun) -> None:
+    """When a page says that its output is gone, the others are asked; if none answers, nothing is followed any more."""
+    page = Page(waiting)
+    await page.stream.open()
+    page.stream.hear({"type": "gone"})
+    asyncio.get_running_loop().call_later(0.05, page.stream.hear, {"type": "pong"})
+    await asyncio.sleep(ALONE_AFTER_S + 0.2)
+    assert not page.closed
+    page.stream.hear({"type": "gone"})
+    await asyncio.sleep(ALONE_AFTER_S + 0.2)
+    assert page.closed == 1
+    n_sent = len(page.sent)
+    page.stream.hear({"type": "hello"})
+    page.stream.keep()
+    page.stream.refresh()
+    await asyncio.sleep(KEEP_DELAY_S + 0.1)
+    assert len(page.sent) == n_sent
+    page.stream.close()
+    assert page.closed == 1
+
+
+class Unshowable(RunView):
+    """A view with a fault."""
+
+    def nodes(self) -> tuple[Node, ...]:
+        raise ZeroDivisionError
+
+    def face(self) -> Face:
+        raise ZeroDivisionError
+
+
+async def test_what_cannot_be_drawn_is_not_printed_anywhere(
+    waiting: PlayedRun, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An error of a view leaves the pages as they are and no traceback in a cell; who pressed something is answered."""
+    page = Page(waiting)
+    page.stream = PageStream(Unshowable(waiting), page.receive, page.save)
+    await page.stream.open()
+    page.stream.hear({"type": "hello"})
+    page.stream.refresh()
+    page.stream.keep()
+    await asyncio.sleep(KEEP_DELAY_S + 0.1)
+    assert (await page.press("stop"))["type"] == "told"
+    page.stream.finish()
+    page.stream.close()
+    assert capsys.readouterr().err == ""
+
+
+async def test_artifacts_whose_names_resemble_each_other_stay_apart(script: Script) -> None:
+    """Two artifacts, one called as the other's text might be, each have their own elements."""
+    events = answer(script, "Written.")
+    for name in ("report", "report-text"):
+        script.add("artifact_changed", tool_call_id="t", artifact_id=name, version=1, title=name)
+    run = PlayedRun(events)
+    run.artifacts |= {("report", 1): "The report.", ("report-text", 1): "The text."}
+    page = Page(run)
+    for event in run.events:
+        page.take(event)
+    keys = [one.node.key for one in place(page.view.nodes())]
+    assert sorted(keys) == sorted(set(keys))
+
+
+async def test_a_store_that_cannot_be_read_is_said_and_tried_again(finished: PlayedRun) -> None:
+    """A result or an artifact that cannot be read leaves a note in its place; once it can be, it stands there."""
+
+    class Locked(PlayedRun):
+        locked = True
+
+        def tool_result(self, tool_call_id: str) -> str:
+            if self.locked:
+                raise StoreError("The store <is> locked.")
+            return finished.tool_result(tool_call_id)
+
+        def artifact_text(self, artifact_id: str, version: int) -> str:
+            if self.locked:
+                raise StoreError("The store <is> locked.")
+            return finished.artifact_text(artifact_id, version)
+
+    run = Locked(finished.events)
+    page = Page(run)
+    for event in run.events:
+        page.view.transcript.apply(event)
+    page.stream.hear({"type": "hello"})
+    assert "The store &lt;is&gt; locked." in page.html["arttext-research_report"]
+    assert "The store &lt;is&gt; locked." in page.html["tc-2-details"]
+    run.locked = False
+    page.stream.flush()
+    assert "locked" not in "".join(page.html.values())
+    assert "five &lt;b&gt;results" in page.html["tc-2-details"]

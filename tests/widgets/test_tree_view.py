@@ -376,11 +376,12 @@ def test_a_run_whose_process_is_gone_can_be_resumed(held: Held, look: Look) -> N
     with closing(connect(wb.data_dir / STORE_FILE)) as db:
         db.execute("UPDATE runs SET status = 'running', owner = 'eng-gone.1' WHERE run_id = ?", (fourth.run_id,))
         db.execute("UPDATE messages SET status = 'running' WHERE message_id = ?", (fourth.message_id,))
+        db.execute("DELETE FROM events WHERE run_id = ? AND event_type = 'complete'", (fourth.run_id,))
     reader = look(wb)
     assert "Interrupted" in reader.drawn[-1]
     reader.press("read", message=fourth.message_id)
-    assert "is gone" in reader.nodes["lost"].html
-    assert 'data-act="resume"' in reader.nodes["do"].html
+    assert "its process is gone" in reader.nodes[f"{fourth.message_id}/state"].html
+    assert 'data-act="resume"' in reader.nodes[f"{fourth.message_id}/stop"].html
     assert f"ask-{fourth.message_id}" not in reader.nodes
 
 

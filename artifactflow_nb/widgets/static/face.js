@@ -3,19 +3,35 @@
  * loaded again since the cell ran, the page writes it there.
  */
 
+const FACE_BEGINS = /^<div class="af-host (\S+) af-face-(\d+)">/;
+
 /**
+ * The output of the notebook that holds a view, whether or not its cell is in the page; null where there is none.
  * @param {any} model the widget's model @param {string} host the class of the view's place
+ * @returns {{outputs: any, index: number, n: number} | null} `n` is the number of the face that it holds
+ */
+function findFace(model, host) {
+  const cells = model.widget_manager?.context?.model?.cells ?? [];
+  for (const { outputs } of cells) {
+    for (let index = 0; index < (outputs?.length ?? 0); index += 1) {
+      const found = FACE_BEGINS.exec(String(outputs.get(index).data["text/html"] ?? "").slice(0, 200));
+      if (found?.[1] === host) return { outputs, index, n: Number(found[2]) };
+    }
+  }
+  return null;
+}
+
+/**
+ * @param {any} model @param {string} host
  * @param {{[type: string]: string}} data the face by media type @returns {boolean} whether there was an output to write to
  */
 function writeFace(model, host, data) {
-  const cells = model.widget_manager?.context?.model?.cells ?? [];
-  for (const { outputs } of cells) {
-    for (let i = 0; i < (outputs?.length ?? 0); i += 1) {
-      if (String(outputs.get(i).data["text/html"] ?? "").includes(host)) {
-        outputs.set(i, { output_type: "display_data", data, metadata: {} });
-        return true;
-      }
-    }
-  }
-  return false;
+  const found = findFace(model, host);
+  found?.outputs.set(found.index, { output_type: "display_data", data, metadata: {} });
+  return found !== null;
+}
+
+/** The number of the face that stands in the page. @param {Element} host @returns {number} */
+function faceNumber(host) {
+  return Number(/ af-face-(\d+)/.exec(host.className)?.[1] ?? 0);
 }

@@ -15,9 +15,10 @@ function clock(ms) {
 }
 
 class Mount {
-  /** @param {HTMLElement} host @param {Perform} perform */
-  constructor(host, perform) {
+  /** @param {HTMLElement} host @param {Perform} perform @param {(on: boolean) => void} hold said while a word is composed */
+  constructor(host, perform, hold) {
     this.perform = perform;
+    this.hold = hold;
     this.root = element("section", "af-run af-live");
     this.body = element("div", "af-tree");
     this.announcer = element("div", "af-announcer");
@@ -35,12 +36,26 @@ class Mount {
     this.focused = null;
     /** @type {Map<Element, number>} */
     this.scrolled = new Map();
+    /** What counts on, as of the last change: looking for it in a long tree takes a while. @type {Element[] | null} */
+    this.counting = null;
+    /** Whether there is anything to show: until then the readable HTML stays. */
+    this.isShown = false;
+    this.host = host;
     this.listen();
-    this.moveTo(host);
+  }
+
+  /** Whether its output is not in the page any more. */
+  get isHomeless() {
+    return !(this.isShown ? this.root : this.host).isConnected;
   }
 
   listen() {
     this.root.addEventListener("click", (event) => this.press(event));
+    // What was moved to another output between down and up gets no click.
+    this.root.addEventListener("pointerdown", (event) => (this.down = { target: event.target, moved: false }));
+    this.root.addEventListener("pointerup", (event) => {
+      if (this.down?.moved && this.down.target === event.target) this.press(event);
+    });
     this.root.addEventListener("keydown", (event) => {
       const isButton = /** @type {Element} */ (event.target).closest("button, input, textarea, select, a, summary");
       if (!isButton && (event.key === "Enter" || event.key === " ")) this.press(event);
@@ -58,12 +73,18 @@ class Mount {
       const box = /** @type {Element} */ (event.target);
       if (this.root.isConnected) this.scrolled.set(box, box.scrollTop);
     };
+    // A word of several keys, such as a Chinese one, does not outlive that the output is drawn anew.
+    this.root.addEventListener("compositionstart", () => this.hold(true));
+    this.root.addEventListener("compositionend", () => this.hold(false));
     this.root.addEventListener("scroll", remember, { capture: true, passive: true });
   }
 
   /** Stand in this output, with the focus and the scroll positions as they were. @param {HTMLElement} host */
   moveTo(host) {
+    this.remove();
     this.host = host;
+    if (!this.isShown) return;
+    if (this.down) this.down.moved = true;
     this.face = [...host.childNodes];
     host.replaceChildren(this.root);
     for (const [box, top] of this.scrolled) {
@@ -94,24 +115,56 @@ class Mount {
     this.notice.classList.toggle("af-error", failed);
   }
 
+  /** Take back what was said, unless something else was said since. @param {string} message */
+  unsay(message) {
+    if (this.notice.textContent === message) this.say("");
+  }
+
   /** @param {import("./panel.js").Update} update @param {number} offset milliseconds from the kernel's clock to ours */
   show(update, offset) {
     this.offset = offset;
+    if (!this.isShown) {
+      this.isShown = true;
+      this.moveTo(this.host);
+    }
     if (update.label) this.root.setAttribute("aria-label", update.label);
     if (update.css !== undefined) this.root.className = `af-run af-live mathjax_ignore tex2jax_ignore ${update.css}`;
+    this.counting = null;
+    const control = this.control();
     this.place.keepWhile(Boolean(update.ended), () => {
       if (update.type === "snapshot") this.tree.reset(update.tree ?? {});
       else this.tree.apply(update.tree ?? {});
       this.tick();
     });
+    this.refocus(control);
     if (update.announce !== undefined && update.announce !== this.announcer.textContent) {
       this.announcer.textContent = update.announce;
     }
   }
 
+  /** What has the focus in here, and where it stands among those that do the same. */
+  control() {
+    const node = /** @type {HTMLElement} */ (document.activeElement);
+    if (node === this.root || !this.root.contains(node)) return null;
+    const label = node.getAttribute("aria-label");
+    const same = `[data-act="${CSS.escape(node.dataset.act ?? "")}"]${label ? `[aria-label="${CSS.escape(label)}"]` : ""}`;
+    return { node, same, at: [...this.body.querySelectorAll(same)].indexOf(node) };
+  }
+
+  /** Where the change took away what had the focus: to what stands there now and does the same, or else to the view. */
+  refocus(/** @type {ReturnType<Mount["control"]>} */ before) {
+    if (!before || before.node.isConnected || document.activeElement !== document.body) return;
+    const there = /** @type {HTMLElement | undefined} */ ([...this.body.querySelectorAll(before.same)][before.at]);
+    if (there) return there.focus({ preventScroll: true });
+    this.root.tabIndex = -1;
+    this.root.addEventListener("blur", () => this.root.removeAttribute("tabindex"), { once: true });
+    this.root.focus({ preventScroll: true });
+  }
+
   /** Count on the times of what is under way. */
   tick() {
-    for (const node of this.body.querySelectorAll("[data-since]")) {
+    this.counting ??= [...this.body.querySelectorAll("[data-since]")];
+    for (const node of this.counting) {
       const text = clock(Date.now() + (this.offset ?? 0) - Number(/** @type {HTMLElement} */ (node).dataset.since));
       if (node.textContent !== text) node.textContent = text;
     }
@@ -119,6 +172,6 @@ class Mount {
 
   /** Give the output back to the HTML that it holds. */
   remove() {
-    if (this.root.parentNode === this.host) this.host?.replaceChildren(...(this.face ?? []));
+    if (this.root.parentNode === this.host) this.host.replaceChildren(...(this.face ?? []));
   }
 }

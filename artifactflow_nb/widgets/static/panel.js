@@ -6,13 +6,19 @@
  * says hello again. Times are milliseconds.
  *
  * @typedef {{type: "snapshot" | "patch", seq: number, now: number, tree?: Patch, announce?: string, label?: string,
- *   css?: string, ended?: boolean}} Update
+ *   css?: string, ended?: boolean, kept?: number}} Update `kept`: the number of the face that is saved
  */
 
+/** A hello is repeated until it is answered: a busy kernel, which hears them all at once, is asked less and less often. */
 const HELLO_AGAIN_MS = 400;
+const HELLO_AT_LEAST_MS = 10_000;
 const TICK_MS = 200;
 const KEPT_WITHIN_MS = 800;
 const ANSWER_WITHIN_MS = 15_000;
+const LOOK_FOR_OUTPUT_MS = 5000;
+/** A cell that is moved by cutting and pasting is nowhere for a while. */
+const GONE_AFTER_MS = 20_000;
+const DEAD = ["restarting", "autorestarting", "terminating", "dead"];
 const NO_ANSWER = "The kernel has not answered. It may be busy with a cell; what you pressed is done as soon as it is free.";
 
 class Panel {
@@ -22,16 +28,27 @@ class Panel {
     this.id = Math.random().toString(36).slice(2);
     this.seq = -1;
     this.asked = -HELLO_AGAIN_MS;
+    this.patience = HELLO_AGAIN_MS;
+    this.wantsAll = false;
     this.acts = 0;
-    /** @type {Map<number, (told: Told) => void>} */
+    /** @type {Map<number, {resolve: (told: Told) => void, late: number}>} */
     this.waiting = new Map();
     /** @type {Mount[]} */
     this.mounts = [];
     this.host = `af-host-${model.get("key")}`;
     this.hosts = document.getElementsByClassName(this.host);
     this.ended = false;
+    this.held = performance.now();
+    this.looked = this.held;
     this.onMessage = (/** @type {any} */ message) => this.hear(message);
     model.on("msg:custom", this.onMessage);
+    // Nobody answers any more: the readable face is to stand there again.
+    this.onDead = () => this.close();
+    model.on("comm_live_update", this.onDead);
+    this.onStatus = (/** @type {any} */ _context, /** @type {string} */ status) => DEAD.includes(status) && this.close();
+    this.session = model.widget_manager?.context?.sessionContext;
+    this.session?.statusChanged?.connect(this.onStatus);
+    this.session?.kernelChanged?.connect(this.onDead);
     this.observer = new MutationObserver(() => this.look());
     this.observer.observe(document.body, { subtree: true, childList: true });
     this.ticking = setInterval(() => this.tick(), TICK_MS);
@@ -40,9 +57,10 @@ class Panel {
 
   /** Mount the view wherever the page shows its output, and take it along where an output was drawn anew. */
   look() {
-    const homeless = this.mounts.filter((mount) => !mount.root.isConnected);
+    const homeless = this.mounts.filter((mount) => mount.isHomeless);
     for (const host of this.hosts) {
-      if (this.mounts.some((mount) => mount.host === host && mount.root.isConnected)) continue;
+      if (host.querySelector(":scope > .af-live")) continue; // ours; or that of a console of the same kernel
+      if (this.mounts.some((mount) => mount.host === host && !mount.isShown)) continue;
       const moved = homeless.shift();
       if (moved) moved.moveTo(/** @type {HTMLElement} */ (host));
       else this.mountIn(/** @type {HTMLElement} */ (host));
@@ -52,41 +70,59 @@ class Panel {
 
   /** @param {HTMLElement} host */
   mountIn(host) {
-    this.mounts.push(new Mount(host, (act, args) => this.perform(act, args)));
+    const act = (/** @type {string} */ name, /** @type {object} */ args) => this.perform(name, args);
+    this.mounts.push(new Mount(host, act, (on) => this.model.send({ type: "hold", page: this.id, on })));
     this.hello();
   }
 
+  /** Ask for all of it; again until it comes. */
   hello() {
-    if (performance.now() - this.asked < HELLO_AGAIN_MS) return;
+    this.wantsAll = true;
+    if (performance.now() - this.asked < this.patience) return;
     this.asked = performance.now();
+    this.patience = Math.min(2 * this.patience, HELLO_AT_LEAST_MS);
     this.model.send({ type: "hello" });
   }
 
   tick() {
-    if (this.seq < 0 && this.mounts.length) this.hello();
+    if (this.wantsAll) this.hello();
     for (const mount of this.mounts) mount.tick();
+    const now = performance.now();
+    if (now - this.looked < LOOK_FOR_OUTPUT_MS) return;
+    this.looked = now;
+    if (this.isHeld) this.held = now;
+    else if (now - this.held > GONE_AFTER_MS) this.model.send({ type: "gone" });
+  }
+
+  /** Whether the page shows the view, or its notebook holds it: a cell that is scrolled far away is not in the page. */
+  get isHeld() {
+    return this.hosts.length > 0 || findFace(this.model, this.host) !== null;
   }
 
   /** @param {string} act @param {object} args @returns {Promise<Told>} */
   perform(act, args) {
     const id = ++this.acts;
     return new Promise((resolve) => {
-      this.waiting.set(id, resolve);
-      setTimeout(() => this.settle(id, { message: NO_ANSWER, failed: false, errors: {} }), ANSWER_WITHIN_MS);
+      const late = setTimeout(() => this.mounts.forEach((mount) => mount.say(NO_ANSWER)), ANSWER_WITHIN_MS);
+      this.waiting.set(id, { resolve, late });
       this.model.send({ type: "act", id, page: this.id, act, args });
     });
   }
 
   /** @param {number} id @param {Told} told */
   settle(id, told) {
-    this.waiting.get(id)?.(told);
+    const waiting = this.waiting.get(id);
+    if (!waiting) return;
+    clearTimeout(waiting.late);
     this.waiting.delete(id);
+    for (const mount of this.mounts) mount.unsay(NO_ANSWER);
+    waiting.resolve(told);
   }
 
   /** @param {any} message */
   hear(message) {
     if (message.type === "ping") {
-      if (this.mounts.some((mount) => mount.root.isConnected)) this.model.send({ type: "pong" });
+      if (this.isHeld) this.model.send({ type: "pong" });
     } else if (message.type === "told") {
       if (message.page === this.id) this.settle(message.id, message);
     } else if (message.type === "kept") {
@@ -103,14 +139,15 @@ class Panel {
   /** Whether the output holds the newest face; if not, ask for it. @param {number} n @param {boolean} last */
   checkFace(n, last) {
     this.ended = last;
-    const stale = [...this.hosts].some((host) => last || !host.classList.contains(`af-face-${n}`));
-    if (stale) this.model.send({ type: "face", page: this.id });
+    const numbers = [findFace(this.model, this.host)?.n ?? n, ...[...this.hosts].map(faceNumber)];
+    const isStale = last ? this.isHeld : numbers.some((number) => number < n);
+    if (isStale) this.model.send({ type: "face", page: this.id });
     else this.leaveIfGone();
   }
 
   /** After the end, when the output holds the last face, nothing is left to show. */
   leaveIfGone() {
-    if (this.ended && !this.hosts.length) this.model.send({ type: "gone" });
+    if (this.ended && !this.isHeld) this.model.send({ type: "gone" });
   }
 
   /** @param {Effect} effect */
@@ -128,7 +165,12 @@ class Panel {
       return;
     }
     this.seq = update.seq;
-    if (update.type === "snapshot") this.offset = update.now - Date.now();
+    if (update.type === "snapshot") {
+      this.wantsAll = false;
+      this.patience = HELLO_AGAIN_MS;
+      this.offset = update.now - Date.now();
+      if (update.kept) setTimeout(() => this.checkFace(update.kept, Boolean(update.ended)), KEPT_WITHIN_MS);
+    }
     for (const mount of this.mounts) mount.show(update, this.offset ?? 0);
   }
 
@@ -136,6 +178,10 @@ class Panel {
     this.observer.disconnect();
     clearInterval(this.ticking);
     this.model.off("msg:custom", this.onMessage);
+    this.model.off("comm_live_update", this.onDead);
+    this.session?.statusChanged?.disconnect(this.onStatus);
+    this.session?.kernelChanged?.disconnect(this.onDead);
+    for (const { late } of this.waiting.values()) clearTimeout(late);
     for (const mount of this.mounts) mount.remove();
   }
 }

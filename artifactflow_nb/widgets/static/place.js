@@ -4,6 +4,7 @@
  */
 
 const HAND_OVER_MS = 2000;
+const WATCH_MS = 10_000;
 // The old output goes, and the notebook measures its cells again, in the frames after the new one has come.
 const SETTLE_FRAMES = 12;
 const MARGIN_PX = 48;
@@ -49,7 +50,7 @@ class Place {
     }
     if (answer) this.bringBack(answer.getBoundingClientRect());
     this.area = this.body.closest(".jp-OutputArea");
-    this.watch();
+    this.watch(performance.now() + WATCH_MS);
   }
 
   /** Whether what begins at this height is within or above what the reader sees. @param {number} top */
@@ -68,12 +69,15 @@ class Place {
     if (this.scroller && Math.abs(by) > 1) this.scroller.scrollTop += by;
   }
 
-  /** From the end on, remember where the answer is: once the view is taken away, it is too late to ask. */
-  watch() {
+  /**
+   * From the end on, remember where the answer is: once the view is taken away, it is too late to ask.
+   * @param {number} until where nothing takes it away, it is not asked for ever
+   */
+  watch(until) {
     const answer = this.answer();
-    if (!this.ended || !answer?.isConnected) return;
+    if (!this.ended || !answer?.isConnected || performance.now() > until) return;
     this.last = answer.getBoundingClientRect().top;
-    requestAnimationFrame(() => this.watch());
+    requestAnimationFrame(() => this.watch(until));
   }
 
   /** The view is taken away: put the frozen answer, when it comes, where the live one was. */

@@ -45,17 +45,25 @@ class KeyedTree {
 
   /** @param {Patch} patch */
   apply(patch) {
-    const followed = this.followed();
+    const known = [...this.container.querySelectorAll(".af-follow")];
+    const left = known.filter((box) => box.scrollHeight - box.scrollTop - box.clientHeight >= AT_END_PX);
+    const kept = left.filter((box) => box.scrollTop < AT_END_PX).flatMap((box) => this.firstTurn(box));
     for (const shape of patch.shape ?? []) this.place(shape);
     for (const [key, keep, add] of patch.text ?? []) this.write(key, keep, add);
     for (const key of patch.gone ?? []) this.remove(key);
-    for (const box of followed) box.scrollTop = box.scrollHeight;
+    // A box whose end the reader follows stays at its end, and a new one begins there.
+    for (const box of this.container.querySelectorAll(".af-follow")) {
+      if (!left.includes(box)) box.scrollTop = box.scrollHeight;
+    }
+    for (const { box, turn, top } of kept) {
+      if (turn.isConnected) box.scrollTop += turn.getBoundingClientRect().top - top;
+    }
   }
 
-  /** Boxes whose end the reader follows: they stay at their end. @returns {Element[]} */
-  followed() {
-    const boxes = [...this.container.querySelectorAll(".af-follow")];
-    return boxes.filter((box) => box.scrollHeight - box.scrollTop - box.clientHeight < AT_END_PX);
+  /** What a reader at the very beginning of a box sees; a browser does not keep it there when earlier turns come. @param {Element} box */
+  firstTurn(box) {
+    const turn = box.querySelector(":scope > .af-turn");
+    return turn ? [{ box, turn, top: turn.getBoundingClientRect().top }] : [];
   }
 
   /** @param {string} key */

@@ -1,0 +1,193 @@
+"""The chat in a real JupyterLab: written in, scrolled, drawn anew, moved, left alone, and its kernel taken away."""
+
+import re
+
+import pytest
+from browser.conftest import OpenPage
+from browser.lab import LabPage, LabServer, write_notebook
+from playwright.sync_api import Locator, expect
+
+pytestmark = pytest.mark.browser
+
+SOON_MS = 20_000
+GONE_MS = 40_000
+HOLD = """import tempfile
+import artifactflow_nb as af
+answers = ["One. " * 400 + "END1", "Two. " * 10 + "END2", *["More."] * 30]
+wb = af.Workbench(data_dir=tempfile.mkdtemp(), model=af.ScriptedModel(answers, delay_s=0.05))"""
+CHAT = "wb.chat()"
+LONG = """conversations = wb._thread.engine.conversations
+started = wb._thread.call(conversations.start_conversation("A long one"))
+for number in range(70):
+    wb._thread.call(conversations.add(started, f"Question number {number}?", f"Answer {number}.\\n\\n" * 3))
+wb.chat(started)"""
+PAGES = """from ipywidgets.widgets import widget
+print("pages:", sum(type(one).__name__ == "Page" for one in widget._instances.values()))"""
+CLOSE = "wb.close()"
+_COUNT_SWAPS = """() => {
+    window.swaps = 0;
+    const isHost = (node) => node.nodeType === 1 && (node.matches(".af-host") || node.querySelector(".af-host"));
+    new MutationObserver((changes) => {
+        window.swaps += changes.flatMap((change) => [...change.removedNodes]).filter(isHost).length;
+    }).observe(document.body, { childList: true, subtree: true });
+}"""
+
+
+def show(server: LabServer, open_page: OpenPage, name: str, *cells: str) -> LabPage:
+    """A notebook whose first two cells have run; the second shows a chat."""
+    write_notebook(server, f"{name}.ipynb", [HOLD, *cells])
+    page = open_page(f"{name}.ipynb")
+    page.open()
+    for index in (0, 1):
+        page.run_cell(index)
+        page.wait_done(index)
+    expect(live(page)).to_be_visible(timeout=SOON_MS)
+    return page
+
+
+def live(page: LabPage, index: int = 1) -> Locator:
+    return page.output(index).locator(".af-run.af-live")
+
+
+def composer(page: LabPage) -> Locator:
+    return live(page).locator(".af-composer textarea")
+
+
+def ask(page: LabPage, question: str) -> None:
+    composer(page).fill(question)
+    composer(page).press("Shift+Enter")
+
+
+def top_within(inner: Locator, box: Locator) -> float:
+    within, around = inner.bounding_box(), box.bounding_box()
+    assert within
+    assert around
+    return within["y"] - around["y"]
+
+
+def swaps(page: LabPage) -> int:
+    return int(page.page.evaluate("window.swaps"))
+
+
+def test_a_reader_goes_on_writing_while_the_output_is_drawn_anew(lab: LabServer, open_page: OpenPage) -> None:
+    """The focus stays after the first question; words, cursor and a word being composed outlive the saving of it."""
+    page = show(lab, open_page, "chat-writing", CHAT)
+    page.page.evaluate(_COUNT_SWAPS)
+    ask(page, "First?")
+    expect(live(page)).to_contain_text("One.", timeout=SOON_MS)
+    expect(composer(page)).to_be_focused()
+    page.page.keyboard.type("hello world")
+    for _ in "world":
+        page.page.keyboard.press("ArrowLeft")
+    keys = page.page.context.new_cdp_session(page.page)
+    keys.send("Input.imeSetComposition", {"text": "ni", "selectionStart": 2, "selectionEnd": 2})
+    before = swaps(page)
+    expect(live(page)).to_contain_text("END1", timeout=SOON_MS)
+    page.page.wait_for_timeout(2000)
+    assert swaps(page) == before, "The output was drawn anew under a word that was being composed."
+    keys.send("Input.insertText", {"text": "你"})
+    page.page.wait_for_function(f"window.swaps > {before}", timeout=SOON_MS)
+    page.page.keyboard.type("!")
+    expect(composer(page)).to_have_value("hello 你!world")
+    assert page.errors == []
+
+
+def test_a_long_conversation_opens_at_its_end_and_keeps_its_place(lab: LabServer, open_page: OpenPage) -> None:
+    """The newest answer is in sight; earlier questions come above what the reader sees, which stays where it is."""
+    page = show(lab, open_page, "chat-long", LONG)
+    turns = live(page).locator(".af-turns")
+    composer(page).scroll_into_view_if_needed()
+    expect(live(page).get_by_text("Answer 69.").last).to_be_in_viewport()
+    turns.evaluate("box => { box.scrollTop = 0; }")
+    first = live(page).get_by_text("Question number 40?")
+    before = top_within(first, turns)
+    live(page).get_by_role("button", name=re.compile("Show 30 earlier")).click()
+    expect(live(page).get_by_text("Question number 10?")).to_be_attached(timeout=SOON_MS)
+    assert abs(top_within(first, turns) - before) < 2
+    live(page).get_by_role("button", name="Conversations").click()
+    live(page).locator(".af-entry", has_text="A long one").click()
+    expect(live(page).get_by_text("Answer 69.").last).to_be_in_viewport(timeout=SOON_MS)
+    expect(composer(page)).to_be_focused()
+
+
+def test_one_press_is_one_run(lab: LabServer, open_page: OpenPage) -> None:
+    """A double click on Regenerate, and Shift+Enter twice, each begin one run."""
+    page = show(lab, open_page, "chat-twice", CHAT, "print(len(wb.runs_df()))")
+    composer(page).fill("First?")
+    page.page.keyboard.press("Shift+Enter")
+    page.page.keyboard.press("Shift+Enter")
+    again = live(page).get_by_role("button", name="Regenerate: ask this once more, beside it")
+    expect(again).to_be_visible(timeout=SOON_MS)
+    again.dblclick()
+    expect(live(page)).to_contain_text("END2", timeout=SOON_MS)
+    expect(live(page)).to_contain_text("2 / 2")
+    page.run_cell(2)
+    expect(page.output(2)).to_have_text("2", timeout=SOON_MS)
+
+
+def test_a_console_of_the_same_kernel_mounts_nothing_twice(lab: LabServer, open_page: OpenPage) -> None:
+    """Where a second client of the kernel lives in the same page, an output holds one live view."""
+    page = show(lab, open_page, "chat-console", CHAT)
+    page.command("notebook:create-console", {"activate": False})
+    page.page.wait_for_timeout(4000)
+    expect(live(page)).to_have_count(1)
+    ask(page, "First?")
+    expect(live(page)).to_contain_text("END1", timeout=SOON_MS)
+    expect(live(page)).to_have_count(1)
+
+
+def test_the_readable_face_comes_back(lab: LabServer, open_page: OpenPage) -> None:
+    """When the workbench is closed, and when the kernel is restarted, the face stands there, with nothing to press."""
+    page = show(lab, open_page, "chat-closed", CHAT, CLOSE)
+    ask(page, "First?")
+    expect(live(page)).to_contain_text("END1", timeout=SOON_MS)
+    page.run_cell(2)
+    page.wait_done(2)
+    frozen = page.output(1).locator(".af-run.af-frozen")
+    expect(frozen).to_contain_text("END1", timeout=SOON_MS)
+    expect(live(page)).to_have_count(0)
+    page.run_cell(0)
+    page.wait_done(0)
+    page.run_cell(1)
+    ask(page, "Again?")
+    expect(live(page)).to_contain_text("END1", timeout=SOON_MS)
+    page.page.wait_for_timeout(2500)  # the face is saved
+    page.restart_kernel()
+    expect(live(page)).to_have_count(0, timeout=SOON_MS)
+    expect(frozen).to_be_visible()
+    expect(frozen).to_contain_text("END1")
+    assert frozen.get_by_role("button").count() == 0
+
+
+def test_what_no_page_shows_any_more_is_closed(lab: LabServer, open_page: OpenPage) -> None:
+    """A cell that is run again leaves one view behind; one whose cell is scrolled far away lives on."""
+    page = show(lab, open_page, "chat-again", CHAT, PAGES, *["x = 1\n" * 40] * 30)
+    for _ in range(5):
+        page.run_cell(1)
+        page.wait_done(1)
+    page.run_cell(2)
+    expect(page.output(2)).to_have_text("pages: 6", timeout=SOON_MS)
+    composer(page).fill("Not sent yet")
+    page.page.evaluate("document.querySelector('.jp-WindowedPanel-outer').scrollTop = 1e6")
+    page.page.wait_for_timeout(GONE_MS)
+    page.page.evaluate("document.querySelector('.jp-WindowedPanel-outer').scrollTop = 0")
+    expect(composer(page)).to_have_value("Not sent yet", timeout=SOON_MS)
+    page.run_cell(2)
+    expect(page.output(2)).to_have_text("pages: 1", timeout=SOON_MS)
+
+
+def test_what_ended_while_no_page_was_open_is_saved_by_the_next(lab: LabServer, open_page: OpenPage) -> None:
+    """A run that ends behind a closed tab stands in the notebook once it is opened again."""
+    page = show(lab, open_page, "chat-closed-tab", CHAT, "run = wb.ask('Long?')\nrun", "print(run.wait().status)")
+    page.run_cell(2)
+    expect(live(page, 2)).to_contain_text("One.", timeout=SOON_MS)
+    page.saved_outputs(2)
+    name = page.name
+    page.page.goto("about:blank")
+    page.page.wait_for_timeout(5000)
+    page = open_page(name)
+    page.open()
+    expect(page.output(2).locator(".af-frozen")).to_contain_text("END1", timeout=SOON_MS)
+    (output,) = page.saved_outputs(2)
+    assert "END1" in output.data["text/html"]
+    assert "af-host" not in output.data["text/html"]

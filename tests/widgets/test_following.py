@@ -1,0 +1,49 @@
+"""When the face of a run is saved while the run goes on."""
+
+import asyncio
+
+import pytest
+from widgets.played import PlayedRun, Script
+
+from artifactflow_nb.widgets import following
+from artifactflow_nb.widgets.following import Follower
+from artifactflow_nb.widgets.transcript import Transcript
+
+
+async def test_steps_are_saved_now_and_then(script: Script, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first step that is over is worth saving at once, those behind it once after a while; text never is."""
+    monkeypatch.setattr(following, "KEEP_EVERY_S", 0.3)
+    script.say("word " * 20, "word", call="llm-0")
+    for number in range(5):
+        script.call("web_search", f"tc-{number}", {"query": "exit"})
+    *chunks, first = script.events[: next(i for i, one in enumerate(script.events) if one.type == "llm_complete") + 1]
+    later = script.events[len(chunks) + 1 :]
+    kept: list[int] = []
+    transcript = Transcript()
+    follower = Follower(PlayedRun([]), transcript, lambda: None, lambda: kept.append(len(transcript.tool_uses)))
+    for event in chunks:
+        follower.take(event)
+    assert kept == []
+    follower.take(first)
+    assert kept == [0]
+    for event in later:
+        follower.take(event)
+    await asyncio.sleep(0.1)
+    assert kept == [0]
+    await asyncio.sleep(0.4)
+    assert kept == [0, 5]
+    follower.close()
+
+
+async def test_nothing_is_saved_after_it_was_closed(script: Script, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A view that was closed leaves no timer behind."""
+    monkeypatch.setattr(following, "KEEP_EVERY_S", 0.05)
+    for number in range(2):
+        script.call("web_search", f"tc-{number}", {"query": "exit"})
+    kept: list[None] = []
+    follower = Follower(PlayedRun([]), Transcript(), lambda: None, lambda: kept.append(None))
+    for event in script.events:
+        follower.take(event)
+    follower.close()
+    await asyncio.sleep(0.15)
+    assert len(kept) == 1

@@ -1,0 +1,131 @@
+"""Views of a run whose process was killed: they say so, and go on when somebody goes on with it."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from widgets.pages import ShownView
+
+import artifactflow_nb as af
+from artifactflow_nb.models.scripted import ScriptedModel
+from artifactflow_nb.tools.base import ToolContext
+from artifactflow_nb.widgets import frozen, labels
+from artifactflow_nb.widgets.chat import ChatView
+from artifactflow_nb.widgets.run_view import RunView
+from artifactflow_nb.widgets.timeline import TimelineView
+from artifactflow_nb.widgets.tree_view import TreeView
+from artifactflow_nb.widgets.view import View
+
+KILLED = """
+import sys, time
+import artifactflow_nb as af
+from artifactflow_nb.tools.base import ToolContext, tool
+
+@tool(idempotent=True)
+def ponder(ctx: ToolContext) -> str:
+    "Think for long."
+    print("pondering", flush=True)
+    time.sleep(60)
+    return "thought"
+
+call = "<tool_call><name>ponder</name><params></params></tool_call>"
+wb = af.Workbench(model=af.ScriptedModel(["I ponder." + call]), data_dir=sys.argv[1])
+wb.register_tool(ponder)
+print(wb.ask("What then?").wait().run_id)
+"""
+SAID = labels.INTERRUPTED
+
+
+@pytest.fixture
+def wb(tmp_path: Path) -> Iterator[af.Workbench]:
+    """A workbench over the store of a process that was killed while a tool of its run ran."""
+    folder = tmp_path / "data"
+    killed = subprocess.Popen([sys.executable, "-c", KILLED, str(folder)], stdout=subprocess.PIPE)
+    with killed:
+        assert killed.stdout
+        killed.stdout.readline()
+        killed.kill()
+    made = af.Workbench(model=ScriptedModel(["It is over."]), data_dir=folder)
+
+    @made.tool(idempotent=True)
+    def ponder(ctx: ToolContext) -> str:
+        """Think for long."""
+        return "thought"
+
+    yield made
+    made.close()
+
+
+def views(wb: af.Workbench) -> dict[str, View]:
+    (run,) = wb.unfinished()
+    return {
+        "run": RunView(run.port),
+        "view": ChatView(wb._thread, run.conversation_id, only=run.message_id),
+        "chat": ChatView(wb._thread, run.conversation_id),
+        "timeline": TimelineView(run.port),
+        "tree": TreeView(wb._thread, run.conversation_id),
+    }
+
+
+@pytest.mark.parametrize("name", ["run", "view", "chat", "timeline", "tree"])
+def test_a_view_says_that_the_process_is_gone_and_follows_who_goes_on(wb: af.Workbench, name: str) -> None:
+    """At once, live and in its face; nothing counts on, and when a cell resumes the run, the view has its end."""
+    (run,) = wb.unfinished()
+    page = ShownView(wb._thread, views(wb)[name])
+    if name == "tree":
+        page.do("read", {"message": run.message_id})
+    assert SAID in page.text
+    assert "data-since" not in "".join(page.html.values())
+    for media_type, shown in page.view.face().items():
+        assert ("Interrupted" if name == "tree" else SAID) in shown, media_type
+    assert "Running" not in page.text
+    run.resume()
+    page.until(lambda: "Completed" in page.text)
+    assert SAID not in page.text
+
+
+@pytest.mark.parametrize("name", ["run", "view", "chat", "tree"])
+def test_resume_goes_on_with_it(wb: af.Workbench, name: str) -> None:
+    """Where there are buttons, one resumes the run; it goes when the run goes on."""
+    (run,) = wb.unfinished()
+    page = ShownView(wb._thread, views(wb)[name])
+    if name == "tree":
+        page.do("read", {"message": run.message_id})
+    told = page.press("Go on with the interrupted run")
+    assert not told["failed"], told
+    assert "Go on with the interrupted run" not in page.buttons
+    page.until(lambda: "It is over." in page.text and "Completed" in page.text)
+    assert page.do("resume", {"message": run.message_id})["failed"]
+
+
+def test_an_interrupted_run_can_be_ended(wb: af.Workbench) -> None:
+    """Stop stands beside Resume, and ends it."""
+    (run,) = wb.unfinished()
+    page = ShownView(wb._thread, views(wb)["view"])
+    page.press("Stop this run")
+    page.until(lambda: "Cancelled" in page.text)
+    assert run.status == "cancelled"
+
+
+def test_a_view_that_looks_on_hears_of_the_death(tmp_path: Path) -> None:
+    """A run that another process drives turns from running to interrupted when that process is killed."""
+    folder = tmp_path / "data"
+    with subprocess.Popen([sys.executable, "-c", KILLED, str(folder)], stdout=subprocess.PIPE) as driving:
+        assert driving.stdout
+        driving.stdout.readline()
+        with af.Workbench(model=ScriptedModel([]), data_dir=folder) as wb:
+            page = ShownView(wb._thread, views(wb)["chat"])
+            assert "Running" in page.text
+            assert frozen.STILL_RUNNING in page.view.face()["text/html"]
+            driving.kill()
+            page.until(lambda: SAID in page.text)
+            page.until(lambda: page.faces and SAID in page.faces[-1]["text/html"])
+
+
+def test_a_handle_shows_it_too(wb: af.Workbench) -> None:
+    """What a run leaves in a notebook where nobody watches says that it can be resumed."""
+    (run,) = wb.unfinished()
+    for media_type, shown in frozen.frozen_bundle(run.port).items():
+        assert SAID in shown, media_type
