@@ -157,6 +157,11 @@ class ExecutionController(DrivenRuns):
         """The names of the flows."""
         return tuple(self._rooms.flows)
 
+    def check_flow(self, flow: str) -> None:
+        """Raise `UsageError`, with the names that are known, if there is no such flow."""
+        if flow not in self._rooms.flows:
+            raise UsageError(f"There is no flow {flow!r}; known are: {', '.join(self._rooms.flows)}.")
+
     async def begin(
         self,
         content: str,
@@ -173,8 +178,7 @@ class ExecutionController(DrivenRuns):
         question = content.encode("utf-8", "replace").decode().strip()
         if not question:
             raise UsageError("The question is empty. Write what you want to know.")
-        if flow not in self._rooms.flows:
-            raise UsageError(f"There is no flow {flow!r}; known are: {', '.join(self._rooms.flows)}.")
+        self.check_flow(flow)
         ids = self._services.ids
         settings = await self._rooms.settings_for_run(None if budget is None else Budget.of(budget), model)
         owner = self._rooms.ownership.hold()

@@ -25,6 +25,7 @@ from artifactflow_nb.text.width import pad
 
 if TYPE_CHECKING:
     from artifactflow_nb.run import Run
+    from artifactflow_nb.views import Place
     from artifactflow_nb.workbench import Workbench
 
 T = TypeVar("T")
@@ -58,6 +59,10 @@ class Said:
             return value if isinstance(value, Run) else self.wb.run(self.words[0])
         return _only(among, "run", [run.run_id for run in among])
 
+    def place(self) -> "Sequence[Place]":
+        """What the first word names, by an id or as a variable; nothing without a word."""
+        return [self.variables.get(word, word) for word in self.words[:1]]
+
     def request_id(self) -> str:
         """The request that the first word names; without a word the only one that is open."""
         open_ids = [request.id for request in self.wb.pending()]
@@ -81,7 +86,7 @@ class Command:
         does: What it does, in a line.
         act: Does it; what it gives is shown in the cell.
         ids: What may stand behind the word; for completion.
-        takes: How the rest of its line is written.
+        takes: How the rest of its line is written; empty if nothing may stand there.
     """
 
     does: str
@@ -90,12 +95,12 @@ class Command:
     takes: str = ""
 
 
-def _view(method: str, said: Said, *about: Any) -> Any:
-    return getattr(said.wb, method)(*about)
+def _view(method: str, said: Said) -> Any:
+    return getattr(said.wb, method)(*said.place())
 
 
-def _timeline(said: Said) -> Any:
-    return _view("timeline", said, said.run(said.wb.runs(1)))
+def _conversation_ids(wb: "Workbench") -> list[str]:
+    return [entry.conversation_id for entry in wb.conversations()]
 
 
 def _run_ids(wb: "Workbench") -> list[str]:
@@ -112,8 +117,10 @@ def _request_ids(wb: "Workbench") -> list[str]:
 
 COMMANDS: Mapping[str, Command] = {
     "runs": Command("the newest runs", lambda said: said.wb.runs()),
-    "tree": Command("the conversations as trees", partial(_view, "tree")),
-    "artifacts": Command("what was written, in all versions", partial(_view, "artifact_panel")),
+    "tree": Command("a conversation as a tree", partial(_view, "tree"), _conversation_ids, "[CONVERSATION]"),
+    "artifacts": Command(
+        "what was written, in all versions", partial(_view, "artifact_panel"), _conversation_ids, "[CONVERSATION]"
+    ),
     "metrics": Command("what a run cost", lambda said: said.run(said.wb.runs(1)).metrics, _run_ids, "[RUN]"),
     "pending": Command("what waits for your decision", lambda said: said.wb.pending()),
     "approve": Command(
@@ -126,8 +133,10 @@ COMMANDS: Mapping[str, Command] = {
         "[REQUEST [why ...]]",
     ),
     "cancel": Command("end a run", lambda said: said.run(said.wb.unfinished()).cancel(), _unfinished_ids, "[RUN]"),
-    "chat": Command("ask and read in a panel", partial(_view, "chat")),
-    "timeline": Command("what a run did when", _timeline, _run_ids, "[RUN]"),
+    "chat": Command("ask and read in a panel", partial(_view, "chat"), _conversation_ids, "[CONVERSATION]"),
+    "timeline": Command(
+        "what a run did when", lambda said: said.wb.timeline(said.run(said.wb.runs(1))), _run_ids, "[RUN]"
+    ),
     "help": Command("this list", lambda _said: Help()),
 }
 
@@ -137,7 +146,10 @@ class Help:
 
     def __repr__(self) -> str:
         lines = [f"  {pad(f'%af {word} {command.takes}', 34)}{command.does}" for word, command in COMMANDS.items()]
-        end = "RUN is an id or a variable; where it is left out, the newest run or the only one is meant."
+        end = (
+            "RUN and CONVERSATION are ids or variables. Where they are left out, the newest or the only one is meant;\n"
+            "%af chat begins a new conversation."
+        )
         return "\n".join([*lines, end, "%%ask? says how to ask."])
 
     def _repr_html_(self) -> str:
@@ -204,6 +216,8 @@ class ArtifactFlowMagics(Magics):
         word, *words = line.split() or ["help"]
         if word not in COMMANDS:
             raise UsageError(f"There is no %af {word}. Known are: {', '.join(COMMANDS)}.")
+        if words and not COMMANDS[word].takes:
+            raise UsageError(f"%af {word} takes nothing. Leave {' '.join(words)!r} out.")
         if word == "help":
             return Help()
         wb = self._found()
@@ -270,7 +284,7 @@ class ArtifactFlowMagics(Magics):
             return OPTIONS
         wb = self._found()
         if before == "--conversation":
-            return [CONTINUE, *(entry.conversation_id for entry in wb.conversations())] if wb else [CONTINUE]
+            return [CONTINUE, *_conversation_ids(wb)] if wb else [CONTINUE]
         if wb is None or before == "--budget":
             return ()
         return wb.flows if before == "--flow" else wb.known_models()

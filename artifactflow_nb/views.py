@@ -6,12 +6,17 @@ from typing import TYPE_CHECKING, Any
 from artifactflow_nb.artifact import Artifacts, Branch
 from artifactflow_nb.budget import Budget
 from artifactflow_nb.engine_thread import EngineThread
-from artifactflow_nb.errors import NotFound
+from artifactflow_nb.errors import NotFound, UsageError
 from artifactflow_nb.run import Run
+from artifactflow_nb.store.conversation_list import Conversation
 from artifactflow_nb.store.runs import INTERRUPTED, RUNNING, WAITING
 
 if TYPE_CHECKING:
     from artifactflow_nb.widgets.panel import Panel
+
+
+Place = Run | Conversation | str
+"""What names a place in the tree: a run, a conversation, or the id of a run, a message or a conversation."""
 
 
 class WithViews:
@@ -33,7 +38,7 @@ class WithViews:
 
     def chat(
         self,
-        conversation: Run | str | None = None,
+        conversation: Place | None = None,
         *,
         flow: str = "research",
         budget: Budget | Mapping[str, Any] | None = None,
@@ -41,53 +46,48 @@ class WithViews:
         """A conversation to read and to go on with: questions, steps, approvals, answers, branches.
 
         Args:
-            conversation: Which, by its id or one of its runs; None to begin a new one.
+            conversation: Which: itself, its id, or one of its runs or messages; None to begin a new one.
             flow: Which flow answers what is asked here.
             budget: What each run may spend; None for what is configured.
 
-        Errors: `NotFound` for an unknown conversation.
+        Errors: `NotFound` for an unknown conversation; `UsageError` for an unknown flow, or a budget that cannot be.
         """
         from artifactflow_nb.widgets.chat import ChatView
         from artifactflow_nb.widgets.panel import Panel
 
-        conversation_id = self._known_id(conversation)
+        conversation_id = None if conversation is None else self._branch(conversation)[0]
+        self._thread.engine.controller.check_flow(flow)
+        limits = None if budget is None else Budget.of(budget)
         return Panel(
-            lambda: ChatView(self._thread, conversation_id, flow=flow, budget=budget, measured=self._is_shown_live()),
+            lambda: ChatView(self._thread, conversation_id, flow=flow, budget=limits, measured=self._is_shown_live()),
             self._thread,
             self._is_shown_live,
         )
 
-    def tree(self, conversation: Run | str | None = None) -> "Panel":
+    def tree(self, conversation: Place | None = None) -> "Panel":
         """The conversations, and one of them as a tree: to read, to compare branches, to go on from any question.
 
         Args:
-            conversation: Which to show first, by its id or one of its runs; None for that in which was asked last.
+            conversation: Which to show first, as for `chat`; None for that in which was asked last.
 
         Errors: `NotFound` for an unknown conversation.
         """
         from artifactflow_nb.widgets.panel import Panel
         from artifactflow_nb.widgets.tree_view import TreeView
 
-        conversation_id = self._known_id(conversation)
+        conversation_id = None if conversation is None else self._branch(conversation)[0]
         return Panel(
             lambda: TreeView(self._thread, conversation_id, measured=self._is_shown_live()),
             self._thread,
             self._is_shown_live,
         )
 
-    def _known_id(self, conversation: Run | str | None) -> str | None:
-        """The id of a conversation that there is; None for none."""
-        conversation_id = conversation.conversation_id if isinstance(conversation, Run) else conversation
-        if conversation_id is not None:
-            self._thread.call(self._thread.engine.conversations.get(conversation_id))
-        return conversation_id
-
-    def artifacts(self, of: Run | str | None = None) -> Artifacts:
+    def artifacts(self, of: Place | None = None) -> Artifacts:
         """The artifacts of a branch, by id: to read, change, compare and export.
 
         Args:
-            of: A run, or the id of a run, a message or a conversation; a conversation means its active branch, and None
-                that in which was asked last.
+            of: A run, a conversation, or the id of a run, a message or a conversation; a conversation means its active
+                branch, and None that in which was asked last.
 
         Errors: `NotFound` for an unknown id, or if nothing was asked yet.
         """
@@ -98,7 +98,7 @@ class WithViews:
             message_id = self._thread.call(self._thread.engine.conversations.get(conversation_id)).active_message_id
         return Artifacts(Branch(self._thread, conversation_id, message_id, self._is_watched()))
 
-    def artifact_panel(self, of: Run | str | None = None) -> "Panel":
+    def artifact_panel(self, of: Place | None = None) -> "Panel":
         """The artifacts of a branch with their versions: to read, change, compare and download; it follows the branch.
 
         Args:
@@ -114,14 +114,21 @@ class WithViews:
             lambda: ArtifactPanel(self._thread, *place, dated=self._is_shown_live()), self._thread, self._is_shown_live
         )
 
-    def _branch(self, of: Run | str | None) -> tuple[str | None, str | None]:
-        """The conversation and the last message of a branch; without a message the active branch is meant."""
+    def _branch(self, of: Place | None) -> tuple[str | None, str | None]:
+        """The conversation and the last message of a branch; without a message the active branch is meant.
+
+        Errors: `NotFound` for an unknown id; `UsageError` for what names no place.
+        """
         engine = self._thread.engine
-        if isinstance(of, Run):
-            return of.conversation_id, of.message_id
         if of is None:
             newest = self._thread.call(engine.conversations.list_conversations(limit=1))
             return (newest[0].conversation_id if newest else None), None
+        if isinstance(of, Run):
+            of = of.message_id
+        elif isinstance(of, Conversation):
+            of = of.conversation_id
+        elif not isinstance(of, str):
+            raise UsageError(f"A {type(of).__name__} names no conversation. Pass a run, a conversation, or an id.")
         if of.startswith("run-"):
             of = self._thread.call(engine.runs.get(of)).message_id
         if of.startswith("msg-"):

@@ -24,6 +24,7 @@ from artifactflow_nb.models.base import Model
 from artifactflow_nb.overview import WithOverview
 from artifactflow_nb.run import Run
 from artifactflow_nb.settings import Settings
+from artifactflow_nb.store.conversation_list import Conversation
 from artifactflow_nb.store.conversations import Parent, ParentId
 from artifactflow_nb.store.runs import StoredRun
 from artifactflow_nb.store.source_values import Added
@@ -153,11 +154,11 @@ class Workbench(WithFrames, WithOverview, WithViews):
 
         return self._handle(self._thread.call(start()))
 
-    def rename_conversation(self, conversation: Run | str, title: str) -> None:
-        """Give a conversation, named by one of its runs or its id, another title."""
+    def rename_conversation(self, conversation: Run | Conversation | str, title: str) -> None:
+        """Give a conversation, named by itself, one of its runs or its id, another title."""
         self._thread.call(self._thread.engine.conversations.rename(_conversation_id(conversation), title))
 
-    def delete_conversation(self, conversation: Run | str) -> None:
+    def delete_conversation(self, conversation: Run | Conversation | str) -> None:
         """Delete a conversation with all that it holds; `Conflict` while one of its runs runs."""
         self._thread.call(self._thread.engine.conversations.delete_conversation(_conversation_id(conversation)))
 
@@ -286,8 +287,8 @@ class Workbench(WithFrames, WithOverview, WithViews):
         self.close()
 
 
-def _conversation_id(conversation: Run | str) -> str:
-    return conversation.conversation_id if isinstance(conversation, Run) else conversation
+def _conversation_id(conversation: Run | Conversation | str) -> str:
+    return conversation if isinstance(conversation, str) else conversation.conversation_id
 
 
 def _text(question: object) -> str:

@@ -116,6 +116,9 @@ def test_a_question_goes_on_with_a_conversation(shell: InteractiveShell, tmp_pat
         ("%af cancel", "There is no run for which that can be done."),
         ("%af approve", "There is no request for which that can be done."),
         ("%af deny req-x", "No request 'req-x' waits for a decision."),
+        ("%af runs 5", "%af runs takes nothing. Leave '5' out."),
+        ("%af tree conv-x", "no conversation 'conv-x'"),
+        ("%af artifacts wb", "A Workbench names no conversation. Pass a run, a conversation, or an id."),
     ],
 )
 def test_a_mistake_is_one_line(shell: InteractiveShell, wb: af.Workbench, capsys: Any, cell: str, told: str) -> None:
@@ -199,14 +202,14 @@ def test_views_are_asked_of_the_workbench(shell: InteractiveShell, tmp_path: Pat
     """`%af tree`, `artifacts`, `chat` and `timeline` show what the workbench's methods give."""
 
     class Seen(af.Workbench):
-        def tree(self) -> str:
-            return "tree"
+        def tree(self, of: Any = None) -> str:
+            return f"tree of {of}"
 
-        def artifact_panel(self) -> str:
-            return "panel"
+        def artifact_panel(self, of: Any = None) -> str:
+            return f"panel of {of}"
 
-        def chat(self) -> str:
-            return "chat"
+        def chat(self, of: Any = None) -> str:
+            return f"chat of {of}"
 
         def timeline(self, run: af.Run) -> str:
             return f"timeline of {run.run_id}"
@@ -214,8 +217,12 @@ def test_views_are_asked_of_the_workbench(shell: InteractiveShell, tmp_path: Pat
     shell.user_ns["wb"] = wb = Seen(model=ScriptedModel(["One.", "Two."]), data_dir=tmp_path / "data")
     first, second = wb.ask("One?").wait(10), wb.ask("Two?").wait(10)
     shown = [run_cell(shell, f"%af {word}") for word in ("tree", "artifacts", "chat", "timeline")]
-    assert shown == ["tree", "panel", "chat", f"timeline of {second.run_id}"]
+    assert shown == ["tree of None", "panel of None", "chat of None", f"timeline of {second.run_id}"]
     assert run_cell(shell, f"%af timeline {first.run_id}") == f"timeline of {first.run_id}"
+    shell.user_ns["mine"] = first
+    assert run_cell(shell, "%af tree mine") == f"tree of {first}"
+    assert run_cell(shell, "%af artifacts conv-1") == "panel of conv-1"
+    assert run_cell(shell, "%af chat conv-1") == "chat of conv-1"
 
 
 def test_loading_the_extension_takes_no_time() -> None:
@@ -252,6 +259,7 @@ def test_completion_offers_what_may_stand_there(shell: InteractiveShell, wb: af.
     assert offered(shell, "%af a") == ["artifacts", "approve"]
     assert offered(shell, "%af approve ") == [request.id]
     assert offered(shell, "%af deny req") == [request.id]
+    assert offered(shell, "%af tree ") == offered(shell, "%af chat conv") == [run.conversation_id]
     assert offered(shell, "%af cancel ") == offered(shell, "%af metrics ") == [run.run_id]
     assert request.id not in offered(shell, f"%af deny {request.id} ")
     assert offered(shell, "%%ask --") == ["--flow", "--model", "--budget", "--conversation"]

@@ -24,10 +24,10 @@ _BODY_COLUMNS = 20_000
 _UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\u202a-\u202e\u2066-\u2069]")
 
 STYLE = """<style>
-.af-card { max-width: 60rem; margin: 4px 0; line-height: 1.5; overflow-wrap: anywhere; color: var(--jp-content-font-color1, inherit); }
+.af-card { max-width: 60rem; overflow-x: auto; margin: 4px 0; line-height: 1.5; overflow-wrap: anywhere; color: var(--jp-content-font-color1, inherit); }
 .af-card.af-card p { margin: 0 0 4px; }
 .af-card.af-card table { margin: 0; border-collapse: collapse; font-size: inherit; }
-.af-card.af-card th, .af-card.af-card td { padding: 2px 12px 2px 0; border: 0; background: none; text-align: left; vertical-align: top; }
+.af-card.af-card th, .af-card.af-card td { overflow-wrap: break-word; padding: 2px 12px 2px 0; border: 0; background: none; text-align: left; vertical-align: top; }
 .af-card.af-card tbody th, .af-card.af-card .af-card-quiet { color: var(--jp-content-font-color2, inherit); font-weight: normal; opacity: 0.85; }
 .af-card.af-card th { white-space: nowrap; }
 .af-card.af-card thead th { border-bottom: 1px solid var(--jp-border-color2, rgba(128, 128, 128, 0.4)); font-weight: 600; }

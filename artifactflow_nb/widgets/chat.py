@@ -24,7 +24,7 @@ from artifactflow_nb.text.figures import count
 from artifactflow_nb.text.markdown import portable_line, speak
 from artifactflow_nb.text.width import clip
 from artifactflow_nb.widgets.controls import button
-from artifactflow_nb.widgets.frozen import STILL_RUNNING, framed
+from artifactflow_nb.widgets.frozen import STILL_RUNNING, WAITS, framed
 from artifactflow_nb.widgets.gauges import context_gauge, metrics_table, uses
 from artifactflow_nb.widgets.run_view import announcement
 from artifactflow_nb.widgets.tree import Node, static_html
@@ -34,7 +34,6 @@ from artifactflow_nb.widgets.watch import Watch
 
 SHOWN_TURNS = 30
 LISTED = 12
-WAITS = "A decision is waited for: wb.pending() lists it, wb.approve(id) and wb.deny(id) take it."
 NOTHING = "Nothing has been asked yet."
 DELETED = "This question was deleted."
 BUSY = "The question before is not answered yet. Wait for the answer, decide what it asks of you, or stop it; then ask."
@@ -214,7 +213,8 @@ class ChatView(View):
         if not found:
             return ()
         table = Node("metrics-table", metrics_table(found), css="af-metrics-table")
-        return (Node("metrics", "Tokens, time and cost", "fold", "af-metrics", children=(table,)),)
+        title = "Tokens, time and cost" + (" of the questions shown" if self._n_earlier else "")
+        return (Node("metrics", title, "fold", "af-metrics", children=(table,)),)
 
     def announcement(self) -> str:
         """That a decision is needed, and how the last run ended."""

@@ -3,15 +3,15 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from artifactflow_nb.text.figures import duration
+from artifactflow_nb.text.figures import duration, usd
 from artifactflow_nb.text.markdown import escape
-from artifactflow_nb.widgets import labels
+from artifactflow_nb.widgets.parts import Turn
 from artifactflow_nb.widgets.transcript import Transcript
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class AgentUse:
-    """What one agent used. Milliseconds; the cost is None where no price is known."""
+    """What agents used. Milliseconds; the cost is None where no price is known."""
 
     n_llm_calls: int = 0
     n_tool_calls: int = 0
@@ -20,34 +20,40 @@ class AgentUse:
     llm_ms: float = 0.0
     cost_usd: float | None = None
 
+    def __add__(self, other: "AgentUse") -> "AgentUse":
+        known = [cost for cost in (self.cost_usd, other.cost_usd) if cost is not None]
+        return AgentUse(
+            self.n_llm_calls + other.n_llm_calls,
+            self.n_tool_calls + other.n_tool_calls,
+            self.input_tokens + other.input_tokens,
+            self.output_tokens + other.output_tokens,
+            self.llm_ms + other.llm_ms,
+            sum(known) if known else None,
+        )
+
 
 def uses(transcripts: Iterable[Transcript]) -> dict[str, AgentUse]:
     """What each agent used in these runs, by its name."""
     found: dict[str, AgentUse] = {}
     for transcript in transcripts:
         for job in transcript.jobs:
-            use = found.setdefault(job.agent, AgentUse()) if job.agent else AgentUse()
-            use.n_tool_calls += len(job.tools)
-            for turn in job.turns:
-                if not turn.usage:
-                    continue
-                use.n_llm_calls += 1
-                use.input_tokens += int(turn.usage.get("input_tokens") or 0)
-                use.output_tokens += int(turn.usage.get("output_tokens") or 0)
-                use.llm_ms += turn.duration_ms
-                if turn.cost_usd is not None:
-                    use.cost_usd = (use.cost_usd or 0.0) + turn.cost_usd
+            if job.agent:  # else it has not begun
+                called = AgentUse(n_tool_calls=len(job.tools))
+                found[job.agent] = sum(map(_use, job.turns), found.get(job.agent, AgentUse()) + called)
     return found
+
+
+def _use(turn: Turn) -> AgentUse:
+    """What a turn used; nothing before its usage is known."""
+    if not turn.usage:
+        return AgentUse()
+    read, written = (int(turn.usage.get(name) or 0) for name in ("input_tokens", "output_tokens"))
+    return AgentUse(1, 0, read, written, turn.duration_ms, turn.cost_usd)
 
 
 def metrics_table(found: Mapping[str, AgentUse]) -> str:
     """A table of what the agents used, with a line for all of them."""
-    total = AgentUse()
-    for use in found.values():
-        for name in ("n_llm_calls", "n_tool_calls", "input_tokens", "output_tokens", "llm_ms"):
-            setattr(total, name, getattr(total, name) + getattr(use, name))
-        if use.cost_usd is not None:
-            total.cost_usd = (total.cost_usd or 0.0) + use.cost_usd
+    total = sum(found.values(), AgentUse())
     head = "".join(
         f'<th scope="col">{name}</th>'
         for name in ("agent", "model calls", "tool calls", "input tokens", "output tokens", "model time", "cost")
@@ -61,8 +67,8 @@ def metrics_table(found: Mapping[str, AgentUse]) -> str:
 
 def _row(name: str, use: AgentUse) -> str:
     figures = [use.n_llm_calls, use.n_tool_calls, use.input_tokens, use.output_tokens]
-    cells = [*(f"{figure:,}" for figure in figures), duration(use.llm_ms)]
-    cells += labels.cost(use.cost_usd) or ["–" if use.cost_usd is None else "0 USD"]
+    cost = "–" if use.cost_usd is None else usd(use.cost_usd)
+    cells = [*(f"{figure:,}" for figure in figures), duration(use.llm_ms), cost]
     return f'<tr><th scope="row">{escape(name)}</th>{"".join(f"<td>{cell}</td>" for cell in cells)}</tr>'
 
 

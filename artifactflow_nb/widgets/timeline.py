@@ -15,7 +15,7 @@ from artifactflow_nb.text.width import clip
 from artifactflow_nb.widgets import labels
 from artifactflow_nb.widgets.base import ViewedRun
 from artifactflow_nb.widgets.following import Follower
-from artifactflow_nb.widgets.frozen import STILL_RUNNING, framed
+from artifactflow_nb.widgets.frozen import STILL_RUNNING, WAITS, framed
 from artifactflow_nb.widgets.pieces import mark
 from artifactflow_nb.widgets.run_view import announcement
 from artifactflow_nb.widgets.transcript import Transcript
@@ -24,6 +24,7 @@ from artifactflow_nb.widgets.view import Face, Screen, View
 
 DRAW_EVERY_S = 0.5
 MOST_ROWS = 200
+_HINTS = {RUNNING: STILL_RUNNING, WAITING: WAITS, INTERRUPTED: labels.INTERRUPTED}
 _HEADS = ("agent", "kind", "name", "from", "took", "status", "")
 
 
@@ -90,10 +91,10 @@ class TimelineView(View):
         """The drawing as it stands, and the table."""
         spans = self._transcript.spans
         told = describe(spans, self._now_ms() or 0.0) if self._measured else count(len(spans), "span")
-        hint = {RUNNING: STILL_RUNNING, INTERRUPTED: labels.INTERRUPTED}.get(self._transcript.status, "")
+        hint = _HINTS.get(self._transcript.status, "")
         hints = [hint] if hint else []
         title = f"**Timeline: {portable_line(clip(self._run.question, 200))}**"
-        note = f'<p class="af-quiet">{STILL_RUNNING}</p>' if hint == STILL_RUNNING else ""
+        note = f'<p class="af-quiet">{hint}</p>' if hint in {STILL_RUNNING, WAITS} else ""  # the head says the other
         return {
             "text/plain": visible("\n\n".join([f"Timeline: {self._run.question}", told, *hints])),
             "text/markdown": "\n\n".join([title, portable_line(told), *hints]),

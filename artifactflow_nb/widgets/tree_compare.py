@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from artifactflow_nb.store.artifact_versions import Artifact
 from artifactflow_nb.store.tree_reading import TreeEntry
 from artifactflow_nb.text.diff_html import diff_html
-from artifactflow_nb.text.figures import count, duration, moment
+from artifactflow_nb.text.figures import count, duration, moment, usd
 from artifactflow_nb.text.markdown import escape, speak
 from artifactflow_nb.widgets import labels
 from artifactflow_nb.widgets.tree import Node
@@ -67,7 +67,7 @@ def _facts(side: Side) -> Iterator[tuple[str, str]]:
     yield "Questions so far", f"{side.n_turns:,}"
     yield "Tokens", "–" if entry.total_tokens is None else f"{entry.total_tokens:,}"
     yield "Time", "–" if entry.active_ms is None else duration(entry.active_ms)
-    yield "Cost", "".join(labels.cost(entry.cost_usd)) or "–"
+    yield "Cost", "–" if entry.cost_usd is None else usd(entry.cost_usd)
     yield "Length of the answer", count(len(side.response), "character")
     yield "Artifacts", f"{len(side.artifacts):,}"
     yield "Asked", moment(entry.created_at)

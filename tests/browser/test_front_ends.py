@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 import pytest
-from browser.cells import ASK, BROKEN, QUESTION
+from browser.cells import ASK, BROKEN, QUESTION, TELLING
 from browser.conftest import OpenPage
 from browser.lab import LabPage, LabServer, write_notebook
 from playwright.sync_api import Locator, expect
@@ -12,6 +12,10 @@ from playwright.sync_api import Locator, expect
 pytestmark = pytest.mark.browser
 
 APPROVE = "Approve create_artifact"
+PANELS = f"""{TELLING}wb = af.Workbench(model=af.ScriptedModel([report, "It is written."]), data_dir="panels",
+                  approvals={{"create_artifact": "ask"}})
+wb.chat()"""
+OVER_IT = ("wb.tree()", "wb.artifact_panel()", "wb.timeline()")
 
 
 def grows(text: Locator, page: LabPage, n_looks: int = 12) -> Sequence[int]:
@@ -51,6 +55,51 @@ def test_a_run_streams_asks_and_stays(front_end: str, request: pytest.FixtureReq
     assert "It is written." in output.data["text/html"]
     assert "It is written." in output.data["text/markdown"]
     assert "application/vnd.jupyter.widget-view+json" not in output.data
+    assert_clean(page)
+
+
+def ask_in_chat(chat: Locator) -> None:
+    """Ask in the composer, and approve what the run wants to write."""
+    composer = chat.get_by_role("textbox", name="Question")
+    composer.fill(QUESTION)
+    composer.press("Shift+Enter")
+    chat.get_by_role("button", name=APPROVE).click(timeout=20_000)
+    expect(chat.locator(".af-answer")).to_contain_text("It is written.", timeout=20_000)
+    expect(composer).to_have_value("")
+
+
+@pytest.mark.parametrize("front_end", ["lab6", "notebook7"])
+def test_every_panel_is_live(front_end: str, request: pytest.FixtureRequest, open_page: OpenPage) -> None:
+    """A question is asked and approved in the chat; tree, artifacts and timeline show it, and act when pressed."""
+    server: LabServer = request.getfixturevalue(front_end)
+    (server.root / "panels").mkdir()
+    write_notebook(server, "panels/run.ipynb", [PANELS, *OVER_IT])
+    page = open_page("panels/run.ipynb", server)
+    page.open()
+    page.run_cell(0)
+    page.wait_done(0)
+    ask_in_chat(page.output(0).locator(".af-live"))
+    for cell in range(1, 4):
+        page.run_cell(cell)
+        page.wait_done(cell)
+    tree, artifacts = (page.output(cell).locator(".af-live") for cell in (1, 2))
+    tree.get_by_role("treeitem").first.click()
+    expect(tree.locator(".af-tree-read .af-answer")).to_contain_text("It is written.")
+    artifacts.get_by_role("button", name="Raw").click()
+    expect(artifacts.locator(".af-art-raw")).to_contain_text("# Found")
+    expect(page.output(3).locator("svg").first).to_be_visible()
+    assert_clean(page)
+
+
+def test_the_chat_is_live_in_voila(voila: LabServer, open_page: OpenPage) -> None:
+    """Voila is a page to ask in: a question typed there is answered there."""
+    (voila.root / "chat").mkdir()
+    write_notebook(voila, "chat/run.ipynb", [PANELS])
+    page = open_page("chat/run.ipynb", voila)
+    page.page.goto(voila.url(page.name))
+    chat = page.page.locator(".af-live")
+    expect(chat).to_be_visible(timeout=30_000)
+    ask_in_chat(chat)
     assert_clean(page)
 
 

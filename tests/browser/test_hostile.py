@@ -9,8 +9,6 @@ from harmless import DRAWING, VIEW, harms
 from hostile import HOSTILE
 from playwright.sync_api import Dialog, expect
 
-import artifactflow_nb as af
-
 pytestmark = pytest.mark.browser
 
 N_PER_RUN = 15
@@ -135,7 +133,7 @@ def test_nothing_hostile_acts_in_any_component(lab: LabServer, open_page: OpenPa
     folder = lab.root / "hostile"
     folder.mkdir()
     (folder / "hostile.json").write_text(json.dumps(HOSTILE))
-    components = [show_component(name) for name in COMPONENTS if hasattr(af.Workbench, name)]
+    components = [show_component(name) for name in COMPONENTS]
     others = [f"display({shown})" for shown in OTHERS]
     cells = [SETUP, SHOW, DECIDE, "\n".join(["for run in runs:", "    display(run)", *others]), MARKDOWN, *components]
     write_notebook(lab, "hostile/run.ipynb", cells)

@@ -209,3 +209,16 @@ def test_a_saved_notebook_reads_without_a_kernel(finished: bool, lab: LabServer,
     again.page.wait_for_timeout(1000)
     assert_readable(again)
     assert again.foreign_requests() == []
+
+
+def test_nothing_moves_for_who_asked_for_it(lab: LabServer, open_page: OpenPage) -> None:
+    """The mark of a run that goes on pulses, but not where the system asks for less motion."""
+    page = open_page(notebook(lab, "still", ASK_SLOWLY))
+    page.open()
+    page.run_cell(0)
+    mark = page.run_shown(0).locator(".af-mark.af-running").first
+    expect(mark).to_be_visible(timeout=SOON_MS)
+    moving = "() => document.getAnimations().filter((one) => one.effect.target.closest('.af-run')).length"
+    assert page.page.evaluate(moving)
+    page.page.emulate_media(reduced_motion="reduce")
+    assert page.page.evaluate(moving) == 0

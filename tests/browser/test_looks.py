@@ -10,7 +10,7 @@ from browser.lab import LabPage, LabServer, write_notebook
 from browser.pictures import save_pictures
 from playwright.sync_api import expect
 
-import artifactflow_nb as af
+from artifactflow_nb.widgets.assets import stylesheet
 
 pytestmark = pytest.mark.browser
 
@@ -40,6 +40,24 @@ FLAWED = """from IPython.display import HTML
 HTML('<div class="af-run"><button></button><p style="color: #bbb; background: #fff">Pale words.</p></div>')"""
 
 
+RESTYLED = """(css) => {
+    const parts = [...document.querySelectorAll(".af-run.af-live, .af-run.af-live *")];
+    const styles = () => parts.map((part) => {
+        const style = getComputedStyle(part);
+        return [...style].map((name) => style.getPropertyValue(name)).join(";");
+    });
+    const before = styles();
+    const again = document.createElement("style");
+    again.textContent = css;
+    document.body.append(again);
+    const after = styles();
+    again.remove();
+    const names = parts.map((part) => `${part.tagName} ${part.getAttribute("class")}`);
+    return [...new Set(names.filter((_name, i) => before[i] !== after[i]))];
+}"""
+"""The live elements that look otherwise once a style sheet is in the page again, behind all others."""
+
+
 def test_axe_sees_what_is_wrong(lab: LabServer, open_page: OpenPage) -> None:
     """A button without a name and pale text are told, within the panels of JupyterLab too."""
     write_notebook(lab, "flawed.ipynb", [FLAWED])
@@ -55,8 +73,7 @@ def test_components_are_accessible_and_pictured(lab: LabServer, open_page: OpenP
     """A run that waits, a finished one, and every panel over it: no serious violation, in light and in dark."""
     (lab.root / "looks").mkdir()
     shutil.copytree(HANDBOOK, lab.root / "looks" / "handbook")
-    panels = {name: shown for name, shown in COMPONENTS.items() if hasattr(af.Workbench, name)}
-    write_notebook(lab, "looks/run.ipynb", [ASK, *panels.values()])
+    write_notebook(lab, "looks/run.ipynb", [ASK, *COMPONENTS.values()])
     page = open_page("looks/run.ipynb")
     page.open()
     page.run_cell(0)
@@ -66,9 +83,28 @@ def test_components_are_accessible_and_pictured(lab: LabServer, open_page: OpenP
     approve.click()
     expect(page.output(0).locator(".af-frozen:visible")).to_be_visible(timeout=20_000)
     found["run"] = look(page, 0, "run")
-    for cell, name in enumerate(panels, start=1):
+    for cell, name in enumerate(COMPONENTS, start=1):
         page.run_cell(cell)
         page.wait_done(cell)
         found[name] = look(page, cell, name)
     told = [f"{name}, {violation}" for name, violations in found.items() for violation in violations]
     assert not told, "\n\n".join(told)
+
+
+def test_what_else_the_notebook_shows_changes_no_look(lab: LabServer, open_page: OpenPage) -> None:
+    """The saved faces in a page bring style sheets of their own; with and without them a live panel looks the same."""
+    (lab.root / "styles").mkdir()
+    asked = f"{ASK.splitlines()[0]}\nwb = af.Workbench(approvals='approve')\nrun = wb.ask('What does del do?').wait()"
+    live = [shown for name, shown in COMPONENTS.items() if name != "timeline"]
+    write_notebook(lab, "styles/run.ipynb", [asked, *live])
+    page = open_page("styles/run.ipynb")
+    page.open()
+    for cell in range(len(live) + 1):
+        page.run_cell(cell)
+        page.wait_done(cell)
+    page.output(1).get_by_role("button", name="Conversations").click()
+    page.output(2).get_by_role("treeitem").first.click()
+    page.output(3).get_by_role("button", name="Edit").click()
+    page.page.wait_for_timeout(700)  # a new face has settled
+    for names in ((), ("chat.css",), ("diff.css", "artifact_panel.css"), ("tree_view.css",), ("timeline.css",)):
+        assert page.page.evaluate(RESTYLED, stylesheet(*names)) == [], names

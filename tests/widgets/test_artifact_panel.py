@@ -267,7 +267,7 @@ def test_a_script_can_hold_it(written: Any) -> None:
     wb, run, _ = written
     expected = "Artifacts: Write <b>it</b>.\n  research_report v1: Report"
     assert repr(wb.artifact_panel()) == expected
-    for of in (run, run.run_id, run.message_id, run.conversation_id):
+    for of in (run, run.run_id, run.message_id, run.conversation_id, wb.conversations()[0]):
         assert repr(wb.artifact_panel(of)) == expected
         assert list(wb.artifacts(of)) == ["research_report"]
     assert list(wb.artifacts()) == ["research_report"]

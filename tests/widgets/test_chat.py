@@ -21,7 +21,7 @@ def chat(tmp_path: Path) -> Iterator[Open]:
     opened: list[af.Workbench] = []
 
     def make(turns: Any = (), *, conversation: str | None = None, **options: Any) -> tuple[af.Workbench, ShownView]:
-        view_options = {name: options.pop(name) for name in ("only",) if name in options}
+        view_options = {name: options.pop(name) for name in ("only", "flow", "budget") if name in options}
         wb = opened[0] if opened else af.Workbench(model=ScriptedModel(turns), data_dir=tmp_path / "data", **options)
         opened.append(wb)
         return wb, ShownView(wb._thread, ChatView(wb._thread, conversation, **view_options))
@@ -174,6 +174,25 @@ def test_another_conversation_can_be_opened_or_begun(chat: Open) -> None:
     assert "Two." not in page.text
 
 
+def test_what_cannot_be_shown_is_said_at_once(chat: Open) -> None:
+    """A chat is opened for a conversation, or any of its ids; an unknown one, flow or limit is an error of the cell."""
+    wb, _page = chat(["One."])
+    run = wb.ask("First?").wait(10)
+    for which in (run, run.run_id, run.message_id, run.conversation_id, wb.conversations()[0]):
+        assert repr(wb.chat(which)).startswith("Chat: First?")
+        assert repr(wb.tree(which)).startswith("First?")
+    with pytest.raises(af.UsageError, match="no flow 'nope'"):
+        wb.chat(flow="nope")
+    with pytest.raises(af.UsageError, match="nope is not one of"):
+        wb.chat(budget={"nope": 1})
+    with pytest.raises(af.UsageError, match="A int names no conversation"):
+        wb.chat(7)  # type: ignore[arg-type]  # the mistake of a person
+    wb.rename_conversation(wb.conversations()[0], "Renamed")
+    wb.delete_conversation(wb.conversations()[0])
+    with pytest.raises(af.NotFound):
+        wb.chat(run)
+
+
 def test_a_deleted_conversation_leaves_an_empty_panel(chat: Open) -> None:
     """Deleting what a panel shows empties it, and what is asked then begins a new conversation."""
     wb, page = chat(["One.", "Two."])
@@ -190,6 +209,19 @@ def test_tokens_and_context_are_shown_while_it_goes_on(chat: Open) -> None:
     assert 'role="meter"' in page.html["gauge"]
     assert "lead_agent" in page.html["metrics-table"]
     assert "<tfoot>" in page.html["metrics-table"]
+    assert page.html["metrics"] == "Tokens, time and cost"
+
+
+def test_questions_go_to_the_chosen_flow_with_its_budget(chat: Open) -> None:
+    """Each question of the panel, also one that is asked again, has the limits that the panel was opened with."""
+    wb, page = chat(["One.", "Two."], budget={"tokens": 50_000})
+    ask(page, "First?", "One.")
+    page.press("Regenerate: ask this once more, beside it")
+    page.until(lambda: "Two." in page.text and "Stop this run" not in page.buttons)
+    stored = wb.query("SELECT json_extract(settings_json, '$.budget.tokens') AS tokens FROM main.runs")
+    assert list(stored["tokens"]) == [50_000, 50_000]
+    _, other = chat(flow="nope")
+    assert "no flow 'nope'" in other.submit("send", text="Third?")["message"]
 
 
 def test_two_questions_at_once_begin_one_conversation(chat: Open) -> None:

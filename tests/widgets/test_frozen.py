@@ -39,6 +39,16 @@ def test_the_html_holds_the_answer_the_report_and_every_step(finished: PlayedRun
         assert part in html
 
 
+def test_reasoning_is_folded(finished: PlayedRun) -> None:
+    """What a model thought before it said something is in a closed fold, which says how long it is."""
+    html = frozen_bundle(finished)["text/html"]
+    fold = re.search('<details class="af-think">(.*?)</details>', html, re.DOTALL)
+    assert fold
+    assert "Reasoning" in fold[1]
+    assert "23 characters" in fold[1]
+    assert "<p>The user wants to know.</p>" in fold[1]
+
+
 def test_the_markdown_holds_the_answer_the_report_and_every_step(finished: PlayedRun) -> None:
     """The same goes for the Markdown face."""
     markdown = frozen_bundle(finished)["text/markdown"]

@@ -26,6 +26,7 @@ def test_it_grows_while_the_run_goes_on(wb: af.Workbench) -> None:
     run = wb.ask("Write it.")
     page = ShownView(wb._thread, TimelineView(run.port))
     page.until(lambda: "waiting" in page.html["table"])
+    assert all("wb.approve(id)" in saved for saved in wb.timeline(run).face().values())
     drawn = page.html["drawing"]
     page.until(lambda: page.html["drawing"] != drawn)
     run.approve()

@@ -119,6 +119,8 @@ def test_the_newest_conversation_is_shown(held: Held, look: Look) -> None:
     assert [label.split(" (")[0] for label in reader.drawn] == [
         "Question 1: How do they end?", "Question 2: Write it.", "Question 2: Write it.", "Question 3: Really?",
     ]  # fmt: skip
+    tokens = [f"{wb.runs_df(run)['total_tokens'].iloc[0]:,} tokens" for run in runs]
+    assert all(figure in " ".join(reader.drawn) for figure in tokens)
     assert "4 questions · 2 branches" in reader.nodes["list"].html
     assert 'aria-current="true"' in reader.nodes["list"].html
     assert "reading" not in reader.nodes
@@ -192,7 +194,11 @@ def test_two_branches_are_compared(held: Held, look: Look) -> None:
     assert "<ins>Another way.</ins>" in shown
     assert "v1 → v2" in reader.nodes["cmp-research_report"].html
     assert "&lt;b&gt;" in reader.nodes["cmp-research_report-diff"].html
-    assert "<td>2</td>" in reader.nodes["cmp-table"].html
+    tokens = [wb.runs_df(run)["total_tokens"].iloc[0] for run in (second, third)]
+    assert tokens[0] != tokens[1]
+    facts = reader.nodes["cmp-table"].html
+    assert f'<th scope="row">Tokens</th><td>{tokens[0]:,}</td><td>{tokens[1]:,}</td>' in facts
+    assert '<th scope="row">Length of the answer</th><td>8 characters</td><td>12 characters</td>' in facts
     reader.press("compare_end")
     assert "compared" not in reader.nodes
 

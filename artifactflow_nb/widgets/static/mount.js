@@ -7,6 +7,8 @@
  * @typedef {(act: string, args: object) => Promise<Told>} Perform
  */
 
+const STILL_PX = 5;
+
 /** `12 s`, `2 min 05 s`. @param {number} ms @returns {string} */
 function clock(ms) {
   const seconds = Math.max(Math.floor(ms / 1000), 0);
@@ -50,11 +52,12 @@ class Mount {
   }
 
   listen() {
+    this.root.addEventListener("click", (event) => (this.clicked = event.target), { capture: true });
     this.root.addEventListener("click", (event) => this.press(event));
-    // What was moved to another output between down and up gets no click.
-    this.root.addEventListener("pointerdown", (event) => (this.down = { target: event.target, moved: false }));
-    this.root.addEventListener("pointerup", (event) => {
-      if (this.down?.moved && this.down.target === event.target) this.press(event);
+    this.root.addEventListener("pointerdown", (down) => {
+      this.isMoved = false;
+      this.clicked = null;
+      document.addEventListener("pointerup", (up) => this.release(down, up), { capture: true, once: true });
     });
     this.root.addEventListener("keydown", (event) => {
       const isButton = /** @type {Element} */ (event.target).closest("button, input, textarea, select, a, summary");
@@ -84,7 +87,7 @@ class Mount {
     this.remove();
     this.host = host;
     if (!this.isShown) return;
-    if (this.down) this.down.moved = true;
+    this.isMoved = true;
     this.face = [...host.childNodes];
     host.replaceChildren(this.root);
     for (const [box, top] of this.scrolled) {
@@ -94,6 +97,21 @@ class Mount {
     if (this.focused?.isConnected && document.activeElement === document.body) {
       this.focused.focus({ preventScroll: true });
     }
+  }
+
+  /**
+   * There is no click where the notebook scrolls between down and up, as it does when the cell was not the active one,
+   * or draws the output anew; the pointer stood still, so the press was meant all the same.
+   * @param {PointerEvent} down @param {PointerEvent} up
+   */
+  release(down, up) {
+    const isSame = up.pointerId === down.pointerId && down.button === 0;
+    const isStill = Math.hypot(up.clientX - down.clientX, up.clientY - down.clientY) < STILL_PX;
+    if (!isSame || !isStill || (up.target === down.target && !this.isMoved)) return;
+    const meant = /** @type {HTMLElement | null} */ (/** @type {Element} */ (down.target).closest("button, summary, [data-act]"));
+    setTimeout(() => {
+      if (!meant?.contains(this.clicked)) meant?.dispatchEvent(new MouseEvent("click", { bubbles: true, cancelable: true }));
+    });
   }
 
   /** @param {Event} event */
