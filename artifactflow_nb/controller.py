@@ -201,17 +201,27 @@ class ExecutionController(DrivenRuns):
             raise
 
     async def begin_sibling(
-        self, message_id: str, content: str | None = None, *, budget: Budget | Mapping[str, Any] | None = None
+        self,
+        message_id: str,
+        content: str | None = None,
+        *,
+        budget: Budget | Mapping[str, Any] | None = None,
+        model: str | None = None,
     ) -> StoredRun:
-        """Store a message's question once more, or another in its place, with the same parent and a run of its own."""
+        """Store a message's question once more, or another in its place, with the same parent and a run of its own.
+
+        What is left out is as it was for the run that answered it: flow, budget and model.
+        """
         message = await self._services.conversations.message(message_id)
-        flow = {} if message.run_id is None else {"flow": (await self._services.runs.get(message.run_id)).flow}
+        given: dict[str, Any] = {"budget": budget, "model": model}
+        if message.run_id is not None:
+            before = await self._services.runs.get(message.run_id)
+            given = {name: value or before.settings.get(name) for name, value in given.items()} | {"flow": before.flow}
         return await self.begin(
             message.content if content is None else content,
             conversation_id=message.conversation_id,
             parent_message_id=message.parent_id,
-            budget=budget,
-            **flow,
+            **given,
         )
 
     async def decide(self, request_id: str, decision: Decision) -> None:
@@ -256,7 +266,10 @@ class ExecutionController(DrivenRuns):
     async def _check_decidable(self, request_id: str, decision: Decision) -> None:
         request = await self._services.requests.get(request_id)
         if request.kind == BUDGET:
-            Budget.of({**request.params, **(decision.params or {})})
+            budget = Budget.of({**request.params, **(decision.params or {})})
+            if decision.approved:
+                run = await self._services.runs.get(request.run_id)
+                self._rooms.check_budget(budget, run.settings.get("model"))
             return
         if decision.approved and request.tool not in {entry.name for entry in self._services.tools}:
             raise UsageError(f"The tool {request.tool!r} is not registered here: register it first, then approve.")

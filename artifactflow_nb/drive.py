@@ -67,6 +67,7 @@ class Rooms:
         ownership: The locks of the runs that are driven here.
         settings_for_run: What a new run with such a budget, and with such a model instead of the configured one, keeps,
             so that another process can go on with it: JSON.
+        check_budget: Refuses a budget that would never be reached in a run with such a model.
         ramp: Lets new runs through to their first model call, a few at a time.
     """
 
@@ -77,6 +78,7 @@ class Rooms:
     policy: ApprovalPolicy
     ownership: Ownership
     settings_for_run: Callable[[Budget | None, str | None], Awaitable[dict[str, Any]]]
+    check_budget: Callable[[Budget, str | None], None]
     ramp: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(RAMP))
 
 

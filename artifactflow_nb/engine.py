@@ -186,7 +186,14 @@ class Engine(Shown):
         graph = self.research.compile(self._checkpoints.saver)
         flows = {"research": Flow(graph, self.research.lead.config.name)}
         return Rooms(
-            services, flows, self._checkpoints, self.database, self.policy, self._ownership, self._settings_of_a_run
+            services,
+            flows,
+            self._checkpoints,
+            self.database,
+            self.policy,
+            self._ownership,
+            self._settings_of_a_run,
+            self._check_budget,
         )
 
     def _tool_services(self, run: StoredRun) -> Mapping[type, Any]:
@@ -264,8 +271,8 @@ class Engine(Shown):
         for name in self._agent_models:
             self._agent(name)
         budget = budget or self.settings.budget
-        if budget is not None and budget.usd is not None:
-            self._check_prices(model)
+        if budget is not None:
+            self._check_budget(budget, model)
         limits = {} if budget is None else {"budget": budget.model_dump(exclude_none=True)}
         chosen = {} if model is None else {"model": await self._checked(model)}
         return {"sources": await self._sources_of_a_run(), **limits, **chosen}
@@ -278,9 +285,9 @@ class Engine(Shown):
             raise UsageError(f"There is no model {model!r} here; known are: {', '.join(known)}.")
         return model
 
-    def _check_prices(self, model: str | None) -> None:
+    def _check_budget(self, budget: Budget, model: str | None) -> None:
         """Refuse a limit on the cost where the cost of a model is not known: it would never be reached."""
-        for agent in self.agents.values():
+        for agent in self.agents.values() if budget.usd is not None else ():
             if (name := agent.model_in_a_run(model)) not in self._prices:
                 raise UsageError(
                     f"The budget limits the cost, and there is no price for the model {name!r} of "

@@ -34,6 +34,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 WB = "wb"
 CONTINUE = "continue"
 OPTIONS = ("--flow", "--model", "--budget", "--conversation")
+_OF_IPYTHON = frozenset({"In", "Out", "get_ipython", "exit", "quit", "open"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,9 +232,21 @@ class ArtifactFlowMagics(Magics):
         except (UsageError, ValueError) as error:
             told = f"%%ask: {error}. Known are {', '.join(OPTIONS)} and the name of a variable; see %%ask?"
             raise UsageError(told) from None
-        if not chosen.name.isidentifier() or keyword.iskeyword(chosen.name):
-            raise UsageError(f"%%ask: {chosen.name!r} is no name for a variable, to which the run would be bound.")
+        for option, written in vars(chosen).items():
+            setattr(chosen, option, _unquoted(written))
+        self._check_name(chosen.name)
         return chosen
+
+    def _check_name(self, name: str) -> None:
+        """Refuse a name that is none, or whose value the cells to come depend on."""
+        from artifactflow_nb.workbench import Workbench
+
+        if not name.isidentifier() or keyword.iskeyword(name):
+            raise UsageError(f"%%ask: {name!r} is no name for a variable, to which the run would be bound.")
+        held = self._shell.user_ns.get(name)
+        if isinstance(held, Workbench) or name in _OF_IPYTHON:
+            what = "a workbench" if isinstance(held, Workbench) else "IPython's own"
+            raise UsageError(f"%%ask: the run would be bound to {name}, which is {what}. Choose another name.")
 
     def _found(self) -> "Workbench | None":
         """The workbench among the user's variables: `wb`, or the one that was bound last."""
@@ -296,6 +309,13 @@ def _conversation_id(wb: "Workbench", said: str | None) -> str | None:
     if not (newest := wb.conversations(limit=1)):
         raise UsageError("%%ask: there is no conversation to continue yet. Leave --conversation out.")
     return newest[0].conversation_id
+
+
+def _unquoted(written: str | None) -> str | None:
+    """What was written, without the quotes around it: IPython splits a line at them, and leaves them there."""
+    if written is not None and len(written) > 1 and written[0] == written[-1] and written[0] in "'\"":
+        return written[1:-1]
+    return written
 
 
 def _tokens(said: str) -> int:

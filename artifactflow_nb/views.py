@@ -42,6 +42,7 @@ class WithViews:
         *,
         flow: str = "research",
         budget: Budget | Mapping[str, Any] | None = None,
+        model: str | None = None,
     ) -> "Panel":
         """A conversation to read and to go on with: questions, steps, approvals, answers, branches.
 
@@ -49,6 +50,7 @@ class WithViews:
             conversation: Which: itself, its id, or one of its runs or messages; None to begin a new one.
             flow: Which flow answers what is asked here.
             budget: What each run may spend; None for what is configured.
+            model: The name of the model that is asked here; None for what is configured.
 
         Errors: `NotFound` for an unknown conversation; `UsageError` for an unknown flow, or a budget that cannot be.
         """
@@ -59,7 +61,9 @@ class WithViews:
         self._thread.engine.controller.check_flow(flow)
         limits = None if budget is None else Budget.of(budget)
         return Panel(
-            lambda: ChatView(self._thread, conversation_id, flow=flow, budget=limits, measured=self._is_shown_live()),
+            lambda: ChatView(
+                self._thread, conversation_id, flow=flow, budget=limits, model=model, measured=self._is_shown_live()
+            ),
             self._thread,
             self._is_shown_live,
         )

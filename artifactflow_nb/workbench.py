@@ -121,30 +121,48 @@ class Workbench(WithFrames, WithOverview, WithViews):
             )
         )
 
-    def regenerate(self, message: Run | str, *, budget: Budget | Mapping[str, Any] | None = None) -> Run:
+    def regenerate(
+        self,
+        message: Run | str,
+        *,
+        budget: Budget | Mapping[str, Any] | None = None,
+        model: str | None = None,
+    ) -> Run:
         """Ask a question once more, on a branch of its own: the new answer does not know the old one.
 
         Args:
             message: Its run, or the id of its run or message.
-            budget: What the run may spend; None for what is configured.
+            budget: What the run may spend; None for what the earlier run had.
+            model: The model's name; None for what the earlier run had.
 
         Errors: `NotFound` for an unknown run or message.
         """
-        return self._started(lambda: self._beside(message, None, budget))
+        return self._started(lambda: self._beside(message, None, budget, model))
 
-    def edit(self, message: Run | str, question: str, *, budget: Budget | Mapping[str, Any] | None = None) -> Run:
+    def edit(
+        self,
+        message: Run | str,
+        question: str,
+        *,
+        budget: Budget | Mapping[str, Any] | None = None,
+        model: str | None = None,
+    ) -> Run:
         """Ask another question in the place of an earlier one, on a branch of its own; what was there stays.
 
         Arguments and errors as for `regenerate`; `UsageError` for an empty question.
         """
         text = _text(question)
-        return self._started(lambda: self._beside(message, text, budget))
+        return self._started(lambda: self._beside(message, text, budget, model))
 
     async def _beside(
-        self, message: Run | str, question: str | None, budget: Budget | Mapping[str, Any] | None
+        self,
+        message: Run | str,
+        question: str | None,
+        budget: Budget | Mapping[str, Any] | None,
+        model: str | None,
     ) -> StoredRun:
-        message_id = await self._message_id(message)
-        return await self._thread.engine.controller.begin_sibling(message_id, question, budget=budget)
+        begin_sibling = self._thread.engine.controller.begin_sibling
+        return await begin_sibling(await self._message_id(message), question, budget=budget, model=model)
 
     def _started(self, begin: Callable[[], Awaitable[StoredRun]]) -> Run:
         async def start() -> StoredRun:

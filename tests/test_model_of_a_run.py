@@ -67,3 +67,20 @@ def test_a_model_that_cannot_be_asked_for_is_refused(tmp_path: Path) -> None:
         pytest.raises(af.UsageError, match="no price for the model 'larger'"),
     ):
         priced.ask("Hello?", model="larger", budget={"usd": 1})
+
+
+def test_asking_again_keeps_what_was_chosen(tmp_path: Path) -> None:
+    """A regenerated and an edited question ask the same model within the same budget, unless told otherwise."""
+    with (
+        ChatServer([Answer("One."), Answer("Two."), Answer("Three.")]) as server,
+        af.Workbench(model="usual", base_url=server.base_url, data_dir=tmp_path / "data") as wb,
+    ):
+        first = wb.ask("One?", model="larger", budget=af.Budget(tokens=5)).wait(10)
+        again = wb.regenerate(first)
+        assert again.wait(10).status == "completed"  # checked before a call: the first one is made
+        wb.edit(first, "Uno?", model="usual").wait(10)
+        assert [request.body["model"] for request in server.requests] == ["larger", "larger", "usual"]
+        runs = wb._thread.engine.runs
+        kept = [wb._thread.call(runs.get(run_id)).settings.get("budget") for run_id in wb.runs_df()["run_id"]]
+        assert kept == [kept[0]] * 3
+        assert kept[0]["tokens"] == 5

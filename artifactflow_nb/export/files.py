@@ -2,6 +2,8 @@
 
 import os
 import re
+import secrets
+import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +16,8 @@ from artifactflow_nb.export.word import to_docx
 from artifactflow_nb.store.artifact_versions import Artifact
 
 _MOST_NAME = 80
+_MOST_NAME_BYTES = 200
+"""Disks count a name in bytes, and take 255 of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +65,7 @@ def artifact_bytes(artifact: Artifact, form: str) -> bytes:
 def file_name(artifact: Artifact, form: str) -> str:
     """A name for the file, made of the artifact's id: letters, digits, `-`, `_` and single dots."""
     name = re.sub(r"[^\w-]+", "_", artifact.artifact_id.replace(".", "_"))[:_MOST_NAME].strip("_")
+    name = name.encode("utf-8", "replace")[:_MOST_NAME_BYTES].decode("utf-8", "ignore")
     return f"{name or 'artifact'}.{form}"
 
 
@@ -81,17 +86,37 @@ def write_artifact(
     Errors: `UsageError` as for `artifact_bytes`, if there is such a file, or if it cannot be written.
     """
     target = Path(path) if path is not None else Path()
-    if target.is_dir():
+    if os.path.isdir(target):  # noqa: PTH112 - a path's own questions raise for a name that is too long
         target /= file_name(artifact, form)
     taken = f"There is a file {str(target)!r} already. Pass overwrite=True to replace it, or another path."
-    if target.exists() and not overwrite:
+    if os.path.exists(target) and not overwrite:  # noqa: PTH110 - the same
         raise UsageError(taken)
     content = artifact_bytes(artifact, form)  # before the file is touched
     try:
-        with target.open("wb" if overwrite else "xb") as file:
-            file.write(content)
+        _put(content, target, overwrite=overwrite)
     except FileExistsError:
         raise UsageError(taken) from None
-    except OSError as error:
-        raise UsageError(f"{str(target)!r} cannot be written: {error.strerror or error}. Pass another path.") from error
+    except (OSError, ValueError) as error:  # a ValueError for characters that no path can have
+        why = getattr(error, "strerror", None) or error
+        raise UsageError(f"{str(target)!r} cannot be written: {why}. Pass another path.") from error
     return target
+
+
+def _put(content: bytes, target: Path, *, overwrite: bool) -> None:
+    """Write a file whole or not at all: on a full disk, what was there stays."""
+    if overwrite and os.path.isfile(target):  # noqa: PTH113 - as above
+        place = target.resolve()  # a link stays one
+        place.open("r+b").close()  # raises for a file that is protected against writing
+        draft = place.with_name(f"{secrets.token_hex(8)}.part")
+        _put(content, draft, overwrite=False)
+        shutil.copymode(place, draft)
+        draft.replace(place)
+        return
+    with target.open("wb" if overwrite else "xb") as file:
+        try:
+            file.write(content)
+            file.flush()
+        except OSError:
+            if not overwrite:  # it was made here, and is no device
+                target.unlink()
+            raise

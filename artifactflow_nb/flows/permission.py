@@ -70,9 +70,14 @@ async def _decided_or_free(
 
 
 async def _decision(ctx: RunContext, request: ApprovalRequest) -> Decision | None:
-    """What holds without asking: what a person decided for the run or conversation, or the policy; None to ask."""
+    """What holds without asking: what a person decided for the run or conversation, or the policy; None to ask.
+
+    A person approves a call that they see, and those of its tool to come unseen: what the policy refuses of these,
+    it refuses.
+    """
     if (standing := await ctx.services.requests.standing(ctx.run, request.tool)) is not None:
-        return standing
+        is_refused = standing.approved and await ctx.policy.forbids(request)
+        return Decision(approved=False, decided_by="policy") if is_refused else standing
     verdict = await ctx.policy.decide(request)
     return None if verdict == "ask" else Decision(approved=verdict == "approve", decided_by="policy")
 

@@ -9,7 +9,7 @@ import re
 import sqlite3
 import time
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, date, datetime
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -52,7 +52,8 @@ def query(path: Path, sql: str, params: Params = None, *, timeout_s: float | Non
     Args:
         path: The store's file.
         sql: The statement.
-        params: Values for its `?`, or by name for its `:name`; a datetime becomes microseconds.
+        params: Values for its `?`, or by name for its `:name`; a datetime becomes microseconds, a date
+            those of its first moment in UTC.
         timeout_s: Seconds after which to give up; None for never. Interrupting the cell ends it too.
 
     Errors: `UsageError` for a statement that is wrong or does anything but read, `TimeoutError`.
@@ -135,8 +136,19 @@ def _bound(params: Params) -> Sequence[object] | dict[str, object]:
 
 
 def _value(value: object) -> object:
-    """A value as SQLite takes it; numpy's numbers, which frames give, are Python's."""
-    plain = value.item() if hasattr(value, "item") else value
+    """A value as SQLite takes it; numpy's numbers and times, which frames give, are Python's.
+
+    A day is its first moment: as the text that it otherwise becomes, it would be greater than every time.
+    """
+    import numpy as np
+
+    if isinstance(value, np.ndarray):  # SQLite would take its bytes
+        raise UsageError(f"A parameter is an array of {value.size} values. Pass each value to a ? of its own.")
+    plain: object = value.item() if isinstance(value, np.generic) else value
+    if isinstance(value, np.datetime64) and not np.isnat(value):  # an item of nanoseconds is a bare number
+        plain = value.astype("datetime64[us]").item()
+    if isinstance(plain, date) and not isinstance(plain, datetime):
+        plain = datetime(plain.year, plain.month, plain.day, tzinfo=UTC)
     return moment("A parameter", plain) if isinstance(plain, datetime) else plain
 
 

@@ -26,6 +26,7 @@ from artifactflow_nb.store.artifact_versions import (
 )
 from artifactflow_nb.store.database import Database, insert
 from artifactflow_nb.store.schema import to_us
+from artifactflow_nb.store.storable import storable_text
 from artifactflow_nb.text.lines import unified_diff
 
 _NEXT_VERSION = """
@@ -188,15 +189,16 @@ class ArtifactManager:
         return await self._database.write(once)
 
     def _append(self, db: sqlite3.Connection, by: Authorship, before: Artifact | None, text: _Text) -> Artifact:
-        added, removed = _line_changes(before.content if before else "", text.content)
+        content = storable_text(text.content)
+        added, removed = _line_changes(before.content if before else "", content)
         row = {
             "conversation_id": by.conversation_id,
             "artifact_id": text.artifact_id,
             "version": db.execute(_NEXT_VERSION, (by.conversation_id, text.artifact_id)).fetchone()[0],
-            "title": text.title,
+            "title": storable_text(text.title),
             "content_type": text.content_type,
-            "content": text.content,
-            "sha256": hashlib.sha256(text.content.encode("utf-8", "surrogatepass")).hexdigest(),
+            "content": content,
+            "sha256": hashlib.sha256(content.encode()).hexdigest(),
             "lines_added": added,
             "lines_removed": removed,
             "update_type": text.update_type,

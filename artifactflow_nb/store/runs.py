@@ -91,7 +91,7 @@ class RunStore:
         now = to_us(started_at)
 
         def work(db: sqlite3.Connection) -> StoredRun:
-            conversation_id = run.conversation_id or new_conversation_id
+            conversation_id = new_conversation_id if run.conversation_id is None else run.conversation_id
             if run.conversation_id is None:
                 insert_conversation(db, conversation_id, "", now)
             require_conversation(db, conversation_id)

@@ -15,6 +15,7 @@ from pydantic import BaseModel, ValidationError
 
 from artifactflow_nb.budget import Budget
 from artifactflow_nb.errors import FormError, ToolError
+from artifactflow_nb.store.storable import to_json
 from artifactflow_nb.text.width import clip
 from artifactflow_nb.tools.base import Tool
 
@@ -24,6 +25,7 @@ Shown = str | bool | tuple[str, ...] | None
 LINE_CHARS = 80
 """A longer text is edited in a field of several lines."""
 
+_LARGEST = 2**63
 _REFERENCE = "#/$defs/"
 _WHOLE_NUMBER = re.compile(r"[+-]?\d+")
 _BLANK: dict[Kind, Shown] = {"checkbox": False, "list": ()}
@@ -300,8 +302,8 @@ def _chosen(shape: _Shape, label: str) -> Any:
 def _whole_number(text: str) -> int:
     try:
         if _WHOLE_NUMBER.fullmatch(text.strip()):
-            return int(text)
-    except ValueError:  # more digits than Python takes
+            return _storable(text)
+    except ValueError:
         pass
     raise _Unfit(f"{_quoted(text)} is not a whole number such as 12.")
 
@@ -309,10 +311,18 @@ def _whole_number(text: str) -> int:
 def _number(text: str, *, whole: bool) -> float:
     try:
         if "_" not in text:  # Python takes it between digits, people do not
-            return int(text) if whole and _WHOLE_NUMBER.fullmatch(text.strip()) else _finite(text)
+            return _storable(text) if whole and _WHOLE_NUMBER.fullmatch(text.strip()) else _finite(text)
     except ValueError:
         pass
     raise _Unfit(f"{_quoted(text)} is not a number such as 0.5.")
+
+
+def _storable(text: str) -> int:
+    """The integer; a decision keeps a larger one as text, and the tool would get that."""
+    number = int(text)  # raises for more digits than Python takes
+    if not -_LARGEST <= number < _LARGEST:
+        raise ValueError(f"{clip(text, 60)} is beyond 64 bits")
+    return number
 
 
 def _finite(text: str) -> float:
@@ -324,13 +334,15 @@ def _finite(text: str) -> float:
 
 def _parsed(text: str) -> Any:
     try:
-        return json.loads(text, parse_constant=_finite, parse_float=_finite)
+        value = json.loads(text, parse_constant=_finite, parse_float=_finite, parse_int=_storable)
+        to_json(value)
     except json.JSONDecodeError as error:
         raise _Unfit(f"This is not JSON: {error.msg} (line {error.lineno}, column {error.colno}).") from None
     except ValueError as error:
         raise _Unfit(f"This is not JSON that can be stored: {error}.") from None
-    except RecursionError:
+    except (RecursionError, TypeError):  # reading goes deeper than storing
         raise _Unfit("This JSON is nested too deeply.") from None
+    return value
 
 
 def _quoted(answer: Any) -> str:

@@ -5,8 +5,9 @@ from collections.abc import Mapping, Sequence
 from artifactflow_nb.store.artifact_versions import Artifact
 from artifactflow_nb.text.cards import markdown_text
 from artifactflow_nb.text.figures import count, moment
-from artifactflow_nb.text.markdown import MarkdownRenderer, escape, portable, speak
+from artifactflow_nb.text.markdown import escape, speak
 from artifactflow_nb.widgets.artifact_nodes import Shown, done, origin, text_html
+from artifactflow_nb.widgets.artifact_texts import ArtifactTexts
 from artifactflow_nb.widgets.frozen import framed
 from artifactflow_nb.widgets.tree import Node, static_html
 from artifactflow_nb.widgets.view import Face
@@ -23,7 +24,7 @@ class ArtifactFace:
         histories: The versions of each artifact, by id; the present one last.
         shown: What the reader looked at; None if there is nothing.
         changes: The difference that the reader looked at, as HTML; empty if none.
-        renderer: Renders the texts.
+        texts: The texts, rendered.
         dated: Say when versions were written; without, the face is the same each time.
     """
 
@@ -33,7 +34,7 @@ class ArtifactFace:
         histories: Mapping[str, Sequence[Artifact]],
         shown: Shown | None,
         changes: str,
-        renderer: MarkdownRenderer,
+        texts: ArtifactTexts,
         *,
         dated: bool,
     ) -> None:
@@ -41,7 +42,7 @@ class ArtifactFace:
         self._histories = histories
         self._shown = shown
         self._changes = changes
-        self._renderer = renderer
+        self._texts = texts
         self._dated = dated
 
     def face(self) -> Face:
@@ -71,7 +72,7 @@ class ArtifactFace:
         name = f"{escape(one.title)} (<code>{escape(one.artifact_id)}</code>, {said})"  # Markdown is not read here
         history = reversed(self._histories[one.artifact_id])
         listed = "\n".join(f"- {markdown_text(origin(version, dated=self._dated))}" for version in history)
-        return f"<details{state}><summary>{name}</summary>\n\n{portable(one.markdown)}\n\n{listed}\n\n</details>"
+        return f"<details{state}><summary>{name}</summary>\n\n{self._texts.of(one).markdown}\n\n{listed}\n\n</details>"
 
     def _html(self) -> str:
         head = Node("head", f"<strong>Artifacts</strong> {speak(self._title)}", css="af-art-head")
@@ -87,7 +88,7 @@ class ArtifactFace:
         )
         inside = [
             Node(f"{key}-origin", escape(origin(one, dated=self._dated)), css="af-quiet"),
-            Node(f"{key}-text", text_html(one, "rendered", self._renderer), css="af-md af-page"),
+            Node(f"{key}-text", text_html(one, "rendered", self._texts), css="af-md af-page"),
         ]
         if self._changes and self._is_chosen(one):
             inside.append(Node(f"{key}-changes", self._changes))

@@ -8,8 +8,9 @@ from artifactflow_nb.export import FORMS
 from artifactflow_nb.store.artifact_versions import Artifact
 from artifactflow_nb.text.diff_html import Layout
 from artifactflow_nb.text.figures import count, moment
-from artifactflow_nb.text.markdown import MarkdownRenderer, escape, speak
+from artifactflow_nb.text.markdown import escape, speak
 from artifactflow_nb.tools.forms import Field
+from artifactflow_nb.widgets.artifact_texts import ArtifactTexts
 from artifactflow_nb.widgets.controls import acting, button
 from artifactflow_nb.widgets.pieces import mark
 from artifactflow_nb.widgets.tree import Node
@@ -168,11 +169,11 @@ def _layouts(shown: Shown) -> Node:
     return Node("layouts", _group("Layout of the changes", buttons), "controls", "af-controls af-art-controls")
 
 
-def text_html(one: Artifact, look: str, renderer: MarkdownRenderer) -> str:
+def text_html(one: Artifact, look: str, texts: ArtifactTexts) -> str:
     """The text of a version, rendered or raw."""
     if look == "raw":
         return f'<pre class="af-art-raw" tabindex="0" aria-label="The text as it is stored">{escape(one.content)}</pre>'
-    return renderer.html(one.markdown) or '<p class="af-quiet">It is empty.</p>'
+    return texts.of(one).html or '<p class="af-quiet">It is empty.</p>'
 
 
 def edit_form(base: Artifact) -> Node:

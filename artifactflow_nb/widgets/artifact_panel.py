@@ -21,10 +21,10 @@ from artifactflow_nb.export import FORMS, artifact_bytes, file_name
 from artifactflow_nb.store.artifact_versions import TASK_PLAN, Artifact
 from artifactflow_nb.store.artifacts import USER, Authorship
 from artifactflow_nb.text.diff_html import Layout, diff_html
-from artifactflow_nb.text.markdown import MarkdownRenderer, portable
 from artifactflow_nb.widgets import artifact_nodes
 from artifactflow_nb.widgets.artifact_face import CSS, NOTHING, ArtifactFace
 from artifactflow_nb.widgets.artifact_nodes import LAYOUTS, LOOKS, Shown, version_name
+from artifactflow_nb.widgets.artifact_texts import ArtifactTexts
 from artifactflow_nb.widgets.tree import Node
 from artifactflow_nb.widgets.view import Act, Face, Screen, View
 from artifactflow_nb.widgets.watch import Watch
@@ -70,7 +70,7 @@ class ArtifactPanel(View):
         self._form: Node | None = None
         self._base: Artifact | None = None  # the version that the form is about
         self._news = ""
-        self._renderer = MarkdownRenderer()
+        self._texts = ArtifactTexts()
         self._loading = asyncio.Lock()
         self._watch = Watch(self._state, self._follow)
 
@@ -150,12 +150,14 @@ class ArtifactPanel(View):
         return next((one for one in history if one.version == number), history[-1])
 
     async def _draw(self) -> None:
-        """Make the HTML of what is shown; a large difference is made beside the loop."""
+        """Make the HTML of what is shown, and what the face is made of; all that takes its time beside the loop."""
         shown, html = self._shown, ""
+        present = [history[-1] for history in self._histories.values()]
+        await self._texts.prepare([*present, *([shown.version] if shown else [])])
         if shown is not None and shown.look == "changes":
             html = await asyncio.to_thread(_difference, shown)
         elif shown is not None:
-            html = artifact_nodes.text_html(shown.version, shown.look, self._renderer)
+            html = artifact_nodes.text_html(shown.version, shown.look, self._texts)
         if shown == self._shown:  # else something was pressed meanwhile, and is drawn by now
             self._html = html
 
@@ -188,7 +190,7 @@ class ArtifactPanel(View):
     def face(self) -> Face:
         """The artifacts, to be read without a kernel."""
         changes = self._html if self._look == "changes" else ""
-        made = ArtifactFace(self._title, self._histories, self._shown, changes, self._renderer, dated=self._dated)
+        made = ArtifactFace(self._title, self._histories, self._shown, changes, self._texts, dated=self._dated)
         return made.face()
 
     def announcement(self) -> str:
@@ -329,7 +331,7 @@ class ArtifactPanel(View):
             return
         one = shown.version
         is_code = one.content_type == "text/x-python"
-        source = one.content if is_code else portable(one.markdown)
+        source = one.content if is_code else self._texts.of(one).markdown
         self.screen.effect(act.page, "cell", source=source, cell_type="code" if is_code else "markdown")
 
     async def act_download(self, act: Act) -> str:

@@ -23,6 +23,7 @@ from artifactflow_nb.text.cards import visible
 from artifactflow_nb.text.figures import count
 from artifactflow_nb.text.markdown import portable_line, speak
 from artifactflow_nb.text.width import clip
+from artifactflow_nb.widgets.chat_nodes import TITLE_COLUMNS, conversation_entry, noted
 from artifactflow_nb.widgets.controls import button
 from artifactflow_nb.widgets.frozen import STILL_RUNNING, WAITS, framed
 from artifactflow_nb.widgets.gauges import context_gauge, metrics_table, uses
@@ -38,7 +39,6 @@ NOTHING = "Nothing has been asked yet."
 DELETED = "This question was deleted."
 BUSY = "The question before is not answered yet. Wait for the answer, decide what it asks of you, or stop it; then ask."
 _AT_ANY_TIME = frozenset({"copy", "decide", "resume", "stop"})
-_TITLE_COLUMNS = 60
 _QUESTION = {
     "name": "text", "kind": "multiline", "label": "Question", "hideLabel": True, "rows": 2, "value": "",
     "placeholder": "What do you want to know? Shift+Enter asks.",
@@ -59,6 +59,7 @@ class ChatView(View):
         only: Show this message alone, and no place to ask the next; None for the whole branch.
         flow: Which flow answers.
         budget: What each run may spend; None for what is configured.
+        model: The name of the model that is asked; None for what is configured.
         measured: Show times and tokens; without them the same conversation has the same face each time.
     """
 
@@ -73,6 +74,7 @@ class ChatView(View):
         only: str | None = None,
         flow: str = "research",
         budget: Budget | Mapping[str, Any] | None = None,
+        model: str | None = None,
         measured: bool = True,
     ) -> None:
         self._measured = measured
@@ -82,6 +84,7 @@ class ChatView(View):
         self._only = only
         self._flow = flow
         self._budget = budget
+        self._model = model
         self._title = ""
         self._turns: list[ChatTurn] = []
         self._n_earlier = 0
@@ -188,7 +191,7 @@ class ChatView(View):
         return (Node("earlier", button(text, "earlier"), "controls", "af-controls af-earlier"),)
 
     def _bar(self) -> Node:
-        title = Node("title", speak(clip(self._title, _TITLE_COLUMNS)) or "New conversation", css="af-chat-title")
+        title = Node("title", speak(clip(self._title, TITLE_COLUMNS)) or "New conversation", css="af-chat-title")
         gauge = Node("gauge", context_gauge(self._context()), css="af-gauge-line af-quiet")
         listed = self._others is not None
         buttons = button("Conversations", "list", css="af-small", pressed=listed)
@@ -205,7 +208,7 @@ class ChatView(View):
             return ()
         if not self._others:
             return (Node("list", "<p>There are no conversations yet.</p>", "controls", "af-list af-quiet"),)
-        entries = "".join(f"<li>{_entry(entry)}</li>" for entry in self._others)
+        entries = "".join(f"<li>{conversation_entry(entry)}</li>" for entry in self._others)
         return (Node("list", f"<ul>{entries}</ul>", "controls", "af-list"),)
 
     def _metrics(self) -> tuple[Node, ...]:
@@ -224,7 +227,7 @@ class ChatView(View):
         """The shown questions with their answers."""
         if self._only is not None and self._turns:
             face = self._turns[0].face()
-            html = framed(_noted(self._hints()) + face["text/html"], "chat.css", css="af-chat")
+            html = framed(noted(self._hints()) + face["text/html"], "chat.css", css="af-chat")
             return {**face, "text/html": html}
         title, nothing = self._title or "New conversation", "" if self._turns else self._why_empty()
         notes = [note for note in (nothing, self._earlier_note(), *self._hints()) if note]
@@ -236,7 +239,7 @@ class ChatView(View):
         return {
             "text/plain": "\n\n".join([visible(f"Chat: {title}"), *notes, *(face["text/plain"] for face in faces)]),
             "text/markdown": "\n\n---\n\n".join([heading, *(face["text/markdown"] for face in faces)]),
-            "text/html": framed(head + _noted(notes) + shown + static_html(metrics), "chat.css", css="af-chat"),
+            "text/html": framed(head + noted(notes) + shown + static_html(metrics), "chat.css", css="af-chat"),
         }
 
     def _earlier_note(self) -> str:
@@ -261,7 +264,11 @@ class ChatView(View):
         """Ask the next question."""
         try:
             run = await self._engine.controller.begin(
-                _written(act), conversation_id=self._conversation_id, flow=self._flow, budget=self._budget
+                _written(act),
+                conversation_id=self._conversation_id,
+                flow=self._flow,
+                budget=self._budget,
+                model=self._model,
             )
         except Conflict as error:
             raise Conflict(BUSY) from error
@@ -272,12 +279,16 @@ class ChatView(View):
     async def act_regenerate(self, act: Act) -> None:
         """Ask a question once more."""
         message_id = self._turn_of(act).message.message_id
-        await self._started(await self._engine.controller.begin_sibling(message_id, budget=self._budget))
+        await self._started(
+            await self._engine.controller.begin_sibling(message_id, budget=self._budget, model=self._model)
+        )
 
     async def act_resend(self, act: Act) -> None:
         """Ask another question in the place of one."""
         turn = self._turn_of(act)
-        run = await self._engine.controller.begin_sibling(turn.message.message_id, _written(act), budget=self._budget)
+        run = await self._engine.controller.begin_sibling(
+            turn.message.message_id, _written(act), budget=self._budget, model=self._model
+        )
         turn.change(editing=False)
         await self._started(run)
 
@@ -371,10 +382,6 @@ class ChatView(View):
             turn.close()
 
 
-def _noted(notes: Sequence[str]) -> str:
-    return "".join(f'<p class="af-empty af-quiet">{note}</p>' for note in notes)
-
-
 def _written(act: Act) -> str:
     """The question that stands in a form."""
     values = act.args.get("values")
@@ -382,11 +389,3 @@ def _written(act: Act) -> str:
     if not isinstance(text, str) or not text.strip():
         raise UsageError("The question is empty. Write what you want to know.")
     return text
-
-
-def _entry(entry: Conversation) -> str:
-    title = clip(entry.title, _TITLE_COLUMNS) or "Untitled"
-    n = count(entry.n_messages, "question")
-    return (
-        f'{button(title, "open", css="af-entry", conversation=entry.conversation_id)} <span class="af-quiet">{n}</span>'
-    )

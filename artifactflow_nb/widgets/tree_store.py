@@ -87,8 +87,9 @@ class TreeStore:
 
         async def side(message_id: str) -> Side:
             n_turns = len(tree.path(message_id))
-            texts = (await self.texts([message_id]))[message_id]
+            message = await self.conversations.message(message_id)  # raises where it was deleted meanwhile
             seen = await self._thread.engine.artifacts.list_artifacts(conversation_id, message_id=message_id)
-            return Side(by_id[message_id], n_turns, *texts, {one.artifact_id: one for one in seen})
+            artifacts = {one.artifact_id: one for one in seen}
+            return Side(by_id[message_id], n_turns, message.content, message.response or "", artifacts)
 
         return await asyncio.to_thread(comparison, await side(left), await side(right))

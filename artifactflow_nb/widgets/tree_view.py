@@ -278,8 +278,8 @@ class TreeView(View):
         newest = await self._store.conversations.activate(self._entry(act).message_id)
         await self._load()
         self.screen.keep()
-        (active,) = [entry for entry in self._entries if entry.message_id == newest]
-        return f"The next question continues “{one_line(active.question, 60)}”."
+        asked = next((entry.question for entry in self._entries if entry.message_id == newest), "")
+        return f"The next question continues “{one_line(asked, 60)}”." if asked else ""  # it may be gone again by now
 
     async def act_ask(self, act: Act) -> None:
         """Ask behind a message, and read what comes of it."""

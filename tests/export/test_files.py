@@ -2,6 +2,8 @@
 
 import json
 import re
+import resource
+import signal
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -180,6 +182,49 @@ def test_a_place_that_cannot_be_written_is_named(artifact: Artifact, tmp_path: P
     """A folder that is missing is an error with the path and the reason."""
     with pytest.raises(UsageError, match=r"nowhere/x.md' cannot be written: No such file or directory"):
         write_artifact(artifact, "md", tmp_path / "nowhere" / "x.md")
+
+
+@pytest.mark.parametrize("name", ["x" * 300, f"{'x' * 300}/a.md", "a\0b", "a\ud800b"])
+def test_a_path_that_no_disk_takes_is_named(artifact: Artifact, tmp_path: Path, name: str) -> None:
+    """A name that is too long, and characters that no path can have, are errors of the caller too."""
+    with pytest.raises(UsageError, match="cannot be written: .* Pass another path"):
+        write_artifact(artifact, "md", f"{tmp_path}/{name}")
+
+
+def test_a_long_id_in_any_script_gives_a_name_that_a_disk_takes(artifact: Artifact, tmp_path: Path) -> None:
+    """Names are counted in bytes there, and a letter may have four of them."""
+    wide = replace(artifact, artifact_id="\U00020000" * 100)
+    assert write_artifact(wide, "ipynb", tmp_path).is_file()
+
+
+@pytest.mark.parametrize("overwrite", [True, False])
+def test_a_full_disk_leaves_what_was_there(artifact: Artifact, tmp_path: Path, overwrite: bool) -> None:
+    """A file is written whole or not at all; no other is left beside it."""
+    target = tmp_path / "a.md"
+    if overwrite:
+        target.write_text("mine")
+    large = replace(artifact, content="x" * 100_000)
+    before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN), resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, before[1][1]))
+    try:
+        with pytest.raises(UsageError, match="cannot be written: File too large"):
+            write_artifact(large, "md", target, overwrite=overwrite)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before[1])
+        signal.signal(signal.SIGXFSZ, before[0])
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == ({"a.md": "mine"} if overwrite else {})
+
+
+def test_a_link_is_written_through(artifact: Artifact, tmp_path: Path) -> None:
+    """What takes the place of a file is where a link leads, with the rights that the file had."""
+    (tmp_path / "there").mkdir()
+    (tmp_path / "there" / "a.md").write_text("mine")
+    (tmp_path / "there" / "a.md").chmod(0o640)
+    (tmp_path / "a.md").symlink_to("there/a.md")
+    write_artifact(artifact, "md", tmp_path / "a.md", overwrite=True)
+    assert (tmp_path / "a.md").is_symlink()
+    assert (tmp_path / "there" / "a.md").read_text() == TEXT
+    assert (tmp_path / "there" / "a.md").stat().st_mode & 0o777 == 0o640
 
 
 def test_another_form_is_an_error(artifact: Artifact) -> None:

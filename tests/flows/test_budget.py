@@ -225,6 +225,18 @@ async def test_a_limit_on_a_cost_that_nobody_knows_is_refused(open_engine: OpenE
     assert engine.model.requests == []
 
 
+async def test_nor_is_such_a_limit_approved(open_engine: OpenEngine) -> None:
+    """Who lets a run go on cannot put it in the place of the other limits: the run would spend without end."""
+    engine = await with_look(open_engine, looks(3))
+    waiting = await engine.controller.execute("Look.", budget={"tokens": 150, "when_spent": "ask"})
+    (request,) = waiting.pending
+    with pytest.raises(UsageError, match="no price for the model 'scripted' of lead_agent"):
+        await engine.controller.decide(request.id, Decision(approved=True, params={"tokens": None, "usd": 0.01}))
+    assert (await engine.controller.result(waiting.run_id)).pending == (request,)
+    result = await engine.controller.resume(waiting.thread_id, approved=True)
+    assert result.status == "completed"
+
+
 async def test_time_at_work_is_limited(open_engine: OpenEngine) -> None:
     """The time of models and tools counts, several at once only once; waiting for a person does not."""
     engine = await with_look(open_engine, None, model=ScriptedModel(looks(9), delay_s=0.03), approvals={"look": "ask"})

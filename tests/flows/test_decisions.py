@@ -7,7 +7,7 @@ import pytest
 from conftest import OpenEngine
 from scripts import call
 
-from artifactflow_nb.approvals import Decision
+from artifactflow_nb.approvals import ApprovalRequest, Decision
 from artifactflow_nb.errors import UsageError
 from artifactflow_nb.events import StreamEventType
 from artifactflow_nb.frames import TOOL_CALLS, load
@@ -105,6 +105,35 @@ async def test_always_holds_where_it_was_said(
     assert (other.status == "waiting") is other_asks
 
 
+async def test_always_is_not_more_than_the_policy_allows(open_engine: OpenEngine) -> None:
+    """What a policy refuses by its parameters stays refused after another call of the tool was approved for the run."""
+
+    def rule(request: ApprovalRequest) -> str:
+        return "deny" if request.params["to"] == "Eve" else "ask"
+
+    letters = [call("send", to=to) for to in ("Ada", "Eve", "Bob")]
+    engine = await open_engine([*letters, "Done."], approvals=rule)
+    engine.register_tool(send)
+    waiting = await engine.controller.execute("Send.")
+    result = await decide(engine, waiting, Decision(approved=True, scope="run"))
+    assert (result.status, sent) == ("completed", ["Ada", "Bob"])
+    rows = load(engine.database.path, TOOL_CALLS)
+    assert rows["approval"].tolist() == ["approved", "denied", "approved"]
+    assert rows["decided_by"].tolist() == ["user", "policy", "user"]
+
+
+async def test_always_does_not_outlive_a_policy_that_says_no(open_engine: OpenEngine) -> None:
+    """An engine that denies a tool denies it in a conversation too in which it was approved for good."""
+    engine = await open_with_send(open_engine, call("send", to="Ada"), "Done.")
+    waiting = await engine.controller.execute("Send.")
+    await decide(engine, waiting, Decision(approved=True, scope="conversation"))
+    for rule in ("deny", {"send": "deny"}):
+        strict = await open_engine([call("send", to="Bob"), "Not sent."], approvals=rule)
+        strict.register_tool(send)
+        result = await strict.controller.execute("Again.", conversation_id=waiting.conversation_id)
+        assert (result.status, result.response, sent) == ("completed", "Not sent.", ["Ada"])
+
+
 async def test_a_denial_can_hold_for_the_run(open_engine: OpenEngine) -> None:
     """Denied for the run, the second call is not asked about and does not run."""
     letter = call("send", to="Ada")
@@ -119,6 +148,7 @@ async def test_a_denial_can_hold_for_the_run(open_engine: OpenEngine) -> None:
     [
         {"approved": True, "scope": "ever"},
         {"approved": False, "params": {"to": "Bob"}},
+        {"approved": True, "params": ["Bob"]},
         {"approved": False, "instead": True},
         {"approved": True, "instead": True, "instruction": "x"},
     ],

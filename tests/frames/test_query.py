@@ -6,7 +6,7 @@ import sqlite3
 import threading
 from collections.abc import Callable
 from contextlib import closing
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -102,6 +102,26 @@ def test_values_are_passed_by_place_or_name(worked: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    "moment",
+    [
+        date(2000, 1, 1),
+        np.datetime64("2000-01-01"),
+        np.datetime64("2000-01-01T00:00"),
+        np.datetime64("2000-01-01T00:00:00.000000000"),
+        pd.Timestamp("2000-01-01"),
+    ],
+    ids=repr,
+)
+def test_every_kind_of_time_is_compared_as_one(worked: Path, moment: object) -> None:
+    """A day is its first moment, and the unit of a time of numpy does not matter."""
+    (n_since, n_before) = frames.query(
+        worked, "SELECT sum(started_at >= :t), sum(started_at < :t) FROM runs", {"t": moment}
+    ).iloc[0]
+    assert (n_since, n_before) == (3, 0)
+    assert frames.query(worked, "SELECT ? AS ts", [moment]).iloc[0, 0] == pd.Timestamp("2000-01-01", tz="UTC")
+
+
+@pytest.mark.parametrize(
     "sql",
     [
         "DELETE FROM main.runs",
@@ -163,6 +183,7 @@ def test_nothing_but_reading_is_possible(worked: Path, sql: str) -> None:
         ("SELECT ?", [object()], "type 'object' is not supported"),
         ("SELECT ?", [2**70], "too large"),
         ("SELECT ?", [pd.NaT], "NaT, which is no time"),
+        ("SELECT ?", [np.array([1, 2])], "an array of 2 values. Pass each"),
     ],
 )
 def test_what_is_wrong_with_the_sql_is_told(worked: Path, sql: Any, params: Any, told: str) -> None:

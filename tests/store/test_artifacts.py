@@ -192,6 +192,17 @@ async def test_a_title_changes_with_a_version(artifacts: ArtifactManager, add_tu
         await artifacts.rename(by(message), "report", " ")
 
 
+async def test_what_no_store_can_hold_is_replaced(artifacts: ArtifactManager, add_turn: AddTurn) -> None:
+    """Half a character, which a page may send, becomes a question mark, as in a message; the rest stays."""
+    message = await add_turn("write")
+    await artifacts.create(by(message), "report", "Half \ud800", "one \udc00 two")
+    edited = await artifacts.revise(by(message), "report", "three \ud83d four", update_type="update")
+    renamed = await artifacts.rename(by(message), "report", "A \ud83d title")
+    first = await artifacts.read("conv-1", "report", 1, message_id=message)
+    assert (first.title, first.content) == ("Half ?", "one ? two")
+    assert (edited.content, renamed.title, renamed.content) == ("three ? four", "A ? title", "three ? four")
+
+
 async def test_unknown_places_are_errors(artifacts: ArtifactManager, add_turn: AddTurn) -> None:
     """A message that is not in the conversation sees nothing and writes nothing, and says so."""
     message = await add_turn("write")

@@ -59,33 +59,34 @@ def everything(
     return "done"
 
 
-# What JSON and SQLite can hold: no lone surrogates, finite numbers.
+# What JSON and SQLite can hold: no lone surrogates, finite numbers, integers of 64 bits.
+WHOLE = st.integers(-(2**63), 2**63 - 1)
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))
 FLOATS = st.floats(allow_nan=False, allow_infinity=False)
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | FLOATS | TEXT,
+    st.none() | st.booleans() | WHOLE | FLOATS | TEXT,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
     max_leaves=6,
 )
 PARAMS = st.fixed_dictionaries(
     {
         "text": TEXT,
-        "whole": st.integers(),
+        "whole": WHOLE,
         "share": FLOATS,
-        "either": st.integers() | FLOATS,
+        "either": WHOLE | FLOATS,
         "switch": st.booleans(),
         "mode": st.sampled_from(["fast", "1", 1, True]),
         "colour": st.sampled_from(["red", 7]),
         "tags": st.lists(TEXT, max_size=4),
         "names": st.lists(TEXT, max_size=3, unique=True),
-        "matrix": st.lists(st.lists(st.integers(), max_size=3), max_size=3),
+        "matrix": st.lists(st.lists(WHOLE, max_size=3), max_size=3),
         "limits": st.dictionaries(TEXT, FLOATS, max_size=3),
-        "point": st.fixed_dictionaries({"x": st.integers(), "y": st.none() | FLOATS}),
+        "point": st.fixed_dictionaries({"x": WHOLE, "y": st.none() | FLOATS}),
         "anything": JSON,
         "amount": st.decimals(allow_nan=False, allow_infinity=False).map(str),
-        "word_or_number": TEXT | st.integers(),
+        "word_or_number": TEXT | WHOLE,
         "maybe_text": st.none() | TEXT,
-        "maybe_whole": st.none() | st.integers(min_value=0),
+        "maybe_whole": st.none() | st.integers(0, 2**63 - 1),
         "maybe_switch": st.none() | st.booleans(),
         "maybe_tags": st.none() | st.lists(TEXT, max_size=3),
         "maybe_colour": st.none() | st.sampled_from(["red", 7]),
@@ -251,6 +252,7 @@ def test_an_empty_field_may_mean_no_value() -> None:
         ("times", "three", "'three' is not a whole number such as 12."),
         ("times", "1.0", "'1.0' is not a whole number such as 12."),
         ("times", "9" * 5000, f"'{'9' * 59}…' is not a whole number such as 12."),
+        ("times", str(2**63), f"'{2**63}' is not a whole number such as 12."),
         ("times", "", "It needs a value."),
         ("times", "9", "9 does not fit: input should be less than or equal to 5."),
         ("times", None, "It needs a value."),
@@ -263,7 +265,9 @@ def test_an_empty_field_may_mean_no_value() -> None:
         ("extra", "{n: 1}", "This is not JSON: Expecting property name enclosed in double quotes (line 1, column 2)."),
         ("extra", '{"n": NaN}', "This is not JSON that can be stored: NaN is no number that JSON has."),
         ("extra", '{"n": 1e999}', "This is not JSON that can be stored: 1e999 is no number that JSON has."),
+        ("extra", f'{{"n": {2**63}}}', f"This is not JSON that can be stored: {2**63} is beyond 64 bits."),
         ("extra", "[" * 100_000, "This JSON is nested too deeply."),
+        ("extra", "[" * 500 + "]" * 500, "This JSON is nested too deeply."),
         ("extra", '{"n": "many"}', "'many' at n does not fit"),
         ("urgent", "yes", "'yes' is not what a field of this kind holds."),
         ("tone", "kind", "There is no parameter 'tone'."),

@@ -1,5 +1,6 @@
 """The panel of artifacts, pressed as a page presses it, over a real engine."""
 
+import asyncio
 import base64
 import re
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ from widgets.pages import ShownView
 import artifactflow_nb as af
 from artifactflow_nb.models.scripted import ScriptedModel
 from artifactflow_nb.widgets.artifact_panel import ArtifactPanel
+from artifactflow_nb.widgets.panel import _NoScreen
 
 FIRST = "# Report\n\nOne is *here*.\n"
 SECOND = "# Report\n\nTwo is *here*.\n"
@@ -282,3 +284,24 @@ def test_nothing_was_asked_yet(workbench: Any) -> None:
     assert repr(wb.artifact_panel()) == "Artifacts\n  No artifacts yet."
     with pytest.raises(af.NotFound, match="no conversation yet. Ask something first"):
         wb.artifacts()
+
+
+def test_a_large_text_holds_nobody_up(workbench: Any) -> None:
+    """While half a megabyte is rendered, and each time the face of it is saved, the engine's loop goes on."""
+    text = "\n\n".join(f"Paragraph {n} with **bold**, `code` and [a link](https://example.org)." for n in range(7000))
+    wb = workbench([report(text), "Done."])
+    wb.ask("Write.").wait(10)
+
+    async def longest_gap() -> float:
+        loop = asyncio.get_running_loop()
+        panel = ArtifactPanel(wb._thread)
+        opening = loop.create_task(panel.open(_NoScreen()))
+        last, longest = loop.time(), 0.0
+        while not opening.done():
+            await asyncio.sleep(0.001)
+            last, longest = loop.time(), max(longest, loop.time() - last)
+        assert "Paragraph 6999" in panel.face()["text/html"]
+        panel.close()
+        return max(longest, loop.time() - last)
+
+    assert wb._thread.call(longest_gap()) < 0.5  # on the loop, it would take three times as long

@@ -256,6 +256,16 @@ def test_a_branch_is_deleted(held: Held, look: Look) -> None:
     assert len(reader.drawn) == 1
 
 
+@pytest.mark.parametrize("act", ["read", "activate", "compare_with", "regenerate", "prune", "ask"])
+def test_what_somebody_else_deleted_is_told(held: Held, look: Look, act: str) -> None:
+    """Until the panel has followed, a question that is gone can still be pressed; that says what is the matter."""
+    wb, (first, *_, last) = held
+    reader = look(wb, first.conversation_id)
+    wb.delete_branch(last)
+    with pytest.raises(af.ArtifactFlowError, match="There is no message|not in the conversation any more"):
+        reader.press(act, message=last.message_id, other=first.message_id, values={"question": "And now?"})
+
+
 def test_the_tree_follows_what_others_do(held: Held, look: Look) -> None:
     """A question asked in a cell appears by itself, a deleted conversation goes, and the face is saved again."""
     wb, (first, *_) = held

@@ -1,0 +1,50 @@
+"""Execute the notebooks of this folder and store what they give: `python notebooks/refresh.py [notebook ...]`.
+
+What they show is part of the repository, and of the tests. An output that the tests do not compare, because it differs
+each time, stays as it is while its cell does: so a change of the outputs is a change of what a reader sees.
+"""
+
+import os
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import nbformat
+
+from artifactflow_nb.export import execute
+
+HERE = Path(__file__).parent
+NOT_COMPARED = "nbval-ignore-output"
+
+
+def main(names: list[str]) -> None:
+    """Refresh these notebooks, or all of them."""
+    os.environ["AF_APPROVALS"] = "approve"
+    for notebook in map(Path, names) if names else sorted(HERE.glob("[0-9]*.ipynb")):
+        refresh(notebook)
+        print(f"{notebook.name}: {notebook.stat().st_size:,} bytes")
+
+
+def refresh(notebook: Path) -> None:
+    """Execute a notebook in its own folder and store its outputs in it."""
+    before = nbformat.read(notebook, as_version=4)
+    with tempfile.TemporaryDirectory() as folder:
+        executed = nbformat.read(execute(notebook, Path(folder)).notebook, as_version=4)
+    _keep(before, executed)
+    nbformat.write(executed, notebook)
+
+
+def _keep(before: Any, executed: Any) -> None:
+    """Put back what is not compared, where it was stored for the same source."""
+    stored = {cell.source: cell.outputs for cell in before.cells if cell.cell_type == "code"}
+    for cell in executed.cells:
+        if NOT_COMPARED in cell.metadata.get("tags", ()) and stored.get(cell.source):
+            cell.outputs = stored[cell.source]
+            for output in cell.outputs:
+                if output.output_type == "execute_result":
+                    output.execution_count = cell.execution_count
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
