@@ -237,7 +237,9 @@ def _unless_unreadable(read: Callable[[], str]) -> str:
 def _run_controls(status: str, which: Mapping[str, Any]) -> Node:
     made = [button("Stop", "stop", css="af-stop", name="Stop this run", **which)]
     if status == INTERRUPTED:
-        made.insert(0, button("Resume", "resume", css="af-primary", name="Go on with the interrupted run", **which))
+        made.insert(
+            0, button("Resume", "resume", css="af-primary", name="Resume: go on with the interrupted run", **which)
+        )
     return Node("stop", " ".join(made), "controls", "af-controls")
 
 

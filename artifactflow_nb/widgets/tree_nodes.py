@@ -98,14 +98,16 @@ def actions(entry: TreeEntry, siblings: Sequence[str]) -> tuple[Node, ...]:
     made: list[str] = []
     if not entry.is_on_active_branch:
         made.append(button("Continue this branch", "activate", **here))
-    made.append(button("Regenerate", "regenerate", name="Ask this question once more, as a branch", **here))
+    made.append(button("Regenerate", "regenerate", name="Regenerate: ask this question once more, as a branch", **here))
     made.append(button("Compare", "compare", name="Compare with another question", **here))
     made += [
         button(f"Compare with variant {place}", "compare_with", other=other, **here)
         for place, other in enumerate(siblings, 1)
         if other != entry.message_id
     ][:3]
-    made.append(button("Delete branch", "prune_ask", name="Delete this question and all that follow it", **here))
+    made.append(
+        button("Delete branch", "prune_ask", name="Delete branch: this question and all that follow it", **here)
+    )
     controls = Node("do", "".join(made), "controls", "af-controls af-tree-do")
     return (controls,) if entry.status in UNENDED else (controls, _ask_form(entry))
 

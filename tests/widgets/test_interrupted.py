@@ -93,9 +93,9 @@ def test_resume_goes_on_with_it(wb: af.Workbench, name: str) -> None:
     page = ShownView(wb._thread, views(wb)[name])
     if name == "tree":
         page.do("read", {"message": run.message_id})
-    told = page.press("Go on with the interrupted run")
+    told = page.press("Resume: go on with the interrupted run")
     assert not told["failed"], told
-    assert "Go on with the interrupted run" not in page.buttons
+    assert "Resume: go on with the interrupted run" not in page.buttons
     page.until(lambda: "It is over." in page.text and "Completed" in page.text)
     assert page.do("resume", {"message": run.message_id})["failed"]
 

@@ -1,0 +1,334 @@
+"""The chat in a real JupyterLab as a person uses it: by keyboard, while text streams, in two places at once."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from browser.axe import axe_in_both_themes
+from browser.conftest import OpenPage
+from browser.lab import LabPage, LabServer, write_notebook
+from browser.pictures import save_pictures
+from playwright.sync_api import Locator, expect
+
+pytestmark = pytest.mark.browser
+
+SOON_MS = 20_000
+HOLD = '''import asyncio, itertools, tempfile
+import artifactflow_nb as af
+from artifactflow_nb.tools.base import ToolContext
+from artifactflow_nb.xml_calls import format_call
+
+number = itertools.count(1)
+LONG = "\\n\\n".join(f"Paragraph {i} of what is told, and a few words more." for i in range(80))
+SCRIPTS = {
+    "How many?": [lambda: f"**Answer** number {next(number)}."],
+    "Write it.": ["I write it down." + format_call("create_artifact", {
+        "id": "report", "title": "Context managers", "content": "# Context managers\\n\\nThey call `__exit__`."}),
+        "It is written: see *Context managers*."],
+    "Tell me at length.": [LONG],
+    "Work on it.": [*(f"Step {i}." + format_call("work", {"step": i}) for i in range(4)), LONG],
+}
+
+def script(request):
+    """What comes next for the newest question."""
+    for back, message in enumerate(reversed(request.messages)):
+        for asked, turns in SCRIPTS.items():
+            if message.role == "user" and asked in message.content:
+                after = request.messages[len(request.messages) - back:]
+                turn = turns[sum(one.role == "assistant" for one in after)]
+                return turn if isinstance(turn, str) else turn()
+    return "I was not told what to say to that."
+
+wb = af.Workbench(model=af.ScriptedModel(script, delay_s=0.02), data_dir=tempfile.mkdtemp(),
+                  approvals={"create_artifact": "ask"})
+
+@wb.tool
+async def work(ctx: ToolContext, step: int) -> str:
+    """Work for a moment."""
+    await asyncio.sleep(3)
+    return "worked"
+'''
+SHOW = "wb.chat()"
+SHOW_AGAIN = "wb.chat(wb.conversations()[0].conversation_id)"
+ASK = """run = wb.ask("How many?", conversation_id=wb.conversations()[0].conversation_id).wait(20)
+print(run.status)"""
+FOCUSED = "document.activeElement.getAttribute('aria-label') || document.activeElement.textContent"
+
+
+@pytest.fixture
+def shown(lab: LabServer, open_page: OpenPage) -> LabPage:
+    """A notebook with an empty chat."""
+    write_notebook(lab, "chat.ipynb", [HOLD, SHOW, SHOW_AGAIN, ASK])
+    page = open_page("chat.ipynb")
+    page.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.open()
+    page.run_cell(0)
+    page.wait_done(0)
+    page.run_cell(1)
+    expect(composer(page)).to_be_visible(timeout=SOON_MS)
+    return page
+
+
+def live(page: LabPage, cell: int = 1) -> Locator:
+    return page.output(cell).locator(".af-run.af-live")
+
+
+def composer(page: LabPage, cell: int = 1) -> Locator:
+    return live(page, cell).get_by_role("textbox", name="Question")
+
+
+def turns(page: LabPage, cell: int = 1) -> Locator:
+    return live(page, cell).locator(".af-turns")
+
+
+def ask(page: LabPage, question: str, cell: int = 1) -> None:
+    """Type into the composer and send, without the mouse."""
+    composer(page, cell).focus()
+    page.page.keyboard.type(question)
+    page.page.keyboard.press("Shift+Enter")
+
+
+def go_to(page: LabPage, name: str, key: str = "Shift+Tab") -> None:
+    """Walk with a key until the control of this name has the focus."""
+    walked: list[str] = []
+    for _ in range(40):
+        page.page.keyboard.press(key)
+        walked.append(str(page.page.evaluate(FOCUSED))[:60])
+        if name in walked[-1]:
+            return
+    raise AssertionError(f"The focus did not come to {name!r}, but to {walked}.")
+
+
+def press(page: LabPage, name: str, key: str = "Shift+Tab") -> None:
+    """Walk to a control and press it."""
+    go_to(page, name, key)
+    page.page.keyboard.press("Enter")
+
+
+def assert_clean(page: LabPage) -> None:
+    assert page.errors == []
+    assert page.foreign_requests() == []
+
+
+def test_versions_of_a_question_by_keyboard(shown: LabPage) -> None:
+    """Ask, regenerate, walk between the versions, edit, copy: the keys do it all, and none reaches the notebook."""
+    page = shown
+    ask(page, "How many?")
+    expect(turns(page)).to_contain_text("Answer number 1.", timeout=SOON_MS)
+    expect(composer(page)).to_have_value("")
+    expect(composer(page)).to_be_focused()
+    press(page, "Regenerate")
+    expect(turns(page)).to_contain_text("Answer number 2.", timeout=SOON_MS)
+    expect(turns(page)).to_contain_text("2 / 2")
+    press(page, "The version before this one", "Tab")
+    expect(turns(page)).to_contain_text("1 / 2")
+    expect(turns(page)).to_contain_text("Answer number 1.")
+    assert "The version before" in str(page.page.evaluate(FOCUSED)), "The focus was lost with the other version."
+    press(page, "Copy", "Tab")
+    page.page.wait_for_function("navigator.clipboard.readText().then((text) => text === '**Answer** number 1.')")
+    expect(live(page).get_by_role("alert").last).to_contain_text("Copied")
+    press(page, "Edit this question")
+    edited = live(page).get_by_role("form", name="Edit the question").get_by_role("textbox")
+    expect(edited).to_be_focused()
+    page.page.keyboard.press("Escape")
+    expect(edited).to_have_count(0)
+    composer(page).focus()
+    press(page, "Edit this question")
+    expect(edited).to_be_focused()
+    page.page.keyboard.press("End")
+    page.page.keyboard.type(" How many?")
+    page.page.keyboard.press("Shift+Enter")
+    expect(turns(page)).to_contain_text("3 / 3", timeout=SOON_MS)
+    expect(turns(page)).to_contain_text("How many? How many?")
+    expect(turns(page)).to_contain_text("Answer number 3.", timeout=SOON_MS)
+    expect(page.cells).to_have_count(4)
+    assert_clean(page)
+
+
+def test_approve_and_stop_by_keyboard(shown: LabPage) -> None:
+    """A card is announced and approved with Enter; the next run is stopped with it, and what had come stays."""
+    page = shown
+    ask(page, "Write it.")
+    expect(live(page).get_by_role("status")).to_have_text("create_artifact asks for your approval.", timeout=SOON_MS)
+    press(page, "Approve create_artifact")
+    expect(turns(page)).to_contain_text("It is written", timeout=SOON_MS)
+    expect(live(page).locator(".af-ask")).to_have_count(0)
+    ask(page, "Tell me at length.")
+    expect(turns(page)).to_contain_text("Paragraph 2 ", timeout=SOON_MS)
+    press(page, "Stop this run")
+    expect(turns(page)).to_contain_text("Cancelled", timeout=SOON_MS)
+    expect(turns(page)).to_contain_text("Paragraph 2 ")
+    assert_clean(page)
+
+
+def test_conversations_by_keyboard(shown: LabPage) -> None:
+    """New begins another conversation, the list opens the first again; each time the composer has the focus."""
+    page = shown
+    ask(page, "How many?")
+    expect(turns(page)).to_contain_text("Answer number 1.", timeout=SOON_MS)
+    press(page, "begin a new conversation")
+    expect(turns(page)).to_contain_text("Nothing has been asked yet.")
+    expect(composer(page)).to_be_focused()
+    ask(page, "How many? Once more.")
+    expect(turns(page)).to_contain_text("Answer number 2.", timeout=SOON_MS)
+    press(page, "Conversations")
+    expect(live(page).get_by_role("button", name="Conversations")).to_have_attribute("aria-pressed", "true")
+    go_to(page, "How many?", "Tab")
+    while str(page.page.evaluate(FOCUSED)) != "How many?":
+        page.page.keyboard.press("Tab")
+    page.page.keyboard.press("Enter")
+    expect(turns(page)).to_contain_text("Answer number 1.")
+    expect(composer(page)).to_be_focused()
+    assert_clean(page)
+
+
+def state_of_reading(page: LabPage) -> dict[str, Any]:
+    """Where the reader is: what is typed and selected, which fold is open, how far it is scrolled."""
+    found: dict[str, Any] = live(page).evaluate("""root => {
+        const field = root.querySelector('.af-composer textarea');
+        return {
+            typed: field.value, from: field.selectionStart, to: field.selectionEnd,
+            focused: document.activeElement === field,
+            opened: root.querySelector('.af-tool').open,
+            top: Math.round(root.querySelector('.af-turns').scrollTop),
+            notebook: Math.round(root.closest('.jp-WindowedPanel-outer').scrollTop),
+        };
+    }""")
+    return found
+
+
+def test_half_typed_text_survives_streaming_and_saving(shown: LabPage) -> None:
+    """While steps are told and the face is saved: text, selection, focus, an opened fold and the scroll stay."""
+    page = shown
+    ask(page, "Tell me at length.")
+    expect(turns(page)).to_contain_text("Paragraph 79 ", timeout=40_000)
+    ask(page, "Work on it.")
+    expect(live(page).locator(".af-tool").first).to_be_visible(timeout=SOON_MS)
+    face = "root => Number(/af-face-(\\d+)/.exec(root.closest('.af-host').className)[1])"
+    page.page.keyboard.type("And then, half")
+    page.page.keyboard.press("Shift+ArrowLeft")
+    page.page.keyboard.press("Shift+ArrowLeft")
+    live(page).locator(".af-tool").first.evaluate("fold => { fold.open = true; }")
+    turns(page).evaluate("box => { box.scrollTop = 100; }")
+    page.page.wait_for_timeout(200)
+    before, saved = state_of_reading(page), live(page).evaluate(face)
+    assert before == before | {"typed": "And then, half", "from": 12, "to": 14, "focused": True, "opened": True}
+    assert 90 < before["top"] < 110
+    seen = []
+    until = page.page.evaluate("performance.now()") + 14_000
+    while page.page.evaluate("performance.now()") < until:
+        page.page.wait_for_timeout(100)
+        seen.append(state_of_reading(page))
+    assert [state for state in seen if state != before] == []
+    assert live(page).evaluate(face) > saved, "The face was not saved meanwhile."
+    page.page.keyboard.type("f-written")
+    expect(composer(page)).to_have_value("And then, haf-written")
+    assert_clean(page)
+
+
+def test_a_press_is_not_lost_when_the_output_is_drawn_anew(shown: LabPage) -> None:
+    """Between down and up of the mouse the notebook replaces the output: the button is pressed all the same, once."""
+    page = shown
+    ask(page, "How many?")
+    button = live(page).get_by_role("button", name="Regenerate")
+    button.hover(timeout=SOON_MS)
+    page.page.mouse.down()
+    live(page).evaluate("""root => {
+        const host = root.closest('.af-host');
+        host.replaceWith(host.cloneNode(false));
+    }""")
+    page.page.mouse.up()
+    expect(turns(page)).to_contain_text("2 / 2", timeout=SOON_MS)
+    expect(turns(page)).to_contain_text("Answer number 2.", timeout=SOON_MS)
+    page.page.wait_for_timeout(500)
+    expect(turns(page)).to_contain_text("2 / 2")
+    assert_clean(page)
+
+
+def test_a_press_is_not_lost_when_the_notebook_scrolls(shown: LabPage) -> None:
+    """Pressed while another cell is the active one, a button works, though the notebook scrolls under the pointer."""
+    page = shown
+    ask(page, "Write it.")
+    approve = live(page).get_by_role("button", name="Approve create_artifact")
+    expect(approve).to_be_visible(timeout=SOON_MS)
+    page.page.wait_for_timeout(1000)
+    approve.hover()
+    page.page.mouse.down()
+    page.page.evaluate("document.querySelector('.jp-WindowedPanel-outer').scrollTop += 60")
+    page.page.wait_for_timeout(50)
+    page.page.mouse.up()
+    expect(turns(page)).to_contain_text("It is written", timeout=SOON_MS)
+    assert_clean(page)
+
+
+def test_the_end_is_followed_until_the_reader_scrolls_up(shown: LabPage) -> None:
+    """While text streams the box stays at its end; scrolled up, it stays where the reader is."""
+    page = shown
+    ask(page, "Tell me at length.")
+    expect(turns(page)).to_contain_text("Paragraph 30 ", timeout=SOON_MS)
+    left = "box => box.scrollHeight - box.clientHeight - box.scrollTop"
+    assert turns(page).evaluate("box => box.scrollHeight > box.clientHeight + 200")
+    for _ in range(10):
+        page.page.wait_for_timeout(100)
+        assert turns(page).evaluate(left) < 4
+    turns(page).hover()
+    page.page.mouse.wheel(0, -300)
+    page.page.wait_for_timeout(300)
+    top = turns(page).evaluate("box => box.scrollTop")
+    tops = []
+    for _ in range(15):
+        page.page.wait_for_timeout(100)
+        tops.append(turns(page).evaluate("box => box.scrollTop"))
+    assert turns(page).evaluate(left) > 250, "Nothing was told meanwhile."
+    assert set(tops) == {top}
+    assert_clean(page)
+
+
+def test_two_chats_and_a_cell_follow_each_other(shown: LabPage) -> None:
+    """What is asked in one chat appears in the other, an approval takes both cards away, a cell's question is shown."""
+    page = shown
+    ask(page, "How many?")
+    expect(turns(page)).to_contain_text("Answer number 1.", timeout=SOON_MS)
+    page.run_cell(2)
+    expect(turns(page, 2)).to_contain_text("Answer number 1.", timeout=SOON_MS)
+    ask(page, "Write it.", cell=2)
+    for cell in (1, 2):
+        expect(live(page, cell).locator(".af-ask")).to_be_visible(timeout=SOON_MS)
+    live(page, 1).get_by_role("button", name="Approve create_artifact").press("Enter")
+    for cell in (1, 2):
+        expect(turns(page, cell)).to_contain_text("It is written", timeout=SOON_MS)
+        expect(live(page, cell).locator(".af-ask")).to_have_count(0)
+    page.run_cell(3)
+    expect(page.output(3)).to_have_text("completed", timeout=SOON_MS)
+    for cell in (1, 2):
+        expect(turns(page, cell)).to_contain_text("Answer number 2.", timeout=SOON_MS)
+    live(page, 2).get_by_role("button", name="Regenerate").last.click()
+    expect(turns(page, 1)).to_contain_text("2 / 2", timeout=SOON_MS)
+    assert_clean(page)
+
+
+def test_it_looks_well_and_can_be_heard(shown: LabPage) -> None:
+    """Nothing serious for axe-core while a card waits and when all is over, light and dark, wide and narrow."""
+    page = shown
+    ask(page, "How many?")
+    expect(turns(page)).to_contain_text("Answer number 1.", timeout=SOON_MS)
+    ask(page, "Write it.")
+    expect(live(page).get_by_role("button", name="Approve create_artifact")).to_be_visible(timeout=SOON_MS)
+    page.page.wait_for_timeout(1000)
+    assert axe_in_both_themes(page, ".af-run.af-live") == []
+    save_pictures(page, live(page), "chat-waiting")
+    live(page).get_by_role("button", name="Approve create_artifact").press("Enter")
+    expect(turns(page)).to_contain_text("It is written", timeout=SOON_MS)
+    live(page).get_by_role("button", name="Conversations").press("Enter")
+    live(page).get_by_role("button", name="Edit this question").first.press("Enter")
+    page.page.wait_for_timeout(1000)
+    assert axe_in_both_themes(page, ".af-run.af-live") == []
+    save_pictures(page, live(page), "chat-open")
+    narrow: Callable[[str], Any] = page.output(1).evaluate
+    narrow("node => { node.style.width = '320px'; node.style.flex = 'none'; }")
+    assert live(page).evaluate("node => node.scrollWidth <= node.clientWidth")
+    box = live(page).bounding_box()
+    assert box
+    assert box["width"] <= 322
+    save_pictures(page, live(page), "chat-narrow")
+    assert_clean(page)
