@@ -39,6 +39,12 @@ class Panel:
         else:
             show_still(self.face())
 
+    def _repr_html_(self) -> str:
+        return self.face()["text/html"]
+
+    def _repr_markdown_(self) -> str:
+        return self.face()["text/markdown"]
+
     def __repr__(self) -> str:
         return self.face()["text/plain"]
 

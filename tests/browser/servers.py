@@ -56,15 +56,19 @@ _LAB = {
     "LabApp.news_url": "None",
     "LabApp.check_for_updates_class": "jupyterlab.NeverCheckForUpdate",
 }
-JUPYTERLAB = FrontEnd("jupyterlab", "doc/tree/{name}?token={token}&reset", _SERVER | _LAB)
-JUPYTERLAB_6 = FrontEnd("jupyterlab", "doc/tree/{name}?token={token}&reset", _SERVER | _LAB, "ipykernel6")
+_CLOSED_ELSEWHERE = "Comm not found for comm id"
+"""What JupyterLab logs in a page when the kernel ends a view that only an earlier page of the notebook had shown."""
+JUPYTERLAB = FrontEnd("jupyterlab", "doc/tree/{name}?token={token}&reset", _SERVER | _LAB, noise=(_CLOSED_ELSEWHERE,))
+JUPYTERLAB_6 = FrontEnd(
+    "jupyterlab", "doc/tree/{name}?token={token}&reset", _SERVER | _LAB, "ipykernel6", noise=(_CLOSED_ELSEWHERE,)
+)
 """JupyterLab whose kernels are of ipykernel 6.31."""
 NOTEBOOK_7 = FrontEnd(
     "notebook",
     "notebooks/{name}?token={token}",
     _SERVER | {**_LAB, "JupyterNotebookApp.expose_app_in_browser": True},
     "notebook7",
-    noise=("(reading 'schema')",),  # its shortcuts look for settings of plugins that it does not ship
+    noise=("(reading 'schema')", _CLOSED_ELSEWHERE),  # its shortcuts look for settings of plugins that it does not ship
 )
 VOILA = FrontEnd(
     "voila",

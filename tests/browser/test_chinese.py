@@ -37,7 +37,7 @@ def test_a_chinese_run_reads_well(lab: LabServer, open_page: Callable[[str], Lab
     page.run_cell(0)
     approve = page.output(0).get_by_role("button", name="Approve create_artifact")
     expect(approve).to_be_visible(timeout=20_000)
-    expect(page.output(0).locator(".af-question")).to_have_attribute("lang", "zh")
+    expect(page.output(0).locator(".af-question [lang]")).to_have_attribute("lang", "zh")
     page.page.screenshot(path=folder / "chinese-live.png")
     approve.click()
     frozen = page.output(0).locator(".af-frozen")

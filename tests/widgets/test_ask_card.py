@@ -57,6 +57,16 @@ def test_a_budget_asks_for_its_limits() -> None:
     assert not node.data["canAnswer"]
 
 
+@pytest.mark.parametrize("kind", ["plan", "edit"])
+def test_a_plan_or_a_modification_uses_the_same_card(kind: str) -> None:
+    """Its preview is shown, there is no tool whose parameters could be edited, and it is decided in the same way."""
+    asked = question(kind=kind, tool="plan_create", title="A plan of two steps", preview="1. Search\n2. Write")
+    node = ask_node(asked, None, MarkdownRenderer().html)
+    assert "<ol>" in node.html
+    assert (node.kind, node.data["fields"], node.data["canAnswer"]) == ("ask", [], True)
+    assert read_decision({"verdict": "instruct", "note": "Search first."}, asked, None).instead
+
+
 def test_without_the_tool_nothing_can_be_edited() -> None:
     """A workbench that does not know the tool shows the question without a form, and refuses edited parameters."""
     assert ask_node(question(), None, str).data["fields"] == []
