@@ -216,7 +216,7 @@ def test_nothing_moves_for_who_asked_for_it(lab: LabServer, open_page: OpenPage)
     page = open_page(notebook(lab, "still", ASK_SLOWLY))
     page.open()
     page.run_cell(0)
-    mark = page.run_shown(0).locator(".af-mark.af-running").first
+    mark = page.output(0).locator(".af-live .af-mark.af-running").first
     expect(mark).to_be_visible(timeout=SOON_MS)
     moving = "() => document.getAnimations().filter((one) => one.effect.target.closest('.af-run')).length"
     assert page.page.evaluate(moving)

@@ -29,6 +29,7 @@ def test_each_chart_is_drawn_once_and_offline(lab: LabServer, open_page: Callabl
     write_notebook(lab, "plots.ipynb", CELLS)
     page = open_page("plots.ipynb")
     page.open()
+    page.theme(light=True)
     for cell in range(len(CELLS)):
         page.run_cell(cell)
         page.wait_done(cell)

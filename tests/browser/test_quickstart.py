@@ -135,9 +135,9 @@ def test_keyboard_and_dark_theme(lab: LabServer, open_page: Callable[[str], LabP
 
 def test_the_shipped_quickstart_runs(lab: LabServer, open_page: Callable[[str], LabPage]) -> None:
     """Every cell of notebooks/01_quickstart.ipynb runs in the browser, each question approved with a click."""
-    (lab.root / "notebooks").mkdir()
+    (lab.root / "notebooks").mkdir(exist_ok=True)
     shutil.copy(REPOSITORY / "notebooks" / "01_quickstart.ipynb", lab.root / "notebooks")
-    shutil.copytree(REPOSITORY / "data", lab.root / "data")
+    shutil.copytree(REPOSITORY / "data", lab.root / "data", dirs_exist_ok=True)
     page = open_page("notebooks/01_quickstart.ipynb")
     page.open()
     page.run_all()
