@@ -77,8 +77,8 @@ class ArtifactPanel(View):
     async def open(self, screen: Screen) -> None:
         """Load what the branch has, and follow it."""
         await super().open(screen)
+        await self._watch.start()  # first: what comes while it is loaded is seen by the next look
         await self._load()
-        await self._watch.start()
 
     def close(self) -> None:
         """Stop following."""

@@ -23,6 +23,7 @@ from artifactflow_nb.text.cards import visible
 from artifactflow_nb.text.figures import count
 from artifactflow_nb.text.markdown import portable_line, speak
 from artifactflow_nb.text.width import clip
+from artifactflow_nb.tools.forms import Field
 from artifactflow_nb.widgets.chat_nodes import TITLE_COLUMNS, conversation_entry, noted
 from artifactflow_nb.widgets.controls import button
 from artifactflow_nb.widgets.frozen import STILL_RUNNING, WAITS, framed
@@ -39,14 +40,18 @@ NOTHING = "Nothing has been asked yet."
 DELETED = "This question was deleted."
 BUSY = "The question before is not answered yet. Wait for the answer, decide what it asks of you, or stop it; then ask."
 _AT_ANY_TIME = frozenset({"copy", "decide", "resume", "stop"})
-_QUESTION = {
-    "name": "text", "kind": "multiline", "label": "Question", "hideLabel": True, "rows": 2, "value": "",
-    "placeholder": "What do you want to know? Shift+Enter asks.",
-}  # fmt: skip
+_QUESTION = Field(
+    "text",
+    "multiline",
+    label="Question",
+    placeholder="What do you want to know? Shift+Enter asks.",
+    rows=2,
+    hide_label=True,
+)
 # Always the same: a form whose data change is made anew, without the focus and what was written in it.
 _COMPOSER = Node(
     "composer", kind="form", css="af-composer",
-    data={"act": "send", "args": {}, "submit": "Ask", "label": "The next question", "fields": [_QUESTION]},
+    data={"act": "send", "args": {}, "submit": "Ask", "label": "The next question", "fields": [_QUESTION.as_json()]},
 )  # fmt: skip
 
 
@@ -160,7 +165,7 @@ class ChatView(View):
             turn.take_all(await runs.events(message.run_id))
         return turn
 
-    def _on_change(self, _turn: ChatTurn, is_worth_keeping: bool) -> None:
+    def _on_change(self, is_worth_keeping: bool) -> None:
         self.screen.refresh()
         if is_worth_keeping:
             self.screen.keep()

@@ -70,8 +70,8 @@ class TreeView(View):
     async def open(self, screen: Screen) -> None:
         """Load the list and the tree, and follow the store from then on."""
         await super().open(screen)
+        await self._watch.start()  # first: what comes while it is loaded is seen by the next look
         await self._load()
-        await self._watch.start()
 
     def close(self) -> None:
         """Stop following."""

@@ -10,6 +10,7 @@ from artifactflow_nb.store.conversations import StoredMessage
 from artifactflow_nb.text.cards import visible
 from artifactflow_nb.text.markdown import MarkdownRenderer, escape, portable, portable_line, speak
 from artifactflow_nb.text.markdown_blocks import TextBlocks
+from artifactflow_nb.tools.forms import Field
 from artifactflow_nb.widgets import frozen, labels
 from artifactflow_nb.widgets.ask_card import read_decision
 from artifactflow_nb.widgets.controls import button
@@ -20,7 +21,7 @@ from artifactflow_nb.widgets.transcript import Transcript
 from artifactflow_nb.widgets.tree import Node, prefixed, static_html
 from artifactflow_nb.widgets.view import Face
 
-OnChange = Callable[["ChatTurn", bool], None]
+OnChange = Callable[[bool], None]
 
 
 class ChatTurn:
@@ -29,7 +30,7 @@ class ChatTurn:
     Args:
         message: The message.
         run: Its run; None for a turn that no run made.
-        on_change: Called with the turn when it has changed, and whether that is worth saving.
+        on_change: Called when it has changed, with whether that is worth saving.
         measured: Show times and tokens.
 
     Attributes:
@@ -64,7 +65,7 @@ class ChatTurn:
 
     def _changed(self, *, keep: bool) -> None:
         self._node = self._face = None
-        self._on_change(self, keep)
+        self._on_change(keep)
 
     def change(self, *, message: StoredMessage | None = None, editing: bool | None = None) -> None:
         """Take over what is new about it."""
@@ -99,14 +100,14 @@ class ChatTurn:
         message = self.message
         children: list[Node] = []
         if editing:
-            fields = [
-                {"name": "text", "kind": "multiline", "label": "Question", "hideLabel": True, "value": message.content,
-                 "rows": 2, "autofocus": True, "required": True}
-            ]  # fmt: skip
+            text = Field(
+                "text", "multiline", message.content, "Question", required=True, rows=2, hide_label=True, autofocus=True
+            )
             children.append(
                 Node("edit", kind="form", css="af-edit", data={
                     "act": "resend", "args": {"message": message.message_id}, "submit": "Ask this instead",
-                    "cancel": "Cancel", "cancelAct": "cancel_edit", "label": "Edit the question", "fields": fields,
+                    "cancel": "Cancel", "cancelAct": "cancel_edit", "label": "Edit the question",
+                    "fields": [text.as_json()],
                 })
             )  # fmt: skip
         else:
