@@ -18,7 +18,7 @@ from artifactflow_nb.settings import Settings
 from artifactflow_nb.store.artifact_versions import Artifact, current, list_seen, load_history, read_version
 from artifactflow_nb.store.artifacts import USER, ArtifactManager, Authorship
 from artifactflow_nb.store.database import Work, connect, reading
-from artifactflow_nb.text.cards import Cell, Code, Fold, Table, framed, html_text, markdown_text
+from artifactflow_nb.text.cards import Cell, Code, Fold, Table, framed, html_text, markdown_text, quiet_style
 from artifactflow_nb.text.diff_html import Layout, diff_html, diff_markdown, diff_plain, diff_style
 from artifactflow_nb.text.figures import count, moment
 from artifactflow_nb.text.markdown import MarkdownRenderer, portable
@@ -337,4 +337,5 @@ class ArtifactDiff:
 
     def _repr_html_(self) -> str:
         body = diff_html(*self._texts, layout=self.layout, names=self._names)
-        return f'<style>{diff_style()}</style><div class="af-run af-frozen mathjax_ignore tex2jax_ignore">{body}</div>'
+        classes = "af-run af-frozen mathjax_ignore tex2jax_ignore"
+        return f'{quiet_style(diff_style())}<div class="{classes}">{body}</div>'

@@ -10,7 +10,7 @@ PROSE = frozenset({"p", "br", "hr", "h1", "h2", "h3", "h4", "h5", "h6", "ul", "o
 
 VIEW = PROSE | {
     "div", "section", "details", "summary", "dl", "dt", "dd", "button", "input", "label", "textarea", "select",
-    "option", "ins", "del", "form", "fieldset", "legend", "tfoot",
+    "option", "ins", "del", "form", "fieldset", "legend", "tfoot", "rp", "img",
 }  # fmt: skip
 """What a view of the product is made of beside it."""
 
@@ -21,11 +21,13 @@ DRAWING = frozenset({"svg", "g", "path", "rect", "circle", "line", "polyline", "
 
 _ATTRIBUTES = frozenset({"lang", "dir", "title", "rel", "target", "start", "role", "tabindex", "open", "id", "for"}) | {
     "type", "hidden", "value", "name", "rows", "placeholder", "autocomplete", "spellcheck", "novalidate", "disabled",
-    "checked", "selected", "readonly", "required", "step", "min", "max", "scope",
+    "checked", "selected", "readonly", "required", "step", "min", "max", "scope", "alt", "width",
 }  # fmt: skip
 _CLASSES = frozenset({"mathjax_ignore", "tex2jax_ignore", "numbering-entry"})  # the last is JupyterLab's, on headings
-_ADDRESS = re.compile(r"(?:https?://|mailto:|#)", re.IGNORECASE)
+_ADDRESS = re.compile(r"(?:https?://|mailto:|#).*", re.IGNORECASE | re.DOTALL)
 _STYLE = re.compile(r"(?:text-align:\s*(?:left|right|center)|(?:width|--af-[a-z]+):\s*[\d.]+(?:px|%)?);?")
+_IMAGE = re.compile(r"data:image/svg\+xml;base64,[\w+/=]+")
+_VALUES = {"href": _ADDRESS, "src": _IMAGE, "style": _STYLE}  # an image is a drawing of ours, which loads nothing
 _LOADS = re.compile(r"url\((?!#)|@|expression|javascript|\\", re.IGNORECASE)  # a drawing may name its own patterns
 _PLANTED = "hostile"
 
@@ -77,10 +79,8 @@ def _may(tag: str, name: str, value: str) -> bool:
 def _may_stand(name: str, value: str) -> bool:
     if name == "class":
         return all(css.startswith("af-") or css in _CLASSES for css in value.split())
-    if name == "href":
-        return _ADDRESS.match(value) is not None
-    if name == "style":
-        return _STYLE.fullmatch(value) is not None
+    if name in _VALUES:
+        return _VALUES[name].fullmatch(value) is not None
     if name == "data-act":  # what a click does
         return _PLANTED not in value
     if name.startswith("data-"):

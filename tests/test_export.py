@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from nbconvert import MarkdownExporter
 
 from artifactflow_nb.errors import UsageError
 from artifactflow_nb.export import Exported, execute
@@ -48,6 +49,13 @@ def test_the_shipped_notebook_reads_without_a_kernel() -> None:
     kinds = {kind for output in outputs for kind in output.get("data", {})}
     assert kinds == {"text/plain", "text/markdown", "text/html"}
     assert not [output for output in outputs if output["output_type"] == "error"]
+
+
+def test_markdown_of_it_shows_no_style(exported: Exported) -> None:
+    """Converted to Markdown, the views' style stands only where a host that makes text of it shows nothing."""
+    written, _ = MarkdownExporter().from_filename(str(exported.notebook))
+    assert "--af-" in written
+    assert "--af-" not in re.sub(r"<rp>.*?</rp>", "", written, flags=re.DOTALL)
 
 
 def test_a_missing_notebook_is_a_clear_error(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ BREAK = "</td></table></details><script>window.__xss=1</script>"
 HOSTILE = f"{IMG}{BREAK} **bold** ![i](https://hostile.invalid/p.png) | `tick` $x$ \x1b[31m \u202e __init__"
 SECRETS = ("sk-very-secret-key-0123456789", "tvly-very-secret-9876543210", "hunter2-in-the-address")
 
-TAGS = {"style", "div", "p", "strong", "em", "s", "table", "thead", "tbody", "tr", "th", "td", "code", "pre"} | {
+TAGS = {"style", "rp", "div", "p", "strong", "em", "s", "table", "thead", "tbody", "tr", "th", "td", "code", "pre"} | {
     "details", "summary", "span", "a", "ul", "ol", "li", "blockquote", "hr", "br", "h1", "h2", "h3", "h4", "h5", "h6",
 }  # fmt: skip
 ATTRIBUTES = {"class", "scope", "open", "lang", "href", "title", "rel", "target"}

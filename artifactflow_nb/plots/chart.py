@@ -12,13 +12,13 @@ A front end shows that form of an output that it ranks highest, so they are chos
 - Everything else gets the table as text.
 """
 
-import base64
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
 
+from artifactflow_nb.plots.still import image
 from artifactflow_nb.plots.svg import INK
 from artifactflow_nb.text.figures import count
 from artifactflow_nb.text.markdown import escape
@@ -86,9 +86,7 @@ class Chart:
 
     def _markdown(self) -> str:
         """One block of HTML, without an empty line: Markdown leaves it alone, and so do scripts that set formulas."""
-        image = base64.b64encode(self.svg.encode()).decode()
-        told = escape(clip(f"{self.title}. {self.description}", _LINE_COLUMNS))
-        shown = f'<img src="data:image/svg+xml;base64,{image}" alt="{told}">'
+        shown = image(self.svg, clip(f"{self.title}. {self.description}", _LINE_COLUMNS))
         return f'<div class="af-plot tex2jax_ignore mathjax_ignore">\n{shown}\n{self._folded_table()}\n</div>'
 
     def _repr_mimebundle_(self, **_wanted: object) -> tuple[dict[str, Any], dict[str, Any]]:

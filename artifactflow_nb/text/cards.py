@@ -23,7 +23,7 @@ _LABEL_COLUMNS = 16
 _BODY_COLUMNS = 20_000
 _UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\u202a-\u202e\u2066-\u2069]")
 
-STYLE = """<style>
+_STYLE = """
 .af-card { max-width: 60rem; overflow-x: auto; margin: 4px 0; line-height: 1.5; overflow-wrap: anywhere; color: var(--jp-content-font-color1, inherit); }
 .af-card.af-card p { margin: 0 0 4px; }
 .af-card.af-card table { margin: 0; border-collapse: collapse; font-size: inherit; }
@@ -36,7 +36,7 @@ STYLE = """<style>
 .af-card.af-card details { margin: 4px 0 0; }
 .af-card.af-card summary { cursor: pointer; }
 .af-card.af-card details > div { margin: 4px 0 4px 14px; }
-</style>"""  # noqa: E501 - a rule a line
+"""  # noqa: E501 - a rule a line
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,9 +231,17 @@ class Shown:
         return self._card().html()
 
 
+def quiet_style(css: str) -> str:
+    """A style of which nothing shows where it has no effect: hosts of Markdown take its tags away and leave its text.
+
+    They leave `<rp>` too, which a browser shows nothing of, and for a style it does not matter what it stands in.
+    """
+    return f"<div><rp><style>{css}</style></rp></div>"
+
+
 def framed(body: str) -> str:
     """HTML in the frame that gives it the style of a card."""
-    return f'{STYLE}<div class="af-card mathjax_ignore tex2jax_ignore">{body}</div>'
+    return f'{quiet_style(_STYLE)}<div class="af-card mathjax_ignore tex2jax_ignore">{body}</div>'
 
 
 def _text(cell: Cell) -> str:

@@ -7,8 +7,9 @@ other two are so as well when they are made without what was measured.
 import re
 from collections.abc import Iterator
 
-from artifactflow_nb.store.runs import INTERRUPTED, RUNNING
-from artifactflow_nb.text.cards import visible
+from artifactflow_nb.plots.still import BOTH_STYLE
+from artifactflow_nb.store.runs import INTERRUPTED, RUNNING, WAITING
+from artifactflow_nb.text.cards import quiet_style, visible
 from artifactflow_nb.text.markdown import escape, portable, portable_line
 from artifactflow_nb.text.width import clip
 from artifactflow_nb.widgets import labels
@@ -73,9 +74,14 @@ def plain(transcript: Transcript) -> str:
 
 def page(transcript: Transcript, renderer: RunRenderer) -> str:
     """A self-contained HTML face; readable where the style is stripped too."""
-    hint = {"waiting": HOW_TO_DECIDE, "running": STILL_RUNNING}.get(transcript.status, "")
+    hint = {WAITING: HOW_TO_DECIDE, RUNNING: STILL_RUNNING}.get(reachable_status(transcript), "")
     body = static_html(renderer.nodes(transcript)) + (f'<p class="af-quiet">{hint}</p>' if hint else "")
     return framed(body, *(["form.css"] if transcript.open_questions else []))
+
+
+def reachable_status(transcript: Transcript) -> str:
+    """The status for a reader who wants to act: a question can be answered before the run that asked has stopped."""
+    return WAITING if transcript.status == RUNNING and transcript.open_questions else transcript.status
 
 
 def framed(body: str, *styles: str, css: str = "") -> str:
@@ -89,7 +95,8 @@ def framed(body: str, *styles: str, css: str = "") -> str:
     classes = f"af-run af-frozen mathjax_ignore tex2jax_ignore {css}".rstrip()
     # In Markdown, which a notebook may be converted to, HTML begins on a line of its own and goes on to a blank line.
     unbroken = _BLANK_LINE.sub("&#10;", body)
-    return f'<style>{stylesheet(*styles)}</style>\n<div class="{classes}"><div class="af-tree">{unbroken}</div></div>'
+    root = f'<div class="{classes}"><div class="af-tree">{unbroken}</div></div>'
+    return f"{quiet_style(f'{stylesheet(*styles)} {BOTH_STYLE}')}\n{root}"
 
 
 def markdown(transcript: Transcript, run: ViewedRun, *, measured: bool = True) -> str:

@@ -1,22 +1,26 @@
 """The timeline of a run: what each agent did when, growing while the run goes on."""
 
 import asyncio
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
 from artifactflow_nb.events import StreamEvent
-from artifactflow_nb.plots.spans import Span, SpanLog
+from artifactflow_nb.plots.spans import MODEL, TOOL, WAIT, Span, SpanLog
+from artifactflow_nb.plots.still import drawn, image
 from artifactflow_nb.plots.waterfall import describe, waterfall_svg
 from artifactflow_nb.store.runs import INTERRUPTED, RUNNING, WAITING
-from artifactflow_nb.text.cards import visible
+from artifactflow_nb.text.cards import Cell, Table, html_text, visible
 from artifactflow_nb.text.figures import count, duration
 from artifactflow_nb.text.markdown import escape, portable_line, speak
 from artifactflow_nb.text.width import clip
 from artifactflow_nb.widgets import labels
 from artifactflow_nb.widgets.base import ViewedRun
 from artifactflow_nb.widgets.following import Follower
-from artifactflow_nb.widgets.frozen import STILL_RUNNING, WAITS, framed
-from artifactflow_nb.widgets.pieces import mark
+from artifactflow_nb.widgets.frozen import STILL_RUNNING, WAITS, framed, reachable_status
+from artifactflow_nb.widgets.gauges import AgentUse, uses
+from artifactflow_nb.widgets.pieces import mark, scrolling
 from artifactflow_nb.widgets.run_view import announcement
 from artifactflow_nb.widgets.transcript import Transcript
 from artifactflow_nb.widgets.tree import Node, static_html
@@ -24,7 +28,11 @@ from artifactflow_nb.widgets.view import Face, Screen, View
 
 DRAW_EVERY_S = 0.5
 MOST_ROWS = 200
+IMAGE_CHARS = 100_000
+"""Up to how long a drawing stands in a saved notebook as an image too."""
 _HINTS = {RUNNING: STILL_RUNNING, WAITING: WAITS, INTERRUPTED: labels.INTERRUPTED}
+_COUNTED = ("agent", "model calls", "tool calls", "failed", "input tokens", "output tokens")
+_TIMED = ("model time", "tool time", "waiting for you")
 _HEADS = ("agent", "kind", "name", "from", "took", "status", "")
 
 
@@ -67,39 +75,65 @@ class TimelineView(View):
             self.screen.refresh()
 
     def nodes(self) -> tuple[Node, ...]:
-        """The state of the run, the drawing, and the same as a table."""
+        """The state of the run, the drawing, what each agent did, and every span in a table."""
         spans = self._transcript.spans
+        return self._nodes(spans, waterfall_svg(spans, self._now_ms()) if self._measured else "")
+
+    def _nodes(self, spans: tuple[Span, ...], drawing: str) -> tuple[Node, ...]:
+        agents = self._agents(spans)
+        rows = Node("table", scrolling(_table(spans, measured=self._measured), "af-timeline-rows", "Spans"))
+        return (
+            Node("head", self._head(), css="af-meta"),
+            *([Node("drawing", scrolling(drawing, "af-drawing", "Drawing"))] if drawing else []),
+            *([Node("agents", scrolling(_agents_html(agents), "af-drawing", "Agents"))] if agents.rows else []),
+            Node("rows", f"As a table: {count(len(spans), 'span')}", "fold", "af-rows", children=(rows,)),
+        )
+
+    def _head(self) -> str:
         status = self._transcript.status
         said = labels.state(status)
         if self._transcript.ended and self._measured:
             said += f" · {labels.summary_line(self._transcript)}"
         question = speak(clip(self._run.question, 90))
-        head = f'{mark(status)} <strong>{question}</strong> <span class="af-quiet">{said}</span>'
-        table = Node("table", _table(spans, measured=self._measured), css="af-timeline-rows")
-        drawing = (Node("drawing", waterfall_svg(spans, self._now_ms()), css="af-drawing"),) if self._measured else ()
-        return (
-            Node("head", head, css="af-meta"),
-            *drawing,
-            Node("rows", f"As a table: {count(len(spans), 'span')}", "fold", "af-rows", children=(table,)),
-        )
+        return f'{mark(status)} <strong>{question}</strong> <span class="af-quiet">{said}</span>'
+
+    def _agents(self, spans: tuple[Span, ...]) -> Table:
+        """What each agent did; times only if they are shown."""
+        used, now_ms = uses([self._transcript]), self._now_ms() or 0.0
+        rows: list[list[Cell]] = []
+        for lane in dict.fromkeys(span.lane for span in spans):
+            own = [span for span in spans if span.lane == lane]
+            times = [duration(_spent_ms(own, kind, now_ms)) for kind in (MODEL, TOOL, WAIT)]
+            rows.append([lane, *_figures(own, used.get(lane, AgentUse())), *(times if self._measured else [])])
+        return Table((*_COUNTED, *(_TIMED if self._measured else ())), rows)
 
     def _now_ms(self) -> float | None:
         goes_on = self._transcript.started_at and self._transcript.status in {RUNNING, WAITING}
         return self._transcript.log.ms(datetime.now(UTC)) if goes_on else None
 
     def face(self) -> Face:
-        """The drawing as it stands, and the table."""
+        """The drawing as it stands, and the tables."""
         spans = self._transcript.spans
         told = describe(spans, self._now_ms() or 0.0) if self._measured else count(len(spans), "span")
-        hint = _HINTS.get(self._transcript.status, "")
+        hint = _HINTS.get(reachable_status(self._transcript), "")
         hints = [hint] if hint else []
+        agents = [self._agents(spans).markdown()] if spans else []
         title = f"**Timeline: {portable_line(clip(self._run.question, 200))}**"
-        note = f'<p class="af-quiet">{hint}</p>' if hint in {STILL_RUNNING, WAITS} else ""  # the head says the other
         return {
             "text/plain": visible("\n\n".join([f"Timeline: {self._run.question}", told, *hints])),
-            "text/markdown": "\n\n".join([title, portable_line(told), *hints]),
-            "text/html": framed(static_html(self.nodes()) + note, "timeline.css", css=self.css),
+            "text/markdown": "\n\n".join([title, portable_line(told), *agents, *hints]),
+            "text/html": self._page(spans, told, hint),
         }
+
+    def _page(self, spans: tuple[Span, ...], told: str, hint: str) -> str:
+        drawing = ""
+        if self._measured:
+            svg = waterfall_svg(spans, self._now_ms())
+            drawing = drawn(
+                svg, image(svg, f"Timeline. {told}") if len(svg) <= IMAGE_CHARS else f"<p>{escape(told)}</p>"
+            )
+        note = f'<p class="af-quiet">{hint}</p>' if hint in {STILL_RUNNING, WAITS} else ""  # the head says the other
+        return framed(static_html(self._nodes(spans, drawing)) + note, "timeline.css", css=self.css)
 
     def announcement(self) -> str:
         """That a decision is needed, and how the run ended."""
@@ -130,6 +164,27 @@ class _Spanned(Transcript):
         """Take in the next event; whether it is new."""
         self.log.apply(event)
         return super().apply(event)
+
+
+def _figures(spans: Sequence[Span], use: AgentUse) -> list[int]:
+    """The numbers of an agent, as `_COUNTED` names them."""
+    kinds = Counter(span.kind for span in spans)
+    failed = sum(span.status == "failed" for span in spans)
+    return [kinds[MODEL], kinds[TOOL], failed, use.input_tokens, use.output_tokens]
+
+
+def _spent_ms(spans: Sequence[Span], kind: str, now_ms: float) -> float:
+    """How long spans of a kind took together; what was delegated is the time of others."""
+    return sum(span.until(now_ms) - span.start_ms for span in spans if span.kind == kind and not span.is_delegation)
+
+
+def _agents_html(agents: Table) -> str:
+    head = "".join(f'<th scope="col">{name}</th>' for name in agents.columns)
+    rows = "".join(
+        f'<tr><th scope="row">{html_text(name)}</th>{"".join(f"<td>{html_text(cell)}</td>" for cell in cells)}</tr>'
+        for name, *cells in agents.rows
+    )
+    return f'<table class="af-table"><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>'
 
 
 def _table(spans: tuple[Span, ...], *, measured: bool) -> str:

@@ -174,7 +174,7 @@ def test_the_saved_tree_reads_without_a_kernel(shown: LabPage, open_page: Callab
     saved = again.output(1).locator(".af-run.af-frozen")
     expect(saved.locator("svg.af-branches")).to_be_visible()
     expect(saved.get_by_role("listitem", name=re.compile("What does ExitStack do"))).to_be_visible()
-    answer = saved.locator("details", has_text="What does ExitStack do?")
+    answer = saved.locator(".af-artifact", has_text="What does ExitStack do?")
     answer.locator("summary").click()
     expect(answer).to_contain_text("It runs the callbacks in reverse order.")
     assert saved.get_by_role("button").count() == 0

@@ -2,10 +2,10 @@
 
 import random
 import re
-import time
 
 import pytest
 from plots.drawn import HOSTILE, SVG, texts, tips, xml
+from spent import within
 
 from artifactflow_nb.plots.lanes import MAX_LANES, MAX_ROWS, lanes_of
 from artifactflow_nb.plots.spans import Span
@@ -166,10 +166,9 @@ def test_a_thousand_spans_are_drawn_fast() -> None:
         spans.append(
             Span(agent, chance.choice(["model", "tool"]), "web_search", start, start + chance.expovariate(0.001))
         )
-    waterfall_svg(spans)
-    before = time.process_time()
-    svg = waterfall_svg(spans)
-    assert time.process_time() - before < 0.05
+    for attempt in within(0.05):
+        with attempt:
+            svg = waterfall_svg(spans)
     assert len(svg) < 400_000
 
 

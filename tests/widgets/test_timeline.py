@@ -1,5 +1,6 @@
 """The timeline of a run while it goes, and what stays of it."""
 
+import asyncio
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -7,10 +8,14 @@ from pathlib import Path
 import pytest
 from scripts import report
 from widgets.pages import ShownView
+from widgets.played import PlayedRun, Script
 
 import artifactflow_nb as af
 from artifactflow_nb.models.scripted import ScriptedModel
-from artifactflow_nb.widgets.timeline import TimelineView
+from artifactflow_nb.widgets.frozen import STILL_RUNNING
+from artifactflow_nb.widgets.panel import _NoScreen
+from artifactflow_nb.widgets.timeline import IMAGE_CHARS, TimelineView
+from artifactflow_nb.widgets.view import Face
 
 
 @pytest.fixture
@@ -26,6 +31,7 @@ def test_it_grows_while_the_run_goes_on(wb: af.Workbench) -> None:
     run = wb.ask("Write it.")
     page = ShownView(wb._thread, TimelineView(run.port))
     page.until(lambda: "waiting" in page.html["table"])
+    page.until(lambda: run.port.status() == "waiting")  # then all that the run said until here is stored
     assert all("wb.approve(id)" in saved for saved in wb.timeline(run).face().values())
     drawn = page.html["drawing"]
     page.until(lambda: page.html["drawing"] != drawn)
@@ -34,6 +40,65 @@ def test_it_grows_while_the_run_goes_on(wb: af.Workbench) -> None:
     page.until(lambda: "Completed" in page.html["head"])
     assert page.html["table"].count("<tr>") == 5  # heads, two model calls, the wait, the tool
     assert "create_artifact" in page.faces[-1]["text/html"]
+
+
+def face_of(run: PlayedRun, *, measured: bool = True) -> Face:
+    """The timeline of a played run, as it is saved."""
+    view = TimelineView(run, measured=measured)
+
+    async def opened() -> Face:
+        await view.open(_NoScreen())
+        try:
+            return view.face()
+        finally:
+            view.close()
+
+    return asyncio.run(opened())
+
+
+def test_a_question_can_be_answered_before_the_run_has_stopped(waiting: PlayedRun) -> None:
+    """As soon as a question is open every form says how it is answered, though the run has not told that it waits."""
+    *before, _stopped = waiting.events
+    face = face_of(PlayedRun(before))
+    assert all("wb.approve(id)" in saved and STILL_RUNNING not in saved for saved in face.values())
+
+
+def test_what_each_agent_did_stands_in_a_table_that_is_open(finished: PlayedRun) -> None:
+    """Model calls, tool calls, failures and tokens of each agent are there without a press, and without times too."""
+    for measured, more in ((True, 3), (False, 0)):
+        face = face_of(finished, measured=measured)
+        page = face["text/html"].split("</style>")[1].split("<details")[0]
+        rows = re.findall("<tr><th[^>]*>(.*?)</th>(.*?)</tr>", page.split("<tbody>")[1])
+        told = {name: re.findall("<td>(.*?)</td>", cells) for name, cells in rows}
+        assert {name: cells[:5] for name, cells in told.items()} == {
+            "lead_agent": ["3", "2", "0", "300", "60"],
+            "search_agent": ["2", "1", "0", "200", "40"],
+        }
+        assert {len(cells) for cells in told.values()} == {5 + more}
+        assert r"| lead\_agent | 3 | 2 | 0 | 300 | 60 |" in face["text/markdown"]
+
+
+def test_a_failure_is_counted(script: Script) -> None:
+    """A call that failed counts as a call and as a failure; one that a person denied is no failure."""
+    script.add("agent_start", job_id="main", step=1, instruction="", model="m")
+    script.call("web_search", "tc-1", {}, success=False, error="No network.")
+    script.call("web_fetch", "tc-2", {}, success=False, metadata={"error_type": "PermissionDenied"})
+    script.add("complete", None, success=True, response="", interrupted=False)
+    assert r"| lead\_agent | 1 | 2 | 1 | 0 | 0 |" in face_of(PlayedRun(script.events), measured=False)["text/markdown"]
+
+
+def test_a_long_drawing_stands_there_once(script: Script) -> None:
+    """Where a drawing is too long to stand there as an image too, pages without it get words in its place."""
+    for number in range(1200):
+        if number >= 10:
+            ended = number - 10
+            script.add("tool_complete", f"agent {ended % 12}", "web_search", tool_call_id=f"tc-{ended}", success=True)
+        script.add("tool_start", f"agent {number % 12}", "web_search", tool_call_id=f"tc-{number}")
+    script.add("complete", None, success=True, response="", interrupted=False)
+    page = face_of(PlayedRun(script.events))["text/html"]
+    assert len(page) > IMAGE_CHARS
+    assert "<img" not in page
+    assert '<div class="af-still"><p>' in page
 
 
 def test_a_run_that_is_over_reads_without_a_kernel(wb: af.Workbench) -> None:
