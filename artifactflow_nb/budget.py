@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from artifactflow_nb.errors import UsageError
 from artifactflow_nb.messages import Usage
 from artifactflow_nb.text.cards import Card, Rows, Shown
+from artifactflow_nb.text.figures import count, usd
 
 TOKENS_OF_A_PRICE = 1_000_000
 
@@ -36,7 +37,7 @@ class Price(Shown, BaseModel):
 
     def _card(self) -> Card:
         prices = {"input": self.input, "output": self.output, "input read from a cache": self.cache_read}
-        rows: Rows = [(name, None if price is None else f"${price:,.10g}") for name, price in prices.items()]
+        rows: Rows = [(name, None if price is None else usd(price, exact=True)) for name, price in prices.items()]
         return Card("Price", "of a million tokens", rows)
 
 
@@ -107,14 +108,17 @@ class Budget(Shown, BaseModel):
 
     def told(self, spent: Spent) -> str:
         """How much of each reached limit is spent, in words."""
-        parts = {"tokens": "{:,.0f} of {:,.0f} tokens", "usd": "${:.4g} of ${:.4g}", "seconds": "{:.3g} of {:.3g} s"}
-        reached = self.exceeded(spent).items()
-        return ", ".join(parts[name].format(getattr(spent, name), limit) for name, limit in reached)
+        told = {
+            "tokens": lambda limit: f"{spent.tokens:,} of {count(int(limit), 'token')}",
+            "usd": lambda limit: f"{usd(spent.usd)} of {usd(limit, exact=True)}",
+            "seconds": lambda limit: f"{spent.seconds:.3g} of {limit:.3g} s",
+        }
+        return ", ".join(told[name](limit) for name, limit in self.exceeded(spent).items())
 
     def _card(self) -> Card:
         rows: Rows = [
             ("tokens", self.tokens),
-            ("cost", None if self.usd is None else f"${self.usd:,.10g}"),
+            ("cost", None if self.usd is None else usd(self.usd, exact=True)),
             ("time at work", None if self.seconds is None else f"{self.seconds:,.10g} s"),
         ]
         spent = {

@@ -230,8 +230,9 @@ class ExecutionController(DrivenRuns):
         While the run is driven here, because other jobs of it still work, the decision waits for them. One that holds
         for the run or the conversation decides what else is open of the same tool there too.
 
-        Errors: `NotFound`, `Conflict` as for the store; `UsageError` if the tool that waits is not registered here;
-            `StoreError` if nothing was decided, or if that is stored and the run could not go on, as the text says.
+        Errors: `NotFound`, `Conflict` as for the store; `UsageError` if the tool that waits is not registered here, or
+            the run's model or budget cannot be kept to here; `StoreError` if nothing was decided, or if that is stored
+            and the run could not go on, as the text says.
         """
         await self._check_decidable(request_id, decision)
         requests, now = self._services.requests, self._services.clock.now()
@@ -257,7 +258,7 @@ class ExecutionController(DrivenRuns):
             if not await self.go_on(await self._services.runs.get(run_id)):
                 with suppress(StoreError):  # then whoever goes on with the run says it
                     await self.announce_waiting(run_id)
-        except StoreError as error:
+        except (StoreError, UsageError) as error:
             raise StoreError(
                 f"The decision on {request_id} is stored, but its run cannot go on now. {error} "
                 "Once that is put right, run.resume() goes on with it."
@@ -265,10 +266,11 @@ class ExecutionController(DrivenRuns):
 
     async def _check_decidable(self, request_id: str, decision: Decision) -> None:
         request = await self._services.requests.get(request_id)
+        run = await self._services.runs.get(request.run_id)
+        await self._rooms.check_resumed(run)
         if request.kind == BUDGET:
             budget = Budget.of({**request.params, **(decision.params or {})})
             if decision.approved:
-                run = await self._services.runs.get(request.run_id)
                 self._rooms.check_budget(budget, run.settings.get("model"))
             return
         if decision.approved and request.tool not in {entry.name for entry in self._services.tools}:

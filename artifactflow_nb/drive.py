@@ -68,6 +68,7 @@ class Rooms:
         settings_for_run: What a new run with such a budget, and with such a model instead of the configured one, keeps,
             so that another process can go on with it: JSON.
         check_budget: Refuses a budget that would never be reached in a run with such a model.
+        check_resumed: Refuses a run that was begun with a model or a budget that this engine cannot keep to.
         ramp: Lets new runs through to their first model call, a few at a time.
     """
 
@@ -79,6 +80,7 @@ class Rooms:
     ownership: Ownership
     settings_for_run: Callable[[Budget | None, str | None], Awaitable[dict[str, Any]]]
     check_budget: Callable[[Budget, str | None], None]
+    check_resumed: Callable[[StoredRun], Awaitable[None]]
     ramp: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(RAMP))
 
 
@@ -276,6 +278,10 @@ class RunDriver:
             except asyncio.CancelledError:
                 continue
         self._stop()
+
+    async def close(self) -> None:
+        """Store what the run has said, now that it is left as it stands."""
+        await self._journal.close()
 
     def _stop(self) -> None:
         self.driving = False

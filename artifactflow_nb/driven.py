@@ -50,7 +50,8 @@ class DrivenRuns:
 
         The task ends when the run ends, waits or is interrupted; it raises nothing that the run's events do not say.
 
-        Errors: `Conflict` if another process drives it or it has ended; `StoreError` if the store cannot be written.
+        Errors: `Conflict` if another process drives it or it has ended; `StoreError` if the store cannot be written;
+            `UsageError` if it was begun with a model or a budget that cannot be kept to here.
         """
         async with self._lock_of(run.run_id):
             if (task := self._tasks.get(run.run_id)) is not None and not task.done():
@@ -60,6 +61,7 @@ class DrivenRuns:
                 await asyncio.wait([task])
             if not self._is_ours(run):  # what is ours nobody else changes
                 run = await self._services.runs.get(run.run_id)
+                await self._rooms.check_resumed(run)
             driver = await self._driver(run)
             self._unstored.pop(run.run_id, None)
             return self._under_way(driver, driver.drive())
@@ -175,10 +177,12 @@ class DrivenRuns:
 
     async def aclose(self) -> None:
         """Stop driving; runs that were going on stay as they are and can be resumed."""
-        for driver in self._drivers.values():
+        drivers, tasks = list(self._drivers.values()), list(self._tasks.values())
+        for driver in drivers:
             driver.detached = True
-        tasks = list(self._tasks.values())
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        for driver in drivers:
+            await driver.close()
         await self._feeds.aclose()

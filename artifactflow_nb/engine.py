@@ -194,6 +194,7 @@ class Engine(Shown):
             self._ownership,
             self._settings_of_a_run,
             self._check_budget,
+            self._check_resumed,
         )
 
     def _tool_services(self, run: StoredRun) -> Mapping[type, Any]:
@@ -294,6 +295,20 @@ class Engine(Shown):
                     f"{agent.config.name}. Pass prices={{{name!r}: {{'input': ..., 'output': ...}}}}, in "
                     "US dollars for a million tokens."
                 )
+
+    async def _check_resumed(self, run: StoredRun) -> None:
+        """Refuse a run that another engine began with a model or a limit on the cost that this one cannot keep to."""
+        model, budget = run.settings.get("model"), run.settings.get("budget")
+        try:
+            if model is not None:
+                await self._checked(model)
+            if budget is not None:
+                self._check_budget(Budget.of(budget), model)
+        except UsageError as error:
+            raise UsageError(
+                f"The run {run.run_id} cannot go on here as it was begun. {error} Resume it in a workbench with the "
+                "settings that it was begun with, or cancel it and ask again."
+            ) from error
 
     async def _sources_of_a_run(self) -> list[str]:
         """The scope of a run. Small folders are looked through for files that are new, changed or gone.

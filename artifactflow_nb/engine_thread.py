@@ -45,9 +45,14 @@ class EngineThread:
         self._finalizer = weakref.finalize(self, _close, self.engine, self._loop, self._thread)
         atexit.register(self._finalizer)
 
+    @property
+    def is_open(self) -> bool:
+        """Whether work is taken."""
+        return not self._loop.is_closed() and self._thread.is_alive()
+
     def submit(self, work: Coroutine[Any, Any, T]) -> "Future[T]":
         """Run a coroutine on the engine's loop; its future."""
-        if self._loop.is_closed() or not self._thread.is_alive():
+        if not self.is_open:
             work.close()
             raise UsageError("This workbench is closed. Make a new one: its data are still there.")
         return asyncio.run_coroutine_threadsafe(work, self._loop)

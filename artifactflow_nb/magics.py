@@ -1,7 +1,7 @@
 """The magics of `%load_ext artifactflow_nb`: `%%ask` asks what its cell says, `%af` shows and decides.
 
-Both work with the workbench that is bound to `wb`, or else the one that was bound last; `%%ask` makes one where there
-is none.
+Both work with the open workbench that was made last, or with the one whose variable `--wb` names, and say which it is
+where there are several; `%%ask` makes one where there is none.
 """
 
 import keyword
@@ -33,7 +33,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 WB = "wb"
 CONTINUE = "continue"
-OPTIONS = ("--flow", "--model", "--budget", "--conversation")
+NAMED = "--wb"
+OPTIONS = ("--flow", "--model", "--budget", "--conversation", NAMED)
 _OF_IPYTHON = frozenset({"In", "Out", "get_ipython", "exit", "quit", "open"})
 
 
@@ -149,7 +150,8 @@ class Help:
         lines = [f"  {pad(f'%af {word} {command.takes}', 34)}{command.does}" for word, command in COMMANDS.items()]
         end = (
             "RUN and CONVERSATION are ids or variables. Where they are left out, the newest or the only one is meant;\n"
-            "%af chat begins a new conversation."
+            "%af chat begins a new conversation. Of several workbenches the one made last is meant, or the one that\n"
+            f"{NAMED} names: %af {NAMED} NAME runs."
         )
         return "\n".join([*lines, end, "%%ask? says how to ask."])
 
@@ -172,6 +174,7 @@ def _with_options(magic: F) -> F:
         described("--model", help="a model's name at the endpoint, for this run"),
         described("--budget", metavar="TOKENS", help="how many tokens the run may spend, as in 50000 or 50_000"),
         described("--conversation", metavar="ID", help="what to go on with: an id, or continue for the last one"),
+        described(NAMED, metavar="NAME", help="the variable of a workbench; the one made last if left out"),
     ]
     decorated: F = whole("%ask")(reduce(lambda done, option: option(done), reversed(options), magic))
     return decorated
@@ -200,7 +203,7 @@ class ArtifactFlowMagics(Magics):
         of variables in their place.
         """
         chosen = self._options(line)
-        wb = self._found() or self._made()
+        wb = self._chosen(chosen.wb) or self._made()
         run = wb.ask(
             cell,
             conversation_id=_conversation_id(wb, chosen.conversation),
@@ -214,14 +217,15 @@ class ArtifactFlowMagics(Magics):
     @line_magic
     def af(self, line: str) -> Any:
         """Look at what the workbench holds, and decide what waits: `%af help` lists how."""
-        word, *words = line.split() or ["help"]
+        name, words = _named(line.split())
+        word, *words = words or ["help"]
         if word not in COMMANDS:
             raise UsageError(f"There is no %af {word}. Known are: {', '.join(COMMANDS)}.")
         if words and not COMMANDS[word].takes:
             raise UsageError(f"%af {word} takes nothing. Leave {' '.join(words)!r} out.")
         if word == "help":
             return Help()
-        wb = self._found()
+        wb = self._chosen(name)
         if wb is None:
             raise UsageError("There is no workbench yet. Ask something with %%ask, or make one: wb = af.Workbench()")
         return COMMANDS[word].act(Said(wb, words, self._shell.user_ns))
@@ -248,17 +252,38 @@ class ArtifactFlowMagics(Magics):
             what = "a workbench" if isinstance(held, Workbench) else "IPython's own"
             raise UsageError(f"%%ask: the run would be bound to {name}, which is {what}. Choose another name.")
 
-    def _found(self) -> "Workbench | None":
-        """The workbench among the user's variables: `wb`, or the one that was bound last."""
+    def _bound(self) -> "dict[str, Workbench]":
+        """The workbenches among the user's variables, each once, the one made last at the end; closed ones before."""
         if "artifactflow_nb.workbench" not in sys.modules:  # then there is none, and completion must not wait
-            return None
+            return {}
         from artifactflow_nb.workbench import Workbench
 
-        variables = self._shell.user_ns
-        named = variables.get(WB)
-        shown = [value for name, value in variables.items() if not name.startswith("_")]
-        bound = [value for value in shown if isinstance(value, Workbench)]
-        return named if isinstance(named, Workbench) else bound[-1] if bound else None
+        newest_first = reversed(self._shell.user_ns.items())
+        shown = [(name, value) for name, value in newest_first if not name.startswith("_")]
+        bound = {id(value): (name, value) for name, value in shown if isinstance(value, Workbench)}
+        return dict(sorted(bound.values(), key=lambda one: (one[1].is_open, one[1].made_at)))
+
+    def _found(self, name: str | None = None) -> "Workbench | None":
+        """The workbench of this name; without one, the last."""
+        bound = self._bound()
+        if name is None:
+            return next(reversed(bound.values()), None)
+        value = self._shell.user_ns.get(name)
+        if not any(value is wb for wb in bound.values()):
+            known = ", ".join(bound) or "none"
+            raise UsageError(f"{NAMED} is {name!r}, which is no variable with a workbench. There are: {known}.")
+        found: Workbench = value
+        return found
+
+    def _chosen(self, name: str | None) -> "Workbench | None":
+        """The same; where none is named and several are open, the cell says which it is."""
+        found = self._found(name)
+        names = [each for each, wb in self._bound().items() if wb.is_open]
+        if name is None and len(names) > 1:
+            *others, last = names
+            known = ", ".join(others)
+            print(f"Of {len(names)} workbenches {last} is meant, made last; {NAMED} names another: {known}.")  # noqa: T201 - the cell says so
+        return found
 
     def _made(self) -> "Workbench":
         """A new workbench, bound to `wb`, or to `wb2` and so on where that is something else."""
@@ -275,32 +300,46 @@ class ArtifactFlowMagics(Magics):
         words = context.text_until_cursor.split()
         before = words[:-1] if context.token else words
         possible: Sequence[str] = ()
-        with suppress(ArtifactFlowError):  # a closed workbench, say, has nothing to offer
+        with suppress(ArtifactFlowError, UsageError):  # a closed workbench, say, has nothing to offer
             possible = self._possible(before, is_first_line=context.cursor_line == 0)
         found = [SimpleCompletion(text=text) for text in possible if text.startswith(context.token)]
         return SimpleMatcherResult(completions=found, suppress=bool(found), ordered=True)
 
     def _possible(self, before: Sequence[str], *, is_first_line: bool) -> Sequence[str]:
         """What may follow these words."""
+        if before and before[-1] == NAMED and before[0] in {"%af", "%%ask"}:
+            return [name for name, wb in self._bound().items() if wb.is_open]
+        name, before = _named(before)
         match before:
             case ["%%ask", *rest] if is_first_line:
-                return self._of_ask(rest[-1] if rest else "")
+                return self._of_ask(name, rest[-1] if rest else "")
             case ["%af"]:
                 return list(COMMANDS)
-            case ["%af", word] if word in COMMANDS and (wb := self._found()):
+            case ["%af", word] if word in COMMANDS and (wb := self._found(name)):
                 return COMMANDS[word].ids(wb)
         return ()
 
-    def _of_ask(self, before: str) -> Sequence[str]:
+    def _of_ask(self, name: str | None, before: str) -> Sequence[str]:
         """What may follow a word in the line of `%%ask`."""
         if before not in OPTIONS:
             return OPTIONS
-        wb = self._found()
+        wb = self._found(name)
         if before == "--conversation":
             return [CONTINUE, *_conversation_ids(wb)] if wb else [CONTINUE]
         if wb is None or before == "--budget":
             return ()
         return wb.flows if before == "--flow" else wb.known_models()
+
+
+def _named(words: Sequence[str]) -> tuple[str | None, list[str]]:
+    """The name that follows `--wb`, and the words without both; None if there is no such name."""
+    rest = list(words)
+    if NAMED not in rest:
+        return None, rest
+    at = rest.index(NAMED)
+    if at + 1 == len(rest):
+        raise UsageError(f"{NAMED} is the last word; the name of a variable with a workbench must follow it.")
+    return rest[at + 1], rest[:at] + rest[at + 2 :]
 
 
 def _conversation_id(wb: "Workbench", said: str | None) -> str | None:

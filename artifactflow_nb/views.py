@@ -1,6 +1,6 @@
 """The panels of a workbench: each method gives something that a cell shows."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from artifactflow_nb.artifact import Artifacts, Branch
@@ -13,6 +13,7 @@ from artifactflow_nb.store.runs import INTERRUPTED, RUNNING, WAITING
 
 if TYPE_CHECKING:
     from artifactflow_nb.widgets.panel import Panel
+    from artifactflow_nb.widgets.view import View
 
 
 Place = Run | Conversation | str
@@ -55,17 +56,14 @@ class WithViews:
         Errors: `NotFound` for an unknown conversation; `UsageError` for an unknown flow, or a budget that cannot be.
         """
         from artifactflow_nb.widgets.chat import ChatView
-        from artifactflow_nb.widgets.panel import Panel
 
         conversation_id = None if conversation is None else self._branch(conversation)[0]
         self._thread.engine.controller.check_flow(flow)
         limits = None if budget is None else Budget.of(budget)
-        return Panel(
-            lambda: ChatView(
-                self._thread, conversation_id, flow=flow, budget=limits, model=model, measured=self._is_shown_live()
-            ),
-            self._thread,
-            self._is_shown_live,
+        return self._panel(
+            lambda is_live: ChatView(
+                self._thread, conversation_id, flow=flow, budget=limits, model=model, measured=is_live
+            )
         )
 
     def tree(self, conversation: Place | None = None) -> "Panel":
@@ -76,15 +74,10 @@ class WithViews:
 
         Errors: `NotFound` for an unknown conversation.
         """
-        from artifactflow_nb.widgets.panel import Panel
         from artifactflow_nb.widgets.tree_view import TreeView
 
         conversation_id = None if conversation is None else self._branch(conversation)[0]
-        return Panel(
-            lambda: TreeView(self._thread, conversation_id, measured=self._is_shown_live()),
-            self._thread,
-            self._is_shown_live,
-        )
+        return self._panel(lambda is_live: TreeView(self._thread, conversation_id, measured=is_live))
 
     def artifacts(self, of: Place | None = None) -> Artifacts:
         """The artifacts of a branch, by id: to read, change, compare and export.
@@ -111,12 +104,15 @@ class WithViews:
         Errors: `NotFound` for an unknown id.
         """
         from artifactflow_nb.widgets.artifact_panel import ArtifactPanel
-        from artifactflow_nb.widgets.panel import Panel
 
         place = self._branch(of)
-        return Panel(
-            lambda: ArtifactPanel(self._thread, *place, dated=self._is_shown_live()), self._thread, self._is_shown_live
-        )
+        return self._panel(lambda is_live: ArtifactPanel(self._thread, *place, dated=is_live))
+
+    def _panel(self, make: "Callable[[bool], View]", is_worth_it: Callable[[], bool] = lambda: True) -> "Panel":
+        """A panel of views, each told whether it is shown live: where a page may be, if that is worth it."""
+        from artifactflow_nb.widgets.panel import Panel
+
+        return Panel(lambda: make(self._is_shown_live()), self._thread, lambda: self._is_shown_live() and is_worth_it())
 
     def _branch(self, of: Place | None) -> tuple[str | None, str | None]:
         """The conversation and the last message of a branch; without a message the active branch is meant.
@@ -147,14 +143,12 @@ class WithViews:
 
         Errors: `NotFound` for an unknown run, or if there is none yet.
         """
-        from artifactflow_nb.widgets.panel import Panel
         from artifactflow_nb.widgets.timeline import TimelineView
 
         shown = run if isinstance(run, Run) else self.run(run or self._newest_run_id())
-        return Panel(
-            lambda: TimelineView(shown.port, measured=self._is_shown_live()),
-            self._thread,
-            lambda: self._is_shown_live() and shown.status in {RUNNING, WAITING, INTERRUPTED},
+        return self._panel(
+            lambda is_live: TimelineView(shown.port, measured=is_live),
+            lambda: shown.status in {RUNNING, WAITING, INTERRUPTED},
         )
 
     def _newest_run_id(self) -> str:
@@ -165,10 +159,7 @@ class WithViews:
     def _view_of(self, run: Run) -> "Panel":
         """A run by itself, as `run.view()` shows it."""
         from artifactflow_nb.widgets.chat import ChatView
-        from artifactflow_nb.widgets.panel import Panel
 
-        def make() -> ChatView:
-            is_live = self._is_shown_live()
-            return ChatView(self._thread, run.conversation_id, only=run.message_id, measured=is_live)
-
-        return Panel(make, self._thread, self._is_shown_live)
+        return self._panel(
+            lambda is_live: ChatView(self._thread, run.conversation_id, only=run.message_id, measured=is_live)
+        )

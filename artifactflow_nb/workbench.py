@@ -9,8 +9,9 @@
 """
 
 from collections.abc import Awaitable, Callable, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 from artifactflow_nb.agents.base import AgentConfig
 from artifactflow_nb.approvals import Policy
@@ -25,13 +26,14 @@ from artifactflow_nb.overview import WithOverview
 from artifactflow_nb.run import Run
 from artifactflow_nb.settings import Settings
 from artifactflow_nb.store.conversation_list import Conversation
-from artifactflow_nb.store.conversations import Parent, ParentId
+from artifactflow_nb.store.conversations import Parent, ParentId, StoredMessage
 from artifactflow_nb.store.runs import StoredRun
 from artifactflow_nb.store.source_values import Added
 from artifactflow_nb.tools.base import Tool, tool
 from artifactflow_nb.views import WithViews
 
-T = TypeVar("T")
+OfMessage = Run | StoredMessage | str
+InConversation = Run | Conversation | StoredMessage | str
 
 
 class Workbench(WithFrames, WithOverview, WithViews):
@@ -51,6 +53,10 @@ class Workbench(WithFrames, WithOverview, WithViews):
             `af.OpenAIModel` for an endpoint of its own.
         settings: Further settings, by the names of `af.Settings`: `temperature`, `budget`, `prices`, `tool_protocol`
             and so on.
+
+    Attributes:
+        settings: What is configured.
+        made_at: When it was made, in UTC.
 
     Errors: `UsageError` for a setting that cannot be used; `StoreError` for a store that cannot be opened.
     """
@@ -81,6 +87,13 @@ class Workbench(WithFrames, WithOverview, WithViews):
             )
         )
 
+        self.made_at = datetime.now(UTC)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it was not closed yet."""
+        return self._thread.is_open
+
     @property
     def _store(self) -> Path:
         return self.data_dir / STORE_FILE
@@ -89,7 +102,7 @@ class Workbench(WithFrames, WithOverview, WithViews):
         self,
         question: str,
         *,
-        conversation_id: str | None = None,
+        conversation_id: InConversation | None = None,
         parent_message_id: ParentId = Parent.ACTIVE,
         flow: str = "research",
         budget: Budget | Mapping[str, Any] | None = None,
@@ -99,7 +112,7 @@ class Workbench(WithFrames, WithOverview, WithViews):
 
         Args:
             question: What you want to know.
-            conversation_id: A conversation to go on with, such as `run.conversation_id`; None starts a new one.
+            conversation_id: A conversation to go on with: itself, one of its runs, or its id; None starts a new one.
             parent_message_id: The message to continue from; None for a new root, left out for the active branch.
             flow: Which flow.
             budget: What the run may spend, `af.Budget(tokens=50_000)` for example; None for what is configured.
@@ -109,11 +122,12 @@ class Workbench(WithFrames, WithOverview, WithViews):
             message, `Conflict` while the branch still waits for an earlier answer.
         """
         text = _text(question)
+        conversation = None if conversation_id is None else _conversation_id(conversation_id)
         begin = self._thread.engine.controller.begin
         return self._started(
             lambda: begin(
                 text,
-                conversation_id=conversation_id,
+                conversation_id=conversation,
                 parent_message_id=parent_message_id,
                 flow=flow,
                 budget=budget,
@@ -123,7 +137,7 @@ class Workbench(WithFrames, WithOverview, WithViews):
 
     def regenerate(
         self,
-        message: Run | str,
+        message: OfMessage,
         *,
         budget: Budget | Mapping[str, Any] | None = None,
         model: str | None = None,
@@ -131,7 +145,7 @@ class Workbench(WithFrames, WithOverview, WithViews):
         """Ask a question once more, on a branch of its own: the new answer does not know the old one.
 
         Args:
-            message: Its run, or the id of its run or message.
+            message: Itself, its run, or the id of its run or message.
             budget: What the run may spend; None for what the earlier run had.
             model: The model's name; None for what the earlier run had.
 
@@ -141,7 +155,7 @@ class Workbench(WithFrames, WithOverview, WithViews):
 
     def edit(
         self,
-        message: Run | str,
+        message: OfMessage,
         question: str,
         *,
         budget: Budget | Mapping[str, Any] | None = None,
@@ -156,7 +170,7 @@ class Workbench(WithFrames, WithOverview, WithViews):
 
     async def _beside(
         self,
-        message: Run | str,
+        message: OfMessage,
         question: str | None,
         budget: Budget | Mapping[str, Any] | None,
         model: str | None,
@@ -172,28 +186,36 @@ class Workbench(WithFrames, WithOverview, WithViews):
 
         return self._handle(self._thread.call(start()))
 
-    def rename_conversation(self, conversation: Run | Conversation | str, title: str) -> None:
+    def rename_conversation(self, conversation: InConversation, title: str) -> None:
         """Give a conversation, named by itself, one of its runs or its id, another title."""
         self._thread.call(self._thread.engine.conversations.rename(_conversation_id(conversation), title))
 
-    def delete_conversation(self, conversation: Run | Conversation | str) -> None:
+    def delete_conversation(self, conversation: InConversation) -> None:
         """Delete a conversation with all that it holds; `Conflict` while one of its runs runs."""
         self._thread.call(self._thread.engine.conversations.delete_conversation(_conversation_id(conversation)))
 
-    def activate_branch(self, message: Run | str) -> str:
-        """Let `ask` continue the branch through a message; the id of its newest message, which is continued."""
-        return self._thread.call(self._of_branch(self._thread.engine.conversations.activate, message))
+    def activate_branch(self, message: OfMessage) -> StoredMessage:
+        """Let `ask` continue the branch through a message; its newest message, which is continued."""
+        conversations = self._thread.engine.conversations
 
-    def delete_branch(self, message: Run | str) -> None:
+        async def activate() -> StoredMessage:
+            return await conversations.message(await conversations.activate(await self._message_id(message)))
+
+        return self._thread.call(activate())
+
+    def delete_branch(self, message: OfMessage) -> None:
         """Delete a message and all that follow it, with what their runs wrote; `Conflict` while one of these runs."""
-        self._thread.call(self._of_branch(self._thread.engine.conversations.delete_branch, message))
 
-    async def _of_branch(self, act: Callable[[str], Awaitable[T]], message: Run | str) -> T:
-        return await act(await self._message_id(message))
+        async def delete() -> None:
+            await self._thread.engine.conversations.delete_branch(await self._message_id(message))
 
-    async def _message_id(self, message: Run | str) -> str:
-        if isinstance(message, Run):
+        self._thread.call(delete())
+
+    async def _message_id(self, message: OfMessage) -> str:
+        if isinstance(message, Run | StoredMessage):
             return message.message_id
+        if not isinstance(message, str):
+            raise UsageError(f"{message!r} names no message. Pass its run, or the id of its run or message.")
         return (await self._thread.engine.runs.get(message)).message_id if message.startswith("run-") else message
 
     def run(self, run_id: str) -> Run:
@@ -305,8 +327,12 @@ class Workbench(WithFrames, WithOverview, WithViews):
         self.close()
 
 
-def _conversation_id(conversation: Run | Conversation | str) -> str:
-    return conversation if isinstance(conversation, str) else conversation.conversation_id
+def _conversation_id(conversation: InConversation) -> str:
+    if isinstance(conversation, Run | Conversation | StoredMessage):
+        return conversation.conversation_id
+    if not isinstance(conversation, str):
+        raise UsageError(f"{conversation!r} names no conversation. Pass one, one of its runs or messages, or its id.")
+    return conversation
 
 
 def _text(question: object) -> str:

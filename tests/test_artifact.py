@@ -83,6 +83,15 @@ def test_a_version_is_restored_and_a_title_changed(held: ArtifactHandle) -> None
         renamed.restore(9)
 
 
+@pytest.mark.parametrize("number", [3, 2**70, -1, 1.5, "1"])
+def test_a_version_that_there_is_not_is_told(held: ArtifactHandle, number: Any) -> None:
+    """Whatever stands for its number, and however large that is, the error says it and lists those that there are."""
+    edited = held.edit("Changed.")
+    for act in (edited.restore, edited.diff, lambda number: edited.diff(1, number)):
+        with pytest.raises(af.NotFound, match=f"no version {number!r} in .*; it has: 1, 2"):
+            act(number)
+
+
 def test_each_branch_has_its_own_hand(workbench: Any) -> None:
     """What a person writes on one branch is not on another; both are compared and taken over by their numbers."""
     wb = workbench([report(FIRST), "Done.", "Left.", "Right."], approvals="approve")

@@ -104,9 +104,22 @@ def test_another_branch_can_be_gone_on_with(workbench: Any) -> None:
     first = wb.ask("One?").wait(10)
     second = wb.ask("Two?", conversation_id=first.conversation_id).wait(10)
     wb.edit(first, "Uno?").wait(10)
-    assert wb.activate_branch(first) == second.message_id
-    wb.ask("Three?", conversation_id=first.conversation_id).wait(10)
+    newest = wb.activate_branch(first)
+    assert newest.message_id == second.message_id
+    assert "Two?" in newest._repr_html_()
+    wb.ask("Three?", conversation_id=newest).wait(10)
     assert said(wb) == ["One?", "1.", "Two?", "2.", "Three?"]
+
+
+def test_whatever_names_a_conversation_is_gone_on_with(workbench: Any) -> None:
+    """A run of it, the conversation, one of its messages and its id mean the same; anything else is refused."""
+    wb = workbench(["1.", "2.", "3.", "4.", "5."])
+    run = wb.ask("One?").wait(10)
+    for named in (run, wb.conversations()[0], wb.activate_branch(run), run.conversation_id):
+        assert wb.ask("More?", conversation_id=named).wait(10).conversation_id == run.conversation_id
+    assert wb.conversations()[0].n_messages == 5
+    with pytest.raises(af.UsageError, match="^7 names no conversation. Pass one, one of its runs"):
+        wb.ask("More?", conversation_id=7)
 
 
 def test_the_list_reads_well(workbench: Any) -> None:

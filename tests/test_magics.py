@@ -134,7 +134,7 @@ def test_a_mistake_is_one_line(shell: InteractiveShell, wb: af.Workbench, capsys
 
 
 def test_which_workbench_is_meant(shell: InteractiveShell, tmp_path: Path, capsys: Any) -> None:
-    """`wb` if it is one, else the one that was bound last; where there is none, `%af` says so and `%%ask` makes one."""
+    """The one that was made last; where there is none, `%af` says so and `%%ask` makes one."""
     assert "There is no workbench yet" in said(shell, capsys, "%af runs")
     shell.user_ns["wb"] = "my own"
     run_cell(shell, "%%ask\nWhat is a pass statement?")
@@ -149,6 +149,31 @@ def test_which_workbench_is_meant(shell: InteractiveShell, tmp_path: Path, capsy
         shell.user_ns["run"].wait(10)
     assert asked == [1, 1]
     assert len(shell.user_ns["wb2"].runs()) == 1
+
+
+def test_one_of_several_workbenches(shell: InteractiveShell, wb: af.Workbench, tmp_path: Path, capsys: Any) -> None:
+    """The cell says that the one made last is meant; `--wb` names another, in both magics; closed ones do not count."""
+    shell.user_ns["other"] = other = af.Workbench(model=ScriptedModel(["Here."]), data_dir=tmp_path / "other")
+    shell.user_ns["again"] = other
+    run_cell(shell, "%%ask\nWho?")
+    assert "Of 2 workbenches other is meant, made last; --wb names another: wb." in capsys.readouterr().out
+    shell.user_ns["run"].wait(10)
+    run_cell(shell, "%%ask --wb wb mine\nWho?")
+    shell.user_ns["mine"].wait(10)
+    run_cell(shell, "%af runs")
+    assert "other is meant" in capsys.readouterr().out
+    for line in ("%af --wb wb runs", "%af runs --wb wb"):
+        assert [run.run_id for run in run_cell(shell, line)] == [shell.user_ns["mine"].run_id]
+    assert "is meant" not in capsys.readouterr().out
+    assert offered(shell, "%af --wb ") == offered(shell, "%%ask --wb ") == ["wb", "other"]
+    assert offered(shell, "%af --wb wb metrics ") == [shell.user_ns["mine"].run_id]
+    assert shell.user_ns["mine"].run_id not in offered(shell, "%af --wb nobody metrics ")
+    told = said(shell, capsys, "%af --wb nobody runs")
+    assert "--wb is 'nobody', which is no variable with a workbench. There are: wb, other." in told
+    assert "must follow it" in said(shell, capsys, "%af runs --wb")
+    other.close()
+    assert [run.run_id for run in run_cell(shell, "%af runs")] == [shell.user_ns["mine"].run_id]
+    assert "is meant" not in capsys.readouterr().out
 
 
 def test_a_first_workbench_is_bound_to_wb(shell: InteractiveShell, capsys: Any) -> None:
@@ -267,7 +292,7 @@ def test_completion_offers_what_may_stand_there(shell: InteractiveShell, wb: af.
     assert offered(shell, "%af tree ") == offered(shell, "%af chat conv") == [run.conversation_id]
     assert offered(shell, "%af cancel ") == offered(shell, "%af metrics ") == [run.run_id]
     assert request.id not in offered(shell, f"%af deny {request.id} ")
-    assert offered(shell, "%%ask --") == ["--flow", "--model", "--budget", "--conversation"]
+    assert offered(shell, "%%ask --") == ["--flow", "--model", "--budget", "--conversation", "--wb"]
     assert offered(shell, "%%ask --flow ") == ["research"]
     assert "scripted" in offered(shell, "%%ask --model ")
     assert offered(shell, "%%ask --conversation ") == ["continue", run.conversation_id]

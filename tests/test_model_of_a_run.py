@@ -1,5 +1,6 @@
 """A model that is chosen for one run: who asks for it, who keeps its own, and what is kept of it."""
 
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,7 @@ from loopback import Answer, ChatServer
 from scripts import call, delegate
 
 import artifactflow_nb as af
+from artifactflow_nb.approvals import Decision
 from artifactflow_nb.models.scripted import ScriptedModel
 
 
@@ -67,6 +69,43 @@ def test_a_model_that_cannot_be_asked_for_is_refused(tmp_path: Path) -> None:
         pytest.raises(af.UsageError, match="no price for the model 'larger'"),
     ):
         priced.ask("Hello?", model="larger", budget={"usd": 1})
+
+
+def test_a_run_does_not_go_on_with_another_model_than_it_was_begun_with(tmp_path: Path) -> None:
+    """A workbench that lacks its model says so at the decision and at the resume; nothing is decided, nothing asked."""
+    begun = {"data_dir": tmp_path / "data", "approvals": {"create_artifact": "ask"}}
+    answers = [Answer(call("create_artifact", id="a", title="A", content="A.")), Answer("Done.")]
+    with ChatServer(answers) as server:
+        with af.Workbench(model="usual", base_url=server.base_url, **begun) as wb:
+            run_id = wb.ask("What?", model="larger").wait(10).run_id
+        with af.Workbench(model=ScriptedModel(["Not me."]), **begun) as other:
+            for act in (other.approve, other.deny):
+                with pytest.raises(af.UsageError, match=f"{run_id} cannot go on here .* no model 'larger' here; known"):
+                    act(other.pending()[0].id)
+            assert len(other.pending()) == 1
+            engine = other._thread.engine
+            other._thread.call(
+                engine.requests.decide({other.pending()[0].id: Decision(approved=True)}, datetime.now(UTC))
+            )
+            with pytest.raises(af.UsageError, match="no model 'larger' here.* cancel it and ask again"):
+                other.run(run_id).resume()
+            assert other.run(run_id).status == "waiting"
+        with af.Workbench(model="usual", base_url=server.base_url, **begun) as later:
+            assert later.run(run_id).resume().wait(10).response == "Done."
+
+
+def test_a_limit_on_the_cost_needs_its_prices_to_go_on(tmp_path: Path) -> None:
+    """A workbench without the prices would never see that it is reached, so it does not go on; it can cancel."""
+    begun = {"data_dir": tmp_path / "data", "approvals": {"create_artifact": "ask"}}
+    answers = [Answer(call("create_artifact", id="a", title="A", content="A."))]
+    with ChatServer(answers) as server:
+        where = {"model": "m", "base_url": server.base_url, **begun}
+        with af.Workbench(**where, prices={"m": {"input": 1, "output": 1}}) as wb:
+            run_id = wb.ask("What?", budget={"usd": 1}).wait(10).run_id
+        with af.Workbench(**where) as later:
+            with pytest.raises(af.UsageError, match=f"{run_id} cannot go on here .* no price for the model 'm'"):
+                later.approve(later.pending()[0].id)
+            assert later.run(run_id).cancel().status == "cancelled"
 
 
 def test_asking_again_keeps_what_was_chosen(tmp_path: Path) -> None:

@@ -238,6 +238,29 @@ def test_a_user_agent_works_like_a_built_in_one(workbench: Any) -> None:
     assert wb.llm_calls_df()["agent_name"].tolist() == ["lead_agent", "counter", "lead_agent"]
 
 
+@pytest.mark.parametrize("number", [2**70, -1, "5", 1.5, None])
+def test_a_number_of_rows_that_cannot_be_is_told(workbench: Any, number: Any) -> None:
+    """Lists say which argument it is, and its value."""
+    wb = workbench([])
+    for name, ask in (
+        ("limit", wb.runs),
+        ("limit", lambda number: wb.conversations(limit=number)),
+        ("offset", lambda number: wb.conversations("words", offset=number)),
+    ):
+        with pytest.raises(af.UsageError, match=f"^{name} is {number!r}; it must be a whole number from 0"):
+            ask(number)
+
+
+def test_a_large_number_in_the_place_of_an_id_is_told(workbench: Any) -> None:
+    """It is an error of the caller, not of the store."""
+    wb = workbench([])
+    with pytest.raises(af.UsageError, match="too large"):
+        wb.run(2**70)
+    for ask in (wb.delete_branch, wb.activate_branch, wb.regenerate):
+        with pytest.raises(af.UsageError, match=f"^{2**70} names no message. Pass its run"):
+            ask(2**70)
+
+
 def test_views_get_what_they_need(workbench: Any) -> None:
     """A port replays stored events, then live ones, and reads texts and results."""
     wb = workbench([report(), "Done."])

@@ -1,4 +1,4 @@
-"""An artifact as a Word document: its headings, lists, tables, code, quotations and links in Word's own styles."""
+"""A document as a file of Word: its headings, lists, tables, code, quotations and links in Word's own styles."""
 
 import io
 import re
@@ -33,13 +33,12 @@ def to_docx(document: Document) -> bytes:
         raise UsageError(
             "Writing docx needs a library that is not installed: pip install 'artifactflow-nb[docx]'."
         ) from None
-    artifact = document.artifact
     word = docx.Document()
     _describe(word, document)
     writer = _Writer(word)
-    writer.prepare(_FONTS.get(language_tag(artifact.content[:4000]), ""))
+    writer.prepare(_FONTS.get(language_tag(document.content[:4000]), ""))
     if not document.has_title:
-        writer.text([Piece(artifact.title)], "Title")
+        writer.text([Piece(document.title)], "Title")
     for block in read_blocks(document.html):
         writer.block(block)
     writer.text([Piece(document.origin, italic=True)], "Normal")
@@ -49,11 +48,11 @@ def to_docx(document: Document) -> bytes:
 
 
 def _describe(word: "WordDocument", document: Document) -> None:
-    artifact, known = document.artifact, word.core_properties
-    known.title = _xml_text(artifact.title)[:_MOST_TITLE]
-    known.author = known.last_modified_by = _xml_text(artifact.created_by)[:_MOST_TITLE]
-    known.created = known.modified = artifact.created_at.astimezone(UTC).replace(tzinfo=None)
-    known.identifier = _xml_text(f"{artifact.artifact_id} version {artifact.version}")[:_MOST_TITLE]
+    known = word.core_properties
+    known.title = _xml_text(document.title)[:_MOST_TITLE]
+    known.author = known.last_modified_by = _xml_text(document.author)[:_MOST_TITLE]
+    known.created = known.modified = document.written_at.astimezone(UTC).replace(tzinfo=None)
+    known.identifier = _xml_text(document.identifier)[:_MOST_TITLE]
     known.comments = f"sha256 {document.sha256}"
 
 
@@ -70,6 +69,9 @@ class _Writer:
 
     def __init__(self, word: "WordDocument") -> None:
         self._word = word
+        self._body: Any = word._body  # noqa: SLF001 - what the paragraphs stand in has no public name
+        self._end: Any = word.element.body.get_or_add_sectPr()
+        self._links: dict[str, str] = {}  # the relationship of each address
         self._styles: dict[str, Any] = {}
         self._numbering: dict[int, int] = {}  # the numbering of each numbered list
         self._number_kinds: dict[str, int] = {}
@@ -96,11 +98,19 @@ class _Writer:
 
     def text(self, pieces: Pieces, style: str) -> "Paragraph":
         """Add a paragraph at the end."""
-        paragraph = self._word.add_paragraph()
+        paragraph = self._new_paragraph()
         if style != "Normal":  # by its id: a style that is set by its name is looked for among all, each time
             paragraph._p.style = self._style(style).style_id  # noqa: SLF001 - the same
-        _fill(paragraph, pieces)
+        self._fill(paragraph, pieces)
         return paragraph
+
+    def _new_paragraph(self) -> "Paragraph":
+        """An empty one at the end, without the way through all that stand before it, which Word's library goes."""
+        from docx.text.paragraph import Paragraph
+
+        element = _element("w:p", {})
+        self._end.addprevious(element)
+        return Paragraph(element, self._body)
 
     def _paragraph(self, block: Block) -> None:
         from docx.shared import Inches
@@ -152,8 +162,37 @@ class _Writer:
                 added._tr.get_or_add_trPr().append(_element("w:tblHeader", {}))  # noqa: SLF001 - has no public name
             for place, cell in zip(added.cells, row, strict=False):
                 place.paragraphs[0].alignment = aligned.get(cell.align)
-                _fill(place.paragraphs[0], cell.pieces, bold=n == 0)
+                self._fill(place.paragraphs[0], cell.pieces, bold=n == 0)
         self.text((), "Normal")
+
+    def _fill(self, paragraph: "Paragraph", pieces: Pieces, *, bold: bool = False) -> None:
+        for piece in pieces:
+            run = paragraph.add_run(_xml_text(piece.text))
+            run.bold, run.italic, run.font.strike = (
+                value or None for value in (piece.bold or bold, piece.italic, piece.strike)
+            )
+            if piece.code:
+                run.font.name = _MONOSPACE
+            if _is_address(piece.href):
+                self._link(paragraph, run, piece.href)
+
+    def _link(self, paragraph: "Paragraph", run: Any, href: str) -> None:
+        from docx.shared import RGBColor
+
+        run.font.color.rgb = RGBColor.from_string(_LINK_COLOUR)
+        run.font.underline = True
+        link = _element("w:hyperlink", {"r:id": self._relationship(paragraph.part, _xml_text(href))})
+        run._r.addprevious(link)  # noqa: SLF001 - links have no public name
+        link.append(run._r)  # noqa: SLF001 - the same
+
+    def _relationship(self, part: Any, href: str) -> str:
+        """The name of the relationship to an address; Word's library would look through all of them for each link."""
+        from docx.opc.constants import RELATIONSHIP_TYPE
+
+        if href not in self._links:
+            self._links[href] = name = f"rIdLink{len(self._links) + 1}"
+            part.rels.add_relationship(RELATIONSHIP_TYPE.HYPERLINK, href, name, is_external=True)
+        return self._links[href]
 
     def _style(self, name: str) -> Any:
         if name not in self._styles:
@@ -173,18 +212,6 @@ def _style_name(block: Block) -> str:
     return f"List {kind}" + (f" {depth}" if depth > 1 else "")
 
 
-def _fill(paragraph: "Paragraph", pieces: Pieces, *, bold: bool = False) -> None:
-    for piece in pieces:
-        run = paragraph.add_run(_xml_text(piece.text))
-        run.bold, run.italic, run.font.strike = (
-            value or None for value in (piece.bold or bold, piece.italic, piece.strike)
-        )
-        if piece.code:
-            run.font.name = _MONOSPACE
-        if _is_address(piece.href):
-            _link(paragraph, run, piece.href)
-
-
 def _is_address(href: str) -> bool:
     """Whether Word can be given this address; one that is no address would make it refuse the whole file."""
     try:
@@ -194,18 +221,6 @@ def _is_address(href: str) -> bool:
         )
     except ValueError:
         return False
-
-
-def _link(paragraph: "Paragraph", run: Any, href: str) -> None:
-    from docx.opc.constants import RELATIONSHIP_TYPE
-    from docx.shared import RGBColor
-
-    run.font.color.rgb = RGBColor.from_string(_LINK_COLOUR)
-    run.font.underline = True
-    place = paragraph.part.relate_to(_xml_text(href), RELATIONSHIP_TYPE.HYPERLINK, is_external=True)
-    link = _element("w:hyperlink", {"r:id": place})
-    run._r.addprevious(link)  # noqa: SLF001 - links have no public name
-    link.append(run._r)  # noqa: SLF001 - the same
 
 
 def _name(name: str) -> str:

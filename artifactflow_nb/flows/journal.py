@@ -9,6 +9,7 @@
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from typing import Any
 
@@ -161,6 +162,11 @@ class Journal:
             self._timer = None
         taken, self._pending = self._pending, []
         return taken
+
+    async def close(self) -> None:
+        """Store what can be stored now, and nothing later: the store is about to be closed."""
+        with suppress(StoreError):  # the store has failed before, or is closed; the run goes on from what it has
+            await self.flush()
 
     async def flush(self) -> None:
         """Store what is not stored yet; raises what an earlier flush in the background raised."""

@@ -4,21 +4,22 @@ The frames are temporary views of a connection that reads only; what else a stat
 prepared. Times are microseconds since 1970 there, as the store has them, and become times in the result.
 """
 
-import math
 import re
 import sqlite3
-import time
+import threading
 from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from artifactflow_nb.errors import UsageError
 from artifactflow_nb.frames.catalog import FRAMES
 from artifactflow_nb.frames.filters import moment
 from artifactflow_nb.frames.reading import opened, schema_of
+from artifactflow_nb.frames.waiting import waited_for
 from artifactflow_nb.store.faults import cause
+from artifactflow_nb.store.storable import storable_number
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -56,46 +57,67 @@ def query(path: Path, sql: str, params: Params = None, *, timeout_s: float | Non
             those of its first moment in UTC.
         timeout_s: Seconds after which to give up; None for never. Interrupting the cell ends it too.
 
+    While one function of SQLite computes, such as a LIKE over a long text, nothing can end it: then the caller goes on
+    at once, and the statement is left to end by itself at its next step.
+
     Errors: `UsageError` for a statement that is wrong or does anything but read, `TimeoutError`.
     """
-    from artifactflow_nb.frames.packing import as_frame, pack_fitting
+    from artifactflow_nb.frames.packing import as_frame
 
-    watch, values = _Watch(timeout_s), _bound(params)
-    with opened(path) as db:
-        for frame in FRAMES:
-            db.execute(f"CREATE TEMP VIEW {frame.name} AS {frame.select(frame.columns)}")
-        db.set_progress_handler(watch, _LOOK_EVERY)
-        db.set_authorizer(_allowed)
-        try:
-            rows = db.execute(sql, values)
-            names = [entry[0] for entry in rows.description or ()]
-            arrays = pack_fitting(rows, [_type_of(name) for name in names])
-        except (sqlite3.Error, TypeError, ValueError, OverflowError) as error:
-            if (told := _told(error, watch)) is None:
-                raise
-            raise told from error
+    statement = _Statement(path, sql, _bound(params))
+    try:
+        names, arrays = waited_for(statement.run, "artifactflow-query", _limit(timeout_s))
+    except TimeoutError:
+        late = f"The query had not ended after {timeout_s} s. Narrow it down with WHERE, or raise timeout_s."
+        raise TimeoutError(late) from None
+    finally:
+        statement.unwanted.set()
     if not names:
         raise UsageError(f"The SQL gives no rows, it must be a SELECT: {sql!r}.")
     return as_frame(_distinct(names), arrays, schema_of("query"))
 
 
-class _Watch:
-    """Called while a statement runs, which also is when Python sees that the cell was interrupted.
+def _limit(timeout_s: float | None) -> float | None:
+    if timeout_s is not None and not (isinstance(timeout_s, int | float) and timeout_s > 0):
+        raise UsageError(f"timeout_s is {timeout_s!r}; it must be a number of seconds above 0, or None.")
+    return timeout_s
+
+
+class _Statement:
+    """A statement with a connection of its own, from the first to the last on the thread that runs it.
 
     Args:
-        timeout_s: Seconds after which it says to stop; None for never.
+        path: The store's file.
+        sql: The statement.
+        values: What is bound in it.
+
+    Attributes:
+        unwanted: Set when nobody waits any more; the statement ends at its next step.
     """
 
-    def __init__(self, timeout_s: float | None) -> None:
-        if timeout_s is not None and not (isinstance(timeout_s, int | float) and timeout_s > 0):
-            raise UsageError(f"timeout_s is {timeout_s!r}; it must be a number of seconds above 0, or None.")
-        self.timeout_s = timeout_s
-        self.over = False
-        self._until = math.inf if timeout_s is None else time.monotonic() + timeout_s
+    def __init__(self, path: Path, sql: str, values: Sequence[object] | dict[str, object]) -> None:
+        self._path = path
+        self._sql = sql
+        self._values = values
+        self.unwanted = threading.Event()
 
-    def __call__(self) -> bool:
-        self.over = time.monotonic() > self._until
-        return self.over
+    def run(self) -> tuple[list[str], list[Any]]:
+        """The names of its columns, and their values."""
+        from artifactflow_nb.frames.packing import pack_fitting
+
+        with opened(self._path) as db:
+            for frame in FRAMES:
+                db.execute(f"CREATE TEMP VIEW {frame.name} AS {frame.select(frame.columns)}")
+            db.set_progress_handler(self.unwanted.is_set, _LOOK_EVERY)
+            db.set_authorizer(_allowed)
+            try:
+                rows = db.execute(self._sql, self._values)
+                names = [entry[0] for entry in rows.description or ()]
+                return names, pack_fitting(rows, [_type_of(name) for name in names])
+            except (sqlite3.Error, TypeError, ValueError, OverflowError) as error:
+                if (told := _told(error)) is None:
+                    raise
+                raise told from error
 
 
 def _allowed(action: int, first: str | None, second: str | None, *_where: str | None) -> int:
@@ -111,12 +133,9 @@ def _allowed(action: int, first: str | None, second: str | None, *_where: str | 
     return sqlite3.SQLITE_OK if allowed else sqlite3.SQLITE_DENY
 
 
-def _told(error: Exception, watch: _Watch) -> BaseException | None:
+def _told(error: Exception) -> UsageError | None:
     """What to raise for an error of the statement; None if it is one of the file."""
     code = cause(error)
-    if code == sqlite3.SQLITE_INTERRUPT:
-        late = f"The query had not ended after {watch.timeout_s} s. Narrow it down with WHERE, or raise timeout_s."
-        return TimeoutError(late) if watch.over else KeyboardInterrupt()
     if code == sqlite3.SQLITE_AUTH or _IS_VIEW.fullmatch(str(error)):
         return UsageError(f"The SQL would do more than read ({error}). Pass a single SELECT; nothing was done.")
     if code not in _OF_CALLER:
@@ -149,6 +168,8 @@ def _value(value: object) -> object:
         plain = value.astype("datetime64[us]").item()
     if isinstance(plain, date) and not isinstance(plain, datetime):
         plain = datetime(plain.year, plain.month, plain.day, tzinfo=UTC)
+    if isinstance(plain, int) and storable_number(plain) is None:
+        raise UsageError(f"A parameter is {plain}, which is too large: SQL's whole numbers have 64 bits. Pass a float.")
     return moment("A parameter", plain) if isinstance(plain, datetime) else plain
 
 

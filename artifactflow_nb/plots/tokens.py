@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from artifactflow_nb.plots.amounts import short
 from artifactflow_nb.plots.bars import Bar, bars_svg, bars_vega
 from artifactflow_nb.plots.chart import Chart, empty_spec
 from artifactflow_nb.plots.columns import INT, TEXT, Table, typed_frame
@@ -56,7 +55,7 @@ def plot_tokens(llm_calls: pd.DataFrame) -> Chart:
         TITLE,
         told,
         bars_vega(TITLE, told, bars, _FILLS, "tokens", notes),
-        bars_svg(TITLE, told, bars, _FILLS, short, *notes),
+        bars_svg(TITLE, told, bars, _FILLS, _short, *notes),
         _frame(sums),
         notes,
     )
@@ -120,3 +119,11 @@ def _frame(sums: Sequence[_Sum]) -> pd.DataFrame:
             "n_unknown": (INT, [each.n_unknown for each in sums]),
         }
     )
+
+
+def _short(number: float) -> str:
+    """`950`, `1.2k`, `34k`, `5.6M`: for an axis, where the exact figure stands elsewhere."""
+    for unit, size in (("M", 1e6), ("k", 1e3)):
+        if abs(number) >= size:
+            return f"{number / size:.3g}{unit}"
+    return f"{number:.3g}"

@@ -14,6 +14,7 @@ from typing import Any
 from artifactflow_nb.errors import NotFound
 from artifactflow_nb.store.conversations import require_conversation, require_message
 from artifactflow_nb.store.schema import from_us
+from artifactflow_nb.store.storable import storable_number
 from artifactflow_nb.text.markdown import portable
 
 TASK_PLAN = "task_plan"
@@ -89,12 +90,12 @@ def list_seen(db: sqlite3.Connection, conversation_id: str, message_id: str | No
 def read_version(db: sqlite3.Connection, conversation_id: str, artifact_id: str, version: int) -> Artifact:
     """One version by its number, whichever branch wrote it."""
     sql = "SELECT * FROM artifact_versions WHERE conversation_id = ? AND artifact_id = ? AND version = ?"
-    row = db.execute(sql, (conversation_id, artifact_id, version)).fetchone()
+    row = db.execute(sql, (conversation_id, artifact_id, storable_number(version))).fetchone()
     if row is None:
         sql = "SELECT version FROM artifact_versions WHERE conversation_id = ? AND artifact_id = ? ORDER BY version"
-        known = ", ".join(str(found[0]) for found in db.execute(sql, (conversation_id, artifact_id)))
+        known = ", ".join(str(found[0]) for found in db.execute(sql, (conversation_id, artifact_id))) or "none"
         raise NotFound(
-            f"The artifact {artifact_id!r} has no version {version} in {conversation_id!r}; it has: {known or 'none'}."
+            f"The artifact {artifact_id!r} has no version {version!r} in {conversation_id!r}; it has: {known}."
         )
     return to_artifact(row)
 
@@ -116,7 +117,8 @@ def _load_seen(
     version: int | None = None,
 ) -> list[Artifact]:
     names = {"conversation_id": conversation_id, "message_id": message_id, "artifact_id": artifact_id}
-    return [to_artifact(row) for row in db.execute(_SEEN + which, {**names, "version": version})]
+    number = storable_number(version)
+    return [to_artifact(row) for row in db.execute(_SEEN + which, {**names, "version": number})]
 
 
 def current(db: sqlite3.Connection, conversation_id: str, artifact_id: str, message_id: str | None) -> Artifact | None:
@@ -132,9 +134,13 @@ def require_seen(
     which = "rank = 1" if version is None else "v.version = :version"
     if found := _load_seen(db, conversation_id, message_id, artifact_id, which, version):
         return found[0]
-    known = [artifact.artifact_id for artifact in list_seen(db, conversation_id, message_id)]
-    what = f"version {version} of the artifact" if version is not None else "artifact"
-    raise NotFound(f"There is no {what} {artifact_id!r} on this branch. It has: {', '.join(known) or 'none'}.")
+    if version is not None and (history := _load_seen(db, conversation_id, message_id, artifact_id, "true")):
+        known = ", ".join(map(str, sorted(one.version for one in history)))
+        raise NotFound(
+            f"There is no version {version!r} of the artifact {artifact_id!r} on this branch; it has: {known}."
+        )
+    known = ", ".join(artifact.artifact_id for artifact in list_seen(db, conversation_id, message_id))
+    raise NotFound(f"There is no artifact {artifact_id!r} on this branch. It has: {known or 'none'}.")
 
 
 def load_history(

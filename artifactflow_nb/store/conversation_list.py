@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from artifactflow_nb.store.schema import from_us
+from artifactflow_nb.store.storable import row_count
 from artifactflow_nb.text.cards import Card, Code, Rows, Shown
 from artifactflow_nb.text.figures import moment
 
@@ -80,9 +81,12 @@ class Conversation(Shown):
 def load_page(
     db: sqlite3.Connection, limit: int, offset: int, hits: Mapping[str, Hit | None] | None = None
 ) -> list[Conversation]:
-    """A page of the list: of all conversations, or of those that are given with what was found in them."""
+    """A page of the list: of all conversations, or of those that are given with what was found in them.
+
+    Errors: `UsageError` for a limit or an offset that can be no count of rows.
+    """
     among = None if hits is None else json.dumps(list(hits))
-    rows = db.execute(_LIST, (among, limit, offset))
+    rows = db.execute(_LIST, (among, row_count("limit", limit), row_count("offset", offset)))
     return [_conversation(row, (hits or {}).get(row["conversation_id"])) for row in rows]
 
 

@@ -14,8 +14,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-from artifactflow_nb.errors import StoreError
-from artifactflow_nb.store.faults import cause, fault
+from artifactflow_nb.errors import StoreError, UsageError
+from artifactflow_nb.store.faults import TOO_LARGE, cause, fault
 from artifactflow_nb.store.lane import Job, Lane
 from artifactflow_nb.store.schema import known_version, migrate
 
@@ -122,9 +122,11 @@ class _Still(sqlite3.Connection):
 
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """Make what goes wrong in reading a store a `StoreError` with its path."""
+    """Make what goes wrong in reading a store a `StoreError` with its path, and a number too large a `UsageError`."""
     try:
         yield
+    except OverflowError as error:
+        raise UsageError(TOO_LARGE.format(error)) from error
     except (sqlite3.Error, UnicodeEncodeError) as error:
         if not _is_there(path):
             raise StoreError(
@@ -213,7 +215,10 @@ class Database:
             answer = lane.ask(work)
         except RuntimeError as error:  # the lane takes no more work: this store or the whole process is ending
             raise StoreError(f"The store {self.path} is closed.") from error
-        return await answer
+        try:
+            return await answer
+        except OverflowError as error:
+            raise UsageError(TOO_LARGE.format(error)) from error
 
     def _write_all(self, jobs: Sequence[Job]) -> None:
         together = len(jobs) > 1 and self._write_connection is not None

@@ -27,6 +27,9 @@ _SALVAGE = (
 )
 _BUSY = "Another process keeps it locked. Try again; if that does not help, end the process that holds it."
 
+TOO_LARGE = "A number that was passed is too large: {}. The store holds whole numbers of 64 bits."
+"""Where a number stands in the place of an id, say."""
+
 _ADVICE = {
     sqlite3.SQLITE_FULL: _FULL,
     sqlite3.SQLITE_IOERR: f"{_FULL} If there is space, the disk itself may be failing.",

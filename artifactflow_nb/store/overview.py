@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from artifactflow_nb.store.requests import load_open_requests
 from artifactflow_nb.store.runs import StoredRun, load_run, load_unfinished
+from artifactflow_nb.store.storable import row_count
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +44,9 @@ def load_overview(db: sqlite3.Connection, n_newest: int) -> Overview:
 
 
 def load_newest(db: sqlite3.Connection, limit: int) -> list[StoredRun]:
-    """The newest runs, the newest first."""
-    rows = db.execute("SELECT run_id FROM runs ORDER BY rowid DESC LIMIT ?", (limit,)).fetchall()
+    """The newest runs, the newest first; `UsageError` for a limit that can be no count of rows."""
+    wanted = (row_count("limit", limit),)
+    rows = db.execute("SELECT run_id FROM runs ORDER BY rowid DESC LIMIT ?", wanted).fetchall()
     return [load_run(db, row["run_id"]) for row in rows]
 
 

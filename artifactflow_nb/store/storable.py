@@ -1,9 +1,12 @@
 """What SQLite and JSON can hold: texts without lone surrogates, integers of 64 bits."""
 
 from collections.abc import Mapping
+from operator import index
 from typing import Any
 
 import orjson
+
+from artifactflow_nb.errors import UsageError
 
 _LARGEST = 2**63
 
@@ -15,6 +18,22 @@ def storable_text(text: str) -> str:
     except UnicodeEncodeError:
         return text.encode("utf-8", "replace").decode()
     return text
+
+
+def storable_number(number: object) -> int | None:
+    """The whole number, numpy's too, if a column can hold it; else None, which in SQL equals nothing."""
+    try:
+        whole = index(number)  # type: ignore[arg-type]  # what is no number is told apart by the error
+    except TypeError:
+        return None
+    return whole if -_LARGEST <= whole < _LARGEST else None
+
+
+def row_count(name: str, number: object) -> int:
+    """How many rows are asked for, or left out; `UsageError` with the argument's name for what can be no such count."""
+    if (whole := storable_number(number)) is None or whole < 0:
+        raise UsageError(f"{name} is {number!r}; it must be a whole number from 0 to {_LARGEST - 1:,}.")
+    return whole
 
 
 def to_json(value: Any) -> str:

@@ -30,8 +30,13 @@ def duration(ms: float) -> str:
     return f"{minutes // _MINUTE_S:,} h {minutes % _MINUTE_S:02d} min"
 
 
-def usd(amount: float) -> str:
-    """`0.0123 USD`, `12.30 USD`; never with a dollar sign, because pages read text between two of them as a formula."""
+def usd(amount: float, *, exact: bool = False) -> str:
+    """`0.0123 USD`, `12.30 USD`; never with a dollar sign, because pages read text between two of them as a formula.
+
+    What somebody set, a price or a limit, is told exactly: `0.14375 USD`.
+    """
+    if exact:
+        return f"{amount:,.10g} USD"
     return f"{amount:,.2f} USD" if abs(amount) >= 1 else f"{amount:.3g} USD"
 
 

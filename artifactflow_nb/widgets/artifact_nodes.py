@@ -18,7 +18,8 @@ from artifactflow_nb.widgets.tree import Node
 LOOKS = {"rendered": "Rendered", "raw": "Raw", "changes": "Changes"}
 LAYOUTS: dict[Layout, str] = {"inline": "Inline", "side_by_side": "Side by side"}
 BEFORE_IT = "the version before it"
-_MOST_LISTED = 50
+PAGE_SIZE = 50
+"""How many versions are listed at first, and how many more each time."""
 _EDIT_ROWS = 14
 
 
@@ -32,6 +33,7 @@ class Shown:
         look: `rendered`, `raw` or `changes`.
         before: The version that changes are shown since; None for nothing, before there was a first one.
         layout: How changes are shown.
+        n_listed: How many of the versions are listed, the newest.
     """
 
     history: Sequence[Artifact]
@@ -39,6 +41,7 @@ class Shown:
     look: str
     before: Artifact | None
     layout: Layout
+    n_listed: int = PAGE_SIZE
 
     @property
     def present(self) -> Artifact:
@@ -121,9 +124,10 @@ def _group(label: str, buttons: Sequence[str]) -> str:
 
 def versions(shown: Shown) -> Node:
     """The versions, the newest first, each to show or to compare with the one that is shown."""
-    rows = "".join(_version(one, shown) for one in reversed(shown.history[-_MOST_LISTED:]))
-    hidden = len(shown.history) - _MOST_LISTED
-    more = f'<p class="af-quiet">… and {count(hidden, "earlier version")}</p>' if hidden > 0 else ""
+    rows = "".join(_version(one, shown) for one in reversed(shown.history[-shown.n_listed :]))
+    hidden = len(shown.history) - shown.n_listed
+    label = f"Show {min(hidden, PAGE_SIZE)} of {count(hidden, 'earlier version')}"
+    more = f'<p class="af-controls">{button(label, "older")}</p>' if hidden > 0 else ""
     table = Node("version-table", f"<table><tbody>{rows}</tbody></table>{more}", css="af-art-table")
     summary = count(len(shown.history), "version")
     return Node("versions", summary, "fold", "af-art-versions", children=(table,))
@@ -202,6 +206,15 @@ def _form(act: str, submit: str, label: str, base: Artifact, field: Field) -> No
         "fields": [field.as_json()],
     }
     return Node(f"{act}-{base.version}", kind="form", css="af-art-form", data=data)
+
+
+def elsewhere() -> Node:
+    """That the branch on which one edits is not the active one any more."""
+    said = (
+        "Another branch of the conversation is active by now. What you save goes to the branch on which you began; "
+        "the other one is shown then."
+    )
+    return Node("elsewhere", f'<p role="alert">{said}</p>', css="af-art-between")
 
 
 def between(base: Artifact, newest: Artifact) -> Node:

@@ -7,7 +7,8 @@
          | versions
          | text: rendered, raw, or what changed between two versions
 
-It follows the branch: what a run writes, or another view, appears here; a text that is being edited stays as it is.
+It follows the branch: what a run writes, or another view, appears here; a text that is being edited stays as it is,
+and on the branch on which that was begun.
 """
 
 import asyncio
@@ -20,19 +21,21 @@ from artifactflow_nb.errors import Conflict, NotFound, UsageError
 from artifactflow_nb.export import FORMS, artifact_bytes, file_name
 from artifactflow_nb.store.artifact_versions import TASK_PLAN, Artifact
 from artifactflow_nb.store.artifacts import USER, Authorship
+from artifactflow_nb.store.conversation_list import Conversation
+from artifactflow_nb.store.message_tree import load_tree
 from artifactflow_nb.text.diff_html import Layout, diff_html
 from artifactflow_nb.widgets import artifact_nodes
 from artifactflow_nb.widgets.artifact_face import CSS, NOTHING, ArtifactFace
-from artifactflow_nb.widgets.artifact_nodes import LAYOUTS, LOOKS, Shown, version_name
+from artifactflow_nb.widgets.artifact_nodes import LAYOUTS, LOOKS, PAGE_SIZE, Shown, version_name
 from artifactflow_nb.widgets.artifact_texts import ArtifactTexts
 from artifactflow_nb.widgets.tree import Node
-from artifactflow_nb.widgets.view import Act, Face, Screen, View
-from artifactflow_nb.widgets.watch import Watch
+from artifactflow_nb.widgets.view import Act, Face
+from artifactflow_nb.widgets.watched_view import WatchedView
 
 T = TypeVar("T")
 
 
-class ArtifactPanel(View):
+class ArtifactPanel(WatchedView):
     """Shows the artifacts of a branch.
 
     Args:
@@ -53,6 +56,7 @@ class ArtifactPanel(View):
         *,
         dated: bool = True,
     ) -> None:
+        super().__init__()
         self._engine = thread.engine
         self._conversation_id = conversation_id
         self._fixed = message_id
@@ -64,25 +68,16 @@ class ArtifactPanel(View):
         self._chosen = ""
         self._number: int | None = None  # of an earlier version that is shown
         self._before: int | None = None  # the version that changes are shown since, where the reader chose one
+        self._n_listed = PAGE_SIZE
         self._look = "rendered"
         self._layout: Layout = "inline"
         self._html = ""
         self._form: Node | None = None
         self._base: Artifact | None = None  # the version that the form is about
+        self._is_left = False  # whether another branch became active meanwhile
         self._news = ""
         self._texts = ArtifactTexts()
         self._loading = asyncio.Lock()
-        self._watch = Watch(self._state, self._follow)
-
-    async def open(self, screen: Screen) -> None:
-        """Load what the branch has, and follow it."""
-        await super().open(screen)
-        await self._watch.start()  # first: what comes while it is loaded is seen by the next look
-        await self._load()
-
-    def close(self) -> None:
-        """Stop following."""
-        self._watch.stop()
 
     # --- what is loaded --------------------------------------------------------------------------------------------
 
@@ -118,17 +113,31 @@ class ArtifactPanel(View):
         if self._conversation_id is None:
             return
         conversation = await self._engine.conversations.get(self._conversation_id)
-        self._message_id = self._fixed or conversation.active_message_id
+        self._message_id = self._fixed or await self._followed(conversation)
         self._title = conversation.title
         if self._message_id is not None:
             self._status = (await self._engine.conversations.message(self._message_id)).status
         self._histories = await self._engine.artifacts.histories(self._conversation_id, message_id=self._message_id)
 
+    async def _followed(self, conversation: Conversation) -> str | None:
+        """The active branch; while something is edited the one that it was begun on, unless that one goes on.
+
+        What is edited on a branch that somebody deleted has none to stay on.
+        """
+        begun, active = self._message_id, conversation.active_message_id
+        self._is_left = False
+        if self._form is None or begun is None or active is None or begun == active:
+            return active
+        tree = await self._engine.database.read(lambda db: load_tree(db, conversation.conversation_id))
+        self._is_left = begun in tree.parents and begun not in tree.path(active)
+        return begun if self._is_left else active
+
     def _choose_one(self) -> None:
         """Keep the artifact that was chosen; else the newest that is no plan."""
         if self._chosen in self._histories:
             return
-        self._chosen, self._number, self._before, self._form = "", None, None, None
+        self._chosen, self._form = "", None
+        self._look_at_present()
         present = [history[-1] for history in self._histories.values()]
         if present:
             self._chosen = max(present, key=lambda one: (one.artifact_id != TASK_PLAN, one.created_at)).artifact_id
@@ -143,7 +152,10 @@ class ArtifactPanel(View):
         before = history[at - 1] if at else None
         if self._before is not None:
             before = self._version(self._before)
-        return Shown(history, version, self._look, before, self._layout)
+        return Shown(history, version, self._look, before, self._layout, self._n_listed)
+
+    def _look_at_present(self) -> None:
+        self._number, self._before, self._n_listed = None, None, PAGE_SIZE
 
     def _version(self, number: int) -> Artifact:
         history = self._histories[self._chosen]
@@ -178,6 +190,8 @@ class ArtifactPanel(View):
         made = [artifact_nodes.title(shown), artifact_nodes.looks(shown), artifact_nodes.taking()]
         made.append(artifact_nodes.versions(shown))
         if self._form is not None and self._base is not None:
+            if self._is_left:
+                made.append(artifact_nodes.elsewhere())
             if shown.present.version != self._base.version:
                 made.append(artifact_nodes.between(self._base, shown.present))
             made.append(self._form)
@@ -203,7 +217,8 @@ class ArtifactPanel(View):
         """Show another artifact."""
         if self._form is not None:
             raise UsageError("You are editing. Save or cancel that first.")
-        self._chosen, self._number, self._before = str(act.args["artifact"]), None, None
+        self._chosen = str(act.args["artifact"])
+        self._look_at_present()
         self._choose_one()
         await self._shown_anew()
 
@@ -221,6 +236,10 @@ class ArtifactPanel(View):
         """Show another version."""
         self._number, self._before = self._number_of(act.args["version"]), None
         await self._shown_anew()
+
+    async def act_older(self, _act: Act) -> None:
+        """List more of the earlier versions."""
+        self._n_listed += PAGE_SIZE
 
     async def act_compare(self, act: Act) -> None:
         """Show what changed between two versions."""
@@ -261,12 +280,14 @@ class ArtifactPanel(View):
     async def act_dismiss(self, _act: Act) -> None:
         """Leave everything as it is."""
         self._base, self._form = None, None
+        if self._is_left:
+            await self._load()
 
     async def act_edit(self, act: Act) -> str:
         """Write a version with the text of the form; that another came in between is told."""
-        base, text = self._edited(), str(act.args["values"]["text"])
+        base, text = await self._edited(), str(act.args["values"]["text"])
         if text == base.content:
-            self._form = None
+            await self.act_dismiss(act)
             return "Nothing was changed."
         store = self._engine.artifacts
         return await self._written(
@@ -275,7 +296,7 @@ class ArtifactPanel(View):
 
     async def act_rename(self, act: Act) -> str:
         """Write a version with the title of the form."""
-        base, title = self._edited(), str(act.args["values"]["title"])
+        base, title = await self._edited(), str(act.args["values"]["title"])
         store = self._engine.artifacts
         return await self._written(store.rename(self._by, base.artifact_id, title, expected_version=base.version))
 
@@ -297,8 +318,10 @@ class ArtifactPanel(View):
             self._base = shown.present
         return "Now save: yours becomes the version after it."
 
-    def _edited(self) -> Artifact:
-        if self._base is None:
+    async def _edited(self) -> Artifact:
+        """The version that the form is about, on the branch as it is at this moment."""
+        await self._load()
+        if self._base is None or self._form is None:
             raise UsageError("This form is closed. Open it again.")
         return self._base
 
@@ -313,10 +336,11 @@ class ArtifactPanel(View):
         except Conflict:
             await self._load()
             raise
+        where = " on the branch on which you began" if self._is_left else ""
         self._base, self._form, self._number, self._before = None, None, None, None
         await self._load()
         self.screen.keep()
-        return f"Written as version {written.version}."
+        return f"Written as version {written.version}{where}."
 
     # --- what is taken along ---------------------------------------------------------------------------------------
 

@@ -40,6 +40,7 @@ class Follower:
         self._watch = Watch(self._look, self._tell)
         self._next_keep = 0.0
         self._keeping: asyncio.TimerHandle | None = None
+        self._is_over = False
 
     async def start(self) -> None:
         """Take in what happened so far, without a word, and follow from then on unless it has ended."""
@@ -48,7 +49,8 @@ class Follower:
         if self._transcript.ended:
             return
         await self._watch.start()
-        self._stop = self._run.subscribe(self.take)
+        if not self._is_over:  # closed meanwhile
+            self._stop = self._run.subscribe(self.take)
 
     def take(self, event: StreamEvent) -> None:
         """Take in an event of the run; one that it had taken in already changes nothing."""
@@ -92,7 +94,8 @@ class Follower:
         await self._watch.look()
 
     def close(self) -> None:
-        """Follow no more."""
+        """Follow no more, for good."""
+        self._is_over = True
         self._stop()
         self._watch.stop()
         if self._keeping:

@@ -102,8 +102,11 @@ class FoldedTree:
         shown = {entry.message_id for entry in self.entries.values() if entry.is_active or entry is self._selected}
         n_more = self._limit - len(shown)
         shown.update(self._opened)
-        wishes = dict.fromkeys(message_id for message_id in self._wishes() if message_id not in shown)
-        shown.update(islice(wishes, n_more))
+        enough = len(shown) + n_more
+        for message_id in self._wishes():
+            if len(shown) >= enough:
+                break
+            shown.add(message_id)
         self._add_partings(shown)
         for group in self._groups(shown).values():
             if len(group.members) < _SMALLEST_FOLD:
@@ -133,13 +136,14 @@ class FoldedTree:
 
     def _add_partings(self, shown: set[str]) -> None:
         """Show every message from which two or more ways lead to messages that are shown."""
-        leading = set(shown)
+        n_ways: dict[str | None, int] = {}
         for message_id in reversed(self._ids):
-            ways = sum(child in leading for child in self.siblings.get(message_id, ()))
-            if ways:
-                leading.add(message_id)
-            if ways > 1:
+            n = n_ways.get(message_id, 0)
+            if n > 1:
                 shown.add(message_id)
+            if n or message_id in shown:
+                parent_id = self.entries[message_id].parent_id
+                n_ways[parent_id] = n_ways.get(parent_id, 0) + 1
 
     # --- what is folded --------------------------------------------------------------------------------------------
 

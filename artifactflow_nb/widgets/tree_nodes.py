@@ -23,7 +23,7 @@ UNENDED = frozenset({"running", "waiting", "interrupted"})
 
 def search_form() -> Node:
     """The field that searches conversations; an empty one shows all."""
-    words = Field("words", "text", label=_SEARCH, placeholder=_SEARCH, hide_label=True, keep=True)
+    words = Field("words", "text", label=_SEARCH, placeholder="Search", hide_label=True, keep=True)
     data = {"act": "search", "submit": "Search", "label": _SEARCH, "fields": [words.as_json()]}
     return Node("search", kind="form", css="af-tree-search", data=data)
 

@@ -8,7 +8,7 @@
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from artifactflow_nb.engine_thread import EngineThread
 from artifactflow_nb.errors import NotFound
@@ -25,14 +25,16 @@ from artifactflow_nb.widgets.tree_layout import TreeLayout, lay_out
 from artifactflow_nb.widgets.tree_reader import Reading
 from artifactflow_nb.widgets.tree_store import PAGE_SIZE, TreeStore
 from artifactflow_nb.widgets.tree_text import one_line
-from artifactflow_nb.widgets.view import Act, Face, Screen, View
-from artifactflow_nb.widgets.watch import Watch
+from artifactflow_nb.widgets.view import Act, Face, Screen
+from artifactflow_nb.widgets.watched_view import WatchedView
+
+Texts = dict[str, tuple[str, str]]
 
 _GONE_AFTER_LOOKS = 5
 """That a run's process is gone is not written anywhere: while a run runs, it is looked at again after so many looks."""
 
 
-class TreeView(View):
+class TreeView(WatchedView):
     """Shows a conversation and lets the reader go on with it.
 
     Args:
@@ -45,6 +47,7 @@ class TreeView(View):
     css = "af-trees"
 
     def __init__(self, thread: EngineThread, conversation_id: str | None = None, *, measured: bool = True) -> None:
+        super().__init__()
         self._store = TreeStore(thread)
         self._chosen = conversation_id
         self._measured = measured
@@ -61,26 +64,27 @@ class TreeView(View):
         self._compared: tuple[Node, ...] = ()
         self._question: Node | None = None
         self._list_node = self._drawing = Node("list")
-        self._texts: dict[str, tuple[str, str]] = {}
+        self._texts: Texts = {}
+        self._prepared: tuple[object, Face] = None, {}
         self._renderer = MarkdownRenderer()
         self._loading = asyncio.Lock()
         self._n_looks = 0
-        self._watch = Watch(self._look, self._follow)
+        self._is_over = False
 
     async def open(self, screen: Screen) -> None:
         """Load the list and the tree, and follow the store from then on."""
         await super().open(screen)
-        await self._watch.start()  # first: what comes while it is loaded is seen by the next look
-        await self._load()
+        await self._prepare()
 
     def close(self) -> None:
         """Stop following."""
-        self._watch.stop()
+        super().close()
+        self._is_over = True
         self._read_no_more()
 
     # --- what is loaded --------------------------------------------------------------------------------------------
 
-    async def _look(self) -> object:
+    async def _state(self) -> object:
         self._n_looks += 1
         runs = any(entry.status == "running" for entry in self._entries)
         return await self._store.version(), self._n_looks // _GONE_AFTER_LOOKS if runs else 0
@@ -90,7 +94,7 @@ class TreeView(View):
         await self._load()
         self.screen.refresh()
         if _kept(before) != _kept(self._entries):
-            self.screen.keep()
+            await self._keep()
 
     async def _load(self) -> None:
         """Read the list and the tree again, and draw both."""
@@ -114,15 +118,25 @@ class TreeView(View):
         if self._selected not in known:
             self._read_no_more()
         self._observe()
-        self._draw()
-        self._kept_layout = lay_out(self._entries)
+        is_plain = self._selected is None and not self._opened
+        layout = await self._draw()
+        self._kept_layout = layout if is_plain else await asyncio.to_thread(lay_out, self._entries)
         self._texts = {key: texts for key, texts in self._texts.items() if key in known - unended}
         wanted = (row.what.message_id for row in self._kept_layout.rows if isinstance(row.what, TreeEntry))
-        self._texts |= await self._store.texts(key for key in wanted if key not in self._texts)
+        self._texts = {**self._texts, **await self._store.texts(key for key in wanted if key not in self._texts)}
 
-    def _draw(self) -> None:
-        self._layout = lay_out(self._entries, selected=self._selected, opened=self._opened)
-        self._drawing = tree_nodes.drawing(self._layout, self._selected, measured=True)
+    async def _draw(self) -> TreeLayout:
+        """Make the drawing beside the loop, which 10,000 messages would hold up for a tenth of a second; its layout."""
+        wanted = self._wanted
+        layout, drawing = await asyncio.to_thread(_drawn, *wanted)
+        if wanted == self._wanted:  # else it is drawn anew by whoever changed that
+            self._layout, self._drawing = layout, drawing
+        return layout
+
+    @property
+    def _wanted(self) -> tuple[Sequence[TreeEntry], str | None, frozenset[str]]:
+        """What the drawing is made of."""
+        return self._entries, self._selected, frozenset(self._opened)
 
     async def _show(self, conversation_id: str | None, message_id: str | None = None) -> None:
         """Choose a conversation and, in it, a message to read."""
@@ -136,10 +150,13 @@ class TreeView(View):
 
     async def _read(self, message_id: str) -> None:
         reading = await self._store.read(message_id, self.screen.refresh)
+        if self._is_over:  # closed while it was read
+            reading.close()
+            return
         self._read_no_more()
         self._selected, self._reading = message_id, reading
         self._observe()
-        self._draw()
+        await self._draw()
 
     def _observe(self) -> None:
         """Have what is read know whether its process is gone."""
@@ -189,18 +206,30 @@ class TreeView(View):
         together = [other.message_id for other in self._entries if other.parent_id == entry.parent_id]
         return (*reading.nodes(), *tree_nodes.actions(entry, together))
 
+    async def _keep(self) -> None:
+        """Have the face saved."""
+        await self._prepare()
+        self.screen.keep()
+
+    async def _prepare(self) -> None:
+        """Make the face beside the loop."""
+        of = self._told
+        self._prepared = of, await asyncio.to_thread(self._face_of, *of)
+
     def face(self) -> Face:
         """The chosen conversation, to be read without a kernel."""
-        if self._conversation is None:
+        of, face = self._prepared
+        return face if of == self._told else self._face_of(*self._told)
+
+    @property
+    def _told(self) -> tuple[Conversation | None, TreeLayout, Texts]:
+        """What the face is made of."""
+        return self._conversation, self._kept_layout, self._texts
+
+    def _face_of(self, conversation: Conversation | None, layout: TreeLayout, texts: Texts) -> Face:
+        if conversation is None:
             return empty_face(self.css)
-        return tree_face(
-            self._conversation,
-            self._kept_layout,
-            self._texts,
-            self._renderer,
-            css=self.css,
-            measured=self._measured,
-        )
+        return tree_face(conversation, layout, texts, self._renderer, css=self.css, measured=self._measured)
 
     def announcement(self) -> str:
         """What happens in the run that is read."""
@@ -222,7 +251,7 @@ class TreeView(View):
     async def act_choose(self, act: Act) -> None:
         """Show the tree of another conversation and, if it was searched for, the message that was found."""
         await self._show(str(act.args["conversation"]), act.args.get("message"))
-        self.screen.keep()
+        await self._keep()
 
     async def act_rename_ask(self, _act: Act) -> None:
         """Show the form for a new title."""
@@ -234,7 +263,7 @@ class TreeView(View):
         await self._store.conversations.rename(str(act.args["conversation"]), str(act.args["values"]["title"]))
         self._question = None
         await self._load()
-        self.screen.keep()
+        await self._keep()
 
     async def act_delete_ask(self, _act: Act) -> None:
         """Ask whether the conversation is to go."""
@@ -247,7 +276,7 @@ class TreeView(View):
         """Delete the conversation, and show the newest of the others."""
         await self._store.conversations.delete_conversation(str(act.args["conversation"]))
         await self._show(None)
-        self.screen.keep()
+        await self._keep()
         return "Deleted."
 
     async def act_dismiss(self, _act: Act) -> None:
@@ -271,13 +300,13 @@ class TreeView(View):
         for row in self._layout.rows:
             if isinstance(row.what, Fold) and row.what.message_ids[0] == act.args.get("first"):
                 self._opened.update(row.what.first_to_open)
-        self._draw()
+        await self._draw()
 
     async def act_activate(self, act: Act) -> str:
         """Let the next question continue the branch through a message."""
         newest = await self._store.conversations.activate(self._entry(act).message_id)
         await self._load()
-        self.screen.keep()
+        await self._keep()
         asked = next((entry.question for entry in self._entries if entry.message_id == newest), "")
         return f"The next question continues “{one_line(asked, 60)}”." if asked else ""  # it may be gone again by now
 
@@ -313,7 +342,7 @@ class TreeView(View):
         """Delete a message and all that follow it."""
         await self._store.conversations.delete_branch(self._entry(act).message_id)
         await self._show(self._chosen)
-        self.screen.keep()
+        await self._keep()
         return "Deleted."
 
     # --- comparing -------------------------------------------------------------------------------------------------
@@ -348,6 +377,11 @@ class TreeView(View):
         """End the run."""
         if self._reading is not None:
             await self._reading.cancel()
+
+
+def _drawn(entries: Sequence[TreeEntry], selected: str | None, opened: Collection[str]) -> tuple[TreeLayout, Node]:
+    layout = lay_out(entries, selected=selected, opened=opened)
+    return layout, tree_nodes.drawing(layout, selected, measured=True)
 
 
 def _kept(entries: Sequence[TreeEntry]) -> list[tuple[str, str, bool]]:

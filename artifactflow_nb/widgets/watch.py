@@ -21,11 +21,13 @@ class Watch:
         self._changed = changed
         self._seen: object = None
         self._task: asyncio.Task[None] | None = None
+        self._is_over = False
 
     async def start(self) -> None:
-        """Remember what is there now, and look on from now on."""
+        """Remember what is there now, and look on from now on, unless it was stopped meanwhile."""
         self._seen = await self._read()
-        self._task = asyncio.get_running_loop().create_task(self._look())
+        if not self._is_over:
+            self._task = asyncio.get_running_loop().create_task(self._look())
 
     async def _look(self) -> None:
         while True:
@@ -43,6 +45,7 @@ class Watch:
             self._seen = now
 
     def stop(self) -> None:
-        """Look no more."""
+        """Look no more, for good."""
+        self._is_over = True
         if self._task:
             self._task.cancel()

@@ -212,7 +212,7 @@ async def test_what_a_run_costs_is_known_and_limited(open_engine: OpenEngine) ->
     engine = await with_look(open_engine, looks(4), settings={"prices": PRICES})
     result = await engine.controller.execute("Look.", budget={"usd": 0.0005})
     assert result.error_type == "BudgetExceeded"
-    assert "$0.00056 of $0.0005" in result.error_message
+    assert "0.00056 USD of 0.0005 USD" in result.error_message
     costs = load(engine.database.path, LLM_CALLS)["cost_usd"]
     assert [round(cost, 6) for cost in costs] == [0.00028, 0.00028]
 

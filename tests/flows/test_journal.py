@@ -1,6 +1,7 @@
 """The journal: numbers, listeners, and that nothing is lost on the way to the store."""
 
 import asyncio
+import gc
 
 import pytest
 from conftest import OpenEngine
@@ -9,6 +10,7 @@ from artifactflow_nb.ambient import SystemClock
 from artifactflow_nb.errors import StoreError
 from artifactflow_nb.events import StreamEvent, StreamEventType, TextSoFar
 from artifactflow_nb.flows.journal import FLUSH_DELAY_S, Feed, Journal
+from artifactflow_nb.models.scripted import ScriptedModel
 
 
 async def journal(open_engine: OpenEngine) -> tuple[Journal, Feed, str, object]:
@@ -54,6 +56,31 @@ async def test_a_failed_write_in_the_background_is_raised_at_the_next_flush(open
     await asyncio.sleep(FLUSH_DELAY_S * 4)
     with pytest.raises(StoreError, match="no such table: events"):
         await book.flush()
+
+
+async def test_a_run_that_is_left_has_stored_what_it_said(
+    open_engine: OpenEngine, caplog: pytest.LogCaptureFixture
+) -> None:
+    """An engine that is closed while a run works has stored its last events, and nothing is tried afterwards."""
+    engine = await open_engine(model=ScriptedModel(["Slowly. " * 100], delay_s=0.05))
+    run = await engine.controller.begin("question")
+    begun = asyncio.Event()
+    heard: list[StreamEventType] = []
+
+    def hear(event: StreamEvent) -> None:
+        heard.append(event.type)
+        if event.type is StreamEventType.AGENT_START:
+            begun.set()
+
+    await engine.controller.subscribe(run.run_id, hear)
+    await engine.controller.start(run)
+    await begun.wait()
+    await engine.aclose()
+    await asyncio.sleep(FLUSH_DELAY_S * 2)
+    gc.collect()
+    assert [record.getMessage() for record in caplog.records if record.name == "asyncio"] == []
+    stored = [event.type for event in await (await open_engine()).runs.events(run.run_id)]
+    assert stored == [kind for kind in heard if kind is not StreamEventType.LLM_CHUNK]
 
 
 async def test_a_failing_listener_does_not_fail_the_run(open_engine: OpenEngine) -> None:

@@ -4,6 +4,7 @@ import os
 import signal
 import sqlite3
 import threading
+import time
 from collections.abc import Callable
 from contextlib import closing
 from datetime import UTC, date, datetime
@@ -207,6 +208,19 @@ def test_stopping_the_cell_ends_a_query(worked: Path) -> None:
     threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
     with pytest.raises(KeyboardInterrupt):
         frames.query(worked, ENDLESS, timeout_s=20)
+    assert len(frames.query(worked, "SELECT 1")) == 1
+
+
+@pytest.mark.parametrize("is_stopped", [True, False])
+def test_one_long_function_holds_up_nobody(worked: Path, is_stopped: bool) -> None:
+    """SQLite answers no interrupt within a function; the signal and the time-out end the waiting all the same."""
+    long = "SELECT printf('%.*c', 150000, 'a') LIKE '%' || printf('%.*c', 30000, 'a') || 'b%'"
+    begun = time.monotonic()
+    if is_stopped:
+        threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+    with pytest.raises(KeyboardInterrupt if is_stopped else TimeoutError):
+        frames.query(worked, long, timeout_s=None if is_stopped else 0.3)
+    assert time.monotonic() - begun < 1.3
     assert len(frames.query(worked, "SELECT 1")) == 1
 
 

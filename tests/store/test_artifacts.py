@@ -45,7 +45,7 @@ async def test_each_branch_sees_its_own_state(artifacts: ArtifactManager, add_tu
     await artifacts.revise(by(right), "report", "right", update_type="rewrite")
     assert (await artifacts.read("conv-1", "report", message_id=left)).content == "left"
     assert (await artifacts.read("conv-1", "report", message_id=right)).version == 3
-    with pytest.raises(NotFound, match="no version 2 of the artifact 'report'"):
+    with pytest.raises(NotFound, match="no version 2 of the artifact 'report' on this branch; it has: 1."):
         await artifacts.read("conv-1", "report", 2, message_id=right)
 
 

@@ -117,6 +117,59 @@ def test_who_came_in_between_is_told_and_nothing_typed_is_lost(written: Any) -> 
     ]
 
 
+@pytest.mark.parametrize("end", ["save", "cancel"])
+def test_what_is_edited_stays_on_its_branch(workbench: Any, end: str) -> None:
+    """Another branch that becomes active meanwhile is told, gets nothing of it, and is shown afterwards."""
+    wb = workbench([report(FIRST), "Done.", "Left.", "Right."])
+    first = wb.ask("Write.").wait(10)
+    left = wb.ask("Left?", conversation_id=first).wait(10)
+    page = show(wb)
+    page.press("Edit")
+    right = wb.edit(left, "Right?").wait(10)
+    page.until(lambda: "Another branch of the conversation is active by now" in page.text)
+    assert "came in between" not in page.text
+    if end == "save":
+        told = page.submit("edit", text=SECOND)
+        assert told["message"] == "Written as version 2 on the branch on which you began."
+        assert left.artifacts["research_report"].content == SECOND
+    else:
+        page.do("dismiss", {})
+    assert right.artifacts["research_report"].content == FIRST
+    assert "Another branch" not in page.text
+    assert "One is" in page.text
+
+
+def test_what_is_edited_goes_along_with_its_branch(workbench: Any) -> None:
+    """A question that continues the branch is none of another; what its run wrote in between is told."""
+    wb = workbench([report(FIRST), "Done.", REWRITE, "Rewritten."])
+    first = wb.ask("Write.").wait(10)
+    page = show(wb)
+    page.press("Edit")
+    further = wb.ask("Rewrite.", conversation_id=first).wait(10)
+    assert "is at version 2 by now, not 1" in page.submit("edit", text=SECOND)["message"]
+    assert "Another branch" not in page.text
+    page.press("Let mine go on top")
+    assert page.submit("edit", text=SECOND)["message"] == "Written as version 3."
+    assert further.artifacts["research_report"].content == SECOND
+
+
+def test_older_versions_can_be_reached(written: Any) -> None:
+    """The newest 50 are listed; a button lists more, to show, to compare and to restore."""
+    _, run, page = written
+    edited = run.artifacts["research_report"]
+    for number in range(2, 111):
+        edited = edited.edit(f"Text {number}.")
+    page.until(lambda: "110 versions" in page.text)
+    assert "Show version 61" in page.buttons
+    assert "Show version 60" not in page.buttons
+    page.press("Show 50 of 60 earlier versions")
+    page.press("Show 10 of 10 earlier versions")
+    assert not any("earlier versions" in name for name in page.buttons)
+    page.press("Show version 1")
+    assert page.press("Restore version 1 as the newest")["message"] == "Written as version 111."
+    assert run.artifacts["research_report"].content == FIRST
+
+
 def test_versions_are_shown_compared_and_restored(written: Any) -> None:
     """Each version can be read; any two can be compared in two layouts; an earlier one comes back as a new one."""
     _, run, page = written

@@ -35,6 +35,19 @@ async def test_steps_are_saved_now_and_then(script: Script, monkeypatch: pytest.
     follower.close()
 
 
+async def test_who_is_closed_before_it_has_started_hears_nothing(script: Script) -> None:
+    """A view that is closed while it is opened leaves nobody behind who listens."""
+    script.say("word", "word", call="llm-0")
+    told: list[None] = []
+    run = PlayedRun(script.events[:-1])  # what is arriving, which is heard by those who subscribe
+    follower = Follower(run, Transcript(), lambda: told.append(None), lambda: None)
+    starting = asyncio.create_task(follower.start())
+    await asyncio.sleep(0)
+    follower.close()
+    await starting
+    assert told == []
+
+
 async def test_nothing_is_saved_after_it_was_closed(script: Script, monkeypatch: pytest.MonkeyPatch) -> None:
     """A view that was closed leaves no timer behind."""
     monkeypatch.setattr(following, "KEEP_EVERY_S", 0.05)

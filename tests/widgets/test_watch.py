@@ -1,9 +1,36 @@
 """What looks at the store so that a view follows it."""
 
+import asyncio
+
 import pytest
 
 from artifactflow_nb.errors import StoreError
+from artifactflow_nb.widgets import watch
 from artifactflow_nb.widgets.watch import Watch
+
+
+async def test_who_is_stopped_before_it_has_started_looks_at_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A view that is closed while it is opened leaves nothing behind that looks on."""
+    monkeypatch.setattr(watch, "LOOK_EVERY_S", 0.01)
+    n_looks, is_read = 0, asyncio.Event()
+
+    async def read() -> int:
+        nonlocal n_looks
+        n_looks += 1
+        await is_read.wait()
+        return n_looks
+
+    async def changed() -> None:
+        pass
+
+    watching = Watch(read, changed)
+    starting = asyncio.create_task(watching.start())
+    await asyncio.sleep(0)
+    watching.stop()
+    is_read.set()
+    await starting
+    await asyncio.sleep(0.05)
+    assert n_looks == 1
 
 
 async def test_what_could_not_be_loaded_is_loaded_at_the_next_look() -> None:
@@ -18,12 +45,12 @@ async def test_what_could_not_be_loaded_is_loaded_at_the_next_look() -> None:
         if len(taken) == 1:
             raise StoreError("The store is locked.")
 
-    watch = Watch(read, changed)
-    await watch.start()
+    watching = Watch(read, changed)
+    await watching.start()
     counts.append(1)
     with pytest.raises(StoreError):
-        await watch.look()
-    await watch.look()
-    await watch.look()
-    watch.stop()
+        await watching.look()
+    await watching.look()
+    await watching.look()
+    watching.stop()
     assert taken == [1, 1]
