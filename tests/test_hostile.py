@@ -1,14 +1,29 @@
 """Texts that try to be markup, through everything that turns text into HTML or Markdown."""
 
 import re
+from collections.abc import Iterator
 
 import pytest
-from harmless import VIEW, harms
+from harmless import DRAWING, VIEW, harms
 from hostile import HOSTILE
-from widgets.played import PlayedRun, Script, acting_tokens
+from plots.drawn import llm_frame, tool_frame
+from widgets.played import START, PlayedRun, Script, acting_tokens
 
+import artifactflow_nb as af
+from artifactflow_nb.plots.chart import Chart
+from artifactflow_nb.store.artifact_versions import Artifact
+from artifactflow_nb.store.conversation_list import Conversation, Hit
+from artifactflow_nb.store.storable import storable_text
+from artifactflow_nb.store.tree_reading import TreeEntry
+from artifactflow_nb.text.diff_html import diff_html
 from artifactflow_nb.text.markdown import MarkdownRenderer, escape, portable, speak
+from artifactflow_nb.widgets import artifact_nodes, tree_nodes
+from artifactflow_nb.widgets.artifact_nodes import Shown
+from artifactflow_nb.widgets.artifact_texts import ArtifactTexts
 from artifactflow_nb.widgets.frozen import frozen_bundle
+from artifactflow_nb.widgets.tree import Node, place
+from artifactflow_nb.widgets.tree_compare import Side, comparison
+from artifactflow_nb.widgets.tree_layout import lay_out
 
 EACH = pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
 
@@ -41,9 +56,55 @@ def run_of(text: str) -> PlayedRun:
     return run
 
 
+def tree_of(text: str) -> Iterator[Node]:
+    """What the panel of conversations shows and opens where every text is this one."""
+    found = Conversation(text, text, text, START, START, 1, 1, 1, Hit(text, text))
+    entries = [
+        TreeEntry(f"{n}{text}", None, text, text, "failed", START, error=text, is_active=n == 0) for n in range(2)
+    ]
+    written = Artifact(text, 1, text, text, text, "create", START, text, text, text)
+    yield tree_nodes.conversation_list((found,), text, text, has_more=True)
+    yield tree_nodes.conversation_list((), None, text, has_more=False)
+    yield from tree_nodes.heading(found)
+    yield tree_nodes.confirmation(text, "delete", conversation=text)
+    yield tree_nodes.drawing(lay_out(entries), text, measured=True)
+    yield from tree_nodes.actions(entries[0], [text])
+    yield tree_nodes.choosing(entries[0])
+    yield from comparison(*(Side(entry, 1, text, f"{n} {text}", {text: written}) for n, entry in enumerate(entries)))
+
+
+def panel_of(text: str) -> Iterator[Node]:
+    """What the panel of artifacts shows and opens where every text is this one."""
+    old = Artifact(text, 1, text, text, text, text, START, text, text, text)
+    new = Artifact(text, 2, text, text, f"{text}\n\n{text}", text, START, text, text, text)
+    yield artifact_nodes.heading(text, "waiting")
+    yield artifact_nodes.artifact_list((new,), text)
+    for version in (old, new):
+        shown = Shown((old, new), version, "raw", old, "inline")
+        yield from (artifact_nodes.title(shown), artifact_nodes.looks(shown), artifact_nodes.versions(shown))
+    yield artifact_nodes.between(old, new)
+    for look in ("raw", "rendered"):
+        yield Node(look, artifact_nodes.text_html(new, look, ArtifactTexts()))
+    for layout in ("inline", "side_by_side"):
+        yield Node(layout, diff_html(old.content, new.content, layout=layout, names=(text, text)))
+
+
+def charts_of(texts: list[str]) -> Iterator[Chart]:
+    """Charts in which each of up to 20 texts is an agent, a model, a tool and what went wrong."""
+    names = [text for text in texts for _ in range(3)]
+    models = llm_frame().iloc[[i % 3 for i in range(len(names))]]
+    models = models.assign(agent_name=names, request_model=names, response_model=names, error_message=names)
+    tools = tool_frame().iloc[[i % 3 for i in range(len(names))]]
+    tools = tools.assign(agent_name=names, tool_name=names, error_message=names)
+    yield af.plot_timeline(models, tools)
+    yield af.plot_tokens(models)
+    yield af.plot_latency(models, tools)
+    yield af.plot_cost(models)
+
+
 def without_style(html: str) -> str:
     """The HTML behind the product's own style sheet."""
-    return re.sub(r"^<style>[^<]*</style>", "", html)
+    return re.sub(r"^(?:<div><rp>)?<style>[^<]*</style>(?:</rp></div>)?", "", html)
 
 
 def test_the_corpus_is_large_and_every_text_of_it_tries_something() -> None:
@@ -87,3 +148,21 @@ def test_a_frozen_run_holds_nothing_but_its_own_elements(text: str) -> None:
     assert harms(without_style(bundle["text/html"]), VIEW) == []
     own = re.compile(r"html_(?:block|inline) </?(?:details(?: open)?|summary)>|html_block <details")
     assert [token for token in acting_tokens(bundle["text/markdown"]) if not own.match(token)] == []
+
+
+@EACH
+def test_what_opens_in_panels_holds_nothing_but_its_own_elements(text: str) -> None:
+    """Lists, titles, questions, drawings, comparisons, versions and differences take hostile texts for texts."""
+    stored = storable_text(text)
+    placed = place((*tree_of(stored), *panel_of(stored)))
+    assert [harm for one in placed for harm in harms(one.node.html, VIEW | DRAWING)] == []
+
+
+@pytest.mark.parametrize("begin", range(0, len(HOSTILE), 20))
+def test_charts_hold_nothing_but_their_own_elements(begin: int) -> None:
+    """Names in labels, tooltips and tables of charts are letters: in the drawing, as HTML and as Markdown."""
+    for chart in charts_of(list(HOSTILE[begin : begin + 20])):
+        page = chart.to_html().removeprefix('<figure class="af-plot" style="margin:0">').removesuffix("</figure>")
+        assert harms(page, VIEW | DRAWING) == []
+        assert harms(chart.svg, DRAWING) == []
+        assert "</script" not in chart._markdown().casefold()

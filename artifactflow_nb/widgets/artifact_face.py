@@ -9,6 +9,7 @@ from artifactflow_nb.text.markdown import escape, speak
 from artifactflow_nb.widgets.artifact_nodes import Shown, done, origin, text_html
 from artifactflow_nb.widgets.artifact_texts import ArtifactTexts
 from artifactflow_nb.widgets.frozen import framed
+from artifactflow_nb.widgets.pieces import scrolling
 from artifactflow_nb.widgets.tree import Node, static_html
 from artifactflow_nb.widgets.view import Face
 
@@ -102,5 +103,5 @@ class ArtifactFace:
             + "</tr>"
             for one in reversed(history)
         )
-        table = Node(f"{key}-rows", f"<table><tbody>{rows}</tbody></table>", css="af-art-table")
+        table = Node(f"{key}-rows", scrolling(f"<table><tbody>{rows}</tbody></table>", "af-art-table", "Versions"))
         return Node(f"{key}-versions", count(len(history), "version"), "fold", "af-art-versions", children=(table,))

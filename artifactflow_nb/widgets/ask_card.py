@@ -17,7 +17,7 @@ from artifactflow_nb.tools.base import Tool
 from artifactflow_nb.tools.forms import form_fields, read_form
 from artifactflow_nb.widgets import labels
 from artifactflow_nb.widgets.parts import Question
-from artifactflow_nb.widgets.pieces import mark, params_html
+from artifactflow_nb.widgets.pieces import mark, params_html, scrolling
 from artifactflow_nb.widgets.tree import Node
 
 _TITLE_COLUMNS = 120
@@ -79,7 +79,7 @@ def _preview(preview: str, render: Callable[[str], str]) -> str:
     """What would be written or sent, in a box that scrolls and that the keyboard reaches."""
     changes = _DIFF.fullmatch(preview.strip())
     shown = _changes(changes[2]) if changes else render(preview)
-    return f'<div class="af-preview af-md" tabindex="0" role="group" aria-label="Preview">{shown}</div>'
+    return scrolling(shown, "af-preview af-md", "Preview")
 
 
 def _changes(diff: str) -> str:

@@ -26,5 +26,10 @@ def params_html(params: Mapping[str, Any], *, without: Iterable[str] = ()) -> st
     return f'<dl class="af-params">{"".join(rows)}</dl>' if rows else ""
 
 
+def scrolling(html: str, css: str, name: str) -> str:
+    """A box that scrolls where its content is too large, which the keyboard reaches; `name` tells what is in it."""
+    return f'<div class="{css}" tabindex="0" role="group" aria-label="{escape(name)}">{html}</div>'
+
+
 def _shortened(text: str) -> str:
     return text if len(text) <= PARAM_CHARS else f"{text[:PARAM_CHARS]} … ({len(text):,} characters)"

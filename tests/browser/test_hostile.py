@@ -1,18 +1,27 @@
 """Hostile texts in every place of a run, in every component, in a real browser: none acts, nothing is asked for."""
 
+import base64
 import json
+import re
+from collections.abc import Iterator
 
 import pytest
 from browser.conftest import OpenPage
 from browser.lab import LabPage, LabServer, write_notebook
 from harmless import DRAWING, VIEW, harms
 from hostile import HOSTILE
-from playwright.sync_api import Dialog, expect
+from playwright.sync_api import Dialog, Locator, expect
 
 pytestmark = pytest.mark.browser
 
 N_PER_RUN = 15
+N_GROUPS = -(-len(HOSTILE) // N_PER_RUN)
 SOON_MS = 60_000
+OWN = VIEW | DRAWING | {"rp"}
+"""What views are made of; in `<rp>` stands what some pages are to hide."""
+IMAGE = re.compile(r'<img src="data:image/svg\+xml;base64,([\w+/=]+)" alt="[^"]*"(?: width="\d+%")?>')
+STYLE = re.compile(r"<style>[^<]*</style>")
+"""The colours that an image brings along."""
 
 SETUP = f"""import json
 import artifactflow_nb as af
@@ -93,11 +102,107 @@ COMPONENTS = {
 OTHERS = ("wb", "wb.conversations()", "wb.unfinished()", "wb.pending()", "runs[0].artifacts", "runs[0].events")
 """What else a person looks at."""
 
+HOLD = f"""import json
+from typing import Annotated, Any, Literal
+from IPython.display import HTML
+import artifactflow_nb as af
+from artifactflow_nb.messages import ToolCall
+from artifactflow_nb.store.artifacts import USER, Authorship
+from artifactflow_nb.store.storable import storable_text
+
+texts = [storable_text(text) for text in json.loads(open("hostile.json").read())]
+groups = [(texts * 2)[i : i + {N_PER_RUN}] for i in range(0, len(texts), {N_PER_RUN})]
+some = texts[::6]
+whole = "\\n\\n".join(text for text in texts if len(text) < 300)
+
+
+def calls():
+    for n, group in enumerate(groups):
+        held = {{text: text for text in group}}
+        yield ToolCall(f"choose_{{n}}", {{"choice": group[0], "line": group[1], "lines": group, "held": held}})
+
+
+model = af.ScriptedModel([list(calls()), whole])
+wb = af.Workbench(model=model, tool_protocol="native", approvals="ask")
+
+
+def make_chooser(n, group):
+    @wb.tool(name=f"choose_{{n}}", permission="confirm", preview=lambda ctx, args: changes)
+    def choose(
+        ctx: af.ToolContext,
+        choice: Annotated[Literal[tuple(group)], group[0]],
+        line: Annotated[str, group[1]],
+        lines: Annotated[list[str], group[2]],
+        held: Annotated[dict[str, Any], group[3]],
+        none: Annotated[str | None, group[4]] = group[5],
+    ) -> str:
+        "Choose."
+        return line
+
+    changes = "\\n".join(["`````diff", "--- a", "+++ b", *(f"+{{text}}" for text in whole.splitlines()), "`````"])
+
+
+for n, group in enumerate(groups):
+    make_chooser(n, group)
+
+do, conversations, artifacts = wb._thread.call, wb._thread.engine.conversations, wb._thread.engine.artifacts
+for text in texts:
+    do(conversations.add(do(conversations.start_conversation(text)), text, text))
+held = do(conversations.start_conversation(texts[0]))
+first = do(conversations.add(held, texts[1], whole))
+for text in some:
+    do(artifacts.create(Authorship(held, first.message_id, text), text, text, text, text))
+do(artifacts.create(Authorship(held, first.message_id, USER), "whole", texts[2], whole))
+answers = [whole, *some[1:-1], whole.replace("=", " =")]
+ends = [do(conversations.add(held, text, answer, parent=first.message_id)) for text, answer in zip(some, answers)]
+for n in (0, -1):
+    by = Authorship(held, ends[n].message_id, some[n])
+    for text in some:
+        do(artifacts.revise(by, text, f"{{text}} {{n}} {{text}}", update_type="rewrite", title=f"{{text}} {{n}}"))
+    do(artifacts.revise(by, "whole", whole.replace("=", f" {{n}}="), update_type="rewrite"))
+run = wb.ask(whole)
+run"""
+"""A run that asks about calls with hostile schemas and arguments; a tree, titles and artifacts of hostile texts."""
+
+CHARTS = """llm, tools = wb.llm_calls_df(), wb.tool_calls_df()
+charts = []
+for i in range(0, len(texts), 40):
+    names = texts[i : i + 40]
+    models = llm.iloc[[0] * len(names)].assign(request_model=names, response_model=names, agent_name=names)
+    charts.append(af.plot_latency(models))
+charts += [af.plot_tokens(models), af.plot_cost(models)]
+called = tools.iloc[[0] * len(texts)].assign(
+    tool_name=texts, agent_name=texts, success=True, duration_ms=10.0, completed_at=tools["called_at"].iloc[0]
+)
+charts += [af.plot_timeline(None, called.iloc[i : i + 40]) for i in range(0, len(texts), 40)]
+for chart in charts:
+    display(chart, HTML(chart.to_html()))"""
+FRAMES = """display(models, called, wb.conversations(), wb.conversations("window"), wb.artifacts(held))
+display(wb.artifacts(held)["whole"].diff(1, 2), *wb.pending()[:3])"""
+RUN, CHAT, TREE, PANEL, PLOTTED, REST = range(6)
+OPENED = (HOLD, "wb.chat(held)", "wb.tree(held)", "wb.artifact_panel(ends[-1].message_id)", CHARTS, FRAMES)
+
+POINT_AT_ALL = """() => {
+    const marks = [...document.querySelectorAll("svg.marks .mark-symbol path, svg.marks .mark-rect path")];
+    return marks.map((mark) => {
+        for (const type of ["pointermove", "mousemove"]) mark.dispatchEvent(new PointerEvent(type, { bubbles: true }));
+        return document.querySelector("#vg-tooltip-element")?.innerHTML ?? "";
+    });
+}"""
+"""The tooltips of all marks of all charts, as HTML."""
+
 
 def show_component(name: str) -> str:
     """A cell that shows a component for every third run."""
     shown = COMPONENTS[name].format(n="n")
     return f"for n in range(0, len(runs), 3):\n    display({shown})"
+
+
+def parts_of(page: str) -> Iterator[str]:
+    """HTML without the images that carry drawings of ours, and each of these drawings."""
+    yield IMAGE.sub("", page)
+    for found in IMAGE.finditer(page):
+        yield STYLE.sub("", base64.b64decode(found[1]).decode(), count=1)
 
 
 class Trap:
@@ -113,18 +218,18 @@ class Trap:
         self.sprung.append(f"dialog {dialog.message}")
         dialog.dismiss()
 
-    def assert_shut(self) -> None:
-        """No script ran, nothing opened, nothing was asked for elsewhere, and no view holds more than its own."""
+    def assert_shut(self, within: str = ".af-run") -> None:
+        """No script ran, nothing opened, nothing was asked for elsewhere, and no such view holds more than its own."""
         page = self._page.page
         assert page.evaluate("typeof window.__xss") == "undefined"
         assert page.locator(".hostile").count() == 0
         assert self.sprung == []
         assert self._page.foreign_requests() == []
         roots: list[str] = page.evaluate(
-            "() => [...document.querySelectorAll('.af-run')].map((root) => root.outerHTML)"
+            "(within) => [...document.querySelectorAll(within)].map((root) => root.outerHTML)", within
         )
         assert roots
-        found = sorted({harm for root in roots for harm in harms(root, VIEW | DRAWING)})
+        found = sorted({harm for root in roots for part in parts_of(root) for harm in harms(part, OWN)})
         assert not found, "\n".join(found)
 
 
@@ -144,15 +249,13 @@ def test_nothing_hostile_acts_in_any_component(lab: LabServer, open_page: OpenPa
     for cell in (0, 1):
         page.run_cell(cell)
         page.wait_done(cell)
-    n_runs = -(-len(HOSTILE) // N_PER_RUN)
     expect(page.output(1).locator(".af-live .af-ask")).to_have_count(len(HOSTILE), timeout=SOON_MS)
     trap.assert_shut()
     for cell in range(2, len(cells)):
         page.run_cell(cell)
         page.wait_done(cell)
-        trap.assert_shut()
     expect(page.output(2)).to_contain_text("'completed'")
-    expect(page.output(1).locator(".af-frozen:visible")).to_have_count(n_runs, timeout=SOON_MS)
+    expect(page.output(1).locator(".af-frozen:visible")).to_have_count(N_GROUPS, timeout=SOON_MS)
     errors = page.page.locator("[data-mime-type='application/vnd.jupyter.error']").all_inner_texts()
     assert errors == []
     page.page.evaluate("() => document.querySelectorAll('details').forEach((fold) => { fold.open = true; })")
@@ -166,4 +269,96 @@ def test_nothing_hostile_acts_in_any_component(lab: LabServer, open_page: OpenPa
     page.shutdown_kernel()
     page.open_elsewhere()
     page.page.wait_for_timeout(2000)
+    trap.assert_shut()
+
+
+def live(page: LabPage, cell: int, selector: str) -> Locator:
+    """What of a cell's live view can be seen and is named by a selector."""
+    return page.output(cell).locator(f".af-live :is({selector}):visible")
+
+
+def press_all(page: LabPage, cell: int, selector: str) -> None:
+    """Press all these buttons of a cell's live view at once."""
+    wanted = live(page, cell, selector)
+    expect(wanted.first).to_be_visible(timeout=SOON_MS)
+    wanted.evaluate_all("(buttons) => buttons.forEach((button) => button.click())")
+
+
+def open_cards(page: LabPage) -> None:
+    """The forms of all cards: all parameters but of one, which is answered instead."""
+    press_all(page, RUN, "[aria-label='Answer instead choose_0']")
+    press_all(page, RUN, "[aria-label^='Edit parameters']:not([aria-label$='choose_0'])")
+    expect(live(page, RUN, ".af-ask form")).to_have_count(N_GROUPS, timeout=SOON_MS)
+
+
+def open_chat(page: LabPage) -> None:
+    """Every question's form, and the list of conversations."""
+    press_all(page, CHAT, "[data-act=edit]")
+    expect(live(page, CHAT, ".af-edit textarea").first).to_be_visible(timeout=SOON_MS)
+    press_all(page, CHAT, "[data-act=list]")
+    expect(live(page, CHAT, ".af-list, .af-tree-list").first).to_be_visible(timeout=SOON_MS)
+
+
+def read_and_rename(page: LabPage) -> None:
+    """A message that is read, the form of a title, all conversations listed; a text as it is stored, its versions."""
+    live(page, TREE, "[role=treeitem]:not(.af-fold)").last.click()
+    expect(live(page, TREE, ".af-tree-read .af-answer")).to_be_visible(timeout=SOON_MS)
+    press_all(page, TREE, "[data-act=rename_ask]")
+    press_all(page, TREE, "[data-act=more]")
+    expect(live(page, TREE, ".af-tree-item")).to_have_count(100, timeout=SOON_MS)
+    expect(live(page, TREE, ".af-tree-form[data-key^=rename]")).to_be_visible(timeout=SOON_MS)
+    press_all(page, PANEL, "[data-args*=raw]")
+    expect(live(page, PANEL, ".af-art-raw")).to_be_visible(timeout=SOON_MS)
+
+
+def delete_and_change(page: LabPage) -> None:
+    """A question before a conversation is deleted, what a search found; changes inline."""
+    press_all(page, TREE, "[data-act=delete_ask]")
+    live(page, TREE, "input[type=text]").first.fill("window")
+    page.page.keyboard.press("Enter")
+    expect(live(page, TREE, "[role=alertdialog]")).to_be_visible(timeout=SOON_MS)
+    expect(live(page, TREE, ".af-tree-found").first).to_be_visible(timeout=SOON_MS)
+    press_all(page, PANEL, "[data-args*=changes]")
+    expect(live(page, PANEL, ".af-diff-inline, .af-diff").first).to_be_visible(timeout=SOON_MS)
+
+
+def compare(page: LabPage) -> None:
+    """Two branches and two versions side by side."""
+    live(page, TREE, "[data-act=compare_with]").first.click()
+    expect(live(page, TREE, ".af-compare-table")).to_be_visible(timeout=SOON_MS)
+    press_all(page, PANEL, "[data-args*=side_by_side]")
+    expect(live(page, PANEL, ".af-diff-side-by-side")).to_be_visible(timeout=SOON_MS)
+
+
+def edit_and_choose(page: LabPage) -> None:
+    """The second question of a comparison is to be chosen; a text is edited."""
+    press_all(page, TREE, "[data-act=compare_end]")
+    press_all(page, TREE, "[data-act=compare]")
+    expect(live(page, TREE, ".af-tree-notice")).to_be_visible(timeout=SOON_MS)
+    press_all(page, PANEL, "[data-act=edit_ask]")
+    expect(live(page, PANEL, "textarea")).to_be_visible(timeout=SOON_MS)
+
+
+def test_nothing_hostile_acts_in_what_opens(lab: LabServer, open_page: OpenPage) -> None:
+    """Forms with their schemas, lists, questions, comparisons, differences, charts and tooltips: texts stay texts."""
+    folder = lab.root / "hostile-opened"
+    folder.mkdir()
+    (folder / "hostile.json").write_text(json.dumps(HOSTILE))
+    write_notebook(lab, "hostile-opened/run.ipynb", OPENED)
+    page = open_page("hostile-opened/run.ipynb")
+    page.page.set_viewport_size({"width": 1280, "height": 6000})
+    trap = Trap(page)
+    page.open()
+    page.run_all()
+    for cell in range(len(OPENED)):
+        page.wait_done(cell)
+    assert page.page.locator("[data-mime-type='application/vnd.jupyter.error']").all_inner_texts() == []
+    expect(live(page, RUN, ".af-ask")).to_have_count(N_GROUPS, timeout=SOON_MS)
+    for step in (open_cards, open_chat, read_and_rename, delete_and_change, compare, edit_and_choose):
+        step(page)
+        page.page.evaluate("() => document.querySelectorAll('details').forEach((fold) => { fold.open = true; })")
+        trap.assert_shut(".af-live")
+    trap.assert_shut(".af-frozen, .af-plot > svg")
+    told = page.page.evaluate(POINT_AT_ALL)
+    assert len(set(told)) >= len(HOSTILE)
     trap.assert_shut()

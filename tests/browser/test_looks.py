@@ -1,18 +1,23 @@
-"""Each component in light and dark: nothing serious for axe-core, and a picture of it."""
+"""Each component in light and dark, as it is shown and with what opens in it: nothing serious for axe-core."""
 
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from browser.axe import axe, axe_in_both_themes
 from browser.conftest import OpenPage
-from browser.lab import LabPage, LabServer, write_notebook
+from browser.lab import LabPage, LabServer, watch, write_notebook
 from browser.pictures import save_pictures
-from playwright.sync_api import expect
+from playwright.sync_api import Browser, Locator, ViewportSize, expect
 
 from artifactflow_nb.widgets.assets import stylesheet
 
 pytestmark = pytest.mark.browser
+
+SOON_MS = 20_000
+TALL: ViewportSize = {"width": 1280, "height": 6000}
+"""Room for all cells: what is out of sight is not drawn."""
 
 HANDBOOK = Path(__file__).parents[2] / "data" / "handbook"
 ASK = """import artifactflow_nb as af
@@ -29,33 +34,196 @@ COMPONENTS = {
 """Each panel of a workbench, and how it is shown once the run has ended."""
 
 
-def look(page: LabPage, cell: int, name: str) -> list[str]:
-    """Save pictures of the run or panel that a cell shows; what axe finds in it."""
-    page.page.wait_for_timeout(700)  # a new face has settled
-    save_pictures(page, page.run_shown(cell), name)
-    return axe_in_both_themes(page, f".jp-CodeCell:nth-of-type({cell + 1}) .af-run")
-
-
 FLAWED = """from IPython.display import HTML
 HTML('<div class="af-run"><button></button><p style="color: #bbb; background: #fff">Pale words.</p></div>')"""
 
+HOLD = """import tempfile
+from typing import Annotated, Literal
 
-RESTYLED = """(css) => {
-    const parts = [...document.querySelectorAll(".af-run.af-live, .af-run.af-live *")];
-    const styles = () => parts.map((part) => {
+import artifactflow_nb as af
+from artifactflow_nb.messages import ToolCall
+from artifactflow_nb.xml_calls import format_call
+
+
+def write(tool, text):
+    return format_call(tool, {"id": "report", "title": "Context managers", "content": text})
+
+
+def letter(to):
+    return ToolCall("send", {"to": to, "body": f"Dear {to},\\n\\nit works.", "cc": ["Bob"]})
+
+
+one = "# Context managers\\n\\nThey call `__exit__` when the block ends.\\n\\nAn exception goes on.\\n"
+two = one.replace("goes on", "is *replaced* by another") + "".join(f"\\nLine {i}.\\n" for i in range(30))
+wb = af.Workbench(
+    data_dir=tempfile.mkdtemp(),
+    approvals={"rewrite_artifact": "approve"},
+    prices={"scripted": af.Price(input=1, output=2)},
+    model=af.ScriptedModel([
+        write("create_artifact", one), "They call **__exit__**, whatever happens.",
+        write("rewrite_artifact", two), "The exception goes on after `__exit__`, unless it returns true.",
+        write("rewrite_artifact", two + "More.\\n"), "The new exception replaces the old one, which is its context.",
+        [letter("Eve"), letter("Mallory"), ToolCall("send", {})], "One letter was sent.",
+        [letter("Ada"), letter("Grace")], "Both were sent.",
+    ]),
+)
+
+
+@wb.tool(permission="confirm")
+def send(
+    ctx: af.ToolContext,
+    to: Annotated[str, "Who gets the letter."],
+    body: Annotated[str, "Its text, as it is printed."],
+    copies: int = 1,
+    urgent: Annotated[bool, "Whether it goes today."] = False,
+    paper: Literal["plain", "ruled"] = "plain",
+    cc: Annotated[list[str], "Who else gets it."] = [],
+    headers: dict[str, int] | None = None,
+    note: str | None = None,
+) -> str:
+    "Send a letter."
+    return f"sent to {to}"
+
+
+first = wb.ask("How do context managers end?").wait(20)
+second = wb.ask("And if __exit__ raises an exception of its own?", conversation_id=first.conversation_id).wait(20)
+third = wb.regenerate(second).wait(20)
+old = wb.ask("Send two letters.").wait(20)
+eve, mallory = old.pending
+old.deny("Not to Eve.", eve.id).approve(mallory.id, params={**mallory.params, "copies": 2}).wait(20)
+run = wb.ask("Send two more.")
+run"""
+"""Two branches that wrote one artifact, a finished run with two answered questions, one that waits for two answers."""
+
+CHARTS = """from IPython.display import HTML
+llm, tools = wb.llm_calls_df(), wb.tool_calls_df()
+charts = af.plot_timeline(llm, tools), af.plot_tokens(llm), af.plot_latency(llm, tools), af.plot_cost(llm)
+for chart in charts:
+    display(chart, HTML(chart.to_html()))"""
+OTHERS = """display(wb, wb.conversations(), wb.pending(), old, second.artifacts, second.artifacts["report"].diff(1, 2))
+for frame in (wb.runs_df(), llm, tools, wb.approvals_df(), wb.events_df()):
+    display(frame.head(3))"""
+CARDS, CHAT, TREE, PANEL, TIMELINE, PLOTTED, REST = range(7)
+CELLS = (
+    HOLD, "wb.chat(third)", "wb.tree(third)", "wb.artifact_panel(third)", "wb.timeline(old)", CHARTS, OTHERS,
+)  # fmt: skip
+OURS = ".af-run, .af-plot, .vega-embed svg.marks, .dataframe"
+"""What a person is shown that is ours: the menu beside a chart is JupyterLab's."""
+
+RESTYLED = """(sheets) => {
+    const within = document.querySelectorAll(".af-run.af-live, .af-run.af-live *");
+    const path = (part) => {
+        const name = `${part.tagName} ${part.getAttribute("class") ?? ""}`;
+        return part.matches(".af-run.af-live") ? name : `${path(part.parentElement)} > ${name}`;
+    };
+    const kinds = new Map([...within].map((part) => [path(part), part]));
+    const add = (css) => {
+        const again = document.createElement("style");
+        again.textContent = css;
+        document.body.append(again);
+        return again;
+    };
+    const rules = (group) => [...group.cssRules].flatMap((rule) => [rule, ...(rule.cssRules ? rules(rule) : [])]);
+    const names = new Set(sheets.flatMap((css) => {
+        const again = add(css);
+        const named = rules(again.sheet).flatMap((rule) => [...(rule.style ?? [])]);
+        again.remove();
+        return named;
+    }));
+    const styles = () => [...kinds.values()].map((part) => {
         const style = getComputedStyle(part);
-        return [...style].map((name) => style.getPropertyValue(name)).join(";");
+        return [...names].map((name) => style.getPropertyValue(name)).join(";");
     });
     const before = styles();
-    const again = document.createElement("style");
-    again.textContent = css;
-    document.body.append(again);
-    const after = styles();
-    again.remove();
-    const names = parts.map((part) => `${part.tagName} ${part.getAttribute("class")}`);
-    return [...new Set(names.filter((_name, i) => before[i] !== after[i]))];
+    return sheets.map((css) => {
+        const again = add(css);
+        const after = styles();
+        again.remove();
+        return [...kinds.keys()].filter((_kind, i) => before[i] !== after[i]);
+    });
 }"""
-"""The live elements that look otherwise once a style sheet is in the page again, behind all others."""
+"""The kinds of live elements that look otherwise once further style sheets are in the page, by style sheet."""
+
+
+@pytest.fixture(scope="module")
+def opened(chromium: Browser, lab: LabServer) -> Iterator[LabPage]:
+    """A notebook with a waiting run, the panels over a conversation of two branches, charts and frames."""
+    write_notebook(lab, "opened.ipynb", CELLS)
+    context = chromium.new_context(viewport=TALL)
+    page = watch(context, lab, "opened.ipynb")
+    page.open()
+    page.run_all()
+    for cell in range(len(CELLS)):
+        page.wait_done(cell)
+    expect(page.output(CARDS).locator(".af-live .af-ask")).to_have_count(2, timeout=SOON_MS)
+    expect(page.output(PLOTTED).locator("svg.marks")).to_have_count(4, timeout=SOON_MS)
+    for cell in (CHAT, TREE, PANEL):
+        expect(page.output(cell).locator(".af-live")).to_be_visible(timeout=SOON_MS)
+    yield page
+    context.close()
+
+
+def picture(page: LabPage, cell: int, name: str) -> None:
+    """Save pictures of the run or panel that a cell shows."""
+    page.page.wait_for_timeout(700)  # a new face has settled
+    save_pictures(page, page.run_shown(cell), name)
+
+
+def button(page: LabPage, cell: int, name: str) -> Locator:
+    return page.output(cell).get_by_role("button", name=name, exact=True)
+
+
+def open_folds(page: LabPage) -> None:
+    page.page.evaluate("() => document.querySelectorAll('details').forEach((fold) => { fold.open = true; })")
+
+
+def open_forms(page: LabPage) -> None:
+    """The forms of two cards, of a question and of a title; the list of conversations, a raw text, every fold."""
+    button(page, CARDS, "Edit parameters send").first.click()
+    button(page, CARDS, "Answer instead send").last.click()
+    button(page, CHAT, "Conversations").click()
+    button(page, CHAT, "Edit this question and ask again").last.click()
+    page.output(TREE).get_by_role("treeitem").last.click()
+    button(page, TREE, "Rename this conversation").click()
+    button(page, PANEL, "Raw").click()
+    expect(page.output(CHAT).get_by_label("Edit the question")).to_be_visible(timeout=SOON_MS)
+    expect(page.output(TREE).get_by_label("Rename this conversation").locator("input")).to_be_visible(timeout=SOON_MS)
+    expect(page.output(TREE).locator(".af-tree-read .af-answer")).to_be_visible(timeout=SOON_MS)
+    expect(page.output(PANEL).locator(".af-art-raw")).to_be_visible(timeout=SOON_MS)
+    open_folds(page)
+
+
+def answer_and_change(page: LabPage) -> None:
+    """A card that is being answered, a question before something is deleted, a difference inline."""
+    button(page, CARDS, "Approve with these").click()
+    button(page, TREE, "Keep the title").click()
+    button(page, TREE, "Delete this conversation").click()
+    button(page, PANEL, "Changes").click()
+    expect(page.output(TREE).get_by_role("alertdialog")).to_be_visible(timeout=SOON_MS)
+    expect(page.output(PANEL).locator(".af-diff")).to_be_visible(timeout=SOON_MS)
+    expect(page.output(CARDS).locator(".af-live .af-ask")).to_have_count(1, timeout=SOON_MS)
+
+
+def compare(page: LabPage) -> None:
+    """Two branches and two versions side by side."""
+    button(page, TREE, "Keep").click()
+    button(page, TREE, "Compare with variant 1").click()
+    button(page, PANEL, "Side by side").click()
+    expect(page.output(TREE).locator(".af-compare-table")).to_be_visible(timeout=SOON_MS)
+    expect(page.output(PANEL).locator(".af-diff-side-by-side")).to_be_visible(timeout=SOON_MS)
+    open_folds(page)
+
+
+def edit_and_choose(page: LabPage) -> None:
+    """The second question of a comparison is to be chosen; a text is edited; what was searched for is listed."""
+    button(page, TREE, "Close the comparison").click()
+    button(page, TREE, "Compare with another question").click()
+    page.output(TREE).get_by_role("textbox", name="Search conversations").fill("exception")
+    page.page.keyboard.press("Enter")
+    button(page, PANEL, "Edit").click()
+    expect(page.output(TREE).locator(".af-tree-notice")).to_be_visible(timeout=SOON_MS)
+    expect(page.output(TREE).locator(".af-tree-found")).to_be_visible(timeout=SOON_MS)
+    expect(page.output(PANEL).locator("textarea")).to_be_visible(timeout=SOON_MS)
 
 
 def test_axe_sees_what_is_wrong(lab: LabServer, open_page: OpenPage) -> None:
@@ -75,36 +243,37 @@ def test_components_are_accessible_and_pictured(lab: LabServer, open_page: OpenP
     shutil.copytree(HANDBOOK, lab.root / "looks" / "handbook")
     write_notebook(lab, "looks/run.ipynb", [ASK, *COMPONENTS.values()])
     page = open_page("looks/run.ipynb")
+    page.page.set_viewport_size(TALL)
     page.open()
     page.run_cell(0)
     approve = page.output(0).get_by_role("button", name="Approve create_artifact")
-    expect(approve).to_be_visible(timeout=20_000)
-    found = {"run-waiting": look(page, 0, "run-waiting")}
+    expect(approve).to_be_visible(timeout=SOON_MS)
+    picture(page, 0, "run-waiting")
+    found = axe_in_both_themes(page)
     approve.click()
-    expect(page.output(0).locator(".af-frozen:visible")).to_be_visible(timeout=20_000)
-    found["run"] = look(page, 0, "run")
+    expect(page.output(0).locator(".af-frozen:visible")).to_be_visible(timeout=SOON_MS)
+    picture(page, 0, "run")
     for cell, name in enumerate(COMPONENTS, start=1):
         page.run_cell(cell)
         page.wait_done(cell)
-        found[name] = look(page, cell, name)
-    told = [f"{name}, {violation}" for name, violations in found.items() for violation in violations]
-    assert not told, "\n\n".join(told)
+        picture(page, cell, name)
+    found += axe_in_both_themes(page)
+    assert not found, "\n\n".join(found)
 
 
-def test_what_else_the_notebook_shows_changes_no_look(lab: LabServer, open_page: OpenPage) -> None:
+def test_what_opens_is_accessible(opened: LabPage) -> None:
+    """Forms, lists, questions, comparisons, differences, charts and frames: no serious violation, in light and dark."""
+    found = []
+    for step in (open_forms, answer_and_change, compare, edit_and_choose):
+        step(opened)
+        selector = OURS if step is open_forms else ".af-run.af-live"
+        found += [f"{step.__name__}, {violation}" for violation in axe_in_both_themes(opened, selector)]
+    assert not found, "\n\n".join(found)
+
+
+def test_what_else_the_notebook_shows_changes_no_look(opened: LabPage) -> None:
     """The saved faces in a page bring style sheets of their own; with and without them a live panel looks the same."""
-    (lab.root / "styles").mkdir()
-    asked = f"{ASK.splitlines()[0]}\nwb = af.Workbench(approvals='approve')\nrun = wb.ask('What does del do?').wait()"
-    live = [shown for name, shown in COMPONENTS.items() if name != "timeline"]
-    write_notebook(lab, "styles/run.ipynb", [asked, *live])
-    page = open_page("styles/run.ipynb")
-    page.open()
-    for cell in range(len(live) + 1):
-        page.run_cell(cell)
-        page.wait_done(cell)
-    page.output(1).get_by_role("button", name="Conversations").click()
-    page.output(2).get_by_role("treeitem").first.click()
-    page.output(3).get_by_role("button", name="Edit").click()
-    page.page.wait_for_timeout(700)  # a new face has settled
-    for names in ((), ("chat.css",), ("diff.css", "artifact_panel.css"), ("tree_view.css",), ("timeline.css",)):
-        assert page.page.evaluate(RESTYLED, stylesheet(*names)) == [], names
+    opened.page.wait_for_timeout(700)  # what was opened has settled
+    names = ((), ("chat.css",), ("diff.css", "artifact_panel.css"), ("tree_view.css",), ("timeline.css",))
+    changed = opened.page.evaluate(RESTYLED, [stylesheet(*each) for each in names])
+    assert dict(zip(names, changed, strict=True)) == {each: [] for each in names}
