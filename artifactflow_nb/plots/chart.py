@@ -75,7 +75,7 @@ class Chart:
 
     def to_html(self) -> str:
         """The drawing, with the table folded beneath it, as HTML that needs nothing else."""
-        return f'<figure class="af-plot" style="margin:0">{self.svg}{self._folded_table()}</figure>'
+        return f'<figure class="af-plot tex2jax_ignore mathjax_ignore" style="margin:0">{self.svg}{self._folded_table()}</figure>'
 
     def _folded_table(self) -> str:
         notes = "".join(f"<p>{escape(clip(note, _LINE_COLUMNS))}</p>" for note in self.notes)

@@ -107,7 +107,7 @@ CARDS, CHAT, TREE, PANEL, TIMELINE, PLOTTED, REST = range(7)
 CELLS = (
     HOLD, "wb.chat(third)", "wb.tree(third)", "wb.artifact_panel(third)", "wb.timeline(old)", CHARTS, OTHERS,
 )  # fmt: skip
-OURS = ".af-run, .af-plot, .vega-embed svg.marks, .dataframe"
+OURS = ".af-run, .af-card, .af-plot, .vega-embed svg.marks, .dataframe"
 """What a person is shown that is ours: the menu beside a chart is JupyterLab's."""
 
 RESTYLED = """(sheets) => {
