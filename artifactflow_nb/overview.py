@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from artifactflow_nb.approvals import ApprovalPolicy
+from artifactflow_nb.conversation import ConversationHandle
 from artifactflow_nb.engine import Engine
 from artifactflow_nb.engine_thread import EngineThread
 from artifactflow_nb.errors import StoreError
@@ -55,7 +56,7 @@ class WithOverview(Shown, ABC):
         return list(dict.fromkeys([*configured, *engine.prices, *self._read(load_models)]))
 
     def conversations(self, search: str | None = None, *, limit: int = 50, offset: int = 0) -> "ConversationList":
-        """The conversations, those first in which was asked last.
+        """The conversations, those first in which was asked last; each can be written to a file.
 
         Args:
             search: Words that the title and one of the messages must hold between them; None for all conversations.
@@ -66,7 +67,8 @@ class WithOverview(Shown, ABC):
 
         manager = self._thread.engine.conversations
         found = manager.search(search, limit, offset) if search else manager.list_conversations(limit, offset)
-        return ConversationList(self._thread.call(found), search)
+        handles = (ConversationHandle.of(self._thread, one) for one in self._thread.call(found))
+        return ConversationList(handles, search)
 
     def runs(self, limit: int = 20) -> RunList:
         """The newest runs, also those of earlier kernels; the newest first."""

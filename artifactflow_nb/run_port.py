@@ -5,6 +5,7 @@ engine's thread.
 """
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from contextlib import closing
 from typing import Any, TypeVar
 
@@ -60,8 +61,12 @@ class RunPort:
         """Hear the run's events, those that were stored first, on the engine's thread; returns what ends it."""
         subscribed = self._thread.submit(self._thread.engine.controller.subscribe(self.run_id, listener))
 
+        def end(subscribing: Future[Callable[[], None]]) -> None:
+            if not subscribing.cancelled() and subscribing.exception() is None:
+                self.call_soon(subscribing.result())
+
         def stop() -> None:
-            self.call_soon(lambda: subscribed.result()() if subscribed.done() else subscribed.cancel())
+            subscribed.add_done_callback(end)  # it may not be done yet; cancelled, it would leave a listener behind
 
         return stop
 

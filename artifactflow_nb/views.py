@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from artifactflow_nb.artifact import Artifacts, Branch
 from artifactflow_nb.budget import Budget
+from artifactflow_nb.conversation import ConversationHandle
 from artifactflow_nb.engine_thread import EngineThread
 from artifactflow_nb.errors import NotFound, UsageError
 from artifactflow_nb.run import Run
@@ -94,6 +95,20 @@ class WithViews:
         if message_id is None:
             message_id = self._thread.call(self._thread.engine.conversations.get(conversation_id)).active_message_id
         return Artifacts(Branch(self._thread, conversation_id, message_id, self._is_watched()))
+
+    def conversation(self, of: Place | None = None) -> ConversationHandle:
+        """A conversation, with the ways to take a branch of it along: `wb.conversation(run).to_html("talk.html")`.
+
+        Args:
+            of: As for `artifacts`: a run or a message names the branch that ends with it.
+
+        Errors: `NotFound` for an unknown id, or if nothing was asked yet.
+        """
+        conversation_id, message_id = self._branch(of)
+        if conversation_id is None:
+            raise NotFound("There is no conversation yet. Ask something first: wb.ask(...).")
+        found = self._thread.call(self._thread.engine.conversations.get(conversation_id))
+        return ConversationHandle.of(self._thread, found, message_id)
 
     def artifact_panel(self, of: Place | None = None) -> "Panel":
         """The artifacts of a branch with their versions: to read, change, compare and download; it follows the branch.

@@ -10,7 +10,7 @@ from plots.drawn import llm_frame, tool_frame
 from widgets.played import START, PlayedRun, Script, acting_tokens
 
 import artifactflow_nb as af
-from artifactflow_nb.plots.chart import Chart
+from artifactflow_nb.plots.chart import FIGURE, Chart
 from artifactflow_nb.store.artifact_versions import Artifact
 from artifactflow_nb.store.conversation_list import Conversation, Hit
 from artifactflow_nb.store.storable import storable_text
@@ -162,7 +162,7 @@ def test_what_opens_in_panels_holds_nothing_but_its_own_elements(text: str) -> N
 def test_charts_hold_nothing_but_their_own_elements(begin: int) -> None:
     """Names in labels, tooltips and tables of charts are letters: in the drawing, as HTML and as Markdown."""
     for chart in charts_of(list(HOSTILE[begin : begin + 20])):
-        page = chart.to_html().removeprefix('<figure class="af-plot tex2jax_ignore mathjax_ignore" style="margin:0">').removesuffix("</figure>")
+        page = chart.to_html().removeprefix(FIGURE).removesuffix("</figure>")
         assert harms(page, VIEW | DRAWING) == []
         assert harms(chart.svg, DRAWING) == []
         assert "</script" not in chart._markdown().casefold()

@@ -28,7 +28,7 @@ LAYERS = [
     {"engine"},
     {"engine_thread"},
     {"run_port", "export"},
-    {"run", "artifact", "lists", "frames"},
+    {"run", "artifact", "conversation", "lists", "frames"},
     {"plots"},
     {"widgets"},
     {"views"},

@@ -1,6 +1,16 @@
-"""What leaves the notebook as a file: executed notebooks with their pages, and artifacts in forms that others read."""
+"""What leaves the notebook as a file: executed notebooks with their pages; artifacts and conversations for others."""
 
-from artifactflow_nb.export.files import FORMS, Form, artifact_bytes, file_name, write_artifact
+from artifactflow_nb.export.conversation import conversation_document
+from artifactflow_nb.export.files import (
+    FORMS,
+    Form,
+    artifact_bytes,
+    document_bytes,
+    document_name,
+    file_name,
+    write_artifact,
+    write_document,
+)
 from artifactflow_nb.export.notebook import Exported, execute, export_html
 
 __all__ = [
@@ -8,8 +18,12 @@ __all__ = [
     "Exported",
     "Form",
     "artifact_bytes",
+    "conversation_document",
+    "document_bytes",
+    "document_name",
     "execute",
     "export_html",
     "file_name",
     "write_artifact",
+    "write_document",
 ]

@@ -1,4 +1,4 @@
-"""An artifact as a notebook: a Markdown cell for each of its chapters, harmless wherever the notebook is opened."""
+"""A document as a notebook: a Markdown cell for each of its chapters, harmless wherever the notebook is opened."""
 
 import json
 from collections.abc import Iterator
@@ -15,19 +15,10 @@ _CHAPTERS = {"h1", "h2"}
 
 def to_ipynb(document: Document) -> bytes:
     """The notebook, in format 4.5; the same text gives the same bytes."""
-    artifact = document.artifact
-    title = [] if document.has_title else [f"# {markdown_text(artifact.title)}"]
-    sources = [*title, *_chapters(portable(artifact.markdown))]
+    title = [] if document.has_title else [f"# {markdown_text(document.title)}"]
+    sources = [*title, *_chapters(portable(document.markdown))]
     kernel = {"name": "python3", "display_name": "Python 3 (ipykernel)", "language": "python"}
-    origin = {
-        "artifact_id": artifact.artifact_id,
-        "version": artifact.version,
-        "title": artifact.title,
-        "created_by": artifact.created_by,
-        "created_at": artifact.created_at.isoformat(),
-        "run_id": artifact.run_id,
-        "sha256": document.sha256,
-    }
+    origin = {**document.about, "sha256": document.sha256}
     notebook = {
         "cells": [_cell(f"{document.sha256[:12]}-{n}", source) for n, source in enumerate(sources)],
         "metadata": {"artifactflow": origin, "kernelspec": kernel, "language_info": {"name": "python"}},

@@ -1,8 +1,11 @@
-"""A version of an artifact as all its exported forms see it: Markdown, harmless HTML, and where it comes from."""
+"""A text on its way into a file, as all its exported forms see it: Markdown, harmless HTML, and where it comes from."""
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cached_property
+from typing import Any
 
 from artifactflow_nb.store.artifact_versions import Artifact
 from artifactflow_nb.text.figures import moment
@@ -11,18 +14,34 @@ from artifactflow_nb.text.markdown import MarkdownRenderer
 
 @dataclass(frozen=True)
 class Document:
-    """A version on its way into a file.
+    """What a file is made of.
 
-    Args:
-        artifact: The version.
+    Attributes:
+        name: What its file is called, but for the ending; made safe where it is written.
+        title: Its title; plain text.
+        content: The text as it is stored.
+        markdown: The text as Markdown.
+        author: Who wrote it.
+        written_at: When.
+        identifier: Which text it is, in a few words.
+        origin: A line that says where it comes from.
+        about: The same for programs; JSON values.
     """
 
-    artifact: Artifact
+    name: str
+    title: str
+    content: str
+    markdown: str
+    author: str
+    written_at: datetime
+    identifier: str
+    origin: str
+    about: Mapping[str, Any]
 
     @cached_property
     def html(self) -> str:
         """The text as sanitised HTML: no images, no scripts."""
-        return MarkdownRenderer().html(self.artifact.markdown)
+        return MarkdownRenderer().html(self.markdown)
 
     @property
     def has_title(self) -> bool:
@@ -30,12 +49,22 @@ class Document:
         return self.html.lstrip().startswith("<h1")
 
     @property
-    def origin(self) -> str:
-        """`research_report · version 2 · user · 2026-11-22 04:37 UTC`."""
-        one = self.artifact
-        return f"{one.artifact_id} · version {one.version} · {one.created_by} · {moment(one.created_at)}"
-
-    @property
     def sha256(self) -> str:
-        """The hash of the text in hex, as the store has it too."""
-        return hashlib.sha256(self.artifact.content.encode("utf-8", "surrogatepass")).hexdigest()
+        """The hash of the stored text in hex, as the store has it too."""
+        return hashlib.sha256(self.content.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def artifact_document(artifact: Artifact) -> Document:
+    """A version of an artifact."""
+    known = ("artifact_id", "version", "title", "created_by", "run_id")
+    return Document(
+        artifact.artifact_id,
+        artifact.title,
+        artifact.content,
+        artifact.markdown,
+        artifact.created_by,
+        artifact.created_at,
+        f"{artifact.artifact_id} version {artifact.version}",
+        f"{artifact.artifact_id} · version {artifact.version} · {artifact.created_by} · {moment(artifact.created_at)}",
+        {**{name: getattr(artifact, name) for name in known}, "created_at": artifact.created_at.isoformat()},
+    )

@@ -44,6 +44,9 @@ _CONFIG = {
 }  # fmt: skip
 _CELL_COLUMNS = 44
 _NOTE_COLUMNS = 120
+FIGURE = '<figure class="af-plot tex2jax_ignore mathjax_ignore" style="margin:0">'
+"""What a chart's HTML begins with."""
+
 _LINE_COLUMNS = 500
 _MOST_ROWS_PLAIN = 30
 _MOST_ROWS_PAGE = 200
@@ -75,7 +78,7 @@ class Chart:
 
     def to_html(self) -> str:
         """The drawing, with the table folded beneath it, as HTML that needs nothing else."""
-        return f'<figure class="af-plot tex2jax_ignore mathjax_ignore" style="margin:0">{self.svg}{self._folded_table()}</figure>'
+        return f"{FIGURE}{self.svg}{self._folded_table()}</figure>"
 
     def _folded_table(self) -> str:
         notes = "".join(f"<p>{escape(clip(note, _LINE_COLUMNS))}</p>" for note in self.notes)

@@ -18,12 +18,13 @@ from artifactflow_nb.store.tree_reading import TreeEntry
 from artifactflow_nb.text.figures import count
 from artifactflow_nb.text.markdown import MarkdownRenderer
 from artifactflow_nb.widgets import tree_nodes
+from artifactflow_nb.widgets.conversation_picker import ConversationPicker
 from artifactflow_nb.widgets.tree import Node
 from artifactflow_nb.widgets.tree_face import empty_face, tree_face
 from artifactflow_nb.widgets.tree_folding import Fold
 from artifactflow_nb.widgets.tree_layout import TreeLayout, lay_out
 from artifactflow_nb.widgets.tree_reader import Reading
-from artifactflow_nb.widgets.tree_store import PAGE_SIZE, TreeStore
+from artifactflow_nb.widgets.tree_store import TreeStore
 from artifactflow_nb.widgets.tree_text import one_line
 from artifactflow_nb.widgets.view import Act, Face, Screen
 from artifactflow_nb.widgets.watched_view import WatchedView
@@ -51,9 +52,7 @@ class TreeView(WatchedView):
         self._store = TreeStore(thread)
         self._chosen = conversation_id
         self._measured = measured
-        self._words = ""
-        self._n_listed = PAGE_SIZE
-        self._listed: Sequence[Conversation] = ()
+        self._picker = ConversationPicker(self._store)
         self._conversation: Conversation | None = None
         self._entries: tuple[TreeEntry, ...] = ()
         self._layout = self._kept_layout = TreeLayout((), (), False)
@@ -63,7 +62,7 @@ class TreeView(WatchedView):
         self._comparing: TreeEntry | None = None
         self._compared: tuple[Node, ...] = ()
         self._question: Node | None = None
-        self._list_node = self._drawing = Node("list")
+        self._drawing = Node("drawing")
         self._texts: Texts = {}
         self._prepared: tuple[object, Face] = None, {}
         self._renderer = MarkdownRenderer()
@@ -99,13 +98,10 @@ class TreeView(WatchedView):
     async def _load(self) -> None:
         """Read the list and the tree again, and draw both."""
         async with self._loading:  # what was read first must not come to stand last
-            listed = await self._store.listed(self._words, self._n_listed + 1)
-            self._listed = listed[: self._n_listed]
-            if self._chosen is None and listed:
-                self._chosen = listed[0].conversation_id
+            await self._picker.load()
+            if self._chosen is None and self._picker.listed:
+                self._chosen = self._picker.listed[0].conversation_id
             await self._load_tree()
-            more = len(listed) > self._n_listed
-            self._list_node = tree_nodes.conversation_list(self._listed, self._chosen, self._words, has_more=more)
 
     async def _load_tree(self) -> None:
         unended = {entry.message_id for entry in self._entries if entry.status in tree_nodes.UNENDED}
@@ -180,7 +176,7 @@ class TreeView(WatchedView):
 
     def nodes(self) -> tuple[Node, ...]:
         """The list, and beside it the chosen conversation."""
-        listed = (tree_nodes.search_form(), self._list_node)
+        listed = self._picker.nodes(self._chosen)
         return (
             Node("lists", kind="box", css="af-tree-lists", children=listed),
             Node("chosen", kind="box", css="af-tree-chosen", children=tuple(self._chosen_nodes())),
@@ -239,14 +235,11 @@ class TreeView(WatchedView):
 
     async def act_search(self, act: Act) -> None:
         """List the conversations that hold the words; all, if there are none."""
-        self._words = str(act.args["values"]["words"]).strip()
-        self._n_listed = PAGE_SIZE
-        await self._load()
+        await self._picker.search(str(act.args["values"]["words"]))
 
     async def act_more(self, _act: Act) -> None:
         """List more of them."""
-        self._n_listed += PAGE_SIZE
-        await self._load()
+        await self._picker.more()
 
     async def act_choose(self, act: Act) -> None:
         """Show the tree of another conversation and, if it was searched for, the message that was found."""

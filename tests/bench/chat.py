@@ -1,7 +1,7 @@
 """4,000 chunks at 100 a second into the chat, in a real JupyterLab: bytes, CPU of the kernel, and what the reader sees.
 
-Streamed twice: once while the kernel is free, once while a cell computes with pandas; then a conversation of 1,000
-messages is opened. The clocks of page and kernel are the same machine's.
+Streamed three times: while the kernel is free, while a cell computes with pandas, and below 30 long answers; then a
+conversation of 1,000 messages is opened. The clocks of page and kernel are the same machine's.
 """
 
 import statistics
@@ -27,6 +27,7 @@ GAP_MS = 100
 OPENS_WITHIN_S = 1.0
 
 _TIMEOUT_MS = 120_000
+_SAVED_MS = 3000
 _SETUP = f"""
 import asyncio, time
 import artifactflow_nb as af
@@ -49,7 +50,7 @@ class Paced(af.ScriptedModel):
             yield event
             self.said_last = time.time()
 
-model = Paced([answer("first"), answer("second")])
+model = Paced([answer("first"), answer("second"), answer("third")])
 wb = af.Workbench(model=model, data_dir="bench")
 """
 _CELLS = (
@@ -75,18 +76,30 @@ async def fill():
 conversation_id = wb._thread.call(fill())
 """,
     "wb.chat(conversation_id)",
+    """
+async def fill():
+    manager = wb._thread.engine.conversations
+    conversation_id = await manager.start_conversation("Long answers")
+    for i in range(30):
+        await manager.add(conversation_id, f"Question {i}?", answer(f"answer {i}")[:LONG_CHARS])
+    return conversation_id
+LONG_CHARS = 16_000
+conversation_id = wb._thread.call(fill())
+""",
+    "wb.chat(conversation_id)",
 )
 _WATCH = """() => {
     const seen = { changes: [], longest: 0, ended: {} };
     window.seen = seen;
-    const live = () => [...document.querySelectorAll(".af-live .af-answer")];
+    const live = document.getElementsByClassName("af-live");
     let length = 0;
     new MutationObserver(() => {
-        const text = live().map((node) => node.textContent).join("");
+        const newest = [...live].map((view) => [...view.getElementsByClassName("af-answer")].at(-1));
+        const text = newest.map((node) => node?.textContent).join("");
         if (text.length === length) return;
         length = text.length;
         seen.changes.push(Date.now());
-        for (const word of ["first", "second"]) {
+        for (const word of ["first", "second", "third"]) {
             if (!(word in seen.ended) && text.includes(`End of ${word}`)) seen.ended[word] = Date.now();
         }
     }).observe(document.body, { subtree: true, childList: true, characterData: true });
@@ -127,11 +140,12 @@ def figures() -> Iterator[Figure]:
         yield from _free(lab, received)
         yield from _busy(lab)
         yield from _long(lab)
+        yield from _crowded(lab)
         browser.close()
 
 
-def _ask(lab: LabPage) -> None:
-    composer = lab.output(1).locator(".af-composer textarea")
+def _ask(lab: LabPage, cell: int = 1) -> None:
+    composer = lab.output(cell).locator(".af-composer textarea")
     composer.fill("Say it.")
     composer.press("Shift+Enter")
 
@@ -188,3 +202,18 @@ def _long(lab: LabPage) -> Iterator[Figure]:
     expect(shown).to_be_visible(timeout=_TIMEOUT_MS)
     took_s = time.perf_counter() - started
     yield Figure("chat: a conversation of 1,000 messages opens", took_s, OPENS_WITHIN_S, "s", 1.0)
+
+
+def _crowded(lab: LabPage) -> Iterator[Figure]:
+    """Below many long answers; to the end of saving them, which draws the output anew."""
+    for index in (8, 9):
+        lab.run_cell(index)
+        lab.wait_done(index)
+    expect(lab.output(9).locator(".af-composer textarea")).to_be_visible(timeout=_TIMEOUT_MS)
+    lab.page.wait_for_timeout(_SAVED_MS)
+    lab.page.evaluate("() => { window.seen.longest = 0; }")
+    _ask(lab, 9)
+    _wait_for_end(lab, "third")
+    lab.page.wait_for_timeout(_SAVED_MS)
+    longest_ms = lab.page.evaluate("() => window.seen.longest")
+    yield Figure("chat below 30 long answers: longest task", longest_ms, LONGEST_TASK_MS, "ms", 1.0)

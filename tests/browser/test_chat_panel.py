@@ -10,11 +10,14 @@ from playwright.sync_api import Locator, expect
 pytestmark = pytest.mark.browser
 
 SOON_MS = 20_000
-GONE_MS = 40_000
+GONE_MS = 26_000
+ALONE_MS = 4000
 HOLD = """import tempfile
 import artifactflow_nb as af
 answers = ["One. " * 400 + "END1", "Two. " * 10 + "END2", *["More."] * 30]
-wb = af.Workbench(data_dir=tempfile.mkdtemp(), model=af.ScriptedModel(answers, delay_s=0.05))"""
+wb = af.Workbench(data_dir=tempfile.mkdtemp(), model=af.ScriptedModel(answers, delay_s=0.03))"""
+"""The first answer takes about four seconds."""
+HOLD_BRIEF = HOLD.replace("400", "10")
 CHAT = "wb.chat()"
 LONG = """conversations = wb._thread.engine.conversations
 started = wb._thread.call(conversations.start_conversation("A long one"))
@@ -33,10 +36,14 @@ _COUNT_SWAPS = """() => {
 }"""
 
 
-def show(server: LabServer, open_page: OpenPage, name: str, *cells: str) -> LabPage:
-    """A notebook whose first two cells have run; the second shows a chat."""
-    write_notebook(server, f"{name}.ipynb", [HOLD, *cells])
+def show(
+    server: LabServer, open_page: OpenPage, name: str, *cells: str, hold: str = HOLD_BRIEF, hurries: bool = False
+) -> LabPage:
+    """A notebook whose first two cells have run; the second shows a chat. Where it hurries, its clock can be put on."""
+    write_notebook(server, f"{name}.ipynb", [hold, *cells])
     page = open_page(f"{name}.ipynb")
+    if hurries:
+        page.page.clock.install()
     page.open()
     for index in (0, 1):
         page.run_cell(index)
@@ -71,7 +78,7 @@ def swaps(page: LabPage) -> int:
 
 def test_a_reader_goes_on_writing_while_the_output_is_drawn_anew(lab: LabServer, open_page: OpenPage) -> None:
     """The focus stays after the first question; words, cursor and a word being composed outlive the saving of it."""
-    page = show(lab, open_page, "chat-writing", CHAT)
+    page = show(lab, open_page, "chat-writing", CHAT, hold=HOLD)
     page.page.evaluate(_COUNT_SWAPS)
     ask(page, "First?")
     expect(live(page)).to_contain_text("One.", timeout=SOON_MS)
@@ -105,7 +112,7 @@ def test_a_long_conversation_opens_at_its_end_and_keeps_its_place(lab: LabServer
     expect(live(page).get_by_text("Question number 10?")).to_be_attached(timeout=SOON_MS)
     assert abs(top_within(first, turns) - before) < 2
     live(page).get_by_role("button", name="Conversations").click()
-    live(page).locator(".af-entry", has_text="A long one").click()
+    live(page).locator(".af-tree-item", has_text="A long one").click()
     expect(live(page).get_by_text("Answer 69.").last).to_be_in_viewport(timeout=SOON_MS)
     expect(composer(page)).to_be_focused()
 
@@ -161,7 +168,7 @@ def test_the_readable_face_comes_back(lab: LabServer, open_page: OpenPage) -> No
 
 def test_what_no_page_shows_any_more_is_closed(lab: LabServer, open_page: OpenPage) -> None:
     """A cell that is run again leaves one view behind; one whose cell is scrolled far away lives on."""
-    page = show(lab, open_page, "chat-again", CHAT, PAGES, *["x = 1\n" * 40] * 30)
+    page = show(lab, open_page, "chat-again", CHAT, PAGES, *["x = 1\n" * 40] * 30, hurries=True)
     for _ in range(5):
         page.run_cell(1)
         page.wait_done(1)
@@ -169,7 +176,9 @@ def test_what_no_page_shows_any_more_is_closed(lab: LabServer, open_page: OpenPa
     expect(page.output(2)).to_have_text("pages: 6", timeout=SOON_MS)
     composer(page).fill("Not sent yet")
     page.page.evaluate("document.querySelector('.jp-WindowedPanel-outer').scrollTop = 1e6")
-    page.page.wait_for_timeout(GONE_MS)
+    page.page.wait_for_timeout(500)
+    page.page.clock.fast_forward(GONE_MS)
+    page.page.wait_for_timeout(ALONE_MS)
     page.page.evaluate("document.querySelector('.jp-WindowedPanel-outer').scrollTop = 0")
     expect(composer(page)).to_have_value("Not sent yet", timeout=SOON_MS)
     page.run_cell(2)
@@ -178,7 +187,7 @@ def test_what_no_page_shows_any_more_is_closed(lab: LabServer, open_page: OpenPa
 
 def test_what_ended_while_no_page_was_open_is_saved_by_the_next(lab: LabServer, open_page: OpenPage) -> None:
     """A run that ends behind a closed tab stands in the notebook once it is opened again."""
-    page = show(lab, open_page, "chat-closed-tab", CHAT, "run = wb.ask('Long?')\nrun", "print(run.wait().status)")
+    page = show(lab, open_page, "chat-closed-tab", CHAT, "run = wb.ask('Long?')\nrun", hold=HOLD)
     page.run_cell(2)
     expect(live(page, 2)).to_contain_text("One.", timeout=SOON_MS)
     page.saved_outputs(2)

@@ -1,17 +1,24 @@
 """The chat over a real engine, with a page that is a few lines of Python."""
 
+import asyncio
+import base64
+import html
+import re
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
+from jupyter_client.manager import start_new_kernel
 from scripts import report
 from widgets.pages import ShownView
 
 import artifactflow_nb as af
 from artifactflow_nb.models.scripted import ScriptedModel
-from artifactflow_nb.widgets.chat import SHOWN_TURNS, ChatView
+from artifactflow_nb.widgets.chat import ChatView
+from artifactflow_nb.widgets.chat_branch import SHOWN_TURNS, ChatBranch
 
 Open = Callable[..., tuple[af.Workbench, ShownView]]
 
@@ -36,6 +43,13 @@ def ask(page: ShownView, question: str, answer: str) -> None:
     told = page.submit("send", text=question)
     assert not told["failed"], told
     page.until(lambda: answer in page.text and "Stop this run" not in page.buttons)
+
+
+def choose(page: ShownView, title: str) -> None:
+    """Press a conversation of the list."""
+    found = re.search(rf'data-act="choose" data-args="([^"]*)"><span class="af-tree-title">{title}', page.html["list"])
+    assert found, page.html["list"]
+    assert not page.do("choose", orjson.loads(html.unescape(found[1])))["failed"]
 
 
 def test_a_question_is_asked_and_answered_in_the_panel(chat: Open) -> None:
@@ -169,9 +183,132 @@ def test_another_conversation_can_be_opened_or_begun(chat: Open) -> None:
     assert "One." not in page.text
     ask(page, "Second?", "Two.")
     page.press("Conversations")
-    page.press("First?")
+    choose(page, "First?")
     assert "One." in page.text
     assert "Two." not in page.text
+
+
+def test_the_list_of_conversations_is_searched(chat: Open) -> None:
+    """The newest 50 are listed, more when asked for; words find the conversations that hold them, or none."""
+    wb, page = chat()
+    start = wb._thread.engine.conversations.start_conversation
+    for number in range(60):
+        wb._thread.call(start(f"Number {number}."))
+    page.press("Conversations")
+    assert page.effects[-1]["key"] == "search"
+    assert page.html["list"].count("<li>") == 50
+    page.press("Show more")
+    assert page.html["list"].count("<li>") == 60
+    page.submit("search", words="number 41.")
+    assert re.findall(r"Number \d+", page.html["list"]) == ["Number 41"]
+    page.submit("search", words="nowhere")
+    assert "No conversation holds" in page.text
+    page.press("Conversations")
+    assert "list" not in page.kinds
+
+
+def test_what_a_search_found_is_shown(chat: Open) -> None:
+    """A question that was found on another branch is shown, and its branch is the active one from then on."""
+    _, page = chat(["Old words.", "New.", "Elsewhere."])
+    ask(page, "Question?", "Old words.")
+    page.press("Regenerate: ask this once more, beside it")
+    page.until(lambda: "New." in page.text and "Stop this run" not in page.buttons)
+    page.press("New: begin a new conversation")
+    ask(page, "Other?", "Elsewhere.")
+    page.press("Conversations")
+    page.submit("search", words="old words")
+    choose(page, "Question")
+    assert "Old words." in page.text
+    assert "1 / 2" in page.text
+    assert [effect["name"] for effect in page.effects[-3:]] == ["end", "focus", "show"]
+
+
+def test_the_branch_can_be_taken_along(chat: Open) -> None:
+    """Export offers the forms of a file; the page gets the branch as a file with a telling name."""
+    _, page = chat(["**One.**"])
+    assert "Export: download this conversation" not in page.buttons
+    ask(page, "First?", "One.")
+    page.press("Export: download this conversation")
+    assert page.press("Download md: Markdown")["message"] == "Downloaded as First.md."
+    file = page.effects[-1]
+    assert (file["name"], file["filename"], file["media_type"]) == ("download", "First.md", "text/markdown")
+    assert base64.b64decode(file["base64"]).decode() == "# First?\n\n## 1. First?\n\n**One.**\n"
+
+
+def test_two_views_of_a_conversation_follow_each_other(chat: Open) -> None:
+    """What is asked in one view streams in the other, and Stop in the other ends it for both."""
+    wb, here = chat(["One.", "word " * 5000])
+    ask(here, "First?", "One.")
+    (conversation,) = wb.conversations()
+    _, there = chat(conversation=conversation.conversation_id)
+    wb._thread.engine.model._delay_s = 0.01
+    here.submit("send", text="Say much.")
+    there.until(lambda: "Say much." in there.text and "word word" in there.text)
+    there.press("Stop this run")
+    for page in (here, there):
+        page.until(lambda page=page: "Cancelled" in page.text and "Stop this run" not in page.buttons)
+
+
+IN_A_KERNEL = """import tempfile, time
+import artifactflow_nb as af
+from artifactflow_nb.widgets.chat import ChatView
+from artifactflow_nb.widgets.page_stream import PageStream
+
+wb = af.Workbench(model=af.ScriptedModel(["word " * 200 + "END"], delay_s=0.005), data_dir=tempfile.mkdtemp())
+view = ChatView(wb._thread)
+stream = PageStream(view, lambda message: None)
+wb._thread.call(stream.open())
+message = {"type": "act", "id": 1, "page": "p", "act": "send", "args": {"values": {"text": "Go"}}}
+wb._thread.call_soon(stream.hear, message)
+"""
+SEEN = """run = wb.runs()[0].wait(10)
+print(run.status, view.face()["text/plain"].endswith("END"))"""
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
+def test_an_interrupt_does_not_hurt_a_chat(tmp_path: Path) -> None:
+    """The kernel's interrupt ends the cell that computes, and not the answer that streams into a chat meanwhile."""
+    manager, client = start_new_kernel(cwd=str(tmp_path))
+    try:
+        client.execute_interactive(IN_A_KERNEL, timeout=30, output_hook=lambda _message: None)
+        busy = client.execute("time.sleep(30)")
+        time.sleep(0.5)
+        manager.interrupt_kernel()
+        reply = client.get_shell_msg(timeout=10)
+        assert (reply["parent_header"]["msg_id"], reply["content"]["ename"]) == (busy, "KeyboardInterrupt")
+        said: list[str] = []
+        client.execute_interactive(
+            SEEN, timeout=20, output_hook=lambda message: said.append(message["content"].get("text", ""))
+        )
+        assert "".join(said).strip() == "completed True"
+    finally:
+        client.stop_channels()
+        manager.shutdown_kernel(now=True)
+
+
+def test_what_is_closed_while_it_loads_follows_nothing(chat: Open) -> None:
+    """A cell that is run again closes its view, which may be loading just then; no run is followed for it any more."""
+    wb, page = chat(["word " * 5000])
+    wb._thread.engine.model._delay_s = 0.01
+    page.submit("send", text="Say much.")
+    (conversation,) = wb.conversations()
+    changes: list[bool] = []
+
+    async def load_and_close() -> None:
+        branch = ChatBranch(
+            wb._thread, conversation.conversation_id, only=None, on_change=changes.append, measured=True
+        )
+        loading = asyncio.create_task(branch.load())
+        await asyncio.sleep(0)
+        branch.close()
+        await loading
+        await asyncio.sleep(0.1)
+        changes.clear()
+        await asyncio.sleep(0.3)
+
+    wb._thread.call(load_and_close())
+    assert changes == []
+    page.press("Stop this run")
 
 
 def test_what_cannot_be_shown_is_said_at_once(chat: Open) -> None:
@@ -248,8 +385,11 @@ def test_two_questions_at_once_begin_one_conversation(chat: Open) -> None:
         ("decide", {}),
         ("stop", {}),
         ("copy", {"message": 10**400}),
-        ("open", {"conversation": "none"}),
-        ("open", {}),
+        ("choose", {"conversation": "none"}),
+        ("choose", {}),
+        ("choose", {"conversation": "of another conversation", "message": "none"}),
+        ("download", {"form": "exe"}),
+        ("download", {}),
     ],
 )
 def test_what_no_button_sends_changes_nothing(chat: Open, act: str, args: dict[str, Any]) -> None:
@@ -258,7 +398,8 @@ def test_what_no_button_sends_changes_nothing(chat: Open, act: str, args: dict[s
     other = wb.ask("Other?").wait(10)
     ask(page, "First?", "One." if "One." not in (other.response or "") else "Two.")
     shown = page.html.copy()
-    args = {**args, **({"message": other.message_id} if args.get("message") == "of another conversation" else {})}
+    ids = {"message": other.message_id, "conversation": other.conversation_id}
+    args = {**args, **{name: ids[name] for name, value in args.items() if value == "of another conversation"}}
     told = page.do(act, args)
     assert told["failed"]
     assert "did not work" not in told["message"]
@@ -270,6 +411,7 @@ def test_the_place_to_ask_stays_the_same(chat: Open) -> None:
     """The composer is not made anew with the first question, or when it is deleted: it would lose what is in it."""
     wb, page = chat(["One."])
     before = page.data["composer"]
+    assert before["draft"]
     ask(page, "First?", "One.")
     assert page.data["composer"] == before
     wb.delete_conversation(wb.conversations()[0].conversation_id)

@@ -26,6 +26,11 @@ async function copyText(text) {
   }
 }
 
+/** Copy, and tell how it went. @param {string} text @returns {Promise<string>} */
+async function sayCopied(text) {
+  return (await copyText(text)) ? "Copied." : "The browser did not allow copying.";
+}
+
 /** @param {Effect} effect */
 function download({ filename, media_type, base64 }) {
   const bytes = Uint8Array.from(atob(base64 ?? ""), (char) => char.charCodeAt(0));
@@ -60,7 +65,7 @@ async function carryOut(model, root, tree, effect) {
   const place = effect.key ? tree.entries.get(effect.key)?.root : undefined;
   switch (effect.name) {
     case "copy":
-      return (await copyText(effect.text ?? "")) ? "Copied." : "The browser did not allow copying.";
+      return sayCopied(effect.text ?? "");
     case "download":
       download(effect);
       return "";

@@ -8,14 +8,14 @@ const FACE_BEGINS = /^<div class="af-host (\S+) af-face-(\d+)">/;
 /**
  * The output of the notebook that holds a view, whether or not its cell is in the page; null where there is none.
  * @param {any} model the widget's model @param {string} host the class of the view's place
- * @returns {{outputs: any, index: number, n: number} | null} `n` is the number of the face that it holds
+ * @returns {{cell: string, outputs: any, index: number, n: number} | null} `cell` is its id, `n` the number of the face that it holds
  */
 function findFace(model, host) {
   const cells = model.widget_manager?.context?.model?.cells ?? [];
-  for (const { outputs } of cells) {
+  for (const { id, outputs } of cells) {
     for (let index = 0; index < (outputs?.length ?? 0); index += 1) {
       const found = FACE_BEGINS.exec(String(outputs.get(index).data["text/html"] ?? "").slice(0, 200));
-      if (found?.[1] === host) return { outputs, index, n: Number(found[2]) };
+      if (found?.[1] === host) return { cell: id, outputs, index, n: Number(found[2]) };
     }
   }
   return null;

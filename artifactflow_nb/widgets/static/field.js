@@ -138,9 +138,9 @@ class FormField {
   reset() {
     const [written, isChecked, isNone] = JSON.parse(this.initial);
     this.control.value = written;
+    this.control.dispatchEvent(new Event("input")); // it is as tall as its text, and a draft of it is gone
     if (isChecked !== undefined) this.control.checked = isChecked;
     if (this.none) this.none.checked = isNone;
-    this.grow();
   }
 
   /** As tall as its text, where the style sheet alone cannot do it. */

@@ -7,8 +7,9 @@
  * about. Shift+Enter, Ctrl+Enter and Cmd+Enter send; so does Enter where the form is a single line. Escape cancels.
  *
  * @typedef {{fields: FieldData[], submit: string, act: string, args?: object, label?: string, cancel?: string,
- *   cancelAct?: string}} FormSpec
- *   `cancel`: the label of a second button; `cancelAct`: what it does where the page has nothing to close
+ *   cancelAct?: string, draft?: boolean}} FormSpec
+ *   `cancel`: the label of a second button; `cancelAct`: what it does where the page has nothing to close; `draft`:
+ *   what was written and not sent outlives the page, see drafts.js
  * @typedef {{[field: string]: string}} FieldErrors what is wrong, by field
  */
 

@@ -9,16 +9,12 @@
 
 const STILL_PX = 5;
 
-/** `12 s`, `2 min 05 s`. @param {number} ms @returns {string} */
-function clock(ms) {
-  const seconds = Math.max(Math.floor(ms / 1000), 0);
-  if (seconds < 60) return `${seconds} s`;
-  return `${Math.floor(seconds / 60)} min ${String(seconds % 60).padStart(2, "0")} s`;
-}
-
 class Mount {
-  /** @param {HTMLElement} host @param {Perform} perform @param {(on: boolean) => void} hold said while a word is composed */
-  constructor(host, perform, hold) {
+  /**
+   * @param {HTMLElement} host @param {Perform} perform @param {Drafts} drafts
+   * @param {(on: boolean) => void} hold said while a word is composed
+   */
+  constructor(host, perform, drafts, hold) {
     this.perform = perform;
     this.hold = hold;
     this.root = element("section", "af-run af-live");
@@ -30,16 +26,19 @@ class Mount {
     this.notice.setAttribute("role", "alert");
     this.root.append(this.body, this.notice, this.announcer);
     this.tree = new KeyedTree(this.body, {
-      form: (data, key) => makeForm({ ...data, key }, perform),
+      form: (data, key) => {
+        const form = makeForm({ ...data, key }, perform);
+        return data.draft ? drafts.keep(form) : form;
+      },
       ask: (data, key) => makeAskControls({ ...data, key }, perform),
     });
     this.place = new Place(this.body);
+    this.followed = new Followed(this.body);
+    this.clocks = new Clocks(this.body);
     /** @type {HTMLElement | null} */
     this.focused = null;
     /** @type {Map<Element, number>} */
     this.scrolled = new Map();
-    /** What counts on, as of the last change: looking for it in a long tree takes a while. @type {Element[] | null} */
-    this.counting = null;
     /** Whether there is anything to show: until then the readable HTML stays. */
     this.isShown = false;
     this.host = host;
@@ -54,6 +53,10 @@ class Mount {
   listen() {
     this.root.addEventListener("click", (event) => (this.clicked = event.target), { capture: true });
     this.root.addEventListener("click", (event) => this.press(event));
+    this.root.addEventListener("click", async (event) => {
+      const said = await copyCode(event);
+      if (said) this.say(said);
+    });
     this.root.addEventListener("pointerdown", (down) => {
       this.isMoved = false;
       this.clicked = null;
@@ -122,9 +125,10 @@ class Mount {
     event.stopPropagation();
     if (pressed.getAttribute("aria-disabled") === "true") return;
     pressed.setAttribute("aria-disabled", "true");
+    this.say("");
     const told = await this.perform(pressed.dataset.act ?? "", JSON.parse(pressed.dataset.args || "{}"));
     pressed.removeAttribute("aria-disabled");
-    this.say(told.message, told.failed);
+    if (told.message) this.say(told.message, told.failed); // else what an effect of it has said stays
   }
 
   /** Say something below the view, until the next time. @param {string} message @param {boolean} failed */
@@ -147,13 +151,14 @@ class Mount {
     }
     if (update.label) this.root.setAttribute("aria-label", update.label);
     if (update.css !== undefined) this.root.className = `af-run af-live mathjax_ignore tex2jax_ignore ${update.css}`;
-    this.counting = null;
+    this.clocks.counting = null;
     const control = this.control();
-    this.place.keepWhile(Boolean(update.ended), () => {
+    const change = () => {
       if (update.type === "snapshot") this.tree.reset(update.tree ?? {});
       else this.tree.apply(update.tree ?? {});
       this.tick();
-    });
+    };
+    this.place.keepWhile(Boolean(update.ended), () => this.followed.keepWhile(change));
     this.refocus(control);
     if (update.announce !== undefined && update.announce !== this.announcer.textContent) {
       this.announcer.textContent = update.announce;
@@ -181,11 +186,7 @@ class Mount {
 
   /** Count on the times of what is under way. */
   tick() {
-    this.counting ??= [...this.body.querySelectorAll("[data-since]")];
-    for (const node of this.counting) {
-      const text = clock(Date.now() + (this.offset ?? 0) - Number(/** @type {HTMLElement} */ (node).dataset.since));
-      if (node.textContent !== text) node.textContent = text;
-    }
+    this.clocks.tick(this.offset ?? 0);
   }
 
   /** Give the output back to the HTML that it holds. */

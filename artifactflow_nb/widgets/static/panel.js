@@ -1,5 +1,5 @@
 /**
- * The page's end of a view. The kernel joins tree.js, place.js, form.js, ask.js, effects.js, face.js and mount.js in front of it.
+ * The page's end of a view. The kernel joins all other scripts in front of it.
  *
  * The cell's output is HTML with an element of the class `af-host-<key>`; the view is mounted in each that the page
  * shows. Messages from the kernel carry a number. The page says hello and gets a snapshot; when a number is missing, it
@@ -37,6 +37,7 @@ class Panel {
     this.mounts = [];
     this.host = `af-host-${model.get("key")}`;
     this.hosts = document.getElementsByClassName(this.host);
+    this.drafts = new Drafts(model, this.host);
     this.ended = false;
     this.held = performance.now();
     this.looked = this.held;
@@ -71,7 +72,8 @@ class Panel {
   /** @param {HTMLElement} host */
   mountIn(host) {
     const act = (/** @type {string} */ name, /** @type {object} */ args) => this.perform(name, args);
-    this.mounts.push(new Mount(host, act, (on) => this.model.send({ type: "hold", page: this.id, on })));
+    const hold = (/** @type {boolean} */ on) => this.model.send({ type: "hold", page: this.id, on });
+    this.mounts.push(new Mount(host, act, this.drafts, hold));
     this.hello();
   }
 

@@ -8,9 +8,6 @@
  * @typedef {(data: any, key: string) => HTMLElement} Maker
  */
 
-/** How near to its end a scrolled box counts as scrolled to the end. */
-const AT_END_PX = 24;
-
 /** @param {string} name @param {string} [css] @returns {HTMLElement} */
 function element(name, css = "") {
   const made = document.createElement(name);
@@ -32,7 +29,6 @@ class KeyedTree {
 
   /** Make the tree what a snapshot says, keeping the elements that it names. @param {Patch} patch */
   reset(patch) {
-    const isFirst = !this.entries.size;
     const named = new Set((patch.shape ?? []).map((shape) => shape[0]));
     const gone = [...this.entries.keys()].filter((key) => !named.has(key));
     const texts = new Map((patch.text ?? []).map((text) => [text[0], text]));
@@ -40,30 +36,13 @@ class KeyedTree {
       if (!texts.has(key)) texts.set(key, [key, 0, ""]);
     }
     this.apply({ shape: patch.shape, text: [...texts.values()], gone });
-    if (isFirst) this.container.querySelectorAll(".af-follow").forEach((box) => (box.scrollTop = box.scrollHeight));
   }
 
   /** @param {Patch} patch */
   apply(patch) {
-    const known = [...this.container.querySelectorAll(".af-follow")];
-    const left = known.filter((box) => box.scrollHeight - box.scrollTop - box.clientHeight >= AT_END_PX);
-    const kept = left.filter((box) => box.scrollTop < AT_END_PX).flatMap((box) => this.firstTurn(box));
     for (const shape of patch.shape ?? []) this.place(shape);
     for (const [key, keep, add] of patch.text ?? []) this.write(key, keep, add);
     for (const key of patch.gone ?? []) this.remove(key);
-    // A box whose end the reader follows stays at its end, and a new one begins there.
-    for (const box of this.container.querySelectorAll(".af-follow")) {
-      if (!left.includes(box)) box.scrollTop = box.scrollHeight;
-    }
-    for (const { box, turn, top } of kept) {
-      if (turn.isConnected) box.scrollTop += turn.getBoundingClientRect().top - top;
-    }
-  }
-
-  /** What a reader at the very beginning of a box sees; a browser does not keep it there when earlier turns come. @param {Element} box */
-  firstTurn(box) {
-    const turn = box.querySelector(":scope > .af-turn");
-    return turn ? [{ box, turn, top: turn.getBoundingClientRect().top }] : [];
   }
 
   /** @param {string} key */
@@ -136,6 +115,7 @@ class KeyedTree {
     const focused = this.focusWithin(own);
     // The kernel escaped or sanitised it: see artifactflow_nb/text/markdown.py.
     own.innerHTML = html;
+    offerCopies(own);
     own.querySelectorAll("[tabindex]").forEach((box, i) => (box.scrollTop = scrolled[i] ?? 0));
     if (focused) own.querySelectorAll(focused.kind)[focused.index]?.focus({ preventScroll: true });
   }

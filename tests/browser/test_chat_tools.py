@@ -1,0 +1,106 @@
+"""What helps to read and write in a chat, in a real JupyterLab: the way to the newest, copies of code, drafts."""
+
+import pytest
+from browser.conftest import OpenPage
+from browser.lab import LabPage, LabServer, write_notebook
+from playwright.sync_api import Locator, expect
+
+pytestmark = pytest.mark.browser
+
+SOON_MS = 20_000
+MAKE = """import tempfile
+import artifactflow_nb as af
+lines = "\\n\\n".join(f"Line number {n} of an answer." for n in range(90))
+code = "Run this:\\n\\n```python\\nprint('copied')\\n```\\n\\nand `not this`."
+model = af.ScriptedModel([lines + "\\n\\nEND1", lines + "\\n\\nEND2", code])
+wb = af.Workbench(data_dir=tempfile.mkdtemp(), model=model)"""
+SHOW = "wb.chat()"
+SLOW = "model._delay_s = 0.05"
+FAST = "model._delay_s = 0"
+
+
+def show(server: LabServer, open_page: OpenPage, name: str) -> LabPage:
+    """A notebook with a chat."""
+    write_notebook(server, f"{name}.ipynb", [MAKE, SHOW, SLOW, FAST])
+    page = open_page(f"{name}.ipynb")
+    page.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.open()
+    run(page, 0)
+    run(page, 1)
+    expect(composer(page)).to_be_visible(timeout=SOON_MS)
+    return page
+
+
+def run(page: LabPage, index: int) -> None:
+    page.run_cell(index)
+    page.wait_done(index)
+
+
+def live(page: LabPage) -> Locator:
+    return page.output(1).locator(".af-run.af-live")
+
+
+def composer(page: LabPage) -> Locator:
+    return live(page).locator(".af-composer textarea")
+
+
+def ask(page: LabPage, question: str, answer: str) -> None:
+    composer(page).fill(question)
+    composer(page).press("Shift+Enter")
+    expect(live(page)).to_contain_text(answer, timeout=SOON_MS)
+
+
+def test_a_reader_who_scrolled_up_finds_the_way_back(lab: LabServer, open_page: OpenPage) -> None:
+    """While text streams below what is read, a button leads there; at the end there is none, and nothing jumps."""
+    page = show(lab, open_page, "chat-newest")
+    turns, newest = live(page).locator(".af-turns"), live(page).get_by_role("button", name="Jump to the newest")
+    ask(page, "First?", "END1")
+    turns.evaluate("box => { box.scrollTop = 100; }")
+    page.page.wait_for_timeout(500)
+    expect(newest).to_have_count(0)
+    turns.evaluate("box => { box.scrollTop = box.scrollHeight; }")
+    run(page, 2)
+    ask(page, "Second?", "Line number 3 of")
+    expect(newest).to_have_count(0)
+    turns.evaluate("box => { box.scrollTop = 100; }")
+    expect(newest).to_be_visible(timeout=SOON_MS)
+    page.page.wait_for_timeout(500)
+    assert turns.evaluate("box => box.scrollTop") == 100
+    composer(page).focus()
+    page.page.keyboard.press("Shift+Tab")
+    expect(newest).to_be_focused()
+    page.page.keyboard.press("Enter")
+    expect(newest).to_have_count(0)
+    expect(composer(page)).to_be_focused()
+    expect(live(page)).to_contain_text("END2", timeout=SOON_MS)
+    assert turns.evaluate("box => box.scrollHeight - box.scrollTop - box.clientHeight") < 24
+    run(page, 3)
+    ask(page, "Third?", "not this")
+    copy = live(page).get_by_role("button", name="Copy this code")
+    expect(copy).to_have_count(1)
+    copy.click()
+    expect(live(page).get_by_role("alert").last).to_have_text("Copied.")
+    assert page.page.evaluate("navigator.clipboard.readText()").strip() == "print('copied')"
+    assert page.errors == []
+
+
+def test_a_draft_outlives_page_and_kernel(lab: LabServer, open_page: OpenPage) -> None:
+    """What was written and not sent is there after a reload and after a restart; what was sent is not."""
+    page = show(lab, open_page, "chat-draft")
+    composer(page).fill("Half a\nquestion")
+    page.save()
+    page.page.reload()
+    page.wait_idle()
+    expect(composer(page)).to_have_value("Half a\nquestion", timeout=SOON_MS)
+    assert page.errors == []
+    page.restart_kernel()
+    expect(live(page)).to_have_count(0, timeout=SOON_MS)
+    run(page, 0)
+    run(page, 1)
+    expect(composer(page)).to_have_value("Half a\nquestion", timeout=SOON_MS)
+    composer(page).press("Shift+Enter")
+    expect(live(page)).to_contain_text("END1", timeout=SOON_MS)
+    expect(composer(page)).to_have_value("")
+    assert page.page.evaluate("Object.keys(sessionStorage).filter((key) => key.startsWith('artifactflow'))") == []
+    run(page, 1)
+    expect(composer(page)).to_have_value("", timeout=SOON_MS)
