@@ -7,6 +7,7 @@ FRONT_ENDS := $(VENV)/front-ends/.ready
 AXE := tests/browser/node_modules/.package-lock.json
 ALLOW_ROOT := $(if $(filter 0,$(shell id -u)),--allow-root)
 LABFLAGS ?=
+WORKERS ?= 2
 
 .PHONY: setup front-ends realserver notebooks demo lab test check bench pictures screenshots clean
 
@@ -49,8 +50,10 @@ check: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+# In two processes what needs no browser; then the browser tests, one after the other: each drives Chromium and a kernel.
 test: check front-ends
-	$(BIN)/pytest
+	$(BIN)/pytest -n $(WORKERS) --dist worksteal -m 'not browser'
+	$(BIN)/pytest -m browser
 	AF_APPROVALS=approve $(BIN)/pytest --nbval notebooks
 
 bench: setup

@@ -5,12 +5,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings as hypothesis_settings
 
 from artifactflow_nb.engine import Engine
 from artifactflow_nb.models.scripted import ScriptedModel
 from artifactflow_nb.settings import VARIABLES, Settings
 
 OpenEngine = Callable[..., Awaitable[Engine]]
+
+# The time of one example says nothing on a machine that others use too.
+hypothesis_settings.register_profile("unhurried", deadline=None)
+hypothesis_settings.load_profile("unhurried")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

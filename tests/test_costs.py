@@ -2,7 +2,6 @@
 
 import json
 import sqlite3
-import time
 import tracemalloc
 from collections import Counter
 from collections.abc import Callable
@@ -15,6 +14,7 @@ from conftest import OpenEngine
 from langgraph.graph import StateGraph
 from loopback import Answer, ChatProcess
 from scripts import delegate, report
+from spent import Try
 
 from artifactflow_nb.ambient import SteppingClock
 from artifactflow_nb.engine import Engine
@@ -170,12 +170,11 @@ async def read(model: OpenAIModel) -> None:
 
 async def least_us(work: Callable[[], Any]) -> float:
     """The least CPU time of three tries, for each of 5,000 chunks."""
-    tries = []
-    for _ in range(3):
-        started = time.process_time()
-        await work()
-        tries.append(time.process_time() - started)
-    return min(tries) * 1e6 / 5_000
+    tries = [Try() for _ in range(3)]
+    for attempt in tries:
+        with attempt:
+            await work()
+    return min(attempt.seconds for attempt in tries) * 1e6 / 5_000
 
 
 async def test_the_time_of_day_does_not_change_a_prompt(open_engine: OpenEngine) -> None:

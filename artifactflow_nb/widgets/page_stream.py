@@ -56,15 +56,26 @@ class PageStream:
         send: Hands a message to the pages; a page that is not there loses it.
         save: Puts a face into the saved output, and gives what it put there.
         leave: Called once, when the view is closed: the pages show the saved output from then on.
+        keep_delay_s: How long a face has to stay the same before it is saved.
+        alone_after_s: How long pages have to answer when one says that its output is gone.
     """
 
     def __init__(
-        self, view: View, send: Send, save: Save = _not_saved, leave: Callable[[], None] = lambda: None
+        self,
+        view: View,
+        send: Send,
+        save: Save = _not_saved,
+        leave: Callable[[], None] = lambda: None,
+        *,
+        keep_delay_s: float = KEEP_DELAY_S,
+        alone_after_s: float = ALONE_AFTER_S,
     ) -> None:
         self._view = view
         self._send = send
         self._save = save
         self._leave = leave
+        self._keep_delay_s = keep_delay_s
+        self._alone_after_s = alone_after_s
         self._saved: Saved | None = None
         self._face: Face = {}
         self._held: dict[str, float] = {}
@@ -114,7 +125,7 @@ class PageStream:
 
     async def _close_if_alone(self) -> None:
         """Close unless some page still shows the view: the same cell may be open in another tab."""
-        if not await self.answers_ping(ALONE_AFTER_S):
+        if not await self.answers_ping(self._alone_after_s):
             self.close()
 
     # --- what the view asks for ------------------------------------------------------------------------------------
@@ -130,7 +141,7 @@ class PageStream:
         if self._keeping:
             self._keeping.cancel()
         if not (self._finished or self._closed):
-            self._keeping = asyncio.get_running_loop().call_later(KEEP_DELAY_S, self._safely, self._save_now)
+            self._keeping = asyncio.get_running_loop().call_later(self._keep_delay_s, self._safely, self._save_now)
 
     def finish(self) -> None:
         """Send the last patch, and put the last face in the place of the live view; once."""

@@ -18,10 +18,10 @@ run = wb.ask({QUESTION!r})
 run"""
 """Waits for an approval at once."""
 
-ASK_SLOWLY = f"""{TELLING}wb = af.Workbench(model=af.ScriptedModel([text * 4], delay_s=0.05))
+ASK_SLOWLY = f"""{TELLING}wb = af.Workbench(model=af.ScriptedModel([text * 2], delay_s=0.05))
 run = wb.ask({QUESTION!r})
 run"""
-"""Streams for about fifteen seconds."""
+"""Streams for about eight seconds."""
 
 AWAIT = """import time
 started = time.monotonic()
@@ -30,7 +30,7 @@ print(run.status, "after", "some time" if time.monotonic() - started < 30 else "
 
 COMPUTE = """import time
 start, rounds = time.time(), 0
-while time.time() - start < 8:
+while time.time() - start < 5:
     rounds += sum(i * i for i in range(50_000)) > 0
 print(f"computed {rounds > 0}")"""
 

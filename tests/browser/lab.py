@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
-from browser.servers import LabServer, call_api, lab_server, write_notebook
+from browser.servers import LabServer, call_api, lab_server, start_kernel, write_notebook
 from playwright.sync_api import BrowserContext, ConsoleMessage, Locator, Page, Request, expect
 
 __all__ = [
@@ -72,6 +72,8 @@ class LabPage:
 
     def open(self, *, with_kernel: bool = True) -> None:
         """Open the notebook; wait until its kernel is idle."""
+        if with_kernel:
+            start_kernel(self.server, self.name)
         self.page.goto(self.server.url(self.name))
         expect(self.cells.first).to_be_visible(timeout=CELL_TIMEOUT_MS)
         if with_kernel:

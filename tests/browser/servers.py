@@ -30,6 +30,9 @@ _SETTINGS = {
     "@jupyterlab/completer-extension:manager": {"autoCompletion": False},
 }
 
+_STARTUP = "import artifactflow_nb.engine, artifactflow_nb.frames, artifactflow_nb.views"
+"""What every kernel loads as it starts, which is while its page loads: else the first cell would be waited for."""
+
 
 @dataclass(frozen=True)
 class FrontEnd:
@@ -150,6 +153,9 @@ def _environment(home: Path) -> dict[str, str]:
         target = settings / package / f"{name}.jupyterlab-settings"
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(json.dumps(values))
+    startup = home / "ipython" / "profile_default" / "startup"
+    startup.mkdir(parents=True)
+    (startup / "libraries.py").write_text(_STARTUP)
     folders = {
         "JUPYTER_CONFIG_DIR": "config",
         "JUPYTER_DATA_DIR": "data",
@@ -162,15 +168,22 @@ def _environment(home: Path) -> dict[str, str]:
     return {**os.environ, **moved}
 
 
-def call_api(server: LabServer, method: str, path: str) -> Any:
-    """The server's answer to a request, as JSON; None if it is empty."""
+def call_api(server: LabServer, method: str, path: str, body: object = None) -> Any:
+    """The server's answer to a request, whose body goes out as JSON, as JSON; None if it is empty."""
     connection = HTTPConnection(server.address.removeprefix("http://"), timeout=20)
     try:
-        connection.request(method, f"/api/{path}?token={server.token}")
-        body = connection.getresponse().read()
+        connection.request(method, f"/api/{path}?token={server.token}", None if body is None else json.dumps(body))
+        answer = connection.getresponse().read()
     finally:
         connection.close()
-    return json.loads(body) if body else None
+    return json.loads(answer) if answer else None
+
+
+def start_kernel(server: LabServer, name: str) -> None:
+    """Start the kernel of a notebook before its page asks for it, unless it has one: the two then load at once."""
+    if not any(session["path"] == name for session in call_api(server, "GET", "sessions")):
+        session = {"path": name, "type": "notebook", "name": Path(name).name, "kernel": {"name": "python3"}}
+        call_api(server, "POST", "sessions", session)
 
 
 def _is_up(server: LabServer) -> bool:

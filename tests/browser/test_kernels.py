@@ -104,6 +104,7 @@ def test_a_reload_in_mid_stream_loses_nothing(lab: LabServer, open_page: OpenPag
     assert "It is written." in output.data["text/html"]
     assert "It is written." in output.data["text/markdown"]
     assert WIDGET not in output.data
+    assert page.foreign_requests() == []
 
 
 def test_two_tabs_show_one_run(lab: LabServer, chromium: Browser, open_page: OpenPage) -> None:
@@ -186,29 +187,6 @@ print(run.status)"""
     expect(page.output(1)).to_have_text("interrupted", timeout=SOON_MS)
     page.run_cell(2)
     expect(page.output(2)).to_have_text("completed", timeout=SOON_MS)
-
-
-@pytest.mark.parametrize("finished", [True, False], ids=["finished", "waiting"])
-def test_a_saved_notebook_reads_without_a_kernel(finished: bool, lab: LabServer, open_page: OpenPage) -> None:
-    """Opened by somebody who has no such kernel, a run reads like a page, whether it had ended when it was saved."""
-    page = open_page(notebook(lab, f"saved-{finished}", ASK_AT_ONCE))
-    page.open()
-    page.run_cell(0)
-    expect(approve_button(page)).to_be_visible(timeout=SOON_MS)
-    if finished:
-        approve_button(page).click()
-        expect(page.output(0).locator(".af-frozen:visible")).to_contain_text("It is written.", timeout=SOON_MS)
-    page.saved_outputs(0)
-    page.shutdown_kernel()
-    page.page.close()
-
-    again = open_page(page.name)
-    again.open_elsewhere()
-    if finished:
-        expect(again.output(0).first).to_contain_text("It is written.")
-    again.page.wait_for_timeout(1000)
-    assert_readable(again)
-    assert again.foreign_requests() == []
 
 
 def test_nothing_moves_for_who_asked_for_it(lab: LabServer, open_page: OpenPage) -> None:

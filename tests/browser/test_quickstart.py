@@ -20,7 +20,7 @@ run = wb.ask({QUESTION!r})
 run"""
 COMPUTE = """import time
 start, rounds = time.time(), 0
-while time.time() - start < 12:
+while time.time() - start < 8:
     rounds += sum(i * i for i in range(50_000)) > 0
 print(f"computed {rounds > 0}")"""
 WAIT = """await run
@@ -88,26 +88,6 @@ def test_text_streams_while_another_cell_computes(lab: LabServer, open_page: Cal
     page.output(0).get_by_role("button", name="Stop this run").click()
     expect(page.output(0).locator(".af-frozen")).to_contain_text("Cancelled", timeout=20_000)
     assert_clean(page)
-
-
-def test_a_reloaded_page_follows_the_run(lab: LabServer, open_page: Callable[[str], LabPage]) -> None:
-    """After a reload the view has the text from its beginning and goes on, folds and all."""
-    write_notebook(lab, "reload.ipynb", [SLOW_ASK])
-    page = open_page("reload.ipynb")
-    page.open()
-    page.run_cell(0)
-    expect(page.output(0).locator(".af-answer")).to_contain_text("Paragraph 3", timeout=20_000)
-    page.save()
-    page.page.wait_for_timeout(500)
-    page.open()
-    answer = page.output(0).locator(".af-answer")
-    expect(answer).to_contain_text("Paragraph 0", timeout=20_000)
-    before = len(answer.inner_text())
-    page.page.wait_for_timeout(1000)
-    assert len(answer.inner_text()) > before
-    page.output(0).get_by_role("button", name="Stop this run").click()
-    expect(page.output(0)).to_contain_text("Cancelled", timeout=20_000)
-    assert page.foreign_requests() == []
 
 
 def test_keyboard_and_dark_theme(lab: LabServer, open_page: Callable[[str], LabPage]) -> None:

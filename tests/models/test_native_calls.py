@@ -8,6 +8,7 @@ from call_styles import STYLES, call_deltas, pieces
 from hypothesis import given
 from hypothesis import strategies as st
 from loopback import Answer, ChatServer, calling
+from spent import check_linear
 from turns import KEY, Waits, said, take
 
 from artifactflow_nb.errors import ContextOverflow, ModelRejected, ModelUnavailable
@@ -347,8 +348,7 @@ def test_reading_is_linear_in_the_pieces():
         return time.process_time() - started
 
     for style in ("openai", "another id in each piece", "name in each piece"):
-        short = min(seconds(10_000, style) for _ in range(3))
-        assert min(seconds(40_000, style) for _ in range(3)) < 10 * short + 0.01
+        check_linear(lambda n, style=style: seconds(n, style))
 
 
 @pytest.mark.parametrize("calls", [5, "text", [5], ["text"], [{"function": "text"}], [{"id": [], "function": {}}]])

@@ -1,9 +1,9 @@
 """The tree of messages."""
 
 import sqlite3
-import time
 
 import pytest
+from spent import within
 from store.conftest import AddTurn
 
 from artifactflow_nb.ambient import CountingIds, SystemClock
@@ -249,12 +249,9 @@ async def test_a_search_of_a_large_store_is_quick(conversations: ConversationMan
 
     await database.write(fill)
 
-    async def seconds() -> float:
-        begun = time.process_time()
-        assert [entry.title for entry in await conversations.search("because 999.")] == ["All of it"]
-        return time.process_time() - begun
-
-    assert min([await seconds() for _ in range(3)]) < 0.05
+    for attempt in within(0.05):
+        with attempt:
+            assert [entry.title for entry in await conversations.search("because 999.")] == ["All of it"]
 
 
 async def test_deleting_a_branch_leaves_the_others(conversations: ConversationManager, add_turn: AddTurn) -> None:
@@ -314,8 +311,8 @@ async def test_deleting_a_large_tree_is_quick(conversations: ConversationManager
             db.executemany("INSERT INTO messages VALUES (?, ?, ?, ?, 'a', 'completed', 0)", rows)
 
     await database.write(fill)
-    begun = time.process_time()
-    await conversations.delete_branch(f"{started}-1")
-    await conversations.delete_conversation(other)
-    assert time.process_time() - begun < 0.5
+    for attempt in within(0.5, tries=1):  # what is deleted is gone
+        with attempt:
+            await conversations.delete_branch(f"{started}-1")
+            await conversations.delete_conversation(other)
     assert [one.message_id for one in await conversations.messages(started)] == [f"{started}-0"]

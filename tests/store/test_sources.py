@@ -1,9 +1,9 @@
 """Local sources: indexing, searching, reading."""
 
-import time
 from pathlib import Path
 
 import pytest
+from spent import within
 
 from artifactflow_nb.errors import NotFound, UsageError
 from artifactflow_nb.store.sources import SourceManager
@@ -138,9 +138,9 @@ async def test_what_cannot_be_added_says_what_to_do(sources: SourceManager, tmp_
 
 async def test_the_language_reference_is_indexed_once_and_fast(sources: SourceManager):
     """Its topics are sections by their keys; indexing takes below 1.5 s and is not repeated."""
-    started = time.perf_counter()
-    first = await sources.add_python_reference()
-    assert time.perf_counter() - started < 1.5
+    for attempt in within(1.5, tries=1):
+        with attempt:
+            first = await sources.add_python_reference()
     assert first.source_id == "python-reference"
     assert "context manager" in (await sources.read("local:python-reference#with")).text
     assert (await sources.add_python_reference()).fetched_at == first.fetched_at

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from scripts import report
+from spent import within
 from store.conftest import AddTurn
 
 import artifactflow_nb as af
@@ -111,13 +112,10 @@ async def test_a_thousand_messages_are_read_at_once(database: Database) -> None:
 
     await database.write(fill)
 
-    def seconds() -> float:
-        begun = time.process_time()
-        entries = read(database.path, "wanted")
+    for attempt in within(0.05):
+        with attempt:
+            entries = read(database.path, "wanted")
         assert (len(entries), entries[500].total_tokens, entries[500].active_ms) == (1_000, 5 * 120, 3_000.0)
-        return time.process_time() - begun
-
-    assert min(seconds() for _ in range(3)) < 0.05
 
 
 def _fill_turn(db: sqlite3.Connection, name: str, number: int) -> None:

@@ -1,11 +1,11 @@
 """Markdown of strangers, made harmless."""
 
 import re
-import time
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from spent import within
 from widgets.played import acting_tokens
 
 from artifactflow_nb.text.markdown import MarkdownRenderer, escape, portable
@@ -97,9 +97,9 @@ def test_local_addresses_and_citations_are_text(markdown: MarkdownRenderer) -> N
 @pytest.mark.parametrize("piece", ["[", "> ", "*a ", "![", "- ", "`", "|a", "<", "[a]("])
 def test_hostile_nesting_is_cheap(piece: str) -> None:
     """Twenty thousand brackets, quotes or list markers render in a second at most."""
-    started = time.perf_counter()
-    MarkdownRenderer().html(piece * 20_000)
-    assert time.perf_counter() - started < 1
+    for attempt in within(1):
+        with attempt:
+            MarkdownRenderer().html(piece * 20_000)
 
 
 def test_a_block_is_rendered_once(markdown: MarkdownRenderer) -> None:

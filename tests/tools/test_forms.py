@@ -147,7 +147,7 @@ def told(values: dict[str, Any]) -> dict[str, str]:
     return dict(caught.value.fields)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(PARAMS)
 def test_what_nobody_touched_comes_back_exactly(params: dict[str, Any]) -> None:
     """Of every type: the parameters that go to a page and come back are the same, to the last digit and blank."""
@@ -157,7 +157,7 @@ def test_what_nobody_touched_comes_back_exactly(params: dict[str, Any]) -> None:
     assert everything.bind(came) == everything.bind(params)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(PARAMS)
 def test_what_is_typed_again_is_the_same(params: dict[str, Any]) -> None:
     """A number or JSON that was retyped is read to the value and type that it had."""

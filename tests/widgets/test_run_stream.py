@@ -11,10 +11,12 @@ from widgets.played import PlayedRun, Script, research
 from artifactflow_nb.approvals import Decision
 from artifactflow_nb.errors import StoreError
 from artifactflow_nb.events import StreamEvent
-from artifactflow_nb.widgets.page_stream import ALONE_AFTER_S, KEEP_DELAY_S, PATCH_INTERVAL_S, PageStream, Saved
+from artifactflow_nb.widgets.page_stream import PATCH_INTERVAL_S, PageStream, Saved
 from artifactflow_nb.widgets.run_view import RunView
 from artifactflow_nb.widgets.tree import Node, place
 from artifactflow_nb.widgets.view import Face
+
+KEEP_DELAY_S, ALONE_AFTER_S = 0.2, 0.5
 
 
 class Page:
@@ -22,7 +24,9 @@ class Page:
 
     def __init__(self, run: PlayedRun) -> None:
         self.view = RunView(run)
-        self.stream = self.view.screen = PageStream(self.view, self.receive, self.save, self.leave)
+        self.stream = self.view.screen = PageStream(
+            self.view, self.receive, self.save, self.leave, keep_delay_s=KEEP_DELAY_S, alone_after_s=ALONE_AFTER_S
+        )
         self.sent: list[Mapping[str, Any]] = []
         self.faces: list[Face] = []
         self.html: dict[str, str] = {}
@@ -162,7 +166,7 @@ async def test_patches_are_coalesced(script: Script) -> None:
     for event in run.events:
         page.take(event)
     await asyncio.sleep(3 * PATCH_INTERVAL_S)
-    assert [message["type"] for message in page.sent] == ["snapshot", "patch"]
+    assert [message["type"] for message in page.sent if message["type"] != "kept"] == ["snapshot", "patch"]
     page.assert_shows()
 
 
@@ -342,7 +346,7 @@ async def test_what_cannot_be_drawn_is_not_printed_anywhere(
 ) -> None:
     """An error of a view leaves the pages as they are and no traceback in a cell; who pressed something is answered."""
     page = Page(waiting)
-    page.stream = PageStream(Unshowable(waiting), page.receive, page.save)
+    page.stream = PageStream(Unshowable(waiting), page.receive, page.save, keep_delay_s=KEEP_DELAY_S)
     await page.stream.open()
     page.stream.hear({"type": "hello"})
     page.stream.refresh()

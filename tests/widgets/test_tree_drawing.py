@@ -1,12 +1,12 @@
 """The tree as SVG, Markdown and plain text."""
 
 import random
-import time
 import xml.etree.ElementTree as ET
 from dataclasses import replace
 
 import pytest
 from markdown_it import MarkdownIt
+from spent import within
 from widgets.grown import chain, grow, with_last
 from widgets.played import acting_tokens
 
@@ -184,7 +184,7 @@ def test_a_thousand_messages_are_drawn_at_once(bushy: bool) -> None:
     chance = random.Random(1)  # noqa: S311 - a tree, not a secret
     rule = chance.randrange if bushy else (lambda number: number - 1)
     entries = grow([rule(number) if number else None for number in range(1_000)], question=lambda _n: "Why so? " * 30)
-    begun = time.process_time()
-    svg = tree_svg(lay_out(entries, selected="m500"), selected="m500", attributes=acting)
-    assert time.process_time() - begun < 0.05
+    for attempt in within(0.05):
+        with attempt:
+            svg = tree_svg(lay_out(entries, selected="m500"), selected="m500", attributes=acting)
     assert len(svg.encode()) < 300_000

@@ -1,11 +1,11 @@
 """Where the nodes of a tree stand, and what a long one folds away."""
 
 import random
-import time
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from spent import within
 from widgets.grown import chain, grow, shape
 
 from artifactflow_nb.widgets.tree_folding import Fold
@@ -136,7 +136,7 @@ def test_a_thousand_messages_are_arranged_at_once(kind: str) -> None:
         "alternating": lambda number: max(number - 2, 0),
     }[kind]
     entries = grow([rule(number) if number else None for number in range(1_000)])
-    begun = time.process_time()
-    layout = lay_out(entries)
-    assert time.process_time() - begun < 0.05
+    for attempt in within(0.05):
+        with attempt:
+            layout = lay_out(entries)
     assert len(layout.rows) < 200

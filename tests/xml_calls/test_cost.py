@@ -1,11 +1,10 @@
 """Reading takes time in proportion to the text, whatever the text is made of."""
 
-import gc
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 import pytest
+import spent
 
 from artifactflow_nb.xml_calls import parse_reply, parse_results
 
@@ -32,16 +31,6 @@ STARTS = {
 }
 
 
-@contextmanager
-def no_collection() -> Iterator[None]:
-    """The garbage collector looks at all objects of the process at times that have nothing to do with the text."""
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
-
-
 def seconds(text: str) -> float:
     started = time.process_time()
     parse_reply(text)
@@ -51,17 +40,8 @@ def seconds(text: str) -> float:
 
 
 def check_linear(make: Callable[[int], str]) -> None:
-    """Four times the text takes about four times as long (sixteen times if it were quadratic), at sizes over 5 ms."""
-    size = 1_000
-    with no_collection():
-        while seconds(make(size)) < 0.005:
-            size *= 2
-        short, long = float("inf"), float("inf")
-        for _ in range(12):
-            short, long = min(short, seconds(make(size))), min(long, seconds(make(4 * size)))
-            if long < 7 * short:
-                return
-    pytest.fail(f"{size} pieces take {short:.4f} s, four times as many {long:.4f} s")
+    """Four times as many pieces are read in about four times the time."""
+    spent.check_linear(lambda size: seconds(make(size)))
 
 
 @pytest.mark.parametrize("piece", REPEATED)

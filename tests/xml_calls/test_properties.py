@@ -5,7 +5,7 @@ import re
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from xml_calls.grammar import any_text, as_elements, as_json, calls, glued, names, prose, values
 
@@ -22,7 +22,6 @@ from artifactflow_nb.xml_calls import (
     parse_results,
 )
 
-unhurried = settings(deadline=None)  # the time of one example says nothing on a machine that others use too
 BLANKS = " \t\r\n\f\v\ufeff\u200b"
 TOKEN = re.compile(r"</?\w+>|<!\[CDATA\[|\]\]>")
 plain_values = st.text(st.characters(codec="utf-8", exclude_characters="<>&[]{}`~＜"), min_size=1).filter(str.strip)
@@ -39,7 +38,6 @@ def sound(parsed: ParsedReply) -> list[ToolCall]:
 # --- nothing crashes -----------------------------------------------------------------------------------------------
 
 
-@unhurried
 @given(any_text, glued, st.booleans())
 def test_no_text_crashes_the_reader(first, second, cut):
     """Whatever a model writes is read, each call has a name or says what is wrong, and what is read can be stored."""
@@ -55,7 +53,6 @@ def test_no_text_crashes_the_reader(first, second, cut):
     list(parse_results(f"<tool_result><name>t</name><success>true</success><data>{text}"))
 
 
-@unhurried
 @given(st.text(st.characters(codec="utf-8", exclude_characters="<＜`~{[")))
 def test_text_without_marks_is_an_answer(text):
     """A reply without any mark of the protocol is prose, and nothing else."""
@@ -65,14 +62,12 @@ def test_text_without_marks_is_an_answer(text):
 # --- what is written is read back exactly --------------------------------------------------------------------------
 
 
-@unhurried
 @given(names, st.dictionaries(names, values), st.booleans())
 def test_a_written_call_is_read_back_exactly(name, params, cut):
     """Any text and any list of texts survive, whatever tags, CDATA marks or white space they hold."""
     assert parse_reply(format_call(name, params), cut=cut) == ParsedReply("", (ToolCall(name, params),))
 
 
-@unhurried
 @given(st.lists(st.tuples(calls, prose), max_size=4), prose, st.sampled_from([as_elements, as_json]))
 def test_calls_and_prose_are_told_apart(written, first, write):
     """Calls come back in the order written, each value byte for byte, and so does the prose around them."""
@@ -82,7 +77,6 @@ def test_calls_and_prose_are_told_apart(written, first, write):
     assert parsed.text == "\n\n".join(filter(None, stripped))
 
 
-@unhurried
 @given(calls, st.sampled_from(["```xml\n{}\n```", "~~~\n{}\n~~~", "```{}```", "`{}`", "<tool_calls>{}</tool_calls>"]))
 def test_what_stands_around_a_call_is_not_prose(call, around):
     """Fences and wrappers around a call go with it."""
@@ -90,7 +84,6 @@ def test_what_stands_around_a_call_is_not_prose(call, around):
     assert parsed == ParsedReply("Now.\n\nDone.", (call,))
 
 
-@unhurried
 @given(st.lists(st.tuples(any_text.filter(str.strip), st.booleans(), any_text), min_size=1, max_size=4))
 def test_written_results_are_read_back_exactly(written):
     """Data and errors survive, whatever they hold; so does the name of a tool that does not exist."""
@@ -103,7 +96,6 @@ def test_written_results_are_read_back_exactly(written):
     assert list(parse_results(message)) == results
 
 
-@unhurried
 @given(calls, st.lists(st.tuples(st.just("t"), any_text), min_size=1, max_size=3))
 def test_results_that_a_model_makes_up_count_for_nothing(call, made_up):
     """Neither their text nor what looks like a call in them is taken from a reply; the real call is."""
@@ -111,7 +103,6 @@ def test_results_that_a_model_makes_up_count_for_nothing(call, made_up):
     assert parse_reply(f"Now.\n{as_elements(call)}\n{results}\nDone.") == ParsedReply("Now.\n\nDone.", (call,))
 
 
-@unhurried
 @given(any_text)
 def test_cdata_is_what_xml_means_by_it(value):
     """An XML reader would read the same text: no section holds its own end."""
@@ -147,7 +138,6 @@ def check_cut(reply: str, whole: list[ToolCall], at: int) -> None:
         assert last.params or not written.params
 
 
-@unhurried
 @given(st.lists(calls, min_size=1, max_size=2), prose, st.sampled_from([as_elements, as_json]), st.data())
 def test_a_reply_that_is_cut_runs_only_what_was_written_whole(whole, between, write, data):
     """Known to be cut, only whole calls are read; else at most the last parameters are missing, and no value is."""
@@ -172,7 +162,6 @@ def test_a_reply_may_be_cut_anywhere(write):
         assert done <= len(sound(parse_reply(reply[:at], cut=True))) <= begun
 
 
-@unhurried
 @given(names, plain_params, st.data())
 def test_a_mark_left_out_never_changes_a_value(name, params, data):
     """Whichever one tag or CDATA mark is missing, the call is read as it was meant, or the model is told."""
@@ -183,7 +172,6 @@ def test_a_mark_left_out_never_changes_a_value(name, params, data):
     assert parsed.calls or token[0] == "<tool_call>"
 
 
-@unhurried
 @given(names, plain_params)
 def test_closing_tags_may_be_missing_at_the_end(name, params):
     """What a stop sequence cuts off, or a model forgets, is understood all the same."""
