@@ -1,7 +1,7 @@
 """Pictures of components, in light and dark, cropped to the component.
 
-They are written to `build/screenshots`; `make screenshots` has them in `tests/browser/screenshots`, where git ignores
-all but those that somebody has added by force.
+`make screenshots` writes them to `tests/browser/screenshots`, where git ignores all but those that somebody has added
+by force; without it, tests take none.
 """
 
 import os
@@ -16,28 +16,22 @@ _VIEWPORT_HEIGHT_PX = 1400
 _REPOSITORY = Path(__file__).parents[2]
 
 
-def picture_folder() -> Path:
-    """Where pictures go."""
-    folder = _REPOSITORY / os.environ.get("AF_SCREENSHOTS", "build/screenshots")
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
-
-
-def save_pictures(page: LabPage, component: Locator, name: str) -> tuple[Path, Path]:
+def save_pictures(page: LabPage, component: Locator, name: str) -> None:
     """Save `name-light.png` and `name-dark.png`, at most a tall window high; the theme is light afterwards.
 
     Errors: `AssertionError` for a picture that is larger than `LARGEST_BYTES`.
     """
+    if not os.environ.get("AF_SCREENSHOTS"):
+        return
     before = page.page.viewport_size
     page.page.set_viewport_size({"width": (before or {"width": 1280})["width"], "height": _VIEWPORT_HEIGHT_PX})
-    dark = _save(page, component, name, light=False)
-    light = _save(page, component, name, light=True)
+    _save(page, component, name, light=False)
+    _save(page, component, name, light=True)
     if before:
         page.page.set_viewport_size(before)
-    return light, dark
 
 
-def _save(page: LabPage, component: Locator, name: str, *, light: bool) -> Path:
+def _save(page: LabPage, component: Locator, name: str, *, light: bool) -> None:
     page.theme(light=light)
     component.scroll_into_view_if_needed()
     component.evaluate("node => node.scrollIntoView({ block: 'start' })")
@@ -51,7 +45,7 @@ def _save(page: LabPage, component: Locator, name: str, *, light: bool) -> Path:
         "width": box["width"] + 2 * _MARGIN_PX,
         "height": min(box["y"] + box["height"] + _MARGIN_PX, _VIEWPORT_HEIGHT_PX) - top,
     }
-    path = picture_folder() / f"{name}-{'light' if light else 'dark'}.png"
+    path = _REPOSITORY / os.environ["AF_SCREENSHOTS"] / f"{name}-{'light' if light else 'dark'}.png"
+    path.parent.mkdir(parents=True, exist_ok=True)
     page.page.screenshot(path=path, clip=area)  # type: ignore[arg-type]  # a box is what it wants
     assert path.stat().st_size <= LARGEST_BYTES, f"{path.name} has {path.stat().st_size:,} bytes"
-    return path
