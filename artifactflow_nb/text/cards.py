@@ -28,7 +28,8 @@ _STYLE = """
 .af-card.af-card p { margin: 0 0 4px; }
 .af-card.af-card table { margin: 0; border-collapse: collapse; font-size: inherit; }
 .af-card.af-card th, .af-card.af-card td { overflow-wrap: break-word; padding: 2px 12px 2px 0; border: 0; background: none; text-align: left; vertical-align: top; }
-.af-card.af-card tbody th, .af-card.af-card .af-card-quiet { color: var(--jp-content-font-color2, inherit); font-weight: normal; }
+.af-card.af-card tbody th { color: var(--jp-content-font-color1, inherit); font-weight: normal; }
+.af-card.af-card .af-card-quiet { color: var(--jp-content-font-color2, inherit); font-weight: normal; }
 .af-card.af-card th { white-space: nowrap; }
 .af-card.af-card thead th { border-bottom: 1px solid var(--jp-border-color2, rgba(128, 128, 128, 0.4)); font-weight: 600; }
 .af-card.af-card code { padding: 0; background: none; color: inherit; font-family: var(--jp-code-font-family, monospace); font-size: 0.92em; }
