@@ -3,6 +3,7 @@
 Both are protocols with a shipped fake, so that a run can be repeated exactly.
 """
 
+import hashlib
 import secrets
 import time
 from collections import Counter
@@ -25,6 +26,15 @@ class Ids(Protocol):
 
     def new(self, prefix: str) -> str:
         """A new id `<prefix>-<suffix>`, unique in the store."""
+
+
+def derived_id(prefix: str, *place: str | int) -> str:
+    """The id of what stands at a place inside something that has an id: the same place has the same id.
+
+    So nothing inside a run needs an id of its own in a recording, and a replayed run has the ids of the recorded one.
+    """
+    named = "\x1f".join(map(str, place)).encode()
+    return f"{prefix}-{hashlib.sha256(named).hexdigest()[:16]}"
 
 
 class SystemClock:

@@ -73,7 +73,7 @@ def _told(value: Any) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(Shown):
     """The answer to a request.
 
     Attributes:
@@ -83,6 +83,8 @@ class Decision:
         params: The parameters to run it with instead; None for those that were asked about.
         scope: For which calls of this tool it holds: `once`, or for all later ones of the `run` or the `conversation`.
         instead: Whether the instruction is the answer: the call does not run, and that is no denial.
+        by_code: Whether code decided, such as `run.approve()` in a cell, which decides again when the notebook is run
+            again; a click does not, and is replayed.
     """
 
     approved: bool
@@ -91,6 +93,7 @@ class Decision:
     params: Mapping[str, Any] | None = None
     scope: Scope = "once"
     instead: bool = False
+    by_code: bool = True
 
     def __post_init__(self) -> None:
         if self.scope not in SCOPES:
@@ -101,6 +104,11 @@ class Decision:
             raise UsageError("Parameters were edited for a call that is not approved; approve it, or leave them out.")
         if self.instead and (self.approved or not self.instruction.strip()):
             raise UsageError("An instruction instead of an approval must say something, and cannot approve.")
+
+    def _card(self) -> Card:
+        params = None if self.params is None else Code(_told(dict(self.params)))
+        rows: Rows = [("says", self.instruction), ("runs with", params), ("holds for", self.scope)]
+        return Card("Decision", self.word, [*rows, ("decided by", self.decided_by)])
 
     @property
     def word(self) -> str:

@@ -1,4 +1,4 @@
-"""The controller, the ways in: it begins runs and takes decisions. Letting runs go on is `driven`'s, ending `drive`'s.
+"""The controller, the ways in: questions and decisions. Runs begin in `beginning`, go on in `driven`, end in `drive`.
 
 Every way in is the same: a question is stored as a message with its run (`begin`), and `start` lets any run go on that
 can: a new one, one whose requests are decided, one whose process is gone.
@@ -8,19 +8,20 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from artifactflow_nb import __version__
 from artifactflow_nb.approvals import BUDGET, ApprovalRequest, Decision
+from artifactflow_nb.beginning import BegunRuns
 from artifactflow_nb.budget import Budget
-from artifactflow_nb.driven import DrivenRuns
 from artifactflow_nb.errors import Conflict, NotFound, StoreError, ToolError, UsageError
 from artifactflow_nb.events import ExecutionMetrics, StreamEvent
+from artifactflow_nb.recordings.clock import whole_ms
 from artifactflow_nb.store.conversations import Parent, ParentId
 from artifactflow_nb.store.metrics import load_metrics
 from artifactflow_nb.store.ownership import observed_status
 from artifactflow_nb.store.requests import load_open_requests
-from artifactflow_nb.store.runs import COMPLETED, INTERRUPTED, NewRun, StoredRun, load_run
+from artifactflow_nb.store.runs import COMPLETED, INTERRUPTED, StoredRun, load_run
 from artifactflow_nb.text.cards import Card, Code, Fold, Prose, Rows, Shown
 from artifactflow_nb.text.figures import duration
 
@@ -65,12 +66,13 @@ class RunResult(Shown):
         return Card("Run result", self.status, rows, folds)
 
 
-class ExecutionController(DrivenRuns):
+class ExecutionController(BegunRuns):
     """Runs questions through flows.
 
     Args:
         rooms: What drivers work with.
         folder: The store's folder, where owners' locks lie.
+        manifest_for_run: What a new run is made with, by what is asked.
     """
 
     async def stream_execute(
@@ -152,78 +154,6 @@ class ExecutionController(DrivenRuns):
         await asyncio.shield(await self.start(run))
         return await self.result(run.run_id)
 
-    @property
-    def flows(self) -> tuple[str, ...]:
-        """The names of the flows."""
-        return tuple(self._rooms.flows)
-
-    def check_flow(self, flow: str) -> None:
-        """Raise `UsageError`, with the names that are known, if there is no such flow."""
-        if flow not in self._rooms.flows:
-            raise UsageError(f"There is no flow {flow!r}; known are: {', '.join(self._rooms.flows)}.")
-
-    async def begin(
-        self,
-        content: str,
-        *,
-        conversation_id: str | None = None,
-        parent_message_id: ParentId = Parent.ACTIVE,
-        message_id: str | None = None,
-        thread_id: str | None = None,
-        flow: str = "research",
-        budget: Budget | Mapping[str, Any] | None = None,
-        model: str | None = None,
-    ) -> StoredRun:
-        """Check and store a question as a message with its run; `start` lets it run."""
-        question = content.encode("utf-8", "replace").decode().strip()
-        if not question:
-            raise UsageError("The question is empty. Write what you want to know.")
-        self.check_flow(flow)
-        ids = self._services.ids
-        settings = await self._rooms.settings_for_run(None if budget is None else Budget.of(budget), model)
-        owner = self._rooms.ownership.hold()
-        run = NewRun(
-            run_id=ids.new("run"),
-            conversation_id=conversation_id,
-            message_id=message_id or ids.new("msg"),
-            thread_id=thread_id or ids.new("thd"),
-            parent=parent_message_id,
-            question=question,
-            flow=flow,
-            owner=owner,
-            package_version=__version__,
-            settings=settings,
-        )
-        try:
-            return await self._services.runs.begin(run, ids.new("conv"))
-        except BaseException:
-            self._rooms.ownership.let_go(owner)
-            raise
-
-    async def begin_sibling(
-        self,
-        message_id: str,
-        content: str | None = None,
-        *,
-        budget: Budget | Mapping[str, Any] | None = None,
-        model: str | None = None,
-    ) -> StoredRun:
-        """Store a message's question once more, or another in its place, with the same parent and a run of its own.
-
-        What is left out is as it was for the run that answered it: flow, budget and model.
-        """
-        message = await self._services.conversations.message(message_id)
-        given: dict[str, Any] = {"budget": budget, "model": model}
-        if message.run_id is not None:
-            before = await self._services.runs.get(message.run_id)
-            given = {name: value or before.settings.get(name) for name, value in given.items()} | {"flow": before.flow}
-        return await self.begin(
-            message.content if content is None else content,
-            conversation_id=message.conversation_id,
-            parent_message_id=message.parent_id,
-            **given,
-        )
-
     async def decide(self, request_id: str, decision: Decision) -> None:
         """Store a decision the moment it is taken, and go on with the run as soon as it can.
 
@@ -234,9 +164,10 @@ class ExecutionController(DrivenRuns):
             the run's model or budget cannot be kept to here; `StoreError` if nothing was decided, or if that is stored
             and the run could not go on, as the text says.
         """
-        await self._check_decidable(request_id, decision)
-        requests, now = self._services.requests, self._services.clock.now()
-        (request,) = await requests.decide({request_id: decision}, now)
+        request = await self._check_decidable(request_id, decision)
+        requests, now = self._services.requests, self._moment(request, decision)
+        if not self._is_taken(request):
+            await requests.decide({request_id: decision}, now)
         covered = await requests.open_beside(request, decision.scope)
         same = Decision(decision.approved, decided_by=decision.decided_by, scope=decision.scope)
         for other in covered:
@@ -244,6 +175,17 @@ class ExecutionController(DrivenRuns):
                 await requests.decide({other.id: same}, now)
         for run_id in dict.fromkeys([request.run_id, *(other.run_id for other in covered)]):
             await self._carry_on(run_id, request_id)
+
+    def _moment(self, request: ApprovalRequest, decision: Decision) -> datetime:
+        """When a decision is taken: as it is recorded if it is, else now."""
+        player = self._rooms.deck.player(request.run_id)
+        recorded = None if player is None else player.decided(request.subject, decision)
+        return recorded or whole_ms(self._services.clock.now())
+
+    def _is_taken(self, request: ApprovalRequest) -> bool:
+        """Whether the decision is there already, because the recording has it."""
+        player = self._rooms.deck.player(request.run_id)
+        return player is not None and player.is_taken(request.subject)
 
     async def _carry_on(self, run_id: str, request_id: str) -> None:
         """Go on with a run as soon as it can, now that a request was decided; who looks on sees the decision."""
@@ -264,7 +206,7 @@ class ExecutionController(DrivenRuns):
                 "Once that is put right, run.resume() goes on with it."
             ) from error
 
-    async def _check_decidable(self, request_id: str, decision: Decision) -> None:
+    async def _check_decidable(self, request_id: str, decision: Decision) -> ApprovalRequest:
         request = await self._services.requests.get(request_id)
         run = await self._services.runs.get(request.run_id)
         await self._rooms.check_resumed(run)
@@ -272,7 +214,7 @@ class ExecutionController(DrivenRuns):
             budget = Budget.of({**request.params, **(decision.params or {})})
             if decision.approved:
                 self._rooms.check_budget(budget, run.settings.get("model"))
-            return
+            return request
         if decision.approved and request.tool not in {entry.name for entry in self._services.tools}:
             raise UsageError(f"The tool {request.tool!r} is not registered here: register it first, then approve.")
         if decision.params is not None:
@@ -282,6 +224,7 @@ class ExecutionController(DrivenRuns):
                 raise UsageError(
                     f"The edited parameters do not fit, and nothing was decided: {error.problem}"
                 ) from error
+        return request
 
     async def _decide_all(
         self, thread_id: str | None, message_id: str | None, decisions: Mapping[str, bool | Decision]
@@ -295,7 +238,7 @@ class ExecutionController(DrivenRuns):
         given = {key: one if isinstance(one, Decision) else Decision(one) for key, one in decisions.items()}
         for request_id, decision in given.items():
             await self._check_decidable(request_id, decision)
-        await self._services.requests.decide(given, self._services.clock.now(), run_id=run.run_id)
+        await self._services.requests.decide(given, whole_ms(self._services.clock.now()), run_id=run.run_id)
         return await self._services.runs.get(run.run_id)
 
     async def result(self, run_id: str) -> RunResult:

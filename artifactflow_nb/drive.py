@@ -14,11 +14,9 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from dataclasses import dataclass, field
 from typing import Any
 
-from artifactflow_nb.ambient import Clock
 from artifactflow_nb.approvals import ApprovalPolicy
 from artifactflow_nb.budget import Budget
 from artifactflow_nb.checkpoints import Checkpoints
@@ -29,6 +27,9 @@ from artifactflow_nb.flows.loop import RECURSION_LIMIT, LoopGraph, final_text
 from artifactflow_nb.flows.permission import announce_decisions
 from artifactflow_nb.flows.services import RunContext, Services
 from artifactflow_nb.flows.state import initial_state
+from artifactflow_nb.recordings.deck import Deck
+from artifactflow_nb.recordings.tape import Tape
+from artifactflow_nb.recordings.values import request_id
 from artifactflow_nb.store.database import Database
 from artifactflow_nb.store.metrics import load_metrics
 from artifactflow_nb.store.ownership import Ownership
@@ -65,10 +66,12 @@ class Rooms:
         database: The store.
         policy: Who answers before a person is asked.
         ownership: The locks of the runs that are driven here.
-        settings_for_run: What a new run with such a budget, and with such a model instead of the configured one, keeps,
+        choices_for_run: What a new run with such a budget, and with such a model instead of the configured one, keeps,
             so that another process can go on with it: JSON.
+        sources_for_run: The sources that a new run searches, as they are when it begins.
         check_budget: Refuses a budget that would never be reached in a run with such a model.
         check_resumed: Refuses a run that was begun with a model or a budget that this engine cannot keep to.
+        deck: What runs are played from and recorded into.
         ramp: Lets new runs through to their first model call, a few at a time.
     """
 
@@ -78,9 +81,11 @@ class Rooms:
     database: Database
     policy: ApprovalPolicy
     ownership: Ownership
-    settings_for_run: Callable[[Budget | None, str | None], Awaitable[dict[str, Any]]]
+    choices_for_run: Callable[[Budget | None, str | None], Awaitable[dict[str, Any]]]
+    sources_for_run: Callable[[], Awaitable[list[str]]]
     check_budget: Callable[[Budget, str | None], None]
     check_resumed: Callable[[StoredRun], Awaitable[None]]
+    deck: Deck
     ramp: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(RAMP))
 
 
@@ -94,32 +99,6 @@ class Ending:
     response: str | None = None
 
 
-class RunClock:
-    """The clock of one run: the time of day, but never back.
-
-    Where the time of day is set back, it goes on from where it was, as fast as the monotonic clock; where it is set
-    forward, it follows. So durations in a run are never negative, and its events are in the order of their times.
-
-    Args:
-        clock: The clock.
-        not_before: The time of the run's last event: another process may have had another time of day.
-    """
-
-    def __init__(self, clock: Clock, not_before: datetime) -> None:
-        self._clock = clock
-        self._origin = not_before - timedelta(seconds=clock.monotonic())
-
-    def now(self) -> datetime:
-        """The time of day in UTC, or later."""
-        time_of_day, elapsed = self._clock.now(), timedelta(seconds=self._clock.monotonic())
-        self._origin = max(self._origin, time_of_day - elapsed)
-        return self._origin + elapsed
-
-    def monotonic(self) -> float:
-        """The monotonic clock, in seconds."""
-        return self._clock.monotonic()
-
-
 class RunDriver:
     """Drives one run while this process owns it.
 
@@ -127,6 +106,7 @@ class RunDriver:
         rooms: What drivers work with.
         run: The run's row as it was when the process took it.
         feed: The run's events so far, and who is told of those to come.
+        tape: What comes to the run from outside.
         owner: The owner that the run's row names; its lock is let go when the run is driven no longer.
         is_new: Whether the run was just begun here: nothing was decided on it, and it stands nowhere in its graph yet.
 
@@ -136,9 +116,10 @@ class RunDriver:
         detached: Set before cancelling the task to leave the run as it stands, to be resumed later.
         ended: Whether the run was brought to its end here.
         unstored: Why the run was left interrupted: what went wrong with the store, and what to do; None if it was not.
+        unrecorded: Why the run, which is stored, is not in the cassette; None if it is, or has not to be.
     """
 
-    def __init__(self, rooms: Rooms, run: StoredRun, feed: Feed, owner: str, *, is_new: bool) -> None:
+    def __init__(self, rooms: Rooms, run: StoredRun, feed: Feed, tape: Tape, owner: str, *, is_new: bool) -> None:
         self.run = run
         self.owner = owner
         self.lock = asyncio.Lock()
@@ -146,13 +127,16 @@ class RunDriver:
         self.detached = False
         self.ended = False
         self.unstored: str | None = None
+        self.unrecorded: str | None = None
         self._rooms = rooms
         self._feed = feed
         self._is_new = is_new
         self._flow = rooms.flows[run.flow]
-        services = replace(rooms.services, clock=RunClock(rooms.services.clock, feed.last_at))
-        self._journal = Journal(run.run_id, services.clock, services.runs, feed)
-        self._context = RunContext(run, rooms.policy, self._journal, services, self._leave_ramp)
+        self._tape = tape
+        self._journal = Journal(run.run_id, self._tape, rooms.services.runs, feed)
+        self._context = RunContext(
+            run, rooms.policy, self._journal, rooms.services, self._tape, self._leave_ramp, is_new=is_new
+        )
         self._on_ramp = False
 
     async def drive(self) -> None:
@@ -160,6 +144,8 @@ class RunDriver:
 
         A store that fails is no end: the run is left to be resumed.
         """
+        if (task := asyncio.current_task()) is not None:
+            self._tape.driven_by(task.cancel)
         try:
             ending = await self._drive()
         except asyncio.CancelledError:
@@ -194,13 +180,14 @@ class RunDriver:
         while True:
             if not self._is_new:
                 await self.announce()
+                self._tape.clock.go_on(self._feed.last_at)
             state = await self._run_graph()
             self._is_new = False
             if "__interrupt__" not in state:
                 return await self._completed(state)
-            gates = [list(stopped.value["requests"]) for stopped in state["__interrupt__"]]
+            gates = sorted(list(stopped.value["requests"]) for stopped in state["__interrupt__"])
             async with self.lock:
-                if not await self._ready(gates) and not await self._pause(gates):
+                if not await self._hear(gates) and not await self._pause(gates):
                     return None
 
     async def announce(self) -> None:
@@ -226,6 +213,20 @@ class RunDriver:
             user_message_id=run.message_id,
         )
 
+    async def _hear(self, gates: Sequence[Sequence[str]], *, paused: bool = False) -> bool:
+        """Take the decisions that are recorded, each when it was taken; whether the run can go on."""
+        requests = self._rooms.services.requests
+        if recorded := self._tape.answers(paused=paused):
+            open_now = {request.subject for request in await requests.open_requests(self.run.run_id)}
+            for subject, ask in recorded:
+                if subject not in open_now or ask.decision is None or ask.decided_at is None:
+                    continue
+                if ask.decided_at > self._tape.clock.latest and await self._ready(gates):
+                    break  # it was taken when the run went on already
+                await requests.decide({request_id(subject): ask.decision}, ask.decided_at)
+                self._tape.took(subject)
+        return await self._ready(gates)
+
     async def _ready(self, gates: Sequence[Sequence[str]]) -> bool:
         return await self._rooms.services.requests.any_decided(gates)
 
@@ -239,10 +240,20 @@ class RunDriver:
         event = self._journal.stamp(StreamEventType.COMPLETE, data)
         await services.runs.pause(run_id, event)
         self._journal.publish(event)
-        if await self._ready(gates) and await services.runs.claim(run_id, self.owner):
+        if await self._hear(gates, paused=True) and await services.runs.claim(run_id, self.owner):
             return True
         self._stop()
+        await self._keep()
         return False
+
+    async def _keep(self) -> None:
+        """Put the run as it rests into the cassette; a cassette that cannot be written does not hurt the run."""
+        run_id = self.run.run_id
+        try:
+            recording = await self._rooms.database.read(lambda db: self._rooms.deck.loaded(db, run_id))
+            await self._rooms.deck.keep(recording)
+        except StoreError as error:
+            self.unrecorded = str(error)
 
     async def _completed(self, state: Mapping[str, Any]) -> Ending:
         response = await final_text(self._context, state["graph_response"])
@@ -250,7 +261,7 @@ class RunDriver:
         return Ending(COMPLETED, StreamEventType.COMPLETE, data, response)
 
     async def _outcome(self, *, success: bool, response: str) -> dict[str, Any]:
-        until = self._context.services.clock.now()
+        until = self._tape.clock.read()
         metrics = await self._rooms.database.read(lambda db: load_metrics(db, self.run.run_id, until))
         return {"success": success, "response": response, "execution_metrics": metrics.as_json()}
 
@@ -290,6 +301,8 @@ class RunDriver:
     async def _end(self, ending: Ending) -> None:
         """Store the end and say it; an end that cannot be stored is none."""
         services, run_id = self._rooms.services, self.run.run_id
+        if ending.status != COMPLETED:  # whose time its outcome was reckoned with
+            self._tape.clock.read()
         event = self._journal.stamp(ending.kind, ending.data)
         try:
             await self._journal.flush()
@@ -302,6 +315,7 @@ class RunDriver:
             return
         self._journal.publish(event)
         await self._rooms.checkpoints.drop(self.run.thread_id)
+        await self._keep()
 
     async def _interrupt(self, error: Exception) -> None:
         """Leave the run as the store has it, to be resumed, and say why to those who listen."""

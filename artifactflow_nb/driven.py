@@ -12,10 +12,14 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 from artifactflow_nb.drive import Rooms, RunDriver
-from artifactflow_nb.errors import Conflict, StoreError
-from artifactflow_nb.flows.journal import Journal, Listener
+from artifactflow_nb.errors import CassetteError, Conflict, StoreError
+from artifactflow_nb.flows.journal import Feed, Journal, Listener
 from artifactflow_nb.flows.permission import announce_decisions
 from artifactflow_nb.follow import Feeds
+from artifactflow_nb.recordings.change import Change
+from artifactflow_nb.recordings.clock import RunClock
+from artifactflow_nb.recordings.reading import load_recording
+from artifactflow_nb.recordings.tape import Tape
 from artifactflow_nb.store.ownership import is_gone, observed_status
 from artifactflow_nb.store.runs import INTERRUPTED, RUNNING, WAITING, StoredRun
 
@@ -35,6 +39,7 @@ class DrivenRuns:
         self._drivers: dict[str, RunDriver] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._unstored: dict[str, str] = {}
+        self._unrecorded: dict[str, str] = {}
         self._starting: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._feeds = Feeds(rooms.services.runs, self._drivers.__contains__)
 
@@ -95,7 +100,8 @@ class DrivenRuns:
             if run_id in self._drivers:
                 return
             feed = await self._feeds.caught_up(run_id)
-            journal = Journal(run_id, self._services.clock, self._services.runs, feed)
+            tape = await self._tape(await self._services.runs.get(run_id), feed)
+            journal = Journal(run_id, tape, self._services.runs, feed)
             await announce_decisions(self._services.requests, journal, run_id, only_while_waiting=True)
 
     async def join(self, run_id: str) -> None:
@@ -105,6 +111,8 @@ class DrivenRuns:
         """
         while (task := self._tasks.get(run_id)) is not None and not task.done():
             await asyncio.wait([task])
+        if (why := self._unrecorded.pop(run_id, None)) is not None:
+            raise CassetteError(why)
         if (why := self._unstored.get(run_id)) is not None:
             run = await self._services.runs.get(run_id)
             if observed_status(self._folder, run.status, run.owner) == INTERRUPTED:
@@ -116,10 +124,19 @@ class DrivenRuns:
         owner = run.owner if is_ours and run.owner else await self._claim(run)
         try:
             feed = await self._feeds.caught_up(run.run_id)
+            tape = await self._tape(run, feed)
         except BaseException:
             self._rooms.ownership.let_go(owner)
             raise
-        return RunDriver(self._rooms, run, feed, owner, is_new=is_ours and feed.last_seq == 1)
+        return RunDriver(self._rooms, run, feed, tape, owner, is_new=is_ours and feed.last_seq == 1)
+
+    async def _tape(self, run: StoredRun, feed: Feed) -> Tape:
+        """What comes to a run from outside: from the world, from a cassette, or up to a step from the forked run."""
+        deck, change = self._rooms.deck, Change.of_settings(run.settings)
+        if change is None or deck.player(run.run_id) is not None:
+            return deck.tape_of(run.run_id, self._services.clock, feed.last_at)
+        forked = await self._rooms.database.read(lambda db: load_recording(db, change.of))
+        return deck.fork_tape(run.run_id, forked, change, RunClock(self._services.clock, feed.last_at))
 
     def _is_ours(self, run: StoredRun) -> bool:
         return run.status == RUNNING and self._rooms.ownership.holds(run.owner)
@@ -143,13 +160,20 @@ class DrivenRuns:
             del self._drivers[run_id], self._tasks[run_id]
         if driver.unstored:
             self._unstored[run_id] = driver.unstored
+        if driver.unrecorded:
+            self._unrecorded[run_id] = driver.unrecorded
         self._feeds.forget_ended(run_id)
 
     async def cancel(self, run_id: str) -> None:
         """End a run: what it has written stays, the text that had arrived is kept and marked.
 
+        A replay of a run that was cancelled at work ends by itself where that did.
+
         Errors: `Conflict` if it has ended already; `StoreError` if it was stopped and its end could not be stored.
         """
+        if (player := self._rooms.deck.player(run_id)) is not None and player.is_cut and not player.parted_at:
+            await self.join(run_id)
+            return
         ended = False
         while not ended:  # a task that is cancelled before its first step, or as it pauses, leaves the run as it is
             async with self._lock_of(run_id):  # a decision that comes at this moment must not start it beside us

@@ -7,16 +7,18 @@
     │   └── FormError         the fields of a form, each with what is wrong
     ├── ModelError            the endpoint
     │   ├── ModelUnavailable  no answer, or a broken one: trying again may help
-    │   └── ModelRejected     the request was refused: trying again will not help
-    │       └── ContextOverflow   the prompt is longer than the model can take
+    │   ├── ModelRejected     the request was refused: trying again will not help
+    │   │   └── ContextOverflow   the prompt is longer than the model can take
+    │   └── CassetteMiss      a replayed run asks for what was not recorded
     ├── ToolError             the model: its call cannot be carried out
     ├── RunError              a run ended without an answer
     │   ├── RunFailed
     │   ├── BudgetExceeded    what it was allowed to spend is spent
     │   └── RunCancelled      keeps the text that had arrived
-    └── StoreError            the database
+    └── StoreError            the database, and what is kept beside it
         ├── NotFound          an id that it does not hold
-        └── Conflict          somebody else was faster
+        ├── Conflict          somebody else was faster
+        └── CassetteError     a cassette or a sealed file that cannot be used
 
 A message says what happened, with the value, and what to do. A denied permission is a result, not an exception.
 """
@@ -91,6 +93,10 @@ class ContextOverflow(ModelRejected):
     """The prompt is longer than the model can take; it is compressed more strongly and sent once more."""
 
 
+class CassetteMiss(ModelError):
+    """A replayed run asks for what was not recorded; the message says what differs from the nearest recording."""
+
+
 class ToolError(ArtifactFlowError):
     """A tool cannot do what was asked; the message is written for the model that asked.
 
@@ -137,3 +143,7 @@ class NotFound(StoreError, LookupError):
 
 class Conflict(StoreError):
     """The stored state changed since it was read, or does not allow the step."""
+
+
+class CassetteError(StoreError):
+    """A cassette or a sealed file cannot be used: it is damaged, was changed, or is of a newer release."""

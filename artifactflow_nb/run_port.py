@@ -7,6 +7,7 @@ engine's thread.
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import closing
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from artifactflow_nb.approvals import Decision
@@ -75,8 +76,11 @@ class RunPort:
         self._thread.call_soon(callback, *args)
 
     async def decide(self, request_id: str, decision: Decision) -> None:
-        """Answer a request, on the engine's loop; the answer comes back as an event. Errors as of the controller."""
-        await self._thread.engine.controller.decide(request_id, decision)
+        """Answer a request by a click, on the engine's loop; the answer comes back as an event.
+
+        Errors as of the controller.
+        """
+        await self._thread.engine.controller.decide(request_id, replace(decision, by_code=False))
 
     async def go_on(self) -> None:
         """Go on with a run whose process is gone, or which is decided and was not gone on with; on the engine's loop.

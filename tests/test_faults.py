@@ -19,10 +19,10 @@ from scripts import call, report
 import artifactflow_nb as af
 from artifactflow_nb import frames
 from artifactflow_nb.ambient import SteppingClock, SystemClock
-from artifactflow_nb.drive import RunClock
 from artifactflow_nb.engine import CHECKPOINT_FILE, STORE_FILE, Engine
 from artifactflow_nb.errors import StoreError
 from artifactflow_nb.models.scripted import ScriptedModel
+from artifactflow_nb.recordings.clock import RunClock
 from artifactflow_nb.settings import Settings
 from artifactflow_nb.store.schema import _STEPS
 from artifactflow_nb.tools.base import ToolContext, tool
@@ -364,13 +364,15 @@ def test_a_runs_clock_follows_the_time_of_day_but_never_back() -> None:
     """Set forward it follows, set back it goes on as fast as time passes, and it begins at the last event at least."""
     inner = SteppingClock(step_ms=1000)
     start = datetime(2026, 1, 1, tzinfo=UTC)
-    assert RunClock(inner, start).now() < start + timedelta(seconds=5)
+    assert RunClock(inner, start).read() < start + timedelta(seconds=5)
     later = start + timedelta(hours=1)
     clock = RunClock(inner, later)
-    times = [clock.now() for _ in range(3)]
+    assert clock.now("main") == later
+    times = [clock.read("main") for _ in range(3)]
     assert times == sorted(set(times))
     assert later <= times[0] < times[-1] < later + timedelta(seconds=10)
-    assert clock.monotonic() < clock.monotonic()
+    assert clock.now("main") == clock.now("main") == times[-1]
+    assert clock.now("another lane") == later
 
 
 def test_a_file_in_the_place_of_the_folder_is_told(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 from conftest import OpenEngine
 from scripts import call
 
-from artifactflow_nb.ambient import RandomIds
+from artifactflow_nb.agents.base import PromptContext
 from artifactflow_nb.approvals import Decision
 from artifactflow_nb.drive import RAMP
 from artifactflow_nb.engine import Engine
@@ -142,21 +142,15 @@ async def test_an_end_that_is_stored_stays_the_only_one(open_engine: OpenEngine)
     assert (await engine.runs.get(result.run_id)).response == "The answer."
 
 
-class Unlucky(RandomIds):
-    """Ids of which those for model calls fail as long as `fails` is set."""
-
-    fails = True
-
-    def new(self, prefix: str) -> str:
-        if self.fails and prefix == "call":
-            raise RuntimeError("no id")
-        return super().new(prefix)
+def no_prompt(_context: PromptContext) -> dict[str, str]:
+    raise RuntimeError("no prompt")
 
 
 async def test_runs_that_fail_or_are_stopped_early_hold_up_nobody(open_engine: OpenEngine) -> None:
     """However many runs end before their first model call, a later one has its turn."""
-    ids = Unlucky()
-    engine = await open_engine(lambda _request: "Done.", ids=ids)
+    engine = await open_engine(lambda _request: "Done.")
+    lead = engine.research.lead
+    prompt, lead.placeholders = lead.placeholders, no_prompt  # type: ignore[method-assign]  # it fails as a file may
     ended = await asyncio.gather(*(engine.controller.execute("What?") for _ in range(3 * RAMP)))
     assert {result.status for result in ended} == {"failed"}
     begun = [await engine.controller.begin("What?") for _ in range(3 * RAMP)]
@@ -166,7 +160,7 @@ async def test_runs_that_fail_or_are_stopped_early_hold_up_nobody(open_engine: O
     ends = [(await engine.controller.result(run.run_id)).status for run in begun]
     assert set(ends) <= {"cancelled", "failed"}
     assert "cancelled" in ends
-    ids.fails = False
+    lead.placeholders = prompt  # type: ignore[method-assign]
     async with asyncio.timeout(10):
         assert (await engine.controller.execute("What?")).response == "Done."
 

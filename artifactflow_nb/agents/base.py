@@ -181,7 +181,13 @@ class BaseAgent:
     def stream(
         self, messages: Sequence[Message], *, conclude: bool = False, chosen: str | None = None
     ) -> AsyncIterator[ModelEvent]:
-        """Ask the model for a turn; in a concluding one it cannot call tools.
+        """Ask the model for a turn; the arguments are those of `request`."""
+        return self.model.stream(self.request(messages, conclude=conclude, chosen=chosen))
+
+    def request(
+        self, messages: Sequence[Message], *, conclude: bool = False, chosen: str | None = None
+    ) -> ModelRequest:
+        """What the model is asked for in a turn; in a concluding one it cannot call tools.
 
         Args:
             messages: The prompt.
@@ -189,17 +195,15 @@ class BaseAgent:
             chosen: The model that was chosen for the run; None for the configured one.
         """
         config = self.config
-        return self.model.stream(
-            ModelRequest(
-                messages=tuple(messages),
-                tools=self._specs,
-                tool_choice="none" if conclude else "auto",
-                tool_protocol=self.protocol.name,
-                model=self._asked(chosen),
-                temperature=config.temperature,
-                max_retries=config.llm_max_retries,
-                retry_delay_s=config.llm_retry_delay,
-            )
+        return ModelRequest(
+            messages=tuple(messages),
+            tools=self._specs,
+            tool_choice="none" if conclude else "auto",
+            tool_protocol=self.protocol.name,
+            model=self._asked(chosen),
+            temperature=config.temperature,
+            max_retries=config.llm_max_retries,
+            retry_delay_s=config.llm_retry_delay,
         )
 
     def read(

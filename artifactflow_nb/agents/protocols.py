@@ -12,7 +12,8 @@ from typing import Protocol
 from artifactflow_nb.agents.prompts import PromptLibrary
 from artifactflow_nb.messages import Message, ToolCall, ToolProtocol, ToolResult
 from artifactflow_nb.models.base import ModelReply
-from artifactflow_nb.tools.base import Tool, manual
+from artifactflow_nb.tools.base import Tool
+from artifactflow_nb.tools.manual import manual
 from artifactflow_nb.xml_calls import ParsedReply, format_results, parse_reply
 
 
@@ -40,7 +41,7 @@ class XmlCalls:
 
     def manual(self, prompts: PromptLibrary, tools: Sequence[Tool]) -> str:
         """The tools with their parameters, and how to write a call."""
-        return prompts.render("tools", manual=manual(tuple(tools)))
+        return prompts.render("tools", manual=manual(tools))
 
     def read(self, reply: ModelReply) -> ParsedReply:
         """What the text holds."""

@@ -15,6 +15,8 @@ from artifactflow_nb.flows.context import cut_text
 from artifactflow_nb.flows.permission import bind
 from artifactflow_nb.flows.services import RunContext
 from artifactflow_nb.messages import ToolResult
+from artifactflow_nb.recordings.tape import Calling
+from artifactflow_nb.recordings.values import lane_of_call
 from artifactflow_nb.store.calls import STARTED, StoredCall, ToolRun
 from artifactflow_nb.store.requests import Asked
 from artifactflow_nb.store.storable import to_json
@@ -29,13 +31,19 @@ Perform = Callable[[], Awaitable[ToolResult]]
 
 async def run_call(ctx: RunContext, agent: BaseAgent, job_id: str, call: StoredCall, asked: Asked | None) -> ToolResult:
     """Carry out a call of a tool; its result is stored and told."""
+    name, args = call.call.name, call.call.params
+    tool_context = ctx.tool_context(agent.config.name, job_id, call.tool_call_id, name)
 
-    async def perform() -> ToolResult:
+    async def run() -> ToolResult:
         entry, _ = bind(ctx, agent, call)
         if call.status == STARTED and not entry.idempotent:
             return _unknown_outcome(entry.name)
-        tool_context = ctx.tool_context(agent.config.name, call.tool_call_id, entry.name)
         return _with_word(await entry.run(tool_context, params_of(call, asked)), asked)
+
+    async def perform() -> ToolResult:
+        runs_again = any(entry.name == name and entry.runs_in_replay for entry in ctx.services.tools)
+        calling = Calling(call.tool_call_id, agent.config.name, name, args, runs_again, tool_context.notify)
+        return await ctx.tape.result(calling, run)
 
     return await keep_result(ctx, agent, job_id, call, asked, perform)
 
@@ -46,12 +54,13 @@ async def keep_result(
     """Do what a call asks for, unless it was denied: note that it starts, do it, store the result, say so."""
     name = call.call.name
     where = {"job_id": job_id, "tool_call_id": call.tool_call_id}
-    clock = ctx.services.clock
+    lane = lane_of_call(name, call.tool_call_id, job_id)
     denied = _denial(asked)
-    called_at, started = call.called_at or clock.now(), clock.monotonic()
+    span = ctx.tape.clock.start(call.tool_call_id, lane)
+    called_at = call.called_at or span.at
     if call.status != STARTED:
         start = {**where, "params": dict(params_of(call, asked))}
-        ctx.journal.emit(StreamEventType.TOOL_START, start, agent=agent.config.name, tool=name)
+        ctx.journal.emit(StreamEventType.TOOL_START, start, agent=agent.config.name, tool=name, lane=lane)
     if denied:
         result = denied
     else:
@@ -59,10 +68,14 @@ async def keep_result(
         try:
             result = await perform()
         except ToolError as error:
-            result = ToolResult(success=False, error=str(error), metadata={"error_type": "ToolError"})
-    completed_at = clock.now()
-    resumed_ms = (completed_at - called_at).total_seconds() * 1000
-    duration_ms = (clock.monotonic() - started) * 1000 if call.called_at is None else resumed_ms
+            result = ToolResult(
+                success=False,
+                error=str(error),
+                metadata={"error_type": "Unreadable" if call.call.error else "ToolError"},
+            )
+    completed_at, duration_ms = ctx.tape.clock.stop(span)
+    if call.called_at is not None:
+        duration_ms = (completed_at - called_at).total_seconds() * 1000
     done = {
         **where,
         "success": result.success,
@@ -70,11 +83,11 @@ async def keep_result(
         "error": result.error and cut_text(result.error, _ERROR_CHARS),
         "metadata": dict(result.metadata),
     }
-    ctx.journal.emit(StreamEventType.TOOL_COMPLETE, done, agent=agent.config.name, tool=name)
+    ctx.journal.emit(StreamEventType.TOOL_COMPLETE, done, agent=agent.config.name, tool=name, lane=lane)
     times = called_at, completed_at, duration_ms
-    shown = _shown_chars(ctx, name, result)
+    shown, provenance = _shown_chars(ctx, name, result), ctx.tape.provenance(call.tool_call_id)
     await ctx.services.calls.finish(
-        [ToolRun(call.tool_call_id, result, _approval(asked), *times, ctx.journal.take(), shown)]
+        [ToolRun(call.tool_call_id, result, _approval(asked), *times, ctx.journal.take(), shown, provenance)]
     )
     return result
 

@@ -13,9 +13,10 @@ from contextlib import suppress
 from datetime import datetime
 from typing import Any
 
-from artifactflow_nb.ambient import Clock
 from artifactflow_nb.errors import StoreError
 from artifactflow_nb.events import StreamEvent, StreamEventType, TextSoFar
+from artifactflow_nb.recordings.clock import RUN
+from artifactflow_nb.recordings.tape import Tape
 from artifactflow_nb.store.runs import EventRow, RunStore, event_row
 
 FLUSH_DELAY_S = 0.05
@@ -100,17 +101,21 @@ class Journal:
 
     Args:
         run_id: The run.
-        clock: Where timestamps come from.
+        tape: Where times and numbers come from.
         runs: Where events are stored.
         feed: Who is told; its last event gives the number to go on from.
+
+    Attributes:
+        clock: The run's clock.
     """
 
-    def __init__(self, run_id: str, clock: Clock, runs: RunStore, feed: Feed) -> None:
+    def __init__(self, run_id: str, tape: Tape, runs: RunStore, feed: Feed) -> None:
         self._run_id = run_id
-        self._clock = clock
+        self.clock = tape.clock
+        self._numbers = tape.numbers(feed.last_seq)
         self._runs = runs
         self._feed = feed
-        self._seq = feed.last_seq
+        self._early: dict[int, StreamEvent] = {}
         self._pending: list[EventRow] = []
         self._timer: asyncio.TimerHandle | None = None
         self._flush: asyncio.Task[None] | None = None
@@ -122,14 +127,26 @@ class Journal:
         *,
         agent: str | None = None,
         tool: str | None = None,
+        lane: str | None = None,
     ) -> StreamEvent:
-        """Make an event with the next number, without telling or storing it."""
-        self._seq += 1
-        return StreamEvent(kind, self._clock.now(), self._seq, self._run_id, agent, tool, data or {})
+        """Make an event with the next number, without telling or storing it.
+
+        Args:
+            kind: What happened.
+            data: The payload.
+            agent: The agent that it concerns.
+            tool: The tool that it concerns.
+            lane: In which order it stands and at whose time; None for the job which the payload names, or the run.
+        """
+        data = data or {}
+        lane = lane or data.get("job_id", RUN)
+        return StreamEvent(kind, self.clock.now(lane), self._numbers.next(lane), self._run_id, agent, tool, data)
 
     def publish(self, event: StreamEvent) -> None:
-        """Tell those who listen of an event whose row is stored by the caller."""
-        self._feed.publish(event)
+        """Tell those who listen of an event whose row is stored by the caller, once those before it are told."""
+        self._early[event.seq] = event
+        while self._early and self._numbers.is_due(seq := min(self._early)):
+            self._feed.publish(self._early.pop(seq))
 
     def emit(
         self,
@@ -138,22 +155,25 @@ class Journal:
         *,
         agent: str | None = None,
         tool: str | None = None,
+        lane: str | None = None,
     ) -> StreamEvent:
         """Tell those who listen, and have the event stored with the next write or shortly after."""
-        event = self.stamp(kind, data, agent=agent, tool=tool)
+        event = self.stamp(kind, data, agent=agent, tool=tool, lane=lane)
         self._pending.append(event_row(event))
-        self._feed.publish(event)
+        self.publish(event)
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(FLUSH_DELAY_S, self._start_flush)
         return event
 
     def chunk(
         self, agent: str, data: Mapping[str, Any], text: TextSoFar, n_parts: int, *, tool: str | None = None
-    ) -> None:
-        """Tell those who listen of a piece of text; chunks are not stored."""
-        self._seq += 1
-        place = self._clock.now(), self._seq, self._run_id, agent, tool
-        self._feed.publish(StreamEvent(StreamEventType.LLM_CHUNK, *place, data, text, n_parts))
+    ) -> int:
+        """Tell those who listen of a piece of text; its number. Chunks are not stored."""
+        lane = data["job_id"]
+        seq = self._numbers.next(lane)
+        place = self.clock.now(lane), seq, self._run_id, agent, tool
+        self.publish(StreamEvent(StreamEventType.LLM_CHUNK, *place, data, text, n_parts))
+        return seq
 
     def take(self) -> list[EventRow]:
         """The events that are not stored yet, for the write that the caller is about to make."""

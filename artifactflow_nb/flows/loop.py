@@ -22,7 +22,7 @@ import os
 from itertools import takewhile
 from typing import Any
 
-from artifactflow_nb.errors import RunFailed, StoreError, ToolError, told
+from artifactflow_nb.errors import CassetteMiss, RunFailed, StoreError, ToolError, told
 from artifactflow_nb.flows.execute import keep_result, params_of, run_call
 from artifactflow_nb.flows.permission import announce_decisions, bind, has_to_wait, waiting_calls
 from artifactflow_nb.flows.services import RunContext
@@ -188,7 +188,7 @@ async def _delegate(ctx: RunContext, loop: LoopGraph, state: AgentState, key: st
     try:
         end = await loop.ainvoke(start, context=ctx)
         text = await final_text(ctx, end["graph_response"])
-    except (GraphBubbleUp, StoreError):
+    except (GraphBubbleUp, StoreError, CassetteMiss):
         raise
     except Exception as error:
         if is_cancelled():  # LangGraph tells a cancelled node as an error of its own

@@ -15,6 +15,7 @@ from artifactflow_nb.errors import ToolError
 from artifactflow_nb.events import StreamEvent, StreamEventType
 from artifactflow_nb.flows.journal import Journal
 from artifactflow_nb.flows.services import RunContext
+from artifactflow_nb.recordings.values import lane_of_answer, request_id
 from artifactflow_nb.store.calls import FINISHED, StoredCall
 from artifactflow_nb.store.requests import Asked, RequestStore
 from artifactflow_nb.store.runs import event_row
@@ -55,18 +56,24 @@ async def _decided_or_free(
 
     With `may_depend` false, a call whose permission depends on more than its tool is left for later.
     """
+    if ctx.tape.knows(call.tool_call_id) and ctx.tape.ask(call.tool_call_id) is None:
+        return True
     try:
         entry, args = bind(ctx, agent, call)
     except ToolError:
         return True
     if entry.is_note(args) or not (may_depend or isinstance(entry.permission, ToolPermission)):
         return True
-    tool_context = ctx.tool_context(agent.config.name, call.tool_call_id, entry.name)
+    tool_context = ctx.tool_context(agent.config.name, job_id, call.tool_call_id, entry.name)
     permission = await entry.permission_for(tool_context, args)
-    if not ctx.policy.concerns(entry.name, permission is ToolPermission.CONFIRM):
+    recorded = ctx.tape.ask(call.tool_call_id)
+    if recorded is None and not ctx.policy.concerns(entry.name, permission is ToolPermission.CONFIRM):
         return True
-    preview = await entry.preview_of(tool_context, args)
-    return not await ask(ctx, job_id, _request(ctx, agent, call, entry, args, preview), permission)
+    if recorded is None:
+        params, preview = args.model_dump(mode="json"), await entry.preview_of(tool_context, args)
+    else:
+        params, preview = dict(recorded.params), recorded.preview
+    return not await ask(ctx, job_id, _request(ctx, agent, call, entry.name, params, preview), permission)
 
 
 async def _decision(ctx: RunContext, request: ApprovalRequest) -> Decision | None:
@@ -75,6 +82,9 @@ async def _decision(ctx: RunContext, request: ApprovalRequest) -> Decision | Non
     A person approves a call that they see, and those of its tool to come unseen: what the policy refuses of these,
     it refuses.
     """
+    if ctx.tape.knows(request.subject):
+        recorded = ctx.tape.ask(request.subject)
+        return recorded.decision if recorded is not None and recorded.settled else None
     if (standing := await ctx.services.requests.standing(ctx.run, request.tool)) is not None:
         is_refused = standing.approved and await ctx.policy.forbids(request)
         return Decision(approved=False, decided_by="policy") if is_refused else standing
@@ -91,17 +101,16 @@ def bind(ctx: RunContext, agent: BaseAgent, call: StoredCall) -> tuple[Tool, Bas
 
 
 def _request(
-    ctx: RunContext, agent: BaseAgent, call: StoredCall, entry: Tool, args: BaseModel, preview: str
+    ctx: RunContext, agent: BaseAgent, call: StoredCall, tool: str, params: dict[str, object], preview: str
 ) -> ApprovalRequest:
-    params = args.model_dump(mode="json")
     return ApprovalRequest(
-        id=ctx.services.ids.new("req"),
+        id=request_id(call.tool_call_id),
         run_id=ctx.run.run_id,
         kind="tool",
         agent=agent.config.name,
-        tool=entry.name,
+        tool=tool,
         params=params,
-        title=_title(agent.config.name, entry.name, params),
+        title=_title(agent.config.name, tool, params),
         preview=preview,
         tool_call_id=call.tool_call_id,
     )
@@ -134,7 +143,7 @@ async def ask(ctx: RunContext, job_id: str, request: ApprovalRequest, permission
     events = [event, *([_result_event(ctx.journal, request, decision, job_id)] if decision else [])]
     await ctx.journal.flush()
     rows = list(map(event_row, events))
-    if await ctx.services.requests.open(request, job_id, ctx.services.clock.now(), rows, decision):
+    if await ctx.services.requests.open(request, job_id, ctx.tape.clock.now(job_id), rows, decision):
         for event in events:
             ctx.journal.publish(event)
     return decision is None
@@ -152,13 +161,18 @@ async def announce_decisions(
         only_while_waiting: Say nothing if somebody drives the run, here or elsewhere: they say it.
     """
     for request, decision, job_id in await requests.unannounced(run_id):
-        event = _result_event(journal, request, decision, job_id)
+        lane = lane_of_answer(request.subject)
+        journal.clock.read(lane)
+        event = _result_event(journal, request, decision, job_id, lane)
         rows = [*journal.take(), event_row(event)]
         if await requests.mark_announced(request.id, rows, only_while_waiting=only_while_waiting):
             journal.publish(event)
 
 
-def _result_event(journal: Journal, request: ApprovalRequest, decision: Decision, job_id: str) -> StreamEvent:
+def _result_event(
+    journal: Journal, request: ApprovalRequest, decision: Decision, job_id: str, lane: str | None = None
+) -> StreamEvent:
+    """The event that tells a decision: with the question, or in a lane of its own when a person took it later."""
     data = {
         "job_id": job_id,
         "tool_call_id": request.tool_call_id,
@@ -170,4 +184,5 @@ def _result_event(journal: Journal, request: ApprovalRequest, decision: Decision
         "decided_by": decision.decided_by,
         "instruction": decision.instruction,
     }
-    return journal.stamp(StreamEventType.PERMISSION_RESULT, data, agent=request.agent, tool=request.tool)
+    about = {"agent": request.agent, "tool": request.tool}
+    return journal.stamp(StreamEventType.PERMISSION_RESULT, data, **about, lane=lane)

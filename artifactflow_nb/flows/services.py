@@ -15,6 +15,7 @@ from artifactflow_nb.budget import Price
 from artifactflow_nb.errors import ToolError
 from artifactflow_nb.events import MAIN_JOB, StreamEventType
 from artifactflow_nb.flows.journal import Journal
+from artifactflow_nb.recordings.tape import Tape
 from artifactflow_nb.store.artifacts import ArtifactManager
 from artifactflow_nb.store.calls import CallStore
 from artifactflow_nb.store.conversations import ConversationManager
@@ -56,14 +57,18 @@ class RunContext:
         policy: Who answers before a person is asked.
         journal: Where events go.
         services: The engine's rooms.
+        tape: What comes from outside.
         under_way: Told when the run's model is asked: from now on others do the work.
+        is_new: Whether the run was begun here and never stopped since.
     """
 
     run: StoredRun
     policy: ApprovalPolicy
     journal: Journal
     services: Services
+    tape: Tape
     under_way: Callable[[], None] = lambda: None
+    is_new: bool = True
 
     def agent(self, name: str) -> BaseAgent:
         """The agent of this name: the lead or one that it can delegate to; `ToolError` for any other."""
@@ -78,12 +83,13 @@ class RunContext:
             known = ", ".join(config.name for config in self.services.lead.subagents)
             raise ToolError(f"There is no agent {name!r}. You can delegate to: {known or 'nobody'}.") from None
 
-    def tool_context(self, agent: str, tool_call_id: str, tool: str) -> ToolContext:
+    def tool_context(self, agent: str, job_id: str, tool_call_id: str, tool: str) -> ToolContext:
         """What a tool is told of the call; it may notify from any thread."""
         loop, thread = asyncio.get_running_loop(), threading.get_ident()
 
         def notify(kind: str, data: Mapping[str, Any]) -> None:
-            emit = partial(self.journal.emit, StreamEventType(kind), data, agent=agent, tool=tool)
+            told = {"job_id": job_id, **data}
+            emit = partial(self.journal.emit, StreamEventType(kind), told, agent=agent, tool=tool)
             emit() if threading.get_ident() == thread else loop.call_soon_threadsafe(emit)
 
         return ToolContext(
@@ -92,6 +98,7 @@ class RunContext:
             message_id=self.run.message_id,
             agent=agent,
             tool_call_id=tool_call_id,
+            now=self.tape.clock.now(job_id),
             services=self.services.tool_services(self.run),
             notify=notify,
         )

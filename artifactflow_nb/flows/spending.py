@@ -10,6 +10,7 @@ from artifactflow_nb.budget import Budget, Spent
 from artifactflow_nb.errors import BudgetExceeded
 from artifactflow_nb.flows.permission import ask
 from artifactflow_nb.flows.services import RunContext
+from artifactflow_nb.recordings.values import request_id
 from artifactflow_nb.tools.base import ToolPermission
 
 
@@ -43,8 +44,9 @@ async def waits_for_budget(ctx: RunContext, agent: BaseAgent, job_id: str) -> li
 def _request(
     ctx: RunContext, agent: BaseAgent, allowed: Budget, proposed: Budget, spent: Spent, n_earlier: int
 ) -> ApprovalRequest:
+    about = f"{BUDGET}:{ctx.run.run_id}:{n_earlier}"
     return ApprovalRequest(
-        id=ctx.services.ids.new("req"),
+        id=request_id(about),
         run_id=ctx.run.run_id,
         kind="budget",
         agent=agent.config.name,
@@ -52,7 +54,7 @@ def _request(
         params=proposed.limits,
         title=f"The run has spent {allowed.told(spent)}. Go on?",
         message="Approve to go on with the new limits; deny to end the run here. What it wrote stays.",
-        about=f"{BUDGET}:{ctx.run.run_id}:{n_earlier}",
+        about=about,
     )
 
 

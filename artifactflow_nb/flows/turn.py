@@ -7,7 +7,6 @@ from the stored reply.
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
 from typing import Any
 
 import orjson
@@ -20,8 +19,11 @@ from artifactflow_nb.flows.context import COMPRESSION_LEVELS, ContextManager, Ro
 from artifactflow_nb.flows.services import RunContext, is_main
 from artifactflow_nb.flows.state import AgentState
 from artifactflow_nb.messages import Message, ToolCall, Usage
-from artifactflow_nb.models.base import ModelDelta, ModelReply, RetryNotice
-from artifactflow_nb.store.calls import PENDING, LlmCall, StoredCall, StoredTurn
+from artifactflow_nb.models.base import ModelDelta, ModelReply, ModelRequest, RetryNotice
+from artifactflow_nb.recordings.pieces import Piece, pack
+from artifactflow_nb.recordings.tape import Asking
+from artifactflow_nb.recordings.values import call_id, tool_call_id
+from artifactflow_nb.store.calls import PENDING, LlmCall, Offer, StoredCall, StoredTurn
 from artifactflow_nb.store.storable import storable_text, to_json
 
 
@@ -45,10 +47,10 @@ async def take_turn(ctx: RunContext, state: AgentState, turns: Sequence[StoredTu
     """Take the loop's next turn, after those given."""
     job_id = state["job_id"]
     agent = ctx.agent(state["current_agent"])
-    call = _Call(ctx, agent, job_id, state["agent_memory"]["step"] + 1)
+    call = await _Call.begin(ctx, agent, job_id, state["agent_memory"]["step"] + 1)
     used = state["agent_memory"]["tool_round_count"]
     conclude = used >= agent.config.max_tool_rounds
-    instruction = await _instruction(ctx, job_id)
+    instruction = ctx.tape.instruction(job_id, state["agent_memory"]["step"] + 1, await _instruction(ctx, job_id))
     note = RoundNotes(agent.config.max_tool_rounds).note(used)
 
     async def prompt(level: str) -> tuple[Message, ...]:
@@ -120,21 +122,28 @@ async def _prompt(
 class _Call:
     """One model call: it measures, says what happens, and stores what came of it."""
 
-    def __init__(self, ctx: RunContext, agent: BaseAgent, job_id: str, step: int) -> None:
+    def __init__(self, ctx: RunContext, agent: BaseAgent, job_id: str, step: int, n_before: int) -> None:
         self._ctx = ctx
         self._agent = agent
         self._name = agent.config.name
-        self._chosen: str | None = ctx.run.settings.get("model")
-        self._model = agent.model_in_a_run(self._chosen)
         self._job_id = job_id
         self._step = step
         self._attempt = 1
+        self._n_begun = n_before
         self._new_attempt()
 
+    @classmethod
+    async def begin(cls, ctx: RunContext, agent: BaseAgent, job_id: str, step: int) -> "_Call":
+        """The call of a step, after the attempts at it that failed before this process took the run up."""
+        n_before = 0 if ctx.is_new else await ctx.services.calls.n_attempts(ctx.run.run_id, job_id, step)
+        return cls(ctx, agent, job_id, step, n_before)
+
     def _new_attempt(self) -> None:
-        self._id = self._ctx.services.ids.new("call")
-        self._started_at: datetime = self._ctx.services.clock.now()
-        self._started = self._ctx.services.clock.monotonic()
+        self._id = call_id(self._ctx.run.run_id, self._job_id, self._step, self._n_begun)
+        self._n_begun += 1
+        self._chosen = self._ctx.tape.model(self._id, self._ctx.run.settings.get("model"))
+        self._model = self._agent.model_in_a_run(self._chosen)
+        self._pieces: list[Piece] = []
         self._texts = {"answer": TextSoFar(), "reasoning": TextSoFar(), "call": TextSoFar()}
 
     def _emit(self, kind: StreamEventType, **data: Any) -> None:
@@ -147,13 +156,18 @@ class _Call:
     async def stream(self, messages: tuple[Message, ...], conclude: bool) -> ModelReply:
         """The model's reply; its pieces are told as they arrive, each failed attempt is stored."""
         attempt = self._attempt
+        request = self._agent.request(messages, conclude=conclude, chosen=self._chosen)
+        asking = Asking(self._id, self._name, self._job_id, self._step, self._model, request)
+        self._offer = _offer(request)
+        self._look_up(asking)
         self._ctx.under_way()
         try:
-            async for event in self._agent.stream(messages, conclude=conclude, chosen=self._chosen):
+            async for event in self._ctx.tape.stream(asking, lambda: self._agent.model.stream(request)):
                 if type(event) is ModelDelta:
                     self._tell(event)
                 elif isinstance(event, RetryNotice):
                     await self._retry(messages, event)
+                    self._look_up(replace(asking, call_id=self._id))
                     attempt = self._attempt + event.attempt
                 elif isinstance(event, ModelReply):
                     return _storable(event)
@@ -167,6 +181,11 @@ class _Call:
             await self._record_failure(messages, attempt, "RunCancelled", "The run was cancelled.", partial)
             raise
 
+    def _look_up(self, asking: Asking) -> None:
+        """Find out what is recorded of an attempt, and begin to measure it."""
+        self._recorded = self._ctx.tape.look_up(asking)
+        self._span = self._ctx.tape.clock.start(self._id, self._job_id)
+
     def again(self, reason: str) -> None:
         """Say that the call failed and another attempt follows, with another prompt."""
         self._attempt += 1
@@ -175,23 +194,38 @@ class _Call:
         self._new_attempt()
 
     def _tell(self, delta: ModelDelta) -> None:
-        if not self._agent.config.streaming:
+        if not self._agent.config.streaming or not (delta.text or delta.kind == "call"):
             return
         text = self._texts[delta.kind]
         data = {"job_id": self._job_id, "call_id": self._id, "kind": delta.kind, "delta": delta.text}
-        self._ctx.journal.chunk(self._name, data, text, text.append(delta.text), tool=delta.tool or None)
+        at = self._ctx.tape.clock.tick(self._span)
+        seq = self._ctx.journal.chunk(self._name, data, text, text.append(delta.text), tool=delta.tool or None)
+        self._pieces.append(Piece(delta.kind, delta.tool, delta.text, at, seq))
 
     async def _retry(self, messages: tuple[Message, ...], notice: RetryNotice) -> None:
-        await self._record_failure(messages, notice.attempt, "ModelUnavailable", notice.reason, "")
+        failed = notice.attempt, "ModelUnavailable", notice.reason, ""
+        await self._record_failure(messages, *failed, retry_delay_s=notice.delay_s)
         data = {"call_id": self._id, "attempt": notice.attempt, "delay_s": notice.delay_s, "reason": notice.reason}
         self._emit(StreamEventType.RETRY, **data)
         self._new_attempt()
 
     async def _record_failure(
-        self, messages: tuple[Message, ...], attempt: int, error_type: str, error_message: str, partial: str
+        self,
+        messages: tuple[Message, ...],
+        attempt: int,
+        error_type: str,
+        error_message: str,
+        partial: str,
+        retry_delay_s: float | None = None,
     ) -> None:
-        partial, error_message = storable_text(partial), storable_text(error_message)
-        row = self._row(messages, attempt=attempt, content=partial, error_type=error_type, error_message=error_message)
+        row = self._row(
+            messages,
+            attempt=attempt,
+            content=storable_text(partial),
+            error_type=error_type,
+            error_message=storable_text(error_message),
+            retry_delay_s=retry_delay_s,
+        )
         await self._ctx.services.calls.record_turn(row, (), self._ctx.journal.take())
 
     async def record(
@@ -207,8 +241,9 @@ class _Call:
             attempt=self._attempt - 1 + reply.attempts,
             content=reply.content,
             reasoning=reply.reasoning,
+            n_native_calls=len(reply.calls),
         )
-        calls = [(self._ctx.services.ids.new("tool"), call) for call in response.tool_calls]
+        calls = [(tool_call_id(self._id, position), call) for position, call in enumerate(response.tool_calls)]
         usage = usage_json(reply.usage)
         self._emit(
             StreamEventType.LLM_COMPLETE,
@@ -230,20 +265,27 @@ class _Call:
 
     def _row(self, messages: tuple[Message, ...], **outcome: Any) -> LlmCall:
         usage, models = outcome.get("usage"), (self._model, outcome.get("response_model"))
+        cost = cost_usd(self._ctx.services.prices, models, usage)
+        completed_at, duration_ms = self._ctx.tape.clock.stop(self._span)
+        texts = {"answer": outcome["content"], "reasoning": outcome.get("reasoning", "")}
+        known = self._recorded
         return LlmCall(
             call_id=self._id,
             run_id=self._ctx.run.run_id,
             job_id=self._job_id,
             step=self._step,
             agent_name=self._name,
-            provider=self._agent.model.provider,
+            provider=self._agent.model.provider if known is None else known.provider,
             request_model=self._model,
             messages=messages,
-            started_at=self._started_at,
-            completed_at=self._ctx.services.clock.now(),
-            llm_duration_ms=(self._ctx.services.clock.monotonic() - self._started) * 1000,
+            started_at=self._span.at,
+            completed_at=completed_at,
+            llm_duration_ms=duration_ms,
             temperature=self._agent.config.temperature,
-            cost_usd=cost_usd(self._ctx.services.prices, models, usage),
+            cost_usd=cost if known is None else known.cost_usd,
+            cassette=self._ctx.tape.provenance(self._id),
+            offer=self._offer,
+            pieces=pack(self._pieces, self._span.at, texts),
             **outcome,
         )
 
@@ -257,6 +299,13 @@ def _storable(reply: ModelReply) -> ModelReply:
 def _storable_call(call: ToolCall) -> ToolCall:
     name, error = storable_text(call.name), call.error and storable_text(call.error)
     return ToolCall(name, orjson.loads(to_json(dict(call.params))), error)
+
+
+def _offer(request: ModelRequest) -> Offer:
+    """How the model was told to call tools, and of which it was told beside the prompt."""
+    offered = request.tools if request.tool_protocol == "native" else ()
+    tools = [{"name": tool.name, "description": tool.description, "parameters": tool.parameters} for tool in offered]
+    return Offer(request.tool_protocol, request.tool_choice, to_json(tools) if tools else "")
 
 
 def usage_json(usage: Usage) -> dict[str, Any]:

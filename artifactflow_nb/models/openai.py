@@ -99,6 +99,11 @@ class OpenAIModel(Shown):
         return model_card(self, endpoint=Code(self.address), key="none" if self._key == _NO_KEY else MASK)
 
     @property
+    def key(self) -> str | None:
+        """Its key, to keep it out of what is written; None if it has none."""
+        return None if self._key == _NO_KEY else self._key
+
+    @property
     def address(self) -> str:
         """Where it asks, as it may be shown: without a user or password that stands in the address."""
         return public_url(self._base_url) if self._base_url else "the openai client's default"

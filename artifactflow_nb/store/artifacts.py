@@ -10,6 +10,7 @@ import sqlite3
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime
 
 from artifactflow_nb.ambient import Clock
 from artifactflow_nb.errors import Conflict, UsageError
@@ -59,6 +60,7 @@ class Authorship:
         created_by: An agent's name, or `USER`.
         run_id: The run, or None for a person.
         tool_call_id: The call: a second write by the same call changes nothing and gives back the first.
+        at: When; None for the time of the write.
     """
 
     conversation_id: str
@@ -66,6 +68,7 @@ class Authorship:
     created_by: str
     run_id: str | None = None
     tool_call_id: str | None = None
+    at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +205,7 @@ class ArtifactManager:
             "lines_added": added,
             "lines_removed": removed,
             "update_type": text.update_type,
-            "created_at": to_us(self._clock.now()),
+            "created_at": to_us(by.at or self._clock.now()),
             "created_by": by.created_by,
             "run_id": by.run_id,
             "message_id": by.message_id,

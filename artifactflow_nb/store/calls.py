@@ -7,7 +7,7 @@ job is read from here, so that a checkpoint never carries it.
 
 import hashlib
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import groupby
@@ -22,6 +22,21 @@ from artifactflow_nb.store.schema import from_us, to_us
 from artifactflow_nb.store.storable import to_json
 
 PENDING, STARTED, FINISHED = "pending", "started", "finished"
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """How a model was told to call tools.
+
+    Attributes:
+        tool_protocol: `xml` or `native`.
+        tool_choice: `auto` or `none`.
+        tools: The tools that it was told of beside the prompt, as JSON; empty in the text protocol.
+    """
+
+    tool_protocol: str
+    tool_choice: str
+    tools: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +65,11 @@ class LlmCall:
     error_type: str | None = None
     error_message: str | None = None
     cost_usd: float | None = None
+    cassette: str = "off"
+    offer: Offer | None = None
+    n_native_calls: int = 0
+    pieces: Mapping[str, Any] | None = None
+    retry_delay_s: float | None = None
 
     @property
     def context_chars(self) -> int:
@@ -111,6 +131,7 @@ class ToolRun:
     duration_ms: float
     events: Sequence[EventRow] = field(default=())
     shown_chars: int | None = None
+    cassette: str = "off"
 
 
 class CallStore:
@@ -138,6 +159,12 @@ class CallStore:
     async def transcript(self, run_id: str, job_id: str) -> list[StoredTurn]:
         """The turns of a job that did not fail, with their tool calls."""
         return await self._database.read(lambda db: load_transcript(db, run_id, job_id))
+
+    async def n_attempts(self, run_id: str, job_id: str, step: int) -> int:
+        """How often a turn was begun, those attempts that failed included."""
+        sql = "SELECT count(*) FROM llm_calls WHERE run_id = ? AND job_id = ? AND step = ?"
+        row = await self._database.read(lambda db: db.execute(sql, (run_id, job_id, step)).fetchone())
+        return int(row[0])
 
     async def calls_of(self, call_id: str) -> tuple[StoredCall, ...]:
         """The tool calls of one reply, in order."""
@@ -177,7 +204,7 @@ class CallStore:
             db.executemany(
                 "UPDATE tool_calls SET status = 'finished', approval = ?, success = ?, result = ?, metadata_json = ?, "
                 "error_type = ?, error_message = ?, called_at = coalesce(called_at, ?), completed_at = ?, "
-                "duration_ms = ?, shown_chars = ? WHERE tool_call_id = ?",
+                "duration_ms = ?, shown_chars = ?, cassette = ? WHERE tool_call_id = ?",
                 rows,
             )
             for run in runs:
@@ -216,7 +243,9 @@ def _stored_call(row: sqlite3.Row) -> StoredCall:
 
 def _llm_row(turn: LlmCall) -> tuple[dict[str, Any], list[tuple[str, str]]]:
     texts = [(_sha256(message.content), message.content) for message in turn.messages]
-    request = to_json([_sent(message, key) for message, (key, _) in zip(turn.messages, texts, strict=True)])
+    if turn.offer is not None and turn.offer.tools:
+        texts.append((_sha256(turn.offer.tools), turn.offer.tools))
+    request = to_json([_sent(message, key) for message, (key, _) in zip(turn.messages, texts, strict=False)])
     usage = turn.usage
     row = {
         "call_id": turn.call_id,
@@ -241,7 +270,10 @@ def _llm_row(turn: LlmCall) -> tuple[dict[str, Any], list[tuple[str, str]]]:
         "context_chars": turn.context_chars,
         "attempt": turn.attempt,
         "cost_usd": turn.cost_usd,
-        "cassette": "off",
+        "cassette": turn.cassette,
+        "offer_json": None if turn.offer is None else _offer_json(turn.offer, turn.n_native_calls),
+        "pieces_json": None if turn.pieces is None else to_json(turn.pieces),
+        "retry_delay_s": turn.retry_delay_s,
         "request_hash": _sha256(f"{turn.request_model}|{turn.temperature}|{request}"),
         "request_json": request,
         "content": turn.content,
@@ -250,6 +282,13 @@ def _llm_row(turn: LlmCall) -> tuple[dict[str, Any], list[tuple[str, str]]]:
         "error_message": turn.error_message,
     }
     return row, texts
+
+
+def _offer_json(offer: Offer, n_native_calls: int) -> str:
+    """How the model was told to call tools, and how many of its calls came that way: others stand in its text."""
+    tools = _sha256(offer.tools) if offer.tools else None
+    told = {"tool_protocol": offer.tool_protocol, "tool_choice": offer.tool_choice, "tools": tools}
+    return to_json({**told, "n_native_calls": n_native_calls})
 
 
 def _sent(message: Message, key: str) -> list[Any]:
@@ -289,6 +328,7 @@ def _finished(run: ToolRun) -> tuple[Any, ...]:
         to_us(run.completed_at),
         run.duration_ms,
         run.shown_chars,
+        run.cassette,
         run.tool_call_id,
     )
 

@@ -68,7 +68,7 @@ def _at_work_us(db: sqlite3.Connection, run_id: str) -> float:
 
 def _agent_executions(db: sqlite3.Connection, run_id: str) -> Iterable[AgentExecution]:
     rows = db.execute(
-        "SELECT * FROM llm_calls WHERE run_id = ? AND error_type IS NULL ORDER BY started_at, rowid", (run_id,)
+        "SELECT * FROM llm_calls WHERE run_id = ? AND error_type IS NULL ORDER BY started_at, job_id, step", (run_id,)
     )
     for row in rows:
         tokens = row["input_tokens"], row["output_tokens"]
@@ -84,7 +84,8 @@ def _agent_executions(db: sqlite3.Connection, run_id: str) -> Iterable[AgentExec
 
 def _tool_executions(db: sqlite3.Connection, run_id: str) -> Iterable[ToolExecution]:
     rows = db.execute(
-        "SELECT * FROM tool_calls WHERE run_id = ? AND status = 'finished' ORDER BY called_at, rowid", (run_id,)
+        "SELECT * FROM tool_calls WHERE run_id = ? AND status = 'finished' ORDER BY called_at, job_id, step, position",
+        (run_id,),
     )
     for row in rows:
         yield ToolExecution(

@@ -18,6 +18,11 @@ from artifactflow_nb.store.runs import RUNNING, WAITING, EventRow, StoredRun, in
 from artifactflow_nb.store.schema import to_us
 from artifactflow_nb.store.storable import storable_text, to_json
 
+_OLDEST_FIRST = (
+    "a.asked_at, a.job_id, (SELECT position FROM tool_calls c WHERE c.tool_call_id = a.tool_call_id), a.rowid"
+)
+"""By when it was asked in its job: of jobs that work at the same time, which one stores first is chance."""
+
 
 @dataclass(frozen=True, slots=True)
 class Asked:
@@ -46,7 +51,7 @@ class RequestStore:
         False, and nothing stored, if its subject was asked about before, by another job at the same moment.
         """
         settled = decision is not None
-        row = {**_row(request, asked_at), "job_id": job_id, "announced": settled}
+        row = {**_row(request, asked_at), "job_id": job_id, "announced": settled, "settled": settled}
 
         def work(db: sqlite3.Connection) -> bool:
             if not insert(db, "approvals", row, or_ignore=True):
@@ -86,13 +91,13 @@ class RequestStore:
         marks = ", ".join("?" * len(subjects))
         sql = f"SELECT * FROM approvals WHERE subject IN ({marks})"  # noqa: S608 - question marks only
         rows = await self._database.read(lambda db: db.execute(sql, tuple(subjects)).fetchall())
-        return {row["subject"]: Asked(row["request_id"], _decision(row)) for row in rows}
+        return {row["subject"]: Asked(row["request_id"], decision_of(row)) for row in rows}
 
     async def of_budget(self, run_id: str) -> list[tuple[ApprovalRequest, Decision | None]]:
         """The requests to go on beyond a run's budget with their decisions, the oldest first."""
         sql = "SELECT * FROM approvals WHERE run_id = ? AND kind = 'budget' ORDER BY rowid"
         rows = await self._database.read(lambda db: db.execute(sql, (run_id,)).fetchall())
-        return [(_request(row), _decision(row)) for row in rows]
+        return [(_request(row), decision_of(row)) for row in rows]
 
     async def standing(self, run: StoredRun, tool: str) -> Decision | None:
         """What a person decided on this tool for the whole run or conversation, the newest first; None if nothing."""
@@ -103,7 +108,7 @@ class RequestStore:
         )
         place = (tool, run.run_id, run.conversation_id)
         row = await self._database.read(lambda db: db.execute(sql, place).fetchone())
-        found = None if row is None else _decision(row)
+        found = None if row is None else decision_of(row)
         return found and Decision(found.approved, decided_by=found.decided_by, scope=found.scope)
 
     async def open_beside(self, request: ApprovalRequest, scope: Scope) -> list[ApprovalRequest]:
@@ -111,10 +116,10 @@ class RequestStore:
         if scope == "once" or request.kind == BUDGET:
             return []
         sql = (
-            "SELECT a.* FROM approvals a JOIN runs r USING (run_id) WHERE a.tool_name = ? AND a.kind = ? "
+            "SELECT a.* FROM approvals a JOIN runs r USING (run_id) WHERE a.tool_name = ? AND a.kind = ? "  # noqa: S608 - constants
             "AND a.request_id <> ? AND a.decision IS NULL AND r.status IN ('running', 'waiting') "
             "AND (a.run_id = ? OR (? = 'conversation' AND r.conversation_id = "
-            "(SELECT conversation_id FROM runs WHERE run_id = ?))) ORDER BY a.rowid"
+            f"(SELECT conversation_id FROM runs WHERE run_id = ?))) ORDER BY {_OLDEST_FIRST}"
         )
         place = (request.tool, request.kind, request.id, request.run_id, scope, request.run_id)
         rows = await self._database.read(lambda db: db.execute(sql, place).fetchall())
@@ -127,7 +132,7 @@ class RequestStore:
             "ORDER BY decision_number"
         )
         rows = await self._database.read(lambda db: db.execute(sql, (run_id,)).fetchall())
-        decided = ((row, _decision(row)) for row in rows)
+        decided = ((row, decision_of(row)) for row in rows)
         return [(_request(row), decision, row["job_id"]) for row, decision in decided if decision is not None]
 
     async def mark_announced(
@@ -177,8 +182,8 @@ class RequestStore:
 def load_open_requests(db: sqlite3.Connection, run_id: str | None = None) -> list[ApprovalRequest]:
     """Requests without a decision, of one run or of all unfinished ones, the oldest first."""
     rows = db.execute(
-        "SELECT a.* FROM approvals a JOIN runs r USING (run_id) WHERE a.decision IS NULL "
-        "AND r.status IN ('running', 'waiting') AND (? IS NULL OR a.run_id = ?) ORDER BY a.rowid",
+        "SELECT a.* FROM approvals a JOIN runs r USING (run_id) WHERE a.decision IS NULL "  # noqa: S608 - a constant
+        f"AND r.status IN ('running', 'waiting') AND (? IS NULL OR a.run_id = ?) ORDER BY {_OLDEST_FIRST}",
         (run_id, run_id),
     )
     return [_request(row) for row in rows]
@@ -208,7 +213,7 @@ def _undecided(db: sqlite3.Connection, request_id: str, run_id: str | None) -> A
 def _decide(db: sqlite3.Connection, request_id: str, decision: Decision, decided_at: datetime) -> None:
     db.execute(
         "UPDATE approvals SET decision = ?, decided_at = max(asked_at, ?), decided_by = ?, instruction = ?, scope = ?, "
-        "edited_json = ?, decision_number = (SELECT coalesce(max(decision_number), 0) + 1 FROM approvals) "
+        "edited_json = ?, by_code = ?, decision_number = (SELECT coalesce(max(decision_number), 0) + 1 FROM approvals) "
         "WHERE request_id = ?",
         (
             decision.word,
@@ -217,6 +222,7 @@ def _decide(db: sqlite3.Connection, request_id: str, decision: Decision, decided
             storable_text(decision.instruction) or None,
             decision.scope,
             None if decision.params is None else to_json(decision.params),
+            decision.by_code,
             request_id,
         ),
     )
@@ -255,7 +261,8 @@ def _request(row: sqlite3.Row) -> ApprovalRequest:
     )
 
 
-def _decision(row: sqlite3.Row) -> Decision | None:
+def decision_of(row: sqlite3.Row) -> Decision | None:
+    """The decision of a row of `approvals`; None if there is none yet."""
     if row["decision"] is None:
         return None
     return Decision(
@@ -265,4 +272,5 @@ def _decision(row: sqlite3.Row) -> Decision | None:
         params=None if row["edited_json"] is None else orjson.loads(row["edited_json"]),
         scope=row["scope"],
         instead=row["decision"] == "instructed",
+        by_code=bool(row["by_code"]),
     )

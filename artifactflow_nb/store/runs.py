@@ -5,14 +5,13 @@ run and event are there together or not at all.
 """
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
 import orjson
 
-from artifactflow_nb.ambient import Clock
 from artifactflow_nb.budget import Spent
 from artifactflow_nb.errors import Conflict, NotFound, UsageError
 from artifactflow_nb.events import StreamEvent, StreamEventType
@@ -38,7 +37,10 @@ class NewRun:
     """What a run begins with.
 
     Attributes:
+        started_at: When, in whole milliseconds.
         settings: What a later process needs to go on in the same way: plain JSON.
+        mode: `live`, `record`, `replay` or `auto`.
+        manifest: What it is made with: plain JSON.
     """
 
     run_id: str
@@ -50,8 +52,10 @@ class NewRun:
     flow: str
     owner: str
     package_version: str
+    started_at: datetime
     settings: dict[str, Any] = field(default_factory=dict)
     mode: str = "live"
+    manifest: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,14 +85,12 @@ class RunStore:
     Errors: `NotFound` for an unknown run; `Conflict` for a step that the run's status does not allow.
     """
 
-    def __init__(self, database: Database, clock: Clock) -> None:
+    def __init__(self, database: Database) -> None:
         self._database = database
-        self._clock = clock
 
     async def begin(self, run: NewRun, new_conversation_id: str) -> StoredRun:
         """Store the message, its run and the event that says so."""
-        started_at = self._clock.now()
-        now = to_us(started_at)
+        now = to_us(run.started_at)
 
         def work(db: sqlite3.Connection) -> StoredRun:
             conversation_id = new_conversation_id if run.conversation_id is None else run.conversation_id
@@ -100,7 +102,7 @@ class RunStore:
             parent_id = resolve_parent(db, conversation_id, run.parent)
             insert_message(db, run.message_id, conversation_id, parent_id, run.question, now)
             insert(db, "runs", _run_row(run, conversation_id, now))
-            insert_events(db, [event_row(_hello(run, conversation_id, started_at))])
+            insert_events(db, [event_row(_hello(run, conversation_id))])
             return load_run(db, run.run_id)
 
         return await self._database.write(work)
@@ -212,6 +214,11 @@ def load_run(db: sqlite3.Connection, run_id: str) -> StoredRun:
     )
 
 
+def is_run(db: sqlite3.Connection, run_id: str) -> bool:
+    """Whether the store holds a run of this id."""
+    return db.execute("SELECT 1 FROM runs WHERE run_id = ?", (run_id,)).fetchone() is not None
+
+
 def load_unfinished(db: sqlite3.Connection) -> list[StoredRun]:
     """Runs that wait or run, the oldest first."""
     rows = db.execute("SELECT run_id FROM runs WHERE status IN ('running', 'waiting') ORDER BY rowid").fetchall()
@@ -266,13 +273,14 @@ def _run_row(run: NewRun, conversation_id: str, now: int) -> dict[str, Any]:
         "status": RUNNING,
         "mode": run.mode,
         "owner": run.owner,
-        "settings_json": to_json(run.settings),
+        "settings_json": orjson.dumps(run.settings, option=orjson.OPT_SORT_KEYS).decode(),
         "started_at": now,
         "package_version": run.package_version,
+        "manifest_json": orjson.dumps(orjson.loads(to_json(run.manifest)), option=orjson.OPT_SORT_KEYS).decode(),
     }
 
 
-def _hello(run: NewRun, conversation_id: str, started_at: datetime) -> StreamEvent:
+def _hello(run: NewRun, conversation_id: str) -> StreamEvent:
     data = {
         "conversation_id": conversation_id,
         "message_id": run.message_id,
@@ -280,7 +288,7 @@ def _hello(run: NewRun, conversation_id: str, started_at: datetime) -> StreamEve
         "flow": run.flow,
         "question": run.question,
     }
-    return StreamEvent(StreamEventType.METADATA, started_at, 1, run.run_id, data=data)
+    return StreamEvent(StreamEventType.METADATA, run.started_at, 1, run.run_id, data=data)
 
 
 def _set_message(db: sqlite3.Connection, run_id: str, status: str, response: str | None) -> None:

@@ -256,7 +256,19 @@ CREATE INDEX sources_by_passage ON sources (first_passage, last_passage, source_
 """
 """What tells cheaply that a file changed, and which passages are a source's: they are numbered without gaps."""
 
-_STEPS = (_FIRST, _SOURCES, _BUDGETS, _BRANCHES, _SOURCE_FILES)
+_RECORDINGS = """
+ALTER TABLE llm_calls ADD COLUMN offer_json TEXT;
+ALTER TABLE llm_calls ADD COLUMN pieces_json TEXT;
+ALTER TABLE llm_calls ADD COLUMN retry_delay_s REAL;
+ALTER TABLE tool_calls ADD COLUMN cassette TEXT NOT NULL DEFAULT 'off';
+ALTER TABLE approvals ADD COLUMN settled INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE approvals ADD COLUMN by_code INTEGER NOT NULL DEFAULT 1;
+ALTER TABLE runs ADD COLUMN manifest_json TEXT NOT NULL DEFAULT '{}';
+"""
+"""What a run needs to be run again in the same way: how a model's text arrived, which tools it was offered, who
+decided, and with what the run was made."""
+
+_STEPS = (_FIRST, _SOURCES, _BUDGETS, _BRANCHES, _SOURCE_FILES, _RECORDINGS)
 
 
 _OWN_TABLES = {"conversations", "messages", "runs", "events"}

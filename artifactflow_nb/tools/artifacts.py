@@ -66,7 +66,10 @@ async def _change(ctx: ToolContext, args: BaseModel) -> str:
     return f"{fence}diff\n{diff.rstrip()}\n{fence}" if diff else ""
 
 
-@tool(category="core", idempotent=True, preview=_content, is_note=_is_plan)
+_WRITES: dict[str, Any] = {"category": "core", "idempotent": True, "runs_in_replay": True, "is_note": _is_plan}
+
+
+@tool(**_WRITES, preview=_content)
 async def create_artifact(
     ctx: ToolContext,
     id: ArtifactId,  # noqa: A002 - the name is the protocol's
@@ -82,7 +85,7 @@ async def create_artifact(
     return _written(ctx, artifact)
 
 
-@tool(category="core", idempotent=True, permission=_own_or_confirm, preview=_change, is_note=_is_plan)
+@tool(**_WRITES, permission=_own_or_confirm, preview=_change)
 async def update_artifact(
     ctx: ToolContext,
     id: ArtifactId,  # noqa: A002 - the name is the protocol's
@@ -105,7 +108,7 @@ async def update_artifact(
     return _written(ctx, artifact)
 
 
-@tool(category="core", idempotent=True, permission=_own_or_confirm, preview=_change, is_note=_is_plan)
+@tool(**_WRITES, permission=_own_or_confirm, preview=_change)
 async def rewrite_artifact(
     ctx: ToolContext,
     id: ArtifactId,  # noqa: A002 - the name is the protocol's
@@ -118,7 +121,7 @@ async def rewrite_artifact(
     return _written(ctx, artifact)
 
 
-@tool(category="core", idempotent=True, max_result_chars=_MOST_CHARS)
+@tool(category="core", idempotent=True, runs_in_replay=True, max_result_chars=_MOST_CHARS)
 async def read_artifact(
     ctx: ToolContext,
     id: ArtifactId,  # noqa: A002 - the name is the protocol's
@@ -139,7 +142,7 @@ ARTIFACT_TOOLS: tuple[Tool, ...] = (create_artifact, update_artifact, rewrite_ar
 
 
 def _by(ctx: ToolContext) -> Authorship:
-    return Authorship(ctx.conversation_id, ctx.message_id, ctx.agent, ctx.run_id, ctx.tool_call_id)
+    return Authorship(ctx.conversation_id, ctx.message_id, ctx.agent, ctx.run_id, ctx.tool_call_id, ctx.now)
 
 
 def _part(artifact: Artifact, from_line: int, n_lines: int | None) -> str:

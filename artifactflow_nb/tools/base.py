@@ -9,10 +9,10 @@
 
 import asyncio
 import inspect
-import json
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from enum import StrEnum
 from functools import partial
 from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints, overload
@@ -24,6 +24,7 @@ from pydantic.fields import FieldInfo
 from artifactflow_nb.errors import ArtifactFlowError, Conflict, NotFound, StoreError, ToolError, UsageError
 from artifactflow_nb.messages import ToolResult, ToolSpec
 from artifactflow_nb.text.cards import Card, Code, Fold, Rows, Shown, Table
+from artifactflow_nb.tools.manual import manual
 from artifactflow_nb.tools.threads import in_thread, is_cancelled
 from artifactflow_nb.xml_calls import format_call
 
@@ -52,6 +53,7 @@ class ToolContext(Shown):
         tool_call_id: The call: a repeated call with the same id must not have a second effect.
         services: Services by class, as the engine wired them; read with `service`.
         notify: Tells the run's subscribers what changed: event type and payload.
+        now: When the call began, aware, in UTC: a tool that takes the time from here can be replayed.
     """
 
     run_id: str
@@ -61,6 +63,7 @@ class ToolContext(Shown):
     tool_call_id: str
     services: Mapping[type, Any] = field(default_factory=dict, repr=False)
     notify: Callable[[str, Mapping[str, Any]], None] = field(default=lambda _type, _data: None, repr=False)
+    now: datetime = field(default_factory=lambda: datetime.now(UTC))
 
     def service(self, kind: type[T]) -> T:
         """The service of this class; `ToolError` if the engine was wired without it."""
@@ -99,6 +102,8 @@ class Tool(Shown):
         max_result_chars: How much of its result the model is shown; a longer one is cut in its middle, and kept whole.
         preview: What a person should see of a call before deciding, as Markdown; None for the bare parameters.
         is_note: Says of a call whether it only touches the agent's own notes; those are never put before a person.
+        runs_in_replay: Whether it runs again when a run is replayed, because what it does is kept in the store, as with
+            artifacts. Of any other tool the recorded result is taken.
     """
 
     name: str
@@ -112,6 +117,7 @@ class Tool(Shown):
     max_result_chars: int = MAX_RESULT_CHARS
     preview: Preview | None = None
     is_note: IsNote = lambda _args: False
+    runs_in_replay: bool = False
 
     @property
     def spec(self) -> ToolSpec:
@@ -168,7 +174,7 @@ class Tool(Shown):
             ("stopped after", f"{self.timeout_s:g} s"),
         ]
         folds = [Fold("Parameters", Table(("name", "meaning"), params), is_open=True)] if params else []
-        return Card("Tool", self.signature, rows, [*folds, Fold("What the model reads", Code(manual((self,))))])
+        return Card("Tool", self.signature, rows, [*folds, Fold("What the model reads", Code(manual([self])))])
 
     async def permission_for(self, ctx: ToolContext, args: BaseModel) -> ToolPermission:
         """The permission that this call needs."""
@@ -239,6 +245,7 @@ def tool(
     max_result_chars: int = MAX_RESULT_CHARS,
     preview: Preview | None = None,
     is_note: IsNote = lambda _args: False,
+    runs_in_replay: bool = False,
 ) -> Callable[[Handler], Tool]: ...
 
 
@@ -254,6 +261,7 @@ def tool(
     max_result_chars: int = MAX_RESULT_CHARS,
     preview: Preview | None = None,
     is_note: IsNote = lambda _args: False,
+    runs_in_replay: bool = False,
 ) -> Tool | Callable[[Handler], Tool]:
     """Make a tool of a typed function with a docstring; its first parameter is the `ToolContext`.
 
@@ -282,9 +290,16 @@ def tool(
             max_result_chars=max_result_chars,
             preview=preview,
             is_note=is_note,
+            runs_in_replay=runs_in_replay,
         )
 
     return make if handler is None else make(handler)
+
+
+def stand_in(name: str, permission: ToolPermission) -> Tool:
+    """A tool of this name that takes anything and is never run: for a replay where the tool itself is not at hand."""
+    params = create_model(f"{name}_params", __config__=ConfigDict(extra="allow"))
+    return Tool(name, "Not at hand: what it gave is taken from the recording.", params, None, permission)
 
 
 def _permission(name: str) -> ToolPermission:
@@ -369,28 +384,3 @@ def _text(value: object) -> str:
 
 def _failed(message: str, error_type: str) -> ToolResult:
     return ToolResult(success=False, error=_text(message), metadata={"error_type": error_type})
-
-
-def manual(tools: tuple[Tool, ...]) -> str:
-    """What a system prompt says of these tools: what each is for, its parameters and how to write the call."""
-    return "\n\n".join(_entry(entry) for entry in tools)
-
-
-def _entry(entry: Tool) -> str:
-    spec = entry.spec
-    required = spec.parameters.get("required", [])
-    lines = [f"### {spec.name}", spec.description, "", "Parameters:"]
-    for name, prop in spec.parameters.get("properties", {}).items():
-        need = "required" if name in required else f"optional, default {prop.get('default')!r}"
-        lines.append(f"- {name} ({_kind(prop)}, {need}): {prop.get('description', '')}".rstrip(": "))
-    return "\n".join([*lines, "", entry.example()])
-
-
-def _kind(prop: Mapping[str, Any]) -> str:
-    """The kind of a parameter as the manual says it: its JSON type, or the values to choose from."""
-    if "anyOf" in prop:
-        kinds = [_kind(choice) for choice in prop["anyOf"] if choice.get("type") != "null"]
-        return " or ".join(dict.fromkeys(kinds)) or "any"
-    if "enum" in prop:
-        return f"one of {', '.join(json.dumps(value, ensure_ascii=False) for value in prop['enum'])}"
-    return str(prop.get("type", "any"))

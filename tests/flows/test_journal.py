@@ -11,13 +11,16 @@ from artifactflow_nb.errors import StoreError
 from artifactflow_nb.events import StreamEvent, StreamEventType, TextSoFar
 from artifactflow_nb.flows.journal import FLUSH_DELAY_S, Feed, Journal
 from artifactflow_nb.models.scripted import ScriptedModel
+from artifactflow_nb.recordings.clock import RunClock
+from artifactflow_nb.recordings.tape import LiveTape
 
 
 async def journal(open_engine: OpenEngine) -> tuple[Journal, Feed, str, object]:
     engine = await open_engine(["unused"])
     run = await engine.controller.begin("question")
     feed = Feed(await engine.runs.events(run.run_id))
-    return Journal(run.run_id, SystemClock(), engine.runs, feed), feed, run.run_id, engine
+    tape = LiveTape(RunClock(SystemClock(), feed.last_at))
+    return Journal(run.run_id, tape, engine.runs, feed), feed, run.run_id, engine
 
 
 async def test_a_late_listener_hears_what_happened_so_far(open_engine: OpenEngine) -> None:

@@ -31,7 +31,7 @@ def sources(database: Database) -> SourceManager:
 @pytest.fixture
 def add_turn(database: Database) -> AddTurn:
     """Store a question with its run and, unless told otherwise, an answer; the message's id."""
-    runs, ids = RunStore(database, SystemClock()), CountingIds()
+    runs, ids = RunStore(database), CountingIds()
 
     async def add(
         question: str, parent: ParentId = Parent.ACTIVE, *, conversation: str = "conv-1", answer: str | None = "yes"
@@ -49,6 +49,7 @@ def add_turn(database: Database) -> AddTurn:
             flow="research",
             owner="eng-1",
             package_version="0",
+            started_at=SystemClock().now(),
         )
         await runs.begin(run, conversation)
         if answer is not None:

@@ -32,7 +32,7 @@ class Writer:
     def __init__(self, database: Database, name: str) -> None:
         self.name = name
         self.conflicts = 0
-        self._runs = RunStore(database, SystemClock())
+        self._runs = RunStore(database)
         self._calls, self._requests = CallStore(database), RequestStore(database)
         self._artifacts = ArtifactManager(database, SystemClock())
 
@@ -53,6 +53,7 @@ class Writer:
             flow="research",
             owner="eng-1",
             package_version="0",
+            started_at=datetime.now(UTC),
         )
 
     async def _end(self, run_id: str) -> None:

@@ -10,7 +10,8 @@ from pydantic import BaseModel
 
 from artifactflow_nb.errors import ToolError, UsageError
 from artifactflow_nb.messages import ToolResult
-from artifactflow_nb.tools.base import ToolContext, ToolPermission, manual, tool
+from artifactflow_nb.tools.base import ToolContext, ToolPermission, tool
+from artifactflow_nb.tools.manual import manual
 from artifactflow_nb.tools.registry import ToolRegistry
 from artifactflow_nb.xml_calls import parse_reply
 

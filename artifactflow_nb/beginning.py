@@ -1,0 +1,196 @@
+"""Beginning runs: a question is checked and stored as a message with its run; where it is recorded, as it was then."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import nullcontext
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from artifactflow_nb import __version__
+from artifactflow_nb.budget import Budget
+from artifactflow_nb.drive import Rooms
+from artifactflow_nb.driven import DrivenRuns
+from artifactflow_nb.errors import Conflict, UsageError
+from artifactflow_nb.manifest import Manifest
+from artifactflow_nb.recordings.change import Change
+from artifactflow_nb.recordings.clock import whole_ms
+from artifactflow_nb.recordings.identity import Ask
+from artifactflow_nb.recordings.values import RecordedRun
+from artifactflow_nb.store.conversations import Parent, ParentId, resolve_parent
+from artifactflow_nb.store.runs import NewRun, StoredRun, is_run
+
+
+class BegunRuns(DrivenRuns):
+    """Begins runs.
+
+    Args:
+        rooms: What drivers work with.
+        folder: The store's folder, where owners' locks lie.
+        manifest_for_run: What a new run is made with, by what is asked.
+
+    Attributes:
+        begun: The runs that were begun here, by their ids, in order: what each that is played would be made with now;
+            empty for the others, whose rows have it.
+    """
+
+    def __init__(self, rooms: Rooms, folder: Path, manifest_for_run: Callable[[Ask], Awaitable[Manifest]]) -> None:
+        super().__init__(rooms, folder)
+        self.begun: dict[str, Manifest] = {}
+        self._manifest_for_run = manifest_for_run
+        self._one_by_one = asyncio.Lock()
+
+    @property
+    def flows(self) -> tuple[str, ...]:
+        """The names of the flows."""
+        return tuple(self._rooms.flows)
+
+    def check_flow(self, flow: str) -> None:
+        """Raise `UsageError`, with the names that are known, if there is no such flow."""
+        if flow not in self._rooms.flows:
+            raise UsageError(f"There is no flow {flow!r}; known are: {', '.join(self._rooms.flows)}.")
+
+    async def begin(
+        self,
+        content: str,
+        *,
+        conversation_id: str | None = None,
+        parent_message_id: ParentId = Parent.ACTIVE,
+        message_id: str | None = None,
+        thread_id: str | None = None,
+        flow: str = "research",
+        budget: Budget | Mapping[str, Any] | None = None,
+        model: str | None = None,
+        change: Change | None = None,
+    ) -> StoredRun:
+        """Check and store a question as a message with its run; `start` lets it run.
+
+        A change makes it a fork of the run that it names.
+        """
+        question = content.encode("utf-8", "replace").decode().strip()
+        if not question:
+            raise UsageError("The question is empty. Write what you want to know.")
+        self.check_flow(flow)
+        choices = await self._rooms.choices_for_run(None if budget is None else Budget.of(budget), model)
+        if change is not None:
+            choices["fork"] = change.as_json()
+        parent = await self._parent(conversation_id, parent_message_id)
+        asked = Ask(question, flow, choices, "", parent)
+        async with self._one_by_one if self._rooms.deck.cassette is not None else nullcontext():
+            return await self._begun(asked, conversation_id, parent_message_id, message_id, thread_id)
+
+    async def _begun(
+        self,
+        asked: Ask,
+        conversation_id: str | None,
+        parent_message_id: ParentId,
+        message_id: str | None,
+        thread_id: str | None,
+    ) -> StoredRun:
+        """Store what is asked, from its recording if there is one: no other may be looked for until that is noted."""
+        recording = self._rooms.deck.find(asked)
+        owner = self._rooms.ownership.hold()
+        try:
+            if recording is None:
+                run = await self._new_run(asked, owner, conversation_id, parent_message_id, message_id, thread_id)
+                stored = await self._services.runs.begin(run, self._services.ids.new("conv"))
+            else:
+                stored = await self._begin_again(recording, asked, owner, conversation_id, parent_message_id)
+        except BaseException:
+            self._rooms.ownership.let_go(owner)
+            raise
+        self._rooms.deck.begun(replace(asked, message_id=stored.message_id), recording, self._services.clock)
+        self.begun.setdefault(stored.run_id, {})
+        return stored
+
+    async def _parent(self, conversation_id: str | None, parent: ParentId) -> str | None:
+        """The message that is continued, as far as it tells one recording from another."""
+        if conversation_id is None or self._rooms.deck.mode == "live":
+            return None
+        return await self._rooms.database.read(lambda db: resolve_parent(db, conversation_id, parent))
+
+    async def _new_run(
+        self,
+        asked: Ask,
+        owner: str,
+        conversation_id: str | None,
+        parent: ParentId,
+        message_id: str | None,
+        thread_id: str | None,
+    ) -> NewRun:
+        ids = self._services.ids
+        return NewRun(
+            run_id=ids.new("run"),
+            conversation_id=conversation_id,
+            message_id=message_id or ids.new("msg"),
+            thread_id=thread_id or ids.new("thd"),
+            parent=parent,
+            question=asked.question,
+            flow=asked.flow,
+            owner=owner,
+            package_version=__version__,
+            started_at=whole_ms(self._services.clock.now()),
+            settings={"sources": await self._rooms.sources_for_run(), **asked.settings},
+            mode=self._rooms.deck.mode,
+            manifest=await self._manifest_for_run(asked),
+        )
+
+    async def _begin_again(
+        self, recording: RecordedRun, asked: Ask, owner: str, conversation_id: str | None, parent: ParentId
+    ) -> StoredRun:
+        """Store a question whose run is recorded, with the ids and the time that it had.
+
+        If nothing new can come of it, it has the manifest of its recording too: so the frames are the same everywhere.
+        """
+        if await self._rooms.database.read(lambda db: is_run(db, recording.run_id)):
+            raise Conflict(
+                f"The store {self._rooms.database.path} holds the run {recording.run_id} already, and a replay gives "
+                "it the same id. Leave out data_dir: a replay then has a store of its own."
+            )
+        deck = self._rooms.deck
+        if not deck.is_strict:  # the run may go another way, and search
+            await self._rooms.sources_for_run()
+        manifest = await self._manifest_for_run(asked)
+        run = NewRun(
+            run_id=recording.run_id,
+            conversation_id=conversation_id,
+            message_id=recording.message_id,
+            thread_id=recording.thread_id,
+            parent=parent,
+            question=asked.question,
+            flow=asked.flow,
+            owner=owner,
+            package_version=recording.package_version if deck.is_strict else __version__,
+            started_at=recording.started_at,
+            settings=dict(recording.settings),
+            mode=deck.mode,
+            manifest=recording.manifest if deck.is_strict else manifest,
+        )
+        self.begun[run.run_id] = manifest
+        return await self._services.runs.begin(run, recording.conversation_id)
+
+    async def begin_sibling(
+        self,
+        message_id: str,
+        content: str | None = None,
+        *,
+        budget: Budget | Mapping[str, Any] | None = None,
+        model: str | None = None,
+        change: Change | None = None,
+    ) -> StoredRun:
+        """Store a message's question once more, or another in its place, with the same parent and a run of its own.
+
+        What is left out is as it was for the run that answered it: flow, budget and model.
+        """
+        message = await self._services.conversations.message(message_id)
+        given: dict[str, Any] = {"budget": budget, "model": model}
+        if message.run_id is not None:
+            before = await self._services.runs.get(message.run_id)
+            given = {name: value or before.settings.get(name) for name, value in given.items()} | {"flow": before.flow}
+        return await self.begin(
+            message.content if content is None else content,
+            conversation_id=message.conversation_id,
+            parent_message_id=message.parent_id,
+            change=change,
+            **given,
+        )

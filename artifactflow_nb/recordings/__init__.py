@@ -1,0 +1,1 @@
+"""What makes a run repeatable: everything that came from outside, as it came."""

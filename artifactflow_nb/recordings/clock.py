@@ -1,0 +1,164 @@
+"""The clock of one run: its time goes on where something comes from outside, and stands still in between.
+
+::
+
+    start ──> tick ──> tick ──> stop        a model call or a tool call, in the lane of its job
+                                  └───────> what the engine then does has the time of that
+
+So the times of a run follow from those of what came from outside, and a recording needs no others. A lane is what
+happens one after the other: a job by its id, or `RUN` for the run as a whole.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from artifactflow_nb.ambient import Clock
+
+RUN = "run"
+"""The lane of what no single job does: the run's beginning, its pauses and its end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A call that goes on.
+
+    Attributes:
+        key: The call's id.
+        lane: The job that waits for it.
+        at: When it began.
+        started: The monotonic clock then, in seconds.
+    """
+
+    key: str
+    lane: str
+    at: datetime
+    started: float
+
+
+class RunClock:
+    """The time of day in whole milliseconds, but never back.
+
+    Where the time of day is set back, it goes on from where it was, as fast as the monotonic clock; where it is set
+    forward, it follows. So durations in a run are never negative, and its events are in the order of their times.
+
+    Args:
+        clock: The clock.
+        not_before: The time of the run's last event: another process may have had another time of day.
+    """
+
+    def __init__(self, clock: Clock, not_before: datetime) -> None:
+        self._clock = clock
+        self._origin = not_before - timedelta(seconds=clock.monotonic())
+        self._since = self._latest = not_before
+        self._moments: dict[str, datetime] = {}
+
+    def now(self, lane: str = RUN) -> datetime:
+        """When something last came from outside in a lane; since when the run is driven, if nothing did."""
+        return self._moments.get(lane, self._since)
+
+    @property
+    def latest(self) -> datetime:
+        """When something last came from outside, in any lane."""
+        return self._latest
+
+    def read(self, lane: str = RUN) -> datetime:
+        """The time of day; it is the lane's from now on."""
+        self._latest = self._moments[lane] = max(whole_ms(self._present()), self._latest)
+        return self._latest
+
+    def _present(self) -> datetime:
+        time_of_day, elapsed = self._clock.now(), timedelta(seconds=self._clock.monotonic())
+        self._origin = max(self._origin, time_of_day - elapsed)
+        return self._origin + elapsed
+
+    def start(self, key: str, lane: str) -> Span:
+        """Begin to measure a call, by its id."""
+        return Span(key, lane, self.read(lane), self._clock.monotonic())
+
+    def tick(self, span: Span) -> datetime:
+        """Note that a piece of what the call gives has arrived."""
+        return self.read(span.lane)
+
+    def stop(self, span: Span) -> tuple[datetime, float]:
+        """Note that the call is over: when, and after how many milliseconds."""
+        return self.read(span.lane), (self._clock.monotonic() - span.started) * 1000
+
+    def go_on(self, at: datetime) -> None:
+        """Note that the run goes on after a pause, at this time in all its lanes."""
+        self._since = self._latest = max(self._latest, at)
+        self._moments.clear()
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """When a recorded call began, when its pieces arrived and when it was over."""
+
+    started_at: datetime
+    completed_at: datetime
+    duration_ms: float
+    pieces: tuple[datetime, ...] = ()
+
+
+class RecordedClock(RunClock):
+    """The times of a recorded run; of what is not recorded, the time of day.
+
+    Args:
+        clock: The clock for what is not recorded.
+        not_before: The time of the run's last event.
+        spans: The times of recorded calls, by their ids.
+        reads: The recorded times of lanes that tell something by themselves, in order.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        not_before: datetime,
+        spans: Mapping[str, Times],
+        reads: Mapping[str, Sequence[datetime]],
+    ) -> None:
+        super().__init__(clock, not_before)
+        self._spans = dict(spans)
+        self._reads = {lane: iter(times) for lane, times in reads.items()}
+        self._ticks: dict[str, Iterator[datetime]] = {}
+
+    def forget(self, key: str) -> None:
+        """Take the time of day for a call, by its id: it is made anew."""
+        self._spans.pop(key, None)
+
+    def forget_reads(self) -> None:
+        """Take the time of day where lanes tell something by themselves: the run goes another way."""
+        self._reads.clear()
+
+    def read(self, lane: str = RUN) -> datetime:
+        """The next recorded time of the lane; the time of day if there is none."""
+        recorded = next(self._reads.get(lane, iter(())), None)
+        return super().read(lane) if recorded is None else self._set(lane, recorded)
+
+    def start(self, key: str, lane: str) -> Span:
+        """Begin a call at its recorded time."""
+        if (times := self._spans.get(key)) is None:
+            return super().start(key, lane)
+        self._ticks[key] = iter(times.pieces)
+        return Span(key, lane, self._set(lane, times.started_at), 0.0)
+
+    def tick(self, span: Span) -> datetime:
+        """The recorded time of the next piece."""
+        recorded = next(self._ticks.get(span.key, iter(())), None)
+        return super().tick(span) if recorded is None else self._set(span.lane, recorded)
+
+    def stop(self, span: Span) -> tuple[datetime, float]:
+        """The recorded end of a call, and how long it took."""
+        if (times := self._spans.get(span.key)) is None:
+            return super().stop(span)
+        return self._set(span.lane, times.completed_at), times.duration_ms
+
+    def _set(self, lane: str, moment: datetime) -> datetime:
+        self._moments[lane] = moment
+        self._latest = max(self._latest, moment)
+        return moment
+
+
+def whole_ms(moment: datetime) -> datetime:
+    """A time without what is finer than a millisecond."""
+    return moment.replace(microsecond=moment.microsecond // 1000 * 1000)

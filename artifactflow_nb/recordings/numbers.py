@@ -1,0 +1,46 @@
+"""The numbers of a recorded run's events, whatever order they come in when the run is played."""
+
+from collections import deque
+from collections.abc import Sequence
+
+from artifactflow_nb.recordings.clock import RUN
+
+
+class RecordedNumbers:
+    """The numbers that events had: those of each lane in their order, whichever lane is faster now.
+
+    Args:
+        order: The lane of each event by its number, from 1; empty where it is not known.
+        last: The number of the last event so far.
+    """
+
+    def __init__(self, order: Sequence[str], last: int) -> None:
+        self._left: dict[str, deque[int]] = {}
+        for seq, lane in enumerate(order, 1):
+            if seq > last and lane:
+                self._left.setdefault(lane, deque()).append(seq)
+        self._last = max(last, len(order))
+        self._waited_for = deque(sorted(seq for left in self._left.values() for seq in left))
+        self._all_up_to = 0
+
+    def next(self, lane: str) -> int:
+        """The next recorded number of the lane; a new one above all others if there is none."""
+        if left := self._left.get(lane):
+            seq = left.popleft()
+        else:
+            seq = self._last = self._last + 1
+        if lane == RUN:  # nothing of the run comes later, whatever the recording says
+            self._all_up_to = seq
+        return seq
+
+    def is_due(self, seq: int) -> bool:
+        """Whether all events of lower numbers are told."""
+        if self._waited_for and seq == self._waited_for[0]:
+            self._waited_for.popleft()
+            return True
+        return not self._waited_for or seq <= self._all_up_to or seq < self._waited_for[0]
+
+    def forget(self) -> None:
+        """Count on from the highest number: the run goes another way."""
+        self._left.clear()
+        self._waited_for.clear()

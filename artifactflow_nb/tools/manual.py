@@ -1,0 +1,33 @@
+"""The manual of tools: what a system prompt says of them where calls are written in the text."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from artifactflow_nb.tools.base import Tool
+
+
+def manual(tools: "Sequence[Tool]") -> str:
+    """What each is for, its parameters and how to write the call."""
+    return "\n\n".join(_entry(entry) for entry in tools)
+
+
+def _entry(entry: "Tool") -> str:
+    spec = entry.spec
+    required = spec.parameters.get("required", [])
+    lines = [f"### {spec.name}", spec.description, "", "Parameters:"]
+    for name, prop in spec.parameters.get("properties", {}).items():
+        need = "required" if name in required else f"optional, default {prop.get('default')!r}"
+        lines.append(f"- {name} ({_kind(prop)}, {need}): {prop.get('description', '')}".rstrip(": "))
+    return "\n".join([*lines, "", entry.example()])
+
+
+def _kind(prop: Mapping[str, Any]) -> str:
+    """The kind of a parameter as the manual says it: its JSON type, or the values to choose from."""
+    if "anyOf" in prop:
+        kinds = [_kind(choice) for choice in prop["anyOf"] if choice.get("type") != "null"]
+        return " or ".join(dict.fromkeys(kinds)) or "any"
+    if "enum" in prop:
+        return f"one of {', '.join(json.dumps(value, ensure_ascii=False) for value in prop['enum'])}"
+    return str(prop.get("type", "any"))
