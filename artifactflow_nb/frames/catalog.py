@@ -111,6 +111,7 @@ RUNS = Frame(
         *stored("cost", FLOAT, "l", cost_usd="What it cost."),
         Column("n_artifacts", "counts", INT, "coalesce(v.n_artifacts, 0)", "Artifacts that it wrote."),
         *stored("what", TEXT, "r", package_version="The release that ran it."),
+        *stored("replay", TEXT, "r", manifest_json="Versions, models, hashes of prompts and tools."),
     ),
     _RUN_TABLES,
     "r.rowid",
@@ -156,7 +157,7 @@ LLM_CALLS = Frame(
         *stored("outcome", TEXT, "c", error_type="What kind of error it met.", error_message="What it said."),
     ),
     "main.llm_calls AS c",
-    "c.rowid",
+    "c.completed_at, c.job_id, c.step, c.attempt, c.call_id",
     of_run("c", "started_at"),
 )
 
@@ -182,10 +183,10 @@ TOOL_CALLS = Frame(
         Column("decided_by", "decisions", ENUM, "a.decided_by", "Who decided."),
         Column("result_chars", "outcome", INT, n_chars("c.result"), "Characters of what it gave."),
         Column("result_truncated", "outcome", BOOL, _CUT, "Whether the model saw less than all of it."),
-        Column("cassette", "replay", ENUM, "'off'", "off, recorded or hit."),
+        *stored("replay", ENUM, "c", cassette="off, recorded or hit."),
     ),
     "main.tool_calls AS c LEFT JOIN (SELECT * FROM main.approvals) AS a USING (tool_call_id, run_id)",
-    "coalesce(c.called_at, 9e18), c.rowid",
+    "coalesce(c.called_at, 9e18), c.job_id, c.step, c.position, c.tool_call_id",
     of_run("c", "called_at"),
 )
 
@@ -219,7 +220,7 @@ APPROVALS = Frame(
         *stored("payload", TEXT, "a", instruction="What the agent was told along with the decision."),
     ),
     "main.approvals AS a",
-    "a.rowid",
+    "a.asked_at, a.request_id",
     of_run("a", "asked_at"),
 )
 
@@ -297,7 +298,7 @@ ARTIFACTS = Frame(
         *stored(IDS, TEXT, "v", message_id="The message whose branch it is on; NA if it is on all."),
     ),
     "main.artifact_versions AS v",
-    "v.rowid",
+    "v.created_at, v.conversation_id, v.artifact_id, v.version",
     {
         "run": of_list("v.run_id", "run"),
         "conversation": of_list("v.conversation_id", "conversation"),

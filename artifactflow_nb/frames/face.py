@@ -52,7 +52,7 @@ class WithFrames(ABC):
             until: Only before this time, which is given in the same ways.
             status: Only this status, or these: running, waiting, completed, failed, cancelled, interrupted.
             columns: Only these columns and groups of columns, one or several: `what`, `outcome`, `time`, `counts`,
-                `tokens`, `cost`. The ids, by which frames join, always come along. `columns_df` tells all of them.
+                `tokens`, `cost`, `replay`. The ids, by which frames join, always come along. `columns_df` tells all.
 
         Errors: `UsageError` for a column or a value that cannot be used, `NotFound` for an unknown id.
         """

@@ -27,7 +27,8 @@ CONTRACT = {
     "runs": "run_id, conversation_id, thread_id, message_id, parent_run_id, flow, question, status, error_type, mode, "
     "models, started_at, completed_at, total_duration_ms, active_ms, wait_ms, llm_ms, tool_ms, ttft_ms, n_llm_calls, "
     "n_tool_calls, n_tool_errors, n_interrupts, n_retries, input_tokens, output_tokens, reasoning_tokens, "
-    "cache_read_tokens, total_tokens, tokens_estimated, cost_usd, n_artifacts, package_version",
+    "cache_read_tokens, total_tokens, tokens_estimated, cost_usd, n_artifacts, package_version, "
+    "manifest_json",
     "llm_calls": "call_id, run_id, step, agent_name, provider, request_model, response_model, temperature, "
     "finish_reason, started_at, completed_at, llm_duration_ms, ttft_ms, tokens_per_s, input_tokens, output_tokens, "
     "reasoning_tokens, cache_read_tokens, total_tokens, tokens_estimated, context_chars, cost_usd, attempt, retries, "

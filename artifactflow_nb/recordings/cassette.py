@@ -1,0 +1,115 @@
+"""A cassette: a file of recorded runs that people read and git compares, one record a line.
+
+::
+
+    {"cassette": 1, "package": ...}                   the version of the format
+    {"text": "9f86d081884c7d65", "is": ...}           long texts, each once, sorted by their hashes
+    {"run": 1, ...} {"turn": ...} ... {"timing": ...} {"end": "run-...", "sha256": ...}
+    {"end": "cassette", "runs": 1, "texts": 1}
+
+Opening it checks every hash and reads no turn; a run is read when it is asked for.
+"""
+
+import os
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Self
+
+from artifactflow_nb.errors import CassetteError, NotFound
+from artifactflow_nb.recordings.cassette_lines import BadLine, read_run
+from artifactflow_nb.recordings.cassette_scan import FORMAT, Block, Scan, scan, told_of_line
+from artifactflow_nb.recordings.values import RecordedRun
+
+
+@dataclass(frozen=True, slots=True)
+class RunHead:
+    """A run of a cassette, without what happened in it.
+
+    Attributes:
+        run_key: What it is found by when its notebook is executed again.
+        status: How it ended, or `waiting`.
+        n_turns: How many attempts of model turns it has.
+    """
+
+    run_key: str
+    run_id: str
+    conversation_id: str
+    message_id: str
+    question: str
+    flow: str
+    status: str
+    n_turns: int
+
+
+class Cassette:
+    """The runs of a file, as they were when it was opened.
+
+    Attributes:
+        path: The file.
+        version: The version of its format.
+        runs: Its runs in the order in which they were first recorded.
+    """
+
+    def __init__(self, path: Path, found: Scan) -> None:
+        self.path = path
+        self.version = FORMAT
+        self._found = found
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str]) -> Self:
+        """Open a file; `CassetteError` if it is none, is damaged, was changed, or is of a newer release."""
+        place = Path(path)
+        return cls(place, scan(place, read_bytes(place)))
+
+    @cached_property
+    def runs(self) -> tuple[RunHead, ...]:
+        """Its runs."""
+        return tuple(_head(block) for block in self._found.blocks.values())
+
+    def find(self, run_key: str) -> RunHead | None:
+        """The run of this key; None if there is none."""
+        return next((head for head in self.runs if head.run_key == run_key), None)
+
+    def run(self, run_id: str) -> RecordedRun:
+        """A run with all its turns; `NotFound` if it holds none of this id, `CassetteError` for what cannot be read."""
+        block = self._found.blocks.get(run_id)
+        if block is None:
+            held = ", ".join(self._found.blocks) or "none"
+            raise NotFound(f"There is no run {run_id!r} in {self.path}. Its runs: {held}.")
+        return run_of(self.path, self._found, block)
+
+    def __repr__(self) -> str:
+        return f"Cassette({str(self.path)!r}, runs={len(self._found.blocks)})"
+
+
+def read_bytes(path: Path) -> bytes:
+    """What a file holds; `CassetteError` if it cannot be read."""
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        raise CassetteError(f'There is no cassette {path}. Record one: af.Workbench(record="{path}").') from None
+    except (OSError, ValueError) as error:  # a ValueError for characters that no path can have
+        raise CassetteError(f"The cassette {path} cannot be read: {error}.") from error
+
+
+def run_of(path: Path, found: Scan, block: Block) -> RecordedRun:
+    """The run of a block of lines."""
+    lines = found.data[block.start : block.end].split(b"\n")[:-1]
+    try:
+        return read_run(lines, found.text_reader())
+    except BadLine as bad:
+        raise CassetteError(told_of_line(path, block.line + bad.index, f"it cannot be read: {bad}")) from bad
+
+
+def _head(block: Block) -> RunHead:
+    return RunHead(
+        run_key=block.place.key,
+        run_id=block.run_id,
+        conversation_id=block.conversation_id,
+        message_id=block.message_id,
+        question=block.question,
+        flow=block.flow,
+        status=block.status,
+        n_turns=block.n_turns,
+    )

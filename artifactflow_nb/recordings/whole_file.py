@@ -1,0 +1,111 @@
+"""Files that are written whole or not at all, and one process at a time."""
+
+import os
+import secrets
+import shutil
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, Self
+
+from artifactflow_nb.errors import CassetteError
+from artifactflow_nb.store.ownership import _remove, _try_lock
+
+
+def write_whole(place: Path, content: bytes) -> None:
+    """Put a file in its place at once, on the disk before it is there: whoever looks finds the old one or the new.
+
+    `OSError` if it cannot be written; what was there before stays then. A link stays one if `place` is resolved.
+    """
+    draft = place.with_name(f".{secrets.token_hex(8)}.part")
+    try:
+        with draft.open("xb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        if place.exists():
+            place.open("r+b").close()  # raises for a file that is protected against writing
+            shutil.copymode(place, draft)
+        draft.replace(place)
+    except BaseException:
+        draft.unlink(missing_ok=True)
+        raise
+    _sync_folder(place.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Put the folder's new entry on the disk; some systems have no such thing."""
+    with suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+class OnlyWriter:
+    """A lock beside a file, held by the process that may write it; letting go and death release it alike.
+
+    Args:
+        place: The file, which need not be there yet; its folder must be.
+    """
+
+    def __init__(self, place: Path) -> None:
+        self._path = place.with_name(f".{place.name}.lock")
+        self._pid = os.getpid()
+        self._file = self._locked(place)
+        self._file.truncate(0)
+        self._file.write(str(self._pid).encode())
+        self._file.flush()
+
+    def _locked(self, place: Path) -> IO[bytes]:
+        while True:
+            file = self._path.open("a+b")
+            if not _try_lock(file):
+                with file:
+                    raise CassetteError(_told(place, _holder(file)))
+            if _is_at(file, self._path):
+                return file
+            file.close()  # whoever had it removed it just now
+
+    @property
+    def closed(self) -> bool:
+        """Whether it was let go."""
+        return self._file.closed
+
+    def close(self) -> None:
+        """Let go; in a forked child, of what it inherited only."""
+        if self._pid != os.getpid():
+            self._file.close()
+        elif not self._file.closed:
+            _remove(self._path, self._file)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.close()
+
+
+def _is_at(file: IO[bytes], path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(file.fileno()), path.stat())
+    except OSError:
+        return False
+
+
+def _holder(file: IO[bytes]) -> int | None:
+    """Who wrote its number into a lock; None if that cannot be read."""
+    try:
+        file.seek(0)
+        return int(file.read(20))
+    except (OSError, ValueError):
+        return None
+
+
+def _told(place: Path, pid: int | None) -> str:
+    if pid == os.getpid():
+        who, how = f"This process ({pid})", "Close the workbench that does, or record into another file."
+    else:
+        who = "Another process" if pid is None else f"The process {pid}"
+        how = "Wait until it has ended or end it, or record into another file."
+    return f"{who} records into {place} already, and only one may. {how} Nothing was written."
