@@ -4,7 +4,8 @@ Everything in it lives on the event loop that opened it.
 """
 
 import asyncio
-from collections.abc import Mapping
+import os
+from collections.abc import Iterable, Mapping
 from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -24,9 +25,14 @@ from artifactflow_nb.drive import Flow, Rooms
 from artifactflow_nb.errors import UsageError
 from artifactflow_nb.flows.research import ExtendableGraph
 from artifactflow_nb.flows.services import Services
+from artifactflow_nb.manifest import Manifest, Manifests
 from artifactflow_nb.models.base import Model, model_name
 from artifactflow_nb.models.offline import OfflineModel
 from artifactflow_nb.models.openai import OpenAIModel
+from artifactflow_nb.models.recorded import RecordedModel
+from artifactflow_nb.recordings.deck import Configured, Deck
+from artifactflow_nb.recordings.identity import Ask
+from artifactflow_nb.recordings.secrets import Masker
 from artifactflow_nb.settings import Settings
 from artifactflow_nb.store.artifacts import ArtifactManager
 from artifactflow_nb.store.calls import CallStore
@@ -71,6 +77,18 @@ def make_search(settings: Settings) -> SearchProvider | None:
     return DdgsSearch() if settings.search == "ddgs" else None
 
 
+def keys_of(models: Iterable[object]) -> tuple[str, ...]:
+    """The keys of the endpoints among them: whoever passes a model does not pass its key to the settings."""
+    return tuple(dict.fromkeys(model.key for model in models if isinstance(model, OpenAIModel) and model.key))
+
+
+def make_deck(settings: Settings, keys: Iterable[str] = ()) -> Deck:
+    """The cassette that the settings name; an empty deck if they name none."""
+    if settings.cassette is None or settings.cassette_mode == "live":
+        return Deck()
+    return Deck.open(settings.cassette_mode, settings.cassette, Masker.of(settings, os.environ, keys))
+
+
 class Engine(Shown):
     """A workbench without a face.
 
@@ -83,6 +101,7 @@ class Engine(Shown):
         agent_models: Models for single agents, by the agent's name: a name at the endpoint, or a model object.
         clock: Where time comes from.
         ids: Where ids come from.
+        deck: What runs are played from and recorded into; None for what the settings name.
 
     Attributes:
         controller: Runs questions; there once the engine is open.
@@ -102,10 +121,14 @@ class Engine(Shown):
         agent_models: Mapping[str, str | Model] | None = None,
         clock: Clock | None = None,
         ids: Ids | None = None,
+        deck: Deck | None = None,
     ) -> None:
         self.settings = settings
         self.folder = settings.data_dir
-        self.model = model or make_model(settings)
+        self.model_keys = keys_of([model, *(agent_models or {}).values()])
+        self.deck = deck or make_deck(settings, self.model_keys)
+        self._recorded = self.deck.configured()
+        self.model = self._recorded_model() if self.deck.is_strict else model or make_model(settings)
         self.policy = ApprovalPolicy(approvals, settings.approvals)
         self.clock = clock or SystemClock()
         self.ids = ids or RandomIds()
@@ -115,11 +138,12 @@ class Engine(Shown):
         self._fetcher = Fetcher(settings.allowed_hosts)
         self.artifacts = ArtifactManager(self.database, self.clock)
         self.conversations = ConversationManager(self.database, self.clock, self.ids)
-        self.runs = RunStore(self.database, self.clock)
+        self.runs = RunStore(self.database)
         self.requests = RequestStore(self.database)
         self.tools = ToolRegistry((*ARTIFACT_TOOLS, call_subagent, web_search, web_fetch))
         self._prices = {**FREE, **settings.prices}
         self._prompts = PromptLibrary(prompts)
+        self._manifests = Manifests(self._prompts, self.database)
         self._agent_models = dict(agent_models or {})
         self._ownership = Ownership(self.folder, self.ids.new("eng"))
         self._added: dict[str, Added] = {}  # by folder, in the order in which they were added
@@ -140,6 +164,12 @@ class Engine(Shown):
         folds = [Fold("Agents", Table(("name", "tools", "model"), agents), is_open=True)]
         return Card("Engine", model_name(self.model), [("data", Code(str(self.folder)))], folds)
 
+    def _recorded_model(self) -> Model:
+        """The model that is never asked, by the name that the settings give or that was recorded."""
+        known = [*self._recorded.values(), Configured("recorded", "recorded", None, "xml")]
+        first = self._recorded.get(LEAD.name, known[0])
+        return RecordedModel(self.settings.model or first.model, first.provider, [one.model for one in known[:-1]])
+
     def _lead(self, lead: AgentConfig) -> LeadAgent:
         config = self._configured(lead)
         return LeadAgent(config, self.tools.select(config.required_tools), self.model, self._prompts)
@@ -147,8 +177,16 @@ class Engine(Shown):
     def _configured(self, config: AgentConfig) -> AgentConfig:
         temperature = config.temperature if self.settings.temperature is None else self.settings.temperature
         model = self._agent_models.get(config.name, config.model)
-        known = (self.model if model is None or isinstance(model, str) else model).tool_protocols
         wanted = self.settings.tool_protocol
+        if (recorded := self._recorded.get(config.name)) is not None:
+            if self.settings.temperature is None:
+                temperature = recorded.temperature
+            if not isinstance(model, str):
+                is_own = model is not None or recorded.is_own
+                model = RecordedModel(recorded.model, recorded.provider) if is_own else None
+            if "tool_protocol" not in self.settings.model_fields_set:
+                wanted = recorded.tool_protocol
+        known = (self.model if model is None or isinstance(model, str) else model).tool_protocols
         protocol = config.tool_protocol or (wanted if wanted in known else None)
         return replace(config, temperature=temperature, model=model, tool_protocol=protocol)
 
@@ -162,7 +200,7 @@ class Engine(Shown):
             await self.database.open()
             await self._checkpoints.open()
             await self._checkpoints.sweep([run.thread_id for run in await self.runs.unfinished()])
-            self.controller = ExecutionController(self._rooms(), self.folder)
+            self.controller = ExecutionController(self._rooms(), self.folder, self._manifest_of_a_run)
         except BaseException:
             await self.aclose()
             raise
@@ -192,9 +230,11 @@ class Engine(Shown):
             self.database,
             self.policy,
             self._ownership,
-            self._settings_of_a_run,
+            self._choices_of_a_run,
+            self._sources_of_a_run,
             self._check_budget,
             self._check_resumed,
+            self.deck,
         )
 
     def _tool_services(self, run: StoredRun) -> Mapping[type, Any]:
@@ -266,8 +306,8 @@ class Engine(Shown):
         self._added[added.folder] = added
         return added
 
-    async def _settings_of_a_run(self, budget: Budget | None, model: str | None) -> dict[str, Any]:
-        """What a run keeps: its budget, its model, and the sources that it searches, as they are when it begins."""
+    async def _choices_of_a_run(self, budget: Budget | None, model: str | None) -> dict[str, Any]:
+        """What was chosen for a run, checked: its budget and its model."""
         self.policy.check_tools(entry.name for entry in self.tools)
         for name in self._agent_models:
             self._agent(name)
@@ -276,19 +316,21 @@ class Engine(Shown):
             self._check_budget(budget, model)
         limits = {} if budget is None else {"budget": budget.model_dump(exclude_none=True)}
         chosen = {} if model is None else {"model": await self._checked(model)}
-        return {"sources": await self._sources_of_a_run(), **limits, **chosen}
+        return {**limits, **chosen}
 
     async def _checked(self, model: str) -> str:
         """The name of a model that can be asked for; an endpoint itself refuses a name that it does not know."""
         if not isinstance(model, str) or not model.strip():
             raise UsageError(f"model is {model!r}; for one run it must be a model's name at the endpoint.")
-        if not isinstance(self.model, OpenAIModel) and model not in (known := await self.model.list_models()):
+        if self.deck.is_strict or isinstance(self.model, OpenAIModel):
+            return model
+        if model not in (known := await self.model.list_models()):
             raise UsageError(f"There is no model {model!r} here; known are: {', '.join(known)}.")
         return model
 
     def _check_budget(self, budget: Budget, model: str | None) -> None:
         """Refuse a limit on the cost where the cost of a model is not known: it would never be reached."""
-        for agent in self.agents.values() if budget.usd is not None else ():
+        for agent in self.agents.values() if budget.usd is not None and not self.deck.is_strict else ():
             if (name := agent.model_in_a_run(model)) not in self._prices:
                 raise UsageError(
                     f"The budget limits the cost, and there is no price for the model {name!r} of "
@@ -326,10 +368,20 @@ class Engine(Shown):
                     self._added[folder] = await self.sources.add_folder(folder)
         return list(dict.fromkeys(name for added in self._added.values() for name in added.scope))
 
+    async def _manifest_of_a_run(self, asked: Ask) -> Manifest:
+        return await self.manifest(asked.flow, asked.settings.get("model"))
+
+    async def manifest(self, flow: str, model: str | None) -> Manifest:
+        """What a run of this flow, with this model instead of the configured one, would be made with now."""
+        sources = await self._manifests.sources(self._added.values(), self._reference)
+        told = {"flow": flow, "mode": self.deck.mode, "search": self.settings.search, "sources": sources}
+        return self._manifests.of(self.agents, model, **told)
+
     async def aclose(self) -> None:
         """Close everything, whatever of it fails; runs that were going on can be resumed later."""
         async with AsyncExitStack() as stack:
             stack.callback(self._ownership.close)
+            stack.callback(self.deck.close)
             stack.push_async_callback(self.database.close)
             stack.push_async_callback(self._checkpoints.close)
             for model in dict.fromkeys([self.model, *(agent.model for agent in self.agents.values())]):

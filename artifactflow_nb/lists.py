@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from artifactflow_nb.approvals import ApprovalRequest
 from artifactflow_nb.events import StreamEvent
+from artifactflow_nb.recordings.steps import Step
 from artifactflow_nb.text.cards import Cell, Code
 from artifactflow_nb.text.figures import moment
 from artifactflow_nb.text.listing import Listing
@@ -45,6 +46,19 @@ class RequestList(Listing[ApprovalRequest]):
     def _note(self) -> str:
         first = self[0].id
         return f'Decide with wb.approve("{first}") or wb.deny("{first}", "why"); the run goes on at once.'
+
+
+class StepList(Listing[Step]):
+    """The steps of a run in the order in which they began, for `run.fork(step)`."""
+
+    def _columns(self) -> Sequence[str]:
+        return ["step", "job", "agent", "did", "what came of it"]
+
+    def _cells(self, value: Step, /) -> Sequence[Cell]:
+        return [value.number, Code(value.path), value.agent, value.told, clip(value.outcome, _DATA_COLUMNS)]
+
+    def _nothing(self) -> str:
+        return "No steps yet."
 
 
 class RunList(Listing["Run"]):

@@ -13,6 +13,7 @@ from artifactflow_nb.engine_thread import EngineThread
 from artifactflow_nb.errors import StoreError
 from artifactflow_nb.lists import RequestList, RunList
 from artifactflow_nb.models.base import model_name
+from artifactflow_nb.repro import Repro, load_repro
 from artifactflow_nb.run import Run
 from artifactflow_nb.store.database import Work, connect, reading
 from artifactflow_nb.store.overview import Overview, load_models, load_newest, load_overview
@@ -83,6 +84,15 @@ class WithOverview(Shown, ABC):
         """The requests that wait for a decision, also those of earlier kernels; the oldest first."""
         return RequestList(self._read(load_open_requests))
 
+    def repro(self, *, all: bool = False) -> Repro:  # noqa: A002 - it is what one says
+        """What of the runs is recorded, replayed, live or changed, and what makes the notebook reproducible.
+
+        Args:
+            all: Whether all runs of the store are looked at, and not only those that this workbench began.
+        """
+        engine = self._thread.engine
+        return self._read(lambda db: load_repro(engine, db, whole_store=all))
+
     def _read(self, work: Work[T]) -> T:
         """Read the store in the caller's thread: it works while the engine is busy."""
         path = self._thread.engine.database.path
@@ -125,7 +135,15 @@ def _configured(engine: Engine) -> Rows:
         ("budget of a run", limits or "no limit"),
         ("web_search asks", engine.settings.search),
         ("data", Code(f"{engine.folder.absolute()} ({size(_n_bytes(engine.folder))})")),
+        ("cassette", _cassette(engine)),
     ]
+
+
+def _cassette(engine: Engine) -> Code | None:
+    """What is played from or recorded into; None for neither."""
+    path, mode = engine.settings.cassette, engine.settings.cassette_mode
+    told = {"record": "recorded into", "replay": "played from", "auto": "played from; what is new is recorded"}
+    return None if path is None else Code(f"{path} ({told[mode]})")
 
 
 def _approvals(policy: ApprovalPolicy) -> str:

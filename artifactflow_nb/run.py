@@ -4,9 +4,12 @@ What it says is read from the store in the caller's thread, so it works while th
 """
 
 import asyncio
+import os
+import sqlite3
 from collections.abc import Awaitable, Callable, Generator, Mapping
 from concurrent.futures import CancelledError
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from artifactflow_nb.approvals import Decision, Scope
@@ -14,8 +17,18 @@ from artifactflow_nb.artifact import Artifacts, Branch, is_watched
 from artifactflow_nb.engine_thread import EngineThread
 from artifactflow_nb.errors import RunCancelled, RunError, RunFailed, UsageError
 from artifactflow_nb.events import ExecutionMetrics
-from artifactflow_nb.lists import EventList, RequestList
+from artifactflow_nb.export.report_notebook import write_report
+from artifactflow_nb.lists import EventList, RequestList, StepList
+from artifactflow_nb.recordings.cassette_file import cassette_bytes
+from artifactflow_nb.recordings.fork import change_of
+from artifactflow_nb.recordings.reading import load_branch, load_recording
+from artifactflow_nb.recordings.sealed import Parts, write_sealed
+from artifactflow_nb.recordings.sealing import parts_of
+from artifactflow_nb.recordings.secrets import Masker
+from artifactflow_nb.recordings.steps import steps_of
+from artifactflow_nb.recordings.values import RecordedRun
 from artifactflow_nb.run_port import RunPort
+from artifactflow_nb.store.made import load_manifest
 from artifactflow_nb.store.metrics import load_metrics
 from artifactflow_nb.store.ownership import observed_status
 from artifactflow_nb.store.requests import load_open_requests
@@ -123,6 +136,14 @@ class Run(Shown):
         """What the run cost so far."""
         until = self._stored().completed_at or datetime.now(UTC)
         return self.port.read(lambda db: load_metrics(db, self.run_id, until))
+
+    @property
+    def manifest(self) -> Mapping[str, Any]:
+        """What the run was made with: versions, agents with their models, hashes of prompts, tools and sources.
+
+        Empty for a run of a release that did not keep it.
+        """
+        return self.port.read(lambda db: load_manifest(db, self.run_id))
 
     def _stored(self) -> StoredRun:
         return self.port.read(lambda db: load_run(db, self.run_id))
@@ -233,6 +254,95 @@ class Run(Shown):
         if self._interactive is not None:
             return self._interactive
         return any([await ping() for ping in self.pings])
+
+    def recording(self) -> RecordedRun:
+        """Everything that came to the run from outside so far: prompts, replies, results, decisions and times."""
+        return self.port.read(lambda db: load_recording(db, self.run_id))
+
+    def fork(
+        self,
+        step: int,
+        *,
+        prompt: str | None = None,
+        model: str | None = None,
+        tool_result: str | None = None,
+        decision: Decision | bool | None = None,
+    ) -> "Run":
+        """Run it once more from a step on, on a branch of its own: what was before is played, and costs nothing.
+
+        Args:
+            step: The number of the first step that is made anew; `run.steps` lists them.
+            prompt: What the agent of that step is asked instead, from that turn of its job on.
+            model: The name of the model that is asked from there on; agents with a model of their own keep it.
+            tool_result: What the tool of that step gives instead of running.
+            decision: What is decided instead in that step: True, False or a `Decision`.
+
+        Errors: `UsageError` for a step that there is not, with those that there are, and for a change that does not
+            fit the step.
+        """
+        change = change_of(
+            self.recording(), step, prompt=prompt, model=model, tool_result=tool_result, decision=decision
+        )
+        controller = self._thread.engine.controller
+
+        async def start() -> StoredRun:
+            stored = await controller.begin_sibling(self.message_id, change=change)
+            await controller.start(stored)
+            return stored
+
+        forked = self._thread.call(start())
+        return Run(self._thread, forked, interactive=self._interactive, display=self._display, panel=self._panel)
+
+    def seal(self, path: str | os.PathLike[str], *, replace: bool = False) -> Path:
+        """Write one file with everything of the run, for `af.open_run`: question, prompts, sources, results, decisions.
+
+        Secrets are taken out. The runs that its prompts rest on, those before it on its branch, are in it too.
+
+        Args:
+            path: The file, `report.afrun` for example.
+            replace: Whether a file that is there is replaced.
+
+        Returns:
+            The file's path.
+
+        Errors: `Conflict` for a run that has not ended; `CassetteError` for a file that is there or cannot be written.
+        """
+        engine = self._thread.engine
+        masker = Masker.of(engine.settings, os.environ, engine.model_keys)
+
+        def parts(db: sqlite3.Connection) -> Parts:
+            db.execute("BEGIN")  # so that everything is of one moment
+            try:
+                return parts_of(db, self.run_id, cassette_bytes(load_branch(db, self.run_id), masker), masker.text)
+            finally:
+                db.execute("ROLLBACK")
+
+        return write_sealed(Path(path), self.port.read(parts), replace=replace)
+
+    def to_notebook(
+        self, path: str | os.PathLike[str], *, sealed: str | os.PathLike[str] | None = None, replace: bool = False
+    ) -> Path:
+        """Write a notebook that reads as a report, and the sealed run from which its cells compute frames and plots.
+
+        Args:
+            path: The notebook, `report.ipynb` for example; the sealed run goes beside it as `report.afrun`.
+            sealed: What `seal` wrote before, to be used instead.
+            replace: Whether files that are there are replaced.
+
+        Returns:
+            The notebook's path.
+
+        Errors: as for `seal`; `UsageError` for a notebook that is there or cannot be written or executed.
+        """
+        before = None if sealed is None else Path(sealed)
+        return write_report(
+            Path(path), self.run_id, lambda beside: self.seal(beside, replace=replace), sealed=before, replace=replace
+        )
+
+    @property
+    def steps(self) -> StepList:
+        """The steps of the run by their numbers, for `fork`: model turns, tool calls and decisions."""
+        return StepList(steps_of(self.recording()))
 
     def view(self) -> "Panel":
         """The run to be shown live by the current cell, also one that has ended: to copy, ask again, ask otherwise.

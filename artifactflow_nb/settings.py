@@ -13,6 +13,9 @@
     budget              AF_BUDGET         what a run may spend: tokens, usd, seconds, when_spent; as JSON
     approvals           AF_APPROVALS      who answers in the person's place: ask (nobody), approve, deny
     data_dir            AF_DATA_DIR       where the store lives
+    record              AF_RECORD         a cassette to record runs into
+    replay              AF_REPLAY         a cassette to play runs from
+    mode                AF_MODE           live, record, replay or auto, where the name of the argument does not say it
     search              AF_SEARCH         what web_search asks: local, searxng, tavily, ddgs
     searxng_url         AF_SEARXNG_URL    address of a SearXNG server
     tavily_key          TAVILY_API_KEY    key for Tavily
@@ -49,6 +52,9 @@ VARIABLES: Mapping[str, str] = {
     "budget": "AF_BUDGET",
     "approvals": "AF_APPROVALS",
     "data_dir": "AF_DATA_DIR",
+    "record": "AF_RECORD",
+    "replay": "AF_REPLAY",
+    "mode": "AF_MODE",
     "search": "AF_SEARCH",
     "searxng_url": "AF_SEARXNG_URL",
     "tavily_key": "TAVILY_API_KEY",
@@ -65,6 +71,9 @@ _ALLOWED: Mapping[str, str] = {
     "budget": 'some of these, as in {"tokens": 100000, "usd": 0.5, "seconds": 600, "when_spent": "ask"}',
     "approvals": f"one of {', '.join(map(repr, VERDICTS))}",
     "data_dir": "the path of a folder",
+    "record": "the path of a cassette, as data/cassettes/report.jsonl",
+    "replay": "the path of a cassette, as data/cassettes/report.jsonl",
+    "mode": "one of 'live', 'record', 'replay', 'auto'",
     "search": "one of 'local', 'searxng', 'tavily', 'ddgs'",
     "searxng_url": "an address that begins with http:// or https://",
     "tavily_key": "a text",
@@ -88,6 +97,11 @@ class Settings(Shown, BaseSettings):
         budget: What each run may spend unless it is given a budget of its own; None for no limit.
         approvals: Who answers where a person would be asked: `ask` for the person, or a verdict in their place.
         data_dir: The folder of the store, relative to the working directory.
+        record: The cassette that runs are recorded into; None for none.
+        replay: The cassette that runs are played from; None for none.
+        mode: What is done with the cassette, where that is not what the name says: `record` to make and record every
+            run, `replay` to play every run and to ask nothing outside, `auto` to play what is recorded and record what
+            is new, `live` to leave it alone. So a notebook that records is played in CI with AF_MODE=replay.
         search: What `web_search` asks.
         searxng_url: The address of a SearXNG server, for `search="searxng"`.
         tavily_key: The key for `search="tavily"`; shown as asterisks.
@@ -106,6 +120,9 @@ class Settings(Shown, BaseSettings):
     budget: Budget | None = None
     approvals: Verdict = "ask"
     data_dir: Path = Path(".artifactflow")
+    record: Path | None = None
+    replay: Path | None = None
+    mode: Literal["live", "record", "replay", "auto"] | None = None
     search: Literal["local", "searxng", "tavily", "ddgs"] = "local"
     searxng_url: str | None = None
     tavily_key: SecretStr | None = None
@@ -133,7 +150,30 @@ class Settings(Shown, BaseSettings):
                 "set AF_MODEL or pass model=, with a name that the endpoint knows."
             )
         settings._check_search()
+        settings._check_cassette(given.get("mode"))
         return settings
+
+    def _check_cassette(self, mode: object) -> None:
+        """Refuse two cassettes, and a mode that was passed without any; AF_MODE is for workbenches that have one."""
+        if self.record is not None and self.replay is not None and self.record != self.replay:
+            raise UsageError(
+                f"record is {self.record} and replay is {self.replay}: pass one of them, and mode='auto' to play what "
+                "is recorded and to record what is new."
+            )
+        if mode not in {None, "live"} and self.cassette is None:
+            raise UsageError(f"mode is {mode!r}, and there is no cassette: pass record= or replay= with its path.")
+
+    @property
+    def cassette(self) -> Path | None:
+        """The cassette that is recorded into or played from; None for none."""
+        return None if self.mode == "live" else self.record or self.replay
+
+    @property
+    def cassette_mode(self) -> Literal["live", "record", "replay", "auto"]:
+        """What is done with the cassette; `live` where there is none."""
+        if self.cassette is None:
+            return "live"
+        return self.mode or ("record" if self.record is not None else "replay")
 
     def _check_search(self) -> None:
         """Refuse a search engine without what it needs."""
@@ -185,10 +225,10 @@ class Settings(Shown, BaseSettings):
     def _from_json(cls, told: Any) -> Any:
         return json.loads(told) if isinstance(told, str) else told
 
-    @field_validator("data_dir")
+    @field_validator("data_dir", "record", "replay")
     @classmethod
-    def _expand_home(cls, folder: Path) -> Path:
-        return folder.expanduser()
+    def _expand_home(cls, path: Path | None) -> Path | None:
+        return path and path.expanduser()
 
     @classmethod
     def settings_customise_sources(

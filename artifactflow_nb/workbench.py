@@ -8,6 +8,10 @@
     run.response
 """
 
+import os
+import shutil
+import tempfile
+import weakref
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,6 +27,8 @@ from artifactflow_nb.errors import UsageError
 from artifactflow_nb.frames.face import WithFrames
 from artifactflow_nb.models.base import Model
 from artifactflow_nb.overview import WithOverview
+from artifactflow_nb.recordings.row_import import import_rows
+from artifactflow_nb.recordings.sealed import read_sealed
 from artifactflow_nb.run import Run
 from artifactflow_nb.settings import Settings
 from artifactflow_nb.store.conversation_list import Conversation
@@ -47,10 +53,15 @@ class Workbench(WithFrames, WithOverview, WithViews):
         approvals: Who answers before a person is asked: `ask`, `approve`, `deny`, a verdict per tool, or a function of
             the request that gives the verdict.
         interactive: Whether a person is there to decide: True, False, or None to ask the page.
-        data_dir: The folder of the store; None for `AF_DATA_DIR`, else `.artifactflow` in the working directory.
+        data_dir: The folder of the store; None for `AF_DATA_DIR`, else `.artifactflow` in the working directory. What
+            is played from a cassette goes into a temporary store of its own, unless this is passed.
         prompts: A folder with prompt files of one's own.
         agent_models: Models for single agents, by the agent's name: a name at the endpoint, or a model object such as
             `af.OpenAIModel` for an endpoint of its own.
+        record: A cassette to record every run into; see `mode`.
+        replay: A cassette to play every run from, without a network and without a key; see `mode`.
+        mode: `auto` to play what the cassette has and record what is new, or what else `AF_MODE` may say: `record`,
+            `replay`, `live`.
         settings: Further settings, by the names of `af.Settings`: `temperature`, `budget`, `prices`, `tool_protocol`
             and so on.
 
@@ -58,7 +69,8 @@ class Workbench(WithFrames, WithOverview, WithViews):
         settings: What is configured.
         made_at: When it was made, in UTC.
 
-    Errors: `UsageError` for a setting that cannot be used; `StoreError` for a store that cannot be opened.
+    Errors: `UsageError` for a setting that cannot be used; `StoreError` for a store that cannot be opened;
+        `CassetteError` for a cassette that cannot be used.
     """
 
     def __init__(
@@ -72,12 +84,21 @@ class Workbench(WithFrames, WithOverview, WithViews):
         data_dir: str | Path | None = None,
         prompts: str | Path | None = None,
         agent_models: Mapping[str, str | Model] | None = None,
+        record: str | Path | None = None,
+        replay: str | Path | None = None,
+        mode: str | None = None,
         **settings: Any,
     ) -> None:
         if not (model is None or isinstance(model, str) or hasattr(model, "stream")):
             raise UsageError(f"model is {model!r}; it must be a model's name at the endpoint, or a model object.")
         name = model if isinstance(model, str) else None
+        settings |= {"record": record, "replay": replay, "mode": mode}
         self.settings = Settings.load(model=name, base_url=base_url, api_key=api_key, data_dir=data_dir, **settings)
+        self._forget: Callable[[], object] = lambda: None
+        if data_dir is None and self.settings.cassette_mode in {"replay", "auto"}:
+            own = Path(tempfile.mkdtemp(prefix="artifactflow-"))
+            self._forget = weakref.finalize(self, shutil.rmtree, own, ignore_errors=True)
+            self.settings = self.settings.model_copy(update={"data_dir": own})
         own_model = None if isinstance(model, str) else model
         folder = Path(prompts) if prompts is not None else None
         self._interactive = interactive
@@ -86,7 +107,6 @@ class Workbench(WithFrames, WithOverview, WithViews):
                 self.settings, model=own_model, approvals=approvals, prompts=folder, agent_models=agent_models
             )
         )
-
         self.made_at = datetime.now(UTC)
 
     @property
@@ -222,6 +242,16 @@ class Workbench(WithFrames, WithOverview, WithViews):
         """The handle of a stored run, also one of an earlier kernel."""
         return self._handle(self._thread.call(self._thread.engine.runs.get(run_id)))
 
+    def import_run(self, path: str | os.PathLike[str]) -> Run:
+        """Bring a run that was sealed into this workbench, with those before it on its branch; its handle.
+
+        Errors: `CassetteError` for a file that cannot be used; `Conflict`, and nothing is brought in, if this store has
+            another run of the same id.
+        """
+        sealed = read_sealed(Path(path))
+        self._thread.call(self._thread.engine.database.write(lambda db: import_rows(db, sealed.rows)))
+        return self.run(sealed.rows.run_id)
+
     def approve(self, request_id: str) -> Run:
         """Let a waiting call run, whichever kernel asked; its run goes on here."""
         return self._run_of(request_id).approve(request_id)
@@ -319,6 +349,7 @@ class Workbench(WithFrames, WithOverview, WithViews):
     def close(self) -> None:
         """Close the store and end the engine's thread; runs that were going on can be resumed by another workbench."""
         self._thread.close()
+        self._forget()
 
     def __enter__(self) -> Self:
         return self

@@ -11,7 +11,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # a script's own folder is on the path, the tests' is not
 
-from bench import chat, imports, paced, sources, stored, streams, tool_rounds, turns
+from bench import cassette, chat, imports, paced, replay, sources, stored, streams, tool_rounds, turns
 from bench.figures import Figure
 
 _LIMIT_S = 480
@@ -27,9 +27,11 @@ async def figures() -> AsyncIterator[Figure]:
         yield figure
     async for figure in sources.figures():
         yield figure
-    for section in (turns, paced, stored):
+    for section in (turns, paced, stored, replay):
         async for figure in section.figures():
             yield figure
+    for figure in cassette.figures():
+        yield figure
     for figure in await asyncio.to_thread(lambda: list(chat.figures())):  # its browser wants a thread without a loop
         yield figure
 

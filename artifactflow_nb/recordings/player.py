@@ -1,0 +1,398 @@
+"""A run that was recorded, played again: models, tools, person and time are as they were.
+
+The run really runs: it builds its prompts, reads the replies, writes its artifacts. What it asks for is looked up by
+its place in the run and compared with what was asked there; a difference is a finding, and never answered otherwise.
+"""
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+
+from artifactflow_nb import errors
+from artifactflow_nb.ambient import Clock
+from artifactflow_nb.approvals import BUDGET, Decision
+from artifactflow_nb.errors import CassetteMiss, ModelError, RunCancelled
+from artifactflow_nb.messages import Message, ToolResult
+from artifactflow_nb.models.base import ModelDelta, ModelEvent, ModelRequest, RetryNotice
+from artifactflow_nb.recordings.change import Change
+from artifactflow_nb.recordings.clock import RUN, RecordedClock, Times
+from artifactflow_nb.recordings.misses import told_of_call, told_of_decision, told_of_prompt, told_of_unknown
+from artifactflow_nb.recordings.numbers import RecordedNumbers
+from artifactflow_nb.recordings.secret_forms import MASK
+from artifactflow_nb.recordings.tape import Asking, Calling, Numbers, Provenance
+from artifactflow_nb.recordings.values import (
+    DELEGATING,
+    Failure,
+    Prompt,
+    RecordedAsk,
+    RecordedCall,
+    RecordedRun,
+    RecordedTurn,
+    call_id,
+    job_ids,
+    lane_of_answer,
+    tool_call_id,
+)
+
+CANCELLED = "cancelled"
+_COUNTS = re.compile(r"[0-9][0-9,]*")
+_ENDED = {"completed", "failed", CANCELLED}
+_PIECES_AT_ONCE = 64
+"""How many pieces are told before others on the loop have their turn."""
+
+
+class Player:
+    """The tape of a recorded run.
+
+    Args:
+        recording: The run.
+        clock: The clock for what is not recorded.
+        is_strict: Whether what was not recorded is an error; otherwise it is made anew, and with it what follows.
+        audits: Whether a request that differs is noted, and given what was recorded all the same; and decisions that
+            code took are taken too, since no code is there that takes them again.
+        mask: Makes a prompt comparable with a recorded one, from which secrets were taken.
+
+    Attributes:
+        recording: The run.
+        clock: Its time.
+        differences: What an audit noted.
+        parted_at: The place of the first model call or tool call that was not as recorded; None if all were.
+        is_cut: Whether the run was cancelled while it was at work: the replay then ends there by itself.
+    """
+
+    def __init__(
+        self,
+        recording: RecordedRun,
+        clock: Clock,
+        *,
+        is_strict: bool = True,
+        audits: bool = False,
+        mask: Callable[[Prompt], Prompt] = lambda prompt: prompt,
+    ) -> None:
+        self.recording = recording
+        self.parted_at: str | None = None
+        self._is_strict = is_strict
+        self._audits = audits
+        self.differences: list[str] = []
+        self._mask = mask
+        self._change = Change.of_settings(recording.settings)
+        turns = _without_detached(recording.turns)
+        self._was_resumed = len(turns) < len(recording.turns)
+        self._jobs = job_ids(recording.run_id, turns)
+        self._turns = {self._id_of(turn): turn for turn in turns}
+        self._calls = {
+            tool_call_id(key, position): call
+            for key, turn in self._turns.items()
+            for position, call in enumerate(turn.calls)
+        }
+        self._asks = {key: call.ask for key, call in self._calls.items() if call.ask is not None}
+        self._asks |= {self._budget(n): ask for n, ask in enumerate(recording.budget_asks)}
+        self._looked_up: dict[str, RecordedTurn | CassetteMiss] = {}
+        self._hits: set[str] = set()
+        self._taken: set[str] = set()
+        self._n_pauses = 0
+        self._has_masks: bool | None = None
+        self._numbers: RecordedNumbers | None = None
+        has_ended = recording.status in _ENDED
+        self._pauses = recording.ends[:-1] if has_ended else recording.ends
+        self.clock = RecordedClock(clock, recording.started_at, dict(self._spans()), self._reads())
+        self.is_cut = recording.status == CANCELLED and self._works_after(max(self._pauses, default=None))
+        self._cuts = {key for key, turn in self._turns.items() if _was_cut(turn)}
+        self._cuts |= {key for key, call in self._calls.items() if call.called_at and _is_open(call)}
+        self._cancel: Callable[[], object] = lambda: None
+
+    def _works_after(self, pause: datetime | None) -> bool:
+        """Whether the recording tells anything after its last pause: then it was cancelled at work."""
+        began = [turn.started_at for turn in self._turns.values()]
+        began += [call.called_at for call in self._calls.values() if call.called_at is not None]
+        return pause is None or any(at >= pause for at in began)
+
+    def _id_of(self, turn: RecordedTurn) -> str:
+        return call_id(self.recording.run_id, self._jobs[turn.path], turn.step, turn.attempt)
+
+    def _path(self, job_id: str) -> str:
+        """The path of a job; its id if it is not recorded."""
+        return next((path for path, known in self._jobs.items() if known == job_id), job_id)
+
+    def _budget(self, n: int) -> str:
+        return f"{BUDGET}:{self.recording.run_id}:{n}"
+
+    def _spans(self) -> "list[tuple[str, Times]]":
+        turns = [
+            (key, Times(turn.started_at, turn.completed_at, turn.duration_ms, tuple(one.at for one in turn.pieces)))
+            for key, turn in self._turns.items()
+        ]
+        calls = [
+            (key, Times(call.called_at, call.completed_at, call.duration_ms))
+            for key, call in self._calls.items()
+            if call.called_at is not None and call.completed_at is not None
+        ]
+        return turns + calls
+
+    def _reads(self) -> Mapping[str, Sequence[datetime]]:
+        told = {lane_of_answer(subject): [ask.told_at] for subject, ask in self._asks.items() if ask.told_at}
+        return {RUN: self.recording.ends, **told}
+
+    def _lane(self, lane: str) -> str:
+        """The lane of a path as the run that is played has it."""
+        if lane.startswith(lane_of_answer("")):
+            path = lane.removeprefix(lane_of_answer(""))
+            return lane_of_answer(self._jobs.get(path) or path.replace("::", f":{self.recording.run_id}:"))
+        return lane if lane in {RUN, ""} else self._jobs.get(lane, "")
+
+    def numbers(self, last: int) -> Numbers:
+        """The recorded numbers."""
+        order = [] if self.parted_at or self._was_resumed else [self._lane(lane) for lane in self.recording.order]
+        self._numbers = RecordedNumbers(order, last)
+        return self._numbers
+
+    def driven_by(self, cancel: Callable[[], object]) -> None:
+        """Note how the run is cancelled."""
+        self._cancel = cancel
+
+    async def _cut(self, key: str) -> None:
+        """Stand still here, as the recorded run did; it is cancelled once all of it that was at work does."""
+        self._cuts.discard(key)
+        if not self._cuts:
+            self._cancel()
+        await asyncio.Event().wait()
+
+    # --- models ------------------------------------------------------------------------------------------------------
+
+    def look_up(self, asking: Asking) -> RecordedTurn | None:
+        """What was recorded at this place, if what is asked is the same; None if the model has to be asked."""
+        turn = self._turns.get(asking.call_id)
+        if turn is not None:
+            found = told_of_prompt(asking, turn, self._mask(prompt_of(asking)))
+            if found is not None and self._audits:
+                self.differences.append(found)
+            if found is None or self._audits:
+                self._looked_up[asking.call_id] = turn
+                self._hits.add(asking.call_id)
+                return turn
+        elif self.is_cut:
+            return None
+        else:
+            found = told_of_unknown(asking, self._path(asking.job_id), self._mask(prompt_of(asking)), self.recording)
+        self._part(asking.call_id, f"{asking.agent}, step {asking.step}")
+        if self._is_strict:
+            self._looked_up[asking.call_id] = CassetteMiss(found)
+        return None
+
+    def instruction(self, job_id: str, step: int, told: str) -> str:
+        """What it was told: a fork says otherwise in the settings of its run, which are recorded."""
+        change = self._change
+        return told if change is None else change.instruction(self._jobs.get(change.path), job_id, step, told)
+
+    def model(self, call_id: str, chosen: str | None) -> str | None:
+        """The one that was chosen, or that of the fork where the recording has that."""
+        turn, change = self._turns.get(call_id), self._change
+        has_changed = change is not None and turn is not None and turn.prompt.model == change.model
+        return change.model if change is not None and has_changed else chosen
+
+    async def stream(self, asking: Asking, live: Callable[[], AsyncIterator[ModelEvent]]) -> AsyncIterator[ModelEvent]:
+        """What came back at this place; what is not recorded is asked of the model, or is a `CassetteMiss`."""
+        n_failed, key = 0, asking.call_id
+        while (found := self._looked_up.pop(key, None)) is not None:
+            if isinstance(found, CassetteMiss):
+                raise found
+            async for event in streamed(found):
+                yield event
+            if (failure := found.failure) is None:
+                return
+            if self.is_cut and _was_cut(found):
+                await self._cut(key)
+            if failure.retry_delay_s is None:
+                raise _raised(failure)
+            n_failed += 1
+            yield RetryNotice(n_failed, failure.retry_delay_s, failure.message)
+            key = call_id(self.recording.run_id, asking.job_id, asking.step, found.attempt + 1)
+        if self.is_cut and not self.parted_at:
+            await self._cut(key)
+        async for event in live():
+            yield event
+
+    # --- tools -------------------------------------------------------------------------------------------------------
+
+    async def result(self, calling: Calling, live: Callable[[], Awaitable[ToolResult]]) -> ToolResult:
+        """What came of the call; a tool that works in the store runs again, and has to give the same."""
+        call = self._calls.get(calling.tool_call_id)
+        if self.is_cut and not self.parted_at and (call is None or _is_open(call)):
+            await self._cut(calling.tool_call_id)
+        if call is None or call.result is None:
+            if self._is_strict:
+                raise CassetteMiss(told_of_call(calling, call, None, self.recording) or calling.tool)
+            self._part(calling.tool_call_id, f"{calling.agent}, {calling.tool}")
+            return await live()
+        result = await live() if calling.runs_again and not self._is_given(call) else call.result
+        if result is not call.result and self._differs_by_masks(call.result, result):
+            result = call.result
+        if found := told_of_call(calling, call, result, self.recording):
+            if self._audits:
+                self.differences.append(found)
+                return result
+            if self._is_strict:
+                raise CassetteMiss(found)
+            self._part(calling.tool_call_id, f"{calling.agent}, {calling.tool}")
+            return result if calling.runs_again else await live()
+        self._hits.add(calling.tool_call_id)
+        if not calling.runs_again:
+            tell(calling, call)
+        return result
+
+    def _differs_by_masks(self, before: ToolResult, now: ToolResult) -> bool:
+        """Whether a result counts otherwise because what is counted was written with secrets, which are masked here."""
+        if before.success != now.success or _uncounted(before) != _uncounted(now):
+            return False
+        if self._has_masks is None:
+            turns = self.recording.turns
+            self._has_masks = any(turn.reply is not None and MASK in turn.reply.content for turn in turns) or any(
+                MASK in str(call.args) for call in self._calls.values()
+            )
+        return self._has_masks
+
+    def _is_given(self, call: RecordedCall) -> bool:
+        """Whether a fork gave this result instead of the tool, which then did not run."""
+        given = None if self._change is None else self._change.tool_result
+        result = call.result
+        return given is not None and result is not None and result.success and result.data == given
+
+    def provenance(self, key: str) -> Provenance:
+        """`hit` for what the recording gave; what is made anew is recorded, unless nothing may be made anew."""
+        return "hit" if key in self._hits or self._is_strict else "recorded"
+
+    # --- the person --------------------------------------------------------------------------------------------------
+
+    def knows(self, subject: str) -> bool:
+        """Whether the recording has this call, or this question about the budget."""
+        return subject in self._calls or subject in self._asks
+
+    def ask(self, subject: str) -> RecordedAsk | None:
+        """What was asked about it."""
+        return self._asks.get(subject)
+
+    def answers(self, *, paused: bool) -> Sequence[tuple[str, RecordedAsk]]:
+        """What was decided before the next pause: while the run went on by whoever did, in the pause by clicks."""
+        self._n_pauses += paused
+        until = next(iter(self._pauses[self._n_pauses :]), None)
+        clicked_only = paused and not self._audits
+        found = [
+            (ask.decided_at, subject, ask)
+            for subject, ask in self._asks.items()
+            if ask.decided_at is not None
+            and not ask.settled
+            and not (clicked_only and ask.by_code)
+            and subject not in self._taken
+            and (until is None or ask.decided_at < until)
+        ]
+        return [(subject, ask) for _, subject, ask in sorted(found, key=lambda one: one[:2])]
+
+    def took(self, subject: str) -> None:
+        """Note that a decision was taken from the recording."""
+        self._taken.add(subject)
+
+    def decided(self, subject: str, decision: Decision) -> datetime | None:
+        """When this decision was taken in the recording; a different one parts the ways."""
+        if (ask := self._asks.get(subject)) is None or ask.decision is None:
+            return None
+        if found := told_of_decision(ask, decision):
+            if self._is_strict:
+                raise CassetteMiss(found)
+            self._part(subject, "a decision")
+            return None
+        return ask.decided_at
+
+    def is_taken(self, subject: str) -> bool:
+        """Whether the recording decided this itself."""
+        return subject in self._taken
+
+    # --- another way -------------------------------------------------------------------------------------------------
+
+    def _part(self, key: str, place: str) -> None:
+        """Note that the run goes another way from a call on: its own calls are not those that are recorded."""
+        self.parted_at = self.parted_at or place
+        if (turn := self._turns.pop(key, None)) is not None:
+            for position in range(len(turn.calls)):
+                self._drop(tool_call_id(key, position))
+        self._drop(key)
+        self.clock.forget_reads()
+        if self._numbers is not None:
+            self._numbers.forget()
+
+    def _drop(self, key: str) -> None:
+        self.clock.forget(key)
+        self._calls.pop(key, None)
+        self._asks.pop(key, None)
+
+
+def _without_detached(turns: Sequence[RecordedTurn]) -> tuple[RecordedTurn, ...]:
+    """The turns without the attempts that were given up when their process was closed, and made again by another."""
+    last = {(turn.path, turn.step): turn.attempt for turn in sorted(turns, key=lambda turn: turn.attempt)}
+    n_dropped: dict[tuple[str, int], int] = {}
+    kept = []
+    for turn in sorted(turns, key=lambda turn: turn.attempt):
+        where = turn.path, turn.step
+        if _was_cut(turn) and turn.attempt < last[where]:
+            n_dropped[where] = n_dropped.get(where, 0) + 1
+        else:
+            kept.append(replace(turn, attempt=turn.attempt - n_dropped.get(where, 0)))
+    return tuple(kept)
+
+
+def _was_cut(turn: RecordedTurn) -> bool:
+    return turn.failure is not None and turn.failure.error_type == RunCancelled.__name__
+
+
+def _is_open(call: RecordedCall) -> bool:
+    """Whether a call did not finish; one that delegates is as far as its job is."""
+    return call.result is None and call.tool != DELEGATING
+
+
+def tell(calling: Calling, call: RecordedCall) -> None:
+    """Tell again what a tool told while it worked."""
+    for notice in call.notices:
+        calling.notify(notice.type, notice.data)
+
+
+async def streamed(turn: RecordedTurn) -> AsyncIterator[ModelEvent]:
+    """The pieces of a turn, and the reply if there was one."""
+    for n, piece in enumerate(turn.pieces):
+        if n % _PIECES_AT_ONCE == 0:
+            await asyncio.sleep(0)
+        yield ModelDelta(piece.text, piece.kind, piece.tool)
+    if turn.reply is not None:
+        yield turn.reply
+
+
+def prompt_of(asking: Asking) -> Prompt:
+    """What a model is about to be asked, as a recording has it."""
+    request: ModelRequest = asking.request
+    native = request.tools if request.tool_protocol == "native" else ()
+    return Prompt(
+        messages=tuple(message if not message.calls else _sent(message) for message in request.messages),
+        model=asking.model,
+        temperature=request.temperature,
+        tool_protocol=request.tool_protocol,
+        tool_choice=request.tool_choice,
+        tools=tuple(
+            {"name": tool.name, "description": tool.description, "parameters": dict(tool.parameters)} for tool in native
+        ),
+    )
+
+
+def _sent(message: Message) -> Message:
+    """A message as the store keeps it: what was unreadable of a call is told by its result."""
+    return replace(message, calls=tuple(replace(call, error=None) for call in message.calls))
+
+
+def _uncounted(result: ToolResult) -> tuple[str, str]:
+    return _COUNTS.sub("#", result.data), _COUNTS.sub("#", result.error or "")
+
+
+def _raised(failure: Failure) -> ModelError:
+    """The error that a recorded failure was."""
+    kind = getattr(errors, failure.error_type, ModelError)
+    is_of_the_model = isinstance(kind, type) and issubclass(kind, ModelError)
+    return (kind if is_of_the_model else ModelError)(failure.message, partial=failure.partial)

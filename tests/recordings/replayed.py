@@ -1,0 +1,179 @@
+"""A scene played twice: with a model and recorded, then from the cassette; and all that anybody can see of it."""
+
+import asyncio
+import json
+import random
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from recordings.test_replay import FRAMES, assert_same, rows
+from scripts import call, delegate
+
+import artifactflow_nb as af
+from artifactflow_nb.approvals import Decision
+from artifactflow_nb.events import StreamEvent
+from artifactflow_nb.models.base import ModelEvent, ModelReply, ModelRequest
+from artifactflow_nb.models.scripted import Script, ScriptedModel
+from artifactflow_nb.tools.base import ToolContext
+
+WAIT_S = 30
+
+
+class Uneven(ScriptedModel):
+    """Takes a while for each turn and each piece, drawn from a seed: concurrent agents overtake each other."""
+
+    def __init__(self, turns: Any, seed: int = 0, longest_s: float = 0.003) -> None:
+        super().__init__(turns)
+        self._random = random.Random(seed)  # noqa: S311 - the same each time is what is wanted
+        self._longest_s = longest_s
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        await asyncio.sleep(self._random.random() * self._longest_s)
+        async for event in super().stream(request):
+            if self._random.random() < 0.3:
+                await asyncio.sleep(self._random.random() * self._longest_s)
+            yield event
+
+
+class Eventful(ScriptedModel):
+    """Each turn of its script is the events that it gives: pieces, notices that it tries again, a reply or an error."""
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        self.requests.append(request)
+        events: Any = self._script(request)
+        for event in [events] if isinstance(events, Exception | ModelReply) else events:
+            await asyncio.sleep(0.001)
+            if isinstance(event, Exception):
+                raise event
+            yield event
+
+
+def step_of(request: ModelRequest) -> int:
+    """How many turns the job has taken; of a conversation's later run, since its question."""
+    asked = max(n for n, message in enumerate(request.messages) if message.role == "user")
+    return sum(message.role == "assistant" for message in request.messages[asked:])
+
+
+def with_look(wb: af.Workbench, **options: Any) -> None:
+    """A tool of the search agent, and of the lead."""
+
+    async def look(ctx: ToolContext, word: str) -> str:
+        """Look a word up."""
+        await asyncio.sleep(0.001 * (len(word) % 4))
+        return f"{word}, seen at {ctx.now.isoformat()}"
+
+    entry = af.tool(**options)(look)
+    for agent in ("search_agent", "crawl_agent", "lead_agent"):
+        wb.register_tool(entry, agent=agent)
+
+
+def jobs(*words: str) -> str:
+    return "".join(delegate("search_agent", word) for word in words)
+
+
+def searching(request: ModelRequest) -> Any:
+    """What a sub-agent says: it looks up what it is asked for, twice, and answers."""
+    word = request.messages[1].content
+    return [f"Looking for {word}. " + call("look", word=word), call("look", word=word * 2), f"{word} is found. " * 5][
+        min(step_of(request), 2)
+    ]
+
+
+@dataclass
+class Stage:
+    """A workbench, and what is heard on it.
+
+    Attributes:
+        wb: The workbench.
+        is_played: Whether it plays from the cassette.
+    """
+
+    wb: af.Workbench
+    is_played: bool
+    runs: list[af.Run] = field(default_factory=list)
+    heard: list[list[StreamEvent]] = field(default_factory=list)
+
+    def ask(self, question: str = "What?", **how: Any) -> af.Run:
+        """Begin a run that is listened to from its first event on; it is not waited for."""
+        events: list[StreamEvent] = []
+        controller = self.wb._thread.engine.controller
+
+        async def begin() -> Any:
+            stored = await controller.begin(question, **how)
+            await controller.subscribe(stored.run_id, events.append)
+            await controller.start(stored)
+            return stored
+
+        run = self.wb._handle(self.wb._thread.call(begin()))
+        self.runs.append(run)
+        self.heard.append(events)
+        return run
+
+    def click(self, run: af.Run, nth: int = 0, approved: bool = True, **decision: Any) -> None:
+        """Decide as a click does, which a replay does by itself."""
+        if not self.is_played:
+            self.wb._thread.call(run.port.decide(run.pending[nth].id, Decision(approved, **decision)))
+
+    def code(self, run: af.Run, nth: int = 0, approved: bool = True, **decision: Any) -> None:
+        """Decide as a cell does, which does so again in a replay."""
+        controller = self.wb._thread.engine.controller
+        self.wb._thread.call(controller.decide(run.pending[nth].id, Decision(approved, **decision)))
+
+    def seen(self) -> dict[str, Any]:
+        """All that can be seen, but for the columns that say that it is a replay."""
+        self.wb._thread.call(asyncio.sleep(0))
+        frames = {name: getattr(self.wb, name)().drop(columns=["mode", "cassette"], errors="ignore") for name in FRAMES}
+        return {
+            "frames": frames,
+            "rows": rows(self.wb),
+            "heard": [sorted(_told(event) for event in events) for events in self.heard],
+            "ends": [(run.status, run.error) for run in self.runs],
+            "shown": [run._repr_html_() for run in self.runs],
+        }
+
+
+def _told(event: StreamEvent) -> tuple[Any, ...]:
+    data = json.dumps(dict(event.data), sort_keys=True, default=str)
+    return event.seq, event.type, event.timestamp, event.agent, event.tool, data
+
+
+Scene = Callable[[Stage], Any]
+Setup = Callable[[af.Workbench], Any]
+
+
+def opened(folder: Path, *, setup: Setup = lambda _wb: None, **options: Any) -> af.Workbench:
+    data = {"data_dir": folder / "data"} if "record" in options else {}
+    wb = af.Workbench(**{"interactive": False, **data, **options})
+    setup(wb)
+    return wb
+
+
+def play_both(folder: Path, scene: Scene, turns: "Script | ScriptedModel", *, times: int = 1, **options: Any) -> Any:
+    """Record a scene and play it; everything must be the same, and the model must not be asked."""
+    model = turns if isinstance(turns, ScriptedModel) else Uneven(turns)
+    cassette = folder / "c.jsonl"
+    with opened(folder, model=model, record=cassette, **options) as wb:
+        stage = Stage(wb, is_played=False)
+        said, recorded = scene(stage), stage.seen()
+    for _ in range(times):
+        with opened(folder, replay=cassette, **options) as wb:
+            stage = Stage(wb, is_played=True)
+            played = scene(stage)
+            assert_seen(stage.seen(), recorded)
+            assert played == said
+    return said
+
+
+def assert_seen(now: dict[str, Any], recorded: dict[str, Any]) -> None:
+    """Told value by value: the whole is more than one can read."""
+    assert now["ends"] == recorded["ends"]
+    assert_same(now["rows"], recorded["rows"])
+    assert now["shown"] == recorded["shown"]
+    for after, before in zip(now["heard"], recorded["heard"], strict=True):
+        assert [each for each in after if each not in before] == []
+        assert after == before
+    for name, frame in recorded["frames"].items():
+        pd.testing.assert_frame_equal(now["frames"][name][list(frame)], frame)

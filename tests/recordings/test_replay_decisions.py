@@ -1,0 +1,175 @@
+"""What a person decides is decided again in a replay: clicks by the replay itself, what code decided by the code."""
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from recordings.replayed import WAIT_S, Stage, Uneven, jobs, opened, play_both, step_of, with_look
+from recordings.test_replay import assert_same, rows
+from scripts import call, delegate, who_asks
+
+import artifactflow_nb as af
+from artifactflow_nb.models.base import ModelRequest
+from artifactflow_nb.models.scripted import ScriptedModel
+
+Answer = tuple[bool, dict[str, Any]]
+ANSWERS: list[list[Answer]] = [
+    [(True, {"params": {"word": "other"}, "instruction": "So."}), (False, {"instruction": "B", "instead": True})],
+    [(False, {"instruction": "No."}), (True, {})],
+    [(True, {"scope": "run"})],
+    [(True, {"scope": "conversation"})],
+    [],
+]
+"""What is decided in each of a conversation's runs, which ask for the same call twice."""
+
+
+def asking(wb: af.Workbench) -> None:
+    with_look(wb, permission="confirm")
+
+
+@pytest.mark.parametrize("how", ["click", "code"])
+def test_decisions_of_every_kind(tmp_path: Path, how: str) -> None:
+    """Edited parameters, instructions, refusals and decisions that hold for longer are replayed with all they cover."""
+
+    def script(request: ModelRequest) -> Any:
+        return call("look", word="x" * (step_of(request) + 1)) if step_of(request) < 2 else "Done."
+
+    def scene(stage: Stage) -> Any:
+        where: dict[str, Any] = {}
+        for n, answers in enumerate(ANSWERS):
+            run = stage.ask(f"Question {n}?", **where).wait(WAIT_S)
+            where = {"conversation_id": run.conversation_id}
+            for approved, decision in answers:
+                getattr(stage, how)(run, approved=approved, **decision)
+                run.wait(WAIT_S)
+        return [run.status for run in stage.runs]
+
+    assert play_both(tmp_path, scene, script, setup=asking) == ["completed"] * len(ANSWERS)
+
+
+@pytest.mark.parametrize("how", ["click", "code"])
+@pytest.mark.parametrize("approved", [True, False])
+def test_a_budget_that_is_asked_about(tmp_path: Path, how: str, approved: bool) -> None:
+    """Going on, or ending the run at its budget, is replayed with the decision."""
+
+    def script(request: ModelRequest) -> Any:
+        return call("look", word="x") if step_of(request) < 3 else "Done."
+
+    def scene(stage: Stage) -> Any:
+        run = stage.ask(budget={"tokens": 1500, "when_spent": "ask"}).wait(WAIT_S)
+        while run.pending:
+            getattr(stage, how)(run, approved=approved, instruction="So be it.")
+            run.wait(WAIT_S)
+        return run.status
+
+    said = play_both(tmp_path, scene, script, setup=with_look)
+    assert said == ("completed" if approved else "failed")
+
+
+def waiting_for(run: af.Run, number: int) -> None:
+    """Until so many requests are open, whether the run is driven or not."""
+    until = time.monotonic() + WAIT_S
+    while len(run.pending) < number and run.status == "running" and time.monotonic() < until:
+        time.sleep(0.005)
+
+
+@pytest.mark.parametrize("how", ["click", "code"])
+def test_a_decision_while_another_job_streams(tmp_path: Path, how: str) -> None:
+    """What is decided before the run pauses is told where it was told, between the pieces of another job."""
+
+    def script(request: ModelRequest) -> Any:
+        if who_asks(request) == "lead":
+            return delegate("search_agent", "a") + delegate("crawl_agent", "b") if step_of(request) == 0 else "Done."
+        if request.messages[1].content == "a":
+            return [call("look", word="aaa"), "Found."][min(step_of(request), 1)]
+        return "A long text. " * 60
+
+    def scene(stage: Stage) -> Any:
+        run = stage.ask()
+        waiting_for(run, 1)
+        time.sleep(0.05)  # a decision that comes before the job stands still is as if it had been there
+        if run.pending:  # the replay may have decided
+            getattr(stage, how)(run)
+        return run.wait(WAIT_S).status
+
+    model = Uneven(script, longest_s=0.02)
+    play_both(tmp_path, scene, model, setup=asking)
+
+
+@pytest.mark.parametrize("how", ["click", "code"])
+def test_two_cards_one_after_the_other(tmp_path: Path, how: str) -> None:
+    """Two jobs wait; each is decided by itself, and the run pauses in between."""
+
+    def script(request: ModelRequest) -> Any:
+        if who_asks(request) == "lead":
+            return jobs("a", "b") if step_of(request) == 0 else "Done."
+        return [call("look", word=request.messages[1].content), "Found."][min(step_of(request), 1)]
+
+    def scene(stage: Stage) -> Any:
+        run = stage.ask().wait(WAIT_S)
+        for _ in range(2):
+            if run.pending:
+                getattr(stage, how)(run, nth=-1)
+            run.wait(WAIT_S)
+        return run.status
+
+    said = play_both(tmp_path, scene, script, setup=asking)
+    assert said == "completed"
+
+
+def test_a_policy_is_not_asked_again(tmp_path: Path) -> None:
+    """What a function decided is replayed without it."""
+    asked: list[str] = []
+
+    def policy(request: Any) -> str:
+        asked.append(request.params["word"])
+        return {"x": "approve", "xx": "deny"}.get(request.params["word"], "ask")
+
+    def script(request: ModelRequest) -> Any:
+        return call("look", word="x" * (step_of(request) + 1)) if step_of(request) < 3 else "Done."
+
+    def scene(stage: Stage) -> Any:
+        return stage.ask().wait(WAIT_S).approve().wait(WAIT_S).status
+
+    said = play_both(tmp_path, scene, script, setup=asking, approvals=policy)
+    assert (said, asked) == ("completed", ["x", "xx", "xxx"])
+
+
+def test_a_run_that_was_cancelled_while_it_waited(tmp_path: Path) -> None:
+    """It waits until somebody cancels it again, in the cell that did, and is then the same."""
+
+    def scene(stage: Stage) -> Any:
+        run = stage.ask().wait(WAIT_S)
+        assert run.status == "waiting"
+        return run.cancel().wait(WAIT_S).status
+
+    script = ScriptedModel(lambda _: call("look", word="x"))
+    said = play_both(tmp_path, scene, script, setup=asking)
+    assert said == "cancelled"
+
+
+def test_a_recording_that_ends_with_a_question(tmp_path: Path) -> None:
+    """The replay waits as the recorded run did; a decision that nobody took then leads to what was not recorded."""
+
+    def script(request: ModelRequest) -> Any:
+        return call("look", word="x") if step_of(request) == 0 else "Done."
+
+    setup: dict[str, Any] = {"setup": asking}
+    cassette = tmp_path / "c.jsonl"
+    with opened(tmp_path, model=ScriptedModel(script), record=cassette, **setup) as wb:
+        run = wb.ask("What?").wait(WAIT_S)
+        assert run.status == "waiting"
+        recorded = rows(wb)
+    with opened(tmp_path, replay=cassette, **setup) as wb:
+        run = wb.ask("What?").wait(WAIT_S)
+        assert run.status == "waiting"
+        assert_same(rows(wb), recorded)
+    with opened(tmp_path, replay=cassette, **setup) as wb:
+        run = wb.ask("What?").wait(WAIT_S).approve().wait(WAIT_S)
+        assert run.status == "failed"
+        assert "never finished" in run.error
+    with opened(tmp_path, model=ScriptedModel(script), replay=cassette, mode="auto", **setup) as wb:
+        assert wb.ask("What?").wait(WAIT_S).approve().wait(WAIT_S).response == "Done."
+    with opened(tmp_path, replay=cassette, **setup) as wb:
+        assert wb.ask("What?").wait(WAIT_S).approve().wait(WAIT_S).response == "Done."
