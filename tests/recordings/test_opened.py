@@ -1,0 +1,229 @@
+"""A sealed run without its store: what it shows, that it is the same, and that nothing of it stays behind."""
+
+import gc
+import shutil
+import sqlite3
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from recordings.conftest import Worked
+from recordings.worked import CASSETTE, CITED, bench, taken
+
+from artifactflow_nb import frames
+from artifactflow_nb.errors import CassetteError, UsageError
+from artifactflow_nb.models.scripted import ScriptedModel
+from artifactflow_nb.opened import OpenedRun, open_run
+from artifactflow_nb.recordings.row_import import import_rows
+from artifactflow_nb.recordings.sealed import read_sealed, write_sealed
+from artifactflow_nb.store.database import connect
+
+
+@pytest.fixture
+def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where temporary folders are made."""
+    folder = tmp_path / "scratch"
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    return folder
+
+
+@pytest.fixture
+def file(worked: Worked, tmp_path: Path) -> Path:
+    """A sealed run whose store is gone."""
+    path = write_sealed(tmp_path / "run.afrun", taken(worked.store, worked.second))
+    worked.store.rename(tmp_path / "hidden.db")
+    return path
+
+
+@pytest.fixture
+def run(file: Path, scratch: Path) -> Iterator[OpenedRun]:
+    with open_run(file) as opened:
+        yield opened
+
+
+def test_a_sealed_run_tells_what_it_was(run: OpenedRun) -> None:
+    """Question, answer, artifacts, events, sources, metrics and settings are there without the store."""
+    assert (run.question, run.status, run.error) == ("Ask: two", "completed", None)
+    assert run.response is not None
+    assert run.response.startswith("Answered with")
+    assert {name: one.version for name, one in run.artifacts.items()} == {"rAskone": 2, "rAsktwo": 2}
+    assert run.events[0].data["question"] == "Ask: two"
+    assert run.events[-1].is_terminal
+    assert run.metrics.total_duration_ms > 0
+    assert [source.address for source in run.sources] == [CITED]
+    assert run.cassette == CASSETTE
+    assert run.settings["sources"] == ["notes/"]
+    assert run.manifest["run"]["run_id"] == run.run_id
+
+
+def test_the_frames_are_those_of_the_store(worked: Worked, file: Path, run: OpenedRun, tmp_path: Path) -> None:
+    """Each frame has the rows of the run and of those before it, just as the store has them."""
+    ids = [worked.first, worked.second]
+    hidden = tmp_path / "hidden.db"
+    wanted = {
+        frame.name: frames.load(hidden, frame, *([] if frame.name == "sources" else [ids])) for frame in frames.FRAMES
+    }
+    found = {
+        "runs": run.runs_df(),
+        "llm_calls": run.llm_calls_df(),
+        "tool_calls": run.tool_calls_df(),
+        "events": run.events_df(),
+        "messages": run.messages_df(),
+        "artifacts": run.artifacts_df(),
+        "approvals": run.approvals_df(),
+        "sources": run.sources_df(),
+    }
+    beside = {"n_siblings", "is_active", "sibling_index"}  # what stands beside the branch is not in the file
+    for name, frame in wanted.items():
+        columns = [column for column in frame.columns if column not in beside]
+        assert len(frame) > 0
+        pd.testing.assert_frame_equal(found[name][columns], frame[columns])
+
+
+def test_it_can_be_asked_in_sql(run: OpenedRun) -> None:
+    """Frames and tables are queried as in a workbench, and nothing can be changed by it."""
+    counted = run.query("SELECT agent_name, count(*) AS n FROM llm_calls GROUP BY 1 ORDER BY 1")
+    assert list(counted["agent_name"]) == ["crawl_agent", "lead_agent"]
+    with pytest.raises(UsageError, match="would do more than read"):
+        run.query("DELETE FROM main.runs")
+
+
+def test_artifacts_can_be_read_and_not_written(run: OpenedRun, tmp_path: Path) -> None:
+    """Versions, differences and files are as of any artifact; a change is refused with what to do instead."""
+    artifact = run.artifacts["rAsktwo"]
+    assert list(artifact.versions) == [1, 2]
+    assert "+Read local:notes" in repr(artifact.diff())
+    assert artifact.to_markdown(tmp_path / "out.md").read_text(encoding="utf-8") == artifact.content
+    with pytest.raises(UsageError, match=r"cannot be changed.*wb\.import_run"):
+        artifact.edit("Mine.")
+
+
+def test_it_shows_itself(run: OpenedRun) -> None:
+    """The card names question, state, versions and hash; the view is that of a run which has ended."""
+    text, page, markdown = run._card().plain(), run._repr_html_(), run._repr_markdown_()
+    for face in (text, page, markdown):
+        assert "Ask: two" in face
+        assert run.manifest["sha256"] in face
+        assert "artifactflow-nb" in face
+    assert "Answered with" in page
+    assert repr(run).startswith("OpenedRun('Ask: two', status='completed', path=")
+    bundle = run.view()._repr_mimebundle_()
+    assert set(bundle) == {"text/plain", "text/markdown", "text/html"}
+    assert "Answered with" in bundle["text/html"]
+    assert "crawl_agent" in bundle["text/html"]
+    assert repr(run.view()) == bundle["text/plain"]
+
+
+def test_a_failed_run_says_why(tmp_path: Path, scratch: Path) -> None:
+    """A run without an answer has none, and its error."""
+    with bench(tmp_path / "data", model=ScriptedModel([""])) as wb:
+        failed = wb.ask("Fail.").wait().run_id
+    path = write_sealed(tmp_path / "failed.afrun", taken(tmp_path / "data" / "store.db", failed))
+    with open_run(path) as run:
+        assert (run.status, run.response) == ("failed", None)
+        assert "empty answer" in str(run.error)
+        assert "empty answer" in run._repr_html_()
+        assert "empty answer" in repr(run.view())
+
+
+# --- what stays behind ----------------------------------------------------------------------------------------------
+
+
+def test_nothing_stays_behind(file: Path, scratch: Path) -> None:
+    """The folder goes with `close`, with the `with` block, and with the last handle; closing twice is closing once."""
+    run = open_run(file)
+    assert len(list(scratch.iterdir())) == 1
+    run.close()
+    run.close()
+    assert not list(scratch.iterdir())
+    with open_run(file):
+        assert list(scratch.iterdir())
+    assert not list(scratch.iterdir())
+    artifacts = open_run(file).artifacts
+    gc.collect()
+    assert list(artifacts["rAsktwo"].versions) == [1, 2]  # what still reads the store keeps it
+    del artifacts
+    gc.collect()
+    assert not list(scratch.iterdir())
+
+
+def test_nothing_stays_behind_when_the_process_ends(file: Path, scratch: Path) -> None:
+    """A handle that nobody closed takes its folder along at exit, without a word."""
+    code = f"import artifactflow_nb.opened as o; run = o.open_run({str(file)!r}); print(len(run.events) > 5)"
+    environment = {"TMPDIR": str(scratch), "PYTHONPATH": ":".join(sys.path), "HOME": str(scratch.parent)}
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, env=environment, check=True
+    )
+    assert (done.stdout, done.stderr) == ("True\n", "")
+    assert not list(scratch.iterdir())
+
+
+def test_a_closed_run_says_so(file: Path, scratch: Path) -> None:
+    """What was read stays; what would have to be read is refused with what to do."""
+    run = open_run(file)
+    run.close()
+    assert run.question == "Ask: two"
+    with pytest.raises(UsageError, match=r"This run was closed. Open it again with af\.open_run"):
+        run.runs_df()
+    with pytest.raises(UsageError, match="was closed"):
+        _ = run.artifacts
+
+
+def test_a_bad_file_leaves_nothing(file: Path, scratch: Path) -> None:
+    """A file that cannot be used is told, and no folder is made for it."""
+    file.write_bytes(file.read_bytes()[:-100])
+    with pytest.raises(CassetteError, match=r"run\.afrun cannot be used"):
+        open_run(file)
+    gc.collect()
+    assert not list(scratch.iterdir())
+
+
+def test_opening_needs_no_network_and_starts_no_thread(file: Path, scratch: Path) -> None:
+    """A sealed run is only read: no engine, no connection, no program."""
+    code = (
+        "import sys, threading, artifactflow_nb.opened as o\n"
+        "def look():\n"
+        f"    with o.open_run({str(file)!r}) as run: return len(run.events), run.view(), run._repr_html_()\n"
+        "look(); seen = []\n"  # what it needs is imported by now
+        "told = {'socket.connect', 'subprocess.Popen', 'os.system', 'exec', 'compile', 'pickle.find_class', 'import'}\n"
+        "sys.addaudithook(lambda name, args: seen.append((name, args)) if name in told else None)\n"
+        "look(); print(threading.active_count(), seen)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "1 []\n"
+
+
+# --- into a workbench -----------------------------------------------------------------------------------------------
+
+
+def test_an_imported_run_is_a_run(worked: Worked, file: Path, tmp_path: Path) -> None:
+    """In another workbench the run has its frames, its answer and its artifacts, and can be continued."""
+    sealed = read_sealed(file)
+    with bench(tmp_path / "mine") as wb:
+        wb.ask("Ask: mine").wait()
+    with closing(connect(tmp_path / "mine" / "store.db")) as db:
+        db.execute("BEGIN IMMEDIATE")
+        import_rows(db, sealed.rows)
+        db.execute("COMMIT")
+    with bench(tmp_path / "mine") as wb:
+        assert list(wb.runs_df()["question"]) == ["Ask: mine", "Ask: one", "Ask: two"]
+        run = wb.run(worked.second)
+        assert str(run.response).startswith("Answered with")
+        assert run.artifacts["rAsktwo"].edit("Mine.").version == 3
+        more = wb.ask("Ask: four", conversation_id=run.conversation_id).wait().approve().wait()
+        assert more.status == "completed"
+        assert "rAsktwo" in more.artifacts
+
+
+def test_a_store_that_was_opened_is_of_one_run(file: Path, run: OpenedRun) -> None:
+    """The rows lie in a sound store of their own."""
+    copied = shutil.copy(run._store, run._store.with_name("copy.db"))
+    with closing(sqlite3.connect(copied)) as db:
+        assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+        assert db.execute("PRAGMA foreign_key_check").fetchall() == []
