@@ -12,6 +12,10 @@ _HOMES = {
     "Workbench": "workbench",
     "Run": "run",
     "Engine": "engine",
+    "accept_cassette": "recordings.cassette_file",
+    "cassette_df": "frames.cassette",
+    "compare": "comparing.comparison",
+    "open_run": "opened",
     "Settings": "settings",
     "plot_timeline": "plots.timeline",
     "plot_tokens": "plots.tokens",
@@ -24,6 +28,7 @@ _HOMES = {
     "ToolResult": "messages",
     "tool": "tools.base",
     "ApprovalRequest": "approvals",
+    "Decision": "approvals",
     "Budget": "budget",
     "Price": "budget",
     "OfflineModel": "models.offline",
@@ -45,6 +50,8 @@ _HOMES = {
     "StoreError": "errors",
     "NotFound": "errors",
     "Conflict": "errors",
+    "CassetteMiss": "errors",
+    "CassetteError": "errors",
 }
 
 __all__ = ["__version__", *_HOMES]  # noqa: PLE0604 - the names of the table are strings

@@ -33,6 +33,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 WB = "wb"
 CONTINUE = "continue"
+EVERYTHING = "all"
 NAMED = "--wb"
 OPTIONS = ("--flow", "--model", "--budget", "--conversation", NAMED)
 _OF_IPYTHON = frozenset({"In", "Out", "get_ipython", "exit", "quit", "open"})
@@ -117,6 +118,12 @@ def _request_ids(wb: "Workbench") -> list[str]:
     return [request.id for request in wb.pending()]
 
 
+def _repro(said: Said) -> Any:
+    if said.words not in ([], [EVERYTHING]):
+        raise UsageError(f"%af repro takes {EVERYTHING} or nothing, not {' '.join(said.words)!r}.")
+    return said.wb.repro(all=bool(said.words))
+
+
 COMMANDS: Mapping[str, Command] = {
     "runs": Command("the newest runs", lambda said: said.wb.runs()),
     "tree": Command("a conversation as a tree", partial(_view, "tree"), _conversation_ids, "[CONVERSATION]"),
@@ -139,6 +146,7 @@ COMMANDS: Mapping[str, Command] = {
     "timeline": Command(
         "what a run did when", lambda said: said.wb.timeline(said.run(said.wb.runs(1))), _run_ids, "[RUN]"
     ),
+    "repro": Command("what is recorded, replayed, live or changed", _repro, lambda _wb: [EVERYTHING], "[all]"),
     "help": Command("this list", lambda _said: Help()),
 }
 

@@ -255,6 +255,17 @@ def test_views_are_asked_of_the_workbench(shell: InteractiveShell, tmp_path: Pat
     assert run_cell(shell, "%af chat conv-1") == "chat of conv-1"
 
 
+def test_what_is_recorded_is_told(shell: InteractiveShell, wb: af.Workbench, tmp_path: Path, capsys: Any) -> None:
+    """`%af repro` tells the runs of the workbench, `%af repro all` those of its store."""
+    run = wb.ask("Write.").wait(10)
+    assert [(one.run_id, one.state) for one in run_cell(shell, "%af repro").runs] == [(run.run_id, "live")]
+    shell.user_ns["later"] = af.Workbench(model=ScriptedModel([]), data_dir=wb.data_dir)
+    assert run_cell(shell, "%af repro").runs == ()
+    assert [one.run_id for one in run_cell(shell, "%af repro all").runs] == [run.run_id]
+    assert offered(shell, "%af repro ") == ["all"]
+    assert "%af repro takes all or nothing, not 'everything'." in said(shell, capsys, "%af repro everything")
+
+
 def test_loading_the_extension_takes_no_time() -> None:
     """The engine and its libraries are loaded when something is asked, not before."""
     heavy = ["openai", "langgraph", "pandas", "pydantic", "ipywidgets", "anywidget", "aiosqlite", "markdown_it"]

@@ -119,6 +119,8 @@ def held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, 
         results = [wb._thread.call(engine.controller.result(run.run_id)) for run in (done, waits)]
         yield {
             "wb": wb,
+            "wb.repro()": wb.repro(),
+            "run.steps": done.steps,
             "wb.settings": wb.settings,
             "wb.settings.budget": wb.settings.budget,
             "wb.settings.prices": wb.settings.prices["my-model"],
@@ -171,6 +173,7 @@ def example(name: str, held: dict[str, Any]) -> Any:
         "ToolCall": af.ToolCall(HOSTILE, {HOSTILE: [HOSTILE]}, HOSTILE),
         "ToolResult": af.ToolResult(False, HOSTILE, HOSTILE, {"told": object}),
         "ApprovalRequest": held["wb.pending()[0]"],
+        "Decision": af.Decision(approved=True, instruction=HOSTILE, params={HOSTILE: HOSTILE}),
         "Budget": af.Budget(tokens=5, usd=0.5, seconds=60, when_spent="ask"),
         "Price": af.Price(input=1, output=2.5, cache_read=0.1),
         "OfflineModel": af.OfflineModel(),

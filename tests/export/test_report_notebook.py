@@ -1,0 +1,217 @@
+"""The notebook of a run: that it reads as a report, and computes the same again from the sealed run beside it."""
+
+import json
+import re
+import shutil
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+from harmless import VIEW, harms
+from markdown_it import MarkdownIt
+from nbclient import NotebookClient
+from recordings.worked import CITED, SECRET, bench, make
+from scripts import call, report
+
+import artifactflow_nb as af
+from artifactflow_nb.errors import CassetteError
+from artifactflow_nb.export.report_notebook import report_notebook, write_report
+from artifactflow_nb.models.scripted import ScriptedModel
+from artifactflow_nb.recordings.sealed import ReadSource, read_sealed
+
+HOSTILE = '<img src="https://hostile.invalid/q.png" onerror="x()"> ![i](https://hostile.invalid/p.png) $x$'
+
+OFFLINE = """\
+import socket
+
+def refuse(self, address):
+    raise OSError(f"There is no network; {address} was asked for.")
+
+socket.socket.connect = socket.socket.connect_ex = refuse
+"""
+
+
+@dataclass(frozen=True)
+class Reported:
+    """A folder with the store of some runs, and the report of one of them with its sealed run."""
+
+    folder: Path
+    run_id: str
+    other_id: str
+    notebook: Path
+    sealed: Path
+
+
+@pytest.fixture(scope="module")
+def reported(tmp_path_factory: pytest.TempPathFactory) -> Reported:
+    folder = tmp_path_factory.mktemp("report")
+    _, second, beside = make(folder)
+    (folder / "out").mkdir()
+    with bench(folder / "data", tavily_key=SECRET) as wb:
+        notebook = wb.run(second).to_notebook(folder / "out" / "report.ipynb")
+    return Reported(folder, second, beside, notebook, notebook.with_suffix(".afrun"))
+
+
+def read(notebook: Path) -> Any:
+    return nbformat.read(notebook, as_version=4)
+
+
+def text_of(notebook: Any) -> str:
+    return "\n\n".join(cell["source"] for cell in notebook["cells"] if cell["cell_type"] == "markdown")
+
+
+def outputs(node: Any) -> list[Any]:
+    return [cell.outputs for cell in node.cells if cell.cell_type == "code"]
+
+
+def execute(node: Any, folder: Path) -> Any:
+    """Execute in a folder, without a network."""
+    node.cells.insert(0, nbformat.v4.new_code_cell(OFFLINE))
+    client = NotebookClient(node, timeout=60, resources={"metadata": {"path": str(folder)}}, record_timing=False)
+    client.execute()
+    del node.cells[0]
+    return node
+
+
+def plain(node: Any) -> str:
+    """What all code cells gave, as text."""
+    found = [output for each in outputs(node) for output in each]
+    return "\n".join(str(output.get("data", {}).get("text/plain", output)) for output in found)
+
+
+def test_it_reads_as_a_report(reported: Reported) -> None:
+    """Question, answer, artifacts and sources stand in it as text, with the addresses as they were given."""
+    text = text_of(read(reported.notebook))
+    assert text.startswith("# Ask: two\n\n*Asked ")
+    assert "## Answer\n\nAnswered with" in text
+    assert "<code>rAsktwo</code>, version 2, by lead\\_agent\n\nAsk: two\n\nRead local:notes" in text
+    assert f"- Letters: <code>{CITED}</code>".replace("#", "\\#") in text
+    assert "[report.afrun](report.afrun)" in text
+
+
+def test_it_is_valid_and_executed(reported: Reported) -> None:
+    """It is a valid notebook, every code cell but the one with the parameters has an output, and none is an error."""
+    node = read(reported.notebook)
+    nbformat.validate(node)
+    assert node.metadata["language_info"] == {"name": "python"}  # and not which one executed it
+    parameters, *others = [cell for cell in node.cells if cell.cell_type == "code"]
+    assert parameters.metadata["tags"] == ["parameters"]
+    assert parameters.source == 'SEALED = "report.afrun"'
+    assert [len(cell.outputs) for cell in others] == [1] * len(others)
+    assert {cell.outputs[0].output_type for cell in others} == {"execute_result"}
+    pictures = [cell for cell in others if "image/svg+xml" in cell.outputs[0].data]
+    assert [cell.source.partition("(")[0] for cell in pictures] == ["af.plot_timeline", "af.plot_tokens"]
+
+
+def test_it_computes_the_same_from_the_two_files_alone(reported: Reported, tmp_path: Path) -> None:
+    """In a clean folder without a network it gives the outputs that it has."""
+    clean = tmp_path / "clean"
+    clean.mkdir()
+    for file in (reported.notebook, reported.sealed):
+        shutil.copy(file, clean)
+    fresh = execute(read(clean / "report.ipynb"), clean)
+    for now, stored in zip(outputs(fresh), outputs(read(reported.notebook)), strict=True):
+        counted = [{**output, "execution_count": None} for output in now]
+        assert counted == [{**output, "execution_count": None} for output in stored]
+    assert sorted(file.name for file in clean.iterdir()) == ["report.afrun", "report.ipynb"]
+
+
+def test_other_values_are_put_in_as_papermill_does(reported: Reported, tmp_path: Path) -> None:
+    """A cell behind the one with the parameters names another sealed run, and the figures are those of that run."""
+    with bench(reported.folder / "data") as wb:
+        wb.run(reported.other_id).seal(tmp_path / "other.afrun")
+    node = read(reported.notebook)
+    at = next(n for n, cell in enumerate(node.cells) if "parameters" in cell.metadata.get("tags", ()))
+    injected = nbformat.v4.new_code_cell('SEALED = "other.afrun"', metadata={"tags": ["injected-parameters"]})
+    node.cells.insert(at + 1, injected)
+    text = plain(execute(node, tmp_path))
+    assert "Sealed run: Ask: three" in text
+    assert reported.other_id in text
+    assert reported.run_id not in text
+
+
+async def test_writing_it_again_gives_the_same_bytes(reported: Reported, tmp_path: Path) -> None:
+    """Within a running loop, as in a cell, and from a file that was sealed before, the same notebook is written."""
+    with bench(reported.folder / "data", tavily_key=SECRET) as wb:
+        run = wb.run(reported.run_id)
+        again = run.to_notebook(tmp_path / "report.ipynb")
+        assert again.read_bytes() == reported.notebook.read_bytes()
+        assert again.with_suffix(".afrun").read_bytes() == reported.sealed.read_bytes()
+        run.to_notebook(again, sealed=again.with_suffix(".afrun"), replace=True)
+        assert again.read_bytes() == reported.notebook.read_bytes()
+
+
+def test_it_tells_no_secret_and_no_place(reported: Reported) -> None:
+    """Neither a key that stood in the run nor a folder of the machine is in it."""
+    written = reported.notebook.read_text(encoding="utf-8")
+    assert json.dumps(SECRET, ensure_ascii=False)[1:-1] not in written
+    assert SECRET not in written
+    assert re.findall(r"/(?:home|root|tmp|Users|var)/[\w./-]*", written) == []
+
+
+def test_what_the_run_says_is_harmless_in_it(tmp_path: Path) -> None:
+    """Markup in question, answer, artifact, title and address of a source is text; an address of the web is a link."""
+    turns = [call("create_artifact", id="research_report", title=HOSTILE, content=f"# {HOSTILE}"), HOSTILE]
+    with bench(tmp_path / "data", model=ScriptedModel(turns)) as wb:
+        run = wb.ask(f"{HOSTILE}\n# More").wait(20).approve().wait(20)
+        sealed = read_sealed(run.seal(tmp_path / "run.afrun"))
+    address = "https://example.org/a?b=(1)&c=%20*x*"
+    sources = tuple(ReadSource(one, one, HOSTILE, "") for one in (address, "https://x.invalid/><script>", "local:a#b"))
+    notebook = report_notebook(replace(sealed, sources=sources), "folder with spaces/run(1).afrun")
+    rendered = MarkdownIt("commonmark", {"html": True}).enable("table").render(text_of(notebook))
+    file = "folder%20with%20spaces/run%281%29.afrun"
+    assert harms(rendered, VIEW) == [f"<a href={file!r}>"]  # the sealed run, and nothing else
+    assert '<a href="https://example.org/a?b=(1)&amp;c=%20*x*">' in rendered
+    assert 'SEALED = "folder with spaces/run(1).afrun"' in [cell["source"] for cell in notebook["cells"]]
+
+
+def test_a_long_question_is_no_heading(tmp_path: Path) -> None:
+    """It stands below a plain heading, as a whole."""
+    question = "Why? " * 100 + "\n\nAnd so?"
+    with bench(tmp_path / "data", model=ScriptedModel(["So."])) as wb:
+        sealed = read_sealed(wb.ask(question).wait(20).seal(tmp_path / "run.afrun"))
+    text = text_of(report_notebook(sealed, "run.afrun"))
+    assert text.startswith("# Report\n")
+    assert question.strip().partition("\n")[2].strip() in text
+
+
+def test_a_run_without_an_answer_says_why(tmp_path: Path) -> None:
+    """The notebook of a failed run tells its error in the place of the answer."""
+    with bench(tmp_path / "data", model=ScriptedModel([""])) as wb:
+        sealed = read_sealed(wb.ask("Fail.").wait(20).seal(tmp_path / "run.afrun"))
+    text = text_of(report_notebook(sealed, "run.afrun"))
+    assert "## Answer\n\nThere is no answer: the run is failed." in text
+    assert "empty answer" in text
+
+
+def test_nothing_is_written_over_what_is_there(reported: Reported, tmp_path: Path) -> None:
+    """A notebook or a sealed run that is there stays, and so does everything if the run has not ended."""
+    before = reported.notebook.read_bytes()
+    with bench(reported.folder / "data") as wb:
+        run = wb.run(reported.run_id)
+        with pytest.raises(af.UsageError, match=r"There is a file '.*report.ipynb' already. Pass replace=True"):
+            run.to_notebook(reported.notebook)
+        with pytest.raises(af.UsageError, match="is the name of a sealed run"):
+            run.to_notebook(tmp_path / "report.afrun")
+        with pytest.raises(af.UsageError, match=f"is the run {reported.run_id}, not {reported.other_id}"):
+            wb.run(reported.other_id).to_notebook(tmp_path / "report.ipynb", sealed=reported.sealed)
+        with pytest.raises(CassetteError, match="none.afrun"):
+            run.to_notebook(tmp_path / "report.ipynb", sealed=tmp_path / "none.afrun")
+        (tmp_path / "kept.afrun").write_bytes(b"kept")
+        with pytest.raises(af.UsageError, match="kept.afrun"):
+            run.to_notebook(tmp_path / "kept.ipynb")
+    with bench(tmp_path / "data", model=ScriptedModel([report(), "Done."])) as wb, pytest.raises(af.Conflict):
+        wb.ask("Wait?").wait(20).to_notebook(tmp_path / "waiting.ipynb")
+    assert reported.notebook.read_bytes() == before
+    assert [file.name for file in tmp_path.glob("*.*")] == ["kept.afrun"]
+
+
+def test_what_cannot_be_executed_is_told(reported: Reported, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the kernel cannot import the package, the error says what is needed, and no notebook is written."""
+    (tmp_path / "artifactflow_nb.py").write_text("raise ImportError('not here')")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    with pytest.raises(af.UsageError, match=r"not here(.|\n)*needs a kernel python3 in which artifactflow_nb"):
+        write_report(tmp_path / "report.ipynb", reported.run_id, print, sealed=reported.sealed)
+    assert not (tmp_path / "report.ipynb").exists()
