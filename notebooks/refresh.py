@@ -2,6 +2,7 @@
 
 What they show is part of the repository, and of the tests. An output that the tests do not compare, because it differs
 each time, stays as it is while its cell does: so a change of the outputs is a change of what a reader sees.
+With AF_MODE=record, the notebooks that have a cassette are recorded anew before, and only they are executed.
 """
 
 import os
@@ -21,9 +22,37 @@ NOT_COMPARED = "nbval-ignore-output"
 def main(names: list[str]) -> None:
     """Refresh these notebooks, or all of them."""
     os.environ["AF_APPROVALS"] = "approve"
-    for notebook in map(Path, names) if names else sorted(HERE.glob("[0-9]*.ipynb")):
+    notebooks = [Path(name).resolve() for name in names] or sorted(HERE.glob("[0-9]*.ipynb"))
+    if os.environ.pop("AF_MODE", "") == "record":
+        notebooks = [notebook for notebook in notebooks if cassette_of(notebook).exists()]
+        for notebook in notebooks:
+            record(notebook)
+    for notebook in notebooks:
         refresh(notebook)
         print(f"{notebook.name}: {notebook.stat().st_size:,} bytes")
+
+
+def cassette_of(notebook: Path) -> Path:
+    """Where the cassette of a notebook lies: for `06_a_name.ipynb` it is `data/cassettes/a_name.jsonl`."""
+    _, _, name = notebook.stem.partition("_")
+    return notebook.parents[1] / "data" / "cassettes" / f"{name}.jsonl"
+
+
+def record(notebook: Path) -> None:
+    """Record the cassette of a notebook anew, with a store of its own; if that fails, the old one stays."""
+    cassette = cassette_of(notebook)
+    before = cassette.read_bytes()
+    cassette.unlink()
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ |= {"AF_MODE": "record", "AF_DATA_DIR": folder}
+        try:
+            execute(notebook, Path(folder) / "build")
+        except BaseException:
+            cassette.write_bytes(before)
+            raise
+        finally:
+            del os.environ["AF_MODE"], os.environ["AF_DATA_DIR"]
+    print(f"{cassette.name}: {cassette.stat().st_size:,} bytes")
 
 
 def refresh(notebook: Path) -> None:

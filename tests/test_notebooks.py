@@ -3,6 +3,7 @@
 That executing them gives the same outputs is tested by `pytest --nbval notebooks`.
 """
 
+import os
 import re
 import shutil
 import subprocess
@@ -24,6 +25,14 @@ pages = pytest.mark.parametrize("page", NOTEBOOKS, ids=lambda page: page.stem)
 
 def read(page: Path) -> Any:
     return nbformat.read(page, as_version=4)
+
+
+def cassette_of(page: Path) -> Path:
+    return ROOT / "data" / "cassettes" / f"{page.stem.partition('_')[2]}.jsonl"
+
+
+def ids_in(text: str) -> set[str]:
+    return set(re.findall(r"\b(?:run|conv|msg|thd|req)-[0-9a-f]{16}\b", text))
 
 
 def outputs(page: Path) -> list[Any]:
@@ -58,10 +67,21 @@ def test_a_page_tells_nothing_of_the_machine_that_made_it(page: Path) -> None:
 
 @pages
 def test_a_page_with_ids_is_not_compared_there(page: Path) -> None:
-    """Ids differ each time: they stand only in outputs whose cells say that they are not compared."""
+    """Ids that are not recorded differ each time: they stand only in outputs that are not compared."""
+    recorded = ids_in(cassette_of(page).read_text(encoding="utf-8")) if cassette_of(page).exists() else set()
     for cell in read(page).cells:
         if cell.cell_type == "code" and NOT_COMPARED not in cell.metadata.get("tags", ()):
-            assert re.findall(r"\b(?:run|conv|msg|thd|req)-[0-9a-f]{16}\b", str(cell.outputs)) == []
+            assert ids_in(str(cell.outputs)) <= recorded
+
+
+@pages
+def test_a_cassette_belongs_to_its_page(page: Path) -> None:
+    """A page that plays a cassette names it, in a cell for parameters; and it is small."""
+    cassette = cassette_of(page)
+    parameters = [cell.source for cell in read(page).cells if "parameters" in cell.metadata.get("tags", ())]
+    if cassette.exists():
+        assert f'CASSETTE = "../data/cassettes/{cassette.name}"' in parameters[0]
+        assert cassette.stat().st_size <= LARGEST_BYTES
 
 
 def test_a_notebook_is_made_anew(tmp_path: Path) -> None:
@@ -76,3 +96,35 @@ def test_a_notebook_is_made_anew(tmp_path: Path) -> None:
     subprocess.run([sys.executable, refresh, page], check=True, cwd=tmp_path)
     made = [(output.data["text/plain"], output.execution_count) for output in outputs(page)]
     assert made == [("2", 1), ("as it was", 2), ("'new'", 3)]
+
+
+RECORDING = """import artifactflow_nb as af
+wb = af.Workbench(replay="../data/cassettes/small.jsonl", model=af.ScriptedModel(lambda request: "{answer}"))
+(await wb.ask("Sure?")).response"""
+
+
+def test_a_cassette_is_recorded_anew(tmp_path: Path) -> None:
+    """With AF_MODE=record, `refresh.py` records what has a cassette and replays it; what fails leaves the cassette."""
+    folder, cassette = tmp_path / "notebooks", tmp_path / "data" / "cassettes" / "small.jsonl"
+    folder.mkdir()
+    cassette.parent.mkdir(parents=True)
+    cassette.touch()
+    refresh = shutil.copy(ROOT / "notebooks" / "refresh.py", folder)
+
+    def recorded(answer: str) -> int:
+        for name, source in (("1_small", RECORDING.format(answer=answer)), ("2_plain", "1 + 1")):
+            cells = [nbformat.v4.new_code_cell(source)]
+            nbformat.write(nbformat.v4.new_notebook(cells=cells), folder / f"{name}.ipynb")
+        environment = {**os.environ, "AF_MODE": "record"}
+        return subprocess.run(
+            [sys.executable, refresh], env=environment, cwd=tmp_path, capture_output=True, check=False
+        ).returncode
+
+    assert recorded("Yes.") == 0
+    assert outputs(folder / "1_small.ipynb")[0].data["text/plain"] == "'Yes.'"
+    assert outputs(folder / "2_plain.ipynb") == []
+    before = cassette.read_bytes()
+    assert b"Yes." in before
+    assert recorded('" + 1 / 0 + "') != 0
+    assert cassette.read_bytes() == before
+    assert not list(tmp_path.glob("**/.artifactflow"))

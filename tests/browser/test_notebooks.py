@@ -18,6 +18,8 @@ PANELS = {
     "03_branching": ("Who is told when a disk is full?", "What do you want to know? Shift+Enter asks."),
     "04_artifacts": ("4 versions",),
     "05_metrics_and_plots": ("How are backups checked?",),
+    "06_record_and_replay": ("How are backups checked?",),
+    "07_fork_and_compare": ("Does the north station need new batteries?",),
 }
 """What the views of each page show, one text each."""
 
