@@ -177,10 +177,11 @@ class ExecutionController(BegunRuns):
             await self._carry_on(run_id, request_id)
 
     def _moment(self, request: ApprovalRequest, decision: Decision) -> datetime:
-        """When a decision is taken: as it is recorded if it is, else now."""
+        """When a decision is taken: as it is recorded if it is, else now, in the time of its run."""
         player = self._rooms.deck.player(request.run_id)
-        recorded = None if player is None else player.decided(request.subject, decision)
-        return recorded or whole_ms(self._services.clock.now())
+        if player is None:
+            return whole_ms(self._services.clock.now())
+        return player.decided(request.subject, decision) or player.clock.present
 
     def _is_taken(self, request: ApprovalRequest) -> bool:
         """Whether the decision is there already, because the recording has it."""

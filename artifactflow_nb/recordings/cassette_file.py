@@ -4,7 +4,6 @@ What cannot be read is never overwritten. Runs that are not recorded anew keep t
 """
 
 import os
-import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +17,7 @@ from artifactflow_nb.recordings.cassette_scan import FORMAT, Block, scan, scan_e
 from artifactflow_nb.recordings.identity import Asked, Place, key_at, places
 from artifactflow_nb.recordings.secrets import Masker
 from artifactflow_nb.recordings.values import RecordedRun
-from artifactflow_nb.recordings.whole_file import OnlyWriter, write_whole
+from artifactflow_nb.recordings.whole_file import OnlyWriter, one_at_a_time, write_whole
 from artifactflow_nb.text.cards import Card, Rows, Shown
 
 
@@ -36,6 +35,8 @@ class _Kept:
 class CassetteFile:
     """A cassette for one process to record into, until it is closed; also as a context.
 
+    Several of one process may record into a file: the cell that makes a workbench is executed again.
+
     Args:
         path: The file; it and its folder are made if they are not there.
         masker: Takes secrets out of what is recorded; None for one that knows their well-known forms only.
@@ -52,8 +53,7 @@ class CassetteFile:
         self._texts: dict[str, bytes] = {}
         self._seen: tuple[int, ...] | None = None
         self._pid = os.getpid()
-        self._adding = threading.Lock()
-        self._lock = _only_writer(self._place)
+        self._lock = _only_writer(self._place, is_shared=True)
         try:
             self._look()
         except BaseException:
@@ -77,11 +77,15 @@ class CassetteFile:
         Errors: `CassetteError` if it cannot be written, or if the file has been changed into what cannot be read;
         what the file held stays.
         """
-        with self._adding:
-            self._add(run)
+        self._check_open()
+        try:
+            self._lock.renew()
+            with one_at_a_time(self._place):
+                self._add(run)
+        except OSError as error:
+            raise _unwritable(self.path, error) from error
 
     def _add(self, run: RecordedRun) -> None:
-        self._check_open()
         self._look()
         masked = self._masker.run(run)
         index, place = self._find(masked)
@@ -247,11 +251,11 @@ def _resolved(path: Path) -> Path:
         raise _unwritable(path, error) from error
 
 
-def _only_writer(place: Path) -> OnlyWriter:
+def _only_writer(place: Path, *, is_shared: bool = False) -> OnlyWriter:
     """The lock of a file, whose folder is made."""
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
-        return OnlyWriter(place)
+        return OnlyWriter(place, is_shared=is_shared)
     except OSError as error:
         raise _unwritable(place, error) from error
 

@@ -67,6 +67,11 @@ class RunClock:
         self._latest = self._moments[lane] = max(whole_ms(self._present()), self._latest)
         return self._latest
 
+    @property
+    def present(self) -> datetime:
+        """The time of day in whole milliseconds, without noting it anywhere."""
+        return max(whole_ms(self._present()), self._latest)
+
     def _present(self) -> datetime:
         time_of_day, elapsed = self._clock.now(), timedelta(seconds=self._clock.monotonic())
         self._origin = max(self._origin, time_of_day - elapsed)
@@ -101,7 +106,7 @@ class Times:
 
 
 class RecordedClock(RunClock):
-    """The times of a recorded run; of what is not recorded, the time of day.
+    """The times of a recorded run; of what is not recorded, the time that passes.
 
     Args:
         clock: The clock for what is not recorded.
@@ -121,14 +126,26 @@ class RecordedClock(RunClock):
         self._spans = dict(spans)
         self._reads = {lane: iter(times) for lane, times in reads.items()}
         self._ticks: dict[str, Iterator[datetime]] = {}
+        self._has_parted = False
 
     def forget(self, key: str) -> None:
         """Take the time of day for a call, by its id: it is made anew."""
         self._spans.pop(key, None)
 
-    def forget_reads(self) -> None:
-        """Take the time of day where lanes tell something by themselves: the run goes another way."""
-        self._reads.clear()
+    def part(self) -> None:
+        """Go on from the last recorded moment, as fast as time passes: the run goes another way from here.
+
+        The time of day may be days later, which nobody waited.
+        """
+        if not self._has_parted:
+            self._has_parted = True
+            self._reads.clear()
+            self._origin = self._latest - timedelta(seconds=self._clock.monotonic())
+
+    def _present(self) -> datetime:
+        if not self._has_parted:
+            return super()._present()
+        return self._origin + timedelta(seconds=self._clock.monotonic())
 
     def read(self, lane: str = RUN) -> datetime:
         """The next recorded time of the lane; the time of day if there is none."""

@@ -317,7 +317,7 @@ class Player:
             for position in range(len(turn.calls)):
                 self._drop(tool_call_id(key, position))
         self._drop(key)
-        self.clock.forget_reads()
+        self.clock.part()
         if self._numbers is not None:
             self._numbers.forget()
 

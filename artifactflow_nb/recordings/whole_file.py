@@ -3,12 +3,17 @@
 import os
 import secrets
 import shutil
-from contextlib import suppress
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Self
 
 from artifactflow_nb.errors import CassetteError
 from artifactflow_nb.store.ownership import _remove, _try_lock
+
+_WAIT_S = 10.0
+_LOOK_EVERY_S = 0.005
 
 
 def write_whole(place: Path, content: bytes) -> None:
@@ -42,42 +47,70 @@ def _sync_folder(folder: Path) -> None:
             os.close(handle)
 
 
+@contextmanager
+def one_at_a_time(place: Path) -> Iterator[None]:
+    """Hold others off who read a file to write it anew, also in this process; `CassetteError` if they take too long."""
+    path, until = place.with_name(f".{place.name}.write"), time.monotonic() + _WAIT_S
+    while True:
+        file = path.open("a+b")
+        if _try_lock(file) and _is_at(file, path):
+            break
+        file.close()
+        if time.monotonic() > until:
+            raise CassetteError(f"{place} is being written by somebody else for more than {_WAIT_S:g} s. Try again.")
+        time.sleep(_LOOK_EVERY_S)
+    try:
+        yield
+    finally:
+        _remove(path, file)
+
+
 class OnlyWriter:
     """A lock beside a file, held by the process that may write it; letting go and death release it alike.
 
     Args:
         place: The file, which need not be there yet; its folder must be.
+        is_shared: Whether others in this process may hold it too: a cell that makes a workbench is executed again.
     """
 
-    def __init__(self, place: Path) -> None:
+    def __init__(self, place: Path, *, is_shared: bool = False) -> None:
+        self._place = place
         self._path = place.with_name(f".{place.name}.lock")
         self._pid = os.getpid()
-        self._file = self._locked(place)
-        self._file.truncate(0)
-        self._file.write(str(self._pid).encode())
-        self._file.flush()
+        self._is_shared = is_shared
+        self._file: IO[bytes] | None = None
+        self.closed = False
+        self.renew()
 
-    def _locked(self, place: Path) -> IO[bytes]:
+    def renew(self) -> None:
+        """Take the lock if another of this process held it and let it go; `CassetteError` if another process has it."""
+        if self._file is None and (file := self._locked()) is not None:
+            file.truncate(0)
+            file.write(str(self._pid).encode())
+            file.flush()
+            self._file = file
+
+    def _locked(self) -> IO[bytes] | None:
+        """The locked file; None if it is shared with one of this process that has it."""
         while True:
             file = self._path.open("a+b")
             if not _try_lock(file):
                 with file:
-                    raise CassetteError(_told(place, _holder(file)))
+                    if (holder := _holder(file)) == self._pid and self._is_shared:
+                        return None
+                    raise CassetteError(_told(self._place, holder))
             if _is_at(file, self._path):
                 return file
             file.close()  # whoever had it removed it just now
 
-    @property
-    def closed(self) -> bool:
-        """Whether it was let go."""
-        return self._file.closed
-
     def close(self) -> None:
         """Let go; in a forked child, of what it inherited only."""
-        if self._pid != os.getpid():
-            self._file.close()
-        elif not self._file.closed:
-            _remove(self._path, self._file)
+        self.closed = True
+        if self._file is not None:
+            if self._pid != os.getpid():
+                self._file.close()
+            elif not self._file.closed:
+                _remove(self._path, self._file)
 
     def __enter__(self) -> Self:
         return self

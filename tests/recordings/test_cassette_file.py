@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from artifactflow_nb.recordings.cassette_file import CassetteFile, cassette_byte
 from artifactflow_nb.recordings.identity import run_key
 from artifactflow_nb.recordings.secrets import Masker
 from artifactflow_nb.recordings.values import RecordedRun
+from artifactflow_nb.recordings.whole_file import OnlyWriter
 
 SCRIPT = Path(__file__).with_name("recorder.py")
 
@@ -212,17 +214,37 @@ def test_a_killed_process_leaves_the_file_free(tmp_path: Path) -> None:
     assert [entry.name for entry in tmp_path.iterdir()] == ["x.jsonl"]
 
 
-def test_one_process_records_into_a_file_once(tmp_path: Path) -> None:
-    """A second workbench in the same kernel is told so, through a link too; once closed, a file takes nothing."""
+def test_a_cell_that_makes_a_workbench_is_executed_again(tmp_path: Path) -> None:
+    """Several of one process record into a file, through a link too, and lose nothing; the last keeps others out."""
     path = tmp_path / "x.jsonl"
     (tmp_path / "link.jsonl").symlink_to(path)
-    with CassetteFile(path) as file:
-        for name in ("x.jsonl", "link.jsonl"):
-            with pytest.raises(CassetteError, match=rf"This process \({os.getpid()}\) records into"):
-                CassetteFile(tmp_path / name)
-        file.add(a_run())
+    first, second = CassetteFile(path), CassetteFile(tmp_path / "link.jsonl")
+    runs = [a_run(str(number), question=f"Question {number}?") for number in range(12)]
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda pair: pair[0].add(pair[1]), zip([first, second] * 6, runs, strict=True)))
+    first.close()
     with pytest.raises(CassetteError, match="was closed"):
-        file.add(a_run("2"))
+        first.add(a_run("again"))
+    second.add(a_run("more", question="More?"))
+    other = subprocess.run(
+        [sys.executable, str(SCRIPT), str(path)], input="", capture_output=True, text=True, check=False
+    )
+    assert "records into" in other.stderr
+    second.close()
+    assert len(Cassette.open(path).runs) == 13
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["link.jsonl", "x.jsonl"]
+
+
+def test_what_another_process_took_meanwhile_is_left_to_it(tmp_path: Path) -> None:
+    """Whoever shared the lock of one that let it go finds another process there, and writes nothing."""
+    path = tmp_path / "x.jsonl"
+    first, second = CassetteFile(path), CassetteFile(path)
+    first.close()
+    with recorder(path), pytest.raises(CassetteError, match=r"The process \d+ records into"):
+        second.add(a_run())
+    second.add(a_run())
+    second.close()
+    assert len(Cassette.open(path).runs) == 1
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no forks")
@@ -239,5 +261,5 @@ def test_a_forked_process_records_nothing(tmp_path: Path) -> None:
             os._exit(0)
         assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 7
         with pytest.raises(CassetteError, match="This process"):  # nor does it let go of its parent's lock
-            CassetteFile(tmp_path / "x.jsonl")
+            OnlyWriter(tmp_path / "x.jsonl")
     assert not (tmp_path / "x.jsonl").exists()

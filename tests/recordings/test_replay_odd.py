@@ -1,9 +1,10 @@
-"""What a review found that did not come out the same: branches, forks, secrets, agents with models of their own."""
+"""What is easily not the same in a replay: branches, forks, secrets, agents with models of their own."""
 
 import asyncio
 import os
 import time
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,11 @@ from recordings.replayed import Stage, opened, play_both, step_of
 from scripts import call, delegate, report, who_asks
 
 import artifactflow_nb as af
+from artifactflow_nb.ambient import SystemClock
 from artifactflow_nb.models.base import ModelEvent, ModelRequest
 from artifactflow_nb.models.openai import OpenAIModel
 from artifactflow_nb.models.scripted import ScriptedModel
+from artifactflow_nb.recordings.clock import RUN, RecordedClock
 from artifactflow_nb.recordings.deck import _likeness
 from artifactflow_nb.recordings.misses import _diff
 from artifactflow_nb.recordings.secrets import Masker
@@ -171,3 +174,14 @@ def test_keys_of_models_are_secret(tmp_path: Path) -> None:
         "gsk_abcdefghijklmnop1234567890ABCDEF",
     ):
         assert "[secret]" in masker.text(text)
+
+
+def test_a_run_that_goes_another_way_takes_no_days() -> None:
+    """From where it parts its time goes on from the recorded moment, as fast as time passes, whatever the day is."""
+    recorded = datetime(2026, 1, 1, tzinfo=UTC)
+    clock = RecordedClock(SystemClock(), recorded, {}, {RUN: [recorded + timedelta(seconds=5)]})
+    clock.read()
+    clock.part()
+    span = clock.start("call-1", "main")
+    at, _ = clock.stop(span)
+    assert recorded + timedelta(seconds=5) <= span.at <= at <= clock.present < recorded + timedelta(seconds=30)
