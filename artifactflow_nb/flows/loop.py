@@ -161,6 +161,8 @@ def job_node(loop: LoopGraph) -> Any:
         asked = await ctx.services.requests.decisions([key])
 
         async def perform() -> ToolResult:
+            if (given := ctx.tape.given(key)) is not None:
+                return given
             entry, _ = bind(ctx, agent, call)
             args = entry.bind(params_of(call, asked.get(key)))
             if not isinstance(args, Delegation):

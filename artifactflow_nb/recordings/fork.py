@@ -18,7 +18,7 @@ from artifactflow_nb.messages import ToolResult
 from artifactflow_nb.models.base import ModelEvent
 from artifactflow_nb.recordings.change import Change
 from artifactflow_nb.recordings.clock import RunClock
-from artifactflow_nb.recordings.player import streamed, tell
+from artifactflow_nb.recordings.played import streamed, tell
 from artifactflow_nb.recordings.steps import Step, steps_of
 from artifactflow_nb.recordings.tape import Asking, Calling, LiveTape, Provenance
 from artifactflow_nb.recordings.values import (
@@ -160,6 +160,10 @@ class ForkTape(LiveTape):
         turn = self._turns.get(asking.call_id)
         async for event in live() if turn is None else streamed(turn):
             yield event
+
+    def given(self, tool_call_id: str) -> ToolResult | None:
+        """The result that the change puts in its place."""
+        return self._calls[tool_call_id].result if tool_call_id in self._given else None
 
     async def result(self, calling: Calling, live: Callable[[], Awaitable[ToolResult]]) -> ToolResult:
         """What came of it then, what was given instead, or what comes of it now."""

@@ -10,21 +10,20 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from dataclasses import replace
 from datetime import datetime
 
-from artifactflow_nb import errors
 from artifactflow_nb.ambient import Clock
 from artifactflow_nb.approvals import BUDGET, Decision
-from artifactflow_nb.errors import CassetteMiss, ModelError, RunCancelled
-from artifactflow_nb.messages import Message, ToolResult
-from artifactflow_nb.models.base import ModelDelta, ModelEvent, ModelRequest, RetryNotice
+from artifactflow_nb.errors import CassetteMiss, RunCancelled
+from artifactflow_nb.messages import ToolResult
+from artifactflow_nb.models.base import ModelEvent, RetryNotice
 from artifactflow_nb.recordings.change import Change
 from artifactflow_nb.recordings.clock import RUN, RecordedClock, Times
 from artifactflow_nb.recordings.misses import told_of_call, told_of_decision, told_of_prompt, told_of_unknown
 from artifactflow_nb.recordings.numbers import RecordedNumbers
+from artifactflow_nb.recordings.played import prompt_of, raised, streamed, tell
 from artifactflow_nb.recordings.secret_forms import MASK
 from artifactflow_nb.recordings.tape import Asking, Calling, Numbers, Provenance
 from artifactflow_nb.recordings.values import (
     DELEGATING,
-    Failure,
     Prompt,
     RecordedAsk,
     RecordedCall,
@@ -39,8 +38,6 @@ from artifactflow_nb.recordings.values import (
 CANCELLED = "cancelled"
 _COUNTS = re.compile(r"[0-9][0-9,]*")
 _ENDED = {"completed", "failed", CANCELLED}
-_PIECES_AT_ONCE = 64
-"""How many pieces are told before others on the loop have their turn."""
 
 
 class Player:
@@ -205,7 +202,7 @@ class Player:
             if self.is_cut and _was_cut(found):
                 await self._cut(key)
             if failure.retry_delay_s is None:
-                raise _raised(failure)
+                raise raised(failure)
             n_failed += 1
             yield RetryNotice(n_failed, failure.retry_delay_s, failure.message)
             key = call_id(self.recording.run_id, asking.job_id, asking.step, found.attempt + 1)
@@ -215,6 +212,11 @@ class Player:
             yield event
 
     # --- tools -------------------------------------------------------------------------------------------------------
+
+    def given(self, tool_call_id: str) -> ToolResult | None:
+        """What the fork that is played put in its place."""
+        call = self._calls.get(tool_call_id)
+        return call.result if call is not None and self._is_given(call) else None
 
     async def result(self, calling: Calling, live: Callable[[], Awaitable[ToolResult]]) -> ToolResult:
         """What came of the call; a tool that works in the store runs again, and has to give the same."""
@@ -350,49 +352,5 @@ def _is_open(call: RecordedCall) -> bool:
     return call.result is None and call.tool != DELEGATING
 
 
-def tell(calling: Calling, call: RecordedCall) -> None:
-    """Tell again what a tool told while it worked."""
-    for notice in call.notices:
-        calling.notify(notice.type, notice.data)
-
-
-async def streamed(turn: RecordedTurn) -> AsyncIterator[ModelEvent]:
-    """The pieces of a turn, and the reply if there was one."""
-    for n, piece in enumerate(turn.pieces):
-        if n % _PIECES_AT_ONCE == 0:
-            await asyncio.sleep(0)
-        yield ModelDelta(piece.text, piece.kind, piece.tool)
-    if turn.reply is not None:
-        yield turn.reply
-
-
-def prompt_of(asking: Asking) -> Prompt:
-    """What a model is about to be asked, as a recording has it."""
-    request: ModelRequest = asking.request
-    native = request.tools if request.tool_protocol == "native" else ()
-    return Prompt(
-        messages=tuple(message if not message.calls else _sent(message) for message in request.messages),
-        model=asking.model,
-        temperature=request.temperature,
-        tool_protocol=request.tool_protocol,
-        tool_choice=request.tool_choice,
-        tools=tuple(
-            {"name": tool.name, "description": tool.description, "parameters": dict(tool.parameters)} for tool in native
-        ),
-    )
-
-
-def _sent(message: Message) -> Message:
-    """A message as the store keeps it: what was unreadable of a call is told by its result."""
-    return replace(message, calls=tuple(replace(call, error=None) for call in message.calls))
-
-
 def _uncounted(result: ToolResult) -> tuple[str, str]:
     return _COUNTS.sub("#", result.data), _COUNTS.sub("#", result.error or "")
-
-
-def _raised(failure: Failure) -> ModelError:
-    """The error that a recorded failure was."""
-    kind = getattr(errors, failure.error_type, ModelError)
-    is_of_the_model = isinstance(kind, type) and issubclass(kind, ModelError)
-    return (kind if is_of_the_model else ModelError)(failure.message, partial=failure.partial)

@@ -122,6 +122,9 @@ class Tape(Protocol):
     async def result(self, calling: Calling, live: Callable[[], Awaitable[ToolResult]]) -> ToolResult:
         """Carry out a tool call; `live` runs the tool itself."""
 
+    def given(self, tool_call_id: str) -> ToolResult | None:
+        """What is put in the place of a call's result, which is not carried out then; None for most."""
+
     def provenance(self, key: str) -> Provenance:
         """Where the result of a call, by its id, comes from."""
 
@@ -187,6 +190,11 @@ class LiveTape:
         """Run the tool."""
         del calling
         return await live()
+
+    def given(self, tool_call_id: str) -> ToolResult | None:
+        """Nothing."""
+        del tool_call_id
+        return None
 
     def provenance(self, key: str) -> Provenance:
         """The same for all calls."""

@@ -90,6 +90,25 @@ def test_a_model_a_result_and_a_decision_are_changed(tmp_path: Path) -> None:
         assert wb.llm_calls_df(run=again)["request_model"].tolist() == ["scripted", "scripted", "scripted-2"]
 
 
+def test_what_a_sub_agent_found_is_put_otherwise(tmp_path: Path) -> None:
+    """A given result stands for a whole job, which is not carried out, in the fork's replay neither."""
+    cassette, model = tmp_path / "c.jsonl", ScriptedModel(script)
+    with bench(tmp_path, model=model, approvals="approve", record=cassette) as wb:
+        run = wb.ask("Fruit?").wait(20)
+        fork = run.fork(2, tool_result="No apples.").wait(20)
+        assert "No apples." in model.requests[-1].messages[-3].content
+        assert [step.path for step in fork.steps if step.kind == "model"] == [
+            "main",
+            "main/1.2",
+            "main/1.2",
+            *["main"] * 2,
+        ]
+        recorded = rows(wb)
+    with bench(tmp_path, replay=cassette, approvals="approve") as wb:
+        assert wb.ask("Fruit?").wait(20).fork(2, tool_result="No apples.").wait(20).error is None
+        assert_same(rows(wb), recorded)
+
+
 def test_a_fork_that_cannot_be_is_told(tmp_path: Path) -> None:
     """A step that there is not, and a change that does not fit it, are refused with the steps that there are."""
     with bench(tmp_path, model=ScriptedModel(["Yes."])) as wb:
