@@ -9,6 +9,9 @@ ALLOW_ROOT := $(if $(filter 0,$(shell id -u)),--allow-root)
 LABFLAGS ?=
 WORKERS ?= 2
 
+# Another environment may be active in the shell: IPython would look for packages there.
+unexport VIRTUAL_ENV
+
 .PHONY: setup front-ends realserver notebooks demo lab test check bench pictures screenshots clean
 
 setup: $(READY)

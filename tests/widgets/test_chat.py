@@ -261,7 +261,9 @@ wb._thread.call(stream.open())
 message = {"type": "act", "id": 1, "page": "p", "act": "send", "args": {"values": {"text": "Go"}}}
 wb._thread.call_soon(stream.hear, message)
 """
-SEEN = """run = wb.runs()[0].wait(10)
+SEEN = """while not wb.runs():
+    time.sleep(0.05)  # the first question of a store has the reference indexed before it begins
+run = wb.runs()[0].wait(10)
 print(run.status, view.face()["text/plain"].endswith("END"))"""
 
 
