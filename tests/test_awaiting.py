@@ -23,6 +23,7 @@ def decide(run):
 """
 
 
+@pytest.mark.alone
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
 def test_an_awaiting_cell_goes_on_at_once(tmp_path: Path) -> None:
     """A cell that awaits goes on within a second of the run's end, and a decision taken meanwhile is heard."""

@@ -267,6 +267,12 @@ run = wb.runs()[0].wait(10)
 print(run.status, view.face()["text/plain"].endswith("END"))"""
 
 
+def told(content: dict[str, Any]) -> str:
+    """What a cell printed, or what went wrong in it."""
+    return content.get("text") or " ".join(content.get("traceback", ()))
+
+
+@pytest.mark.alone
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
 def test_an_interrupt_does_not_hurt_a_chat(tmp_path: Path) -> None:
     """The kernel's interrupt ends the cell that computes, and not the answer that streams into a chat meanwhile."""
@@ -279,9 +285,7 @@ def test_an_interrupt_does_not_hurt_a_chat(tmp_path: Path) -> None:
         reply = client.get_shell_msg(timeout=10)
         assert (reply["parent_header"]["msg_id"], reply["content"]["ename"]) == (busy, "KeyboardInterrupt")
         said: list[str] = []
-        client.execute_interactive(
-            SEEN, timeout=20, output_hook=lambda message: said.append(message["content"].get("text", ""))
-        )
+        client.execute_interactive(SEEN, timeout=20, output_hook=lambda message: said.append(told(message["content"])))
         assert "".join(said).strip() == "completed True"
     finally:
         client.stop_channels()
