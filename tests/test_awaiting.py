@@ -8,7 +8,8 @@ from test_kernel import plain, run
 
 MAKE = f"""import threading, time
 import artifactflow_nb as af
-slow = af.ScriptedModel([{report()!r}, "It is found. " * 20, "Slowly. " * 20], delay_s=0.05)
+said = [{report()!r}, "It is found. " * 20, "Slowly. " * 20, "What nobody waits for. " * 200]
+slow = af.ScriptedModel(said, delay_s=0.05)
 wb = af.Workbench(model=slow, approvals={{"create_artifact": "ask"}}, interactive=True)
 
 def waited(run):
@@ -23,7 +24,6 @@ def decide(run):
 """
 
 
-@pytest.mark.alone
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
 def test_an_awaiting_cell_goes_on_at_once(tmp_path: Path) -> None:
     """A cell that awaits goes on within a second of the run's end, and a decision taken meanwhile is heard."""
