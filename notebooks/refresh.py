@@ -1,14 +1,11 @@
 """Execute the notebooks of this folder and store what they give: `python notebooks/refresh.py [notebook ...]`.
 
 What they show is part of the repository, and of the tests. An output that the tests do not compare, because it differs
-each time, stays as it is while its cell does: so a change of the outputs is a change of what a reader sees. Pictures of
-the live views are attached from `docs`, where `make pictures` puts them.
+each time, stays as it is while its cell does: so a change of the outputs is a change of what a reader sees.
 With AF_MODE=record, the notebooks that have a cassette are recorded anew before, and only they are executed.
 """
 
-import base64
 import os
-import re
 import sys
 import tempfile
 from pathlib import Path
@@ -20,7 +17,6 @@ from artifactflow_nb.export import execute
 
 HERE = Path(__file__).parent
 NOT_COMPARED = "nbval-ignore-output"
-_ATTACHED = re.compile(r"\]\(attachment:([a-z-]+\.png)\)")
 
 
 def main(names: list[str]) -> None:
@@ -65,17 +61,7 @@ def refresh(notebook: Path) -> None:
     with tempfile.TemporaryDirectory() as folder:
         executed = nbformat.read(execute(notebook, Path(folder)).notebook, as_version=4)
     _keep(before, executed)
-    _attach(executed)
     nbformat.write(executed, notebook)
-
-
-def _attach(notebook: Any) -> None:
-    """Put the pictures in that its prose names, as `![what is seen](attachment:tree.png)`, from `docs`."""
-    for cell in notebook.cells:
-        names = _ATTACHED.findall(cell.source) if cell.cell_type == "markdown" else []
-        if names:
-            pictures = {name: base64.b64encode((HERE.parent / "docs" / name).read_bytes()).decode() for name in names}
-            cell.attachments = {name: {"image/png": picture} for name, picture in pictures.items()}
 
 
 def _keep(before: Any, executed: Any) -> None:
