@@ -249,6 +249,8 @@ class RunDriver:
     async def _keep(self) -> None:
         """Put the run as it rests into the cassette; a cassette that cannot be written does not hurt the run."""
         run_id = self.run.run_id
+        if self._rooms.deck.file is None:  # as for most runs: the store is not even asked
+            return
         try:
             recording = await self._rooms.database.read(lambda db: self._rooms.deck.loaded(db, run_id))
             await self._rooms.deck.keep(recording)
