@@ -88,7 +88,8 @@ class BegunRuns(DrivenRuns):
         thread_id: str | None,
     ) -> StoredRun:
         """Store what is asked, from its recording if there is one: no other may be looked for until that is noted."""
-        recording = self._rooms.deck.find(asked)
+        deck = self._rooms.deck
+        recording = None if deck.cassette is None else await asyncio.to_thread(deck.find, asked)  # it may be long
         owner = self._rooms.ownership.hold()
         try:
             if recording is None:
