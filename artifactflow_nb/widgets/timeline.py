@@ -18,7 +18,7 @@ from artifactflow_nb.text.width import clip
 from artifactflow_nb.widgets import labels
 from artifactflow_nb.widgets.base import ViewedRun
 from artifactflow_nb.widgets.following import Follower
-from artifactflow_nb.widgets.frozen import STILL_RUNNING, WAITS, framed, reachable_status
+from artifactflow_nb.widgets.frozen import HOW_TO_DECIDE, STILL_RUNNING, framed, reachable_status
 from artifactflow_nb.widgets.gauges import AgentUse, uses
 from artifactflow_nb.widgets.pieces import mark, scrolling
 from artifactflow_nb.widgets.run_view import announcement
@@ -30,7 +30,7 @@ DRAW_EVERY_S = 0.5
 MOST_ROWS = 200
 IMAGE_CHARS = 100_000
 """Up to how long a drawing stands in a saved notebook as an image too."""
-_HINTS = {RUNNING: STILL_RUNNING, WAITING: WAITS, INTERRUPTED: labels.INTERRUPTED}
+_HINTS = {RUNNING: STILL_RUNNING, WAITING: HOW_TO_DECIDE, INTERRUPTED: labels.INTERRUPTED}
 _COUNTED = ("agent", "model calls", "tool calls", "failed", "input tokens", "output tokens")
 _TIMED = ("model time", "tool time", "waiting for you")
 _HEADS = ("agent", "kind", "name", "from", "took", "status", "")
@@ -132,7 +132,9 @@ class TimelineView(View):
             drawing = drawn(
                 svg, image(svg, f"Timeline. {told}") if len(svg) <= IMAGE_CHARS else f"<p>{escape(told)}</p>"
             )
-        note = f'<p class="af-quiet">{hint}</p>' if hint in {STILL_RUNNING, WAITS} else ""  # the head says the other
+        note = (
+            f'<p class="af-quiet">{hint}</p>' if hint in {STILL_RUNNING, HOW_TO_DECIDE} else ""
+        )  # the head says the other
         return framed(static_html(self._nodes(spans, drawing)) + note, "timeline.css", css=self.css)
 
     def announcement(self) -> str:
