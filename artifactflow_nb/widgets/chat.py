@@ -26,8 +26,9 @@ from artifactflow_nb.widgets.chat_face import kept, left_out
 from artifactflow_nb.widgets.chat_nodes import COMPOSER, bar, downloads, form_text, noted, written
 from artifactflow_nb.widgets.controls import button
 from artifactflow_nb.widgets.conversation_picker import ConversationPicker
-from artifactflow_nb.widgets.frozen import STILL_RUNNING, WAITS, framed
+from artifactflow_nb.widgets.frozen import HOW_TO_DECIDE, STILL_RUNNING, framed
 from artifactflow_nb.widgets.gauges import metrics_table, uses
+from artifactflow_nb.widgets.pieces import scrolling
 from artifactflow_nb.widgets.run_view import announcement
 from artifactflow_nb.widgets.tree import Node, static_html
 from artifactflow_nb.widgets.tree_store import TreeStore
@@ -153,7 +154,7 @@ class ChatView(WatchedView):
         found = uses(turn.transcript for turn in self._turns)
         if not found:
             return ()
-        table = Node("metrics-table", metrics_table(found), css="af-metrics-table")
+        table = Node("metrics-table", scrolling(metrics_table(found), "af-metrics-table", "Tokens, time and cost"))
         title = "Tokens, time and cost" + (" of the questions shown" if self._branch.n_earlier else "")
         return (Node("metrics", title, "fold", "af-metrics", children=(table,)),)
 
@@ -185,7 +186,7 @@ class ChatView(WatchedView):
     def _hints(self) -> list[str]:
         """What is to be known of what had not ended when this was saved."""
         present = {turn.transcript.status for turn in self._turns}
-        return [hint for status, hint in (("waiting", WAITS), ("running", STILL_RUNNING)) if status in present]
+        return [hint for status, hint in (("waiting", HOW_TO_DECIDE), ("running", STILL_RUNNING)) if status in present]
 
     # --- what it does ----------------------------------------------------------------------------------------------
 

@@ -352,6 +352,7 @@ def test_tokens_and_context_are_shown_while_it_goes_on(chat: Open) -> None:
     assert 'role="meter"' in page.html["gauge"]
     assert "lead_agent" in page.html["metrics-table"]
     assert "<tfoot>" in page.html["metrics-table"]
+    assert 'class="af-metrics-table" tabindex="0" role="group" aria-label="Tokens, time' in page.html["metrics-table"]
     assert page.html["metrics"] == "Tokens, time and cost"
 
 
