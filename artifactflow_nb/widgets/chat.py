@@ -38,7 +38,7 @@ from artifactflow_nb.widgets.watched_view import WatchedView
 
 NOTHING = "Nothing has been asked yet."
 DELETED = "This question was deleted."
-BUSY = "The question before is not answered yet. Wait for the answer, decide what it asks of you, or stop it; then ask."
+BUSY = "The last question has no answer yet. Wait for it, decide what waits for you, or stop the run; then ask."
 _AT_ANY_TIME = frozenset({"copy", "decide", "download", "resume", "stop"})
 _LIST, _EXPORT = "list", "export"
 """What can be open below the bar."""

@@ -150,7 +150,7 @@ class ChatBranch:
         for turn in self.turns:
             if request_id in turn.transcript.questions:
                 return turn
-        raise NotFound("This question is not shown any more.")
+        raise NotFound("The run that asks this is not shown any more. wb.pending() lists what waits.")
 
     def close(self) -> None:
         """Follow no more, for good."""

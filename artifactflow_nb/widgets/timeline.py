@@ -81,12 +81,12 @@ class TimelineView(View):
 
     def _nodes(self, spans: tuple[Span, ...], drawing: str) -> tuple[Node, ...]:
         agents = self._agents(spans)
-        rows = Node("table", scrolling(_table(spans, measured=self._measured), "af-timeline-rows", "Spans"))
+        rows = Node("table", scrolling(_table(spans, measured=self._measured), "af-timeline-rows", "As a table"))
         return (
             Node("head", self._head(), css="af-meta"),
-            *([Node("drawing", scrolling(drawing, "af-drawing", "Drawing"))] if drawing else []),
-            *([Node("agents", scrolling(_agents_html(agents), "af-drawing", "Agents"))] if agents.rows else []),
-            Node("rows", f"As a table: {count(len(spans), 'span')}", "fold", "af-rows", children=(rows,)),
+            *([Node("drawing", scrolling(drawing, "af-drawing", "Timeline"))] if drawing else []),
+            *([Node("agents", scrolling(_agents_html(agents), "af-drawing", "By agent"))] if agents.rows else []),
+            Node("rows", f"As a table: {count(len(spans), 'row')}", "fold", "af-rows", children=(rows,)),
         )
 
     def _head(self) -> str:
@@ -193,7 +193,7 @@ def _table(spans: tuple[Span, ...], *, measured: bool) -> str:
     heads = [head for head in _HEADS if measured or head not in {"from", "took"}]
     rows = "".join(_row(span, measured=measured) for span in spans[:MOST_ROWS])
     left = len(spans) - MOST_ROWS
-    more = f'<p class="af-quiet">… {count(left, "span")} more: wb.llm_calls_df(), wb.tool_calls_df()</p>'
+    more = f'<p class="af-quiet">… {count(left, "row")} more: wb.llm_calls_df(), wb.tool_calls_df()</p>'
     head = "".join(f'<th scope="col">{name}</th>' for name in heads)
     return f'<table class="af-table"><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>' + more * (left > 0)
 

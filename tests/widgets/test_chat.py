@@ -375,7 +375,7 @@ def test_two_questions_at_once_begin_one_conversation(chat: Open) -> None:
     first, second = page.do_at_once(*(("send", {"values": {"text": text}}) for text in ("First?", "Second?")))
     assert not first["failed"]
     assert second["failed"]
-    assert "not answered yet" in second["message"]
+    assert "has no answer yet" in second["message"]
     assert [entry.n_messages for entry in wb.conversations()] == [1]
 
 

@@ -426,7 +426,7 @@ def test_a_long_answer_is_cut_in_the_face(tmp_path: Path) -> None:
             wb.ask(question, conversation_id=first.conversation_id).wait(10)
         face = wb.tree().face()
     for page in (face["text/markdown"], face["text/html"]):
-        assert page.count("The whole answer is in the store") == 1
+        assert page.count("Shortened: the rest of the answer") == 1
         assert 60_000 > page.count("sentence") * len("A sentence of the answer. ") > len(long)
     assert face["text/markdown"].rstrip().endswith("~~~\nopen\n~~~\n\n</details>")
 
