@@ -6,6 +6,7 @@ from typing import Any
 
 from conftest import OpenWorkbench
 from markdown_it import MarkdownIt
+from widgets.long_conversation import add_conversation
 from widgets.pages import ShownView
 
 import artifactflow_nb as af
@@ -72,15 +73,7 @@ def test_the_newest_answer_is_never_shortened(workbench: OpenWorkbench) -> None:
 def test_what_has_no_room_at_all_is_counted(workbench: OpenWorkbench) -> None:
     """Of a thousand questions, all of them shown, as many are kept as there is room for, and the rest is counted."""
     wb = workbench(answers(1, 300_000))
-    conversations = wb._thread.engine.conversations
-
-    async def fill() -> str:
-        conversation_id = await conversations.start_conversation("Long")
-        for i in range(1000):
-            await conversations.add(conversation_id, f"Question {i}?", "It is so. " * 100)
-        return conversation_id
-
-    conversation_id = wb._thread.call(fill())
+    conversation_id = add_conversation(wb, 1000, "It is so. " * 100)
     wb.ask("And now?", conversation_id=conversation_id).wait(20)
     page = ShownView(wb._thread, ChatView(wb._thread, conversation_id))
     while any(name.startswith("Show ") for name in page.buttons):
