@@ -26,7 +26,7 @@ from artifactflow_nb.events import StreamEventType
 from artifactflow_nb.recordings.cassette import Cassette
 from artifactflow_nb.recordings.change import Change
 from artifactflow_nb.recordings.deck import Deck
-from artifactflow_nb.recordings.secret_forms import MASK
+from artifactflow_nb.recordings.secret_names import MASK
 from artifactflow_nb.recordings.values import RecordedRun
 from artifactflow_nb.settings import Settings
 from artifactflow_nb.store.database import connect, insert

@@ -9,9 +9,11 @@
 
 import asyncio
 import sqlite3
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 from difflib import SequenceMatcher
+from itertools import chain
 from pathlib import Path
 from typing import Literal, Self
 
@@ -24,7 +26,7 @@ from artifactflow_nb.recordings.cassette_file import CassetteFile
 from artifactflow_nb.recordings.change import Change
 from artifactflow_nb.recordings.clock import RunClock
 from artifactflow_nb.recordings.fork import ForkTape
-from artifactflow_nb.recordings.identity import Ask, places
+from artifactflow_nb.recordings.identity import Ask, Asked, places
 from artifactflow_nb.recordings.misses import RE_RECORD, told_of_place
 from artifactflow_nb.recordings.player import Player
 from artifactflow_nb.recordings.reading import load_recording
@@ -90,12 +92,24 @@ class Deck:
         """
         if self.cassette is None:
             return None
-        head = self.cassette.find(places([*self._asked, self.masker.ask(asked)], self._keys())[-1].key)
-        if head is not None:
-            return self.cassette.run(head.run_id)
+        masked = self.masker.ask(asked)
+        for ask in chain([masked], self._worded(asked, self.cassette)):
+            head = self.cassette.find(places([*self._asked, ask], self._keys())[-1].key)
+            if head is not None:
+                return self.cassette.run(head.run_id)
         if self.is_strict:
-            raise CassetteMiss(_no_such_question(asked, self.cassette))
+            raise CassetteMiss(self.masker.text(_no_such_question(masked, self.cassette)))
         return None
+
+    def _worded(self, asked: Asked, cassette: Cassette) -> Iterator[Ask]:
+        """What is asked in the words of recorded runs, where it differs from these in nothing but secrets."""
+        for head in cassette.runs:
+            if self.masker.worded(head.question, asked.question) == head.question:
+                yield self._as(cassette.run(head.run_id), asked)
+
+    def _as(self, recording: RecordedRun, asked: Asked) -> Ask:
+        settings = self.masker.worded(recording.settings, asked.settings)
+        return Ask(recording.question, asked.flow, settings, asked.message_id, asked.parent_message_id)
 
     def _keys(self) -> dict[str, str]:
         """The keys of recorded runs by their messages: a notebook may go on with one of an earlier sitting."""
@@ -104,11 +118,11 @@ class Deck:
 
     def begun(self, asked: Ask, recording: RecordedRun | None, clock: Clock) -> None:
         """Note that a run was begun, from a recording if there is one."""
-        self._asked.append(self.masker.ask(asked))
+        self._asked.append(self.masker.ask(asked) if recording is None else self._as(recording, asked))
         if self.file is not None:
             self.file.skip(self._asked[-1])
         if recording is not None:
-            player = Player(recording, clock, is_strict=self.is_strict, audits=self.audits, mask=self.masker.prompt)
+            player = Player(recording, clock, is_strict=self.is_strict, audits=self.audits, masker=self.masker)
             self._players[recording.run_id] = player
 
     def player(self, run_id: str) -> Player | None:

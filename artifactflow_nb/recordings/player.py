@@ -20,11 +20,11 @@ from artifactflow_nb.recordings.clock import RUN, RecordedClock, Times
 from artifactflow_nb.recordings.misses import told_of_call, told_of_decision, told_of_prompt, told_of_unknown
 from artifactflow_nb.recordings.numbers import RecordedNumbers
 from artifactflow_nb.recordings.played import prompt_of, raised, streamed, tell
-from artifactflow_nb.recordings.secret_forms import MASK
+from artifactflow_nb.recordings.secret_names import MASK
+from artifactflow_nb.recordings.secrets import Masker
 from artifactflow_nb.recordings.tape import Asking, Calling, Numbers, Provenance
 from artifactflow_nb.recordings.values import (
     DELEGATING,
-    Prompt,
     RecordedAsk,
     RecordedCall,
     RecordedRun,
@@ -49,7 +49,7 @@ class Player:
         is_strict: Whether what was not recorded is an error; otherwise it is made anew, and with it what follows.
         audits: Whether a request that differs is noted, and given what was recorded all the same; and decisions that
             code took are taken too, since no code is there that takes them again.
-        mask: Makes a prompt comparable with a recorded one, from which secrets were taken.
+        masker: Compares what is with what was recorded, from which secrets were taken; None for one that knows none.
 
     Attributes:
         recording: The run.
@@ -66,14 +66,14 @@ class Player:
         *,
         is_strict: bool = True,
         audits: bool = False,
-        mask: Callable[[Prompt], Prompt] = lambda prompt: prompt,
+        masker: Masker | None = None,
     ) -> None:
         self.recording = recording
         self.parted_at: str | None = None
         self._is_strict = is_strict
         self._audits = audits
         self.differences: list[str] = []
-        self._mask = mask
+        self._masker = masker or Masker()
         self._change = Change.of_settings(recording.settings)
         turns = _without_detached(recording.turns)
         self._was_resumed = len(turns) < len(recording.turns)
@@ -162,7 +162,8 @@ class Player:
         """What was recorded at this place, if what is asked is the same; None if the model has to be asked."""
         turn = self._turns.get(asking.call_id)
         if turn is not None:
-            found = told_of_prompt(asking, turn, self._mask(prompt_of(asking)))
+            recorded, now = self._masker.compared(turn.prompt, prompt_of(asking))
+            found = told_of_prompt(asking, replace(turn, prompt=recorded), now)
             if found is not None and self._audits:
                 self.differences.append(found)
             if found is None or self._audits:
@@ -172,7 +173,8 @@ class Player:
         elif self.is_cut:
             return None
         else:
-            found = told_of_unknown(asking, self._path(asking.job_id), self._mask(prompt_of(asking)), self.recording)
+            now = self._masker.masked(prompt_of(asking))
+            found = told_of_unknown(asking, self._path(asking.job_id), now, self._masker.run(self.recording))
         self._part(asking.call_id, f"{asking.agent}, step {asking.step}")
         if self._is_strict:
             self._looked_up[asking.call_id] = CassetteMiss(found)
@@ -225,13 +227,13 @@ class Player:
             await self._cut(calling.tool_call_id)
         if call is None or call.result is None:
             if self._is_strict:
-                raise CassetteMiss(told_of_call(calling, call, None, self.recording) or calling.tool)
+                raise CassetteMiss(self._told_of_call(calling, call, None) or calling.tool)
             self._part(calling.tool_call_id, f"{calling.agent}, {calling.tool}")
             return await live()
         result = await live() if calling.runs_again and not self._is_given(call) else call.result
         if result is not call.result and self._differs_by_masks(call.result, result):
             result = call.result
-        if found := told_of_call(calling, call, result, self.recording):
+        if found := self._told_of_call(calling, call, result):
             if self._audits:
                 self.differences.append(found)
                 return result
@@ -244,9 +246,18 @@ class Player:
             tell(calling, call)
         return result
 
+    def _told_of_call(self, calling: Calling, call: RecordedCall | None, result: ToolResult | None) -> str | None:
+        question = self._masker.text(self.recording.question)
+        if call is None:
+            return told_of_call(replace(calling, args=self._masker.masked(calling.args)), None, result, question)
+        args, now = self._masker.compared(call.args, calling.args)
+        before, after = self._masker.compared(call.result, result) if result is not None else (call.result, None)
+        return told_of_call(replace(calling, args=now), replace(call, args=args, result=before), after, question)
+
     def _differs_by_masks(self, before: ToolResult, now: ToolResult) -> bool:
         """Whether a result counts otherwise because what is counted was written with secrets, which are masked here."""
-        if before.success != now.success or _uncounted(before) != _uncounted(now):
+        told, is_now = self._masker.compared(_uncounted(before), _uncounted(now))
+        if before.success != now.success or told != is_now:
             return False
         if self._has_masks is None:
             turns = self.recording.turns
@@ -299,7 +310,8 @@ class Player:
         """When this decision was taken in the recording; a different one parts the ways."""
         if (ask := self._asks.get(subject)) is None or ask.decision is None:
             return None
-        if found := told_of_decision(ask, decision):
+        recorded, now = self._masker.compared(ask.decision, decision)
+        if found := told_of_decision(replace(ask, decision=recorded), now):
             if self._is_strict:
                 raise CassetteMiss(found)
             self._part(subject, "a decision")
