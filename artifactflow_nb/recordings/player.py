@@ -36,7 +36,7 @@ from artifactflow_nb.recordings.values import (
 )
 
 CANCELLED = "cancelled"
-_COUNTS = re.compile(r"[0-9][0-9,]*")
+_COUNTS = re.compile(r"[0-9]+(?:,[0-9]{3})*")
 _ENDED = {"completed", "failed", CANCELLED}
 
 
@@ -256,7 +256,7 @@ class Player:
 
     def _differs_by_masks(self, before: ToolResult, now: ToolResult) -> bool:
         """Whether a result counts otherwise because what is counted was written with secrets, which are masked here."""
-        told, is_now = self._masker.compared(_uncounted(before), _uncounted(now))
+        told, is_now = self._masker.compared(_uncounted(before), _uncounted(self._masker.masked(now)))
         if before.success != now.success or told != is_now:
             return False
         if self._has_masks is None:

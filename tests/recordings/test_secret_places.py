@@ -65,19 +65,22 @@ def script(request: ModelRequest) -> Any:
     return turns[min(step, len(turns) - 1)]
 
 
+@af.tool()
+def look(ctx: af.ToolContext, url: str, note: str) -> str:
+    """Look an address up, and tell its headers."""
+    return f"{url} {note}\nAuthorization: Bearer {SHOWN['header']}\n{SHOWN['package']}==1.0"
+
+
+@af.tool()
+def fail(ctx: af.ToolContext, api_key: str, note: str) -> str:
+    """Fail with what was given."""
+    message = f"refused {api_key} and {note}: {SHOWN['error']}"
+    raise ToolError(message)
+
+
 def with_tools(wb: af.Workbench) -> None:
-    """A tool that tells what it was given and its headers, and one that fails with what it was given."""
-
-    @wb.tool(agent="search_agent")
-    def look(ctx: af.ToolContext, url: str, note: str) -> str:
-        """Look an address up."""
-        return f"{url} {note}\nAuthorization: Bearer {SHOWN['header']}\n{SHOWN['package']}==1.0"
-
-    @wb.tool(agent="lead_agent")
-    def fail(ctx: af.ToolContext, api_key: str, note: str) -> str:
-        """Fail."""
-        message = f"refused {api_key} and {note}: {SHOWN['error']}"
-        raise ToolError(message)
+    wb.register_tool(look, agent="search_agent")
+    wb.register_tool(fail, agent="lead_agent")
 
 
 def played(wb: af.Workbench) -> af.Run:
@@ -86,8 +89,7 @@ def played(wb: af.Workbench) -> af.Run:
     assert run.pending, run.error
     params = {**run.pending[0].params, "title": f"Edited {SHOWN['edited']} {KNOWN}"}
     told = Decision(approved=True, instruction=f"Use {SHOWN['decision']}, not {KNOWN}.", params=params)
-    controller = wb._thread.engine.controller
-    wb._thread.call(controller.decide(run.pending[0].id, told))
+    wb._thread.call(wb._thread.engine.controller.decide(run.pending[0].id, told))
     run.wait(WAIT_S)
     assert run.status == "completed", run.error
     run.artifacts["research_report"].edit(f"By hand: {KNOWN} {SHOWN['question']}")
@@ -104,7 +106,7 @@ def bench(folder: Path, **options: Any) -> af.Workbench:
 
 
 def held(path: Path) -> Iterator[bytes]:
-    """The bytes of a file, and of the members of a zipped one and of the values of a store in it."""
+    """The bytes of a file, and of the members of a zipped one."""
     yield path.read_bytes()
     if zipfile.is_zipfile(path):
         with zipfile.ZipFile(path) as file:
@@ -128,7 +130,7 @@ def test_what_the_environment_knows_parts_no_replay(
     with bench(tmp_path, replay=cassette) as wb:
         played(wb)
     with af.open_run(sealed) as run:
-        assert run.replay().prompts == ()
+        assert run.replay(tools=[look, fail]).prompts == ()
 
 
 def test_nothing_that_is_written_or_told_has_a_secret(
@@ -141,36 +143,41 @@ def test_nothing_that_is_written_or_told_has_a_secret(
     with bench(tmp_path, model=ScriptedModel(script), record=cassette) as wb:
         played(wb).seal(sealed)
         with closing(sqlite3.connect(wb._store)) as db:
-            stored = str([db.execute(f"SELECT * FROM {name}").fetchall() for name in ("llm_calls", "tool_calls")])  # noqa: S608 - two names
-    everything = [*held(cassette), *held(sealed), caplog.text.encode()]
+            stored = "\n".join(db.iterdump())
+        shown = repr(wb) + repr(wb.settings) + repr(wb._thread.engine.deck)
+    everything = [*held(cassette), *held(sealed), caplog.text.encode(), shown.encode()]
     for name, secret in {**SHOWN, "known": KNOWN}.items():
-        assert name in {"setting", "decision", "edited"} or secret in stored + wb.__repr__() + str(script), name
-        assert not [name for content in everything if secret.encode() in content], name
+        assert (secret in stored) is (name != "setting"), name
+        assert not [True for content in everything if secret.encode() in content], name
 
 
-@pytest.mark.parametrize("changed", ["question", "prompt", "decision", "tool"])
+def decided(run: af.Run, approved: bool, instruction: str) -> af.Run:
+    """A run that goes on after code decided, as a cell does."""
+    controller = run._thread.engine.controller
+    run._thread.call(controller.decide(run.pending[0].id, Decision(approved, instruction)))
+    return run.wait(WAIT_S)
+
+
+@pytest.mark.parametrize("changed", ["question", "prompt", "decision", "report"])
 def test_a_miss_is_told_without_secrets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changed: str) -> None:
     """What differs is shown, and what is secret in it is not, though the cassette was made where nobody knew it."""
-    cassette = tmp_path / "c.jsonl"
-    key = SHOWN["question"]
-    replies = [report(f"It is {KNOWN}."), "Done."]
-    with opened(tmp_path, model=ScriptedModel(replies), record=cassette, approvals={"create_artifact": "ask"}) as wb:
-        wb.ask(f"Who has {key} of {KNOWN}?").wait(WAIT_S).approve(instruction=f"Not {KNOWN}.").wait(WAIT_S)
+    key, policy = SHOWN["question"], {"create_artifact": "ask"}
+    replies = [report(f"It is {KNOWN}."), call("read_artifact", id="research_report"), "Done."]
+    with opened(tmp_path, model=ScriptedModel(replies), record=tmp_path / "c.jsonl", approvals=policy) as wb:
+        decided(wb.ask(f"Who has {key} of {KNOWN}?").wait(WAIT_S), True, f"Not {KNOWN}.")
     monkeypatch.setenv("MY_SERVICE_TOKEN", KNOWN)
-    prompts = tmp_path / "prompts"
-    prompts.mkdir()
-    (prompts / "lead_agent.md").write_text(f"You lead with {key} and {KNOWN}.", encoding="utf-8")
-    told = {"prompts": prompts} if changed == "prompt" else {}
-    with opened(tmp_path, replay=cassette, approvals={"create_artifact": "ask"}, **told) as wb:
-        said = ""
+    (tmp_path / "prompts").mkdir()
+    (tmp_path / "prompts" / "lead_agent.md").write_text(f"You lead with {key} and {KNOWN}.", encoding="utf-8")
+    told = {"prompts": tmp_path / "prompts"} if changed == "prompt" else {}
+    with opened(tmp_path, replay=tmp_path / "c.jsonl", approvals=policy, **told) as wb:
         try:
             run = wb.ask(f"Who {'else ' * (changed == 'question')}has {key} of {KNOWN}?").wait(WAIT_S)
-            said = f"{run!r}{run.error}"
-            if changed == "decision":
-                run.deny(f"Because of {KNOWN} and {key}.")
+            if changed in {"decision", "report"}:
+                run = decided(run, changed == "report", f"{'Not' if changed == 'report' else 'For'} {KNOWN}.")
+            said = f"{run.error}"
         except CassetteMiss as miss:
-            said += f"{miss!s}{miss!r}"
-    assert changed == "tool" or "record" in said
+            said = f"{miss!s}{miss!r}"
+    assert ("mode=" in said) is (changed != "report"), said
     assert not [secret for secret in (key, KNOWN) if secret in said]
 
 
