@@ -242,6 +242,12 @@ def test_strings_inside_of_json_are_masked(text: str) -> None:
     assert mask_json(text, plain) == text
 
 
+def test_a_value_whose_name_is_secret_is_masked_in_json() -> None:
+    """As in a cassette, whatever the value is; in a list, or with another name, it is not."""
+    text = '{"password": "of-a-param", "n":{"api_key":"x-y-z-1","key" : 5}, "list":["password","abcd"], "other":"x-y"}'
+    assert mask_json(text, plain) == text.replace("of-a-param", "[secret]").replace("x-y-z-1", "[secret]")
+
+
 @pytest.mark.parametrize("secret", ["one t", "e t", "two", "one two three", "x"])
 def test_masked_text_arrives_as_the_text_did(worked: Worked, secret: str) -> None:
     """The pieces of a reply are as many, at the same times, and say the masked reply, wherever the secret was cut."""

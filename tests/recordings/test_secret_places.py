@@ -28,6 +28,7 @@ SHOWN = {
     "question": "sk-question0123456789",
     "instruction": "ghp_instruction0123456789",
     "param": "glpat-param0123456789abc",
+    "password": "of-a-param",
     "header": "opaque-header-9",
     "address": "ada:address1815",
     "query": "query-secret-1",
@@ -59,7 +60,7 @@ def script(request: ModelRequest) -> Any:
         report(text),
         call("update_artifact", id="research_report", old_str="Found", new_str=f"Seen {KNOWN}"),
         call("read_artifact", id="research_report"),
-        call("fail", api_key=SHOWN["param"], note=f"x={KNOWN}&y"),
+        call("fail", api_key=SHOWN["param"], password=SHOWN["password"], note=f"x={KNOWN}&y"),
         f"Done with {KNOWN}, {SHOWN['reply']}.",
     ]
     return turns[min(step, len(turns) - 1)]
@@ -72,7 +73,7 @@ def look(ctx: af.ToolContext, url: str, note: str) -> str:
 
 
 @af.tool()
-def fail(ctx: af.ToolContext, api_key: str, note: str) -> str:
+def fail(ctx: af.ToolContext, api_key: str, password: str, note: str) -> str:
     """Fail with what was given."""
     message = f"refused {api_key} and {note}: {SHOWN['error']}"
     raise ToolError(message)
