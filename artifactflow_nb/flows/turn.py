@@ -194,7 +194,8 @@ class _Call:
         self._new_attempt()
 
     def _tell(self, delta: ModelDelta) -> None:
-        if not self._agent.config.streaming or not (delta.text or delta.kind == "call"):
+        is_empty = not delta.text and delta.kind != "call" and self._recorded is None  # a mask may empty recorded ones
+        if not self._agent.config.streaming or is_empty:
             return
         text = self._texts[delta.kind]
         data = {"job_id": self._job_id, "call_id": self._id, "kind": delta.kind, "delta": delta.text}
