@@ -11,35 +11,16 @@ Opening it checks every hash and reads no turn; a run is read when it is asked f
 """
 
 import os
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Self
 
 from artifactflow_nb.errors import CassetteError, NotFound
 from artifactflow_nb.recordings.cassette_lines import BadLine, read_run
-from artifactflow_nb.recordings.cassette_scan import FORMAT, Block, Scan, scan, told_of_line
+from artifactflow_nb.recordings.cassette_scan import FORMAT, Block, RunHead, Scan, scan, told_of_line
 from artifactflow_nb.recordings.values import RecordedRun
 
-
-@dataclass(frozen=True, slots=True)
-class RunHead:
-    """A run of a cassette, without what happened in it.
-
-    Attributes:
-        run_key: What it is found by when its notebook is executed again.
-        status: How it ended, or `waiting`.
-        n_turns: How many attempts of model turns it has.
-    """
-
-    run_key: str
-    run_id: str
-    conversation_id: str
-    message_id: str
-    question: str
-    flow: str
-    status: str
-    n_turns: int
+__all__ = ["Cassette", "RunHead"]
 
 
 class Cassette:
@@ -65,7 +46,7 @@ class Cassette:
     @cached_property
     def runs(self) -> tuple[RunHead, ...]:
         """Its runs."""
-        return tuple(_head(block) for block in self._found.blocks.values())
+        return tuple(block.head for block in self._found.blocks.values())
 
     def find(self, run_key: str) -> RunHead | None:
         """The run of this key; None if there is none."""
@@ -100,16 +81,3 @@ def run_of(path: Path, found: Scan, block: Block) -> RecordedRun:
         return read_run(lines, found.text_reader())
     except BadLine as bad:
         raise CassetteError(told_of_line(path, block.line + bad.index, f"it cannot be read: {bad}")) from bad
-
-
-def _head(block: Block) -> RunHead:
-    return RunHead(
-        run_key=block.place.key,
-        run_id=block.run_id,
-        conversation_id=block.conversation_id,
-        message_id=block.message_id,
-        question=block.question,
-        flow=block.flow,
-        status=block.status,
-        n_turns=block.n_turns,
-    )

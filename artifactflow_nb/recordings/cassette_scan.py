@@ -42,19 +42,15 @@ _MEANT = 'If the edit is meant, af.accept_cassette("{path}") takes it over; othe
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
-    """The lines of a run.
+class RunHead:
+    """A run of a cassette, without what happened in it.
 
     Attributes:
-        number: Which run it is, from 1.
         place: Where it stands among others that ask the same.
-        line: The number of its first line.
-        start: Where it begins, in bytes.
-        end: Where it is over.
-        keys: Of the long texts that it uses.
+        status: How it ended, or `waiting`.
+        n_turns: How many attempts of model turns it has.
     """
 
-    number: int
     place: Place
     run_id: str
     conversation_id: str
@@ -63,6 +59,28 @@ class Block:
     flow: str
     status: str
     n_turns: int
+
+    @property
+    def run_key(self) -> str:
+        """What it is found by when its notebook is executed again."""
+        return self.place.key
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """The lines of a run.
+
+    Attributes:
+        head: The run.
+        number: Which run it is, from 1.
+        line: The number of its first line.
+        start: Where it begins, in bytes.
+        end: Where it is over.
+        keys: Of the long texts that it uses.
+    """
+
+    head: RunHead
+    number: int
     line: int
     start: int
     end: int
@@ -252,8 +270,8 @@ class _Scanner:
         end = self._at
         ending = self._object("end")
         block = self._block(head, line, start, end, n_turns)
-        if ending.get("end") != block.run_id:
-            self._fail(f"it ends the run {ending.get('end')!r:.60}, and {block.run_id!r} began in line {line}")
+        if ending.get("end") != block.head.run_id:
+            self._fail(f"it ends the run {ending.get('end')!r:.60}, and {block.head.run_id!r} began in line {line}")
         self._check_run(block, ending)
 
     def _pass(self, kind: str) -> None:
@@ -276,13 +294,14 @@ class _Scanner:
         except (ValueError, TypeError) as error:
             raise CassetteError(told_of_line(self._path, line, f"the run cannot be read: {error}")) from error
         keys = frozenset(key.decode() for key in _REFERENCE.findall(self._data, start, end))
-        return Block(number, place, **said, n_turns=n_turns, line=line, start=start, end=end, keys=keys)
+        return Block(RunHead(place, **said, n_turns=n_turns), number, line, start, end, keys)
 
     def _check_run(self, block: Block, ending: JsonObject) -> None:
         """Hold a run against its hash, the texts and the runs before it."""
         if missing := sorted(block.keys - self._found.texts.keys()):
             self._fail(f"{_told(block)} uses the text {missing[0]}, which is missing")
-        same = self._found.blocks.get(block.run_id) or self._by_key.get(block.place.key)
+        head = block.head
+        same = self._found.blocks.get(head.run_id) or self._by_key.get(head.run_key)
         if same is not None:
             self._fail(f"{_told(block)} is there twice: it also stands in line {same.line}", _TWICE)
         if hashlib.sha256(memoryview(self._data)[block.start : block.end]).hexdigest() != ending.get("sha256"):
@@ -291,7 +310,7 @@ class _Scanner:
         if block.number != (expected := len(self._found.blocks) + 1):
             moved = f"{_told(block)} stands in the place of run {expected}: runs were reordered or taken out"
             self._edited(moved, block.line)
-        self._found.blocks[block.run_id] = self._by_key[block.place.key] = block
+        self._found.blocks[head.run_id] = self._by_key[head.run_key] = block
 
     def _last(self) -> None:
         value = self._object("last")
@@ -307,4 +326,4 @@ class _Scanner:
 
 
 def _told(block: Block) -> str:
-    return f"run {block.number} ({block.run_id}, {clip(block.question, _SHOWN_COLUMNS)!r})"
+    return f"run {block.number} ({block.head.run_id}, {clip(block.head.question, _SHOWN_COLUMNS)!r})"
