@@ -211,7 +211,7 @@ def _write_by_hand(db: sqlite3.Connection, *, message: str, written: Sequence[Ma
     """Put the versions in that a person wrote after a run: nobody is here to write them again."""
     for row in written:
         if row["run_id"] is None and row["message_id"] == message:
-            insert(db, "artifact_versions", row)
+            insert(db, "artifact_versions", row, or_ignore=True)  # the run wrote one of that number: that is told
 
 
 def _check_agents(engine: Engine, runs: Sequence[RecordedRun]) -> None:

@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 from artifactflow_nb.errors import CassetteError
 from artifactflow_nb.recordings.cassette_lines import loaded
 from artifactflow_nb.recordings.cassette_values import JsonObject, Unpacking, text_key
+from artifactflow_nb.recordings.form_checks import check_settings
 from artifactflow_nb.recordings.identity import Place, key_at
 from artifactflow_nb.text.width import clip
 
@@ -193,7 +194,7 @@ class _Scanner:
         try:
             return loaded(self._data[start:end])
         except ValueError as error:
-            self._fail(f"it is no JSON: {error}")
+            self._fail(f"it cannot be read as JSON: {error}")
 
     def _unexpected(self, kind: str, found: str, start: int, end: int) -> NoReturn:
         if _CONFLICT.match(self._data, start):
@@ -230,7 +231,7 @@ class _Scanner:
             try:
                 value = loaded(self._data[start:end])
             except ValueError as error:
-                self._fail(f"it is no JSON: {error}")
+                self._fail(f"it cannot be read as JSON: {error}")
         version = value.get("cassette") if value else None
         if type(version) is not int or version < 1:
             raise CassetteError(
@@ -287,6 +288,7 @@ class _Scanner:
         try:
             said = {name: text(head.get(name)) for name in names}
             settings = Unpacking(_NO_TIME, self._text_of).json_object(head.get("settings"))
+            check_settings(settings)
             number, after, nth = head.get("run"), head.get("after"), head.get("nth")
             if type(number) is not int or not isinstance(after, str) or type(nth) is not int:
                 raise ValueError("its number, or what it comes after, is damaged")

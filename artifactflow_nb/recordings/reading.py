@@ -83,7 +83,7 @@ class _Reader:
         self._told: dict[str, int] = {}
         self._at_work: dict[tuple[str, str], str] = {}
         self._notices: dict[str, list[RecordedNotice]] = {}
-        self._metadata: dict[str, dict[str, Any]] = {}
+        self._metadata: dict[str, dict[str, Any] | None] = {}
         self._messages: dict[bytes, Message] = {}
         self._paths = self._job_paths()
 
@@ -148,7 +148,7 @@ class _Reader:
         if kind == StreamEventType.TOOL_START:
             self._at_work[where] = data["tool_call_id"]
         elif kind == StreamEventType.TOOL_COMPLETE:
-            self._metadata[data["tool_call_id"]] = data["metadata"]
+            self._metadata[data["tool_call_id"]] = data.get("metadata")
         elif (key := self._at_work.get(where)) is not None:
             said = {name: value for name, value in data.items() if name != "job_id"}
             self._notices.setdefault(key, []).append(RecordedNotice(kind, said))

@@ -26,6 +26,7 @@ import orjson
 from artifactflow_nb import __version__
 from artifactflow_nb.errors import CassetteError
 from artifactflow_nb.formats.parts import Anchors, slug
+from artifactflow_nb.recordings.bounded import is_shallow, loads
 from artifactflow_nb.recordings.row_import import import_rows
 from artifactflow_nb.recordings.rows import TABLES, Row, Rows
 from artifactflow_nb.recordings.scratch import empty_store
@@ -44,8 +45,6 @@ _ENDINGS = {
 }
 _MOST_NAME = 80
 _MOST_ROWS = 1_000_000
-_MOST_LISTED = 32 * 2**20
-"""Bytes of a member that is one JSON value: made of small ones, it takes forty times as much memory."""
 _PRETTY = orjson.OPT_SORT_KEYS | orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
 _LINE = orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE
 
@@ -255,14 +254,14 @@ def _compare(listed: Mapping[str, Any], members: Mapping[str, bytes]) -> None:
 def _read(members: Mapping[str, bytes], name: str, kind: type) -> Any:
     if name not in members:
         raise Flaw(name, "it is missing.", advice="Pass a file that run.seal(path) wrote.")
-    if name.endswith(".json") and len(members[name]) > _MOST_LISTED:
-        raise Flaw(name, f"it has {len(members[name]):,} bytes, and at most {_MOST_LISTED:,} are read.")
     try:
-        value = orjson.loads(members[name])
+        value = loads(members[name])
     except ValueError as error:
-        raise Flaw(name, f"it is no JSON ({error}).") from error
+        raise Flaw(name, f"it cannot be read as JSON ({error}).") from error
     if not isinstance(value, kind):
         raise Flaw(name, f"it is a {type(value).__name__}, not a {kind.__name__}.")
+    if name.endswith(".json") and not is_shallow(value):
+        raise Flaw(name, "it is nested too deep.")
     return value
 
 

@@ -8,6 +8,7 @@ import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 import orjson
 
@@ -261,7 +262,7 @@ def _request(row: sqlite3.Row) -> ApprovalRequest:
     )
 
 
-def decision_of(row: sqlite3.Row) -> Decision | None:
+def decision_of(row: sqlite3.Row | Mapping[str, Any]) -> Decision | None:
     """The decision of a row of `approvals`; None if there is none yet."""
     if row["decision"] is None:
         return None

@@ -101,7 +101,8 @@ def test_a_file_reads_as_it_is_described(tmp_path: Path) -> None:
 def test_turns_are_sorted_and_come_back_in_the_order_of_the_run() -> None:
     """The file sorts by path in natural order, step and attempt; the run's own order is kept beside the times."""
     places = [("main", 10), ("main/10.1", 1), ("main/2.1", 2), ("main", 2), ("main/2.1", 1)]
-    run = a_run(turns=[a_turn(path, step) for path, step in places])
+    calls = {"main": (a_call("call_subagent"),)}
+    run = a_run(turns=[a_turn(path, step, calls=calls.get(path, ())) for path, step in places])
     lines = [json.loads(line) for line in run_lines(run, 1, PLACE, {})]
     written = [(line["turn"], line["step"]) for line in lines if "turn" in line]
     assert written == [("main", 2), ("main", 10), ("main/2.1", 1), ("main/2.1", 2), ("main/10.1", 1)]
