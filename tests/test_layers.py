@@ -30,7 +30,7 @@ LAYERS = [
     {"engine"},
     {"engine_thread"},
     {"run_port", "export", "audit"},
-    {"run", "artifact", "conversation", "lists", "frames", "repro"},
+    {"run", "run_record", "artifact", "conversation", "lists", "frames", "repro"},
     {"plots", "comparing"},
     {"widgets"},
     {"views"},

@@ -16,7 +16,7 @@ from recordings.conftest import Worked
 from recordings.worked import CASSETTE, CITED, bench, taken
 
 from artifactflow_nb import frames
-from artifactflow_nb.errors import CassetteError, UsageError
+from artifactflow_nb.errors import CassetteError, RunFailed, UsageError
 from artifactflow_nb.models.scripted import ScriptedModel
 from artifactflow_nb.opened import OpenedRun, open_run
 from artifactflow_nb.recordings.row_import import import_rows
@@ -59,7 +59,35 @@ def test_a_sealed_run_tells_what_it_was(run: OpenedRun) -> None:
     assert [source.address for source in run.sources] == [CITED]
     assert run.cassette == CASSETTE
     assert run.settings["sources"] == ["notes/"]
-    assert run.manifest["run"]["run_id"] == run.run_id
+    assert run.file_manifest["run"]["run_id"] == run.run_id
+    assert run.manifest["agents"]["lead_agent"]["prompt"] == "lead_agent"
+
+
+READING = {
+    "artifacts", "completed_at", "conversation_id", "error", "events", "manifest", "message_id", "metrics", "pending",
+    "port", "question", "recording", "response", "run_id", "settings", "started_at", "status", "steps", "thread_id",
+    "to_notebook", "view",
+}  # fmt: skip
+"""What a run can be asked, sealed or not."""
+
+DOING = {"approve", "cancel", "deny", "fork", "instruct", "pings", "resume", "seal", "wait", "waited_for"}
+FILE = {"cassette", "close", "file_manifest", "path", "query", "replay", "sources"}
+
+
+def test_a_sealed_run_is_asked_as_the_run_itself(worked: Worked, tmp_path: Path) -> None:
+    """The reading half of a handle has the same names in both, and each gives the same."""
+
+    def public(value: object) -> set[str]:
+        return {name for name in dir(value) if not name.startswith("_") and not name.endswith("_df")}
+
+    with bench(worked.store.parent) as wb:
+        live = wb.run(worked.second)
+        with open_run(live.seal(tmp_path / "run.afrun")) as sealed:
+            assert public(live) == READING | DOING
+            assert public(sealed) == READING | FILE
+            for name in READING - {"port", "recording", "to_notebook", "view"}:
+                assert getattr(sealed, name) == getattr(live, name), name
+            assert sealed.recording() == live.recording()
 
 
 def test_the_frames_are_those_of_the_store(worked: Worked, file: Path, run: OpenedRun, tmp_path: Path) -> None:
@@ -109,7 +137,7 @@ def test_it_shows_itself(run: OpenedRun) -> None:
     text, page, markdown = run._card().plain(), run._repr_html_(), run._repr_markdown_()
     for face in (text, page, markdown):
         assert "Ask: two" in face
-        assert run.manifest["sha256"] in face
+        assert run.file_manifest["sha256"] in face
         assert "artifactflow-nb" in face
     assert "Answered with" in page
     assert repr(run).startswith("OpenedRun('Ask: two', status='completed', path=")
@@ -121,12 +149,14 @@ def test_it_shows_itself(run: OpenedRun) -> None:
 
 
 def test_a_failed_run_says_why(tmp_path: Path, scratch: Path) -> None:
-    """A run without an answer has none, and its error."""
+    """A run without an answer has its error, and who asks for the answer is told, as of the run itself."""
     with bench(tmp_path / "data", model=ScriptedModel([""])) as wb:
         failed = wb.ask("Fail.").wait().run_id
     path = write_sealed(tmp_path / "failed.afrun", taken(tmp_path / "data" / "store.db", failed))
     with open_run(path) as run:
-        assert (run.status, run.response) == ("failed", None)
+        assert run.status == "failed"
+        with pytest.raises(RunFailed, match="empty answer"):
+            _ = run.response
         assert "empty answer" in str(run.error)
         assert "empty answer" in run._repr_html_()
         assert "empty answer" in repr(run.view())
