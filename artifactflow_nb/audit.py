@@ -6,6 +6,7 @@ own. Models, tools and the person are played. What differs is noted, and never s
 
 import asyncio
 import os
+import re
 import sqlite3
 import tempfile
 import threading
@@ -26,6 +27,7 @@ from artifactflow_nb.events import StreamEventType
 from artifactflow_nb.recordings.cassette import Cassette
 from artifactflow_nb.recordings.change import Change
 from artifactflow_nb.recordings.deck import Deck
+from artifactflow_nb.recordings.old_ids import ids_by_place
 from artifactflow_nb.recordings.secret_names import MASK
 from artifactflow_nb.recordings.values import RecordedRun
 from artifactflow_nb.settings import Settings
@@ -46,6 +48,7 @@ TABLES = {
 }
 """What is compared, with the columns that are left out: they tell who ran it, or are told as prompts that differ."""
 
+_ID = re.compile(r"\b(?:call|tool|req)-[0-9a-z]+\b")
 _MOST_SHOWN = 20
 _VALUE_CHARS = 120
 
@@ -237,7 +240,9 @@ def _register(engine: Engine, runs: Sequence[RecordedRun], tools: list[Tool]) ->
 
 
 def _differences(recorded: Path, now: Path) -> Iterable[str]:
-    before, after = _rows(recorded), _rows(now)
+    with closing(connect(recorded, read_only=True)) as db:
+        names = ids_by_place(db)
+    before, after = _rows(recorded, names), _rows(now, {})
     for table in TABLES:
         for key in sorted({*before[table], *after[table]}):
             was, is_now = before[table].get(key), after[table].get(key)
@@ -249,23 +254,28 @@ def _differences(recorded: Path, now: Path) -> Iterable[str]:
                     yield f"{table} {key}, {column}: {_short(was[column])} became {_short(is_now[column])}"
 
 
-def _rows(store: Path) -> dict[str, dict[str, dict[str, Any]]]:
-    """The rows by table and the values of their first two columns."""
+def _rows(store: Path, names: Mapping[str, str]) -> dict[str, dict[str, dict[str, Any]]]:
+    """The rows by table and the values of their first two columns, in which these ids have other names."""
     found: dict[str, dict[str, dict[str, Any]]] = {}
     with closing(connect(store, read_only=True)) as db:
         for table, left_out in TABLES.items():
             cursor = db.execute(f"SELECT * FROM {table}")  # noqa: S608 - a name of this module
-            found[table] = {_key(row, table): _compared(row, left_out) for row in cursor}
+            rows = ({name: _renamed(row[name], names) for name in row.keys()} for row in cursor)  # noqa: SIM118 - a row
+            found[table] = {_key(row, table): _compared(row, left_out) for row in rows}
     return found
 
 
-def _key(row: sqlite3.Row, table: str) -> str:
+def _renamed(value: Any, names: Mapping[str, str]) -> Any:
+    return _ID.sub(lambda found: names.get(found[0], found[0]), value) if names and isinstance(value, str) else value
+
+
+def _key(row: Mapping[str, Any], table: str) -> str:
     names = {"events": ("run_id", "seq"), "artifact_versions": ("artifact_id", "version")}.get(table)
-    return " ".join(str(row[name]) for name in names) if names else str(row[0])
+    return " ".join(str(row[name]) for name in names) if names else str(next(iter(row.values())))
 
 
-def _compared(row: sqlite3.Row, left_out: Sequence[str]) -> dict[str, Any]:
-    told = {name: row[name] for name in row.keys() if name not in left_out}  # noqa: SIM118 - a row iterates its values
+def _compared(row: Mapping[str, Any], left_out: Sequence[str]) -> dict[str, Any]:
+    told = {name: value for name, value in row.items() if name not in left_out}
     if told.get("event_type") == StreamEventType.LLM_COMPLETE:  # which also tells how long the prompt was
         told["data_json"] = {**orjson.loads(told["data_json"]), "context": None}
     if told.get("pieces_json") and MASK in f"{told['content']}{told['reasoning']}":  # rows and pieces are cut each
