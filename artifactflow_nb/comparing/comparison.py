@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol
 
-from artifactflow_nb.comparing.differences import NAMES, ArtifactChange, StepDiff, TextDiff, with_style
+from artifactflow_nb.comparing.differences import ArtifactChange, StepDiff
 from artifactflow_nb.comparing.figures import Figure, figures
 from artifactflow_nb.comparing.pairs import StepPair, pair_steps
 from artifactflow_nb.errors import NotFound, UsageError
@@ -16,6 +16,7 @@ from artifactflow_nb.recordings.values import RecordedRun
 from artifactflow_nb.store.artifact_versions import Artifact
 from artifactflow_nb.text.cards import Card, Code, Fold, Rows, Shown, Table, html_text
 from artifactflow_nb.text.figures import count
+from artifactflow_nb.text.text_diff import NAMES, TextDiff, with_style
 
 if TYPE_CHECKING:
     import pandas as pd
