@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 
-from artifactflow_nb.text.cards import quiet_style
+from artifactflow_nb.text.cards import quiet_style, visible
 from artifactflow_nb.text.diff_html import Layout, diff_html, diff_markdown, diff_plain, diff_style
 
 NAMES = ("a", "b")
@@ -43,7 +43,7 @@ class TextDiff:
 
     def plain(self) -> str:
         """The unified difference, or that there is none."""
-        return diff_plain(*self._texts, names=self.names).rstrip("\n")
+        return visible(diff_plain(*self._texts, names=self.names).rstrip("\n"))
 
     def table(self) -> str:
         """The difference as an element for a page that has the style of differences."""
@@ -53,7 +53,7 @@ class TextDiff:
         return self.plain()
 
     def _repr_markdown_(self) -> str:
-        return diff_markdown(*self._texts, names=self.names)
+        return visible(diff_markdown(*self._texts, names=self.names))
 
     def _repr_html_(self) -> str:
         return with_style(self.table())
