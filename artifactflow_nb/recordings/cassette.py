@@ -20,8 +20,6 @@ from artifactflow_nb.recordings.cassette_lines import BadLine, read_run
 from artifactflow_nb.recordings.cassette_scan import FORMAT, Block, RunHead, Scan, scan, told_of_line
 from artifactflow_nb.recordings.values import RecordedRun
 
-__all__ = ["Cassette", "RunHead"]
-
 
 class Cassette:
     """The runs of a file, as they were when it was opened.

@@ -21,8 +21,9 @@ from artifactflow_nb.ambient import Clock
 from artifactflow_nb.errors import CassetteMiss
 from artifactflow_nb.events import MAIN_JOB
 from artifactflow_nb.messages import ToolProtocol
-from artifactflow_nb.recordings.cassette import Cassette, RunHead
+from artifactflow_nb.recordings.cassette import Cassette
 from artifactflow_nb.recordings.cassette_file import CassetteFile
+from artifactflow_nb.recordings.cassette_scan import RunHead
 from artifactflow_nb.recordings.change import Change
 from artifactflow_nb.recordings.clock import RunClock
 from artifactflow_nb.recordings.fork import ForkTape
