@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
-from functools import partial
+from functools import cached_property, partial
 from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints, overload
 
 import orjson
@@ -86,7 +86,7 @@ Preview = Callable[[ToolContext, BaseModel], Awaitable[str] | str]
 IsNote = Callable[[BaseModel], bool]
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(frozen=True, repr=False)
 class Tool(Shown):
     """A tool as the engine holds it; made by `tool`, seldom by hand.
 
@@ -119,9 +119,9 @@ class Tool(Shown):
     is_note: IsNote = lambda _args: False
     runs_in_replay: bool = False
 
-    @property
+    @cached_property
     def spec(self) -> ToolSpec:
-        """Name, description and JSON schema."""
+        """Name, description and JSON schema; made once, as every agent and every engine asks for it several times."""
         schema = self.params.model_json_schema()
         schema.pop("title", None)
         for prop in schema.get("properties", {}).values():
