@@ -226,7 +226,7 @@ def test_it_follows_a_run(workbench: Any) -> None:
     assert "Version 2 by lead_agent came in between" in page.text
     assert "form" in page.kinds.values()
     page.until(lambda: "The run is" not in page.text)
-    assert page.faces
+    page.until(lambda: page.faces)
 
 
 def test_it_shows_the_branch_that_it_was_asked_for(workbench: Any) -> None:
