@@ -37,7 +37,8 @@ def plain_environment(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRe
     """No setting of the machine reaches a test, and nothing is written beside the repository."""
     for variable in VARIABLES.values():
         monkeypatch.delenv(variable, raising=False)
-    monkeypatch.chdir(request.getfixturevalue("tmp_path") if "tmp_path" in request.fixturenames else nowhere)
+    is_writing = "tmp_path" in request.fixturenames or request.node.get_closest_marker("browser")
+    monkeypatch.chdir(request.getfixturevalue("tmp_path") if is_writing else nowhere)
     yield
     if left := list(nowhere.iterdir()):
         shutil.rmtree(nowhere)

@@ -51,12 +51,12 @@ def test_every_value_comes_back_as_it_was(run: RecordedRun) -> None:
 
 @given(st.data())
 @settings(max_examples=25, deadline=None)
-def test_whole_files_come_back(data: st.DataObject) -> None:
+def test_whole_files_come_back(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
     """Runs in a file are read one by one, equal to what was recorded, and the same runs give the same bytes."""
     recorded = [data.draw(runs(f"run-{number}")) for number in range(3)]
     content = cassette_bytes(recorded)
     assert cassette_bytes(recorded) == content
-    path = Path("whole.jsonl")
+    path = tmp_path_factory.getbasetemp() / "whole.jsonl"
     path.write_bytes(content)
     cassette = Cassette.open(path)
     assert [head.run_id for head in cassette.runs] == ["run-0", "run-1", "run-2"]
