@@ -9,8 +9,8 @@ ALLOW_ROOT := $(if $(filter 0,$(shell id -u)),--allow-root)
 LABFLAGS ?=
 WORKERS ?= 2
 
-# Another environment may be active in the shell: IPython would look for packages there.
-unexport VIRTUAL_ENV
+# Another environment may be active in the shell: IPython would look for packages there. Modules are compiled once.
+unexport VIRTUAL_ENV PYTHONDONTWRITEBYTECODE
 
 .PHONY: setup front-ends realserver notebooks demo lab test check bench pictures screenshots clean
 
