@@ -57,8 +57,8 @@ check: setup
 # In two processes what needs no browser; then the browser tests, one after the other: each drives Chromium and a kernel;
 # then the notebooks, as on a machine without a network and without keys.
 test: check front-ends
-	$(BIN)/pytest -n $(WORKERS) --dist worksteal -m 'not browser and not alone'
-	$(BIN)/pytest -m 'browser or alone'
+	$(BIN)/pytest -n $(WORKERS) --dist worksteal -m 'not browser'
+	$(BIN)/pytest tests/browser
 	PYTHONPATH=$(CURDIR)/tests/no_network AF_APPROVALS=approve $(BIN)/pytest -p refusals --nbval notebooks
 
 bench: setup
