@@ -44,9 +44,14 @@ _COUNT_SWAPS = """() => {
 }"""
 
 
-def show(server: LabServer, open_page: OpenPage, *cells: str, hold: str = HOLD_BRIEF, hurries: bool = False) -> LabPage:
-    """A notebook whose first two cells have run; the second shows a chat. Where it hurries, its clock can be put on."""
-    page = open_page(new_notebook(server, hold, *cells), new=hurries)
+def show(
+    server: LabServer, open_page: OpenPage, *cells: str, hold: str = HOLD_BRIEF, new: bool = False, hurries: bool = False
+) -> LabPage:
+    """A notebook whose first two cells have run; the second shows a chat.
+
+    Where the page is `new` no other test has it afterwards; where it `hurries`, which is one, its clock can be put on.
+    """
+    page = open_page(new_notebook(server, hold, *cells), new=new or hurries)
     if hurries:
         page.page.clock.install()
     page.open()
@@ -139,7 +144,7 @@ def test_one_press_is_one_run(lab: LabServer, open_page: OpenPage) -> None:
 
 def test_a_console_of_the_same_kernel_mounts_nothing_twice(lab: LabServer, open_page: OpenPage) -> None:
     """Where a second client of the kernel lives in the same page, an output holds one live view."""
-    page = show(lab, open_page, CHAT)
+    page = show(lab, open_page, CHAT, new=True)
     page.command("notebook:create-console", {"activate": False})
     expect(page.page.locator(".jp-CodeConsole-banner")).to_be_attached(timeout=SOON_MS)
     page.page.wait_for_timeout(1000)  # a second view would say hello within 400 ms

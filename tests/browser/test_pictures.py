@@ -89,4 +89,3 @@ def test_panels(lab: LabServer, open_page: Callable[[str], LabPage], tmp_path: P
         page.page.wait_for_timeout(800)
         panel.screenshot(path=folder / f"{name}.png")
         assert 10_000 < (folder / f"{name}.png").stat().st_size < LARGEST_BYTES
-    page.theme(light=True)  # for the next page of this server
