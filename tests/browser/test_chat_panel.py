@@ -44,15 +44,10 @@ _COUNT_SWAPS = """() => {
 }"""
 
 
-def show(
-    server: LabServer, open_page: OpenPage, *cells: str, hold: str = HOLD_BRIEF, new: bool = False, hurries: bool = False
-) -> LabPage:
-    """A notebook whose first two cells have run; the second shows a chat.
-
-    Where the page is `new` no other test has it afterwards; where it `hurries`, which is one, its clock can be put on.
-    """
-    page = open_page(new_notebook(server, hold, *cells), new=new or hurries)
-    if hurries:
+def show(server: LabServer, open_page: OpenPage, *cells: str, hold: str = HOLD_BRIEF, new: bool = False) -> LabPage:
+    """A notebook whose first two cells have run, the second with a chat; a `new` page has a clock to be put on."""
+    page = open_page(new_notebook(server, hold, *cells), new=new)
+    if new:
         page.page.clock.install()
     page.open()
     for index in (0, 1):
@@ -179,7 +174,7 @@ def test_the_readable_face_comes_back(lab: LabServer, open_page: OpenPage) -> No
 
 def test_what_no_page_shows_any_more_is_closed(lab: LabServer, open_page: OpenPage) -> None:
     """A cell that is run again leaves one view behind; one whose cell is scrolled far away lives on."""
-    page = show(lab, open_page, CHAT, PAGES, *["x = 1\n" * 40] * 30, hurries=True)
+    page = show(lab, open_page, CHAT, PAGES, *["x = 1\n" * 40] * 30, new=True)
     for _ in range(5):
         page.run_cell(1)
         page.wait_done(1)
