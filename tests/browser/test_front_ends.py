@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 import pytest
-from browser.cells import ASK, BROKEN, QUESTION, TELLING
+from browser.cells import ASK, ASK_AT_ONCE, BROKEN, QUESTION, TELLING
 from browser.conftest import OpenPage
 from browser.lab import LabPage, LabServer, new_notebook, write_notebook
 from playwright.sync_api import Locator, expect
@@ -106,7 +106,7 @@ def test_a_run_goes_on_in_voila(voila: LabServer, open_page: OpenPage) -> None:
     comes back with a run that waits.
     """
     (voila.root / "smoke").mkdir()
-    write_notebook(voila, "smoke/run.ipynb", [ASK, "await run\nrun.status"])
+    write_notebook(voila, "smoke/run.ipynb", [ASK_AT_ONCE, "await run\nrun.status"])
     page = open_page("smoke/run.ipynb", voila)
     page.page.goto(voila.url(page.name))
     run = page.page.locator(".af-run:visible")

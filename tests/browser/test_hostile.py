@@ -274,11 +274,11 @@ def test_nothing_hostile_acts_in_any_component(lab: LabServer, open_page: OpenPa
     page.saved_outputs(1)
 
     page.open()
-    page.page.wait_for_timeout(2000)
+    page.page.wait_for_timeout(1000)
     trap.assert_shut()
     page.shutdown_kernel()
     page.open_elsewhere()
-    page.page.wait_for_timeout(2000)
+    page.page.wait_for_timeout(1000)
     trap.assert_shut()
 
 
