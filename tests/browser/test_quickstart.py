@@ -80,7 +80,8 @@ def test_text_streams_while_another_cell_computes(lab: LabServer, open_page: Cal
     assert not page.output(1).count(), "The cell ended too early to tell."
     page.beside("enough").touch()
     steps = [after - before for before, after in pairwise(lengths)]
-    assert sum(step > 0 for step in steps) > 0.7 * len(steps)
+    assert sum(step > 0 for step in steps) > len(steps) / 3, "A stream that waits for the cell does not grow at all."
+    assert any(step > 0 for step in steps[:5])
     expect(page.output(1)).to_have_text("computed True", timeout=20_000)
     page.output(0).get_by_role("button", name="Stop this run").click()
     expect(page.output(0).locator(".af-frozen")).to_contain_text("Cancelled", timeout=20_000)
