@@ -82,6 +82,9 @@ class SpanLog:
     """Folds the events of a run into spans, from its first event on; chunks may be missing.
 
     Each event costs the same, however long the run is.
+
+    Attributes:
+        last_ms: The time of the latest event so far, in milliseconds since the run began.
     """
 
     def __init__(self) -> None:
@@ -90,6 +93,7 @@ class SpanLog:
         self._at_work: dict[str, str] = {}
         self._n_calls = 0
         self._seq = 0
+        self.last_ms = 0.0
 
     @property
     def spans(self) -> tuple[Span, ...]:
@@ -106,6 +110,7 @@ class SpanLog:
             return
         self._seq = event.seq
         self._began = self._began or event.timestamp
+        self.last_ms = max(self.last_ms, self.ms(event.timestamp))
         if event.is_terminal:
             self._end(self.ms(event.timestamp), _ENDINGS[event.type])
             return
