@@ -16,7 +16,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import partial
 from itertools import pairwise
 from typing import Any, TypeVar
@@ -40,6 +40,7 @@ _UNSEEN = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufe
 """Characters that end a line or turn it around in some editors; as escapes they can be seen in a review."""
 
 _KINDS = ("answer", "reasoning", "call")
+_NO_TIME = datetime(2026, 1, 1, tzinfo=UTC)
 _PATH_NUMBERS = re.compile(r"([0-9]{1,18})")
 
 
@@ -193,6 +194,39 @@ def _check_jobs(turns: Sequence[RecordedTurn]) -> None:
     for index, turn in enumerate(turns, 1):
         if turn.path not in jobs:
             raise BadLine(index, f"no call delegates the job {turn.path!r:.80}")
+
+
+@dataclass(frozen=True, slots=True)
+class TurnOutline:
+    """Who asked in a turn, and how: the prompt is left aside, which is most of a turn."""
+
+    path: str
+    agent: str
+    provider: str
+    model: str
+    temperature: float | None
+    tool_protocol: str
+
+
+def read_outline(lines: Sequence[Line], text_of: Callable[[str], str]) -> tuple[JsonObject, list[TurnOutline]]:
+    """The settings of a run, and who asked in its turns; arguments and errors as of `read_run`."""
+    unpacking = Unpacking(_NO_TIME, text_of)
+    settings = _read(0, lambda: unpacking.json_object(loaded(lines[0]).get("settings")))
+    turns = [_read(n, partial(_turn_outline, unpacking, line)) for n, line in enumerate(lines[1:-1], 1)]
+    return settings, turns
+
+
+def _turn_outline(unpacking: Unpacking, line: Line) -> TurnOutline:
+    said = loaded(line)
+    prompt = said["prompt"]
+    return TurnOutline(
+        path=unpacking.text(said["turn"]),
+        agent=unpacking.text(said["agent"]),
+        provider=unpacking.text(said["provider"]),
+        model=unpacking.text(prompt["model"]),
+        temperature=prompt.get("temperature"),
+        tool_protocol=unpacking.text(prompt.get("tool_protocol", "xml")),
+    )
 
 
 def _read(index: int, work: Callable[[], T]) -> T:

@@ -19,8 +19,11 @@ from artifactflow_nb.recordings.form_checks import check_settings
 from artifactflow_nb.recordings.identity import Place, key_at
 from artifactflow_nb.text.width import clip
 
-FORMAT = 1
-"""The version of the format that this release reads and writes."""
+FORMAT = 2
+"""The version of the format that this release writes; it reads all up to this one.
+
+Version 2 says of a run whether a click ended it.
+"""
 
 HEAD = b'{"cassette": '
 _LAST = b'{"end": "cassette", "runs": '
@@ -97,12 +100,14 @@ class Scan:
         texts: Where each long text's line begins and ends, by its key.
         blocks: The runs by their ids, in their order.
         edits: What was changed since it was written, as it is told to a person.
+        version: The version of its format.
     """
 
     data: bytes
     texts: dict[str, tuple[int, int]] = field(default_factory=dict)
     blocks: dict[str, Block] = field(default_factory=dict)
     edits: list[str] = field(default_factory=list)
+    version: int = FORMAT
 
     def text_reader(self) -> Callable[[str], str]:
         """Gives the text of a key, read once for as long as the function is used; `ValueError` if it is missing."""
@@ -241,9 +246,10 @@ class _Scanner:
         if version > FORMAT:
             raise CassetteError(
                 f"{self._path}, line 1: this is a cassette of version {version}, written by "
-                f"{clip(str(value.get('package')), _SHOWN_COLUMNS)}. This release reads version {FORMAT}: "
+                f"{clip(str(value.get('package')), _SHOWN_COLUMNS)}. This release reads versions up to {FORMAT}: "
                 "install a newer artifactflow-nb. Nothing was written."
             )
+        self._found.version = version
 
     def _text(self) -> None:
         start = self._at

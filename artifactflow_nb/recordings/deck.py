@@ -19,13 +19,12 @@ from typing import Literal, Self
 
 from artifactflow_nb.ambient import Clock
 from artifactflow_nb.errors import CassetteMiss
-from artifactflow_nb.events import MAIN_JOB
-from artifactflow_nb.messages import ToolProtocol
 from artifactflow_nb.recordings.cassette import Cassette
 from artifactflow_nb.recordings.cassette_file import CassetteFile
 from artifactflow_nb.recordings.cassette_scan import RunHead
 from artifactflow_nb.recordings.change import Change
 from artifactflow_nb.recordings.clock import RunClock
+from artifactflow_nb.recordings.configured import Configured, configured
 from artifactflow_nb.recordings.fork import ForkTape
 from artifactflow_nb.recordings.identity import Ask, Asked, places
 from artifactflow_nb.recordings.misses import RE_RECORD, told_of_place
@@ -36,17 +35,6 @@ from artifactflow_nb.recordings.tape import LiveTape, Tape
 from artifactflow_nb.recordings.values import RecordedRun
 
 Mode = Literal["live", "record", "replay", "auto"]
-
-
-@dataclass(frozen=True, slots=True)
-class Configured:
-    """How an agent asked its model when it was recorded; `is_own` if the model was its own, not that of the run."""
-
-    provider: str
-    model: str
-    temperature: float | None
-    tool_protocol: ToolProtocol
-    is_own: bool = False
 
 
 @dataclass
@@ -154,18 +142,7 @@ class Deck:
 
     def configured(self) -> dict[str, Configured]:
         """How agents asked when they were recorded, by their names; empty if that does not matter."""
-        found: dict[str, Configured] = {}
-        for head in self.cassette.runs if self.cassette is not None and self.is_strict else ():
-            run = self.cassette.run(head.run_id) if self.cassette else None
-            for turn in run.turns if run else ():
-                asked = turn.prompt
-                protocol: ToolProtocol = "native" if asked.tool_protocol == "native" else "xml"
-                is_own = asked.model not in _models_of_run(run) if run else False
-                known = Configured(turn.provider, asked.model, asked.temperature, protocol, is_own)
-                found.setdefault(turn.agent, known)
-            if len(found) > _AGENTS_SEEN:
-                break
-        return found
+        return configured(self.cassette) if self.cassette is not None and self.is_strict else {}
 
     def close(self) -> None:
         """Let another process record."""
@@ -174,16 +151,6 @@ class Deck:
 
 
 _COMPARED_CHARS = 4_000
-
-_AGENTS_SEEN = 2
-"""After so many agents no further runs are looked at for how others were configured."""
-
-
-def _models_of_run(run: RecordedRun) -> set[str]:
-    """The models of a run's agents that have none of their own: what was chosen for it, else what its lead asked."""
-    change, chosen = Change.of_settings(run.settings), run.settings.get("model")
-    lead = next((turn.prompt.model for turn in run.turns if turn.path == MAIN_JOB), None)
-    return {name for name in (chosen or lead, change and change.model) if name}
 
 
 def _no_such_question(asked: Ask, cassette: Cassette) -> str:

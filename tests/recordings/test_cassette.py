@@ -86,7 +86,7 @@ def test_a_file_reads_as_it_is_described(tmp_path: Path) -> None:
     lines = [json.loads(line) for line in content.decode().split("\n")[:-1]]
     kinds = [next(iter(line)) for line in lines]
     assert kinds == ["cassette", *["text"] * 3, *["run", "turn", "turn", "timing", "end"] * 2, "end"]
-    assert lines[0] == {"cassette": 1, "package": "artifactflow-nb 0.1.0"}
+    assert lines[0] == {"cassette": 2, "package": "artifactflow-nb 0.1.0"}
     keys = [line["text"] for line in lines if "text" in line]
     assert keys == sorted(keys)
     assert content.count(json.dumps(LONG)[1:-1].encode()) == 3
