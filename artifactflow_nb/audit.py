@@ -32,7 +32,6 @@ from artifactflow_nb.recordings.secret_names import MASK
 from artifactflow_nb.recordings.values import RecordedRun
 from artifactflow_nb.settings import Settings
 from artifactflow_nb.store.database import connect, insert
-from artifactflow_nb.store.runs import CANCELLED, WAITING
 from artifactflow_nb.text.cards import Card, Code, Fold, Rows, Shown
 from artifactflow_nb.text.figures import count
 from artifactflow_nb.tools.base import Tool, ToolPermission, stand_in
@@ -190,10 +189,6 @@ async def _play(
             await engine.database.write(partial(_skip_versions, run=begun.run_id, written=written))
             known.add(run.conversation_id)  # its first root may lie on another branch, which is not in the file
             await (await engine.controller.start(begun))
-            if run.status == CANCELLED and (await engine.runs.get(run.run_id)).status == WAITING:
-                await engine.controller.cancel(
-                    run.run_id
-                )  # who cancelled it while it waited is not here to do it again
             await engine.database.write(partial(_write_by_hand, message=run.message_id, written=written))
     players = (deck.player(run.run_id) for run in runs)
     return [found for player in players if player is not None for found in player.differences]

@@ -123,8 +123,8 @@ class RunPort(RunReader):
             )
 
     async def cancel(self) -> None:
-        """End the run, on the engine's loop; `Conflict` if it has ended already."""
-        await self._thread.engine.controller.cancel(self.run_id)
+        """End the run by a click, on the engine's loop; `Conflict` if it has ended already."""
+        await self._thread.engine.controller.cancel(self.run_id, by_code=False)
 
     def tool(self, name: str) -> Tool | None:
         """The tool of this name as the engine has it now; None if it has none."""

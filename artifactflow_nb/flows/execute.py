@@ -56,8 +56,9 @@ async def keep_result(
     where = {"job_id": job_id, "tool_call_id": call.tool_call_id}
     lane = lane_of_call(name, call.tool_call_id, job_id)
     denied = _denial(asked)
-    span = ctx.tape.clock.start(call.tool_call_id, lane)
-    called_at = call.called_at or span.at
+    clock, key = ctx.tape.clock, call.tool_call_id
+    span = clock.start(key, lane) if call.called_at is None else clock.resume(key, lane, call.called_at)
+    called_at = span.at
     if call.status != STARTED:
         start = {**where, "params": dict(params_of(call, asked))}
         ctx.journal.emit(StreamEventType.TOOL_START, start, agent=agent.config.name, tool=name, lane=lane)
@@ -73,9 +74,7 @@ async def keep_result(
                 error=str(error),
                 metadata={"error_type": "Unreadable" if call.call.error else "ToolError"},
             )
-    completed_at, duration_ms = ctx.tape.clock.stop(span)
-    if call.called_at is not None:
-        duration_ms = (completed_at - called_at).total_seconds() * 1000
+    completed_at, duration_ms = clock.stop(span)
     done = {
         **where,
         "success": result.success,

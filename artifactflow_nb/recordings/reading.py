@@ -22,6 +22,7 @@ from artifactflow_nb.recordings.values import (
     RecordedNotice,
     RecordedRun,
     RecordedTurn,
+    given_up,
     job_path,
     lane_of_answer,
     lane_of_call,
@@ -103,7 +104,11 @@ class _Reader:
     def run(self) -> RecordedRun:
         """All of it."""
         lanes = dict(self._lanes())
-        turns = tuple(self._turns(lanes))
+        turns = tuple(self._turns())
+        left = given_up(turns)  # what had arrived of these has the numbers of what was told later
+        for turn in turns:
+            if isinstance(turn.pieces, KeptPieces) and turn.place not in left:
+                lanes.update(dict.fromkeys(turn.pieces.numbers, turn.path))
         run, row = self._run, self._row
         budget = [self._ask(ask["subject"]) for ask in self._asks.values() if ask["kind"] == BUDGET]
         return RecordedRun(
@@ -126,6 +131,7 @@ class _Reader:
             error_type=run.error_type,
             error_message=run.error_message,
             package_version=row["package_version"],
+            was_stopped=bool(orjson.loads(self._events[-1]["data_json"]).get("clicked")),
             manifest=orjson.loads(row["manifest_json"]),
         )
 
@@ -167,7 +173,7 @@ class _Reader:
     def _subject_path(self, subject: str) -> str:
         return self._paths.get(subject) or subject.replace(self._run_id, "")
 
-    def _turns(self, lanes: dict[int, str]) -> Iterator[RecordedTurn]:
+    def _turns(self) -> Iterator[RecordedTurn]:
         attempts, overflows = Counter[tuple[str, int]](), Counter[tuple[str, int]]()
         for row in self._rows("SELECT * FROM llm_calls WHERE run_id = ? ORDER BY step, rowid"):
             if (path := self._paths.get(row["job_id"])) is None:
@@ -176,8 +182,6 @@ class _Reader:
             turn = self._turn(row, path, attempts[place], overflows[place])
             overflows[place] += row["error_type"] == ContextOverflow.__name__
             attempts[place] += 1
-            if isinstance(turn.pieces, KeptPieces):
-                lanes.update(dict.fromkeys(turn.pieces.numbers, path))
             yield turn
 
     def _turn(self, row: sqlite3.Row, path: str, attempt: int, overflows: int) -> RecordedTurn:

@@ -16,6 +16,7 @@ from typing import Any
 
 from artifactflow_nb.ambient import derived_id
 from artifactflow_nb.approvals import Decision
+from artifactflow_nb.errors import RunCancelled
 from artifactflow_nb.events import MAIN_JOB
 from artifactflow_nb.messages import Message, ToolResult
 from artifactflow_nb.models.base import ModelReply
@@ -122,6 +123,11 @@ class RecordedCall:
     ask: RecordedAsk | None = None
     notices: tuple[RecordedNotice, ...] = ()
 
+    @property
+    def is_open(self) -> bool:
+        """Whether it did not finish; one that delegates is as far as its job is."""
+        return self.result is None and self.tool != DELEGATING
+
 
 @dataclass(frozen=True, slots=True)
 class RecordedTurn:
@@ -164,6 +170,11 @@ class RecordedTurn:
         """Path, step and attempt: where in the run it stands, once."""
         return self.path, self.step, self.attempt
 
+    @property
+    def was_cut(self) -> bool:
+        """Whether it was under way when the run was cancelled, or its process closed."""
+        return self.failure is not None and self.failure.error_type == RunCancelled.__name__
+
 
 @dataclass(frozen=True, slots=True)
 class RecordedRun:
@@ -177,6 +188,7 @@ class RecordedRun:
         order: The lane of each event by its number, from 1: how what happened at the same time was interleaved. A lane
             is a job's path, `run`, or `ask ` and the path of what was asked about; empty where that is not known.
         ends: The times of the run's pauses, and last of its end.
+        was_stopped: Whether a click ended it.
     """
 
     run_id: str
@@ -198,7 +210,16 @@ class RecordedRun:
     error_type: str | None = None
     error_message: str | None = None
     package_version: str = ""
+    was_stopped: bool = False
     manifest: Mapping[str, Any] = field(default_factory=dict)
+
+
+def given_up(turns: Sequence[RecordedTurn]) -> set[tuple[str, int, int]]:
+    """The places of attempts that were left when their process was closed, and made again by another."""
+    last: dict[tuple[str, int], int] = {}
+    for turn in turns:
+        last[turn.path, turn.step] = max(turn.attempt, last.get((turn.path, turn.step), 0))
+    return {turn.place for turn in turns if turn.was_cut and turn.attempt < last[turn.path, turn.step]}
 
 
 DELEGATING = "call_subagent"

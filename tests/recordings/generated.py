@@ -178,6 +178,7 @@ def runs(draw: st.DrawFn, run_id: str = "run-1") -> RecordedRun:
         turns=tuple(draw(turns(place, above.get(place[:2], 0))) for place in places),
         budget_asks=tuple(draw(st.lists(asks, max_size=2))),
         order=tuple(draw(st.lists(paths | st.just("run"), max_size=8))),
+        was_stopped=draw(st.booleans()),
         response=draw(st.none() | texts),
         error_type=draw(st.none() | short),
         error_message=draw(st.none() | texts),
