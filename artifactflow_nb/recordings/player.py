@@ -8,7 +8,6 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from functools import cached_property
 from itertools import takewhile
 
 from artifactflow_nb.ambient import Clock
@@ -289,11 +288,7 @@ class Player:
 
     def _differs_by_masks(self, before: ToolResult, now: ToolResult) -> bool:
         """Whether a result counts otherwise because what is counted was written with secrets, which are masked here."""
-        return count_otherwise(self._masker, before, now) and self._has_masks
-
-    @cached_property
-    def _has_masks(self) -> bool:
-        return has_masks(self.recording)
+        return count_otherwise(self._masker, before, now) and has_masks(self.recording)
 
     def _is_given(self, call: RecordedCall) -> bool:
         """Whether a fork gave this result instead of the tool, which then did not run."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from recordings.test_replay import FRAMES, assert_same, rows
+from recordings.test_replay import FRAMES, assert_same, begun, rows
 from scripts import call, delegate
 
 import artifactflow_nb as af
@@ -98,16 +98,7 @@ class Stage:
 
     def ask(self, question: str = "What?", **how: Any) -> af.Run:
         """Begin a run that is listened to from its first event on; it is not waited for."""
-        events: list[StreamEvent] = []
-        controller = self.wb._thread.engine.controller
-
-        async def begin() -> Any:
-            stored = await controller.begin(question, **how)
-            await controller.subscribe(stored.run_id, events.append)
-            await controller.start(stored)
-            return stored
-
-        run = self.wb._handle(self.wb._thread.call(begin()))
+        run, events = begun(self.wb, question, **how)
         self.runs.append(run)
         self.heard.append(events)
         return run

@@ -31,7 +31,7 @@ def test_it_shows_all_that_was_kept(sealed: Path) -> None:
         assert run.manifest == {}
         assert run.events[-1].is_terminal
         assert "Answered with" in run._repr_html_()
-        assert run.cassette.startswith(b'{"cassette": 1')
+        assert run.cassette.startswith(b'{"cassette": 2')
 
 
 def test_it_comes_out_the_same_when_it_is_run_again(sealed: Path) -> None:

@@ -96,10 +96,22 @@ def told(event: StreamEvent) -> tuple[Any, ...]:
     return event.seq, event.type, event.timestamp, event.agent, event.tool, data
 
 
-def ask(wb: af.Workbench, question: str = "Fruit?", **how: Any) -> tuple[af.Run, list[tuple[Any, ...]]]:
-    run = wb.ask(question, **how)
+def begun(wb: af.Workbench, question: str, **how: Any) -> tuple[af.Run, list[StreamEvent]]:
+    """A run that is listened to from its first event on, and what is heard of it; it is not waited for."""
     heard: list[StreamEvent] = []
-    run.port.subscribe(heard.append)
+    controller = wb._thread.engine.controller
+
+    async def begin() -> Any:
+        stored = await controller.begin(question, **how)
+        await controller.subscribe(stored.run_id, heard.append)
+        await controller.start(stored)
+        return stored
+
+    return wb._handle(wb._thread.call(begin())), heard
+
+
+def ask(wb: af.Workbench, question: str = "Fruit?", **how: Any) -> tuple[af.Run, list[tuple[Any, ...]]]:
+    run, heard = begun(wb, question, **how)
     run.wait(20)
     if run.pending:
         run.approve(note="Go on.").wait(20)
