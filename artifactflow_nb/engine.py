@@ -5,7 +5,7 @@ Everything in it lives on the event loop that opened it.
 
 import asyncio
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +14,7 @@ from typing import Any, Self
 from artifactflow_nb.agents.base import AgentConfig, BaseAgent
 from artifactflow_nb.agents.crawl import CRAWL
 from artifactflow_nb.agents.lead import LEAD, LeadAgent
+from artifactflow_nb.agents.planning import AGENT, EXECUTOR, REPLANNER, SUMMARIZER
 from artifactflow_nb.agents.prompts import PromptLibrary
 from artifactflow_nb.agents.search import SEARCH
 from artifactflow_nb.ambient import Clock, Ids, RandomIds, SystemClock
@@ -23,6 +24,7 @@ from artifactflow_nb.checkpoints import Checkpoints
 from artifactflow_nb.controller import ExecutionController
 from artifactflow_nb.drive import Flow, Rooms
 from artifactflow_nb.errors import UsageError
+from artifactflow_nb.flows.plan import PlanGraph
 from artifactflow_nb.flows.research import ExtendableGraph
 from artifactflow_nb.flows.services import Services
 from artifactflow_nb.manifest import Manifest, Manifests
@@ -30,6 +32,7 @@ from artifactflow_nb.models.base import Model, model_name
 from artifactflow_nb.models.offline import OfflineModel
 from artifactflow_nb.models.openai import OpenAIModel
 from artifactflow_nb.models.recorded import RecordedModel
+from artifactflow_nb.plans import PlanRules
 from artifactflow_nb.recordings.deck import Configured, Deck
 from artifactflow_nb.recordings.identity import Ask
 from artifactflow_nb.recordings.secrets import Masker
@@ -40,6 +43,7 @@ from artifactflow_nb.store.conversations import ConversationManager
 from artifactflow_nb.store.database import Database
 from artifactflow_nb.store.faults import fault
 from artifactflow_nb.store.ownership import Ownership
+from artifactflow_nb.store.plans import PlanStore
 from artifactflow_nb.store.requests import RequestStore
 from artifactflow_nb.store.runs import RunStore, StoredRun
 from artifactflow_nb.store.source_values import Added, Progress
@@ -49,6 +53,7 @@ from artifactflow_nb.tools.artifacts import ARTIFACT_TOOLS
 from artifactflow_nb.tools.base import Tool
 from artifactflow_nb.tools.delegate import call_subagent
 from artifactflow_nb.tools.fetch import Fetcher
+from artifactflow_nb.tools.plan import REPORT_FAILURE, plan_tools
 from artifactflow_nb.tools.providers import DdgsSearch, SearxngSearch, TavilySearch
 from artifactflow_nb.tools.registry import ToolRegistry
 from artifactflow_nb.tools.web import LocalSearch, SearchProvider, web_fetch, web_search
@@ -137,10 +142,14 @@ class Engine(Shown):
         self._search = make_search(settings)
         self._fetcher = Fetcher(settings.allowed_hosts)
         self.artifacts = ArtifactManager(self.database, self.clock)
+        self.plans = PlanStore(self.database, self.artifacts)
         self.conversations = ConversationManager(self.database, self.clock, self.ids)
         self.runs = RunStore(self.database)
         self.requests = RequestStore(self.database)
-        self.tools = ToolRegistry((*ARTIFACT_TOOLS, call_subagent, web_search, web_fetch))
+        self.rules = PlanRules()
+        for_steps = (*ARTIFACT_TOOLS, web_search, web_fetch)
+        making, *for_plans = plan_tools(self.rules, for_steps)
+        self.tools = ToolRegistry((*for_steps, call_subagent, making, *for_plans))
         self._prices = {**FREE, **settings.prices}
         self._prompts = PromptLibrary(prompts)
         self._manifests = Manifests(self._prompts, self.database)
@@ -151,6 +160,7 @@ class Engine(Shown):
         self._indexing = asyncio.Lock()
         self._checkpoints = Checkpoints(self.folder / CHECKPOINT_FILE)
         self.research = ExtendableGraph(self._lead(lead))
+        self.planning = self._planning(for_steps, making.name)
         for config in (SEARCH, CRAWL):
             self.register_agent(config)
 
@@ -169,6 +179,18 @@ class Engine(Shown):
         known = [*self._recorded.values(), Configured("recorded", "recorded", None, "xml")]
         first = self._recorded.get(LEAD.name, known[0])
         return RecordedModel(self.settings.model or first.model, first.provider, [one.model for one in known[:-1]])
+
+    def _planning(self, for_steps: Sequence[Tool], making: str) -> dict[str, BaseAgent]:
+        """The agents of the plan flow, by name; the first is the one that answers."""
+        names = tuple(entry.name for entry in for_steps)
+        agent = self._lead(replace(AGENT, required_tools=(*names, call_subagent.name, making)))
+        others = (replace(EXECUTOR, required_tools=(*names, REPORT_FAILURE)), REPLANNER, SUMMARIZER)
+        made = [self._agent_of(config) for config in others]
+        return {one.config.name: one for one in (agent, *made)}
+
+    def _agent_of(self, config: AgentConfig) -> BaseAgent:
+        config = self._configured(config)
+        return BaseAgent(config, self.tools.select(config.required_tools), self.model, self._prompts)
 
     def _lead(self, lead: AgentConfig) -> LeadAgent:
         config = self._configured(lead)
@@ -217,12 +239,19 @@ class Engine(Shown):
             requests=self.requests,
             tools=self.tools,
             lead=self.research.lead,
+            plans=self.plans,
+            parts={self.research.lead.config.name: self.research.lead, **self.planning},
             agents=self.research.agents,
             tool_services=self._tool_services,
             prices=self._prices,
         )
         graph = self.research.compile(self._checkpoints.saver)
-        flows = {"research": Flow(graph, self.research.lead.config.name)}
+        steps = self.planning[EXECUTOR.name].tool_names
+        plan = PlanGraph(self.rules, [name for name in steps if name != REPORT_FAILURE])
+        flows = {
+            "research": Flow(graph, self.research.lead.config.name),
+            "plan": Flow(plan.compile(self._checkpoints.saver), AGENT.name),
+        }
         return Rooms(
             services,
             flows,
@@ -240,6 +269,7 @@ class Engine(Shown):
     def _tool_services(self, run: StoredRun) -> Mapping[type, Any]:
         return {
             ArtifactManager: self.artifacts,
+            PlanStore: self.plans,
             SourceManager: self.sources,
             SearchProvider: self._search or LocalSearch(self.sources, run.settings.get("sources")),
             Fetcher: self._fetcher,
@@ -267,9 +297,10 @@ class Engine(Shown):
                 f"{config.name!r} asks for {call_subagent.name}: only the lead can delegate. Leave it out."
             )
         self._prompts.check(config.prompt or config.name)
-        config = self._configured(config)
-        tools = self.tools.select(config.required_tools)
-        self.research.register_agent(BaseAgent(config, tools, self.model, self._prompts))
+        self.research.register_agent(self._agent_of(config))
+        for agent in self.planning.values():
+            if isinstance(agent, LeadAgent):
+                agent.register_subagent(config)
 
     @property
     def searched(self) -> tuple[str, ...]:
@@ -284,7 +315,7 @@ class Engine(Shown):
     @property
     def agents(self) -> Mapping[str, BaseAgent]:
         """All agents by name, the lead first."""
-        return {self.research.lead.config.name: self.research.lead, **self.research.agents}
+        return {self.research.lead.config.name: self.research.lead, **self.research.agents, **self.planning}
 
     def _agent(self, name: str) -> BaseAgent:
         if name not in self.agents:

@@ -14,7 +14,7 @@ import artifactflow_nb as af
 PACKAGE = Path(af.__file__).parent
 
 LAYERS = [
-    {"messages", "errors", "ambient", "xml_calls", "approvals", "budget", "text", "formats"}
+    {"messages", "errors", "ambient", "xml_calls", "approvals", "budget", "text", "formats", "plans"}
     | {"call_json", "call_places", "call_reader", "call_values"},
     {"events"},
     {"models", "store", "settings"},

@@ -1,9 +1,10 @@
 """An agent is a configuration, a prompt and the reading of its model's replies; it keeps nothing between turns."""
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, cast
+from typing import Any, Self, cast
 
 from artifactflow_nb.agents.prompts import PromptLibrary
 from artifactflow_nb.agents.protocols import PROTOCOLS, CallProtocol
@@ -138,6 +139,12 @@ class BaseAgent:
     def add_tool(self, entry: Tool) -> None:
         """Offer it a further tool from its next turn on, or another in the place of the one that has its name."""
         self._offer(tuple({**{other.name: other for other in self.tools}, entry.name: entry}.values()))
+
+    def restricted(self, names: Collection[str]) -> Self:
+        """The same agent with those of its tools that have these names."""
+        agent = copy(self)
+        agent._offer(tuple(entry for entry in self.tools if entry.name in names))  # noqa: SLF001 - it is of this class
+        return agent
 
     @property
     def tool_names(self) -> tuple[str, ...]:

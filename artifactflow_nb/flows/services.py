@@ -15,10 +15,12 @@ from artifactflow_nb.budget import Price
 from artifactflow_nb.errors import ToolError
 from artifactflow_nb.events import MAIN_JOB, StreamEventType
 from artifactflow_nb.flows.journal import Journal
+from artifactflow_nb.flows.state import AgentState
 from artifactflow_nb.recordings.tape import Tape
 from artifactflow_nb.store.artifacts import ArtifactManager
 from artifactflow_nb.store.calls import CallStore
 from artifactflow_nb.store.conversations import ConversationManager
+from artifactflow_nb.store.plans import PlanStore
 from artifactflow_nb.store.requests import RequestStore
 from artifactflow_nb.store.runs import RunStore, StoredRun
 from artifactflow_nb.tools.base import ToolContext
@@ -30,6 +32,8 @@ class Services:
     """The engine's rooms, opened and wired.
 
     Attributes:
+        parts: The agents that have a part of their own in a flow, by name.
+        agents: The agents that can be delegated to, by name.
         tool_services: What the tools of a run may ask their context for, by class.
         prices: What tokens cost, by model.
     """
@@ -43,6 +47,8 @@ class Services:
     requests: RequestStore
     tools: ToolRegistry
     lead: LeadAgent
+    plans: PlanStore
+    parts: Mapping[str, BaseAgent]
     agents: Mapping[str, BaseAgent]
     tool_services: Callable[[StoredRun], Mapping[type, Any]] = lambda _run: {}
     prices: Mapping[str, Price] = field(default_factory=dict)
@@ -71,9 +77,8 @@ class RunContext:
     is_new: bool = True
 
     def agent(self, name: str) -> BaseAgent:
-        """The agent of this name: the lead or one that it can delegate to; `ToolError` for any other."""
-        lead = self.services.lead
-        return lead if name == lead.config.name else self.subagent(name)
+        """The agent of this name: one that has a part in a flow, or one that can be delegated to; else `ToolError`."""
+        return self.services.parts.get(name) or self.subagent(name)
 
     def subagent(self, name: str) -> BaseAgent:
         """The agent of this name that the lead can delegate to; `ToolError` for any other."""
@@ -102,6 +107,12 @@ class RunContext:
             services=self.services.tool_services(self.run),
             notify=notify,
         )
+
+
+def agent_of(ctx: RunContext, state: AgentState) -> BaseAgent:
+    """The agent of a loop, with the tools that it has there."""
+    agent = ctx.agent(state["current_agent"])
+    return agent.restricted(state["tools"]) if state.get("tools") else agent
 
 
 def is_main(job_id: str) -> bool:

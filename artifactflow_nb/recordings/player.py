@@ -349,7 +349,7 @@ def _was_cut(turn: RecordedTurn) -> bool:
 
 def _is_open(call: RecordedCall) -> bool:
     """Whether a call did not finish; one that delegates is as far as its job is."""
-    return call.result is None and call.tool != DELEGATING
+    return call.result is None and call.tool not in DELEGATING
 
 
 def _uncounted(result: ToolResult) -> tuple[str, str]:

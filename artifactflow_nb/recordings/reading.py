@@ -25,6 +25,7 @@ from artifactflow_nb.recordings.values import (
     job_path,
     lane_of_answer,
     lane_of_call,
+    plan_job_path,
 )
 from artifactflow_nb.store.calls import FINISHED
 from artifactflow_nb.store.requests import decision_of
@@ -32,6 +33,14 @@ from artifactflow_nb.store.runs import load_run
 from artifactflow_nb.store.schema import from_us
 
 _OF_APPROVALS = {StreamEventType.PERMISSION_REQUEST, StreamEventType.PERMISSION_RESULT}
+
+_OF_A_PLAN = {
+    StreamEventType.PLAN_CREATED,
+    StreamEventType.PLAN_UPDATED,
+    StreamEventType.PLAN_REVISED,
+    StreamEventType.STEP_COMPLETE,
+}
+"""Events in the lane of the call that made the plan; a step begins in that of its job."""
 
 _ENDS = {StreamEventType.COMPLETE, StreamEventType.CANCELLED, StreamEventType.ERROR}
 
@@ -94,9 +103,13 @@ class _Reader:
         """The paths of jobs by their ids, each call's too: it may be a job."""
         paths = {MAIN_JOB: MAIN_JOB}
         left = list(self._calls)
+        plans: dict[str, list[sqlite3.Row]] = {}
+        for job in self._rows("SELECT * FROM plan_jobs WHERE run_id = ?"):
+            plans.setdefault(job["tool_call_id"], []).append(job)
         while known := [row for row in left if row["job_id"] in paths]:
             for row in known:
-                paths[row["tool_call_id"]] = job_path(paths[row["job_id"]], row["step"], row["position"])
+                path = paths[row["tool_call_id"]] = job_path(paths[row["job_id"]], row["step"], row["position"])
+                paths |= {job["job_id"]: plan_job_path(path, job["n"]) for job in plans.get(row["tool_call_id"], ())}
             left = [row for row in left if row["tool_call_id"] not in paths]
         return paths
 
@@ -160,6 +173,8 @@ class _Reader:
             if ask is not None and not ask["settled"]:
                 self._told[ask["subject"]] = event["ts"]
                 return lane_of_answer(self._subject_path(ask["subject"]))
+        if kind in _OF_A_PLAN or (kind == StreamEventType.ARTIFACT_CHANGED and event["tool_name"] is None):
+            job = data.get("tool_call_id", "")
         if kind in {StreamEventType.TOOL_START, StreamEventType.TOOL_COMPLETE}:
             job = lane_of_call(event["tool_name"] or "", data.get("tool_call_id", ""), job)
         return RUN if job == RUN else self._paths.get(job, "")

@@ -172,6 +172,14 @@ class ArtifactManager:
 
         return await self._write_once(by, work)
 
+    def put(
+        self, db: sqlite3.Connection, by: Authorship, artifact_id: str, title: str, content: str, content_type: str
+    ) -> Artifact:
+        """Write a version, whatever there is, in the transaction of a caller who stores more than that."""
+        present = current(db, by.conversation_id, artifact_id, by.message_id)
+        kind = "create" if present is None else "rewrite"
+        return self._append(db, by, present, _Text(artifact_id, title, content, content_type, kind))
+
     def _expected(self, db: sqlite3.Connection, by: Authorship, artifact_id: str, expected: int | None) -> Artifact:
         """The branch's present version, which must be the expected one."""
         present = require_seen(db, by.conversation_id, artifact_id, by.message_id, None)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
 from functools import partial
-from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints, overload
+from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_type_hints, overload
 
 import orjson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
@@ -104,6 +104,8 @@ class Tool(Shown):
         is_note: Says of a call whether it only touches the agent's own notes; those are never put before a person.
         runs_in_replay: Whether it runs again when a run is replayed, because what it does is kept in the store, as with
             artifacts. Of any other tool the recorded result is taken.
+        asks_as: The kind of the request to the person.
+        stands_alone: Whether its call must be the only one of a reply.
     """
 
     name: str
@@ -118,6 +120,8 @@ class Tool(Shown):
     preview: Preview | None = None
     is_note: IsNote = lambda _args: False
     runs_in_replay: bool = False
+    asks_as: Literal["tool", "plan", "edit"] = "tool"
+    stands_alone: bool = False
 
     @property
     def spec(self) -> ToolSpec:
