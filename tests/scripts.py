@@ -46,9 +46,7 @@ def decide(decision: str, reason: str = "Because.", **more: Any) -> str:
 
 
 def by_agent(**turns: Iterable[Turn]) -> Script:
-    """A script with turns for each agent: `lead`, `search`, `reading`, `agent`, `executor`, `replanner`,
-    `summarizer`, `other`.
-    """
+    """A script with turns for each agent, by the names of `_ROLES`, or `other`."""
     remaining: Mapping[str, Any] = {name: iter(replies) for name, replies in turns.items()}
 
     def next_turn(request: ModelRequest) -> Turn:

@@ -132,7 +132,7 @@ class PlanNodes:
         job = progress.open_job
         if job is None:
             task = task_of_replanner(ctx.run.question, progress, self._rules)
-            job = await desk.start(progress, "replan", REPLANNER.name, task)
+            job = await desk.start(progress, "replan", REPLANNER.name, task, step=progress.last_step)
         end = await self._run(ctx, state, job, REPLANNER.name)
         decision = await _last_call(ctx, job, PLAN_DECIDE)
         plan = (await desk.progress()).plan

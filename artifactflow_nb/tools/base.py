@@ -24,7 +24,7 @@ from pydantic.fields import FieldInfo
 from artifactflow_nb.errors import ArtifactFlowError, Conflict, NotFound, StoreError, ToolError, UsageError
 from artifactflow_nb.messages import ToolResult, ToolSpec
 from artifactflow_nb.text.cards import Card, Code, Fold, Rows, Shown, Table
-from artifactflow_nb.tools.manual import manual
+from artifactflow_nb.tools.manual import item_fields, manual
 from artifactflow_nb.tools.threads import in_thread, is_cancelled
 from artifactflow_nb.xml_calls import format_call
 
@@ -151,8 +151,9 @@ class Tool(Shown):
 
     def example(self) -> str:
         """A call of this tool in the text protocol, with the kind of each value in its place."""
-        properties = self.spec.parameters.get("properties", {})
-        return format_call(self.name, {name: _placeholder(prop) for name, prop in properties.items()})
+        schema = self.spec.parameters
+        properties = schema.get("properties", {})
+        return format_call(self.name, {name: _placeholder(prop, schema) for name, prop in properties.items()})
 
     def __repr__(self) -> str:
         return f"Tool({self.signature}, permission={self._permission_told!r}, category={self.category!r})"
@@ -368,7 +369,9 @@ def _parameter(name: str, declared: FieldInfo, prop: Mapping[str, Any]) -> str:
     return f"{name}: {kind}" if declared.is_required() else f"{name}: {kind} = {prop.get('default')!r}"
 
 
-def _placeholder(prop: Mapping[str, Any]) -> str | list[str]:
+def _placeholder(prop: Mapping[str, Any], schema: Mapping[str, Any]) -> str | list[Any]:
+    if fields := item_fields(schema, prop):
+        return [{name: _placeholder(field, {}) for name, field in fields.items()}, "..."]
     if prop.get("type") == "array":
         return [str(prop.get("items", {}).get("type", "value")), "..."]
     return str(prop.get("type", "value"))
