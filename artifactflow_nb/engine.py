@@ -103,6 +103,7 @@ class Engine(Shown):
         approvals: Who answers before a person is asked; see `ApprovalPolicy`.
         prompts: A folder with prompt files of one's own, or None.
         lead: The agent that coordinates.
+        rules: How plans are carried out.
         agent_models: Models for single agents, by the agent's name: a name at the endpoint, or a model object.
         clock: Where time comes from.
         ids: Where ids come from.
@@ -123,6 +124,7 @@ class Engine(Shown):
         approvals: Policy = "ask",
         prompts: Path | None = None,
         lead: AgentConfig = LEAD,
+        rules: PlanRules | None = None,
         agent_models: Mapping[str, str | Model] | None = None,
         clock: Clock | None = None,
         ids: Ids | None = None,
@@ -146,7 +148,7 @@ class Engine(Shown):
         self.conversations = ConversationManager(self.database, self.clock, self.ids)
         self.runs = RunStore(self.database)
         self.requests = RequestStore(self.database)
-        self.rules = PlanRules()
+        self.rules = rules or PlanRules()
         for_steps = (*ARTIFACT_TOOLS, web_search, web_fetch)
         making, *for_plans = plan_tools(self.rules, for_steps)
         self.tools = ToolRegistry((*for_steps, call_subagent, making, *for_plans))

@@ -107,7 +107,7 @@ class Plan:
             found = json.loads(text)
             steps = tuple(_step(one) for one in found["steps"])
             plan = cls(_text(found["plan_id"]), _text(found["title"]), steps)
-        except (KeyError, TypeError, ValueError) as error:
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise UsageError(
                 f"The text is no plan ({type(error).__name__}: {error}). A plan is JSON with plan_id, title and steps; "
                 "each step has id, title, description, status and result."

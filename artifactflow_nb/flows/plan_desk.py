@@ -99,6 +99,8 @@ class PlanDesk:
         written = await self.ctx.services.plans.change(change, [event_row(event) for event in events])
         for event in events:
             self.ctx.journal.publish(event)
+        if written is None:
+            return
         where = {"job_id": self._job_id, "tool_call_id": self.key}
         self.ctx.journal.emit(
             StreamEventType.ARTIFACT_CHANGED, {**where, **_summary(written)}, agent=agent, lane=self.key

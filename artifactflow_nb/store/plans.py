@@ -68,10 +68,10 @@ class PlanStore:
 
         return await self._database.read(work)
 
-    async def change(self, change: PlanChange, events: Sequence[EventRow]) -> Artifact:
-        """Store a change with the events that tell it; the version that is written."""
+    async def change(self, change: PlanChange, events: Sequence[EventRow]) -> Artifact | None:
+        """Store a change with the events that tell it; the version that is written, None if the plan is the same."""
 
-        def work(db: sqlite3.Connection) -> Artifact:
+        def work(db: sqlite3.Connection) -> Artifact | None:
             text = change.plan.to_json()
             written = self._artifacts.put(db, change.by, TASK_PLAN, change.plan.title, text, PLAN_TYPE)
             if change.job is not None:
