@@ -15,6 +15,7 @@ from artifactflow_nb.budget import Price
 from artifactflow_nb.errors import ToolError
 from artifactflow_nb.events import MAIN_JOB, StreamEventType
 from artifactflow_nb.flows.journal import Journal
+from artifactflow_nb.graph_config import GraphConfig
 from artifactflow_nb.recordings.tape import Tape
 from artifactflow_nb.store.artifacts import ArtifactManager
 from artifactflow_nb.store.calls import CallStore
@@ -32,6 +33,7 @@ class Services:
     Attributes:
         tool_services: What the tools of a run may ask their context for, by class.
         prices: What tokens cost, by model.
+        graph_config: What is configured for the nodes of flows.
     """
 
     clock: Clock
@@ -44,6 +46,7 @@ class Services:
     tools: ToolRegistry
     lead: LeadAgent
     agents: Mapping[str, BaseAgent]
+    graph_config: GraphConfig
     tool_services: Callable[[StoredRun], Mapping[type, Any]] = lambda _run: {}
     prices: Mapping[str, Price] = field(default_factory=dict)
 
