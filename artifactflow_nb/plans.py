@@ -17,6 +17,7 @@ from typing import Any, Literal, Self
 
 from artifactflow_nb.ambient import derived_id
 from artifactflow_nb.errors import UsageError
+from artifactflow_nb.graph_config import GraphConfig
 from artifactflow_nb.text.markdown import portable_line
 
 StepStatus = Literal["pending", "running", "completed", "failed", "skipped"]
@@ -215,6 +216,7 @@ class PlanRules:
         skip_on_success: Whether it is asked only after a step that failed.
         summarizer: Whether an agent summarizes what was done; without one the agent answers from the plan.
         approval: Whether a person is asked: never, always, or `confirm` for plans that may use a tool that asks.
+        recursion_limit: How many jobs may work on a plan: steps, looks of the replanner, the summary.
     """
 
     max_steps: int = 8
@@ -225,6 +227,22 @@ class PlanRules:
     skip_on_success: bool = True
     summarizer: bool = True
     approval: bool | Literal["confirm"] = False
+    recursion_limit: int = 100
+
+    @classmethod
+    def of(cls, config: GraphConfig) -> Self:
+        """The rules that a configuration gives."""
+        return cls(
+            max_steps=config.executor.max_steps,
+            max_retries=config.replanner.max_retries,
+            max_revisions=config.replanner.max_revisions,
+            max_plans=config.replanner.max_plans,
+            replanner=config.replanner.enabled,
+            skip_on_success=config.replanner.skip_on_success,
+            summarizer=config.summarizer.enabled,
+            approval=config.approval.enabled,
+            recursion_limit=config.settings.recursion_limit,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,13 +315,21 @@ class Progress:
         has_failed = last is not None and last.kind == "execute" and last.outcome == "failed"
         if not waiting and not has_failed:
             return Move("finish")
-        if self.n_executed >= rules.max_steps:
-            return Move("finish", reason=f"The limit of {rules.max_steps} executed steps was reached.")
+        if limit := self._limit(rules):
+            return Move("finish", reason=f"The limit of {limit} was reached.")
         if last is not None and (has_failed or self._is_looked_at(last, len(waiting), rules)):
             if rules.replanner:
                 return Move("replan", last.step_id)
             return Move("finish", reason=f"The step {last.step_id} failed.")
         return Move("execute", waiting[0].id)
+
+    def _limit(self, rules: PlanRules) -> str:
+        """What the plan has used up; empty if it may go on."""
+        if self.n_executed >= rules.max_steps:
+            return f"{rules.max_steps} executed steps"
+        if len(self.jobs) + 1 >= rules.recursion_limit:  # the summary is one, too
+            return f"{rules.recursion_limit} jobs for a plan"
+        return ""
 
     def _is_looked_at(self, last: PlanJob, n_waiting: int, rules: PlanRules) -> bool:
         """Whether the replanner is asked after a step that was completed."""

@@ -20,7 +20,7 @@ Each step, each look of the replanner and the summary are jobs with a loop of th
 the transcript of the agent.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from langgraph.graph import END, START, StateGraph
@@ -37,9 +37,9 @@ from artifactflow_nb.flows.plan_texts import report, task_of_replanner, task_of_
 from artifactflow_nb.flows.services import RunContext
 from artifactflow_nb.flows.state import AgentState, start_of_job
 from artifactflow_nb.messages import ToolResult
-from artifactflow_nb.plans import PLAN_CREATE, Plan, PlanJob, PlanRules, PlanStep, Progress, numbered, plan_id
+from artifactflow_nb.plans import PLAN_CREATE, Plan, PlanJob, PlanStep, Progress, numbered, plan_id
 from artifactflow_nb.tools.delegate import call_subagent
-from artifactflow_nb.tools.plan import PLAN_DECIDE, REPORT_FAILURE, PlanDecision, PlanDraft, refused_plan
+from artifactflow_nb.tools.plan import PLAN_DECIDE, REPORT_FAILURE, PlanDecision, PlanDraft
 
 if TYPE_CHECKING:
     from langgraph.checkpoint.base import BaseCheckpointSaver
@@ -73,12 +73,10 @@ class PlanNodes:
 
     Args:
         loop: The loop of the agents that work on it.
-        rules: How plans are carried out.
     """
 
-    def __init__(self, loop: LoopGraph, rules: PlanRules) -> None:
+    def __init__(self, loop: LoopGraph) -> None:
         self._loop = loop
-        self._rules = rules
 
     def graph(self) -> Any:
         """The graph, compiled."""
@@ -98,7 +96,7 @@ class PlanNodes:
         progress = await desk.progress()
         if (job := progress.open_job) is not None:
             return {"goes_to": _NODES[job.kind], "step_id": job.step_id, "reason": ""}
-        move = progress.next_move(self._rules)
+        move = progress.next_move(desk.ctx.plan_duty.rules)
         return {"goes_to": _NODES[move.kind], "step_id": move.step_id, "reason": move.reason}
 
     async def executor(self, state: PlanState, runtime: Runtime[RunContext]) -> dict[str, str]:
@@ -131,7 +129,7 @@ class PlanNodes:
         progress = await desk.progress()
         job = progress.open_job
         if job is None:
-            task = task_of_replanner(ctx.run.question, progress, self._rules)
+            task = task_of_replanner(ctx.run.question, progress, ctx.plan_duty.rules)
             job = await desk.start(progress, "replan", REPLANNER.name, task, step=progress.last_step)
         end = await self._run(ctx, state, job, REPLANNER.name)
         decision = await _last_call(ctx, job, PLAN_DECIDE)
@@ -163,7 +161,7 @@ class PlanNodes:
         ctx, desk = runtime.context, _desk(state, runtime)
         progress = await desk.progress()
         plan = await desk.close(progress.plan, state["reason"] or "The plan ended before.", SUMMARIZER.name)
-        if not self._rules.summarizer or progress.summary is not None:
+        if not ctx.plan_duty.rules.summarizer or progress.summary is not None:
             return {}
         job = progress.open_job
         if job is None:
@@ -200,23 +198,17 @@ async def _last_call(ctx: RunContext, job: PlanJob, tool: str) -> Mapping[str, A
     return params_of(done[-1], asked.get(done[-1].tool_call_id))
 
 
-def to_plan(loop: LoopGraph, rules: PlanRules, tools: Iterable[str]) -> Delegate:
-    """Carries out plans.
-
-    Args:
-        loop: The loop of the agents that work on them.
-        rules: How.
-        tools: The names of the tools that steps are carried out with.
-    """
-    nodes = PlanNodes(loop, rules)
-    graph, known = nodes.graph(), tuple(tools)
+def to_plan(loop: LoopGraph) -> Delegate:
+    """Carries out plans, with the loop of the agents that work on them."""
+    nodes = PlanNodes(loop)
+    graph = nodes.graph()
 
     async def delegate(ctx: RunContext, state: AgentState, key: str, args: BaseModel) -> ToolResult:
         if not isinstance(args, PlanDraft):
             raise ToolError("This call makes no plan.")
         desk = PlanDesk(ctx, key, state["job_id"])
         if await desk.found() is None:
-            if problem := refused_plan(args, await ctx.services.plans.n_plans(ctx.run.run_id), rules, known):
+            if problem := ctx.plan_duty.refused_plan(args, await ctx.services.plans.n_plans(ctx.run.run_id)):
                 raise ToolError(problem)
             steps = numbered([draft.step() for draft in args.steps])
             await desk.create(Plan(plan_id(key), args.title, steps), state["current_agent"])
@@ -228,21 +220,8 @@ def to_plan(loop: LoopGraph, rules: PlanRules, tools: Iterable[str]) -> Delegate
     return delegate
 
 
-class PlanGraph:
-    """The flow.
-
-    Args:
-        rules: How plans are carried out.
-        tools: The names of the tools that steps are carried out with.
-    """
-
-    def __init__(self, rules: PlanRules, tools: Iterable[str]) -> None:
-        self._rules = rules
-        self._tools = tuple(tools)
-
-    def compile(self, checkpointer: "BaseCheckpointSaver[str]") -> LoopGraph:
-        """The graph, ready to run; done once for an engine."""
-        subagents = to_subagents(build_loop().compile())
-        steps = build_loop({call_subagent.name: subagents}).compile()
-        delegates = {call_subagent.name: subagents, PLAN_CREATE: to_plan(steps, self._rules, self._tools)}
-        return build_loop(delegates).compile(checkpointer=checkpointer)
+def compile_plan(checkpointer: "BaseCheckpointSaver[str]") -> LoopGraph:
+    """The flow, ready to run; done once for an engine."""
+    loop = build_loop().compile()
+    delegates = {call_subagent.name: to_subagents(loop), PLAN_CREATE: to_plan(loop)}
+    return build_loop(delegates).compile(checkpointer=checkpointer)

@@ -9,6 +9,7 @@ from typing import Any
 
 from artifactflow_nb.agents.base import BaseAgent
 from artifactflow_nb.agents.lead import LeadAgent
+from artifactflow_nb.agents.planning import EXECUTOR
 from artifactflow_nb.ambient import Clock, Ids
 from artifactflow_nb.approvals import ApprovalPolicy
 from artifactflow_nb.budget import Price
@@ -16,6 +17,8 @@ from artifactflow_nb.errors import ToolError
 from artifactflow_nb.events import MAIN_JOB, StreamEventType
 from artifactflow_nb.flows.journal import Journal
 from artifactflow_nb.flows.state import AgentState
+from artifactflow_nb.graph_config import GraphConfig
+from artifactflow_nb.plans import PlanRules
 from artifactflow_nb.recordings.tape import Tape
 from artifactflow_nb.store.artifacts import ArtifactManager
 from artifactflow_nb.store.calls import CallStore
@@ -24,6 +27,7 @@ from artifactflow_nb.store.plans import PlanStore
 from artifactflow_nb.store.requests import RequestStore
 from artifactflow_nb.store.runs import RunStore, StoredRun
 from artifactflow_nb.tools.base import ToolContext
+from artifactflow_nb.tools.plan import REPORT_FAILURE, PlanDuty
 from artifactflow_nb.tools.registry import ToolRegistry
 
 
@@ -36,6 +40,7 @@ class Services:
         agents: The agents that can be delegated to, by name.
         tool_services: What the tools of a run may ask their context for, by class.
         prices: What tokens cost, by model.
+        graph_config: What is configured for the nodes of flows.
     """
 
     clock: Clock
@@ -50,6 +55,7 @@ class Services:
     plans: PlanStore
     parts: Mapping[str, BaseAgent]
     agents: Mapping[str, BaseAgent]
+    graph_config: GraphConfig
     tool_services: Callable[[StoredRun], Mapping[type, Any]] = lambda _run: {}
     prices: Mapping[str, Price] = field(default_factory=dict)
 
@@ -88,6 +94,12 @@ class RunContext:
             known = ", ".join(config.name for config in self.services.lead.subagents)
             raise ToolError(f"There is no agent {name!r}. You can delegate to: {known or 'nobody'}.") from None
 
+    @property
+    def plan_duty(self) -> PlanDuty:
+        """How the run carries out plans."""
+        tools = {entry.name: entry for entry in self.agent(EXECUTOR.name).tools if entry.name != REPORT_FAILURE}
+        return PlanDuty(PlanRules.of(self.services.graph_config), tools)
+
     def tool_context(self, agent: str, job_id: str, tool_call_id: str, tool: str) -> ToolContext:
         """What a tool is told of the call; it may notify from any thread."""
         loop, thread = asyncio.get_running_loop(), threading.get_ident()
@@ -104,7 +116,7 @@ class RunContext:
             agent=agent,
             tool_call_id=tool_call_id,
             now=self.tape.clock.now(job_id),
-            services=self.services.tool_services(self.run),
+            services={**self.services.tool_services(self.run), PlanDuty: self.plan_duty},
             notify=notify,
         )
 

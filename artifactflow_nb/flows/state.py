@@ -52,7 +52,7 @@ class AgentState(TypedDict, total=False):
         agent_memory: Counters.
         compression_level: How strongly the next prompt is compressed.
         graph_response: How the loop ended; None until then.
-        tools: The tools that the loop is restricted to; empty for all that its agent has.
+        tools: The tools that the loop is restricted to; not there for all that its agent has.
     """
 
     current_task: str
@@ -80,7 +80,9 @@ def initial_state(
     tools: Sequence[str] = (),
 ) -> AgentState:
     """The state in which a loop starts."""
+    restricted = AgentState(tools=list(tools)) if tools else AgentState()
     return AgentState(
+        **restricted,
         current_task=" ".join(task.split())[:LABEL_CHARS],
         session_id=session_id,
         thread_id=thread_id,
@@ -92,7 +94,6 @@ def initial_state(
         agent_memory=AgentMemory(tool_round_count=0, step=0, call_id=""),
         compression_level="normal",
         graph_response=None,
-        tools=list(tools),
     )
 
 

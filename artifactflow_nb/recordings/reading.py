@@ -39,6 +39,7 @@ _OF_A_PLAN = {
     StreamEventType.PLAN_UPDATED,
     StreamEventType.PLAN_REVISED,
     StreamEventType.STEP_COMPLETE,
+    StreamEventType.ARTIFACT_CHANGED,
 }
 """Events in the lane of the call that made the plan; a step begins in that of its job."""
 
@@ -173,7 +174,7 @@ class _Reader:
             if ask is not None and not ask["settled"]:
                 self._told[ask["subject"]] = event["ts"]
                 return lane_of_answer(self._subject_path(ask["subject"]))
-        if kind in _OF_A_PLAN or (kind == StreamEventType.ARTIFACT_CHANGED and event["tool_name"] is None):
+        if kind in _OF_A_PLAN and event["tool_name"] is None:  # else a tool tells it by itself
             job = data.get("tool_call_id", "")
         if kind in {StreamEventType.TOOL_START, StreamEventType.TOOL_COMPLETE}:
             job = lane_of_call(event["tool_name"] or "", data.get("tool_call_id", ""), job)

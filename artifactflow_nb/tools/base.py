@@ -96,7 +96,7 @@ class Tool(Shown):
         params: A pydantic model of the parameters.
         handler: The function; None for a tool that the flow itself carries out.
         permission: A fixed permission, or a rule that looks at the call.
-        category: `core`, `web`, `delegate`, `user`, ...
+        category: `core` for what is built in, `mcp` for what an MCP server has, else what its author says.
         idempotent: Whether it may be run again when nobody knows if it had finished.
         timeout_s: Seconds after which it is stopped.
         max_result_chars: How much of its result the model is shown; a longer one is cut in its middle, and kept whole.

@@ -81,48 +81,75 @@ class PlanDecision(BaseModel):
 
 
 @dataclass(frozen=True, slots=True)
-class _Gate:
-    """Which plans and decisions are put before a person.
+class PlanDuty:
+    """How a run carries out plans; a service of the plan's tools.
 
     Attributes:
-        rules: How plans are carried out.
-        known: The tools that steps are carried out with, by name.
+        rules: The rules.
+        tools: The tools that steps are carried out with, by name.
     """
 
     rules: PlanRules
-    known: Mapping[str, Tool]
+    tools: Mapping[str, Tool]
 
-    def _is_asked(self, drafts: Iterable[StepDraft]) -> bool:
+    def needs_a_person(self, drafts: Iterable[StepDraft]) -> bool:
+        """Whether a person is asked about these steps."""
         if self.rules.approval != "confirm":
             return self.rules.approval
-        used = [name for draft in drafts for name in draft.tools or self.known]
-        return any(self.known[name].permission is not ToolPermission.AUTO for name in used if name in self.known)
+        used = [name for draft in drafts for name in draft.tools or self.tools]
+        return any(self.tools[name].permission is not ToolPermission.AUTO for name in used if name in self.tools)
 
-    async def for_a_plan(self, ctx: ToolContext, args: BaseModel) -> ToolPermission:
-        """A plan that would be refused is put before nobody."""
-        if not isinstance(args, PlanDraft) or not self._is_asked(args.steps):
-            return ToolPermission.AUTO
-        n_plans = await ctx.service(PlanStore).n_plans(ctx.run_id)
-        is_refused = refused_plan(args, n_plans, self.rules, self.known)
-        return ToolPermission.AUTO if is_refused else ToolPermission.CONFIRM
+    def refused_plan(self, draft: PlanDraft, n_plans: int) -> str:
+        """Why a plan is not carried out in a turn that has had so many plans; empty if it is."""
+        if n_plans >= self.rules.max_plans:
+            had = f"{n_plans} plans, the most that it may have"
+            return f"Not carried out: this turn has had {had}. Answer with what is known, and say what was not done."
+        return self._unknown_tools(draft.steps)
 
-    async def for_a_decision(self, ctx: ToolContext, args: BaseModel) -> ToolPermission:
-        """A revision is asked about as the plan was."""
-        if not isinstance(args, PlanDecision) or args.decision != "revise" or not self._is_asked(args.steps):
-            return ToolPermission.AUTO
-        return ToolPermission.AUTO if await self.refusal(ctx, args) else ToolPermission.CONFIRM
+    def refused_decision(self, args: PlanDecision, progress: Progress) -> str:
+        """Why a decision on a plan cannot be acted on; empty if it can."""
+        choices = progress.choices(self.rules)
+        if args.decision not in choices:
+            return f"{args.decision} is not possible now; choose one of: {', '.join(choices)}."
+        if args.decision == "revise" and not args.steps:
+            return "A revision needs the steps that are to come. To end the plan, choose finish."
+        return self._unknown_tools(args.steps)
 
-    async def refusal(self, ctx: ToolContext, args: PlanDecision) -> str:
-        """Why a decision cannot be acted on; empty if it can."""
-        progress = await ctx.service(PlanStore).progress_of(ctx.conversation_id, ctx.message_id, ctx.tool_call_id)
-        return "There is no plan." if progress is None else refused_decision(args, progress, self.rules, self.known)
+    def _unknown_tools(self, drafts: Iterable[StepDraft]) -> str:
+        unknown = [name for draft in drafts for name in draft.tools if name not in self.tools]
+        return f"There is no tool {unknown[0]!r} for steps; there are: {', '.join(self.tools)}." if unknown else ""
 
-    async def decide(self, ctx: ToolContext, **values: Any) -> str:
-        """Tell the agent whether its decision can be acted on."""
-        args = PlanDecision.model_validate(values)
-        if problem := await self.refusal(ctx, args):
-            raise ToolError(problem)
-        return f"Noted: {args.decision}. Say so in a sentence; nothing else is needed."
+
+async def _for_a_plan(ctx: ToolContext, args: BaseModel) -> ToolPermission:
+    """A plan that would be refused is put before nobody."""
+    duty = ctx.service(PlanDuty)
+    if not isinstance(args, PlanDraft) or not duty.needs_a_person(args.steps):
+        return ToolPermission.AUTO
+    is_refused = duty.refused_plan(args, await ctx.service(PlanStore).n_plans(ctx.run_id))
+    return ToolPermission.AUTO if is_refused else ToolPermission.CONFIRM
+
+
+async def _for_a_decision(ctx: ToolContext, args: BaseModel) -> ToolPermission:
+    """A revision is asked about as the plan was."""
+    if not isinstance(args, PlanDecision) or args.decision != "revise":
+        return ToolPermission.AUTO
+    if not ctx.service(PlanDuty).needs_a_person(args.steps):
+        return ToolPermission.AUTO
+    return ToolPermission.AUTO if await _refusal(ctx, args) else ToolPermission.CONFIRM
+
+
+async def _refusal(ctx: ToolContext, args: PlanDecision) -> str:
+    """Why a decision cannot be acted on; empty if it can."""
+    progress = await ctx.service(PlanStore).progress_of(ctx.conversation_id, ctx.message_id, ctx.tool_call_id)
+    return "There is no plan." if progress is None else ctx.service(PlanDuty).refused_decision(args, progress)
+
+
+async def _decide(ctx: ToolContext, **values: Any) -> str:
+    """Tell the agent whether its decision can be acted on."""
+    args = PlanDecision.model_validate(values)
+    if problem := await _refusal(ctx, args):
+        raise ToolError(problem)
+    return f"Noted: {args.decision}. Say so in a sentence; nothing else is needed."
 
 
 async def _preview(ctx: ToolContext, args: BaseModel) -> str:
@@ -136,72 +163,33 @@ async def _preview(ctx: ToolContext, args: BaseModel) -> str:
     )
 
 
-def plan_tools(rules: PlanRules, tools: Iterable[Tool]) -> tuple[Tool, Tool, Tool]:
-    """`plan_create`, `plan_decide` and `report_failure`.
+plan_create = Tool(
+    PLAN_CREATE,
+    "Make a plan for a task that takes several steps; its steps are carried out one after the other, and the result "
+    "says what was done. Use it when the task has parts that rest on each other. It must be the only call of your "
+    "reply.",
+    PlanDraft,
+    None,
+    _for_a_plan,
+    CATEGORY,
+    idempotent=True,
+    preview=_preview,
+    asks_as="plan",
+    stands_alone=True,
+)
 
-    Args:
-        rules: How plans are carried out.
-        tools: The tools that steps are carried out with.
-    """
-    gate = _Gate(rules, {entry.name: entry for entry in tools})
-    plan_create = Tool(
-        PLAN_CREATE,
-        "Make a plan for a task that takes several steps; its steps are carried out one after the other, and the "
-        "result says what was done. Use it when the task has parts that rest on each other. It must be the only call "
-        f"of your reply. At most {rules.max_steps} steps are carried out.",
-        PlanDraft,
-        None,
-        gate.for_a_plan,
-        CATEGORY,
-        idempotent=True,
-        preview=_preview,
-        asks_as="plan",
-        stands_alone=True,
-    )
-    plan_decide = Tool(
-        PLAN_DECIDE,
-        "Say how the plan goes on. Call it once.",
-        PlanDecision,
-        gate.decide,
-        gate.for_a_decision,
-        CATEGORY,
-        idempotent=True,
-        preview=_preview,
-        asks_as="plan",
-        stands_alone=True,
-    )
-    return plan_create, plan_decide, report_failure
-
-
-def refused_plan(draft: PlanDraft, n_plans: int, rules: PlanRules, known: Iterable[str]) -> str:
-    """Why a plan is not carried out; empty if it is.
-
-    Args:
-        draft: The plan.
-        n_plans: How many plans the turn has had.
-        rules: How plans are carried out.
-        known: The tools that steps are carried out with.
-    """
-    if n_plans >= rules.max_plans:
-        had = f"{n_plans} plans, the most that it may have"
-        return f"Not carried out: this turn has had {had}. Answer with what is known, and say what was not done."
-    return _unknown_tools(draft.steps, known)
-
-
-def refused_decision(args: PlanDecision, progress: Progress, rules: PlanRules, known: Iterable[str]) -> str:
-    """Why a decision on a plan cannot be acted on; empty if it can."""
-    choices = progress.choices(rules)
-    if args.decision not in choices:
-        return f"{args.decision} is not possible now; choose one of: {', '.join(choices)}."
-    if args.decision == "revise" and not args.steps:
-        return "A revision needs the steps that are to come. To end the plan, choose finish."
-    return _unknown_tools(args.steps, known)
-
-
-def _unknown_tools(drafts: Iterable[StepDraft], known: Iterable[str]) -> str:
-    names = list(known)
-    unknown = [name for draft in drafts for name in draft.tools if name not in names]
-    return f"There is no tool {unknown[0]!r} for steps; there are: {', '.join(names)}." if unknown else ""
+plan_decide = Tool(
+    PLAN_DECIDE,
+    "Say how the plan goes on. Call it once.",
+    PlanDecision,
+    _decide,
+    _for_a_decision,
+    CATEGORY,
+    idempotent=True,
+    preview=_preview,
+    asks_as="plan",
+    stands_alone=True,
+)
 
 
 @tool(category=CATEGORY, idempotent=True)
@@ -212,3 +200,5 @@ async def report_failure(ctx: ToolContext, reason: Annotated[str, "What went wro
 
 
 REPORT_FAILURE = report_failure.name
+
+PLAN_TOOLS = (plan_create, plan_decide, report_failure)

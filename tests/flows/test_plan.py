@@ -12,7 +12,7 @@ from scripts import by_agent, call, decide, plan, report, who_asks
 from artifactflow_nb.approvals import Decision
 from artifactflow_nb.engine import Engine
 from artifactflow_nb.events import StreamEvent, StreamEventType
-from artifactflow_nb.plans import Plan, PlanRules
+from artifactflow_nb.plans import Plan
 from artifactflow_nb.store.artifacts import Authorship
 from artifactflow_nb.tools.base import ToolContext, tool
 from artifactflow_nb.xml_calls import parse_results
@@ -159,7 +159,7 @@ async def test_a_replanner_that_cannot_decide_ends_the_plan(
 ) -> None:
     """What cannot be acted on is told to the replanner; without a decision the plan ends, and says why."""
     script = by_agent(agent=[plan("One", "Two"), ENDED], executor=failing(), replanner=turns, summarizer=["Sum."])
-    engine = await open_engine(script, rules=PlanRules(max_retries=0))
+    engine = await open_engine(script, settings={"graph_config": {"replanner": {"max_retries": 0}}})
     result = await ask(engine)
     assert result.response == ENDED
     found = await last_plan(engine, result)
@@ -170,7 +170,7 @@ async def test_a_replanner_that_cannot_decide_ends_the_plan(
 async def test_the_limit_of_steps_ends_a_plan_honestly(open_engine: OpenEngine) -> None:
     """Of more steps than may be executed the rest is skipped, and the report says so."""
     script = by_agent(agent=[plan("One", "Two", "Three"), ENDED], executor=["1.", "2."], summarizer=["Sum."])
-    engine = await open_engine(script, rules=PlanRules(max_steps=2))
+    engine = await open_engine(script, settings={"graph_config": {"executor": {"max_steps": 2}}})
     result = await ask(engine)
     found = await last_plan(engine, result)
     assert statuses(found) == ["completed", "completed", "skipped"]
@@ -183,7 +183,7 @@ async def test_the_limit_of_plans_ends_in_an_answer(open_engine: OpenEngine) -> 
     script = by_agent(
         agent=[plan("One"), plan("Two"), plan("Three"), ENDED], executor=["1.", "2."], summarizer=["Sum."] * 2
     )
-    engine = await open_engine(script, rules=PlanRules(max_plans=2))
+    engine = await open_engine(script, settings={"graph_config": {"replanner": {"max_plans": 2}}})
     result = await ask(engine)
     assert result.response == ENDED
     ((_, told),) = parse_results(told_to(engine, "agent")[3])
@@ -241,7 +241,7 @@ async def test_a_plan_stands_alone_in_its_reply(open_engine: OpenEngine) -> None
 async def test_without_a_summarizer_the_agent_answers_from_the_plan(open_engine: OpenEngine) -> None:
     """The report then holds the results of the steps."""
     script = by_agent(agent=[plan("One"), ENDED], executor=["All of it."])
-    engine = await open_engine(script, rules=PlanRules(summarizer=False))
+    engine = await open_engine(script, settings={"graph_config": {"summarizer": {"enabled": False}}})
     await ask(engine)
     ((_, told),) = parse_results(told_to(engine, "agent")[1])
     assert told.data.endswith("Step 1 (One) was completed:\nAll of it.")
@@ -250,7 +250,7 @@ async def test_without_a_summarizer_the_agent_answers_from_the_plan(open_engine:
 async def test_without_a_replanner_a_plan_goes_on_until_a_step_fails(open_engine: OpenEngine) -> None:
     """The rest is skipped, because of the step that failed."""
     script = by_agent(agent=[plan("One", "Two", "Three"), ENDED], executor=["1.", *failing()], summarizer=["Sum."])
-    engine = await open_engine(script, rules=PlanRules(replanner=False))
+    engine = await open_engine(script, settings={"graph_config": {"replanner": {"enabled": False}}})
     result = await ask(engine)
     found = await last_plan(engine, result)
     assert statuses(found) == ["completed", "failed", "skipped"]
@@ -265,7 +265,7 @@ async def test_a_replanner_may_look_after_every_step(open_engine: OpenEngine) ->
         replanner=[decide("continue"), "Go."],
         summarizer=["Sum."],
     )
-    engine = await open_engine(script, rules=PlanRules(skip_on_success=False))
+    engine = await open_engine(script, settings={"graph_config": {"replanner": {"skip_on_success": False}}})
     await ask(engine)
     assert asked(engine)["replanner"] == 2
 
@@ -275,7 +275,7 @@ async def test_a_replanner_may_look_after_every_step(open_engine: OpenEngine) ->
 
 async def opened(open_engine: OpenEngine, **turns: Any) -> tuple[Engine, Any]:
     """An engine where plans are asked about, and a run that waits for that."""
-    engine = await open_engine(by_agent(**turns), rules=PlanRules(approval=True))
+    engine = await open_engine(by_agent(**turns), settings={"graph_config": {"approval": {"enabled": True}}})
     waiting = await ask(engine)
     assert waiting.status == "waiting"
     return engine, waiting
@@ -375,7 +375,7 @@ async def test_only_plans_that_may_ask_are_asked_about(open_engine: OpenEngine, 
     script = by_agent(
         agent=[call("plan_create", title="The plan", steps=steps), ENDED], executor=["1."], summarizer=["Sum."]
     )
-    engine = await open_engine(script, rules=PlanRules(approval="confirm"))
+    engine = await open_engine(script, settings={"graph_config": {"approval": {"enabled": "confirm"}}})
     assert (await ask(engine)).status == ("waiting" if waits else "completed")
 
 
