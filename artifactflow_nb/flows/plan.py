@@ -54,7 +54,7 @@ class PlanState(TypedDict):
         tool_call_id: The call that made the plan.
         caller_job_id: The job of the loop that made the call.
         goes_to: The next node.
-        step_id: The step that is executed next.
+        step_id: The step that was to be executed then.
         reason: Why the plan is over before all of it is done.
     """
 
@@ -70,6 +70,9 @@ class PlanState(TypedDict):
 
 class PlanNodes:
     """The nodes of a plan's graph.
+
+    A node that is entered again after a crash may have done already what it was entered for: so each looks what comes
+    next as the store has the plan, and leaves that to another node if it is not its own.
 
     Args:
         loop: The loop of the agents that work on it.
@@ -102,8 +105,10 @@ class PlanNodes:
     async def executor(self, state: PlanState, runtime: Runtime[RunContext]) -> dict[str, str]:
         """Carry out a step; its agent's answer is the result, unless it said that it failed."""
         ctx, desk = runtime.context, _desk(state, runtime)
+        if (move := await self.next_move(desk))["goes_to"] != "executor":
+            return move
         progress = await desk.progress()
-        step = progress.plan.step(state["step_id"])
+        step = progress.plan.step(move["step_id"])
         job = progress.open_job
         if job is None:
             task = task_of_step(ctx.run.question, progress, step)
@@ -126,6 +131,8 @@ class PlanNodes:
     async def replanner(self, state: PlanState, runtime: Runtime[RunContext]) -> dict[str, str]:
         """Let an agent decide how the plan goes on."""
         ctx, desk = runtime.context, _desk(state, runtime)
+        if (move := await self.next_move(desk))["goes_to"] != "replanner":
+            return move
         progress = await desk.progress()
         job = progress.open_job
         if job is None:
