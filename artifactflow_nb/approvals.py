@@ -65,7 +65,7 @@ class ApprovalRequest(Shown):
         folds = [Fold("Parameters", Table.of(("name", "value"), params), is_open=True)] if params else []
         folds += [Fold("What would be done", Prose(self.preview), is_open=True)] if self.preview else []
         note = f'Decide with wb.approve("{self.id}") or wb.deny("{self.id}", "why").'
-        return Card("Waits for approval", self.title, [*asks, ("run", Code(self.run_id))], folds, note)
+        return Card("Approval request", self.title, [*asks, ("run", Code(self.run_id))], folds, note)
 
 
 def _told(value: Any) -> str:

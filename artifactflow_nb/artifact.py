@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from artifactflow_nb.engine_thread import EngineThread
 from artifactflow_nb.errors import UsageError
-from artifactflow_nb.export import write_artifact
+from artifactflow_nb.export import AnyPath, TakenAlong, write_artifact
 from artifactflow_nb.settings import Settings
 from artifactflow_nb.store.artifact_versions import Artifact, current, list_seen, load_history, read_version
 from artifactflow_nb.store.artifacts import USER, ArtifactManager, Authorship
@@ -27,8 +27,6 @@ T = TypeVar("T")
 
 DONE = {"create": "created", "update": "changed", "rewrite": "rewritten", "restore": "restored", "rename": "renamed"}
 """What was done to make a version, by its `update_type`."""
-
-AnyPath = str | os.PathLike[str]
 
 
 def is_watched(settings: Settings, interactive: bool | None) -> bool:
@@ -74,7 +72,7 @@ class Branch:
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class ArtifactHandle(Artifact):
+class ArtifactHandle(TakenAlong, Artifact):
     """A version of an artifact, with all that an `Artifact` has, and what a person can do with it.
 
     Attributes:
@@ -151,31 +149,8 @@ class ArtifactHandle(Artifact):
             lambda store, by: store.rename(by, self.artifact_id, title, expected_version=self.version)
         )
 
-    def to_markdown(self, path: AnyPath | None = None, *, overwrite: bool = False) -> Path:
-        """Write the text as a Markdown file.
-
-        Args:
-            path: The file; a folder to have it named after the artifact there; None for the working directory.
-            overwrite: Take the place of a file that is there.
-
-        Returns:
-            Where it lies.
-
-        Errors: `UsageError` with the path if there is such a file, or if it cannot be written.
-        """
-        return write_artifact(self, "md", path, overwrite=overwrite)
-
-    def to_html(self, path: AnyPath | None = None, *, overwrite: bool = False) -> Path:
-        """Write a page that needs no network; arguments and errors as for `to_markdown`."""
-        return write_artifact(self, "html", path, overwrite=overwrite)
-
-    def to_docx(self, path: AnyPath | None = None, *, overwrite: bool = False) -> Path:
-        """Write a Word document, with `artifactflow-nb[docx]`; arguments and errors as for `to_markdown`."""
-        return write_artifact(self, "docx", path, overwrite=overwrite)
-
-    def to_ipynb(self, path: AnyPath | None = None, *, overwrite: bool = False) -> Path:
-        """Write a notebook with a Markdown cell for each chapter; arguments and errors as for `to_markdown`."""
-        return write_artifact(self, "ipynb", path, overwrite=overwrite)
+    def _write(self, form: str, path: AnyPath | None, *, overwrite: bool) -> Path:
+        return write_artifact(self, form, path, overwrite=overwrite)
 
     @property
     def cell(self) -> str:

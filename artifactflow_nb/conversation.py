@@ -1,19 +1,16 @@
 """A conversation as a person holds it: what a list shows of it, and its branch as a file for others."""
 
-import os
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Self
 
 from artifactflow_nb.engine_thread import EngineThread
-from artifactflow_nb.export import conversation_document, write_document
+from artifactflow_nb.export import AnyPath, TakenAlong, conversation_document, write_document
 from artifactflow_nb.store.conversation_list import Conversation
-
-AnyPath = str | os.PathLike[str]
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
-class ConversationHandle(Conversation):
+class ConversationHandle(TakenAlong, Conversation):
     """A conversation, with all that a `Conversation` has, and the ways to take a branch of it along.
 
     Each file has the branch's questions with their answers, the sources that were read, and the artifacts as they are
@@ -32,33 +29,6 @@ class ConversationHandle(Conversation):
         """The handle of a conversation, or of the branch that ends with a message."""
         values = {field.name: getattr(conversation, field.name) for field in fields(Conversation)}
         return cls(**values, thread=thread, message_id=message_id)
-
-    def to_markdown(self, path: AnyPath | None = None, *, overwrite: bool = False) -> Path:
-        """Write the branch as a Markdown file, harmless wherever it is rendered.
-
-        Args:
-            path: The file; a folder to have it named after the conversation there; None for the working directory.
-            overwrite: Take the place of a file that is there.
-
-        Returns:
-            Where it lies.
-
-        Errors: `UsageError` with the path if there is such a file, or if it cannot be written; `NotFound` if the
-            conversation was deleted.
-        """
-        return self._write("md", path, overwrite=overwrite)
-
-    def to_html(self, path: AnyPath | None = None, *, overwrite: bool = False) -> Path:
-        """Write a page that needs no network; arguments and errors as for `to_markdown`."""
-        return self._write("html", path, overwrite=overwrite)
-
-    def to_docx(self, path: AnyPath | None = None, *, overwrite: bool = False) -> Path:
-        """Write a Word document, with `artifactflow-nb[docx]`; arguments and errors as for `to_markdown`."""
-        return self._write("docx", path, overwrite=overwrite)
-
-    def to_ipynb(self, path: AnyPath | None = None, *, overwrite: bool = False) -> Path:
-        """Write a notebook with a Markdown cell for each question; arguments and errors as for `to_markdown`."""
-        return self._write("ipynb", path, overwrite=overwrite)
 
     def _write(self, form: str, path: AnyPath | None, *, overwrite: bool) -> Path:
         made = conversation_document(self.thread.engine, self.conversation_id, self.message_id)

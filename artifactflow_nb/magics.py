@@ -133,10 +133,10 @@ COMMANDS: Mapping[str, Command] = {
     "metrics": Command("what a run cost", lambda said: said.run(said.wb.runs(1)).metrics, _run_ids, "[RUN]"),
     "pending": Command("what waits for your decision", lambda said: said.wb.pending()),
     "approve": Command(
-        "let a call run that waits", lambda said: said.wb.approve(said.request_id()), _request_ids, "[REQUEST]"
+        "approve a request: its call runs", lambda said: said.wb.approve(said.request_id()), _request_ids, "[REQUEST]"
     ),
     "deny": Command(
-        "do not let it run",
+        "deny a request: its call does not run",
         lambda said: said.wb.deny(said.request_id(), " ".join(said.words[1:])),
         _request_ids,
         "[REQUEST [why ...]]",

@@ -84,7 +84,7 @@ class WithOverview(Shown, ABC):
 
     def unfinished(self) -> RunList:
         """Runs that run, wait, or were interrupted, also those of earlier kernels; the oldest first."""
-        return RunList(map(self._handle, self._read(load_unfinished)), "No run runs or waits.")
+        return RunList(map(self._handle, self._read(load_unfinished)), "No run is running or waiting.")
 
     def pending(self) -> RequestList:
         """The requests that wait for a decision, also those of earlier kernels; the oldest first."""

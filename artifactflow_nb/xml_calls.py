@@ -94,11 +94,6 @@ def format_results(results: Iterable[tuple[str, ToolResult]]) -> str:
 # --- reading results -----------------------------------------------------------------------------------------------
 
 
-def is_results(text: str) -> bool:
-    """Whether a message consists of results that `format_results` wrote."""
-    return text.startswith("<tool_result>")
-
-
 def parse_results(text: str) -> Iterator[tuple[str, ToolResult]]:
     """The results in a message that `format_result` wrote, with the names of their tools, in order."""
     position = 0

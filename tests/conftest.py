@@ -1,17 +1,19 @@
-"""Engines with real stores in temporary folders, for all tests."""
+"""Engines and workbenches with real stores in temporary folders, for all tests."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import settings as hypothesis_settings
 
+import artifactflow_nb as af
 from artifactflow_nb.engine import Engine
 from artifactflow_nb.models.scripted import ScriptedModel
 from artifactflow_nb.settings import VARIABLES, Settings
 
 OpenEngine = Callable[..., Awaitable[Engine]]
+OpenWorkbench = Callable[..., af.Workbench]
 
 # The time of one example says nothing on a machine that others use too.
 hypothesis_settings.register_profile("unhurried", deadline=None)
@@ -47,3 +49,19 @@ async def open_engine(tmp_path: Path) -> AsyncIterator[OpenEngine]:
     yield open_one
     for engine in opened:
         await engine.aclose()
+
+
+@pytest.fixture
+def workbench(tmp_path: Path) -> Iterator[OpenWorkbench]:
+    """Open workbenches on the test's own folder; `turns` are what a scripted model says."""
+    opened: list[af.Workbench] = []
+
+    def open_one(turns: Any = (), **options: Any) -> af.Workbench:
+        model = options.pop("model", None) or ScriptedModel(turns)
+        wb = af.Workbench(model=model, data_dir=options.pop("data_dir", tmp_path / "data"), **options)
+        opened.append(wb)
+        return wb
+
+    yield open_one
+    for wb in opened:
+        wb.close()

@@ -1,7 +1,6 @@
 """Artifacts as a person at the notebook holds them."""
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,24 +10,9 @@ from scripts import call, report
 
 import artifactflow_nb as af
 from artifactflow_nb.artifact import ArtifactDiff, ArtifactHandle
-from artifactflow_nb.models.scripted import ScriptedModel
 
 FIRST = "# Report\n\nOne.\n"
 HOSTILE = '<img src="https://hostile.invalid/x.png" onerror=alert(1)></details></table><script>alert(1)</script>'
-
-
-@pytest.fixture
-def workbench(tmp_path: Path) -> Iterator[Any]:
-    opened: list[af.Workbench] = []
-
-    def make(turns: Any = (), **options: Any) -> af.Workbench:
-        wb = af.Workbench(model=ScriptedModel(turns), data_dir=tmp_path / "data", **options)
-        opened.append(wb)
-        return wb
-
-    yield make
-    for wb in opened:
-        wb.close()
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 """Branches and conversations, as a person at the notebook works with them."""
 
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -14,25 +13,9 @@ from artifactflow_nb.models.scripted import ScriptedModel
 from artifactflow_nb.store.database import connect
 
 
-@pytest.fixture
-def workbench(tmp_path: Path) -> Iterator[Any]:
-    opened: list[af.Workbench] = []
-
-    def make(turns: Any = (), **options: Any) -> af.Workbench:
-        model = options.pop("model", None) or ScriptedModel(turns)
-        wb = af.Workbench(model=model, data_dir=tmp_path / "data", **options)
-        wb.model = model
-        opened.append(wb)
-        return wb
-
-    yield make
-    for wb in opened:
-        wb.close()
-
-
 def said(wb: af.Workbench) -> list[str]:
     """What the model was told last, without the system prompt."""
-    return [message.content for message in wb.model.requests[-1].messages[1:]]
+    return [message.content for message in wb._thread.engine.model.requests[-1].messages[1:]]
 
 
 def test_a_question_asked_again_does_not_know_the_first_answer(workbench: Any) -> None:

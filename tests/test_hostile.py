@@ -13,6 +13,7 @@ import artifactflow_nb as af
 from artifactflow_nb.plots.chart import FIGURE, Chart
 from artifactflow_nb.store.artifact_versions import Artifact
 from artifactflow_nb.store.conversation_list import Conversation, Hit
+from artifactflow_nb.store.conversations import StoredMessage
 from artifactflow_nb.store.storable import storable_text
 from artifactflow_nb.store.tree_reading import TreeEntry
 from artifactflow_nb.text.diff_html import diff_html
@@ -24,6 +25,7 @@ from artifactflow_nb.widgets.frozen import frozen_bundle
 from artifactflow_nb.widgets.tree import Node, place
 from artifactflow_nb.widgets.tree_compare import Side, comparison
 from artifactflow_nb.widgets.tree_layout import lay_out
+from artifactflow_nb.widgets.turns import ChatTurn
 
 EACH = pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
 
@@ -166,3 +168,13 @@ def test_charts_hold_nothing_but_their_own_elements(begin: int) -> None:
         assert harms(page, VIEW | DRAWING) == []
         assert harms(chart.svg, DRAWING) == []
         assert "</script" not in chart._markdown().casefold()
+
+
+@EACH
+def test_what_is_kept_of_a_long_chat_holds_nothing_but_its_own_elements(text: str) -> None:
+    """Of a question and an answer the beginning is kept, and is harmless wherever it is cut."""
+    for response in (text, "word " * 79 + text):
+        message = StoredMessage("msg-1", "conv-1", None, text, response, "completed", START, None, 0, 1)
+        face = ChatTurn(message, None, lambda _keep: None).brief_face()
+        assert harms(face["text/html"], VIEW) == []
+        assert acting_tokens(face["text/markdown"]) == []

@@ -28,7 +28,7 @@ SECRETS = ("sk-very-secret-key-0123456789", "tvly-very-secret-9876543210", "hunt
 TAGS = {"style", "rp", "div", "p", "strong", "em", "s", "table", "thead", "tbody", "tr", "th", "td", "code", "pre"} | {
     "details", "summary", "span", "a", "ul", "ol", "li", "blockquote", "hr", "br", "h1", "h2", "h3", "h4", "h5", "h6",
 }  # fmt: skip
-ATTRIBUTES = {"class", "scope", "open", "lang", "href", "title", "rel", "target"}
+ATTRIBUTES = {"class", "scope", "open", "lang", "href", "title", "rel", "target", "tabindex"}
 VOID = {"br", "hr"}
 
 
@@ -201,7 +201,7 @@ def test_an_error_keeps_the_text_that_had_arrived(held: dict[str, Any]) -> None:
     """What a model had said before it failed is folded into the card of its error."""
     shown = faces(af.ModelUnavailable("The connection broke.", partial="It is fo<r>ty"))
     assert "The connection broke." in shown["plain"]
-    assert "<summary>What had arrived</summary><div><pre>It is fo&lt;r&gt;ty</pre>" in shown["html"]
+    assert '<summary>What had arrived</summary><div><pre tabindex="0">It is fo&lt;r&gt;ty</pre>' in shown["html"]
 
 
 def test_the_workbench_says_what_is_configured_and_what_goes_on(held: dict[str, Any]) -> None:
@@ -368,3 +368,9 @@ def test_showing_a_workbench_does_not_wait_for_its_engine(held: dict[str, Any]) 
     assert wb.pending()
     assert not working.done()
     working.result(5)
+
+
+def test_a_wide_table_scrolls_within_its_card(held: dict[str, Any]) -> None:
+    """A table of several columns stands in a box that scrolls and that the keyboard reaches."""
+    for name in ("wb", "wb.runs()", "wb.pending()"):
+        assert '<div class="af-card-table" tabindex="0"><table>' in faces(held[name])["html"], name

@@ -14,24 +14,10 @@ from typing import Any
 
 import pytest
 from scripts import call, report
+from ticking import ticking
 
 import artifactflow_nb as af
 from artifactflow_nb.models.scripted import ScriptedModel
-
-
-@pytest.fixture
-def workbench(tmp_path: Path) -> Any:
-    opened: list[af.Workbench] = []
-
-    def make(turns: Any = (), **options: Any) -> af.Workbench:
-        model = options.pop("model", None) or ScriptedModel(turns)
-        wb = af.Workbench(model=model, data_dir=options.pop("data_dir", tmp_path / "data"), **options)
-        opened.append(wb)
-        return wb
-
-    yield make
-    for wb in opened:
-        wb.close()
 
 
 def test_ask_returns_while_the_run_goes_on(workbench: Any) -> None:
@@ -46,20 +32,11 @@ def test_ask_returns_while_the_run_goes_on(workbench: Any) -> None:
 async def test_await_leaves_the_loop_free(workbench: Any) -> None:
     """While a cell awaits a run, other tasks of its loop go on; await gives the run."""
     wb = workbench(model=ScriptedModel(["Slowly. " * 20], delay_s=0.02))
-    ticks = 0
-
-    async def tick() -> None:
-        nonlocal ticks
-        while True:
-            await asyncio.sleep(0.01)
-            ticks += 1
-
-    ticking = asyncio.create_task(tick())
-    run = wb.ask("Tell.")
-    assert await run is run
-    ticking.cancel()
+    async with ticking(0.01) as ticks:
+        run = wb.ask("Tell.")
+        assert await run is run
     assert run.status == "completed"
-    assert ticks > 5
+    assert ticks.n > 5
 
 
 async def test_stopping_the_cell_detaches_and_the_run_goes_on(workbench: Any) -> None:

@@ -3,6 +3,7 @@
 from artifactflow_nb.export.conversation import conversation_document
 from artifactflow_nb.export.files import (
     FORMS,
+    AnyPath,
     Form,
     artifact_bytes,
     document_bytes,
@@ -12,11 +13,14 @@ from artifactflow_nb.export.files import (
     write_document,
 )
 from artifactflow_nb.export.notebook import Exported, execute, export_html
+from artifactflow_nb.export.takeaway import TakenAlong
 
 __all__ = [
     "FORMS",
+    "AnyPath",
     "Exported",
     "Form",
+    "TakenAlong",
     "artifact_bytes",
     "conversation_document",
     "document_bytes",

@@ -15,6 +15,7 @@ from artifactflow_nb.export.page import to_html
 from artifactflow_nb.export.word import to_docx
 from artifactflow_nb.store.artifact_versions import Artifact
 
+AnyPath = str | os.PathLike[str]
 _MOST_NAME = 80
 _MOST_NAME_BYTES = 200
 """Disks count a name in bytes, and take 255 of them."""
@@ -79,16 +80,12 @@ def file_name(artifact: Artifact, form: str) -> str:
     return document_name(artifact_document(artifact), form)
 
 
-def write_artifact(
-    artifact: Artifact, form: str, path: str | os.PathLike[str] | None = None, *, overwrite: bool = False
-) -> Path:
+def write_artifact(artifact: Artifact, form: str, path: AnyPath | None = None, *, overwrite: bool = False) -> Path:
     """Write the file of a version of an artifact; arguments and errors as for `write_document`."""
     return write_document(artifact_document(artifact), form, path, overwrite=overwrite)
 
 
-def write_document(
-    document: Document, form: str, path: str | os.PathLike[str] | None = None, *, overwrite: bool = False
-) -> Path:
+def write_document(document: Document, form: str, path: AnyPath | None = None, *, overwrite: bool = False) -> Path:
     """Write the file of a document.
 
     Args:

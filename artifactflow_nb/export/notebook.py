@@ -57,7 +57,7 @@ def export_html(notebook: Path) -> Path:
     exporter: Any = HTMLExporter()  # type: ignore[no-untyped-call]
     page, _ = exporter.from_notebook_node(_read(notebook))
     target = notebook.with_suffix(".html")
-    target.write_text(_without_network(page), encoding="utf-8")
+    target.write_text(_declared_light(_without_network(page)), encoding="utf-8")
     return target
 
 
@@ -66,6 +66,11 @@ def _without_network(page: str) -> str:
     head, body = page.split("</head>", 1)
     head = _COMMENT.sub("", _SCRIPT.sub("", head))
     return f"{head}</head>{_DIAGRAMS.sub('', body)}"
+
+
+def _declared_light(page: str) -> str:
+    """The page with a word to the browser that its theme is a light one, whatever the reader's system prefers."""
+    return page.replace("<head>", '<head><meta name="color-scheme" content="light">', 1)
 
 
 def _read(notebook: Path) -> Any:

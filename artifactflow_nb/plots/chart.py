@@ -19,7 +19,7 @@ from typing import Any
 import pandas as pd
 
 from artifactflow_nb.plots.still import image
-from artifactflow_nb.plots.svg import INK
+from artifactflow_nb.plots.svg import INK, nothing
 from artifactflow_nb.text.figures import count
 from artifactflow_nb.text.markdown import escape
 from artifactflow_nb.text.width import clip, pad, width
@@ -131,11 +131,23 @@ def vega_spec(
     }
 
 
-def empty_spec(title: str, message: str) -> dict[str, Any]:
-    """A specification that says that there is nothing to draw."""
+def empty_chart(title: str, message: str, table: pd.DataFrame) -> Chart:
+    """A chart that says that there is nothing to draw.
+
+    Args:
+        title: What it would show.
+        message: Why it shows nothing.
+        table: A frame without rows.
+    """
     text = {"type": "text", "align": "left", "fontSize": 12, "x": 0}
     spec = vega_spec(title, message, [{"message": message}], width=620, height=24)
-    return {**spec, "mark": text, "encoding": {"text": {"field": "message"}}}
+    return Chart(
+        title,
+        message,
+        {**spec, "mark": text, "encoding": {"text": {"field": "message"}}},
+        nothing(title, message),
+        table,
+    )
 
 
 def _cell(value: Any) -> str:

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import pandas as pd
 
 from artifactflow_nb.plots.bars import Bar, bars_svg, bars_vega
-from artifactflow_nb.plots.chart import Chart, empty_spec
+from artifactflow_nb.plots.chart import Chart, empty_chart
 from artifactflow_nb.plots.columns import FLOAT, INT, TEXT, Table, typed_frame
-from artifactflow_nb.plots.svg import GREEN, Fill, nothing
+from artifactflow_nb.plots.svg import GREEN, Fill
 from artifactflow_nb.text.figures import count, usd
 from artifactflow_nb.text.width import clip
 
@@ -37,8 +37,7 @@ def plot_cost(llm_calls: pd.DataFrame) -> Chart:
     table = Table(llm_calls, "llm_calls", "plot_cost", ("request_model", "cost_usd"))
     sums = _sums(table)
     if not sums:
-        message = "No model calls in this frame."
-        return Chart(TITLE, message, empty_spec(TITLE, message), nothing(TITLE, message), _frame(sums))
+        return empty_chart(TITLE, "No model calls in this frame.", _frame(sums))
     bars = [Bar(each.model, ((PAID, each.cost or 0.0),), _told(each)) for each in sums]
     notes = _notes(sums)
     known = [each.cost for each in sums if each.cost is not None]

@@ -98,7 +98,7 @@ def left_out(lanes: Sequence[Lane]) -> list[str]:
     beyond = len(lanes) - MAX_LANES
     notes = []
     if crowded:
-        noun = "span is" if crowded == 1 else "spans are"
+        noun = "bar is" if crowded == 1 else "bars are"
         notes.append(f"{crowded:,} {noun} not drawn: more than {MAX_ROWS} at the same time in a lane.")
     if beyond > 0:
         notes.append(f"{count(beyond, 'more lane')} not drawn.")

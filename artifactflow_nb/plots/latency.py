@@ -8,10 +8,10 @@ from typing import Any
 
 import pandas as pd
 
-from artifactflow_nb.plots.chart import Chart, empty_spec, vega_spec
+from artifactflow_nb.plots.chart import Chart, empty_chart, vega_spec
 from artifactflow_nb.plots.columns import FLOAT, INT, TEXT, Table, typed_frame
 from artifactflow_nb.plots.spans import MODEL, TOOL
-from artifactflow_nb.plots.svg import BLUE, INK, ORANGE, heading, label, nothing, picture, quiet, rule, ticks
+from artifactflow_nb.plots.svg import BLUE, INK, ORANGE, heading, label, picture, quiet, rule, ticks
 from artifactflow_nb.text.figures import count, duration
 from artifactflow_nb.text.width import clip
 
@@ -63,8 +63,7 @@ def plot_latency(llm_calls: pd.DataFrame | None, tool_calls: pd.DataFrame | None
     """
     groups = _groups(llm_calls, tool_calls)
     if not groups:
-        message = "No calls that ended in these frames."
-        return Chart(TITLE, message, empty_spec(TITLE, message), nothing(TITLE, message), _frame(groups))
+        return empty_chart(TITLE, "No calls that ended in these frames.", _frame(groups))
     notes = _notes(groups)
     told = "; ".join(f"{clip(each.name, 40)}: {_told(each)}" for each in groups[:5]) + "."
     shown = groups[:MAX_ROWS]

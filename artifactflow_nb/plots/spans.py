@@ -4,7 +4,7 @@ Spans are made from events, one by one, so that a view can draw a run while it g
 spans from its stored events.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -78,16 +78,11 @@ def one_line(text: object) -> str:
     return clip(str(text or ""), _DETAIL_COLUMNS)
 
 
-def spans_of_events(events: Iterable[StreamEvent]) -> tuple[Span, ...]:
-    """The spans of one run, in the order in which they began; from its first event on, chunks may be missing."""
-    log = SpanLog()
-    for event in events:
-        log.apply(event)
-    return log.spans
-
-
 class SpanLog:
-    """Folds the events of a run into spans; each event costs the same, however long the run is."""
+    """Folds the events of a run into spans, from its first event on; chunks may be missing.
+
+    Each event costs the same, however long the run is.
+    """
 
     def __init__(self) -> None:
         self._spans: dict[str, Span] = {}

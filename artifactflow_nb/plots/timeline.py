@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from artifactflow_nb.plots.chart import Chart, empty_spec, vega_spec
+from artifactflow_nb.plots.chart import Chart, empty_chart, vega_spec
 from artifactflow_nb.plots.columns import FLOAT, TEXT, typed_frame
 from artifactflow_nb.plots.frame_spans import spans_of_frames
 from artifactflow_nb.plots.lanes import MAX_LANES, Cluster, Lane, clusters, lanes_of, left_out
@@ -41,8 +41,7 @@ def plot_timeline(
     """
     spans = spans_of_frames(llm_calls, tool_calls, approvals)
     if not spans:
-        message = "No calls in these frames."
-        return Chart(TITLE, message, empty_spec(TITLE, message), waterfall_svg((), title=TITLE), _table(()))
+        return empty_chart(TITLE, "No calls in these frames.", _table(()))
     runs = list(dict.fromkeys(span.group for span in spans))
     drawn = [span for span in spans if span.group in set(runs[:MAX_RUNS])]
     if len(runs) == 1:

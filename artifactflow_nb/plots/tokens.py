@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import pandas as pd
 
 from artifactflow_nb.plots.bars import Bar, bars_svg, bars_vega
-from artifactflow_nb.plots.chart import Chart, empty_spec
+from artifactflow_nb.plots.chart import Chart, empty_chart
 from artifactflow_nb.plots.columns import INT, TEXT, Table, typed_frame
-from artifactflow_nb.plots.svg import BLUE, ORANGE, SKY, YELLOW, Fill, nothing
+from artifactflow_nb.plots.svg import BLUE, ORANGE, SKY, YELLOW, Fill
 from artifactflow_nb.text.figures import count
 
 TITLE = "Tokens by agent"
@@ -45,8 +45,7 @@ def plot_tokens(llm_calls: pd.DataFrame) -> Chart:
     table = Table(llm_calls, "llm_calls", "plot_tokens", ("agent_name", "input_tokens", "output_tokens"))
     sums = _sums(table)
     if not sums:
-        message = "No model calls in this frame."
-        return Chart(TITLE, message, empty_spec(TITLE, message), nothing(TITLE, message), _frame(sums))
+        return empty_chart(TITLE, "No model calls in this frame.", _frame(sums))
     bars = [each for agent in sums for each in _bars(agent)]
     total = sum((each.read or 0) + (each.wrote or 0) for each in sums)
     told = f"{count(total, 'token')} of {count(len(sums), 'agent')} in {count(len(table), 'model call')}."

@@ -24,7 +24,9 @@ _BODY_COLUMNS = 20_000
 _UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\u202a-\u202e\u2066-\u2069]")
 
 _STYLE = """
-.af-card { max-width: 60rem; overflow-x: auto; margin: 4px 0; line-height: 1.5; overflow-wrap: anywhere; color: var(--jp-content-font-color1, inherit); }
+.af-card { max-width: 60rem; margin: 4px 0; line-height: 1.5; overflow-wrap: anywhere; color: var(--jp-content-font-color1, inherit); }
+.af-card.af-card .af-card-table { overflow-x: auto; }
+.af-card.af-card > table td { overflow-wrap: anywhere; }
 .af-card.af-card p { margin: 0 0 4px; }
 .af-card.af-card table { margin: 0; border-collapse: collapse; font-size: inherit; }
 .af-card.af-card th, .af-card.af-card td { overflow-wrap: break-word; padding: 2px 12px 2px 0; border: 0; background: none; text-align: left; vertical-align: top; }
@@ -104,7 +106,8 @@ class Table:
         head = "".join(f"<th>{html_text(column)}</th>" for column in self.columns)
         body = "".join(f"<tr>{''.join(f'<td>{html_text(cell)}</td>' for cell in row)}</tr>" for row in self.rows)
         more = f'<p class="af-card-quiet">{self.more}</p>' if self.n_more else ""
-        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{more}"
+        table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+        return f'<div class="af-card-table" tabindex="0">{table}</div>{more}'
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +149,9 @@ class Fold:
         if isinstance(self.body, Table):
             return self.body.html()
         text = _bounded(self.body.text)
-        return MarkdownRenderer().html(text) if isinstance(self.body, Prose) else f"<pre>{escape(text)}</pre>"
+        return (
+            MarkdownRenderer().html(text) if isinstance(self.body, Prose) else f'<pre tabindex="0">{escape(text)}</pre>'
+        )
 
 
 @dataclass(frozen=True, slots=True)

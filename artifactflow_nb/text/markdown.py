@@ -23,6 +23,9 @@ _TAGS = frozenset(
     {"p", "br", "hr", "h1", "h2", "h3", "h4", "h5", "h6", "ul", "ol", "li", "blockquote", "pre", "code"}
 ) | {"em", "strong", "s", "table", "thead", "tbody", "tr", "th", "td", "a"}
 _ATTRIBUTES = {"a": {"href", "title"}, "ol": {"start"}, "th": {"style"}, "td": {"style"}, "*": {"lang"}}
+_SET = {"a": {"target": "_blank"}, "pre": {"tabindex": "0"}, "table": {"tabindex": "0"}}
+"""What every such element gets: code and tables scroll where they are too wide, and the keyboard is to reach them."""
+
 _SAFE_ADDRESS = re.compile(r"(?:https?://|mailto:|#)", re.IGNORECASE)
 _MAX_NESTING = 20
 _FENCE_WORDS = re.compile(r"^([ \t>*+\-\d.)]*(?:`{3,}(?=[^\n`]*$)|~{3,}))[ \t]*([^\n]*)$", re.MULTILINE)
@@ -47,7 +50,7 @@ class MarkdownRenderer:
             tags=set(_TAGS),
             attributes=_ATTRIBUTES,
             link_rel="noopener noreferrer nofollow",
-            set_tag_attribute_values={"a": {"target": "_blank"}},
+            set_tag_attribute_values=_SET,
             url_schemes={"http", "https", "mailto"},
             filter_style_properties={"text-align"},
         )

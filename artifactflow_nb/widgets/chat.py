@@ -22,11 +22,13 @@ from artifactflow_nb.text.cards import visible
 from artifactflow_nb.text.figures import count
 from artifactflow_nb.text.markdown import portable_line, speak
 from artifactflow_nb.widgets.chat_branch import SHOWN_TURNS, ChatBranch
+from artifactflow_nb.widgets.chat_face import kept, left_out
 from artifactflow_nb.widgets.chat_nodes import COMPOSER, bar, downloads, form_text, noted, written
 from artifactflow_nb.widgets.controls import button
 from artifactflow_nb.widgets.conversation_picker import ConversationPicker
-from artifactflow_nb.widgets.frozen import STILL_RUNNING, WAITS, framed
+from artifactflow_nb.widgets.frozen import HOW_TO_DECIDE, STILL_RUNNING, framed
 from artifactflow_nb.widgets.gauges import metrics_table, uses
+from artifactflow_nb.widgets.pieces import scrolling
 from artifactflow_nb.widgets.run_view import announcement
 from artifactflow_nb.widgets.tree import Node, static_html
 from artifactflow_nb.widgets.tree_store import TreeStore
@@ -36,7 +38,7 @@ from artifactflow_nb.widgets.watched_view import WatchedView
 
 NOTHING = "Nothing has been asked yet."
 DELETED = "This question was deleted."
-BUSY = "The question before is not answered yet. Wait for the answer, decide what it asks of you, or stop it; then ask."
+BUSY = "The last question has no answer yet. Wait for it, decide what waits for you, or stop the run; then ask."
 _AT_ANY_TIME = frozenset({"copy", "decide", "download", "resume", "stop"})
 _LIST, _EXPORT = "list", "export"
 """What can be open below the bar."""
@@ -152,7 +154,7 @@ class ChatView(WatchedView):
         found = uses(turn.transcript for turn in self._turns)
         if not found:
             return ()
-        table = Node("metrics-table", metrics_table(found), css="af-metrics-table")
+        table = Node("metrics-table", scrolling(metrics_table(found), "af-metrics-table", "Tokens, time and cost"))
         title = "Tokens, time and cost" + (" of the questions shown" if self._branch.n_earlier else "")
         return (Node("metrics", title, "fold", "af-metrics", children=(table,)),)
 
@@ -161,32 +163,30 @@ class ChatView(WatchedView):
         return announcement(self._turns[-1].transcript) if self._turns and self._turns[-1].run else ""
 
     def face(self) -> Face:
-        """The shown questions with their answers."""
+        """The shown questions with their answers, as far as a notebook has room for them."""
         if self._is_alone and self._turns:
             face = self._turns[0].face()
             html = framed(noted(self._hints()) + face["text/html"], "chat.css", css="af-chat")
             return {**face, "text/html": html}
         title, nothing = self._branch.title or "New conversation", "" if self._turns else self._why_empty()
-        notes = [note for note in (nothing, self._earlier_note(), *self._hints()) if note]
-        faces = [turn.face() for turn in self._turns]
+        shown = list(kept(self._turns))[::-1]
+        n_before = self._branch.n_earlier + len(self._turns) - len(shown)
+        notes = [note for note in (nothing, *left_out(n_before, shown), *self._hints()) if note]
+        faces = [turn.face for turn in shown]
         metrics = self._metrics() if self._measured else ()
         head = f'<div class="af-bar"><div class="af-chat-title">{speak(title)}</div></div>'
-        shown = f'<div class="af-turns">{"".join(face["text/html"] for face in faces)}</div>'
+        told = f'<div class="af-turns">{"".join(face["text/html"] for face in faces)}</div>'
         heading = "\n\n".join([f"**Chat: {portable_line(title)}**", *notes])
         return {
             "text/plain": "\n\n".join([visible(f"Chat: {title}"), *notes, *(face["text/plain"] for face in faces)]),
             "text/markdown": "\n\n---\n\n".join([heading, *(face["text/markdown"] for face in faces)]),
-            "text/html": framed(head + noted(notes) + shown + static_html(metrics), "chat.css", css="af-chat"),
+            "text/html": framed(head + noted(notes) + told + static_html(metrics), "chat.css", css="af-chat"),
         }
-
-    def _earlier_note(self) -> str:
-        n = self._branch.n_earlier
-        return f"Before these: {count(n, 'question')} that are not shown here." if n else ""
 
     def _hints(self) -> list[str]:
         """What is to be known of what had not ended when this was saved."""
         present = {turn.transcript.status for turn in self._turns}
-        return [hint for status, hint in (("waiting", WAITS), ("running", STILL_RUNNING)) if status in present]
+        return [hint for status, hint in (("waiting", HOW_TO_DECIDE), ("running", STILL_RUNNING)) if status in present]
 
     # --- what it does ----------------------------------------------------------------------------------------------
 

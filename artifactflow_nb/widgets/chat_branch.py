@@ -7,6 +7,7 @@ from artifactflow_nb.engine_thread import EngineThread
 from artifactflow_nb.errors import NotFound
 from artifactflow_nb.run_port import RunPort
 from artifactflow_nb.store.conversations import StoredMessage
+from artifactflow_nb.widgets.chat_face import kept
 from artifactflow_nb.widgets.turns import ChatTurn, OnChange
 
 SHOWN_TURNS = 30
@@ -98,8 +99,7 @@ class ChatBranch:
 
     async def make_faces(self) -> None:
         """Make what is to be saved turn by turn: long answers take a while, and other views are not to wait for it."""
-        for turn in self.turns:
-            turn.face()
+        for _ in kept(self.turns):
             await asyncio.sleep(0)
 
     async def show_earlier(self) -> None:
@@ -150,7 +150,7 @@ class ChatBranch:
         for turn in self.turns:
             if request_id in turn.transcript.questions:
                 return turn
-        raise NotFound("This question is not shown any more.")
+        raise NotFound("The run that asks this is not shown any more. wb.pending() lists what waits.")
 
     def close(self) -> None:
         """Follow no more, for good."""

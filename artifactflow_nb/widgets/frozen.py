@@ -20,8 +20,7 @@ from artifactflow_nb.widgets.render import RunRenderer, main_artifact
 from artifactflow_nb.widgets.transcript import Transcript
 from artifactflow_nb.widgets.tree import static_html
 
-HOW_TO_DECIDE = "Decide with run.approve() or run.deny()."
-WAITS = "A decision is waited for: wb.pending() lists it, wb.approve(id) and wb.deny(id) take it."
+HOW_TO_DECIDE = "A decision is needed: wb.pending() lists it, run.approve() or run.deny() takes it."
 STILL_RUNNING = "It was still running when this was saved."
 _BLANK_LINE = re.compile(r"\n(?=[ \t\r\f\v]*\n)")
 

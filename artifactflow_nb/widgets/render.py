@@ -223,7 +223,7 @@ class RunRenderer:
         text = self._run.artifact_text(written.artifact_id, written.version)
         if written.content_type == "text/markdown":
             return self._markdown.html(text)
-        return f"<pre>{escape(text)}</pre>"
+        return f'<pre tabindex="0">{escape(text)}</pre>'
 
 
 def _unless_unreadable(read: Callable[[], str]) -> str:

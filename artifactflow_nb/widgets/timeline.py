@@ -18,7 +18,7 @@ from artifactflow_nb.text.width import clip
 from artifactflow_nb.widgets import labels
 from artifactflow_nb.widgets.base import ViewedRun
 from artifactflow_nb.widgets.following import Follower
-from artifactflow_nb.widgets.frozen import STILL_RUNNING, WAITS, framed, reachable_status
+from artifactflow_nb.widgets.frozen import HOW_TO_DECIDE, STILL_RUNNING, framed, reachable_status
 from artifactflow_nb.widgets.gauges import AgentUse, uses
 from artifactflow_nb.widgets.pieces import mark, scrolling
 from artifactflow_nb.widgets.run_view import announcement
@@ -30,7 +30,7 @@ DRAW_EVERY_S = 0.5
 MOST_ROWS = 200
 IMAGE_CHARS = 100_000
 """Up to how long a drawing stands in a saved notebook as an image too."""
-_HINTS = {RUNNING: STILL_RUNNING, WAITING: WAITS, INTERRUPTED: labels.INTERRUPTED}
+_HINTS = {RUNNING: STILL_RUNNING, WAITING: HOW_TO_DECIDE, INTERRUPTED: labels.INTERRUPTED}
 _COUNTED = ("agent", "model calls", "tool calls", "failed", "input tokens", "output tokens")
 _TIMED = ("model time", "tool time", "waiting for you")
 _HEADS = ("agent", "kind", "name", "from", "took", "status", "")
@@ -81,12 +81,12 @@ class TimelineView(View):
 
     def _nodes(self, spans: tuple[Span, ...], drawing: str) -> tuple[Node, ...]:
         agents = self._agents(spans)
-        rows = Node("table", scrolling(_table(spans, measured=self._measured), "af-timeline-rows", "Spans"))
+        rows = Node("table", scrolling(_table(spans, measured=self._measured), "af-timeline-rows", "As a table"))
         return (
             Node("head", self._head(), css="af-meta"),
-            *([Node("drawing", scrolling(drawing, "af-drawing", "Drawing"))] if drawing else []),
-            *([Node("agents", scrolling(_agents_html(agents), "af-drawing", "Agents"))] if agents.rows else []),
-            Node("rows", f"As a table: {count(len(spans), 'span')}", "fold", "af-rows", children=(rows,)),
+            *([Node("drawing", scrolling(drawing, "af-drawing", "Timeline"))] if drawing else []),
+            *([Node("agents", scrolling(_agents_html(agents), "af-drawing", "By agent"))] if agents.rows else []),
+            Node("rows", f"As a table: {count(len(spans), 'row')}", "fold", "af-rows", children=(rows,)),
         )
 
     def _head(self) -> str:
@@ -132,7 +132,9 @@ class TimelineView(View):
             drawing = drawn(
                 svg, image(svg, f"Timeline. {told}") if len(svg) <= IMAGE_CHARS else f"<p>{escape(told)}</p>"
             )
-        note = f'<p class="af-quiet">{hint}</p>' if hint in {STILL_RUNNING, WAITS} else ""  # the head says the other
+        note = (
+            f'<p class="af-quiet">{hint}</p>' if hint in {STILL_RUNNING, HOW_TO_DECIDE} else ""
+        )  # the head says the other
         return framed(static_html(self._nodes(spans, drawing)) + note, "timeline.css", css=self.css)
 
     def announcement(self) -> str:
@@ -191,7 +193,7 @@ def _table(spans: tuple[Span, ...], *, measured: bool) -> str:
     heads = [head for head in _HEADS if measured or head not in {"from", "took"}]
     rows = "".join(_row(span, measured=measured) for span in spans[:MOST_ROWS])
     left = len(spans) - MOST_ROWS
-    more = f'<p class="af-quiet">… {count(left, "span")} more: wb.llm_calls_df(), wb.tool_calls_df()</p>'
+    more = f'<p class="af-quiet">… {count(left, "row")} more: wb.llm_calls_df(), wb.tool_calls_df()</p>'
     head = "".join(f'<th scope="col">{name}</th>' for name in heads)
     return f'<table class="af-table"><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>' + more * (left > 0)
 

@@ -33,7 +33,7 @@ _RULE = re.compile(r"(@[^{}]+)\{((?:[^{}]*\{[^{}]*\})*)\s*\}|([^{}]+)(\{[^{}]*\}
 _VARIABLE = re.compile(r"--af-[\w-]+:[^;}]+;")
 _DRAWN = re.compile(r"\.af-branches(?!-)")
 _LIVE = re.compile(r"\[tabindex|:hover|:focus|\.af-hit|\.af-selected|\.af-running \.af-dot")
-_CUT = "The whole answer is in the store; wb.tree() shows it."
+_CUT = "Shortened: the rest of the answer is left out here; wb.tree() shows it."
 
 
 @dataclass(frozen=True, slots=True)

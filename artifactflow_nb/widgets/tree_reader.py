@@ -67,7 +67,7 @@ class Reading:
         """Answer a request of the run."""
         question = self._transcript.questions.get(str(act.args.get("request")))
         if question is None or self._run is None:
-            raise NotFound("The run that is shown asks no such question.")
+            raise NotFound("The run that is shown has no such request.")
         decision: Decision = read_decision(act.args, question, self._run.tool(question.tool))
         await self._run.decide(question.id, decision)
 

@@ -10,6 +10,7 @@ from artifactflow_nb.store.conversations import StoredMessage
 from artifactflow_nb.text.cards import visible
 from artifactflow_nb.text.markdown import MarkdownRenderer, escape, portable, portable_line, speak
 from artifactflow_nb.text.markdown_blocks import TextBlocks
+from artifactflow_nb.text.width import clip, cut
 from artifactflow_nb.tools.forms import Field
 from artifactflow_nb.widgets import frozen, labels
 from artifactflow_nb.widgets.ask_card import read_decision
@@ -22,6 +23,8 @@ from artifactflow_nb.widgets.tree import Node, prefixed, static_html
 from artifactflow_nb.widgets.view import Face
 
 OnChange = Callable[[bool], None]
+_BRIEF = "Shortened: the steps, the artifacts and the rest of the answer are left out here."
+_BRIEF_COLUMNS = 400
 
 
 class ChatTurn:
@@ -52,6 +55,7 @@ class ChatTurn:
         self._follower = None if run is None else Follower(run, self.transcript, *told)
         self._node: Node | None = None
         self._face: Face | None = None
+        self._brief_face: Face | None = None
 
     async def follow(self) -> None:
         """Take in what happened so far, and what will."""
@@ -64,15 +68,21 @@ class ChatTurn:
             self.transcript.apply(event)
 
     def _changed(self, *, keep: bool) -> None:
-        self._node = self._face = None
+        self._forget()
         self._on_change(keep)
+
+    def _forget(self) -> None:
+        """What was made of it is to be made anew."""
+        self._node = self._face = self._brief_face = None
 
     def change(self, *, message: StoredMessage | None = None, editing: bool | None = None) -> None:
         """Take over what is new about it."""
         if message is not None and message != self.message:
-            self.message, self._node, self._face = message, None, None
+            self.message = message
+            self._forget()
         if editing is not None and editing != self.editing:
-            self.editing, self._node, self._face = editing, None, None
+            self.editing = editing
+            self._forget()
 
     @property
     def is_complete(self) -> bool:
@@ -163,6 +173,26 @@ class ChatTurn:
             html = static_html((self._made(editing=False) if self.editing else self.node,))
             self._face = {"text/plain": self._plain(), "text/markdown": self._markdown(), "text/html": html}
         return self._face
+
+    def brief_face(self) -> Face:
+        """What was asked and how the answer begins, for a notebook that has no room for the whole; made once too."""
+        if self._brief_face is None:
+            question = clip(self.message.content, _BRIEF_COLUMNS)
+            said = self.answer or self.transcript.problem
+            begun = cut(said, _BRIEF_COLUMNS).rstrip()
+            begun += " …" if len(begun) < len(said.rstrip()) else ""
+            nodes = (
+                Node("asked", f"<p>{speak(question)}</p>", css="af-asked"),
+                Node("answer", MarkdownRenderer().html(begun), css="af-answer af-md"),
+                Node("brief", f"<p>{_BRIEF}</p>", css="af-quiet"),
+                self._foot(),
+            )
+            self._brief_face = {
+                "text/plain": visible(f"{question}\n\n{begun}\n\n{_BRIEF}"),
+                "text/markdown": f"**{portable_line(question)}**\n\n{portable(begun)}\n\n*{_BRIEF}*",
+                "text/html": static_html((Node("turn", kind="box", css="af-turn", children=nodes),)),
+            }
+        return self._brief_face
 
     def _plain(self) -> str:
         if self.run is None:

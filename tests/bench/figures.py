@@ -3,7 +3,7 @@
 import gc
 import statistics
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -41,6 +41,15 @@ class Figure:
         costs = f"{self.value:9.2f} / {self.floor:9.2f} {self.unit:<12}"
         verdict = "met" if self.met else "MISSED"
         return f"{self.name:<44}{self.value / self.floor:6.2f}  = {costs}  target {allowed:<14}{verdict}"
+
+
+async def print_all(figures: AsyncIterator[Figure]) -> bool:
+    """Print each figure as soon as it is there; return whether all targets were met."""
+    met = True
+    async for figure in figures:
+        print(figure, flush=True)
+        met = met and figure.met
+    return met
 
 
 async def cpu_seconds(sides: Mapping[Name, Side], *, repeats: int) -> dict[Name, float]:

@@ -14,6 +14,7 @@ from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 
 from bench.figures import Figure
+from bench.streams import through_client
 from loopback import Answer, ChatProcess
 from openai import AsyncOpenAI
 
@@ -51,15 +52,8 @@ async def figures() -> AsyncIterator[Figure]:
 
 async def bare(client: AsyncOpenAI) -> None:
     """One stream of the bare client, taken to its end."""
-    stream = await client.chat.completions.create(
-        model=MODEL,
-        messages=[{"role": "user", "content": "question"}],
-        stream=True,
-        stream_options={"include_usage": True},
-    )
-    pieces = [chunk.choices[0].delta.content async for chunk in stream if chunk.choices]
-    if sum(piece is not None for piece in pieces) != CHUNKS:
-        raise AssertionError(f"{len(pieces)} chunks came.")
+    if (n_pieces := await through_client(client, MODEL)) != CHUNKS:
+        raise AssertionError(f"{n_pieces} pieces came.")
 
 
 async def run(engine: Engine) -> None:

@@ -22,7 +22,7 @@ from typing import Annotated, Any
 sys.path.insert(0, str(Path(__file__).parents[1]))  # a script's own folder is on the path, the tests' is not
 
 import pytest
-from bench.figures import Figure
+from bench.figures import Figure, print_all
 from loopback import Answer, ChatProcess
 
 from artifactflow_nb.engine import Engine
@@ -192,14 +192,5 @@ async def _recorded(folder: Path, endpoint: Mapping[str, str]) -> tuple[float, f
     return recording, recording - noting - sum(cost.cpu for cost in added)
 
 
-async def main() -> bool:
-    """Print every figure; return whether all targets were met."""
-    met = True
-    async for figure in figures():
-        print(figure, flush=True)
-        met = met and figure.met
-    return met
-
-
 if __name__ == "__main__":
-    sys.exit(not asyncio.run(main()))
+    sys.exit(not asyncio.run(print_all(figures())))

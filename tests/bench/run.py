@@ -12,7 +12,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))  # a script's own folder is on the path, the tests' is not
 
 from bench import cassette, chat, imports, paced, replay, sources, stored, streams, tool_rounds, turns
-from bench.figures import Figure
+from bench.figures import Figure, print_all
 
 _LIMIT_S = 480
 
@@ -38,12 +38,8 @@ async def figures() -> AsyncIterator[Figure]:
 
 async def main() -> bool:
     """Print every figure; return whether all targets were met."""
-    met = True
     async with asyncio.timeout(_LIMIT_S):
-        async for figure in figures():
-            print(figure, flush=True)
-            met = met and figure.met
-    return met
+        return await print_all(figures())
 
 
 if __name__ == "__main__":

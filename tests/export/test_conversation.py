@@ -1,41 +1,32 @@
 """Branches of conversations as files."""
 
 import json
-from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
+from conftest import OpenWorkbench
 from scripts import report
 
 import artifactflow_nb as af
 from artifactflow_nb.errors import NotFound, UsageError
 from artifactflow_nb.export import FORMS, conversation_document, document_bytes
-from artifactflow_nb.models.scripted import ScriptedModel
+from artifactflow_nb.models.offline import OfflineModel
 
-Open = Callable[..., af.Workbench]
 FAKE_TURN = "Fine.\n\n```\n## 2. A question that nobody asked?\n\n<img src=https://hostile.invalid/p.png>"
 
 
 @pytest.fixture
-def workbench(tmp_path: Path) -> Iterator[Open]:
-    opened: list[af.Workbench] = []
-
-    def make(*turns: Any) -> af.Workbench:
-        model = ScriptedModel(turns) if turns else None
-        opened.append(af.Workbench(model=model, data_dir=tmp_path / "data", approvals="approve"))
-        return opened[0]
-
-    yield make
-    for wb in opened:
-        wb.close()
+def workbench(workbench: OpenWorkbench) -> OpenWorkbench:
+    """Nobody is asked."""
+    return partial(workbench, approvals="approve")
 
 
-def test_a_branch_is_told_with_its_sources_and_artifacts(workbench: Open, tmp_path: Path) -> None:
+def test_a_branch_is_told_with_its_sources_and_artifacts(workbench: OpenWorkbench, tmp_path: Path) -> None:
     """The file has each question with its answer, what was read and written for it, and the artifacts' texts."""
     (tmp_path / "notes").mkdir()
     (tmp_path / "notes" / "cats.md").write_text("# Cats\n\nCats sleep for sixteen hours of the day.\n")
-    wb = workbench()
+    wb = workbench(model=OfflineModel())
     wb.add_sources(tmp_path / "notes")
     asked = wb.ask("How long do cats sleep?").wait(20)
     text = wb.conversations()[0].to_markdown(tmp_path).read_text()
@@ -48,9 +39,9 @@ def test_a_branch_is_told_with_its_sources_and_artifacts(workbench: Open, tmp_pa
     assert rest.count("Cats sleep for sixteen hours") == 1
 
 
-def test_siblings_are_other_files(workbench: Open, tmp_path: Path) -> None:
+def test_siblings_are_other_files(workbench: OpenWorkbench, tmp_path: Path) -> None:
     """The active branch is written unless another is named; neither holds what the other one answered."""
-    wb = workbench("One way.", "Another way.")
+    wb = workbench(["One way.", "Another way."])
     first = wb.ask("Which way?").wait(10)
     wb.regenerate(first).wait(10)
     active = wb.conversations()[0].to_markdown(tmp_path).read_text()
@@ -59,9 +50,9 @@ def test_siblings_are_other_files(workbench: Open, tmp_path: Path) -> None:
     assert ("Another way." in other, "One way." in other) == (False, True)
 
 
-def test_every_form_holds_the_questions(workbench: Open, tmp_path: Path) -> None:
+def test_every_form_holds_the_questions(workbench: OpenWorkbench, tmp_path: Path) -> None:
     """Page, notebook and Word document say the same; a notebook has a cell for each question; names tell the title."""
-    wb = workbench("It *is*.", report("# Found\n\nText of the report."), "Written.")
+    wb = workbench(["It *is*.", report("# Found\n\nText of the report."), "Written."])
     first = wb.ask("Is it?").wait(10)
     wb.ask("Write\nit down.", conversation_id=first.conversation_id).wait(10)
     one = wb.conversations()[0]
@@ -76,9 +67,9 @@ def test_every_form_holds_the_questions(workbench: Open, tmp_path: Path) -> None
         one.to_html(tmp_path)
 
 
-def test_an_answer_cannot_speak_for_the_rest(workbench: Open, tmp_path: Path) -> None:
+def test_an_answer_cannot_speak_for_the_rest(workbench: OpenWorkbench, tmp_path: Path) -> None:
     """A fence that an answer leaves open ends with the answer, and nothing in the file is loaded or is raw HTML."""
-    wb = workbench(FAKE_TURN, "Second answer.")
+    wb = workbench([FAKE_TURN, "Second answer."])
     first = wb.ask("First <script>?").wait(10)
     wb.ask("Second?", conversation_id=first.conversation_id).wait(10)
     one = wb.conversations()[0]
@@ -87,9 +78,9 @@ def test_an_answer_cannot_speak_for_the_rest(workbench: Open, tmp_path: Path) ->
     assert "<img" not in (tmp_path / "First_script.html").read_text()
 
 
-def test_what_is_not_answered_says_so(workbench: Open, tmp_path: Path) -> None:
+def test_what_is_not_answered_says_so(workbench: OpenWorkbench, tmp_path: Path) -> None:
     """A question that failed, and a branch without any, make a file all the same; a deleted conversation does not."""
-    wb = workbench(af.ModelRejected("No such model."))
+    wb = workbench([af.ModelRejected("No such model.")])
     wb.ask("Why?").wait(10)
     one = wb.conversations()[0]
     assert "*Failed.*" in one.to_markdown(tmp_path).read_text()
@@ -98,9 +89,9 @@ def test_what_is_not_answered_says_so(workbench: Open, tmp_path: Path) -> None:
         one.to_markdown(tmp_path, overwrite=True)
 
 
-def test_a_document_of_nothing(workbench: Open) -> None:
+def test_a_document_of_nothing(workbench: OpenWorkbench) -> None:
     """A conversation in which nothing was asked yet is a title in every form."""
-    wb = workbench("Never said.")
+    wb = workbench(["Never said."])
     engine = wb._thread.engine
     empty = wb._thread.call(engine.conversations.start_conversation("Empty"))
     document = wb._thread.call(conversation_document(engine, empty))

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -10,11 +11,18 @@ from widgets.played import START, Script
 
 from artifactflow_nb.events import StreamEvent, StreamEventType
 from artifactflow_nb.plots.frame_spans import spans_of_frames
-from artifactflow_nb.plots.spans import Span, SpanLog, spans_of_events
+from artifactflow_nb.plots.spans import Span, SpanLog
 
 
 def spans(script: Script) -> tuple[Span, ...]:
     return spans_of_events(script.events)
+
+
+def spans_of_events(events: Iterable[StreamEvent]) -> tuple[Span, ...]:
+    log = SpanLog()
+    for event in events:
+        log.apply(event)
+    return log.spans
 
 
 def test_events_and_frames_agree(tmp_path: Path) -> None:

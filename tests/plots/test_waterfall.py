@@ -182,6 +182,6 @@ def test_what_is_too_narrow_is_counted() -> None:
 def test_what_is_left_out_is_said() -> None:
     """More rows or lanes than can be read are counted below."""
     crowd = [Span("a", "tool", "t", 0, 1000) for _ in range(MAX_ROWS + 7)]
-    assert f"7 spans are not drawn: more than {MAX_ROWS} at the same time in a lane." in texts(waterfall_svg(crowd))
+    assert f"7 bars are not drawn: more than {MAX_ROWS} at the same time in a lane." in texts(waterfall_svg(crowd))
     many = [Span(f"agent {i}", "tool", "t", i, i + 1000) for i in range(MAX_LANES + 2)]
     assert "2 more lanes not drawn." in texts(waterfall_svg(many))

@@ -87,6 +87,14 @@ def test_links_open_apart_and_tell_nothing(markdown: MarkdownRenderer) -> None:
     assert 'target="_blank"' in html
 
 
+def test_what_scrolls_is_in_reach_of_the_keyboard(markdown: MarkdownRenderer) -> None:
+    """Code and tables, which scroll where they are too wide, can be focused; nothing else of a text can."""
+    html = markdown.html("~~~\ncode\n~~~\n\n|a|\n|-|\n|1|\n\nA [link](https://example.org).\n\n- an item")
+    assert '<pre tabindex="0"><code>code' in html
+    assert '<table tabindex="0">' in html
+    assert html.count("tabindex") == 2
+
+
 def test_local_addresses_and_citations_are_text(markdown: MarkdownRenderer) -> None:
     """`local:` addresses and citations are shown and lead nowhere."""
     html = markdown.html("See [with](local:py#with) and [1].\n\n[1]: https://example.org")

@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scripts import call, report
 from spent import within
+from ticking import ticking
 
 from artifactflow_nb.ambient import CountingIds, SystemClock
 from artifactflow_nb.messages import ToolResult
@@ -278,18 +279,9 @@ async def test_a_miss_in_a_large_document_is_bounded(shelf: Shelf, name: str) ->
 async def test_the_loop_goes_on_while_a_miss_is_looked_into(shelf: Shelf) -> None:
     """Other tasks run on while the nearest lines of a document of 2 MB are found."""
     await shelf.write("".join(f"line {n} of a long document\n" for n in range(70_000)))
-    ticks = 0
-
-    async def tick() -> None:
-        nonlocal ticks
-        while True:
-            await asyncio.sleep(0.001)
-            ticks += 1
-
-    ticking = asyncio.create_task(tick())
-    assert "does not hold the passage" in await shelf.update("line x of a short document\n" * 50)
-    ticking.cancel()
-    assert ticks > 10  # it takes half a second; held by it, the loop would come round a few times at most
+    async with ticking(0.001) as ticks:
+        assert "does not hold the passage" in await shelf.update("line x of a short document\n" * 50)
+    assert ticks.n > 10  # it takes half a second; held by it, the loop would come round a few times at most
 
 
 async def test_many_updates_at_once_are_all_made(shelf: Shelf) -> None:

@@ -3,16 +3,15 @@
 import asyncio
 import base64
 import re
-from collections.abc import Iterator
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 import pytest
+from conftest import OpenWorkbench
 from scripts import call, report
 from widgets.pages import ShownView
 
 import artifactflow_nb as af
-from artifactflow_nb.models.scripted import ScriptedModel
 from artifactflow_nb.widgets.artifact_panel import ArtifactPanel
 from artifactflow_nb.widgets.panel import _NoScreen
 
@@ -23,18 +22,9 @@ REWRITE = call("rewrite_artifact", id="research_report", content="# Report\n\nBy
 
 
 @pytest.fixture
-def workbench(tmp_path: Path) -> Iterator[Any]:
-    opened: list[af.Workbench] = []
-
-    def make(turns: Any = (), **options: Any) -> af.Workbench:
-        options = {"approvals": "approve", **options}
-        wb = af.Workbench(model=ScriptedModel(turns), data_dir=tmp_path / "data", **options)
-        opened.append(wb)
-        return wb
-
-    yield make
-    for wb in opened:
-        wb.close()
+def workbench(workbench: OpenWorkbench) -> OpenWorkbench:
+    """Nobody is asked."""
+    return partial(workbench, approvals="approve")
 
 
 def show(wb: af.Workbench, *place: str, dated: bool = True) -> ShownView:

@@ -13,6 +13,7 @@ import orjson
 import pytest
 from jupyter_client.manager import start_new_kernel
 from scripts import report
+from widgets.long_conversation import add_conversation
 from widgets.pages import ShownView
 
 import artifactflow_nb as af
@@ -156,22 +157,14 @@ def test_a_question_asked_in_a_cell_appears(chat: Open) -> None:
 def test_a_long_conversation_opens_at_its_end(chat: Open) -> None:
     """Of 1,000 questions the newest are shown within a second, earlier ones when asked for."""
     wb, _ = chat()
-    conversations = wb._thread.engine.conversations
-
-    async def fill() -> str:
-        conversation_id = await conversations.start_conversation("Long")
-        for i in range(1000):
-            await conversations.add(conversation_id, f"Question {i}?", f"Answer {i}.")
-        return conversation_id
-
-    conversation_id = wb._thread.call(fill())
+    conversation_id = add_conversation(wb, 1000, "An answer.")
     started = time.perf_counter()
     _, page = chat(conversation=conversation_id)
     assert time.perf_counter() - started < 1.0
-    assert "Answer 999." in page.text
-    assert f"Answer {1000 - SHOWN_TURNS - 1}." not in page.text
+    assert "Question 999?" in page.text
+    assert f"Question {1000 - SHOWN_TURNS - 1}?" not in page.text
     page.press(f"Show {SHOWN_TURNS} earlier questions of {1000 - SHOWN_TURNS}")
-    assert f"Answer {1000 - SHOWN_TURNS - 1}." in page.text
+    assert f"Question {1000 - SHOWN_TURNS - 1}?" in page.text
     assert "not shown here" in page.view.face()["text/plain"]
 
 
@@ -352,6 +345,7 @@ def test_tokens_and_context_are_shown_while_it_goes_on(chat: Open) -> None:
     assert 'role="meter"' in page.html["gauge"]
     assert "lead_agent" in page.html["metrics-table"]
     assert "<tfoot>" in page.html["metrics-table"]
+    assert 'class="af-metrics-table" tabindex="0" role="group" aria-label="Tokens, time' in page.html["metrics-table"]
     assert page.html["metrics"] == "Tokens, time and cost"
 
 
@@ -374,7 +368,7 @@ def test_two_questions_at_once_begin_one_conversation(chat: Open) -> None:
     first, second = page.do_at_once(*(("send", {"values": {"text": text}}) for text in ("First?", "Second?")))
     assert not first["failed"]
     assert second["failed"]
-    assert "not answered yet" in second["message"]
+    assert "has no answer yet" in second["message"]
     assert [entry.n_messages for entry in wb.conversations()] == [1]
 
 

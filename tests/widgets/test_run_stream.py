@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pytest
@@ -53,6 +53,14 @@ class Page:
 
     def take(self, event: StreamEvent) -> None:
         self.view.take(event)
+
+    def play(self, events: Iterable[StreamEvent], *, flush_every: int = 1) -> None:
+        """Take the events in, with a patch each so many of them, and one at the end."""
+        for i, event in enumerate(events):
+            self.take(event)
+            if i % flush_every == 0:
+                self.stream.flush()
+        self.stream.flush()
 
     @property
     def n_bytes(self) -> int:
@@ -120,9 +128,7 @@ async def test_a_page_that_missed_messages_asks_again(finished: PlayedRun) -> No
 async def test_a_page_whose_hello_is_stuck_still_follows(finished: PlayedRun) -> None:
     """Before a hello is heard, whole snapshots are sent, any of which can be the first that arrives."""
     page = Page(finished)
-    for event in finished.events:
-        page.take(event)
-        page.stream.flush()
+    page.play(finished.events)
     assert {message["type"] for message in page.sent} == {"snapshot", "kept"}
     page.assert_shows()
 
@@ -133,11 +139,7 @@ async def test_a_long_answer_costs_little(script: Script) -> None:
     run = PlayedRun(answer(script, text))
     page = Page(run)
     page.stream.hear({"type": "hello"})
-    for i, event in enumerate(run.events):
-        page.take(event)
-        if i % 4 == 0:
-            page.stream.flush()
-    page.stream.flush()
+    page.play(run.events, flush_every=4)
     page.assert_shows()
     assert len(run.events) > 5000
     assert page.n_bytes < 10 * len(text)
@@ -149,11 +151,7 @@ async def test_one_endless_line_costs_little_too(script: Script) -> None:
         run = PlayedRun(answer(Script(), text))
         page = Page(run)
         page.stream.hear({"type": "hello"})
-        for i, event in enumerate(run.events):
-            page.take(event)
-            if i % 4 == 0:
-                page.stream.flush()
-        page.stream.flush()
+        page.play(run.events, flush_every=4)
         page.assert_shows()
         assert page.n_bytes < 10 * len(text)
 
@@ -175,9 +173,7 @@ async def test_a_text_beyond_the_first_plane_arrives_whole(script: Script) -> No
     run = PlayedRun(answer(script, "Rockets 🚀🚀 and 漢字 " * 40))
     page = Page(run)
     page.stream.hear({"type": "hello"})
-    for event in run.events:
-        page.take(event)
-        page.stream.flush()
+    page.play(run.events)
     page.assert_shows()
 
 

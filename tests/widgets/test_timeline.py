@@ -32,7 +32,7 @@ def test_it_grows_while_the_run_goes_on(wb: af.Workbench) -> None:
     page = ShownView(wb._thread, TimelineView(run.port))
     page.until(lambda: "waiting" in page.html["table"])
     page.until(lambda: run.port.status() == "waiting")  # then all that the run said until here is stored
-    assert all("wb.approve(id)" in saved for saved in wb.timeline(run).face().values())
+    assert all("run.approve()" in saved for saved in wb.timeline(run).face().values())
     drawn = page.html["drawing"]
     page.until(lambda: page.html["drawing"] != drawn)
     run.approve()
@@ -60,7 +60,7 @@ def test_a_question_can_be_answered_before_the_run_has_stopped(waiting: PlayedRu
     """As soon as a question is open every form says how it is answered, though the run has not told that it waits."""
     *before, _stopped = waiting.events
     face = face_of(PlayedRun(before))
-    assert all("wb.approve(id)" in saved and STILL_RUNNING not in saved for saved in face.values())
+    assert all("run.approve()" in saved and STILL_RUNNING not in saved for saved in face.values())
 
 
 def test_what_each_agent_did_stands_in_a_table_that_is_open(finished: PlayedRun) -> None:

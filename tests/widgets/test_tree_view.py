@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from scripts import call, report
+from widgets.long_conversation import add_conversation
 from widgets.pages import ShownView
 
 import artifactflow_nb as af
@@ -343,15 +344,7 @@ def test_what_stays_in_the_notebook(held: Held) -> None:
     assert "<details><summary>✓ Really?</summary>\n\nYes.\n\n</details>" in face["text/markdown"]
 
 
-def add_long_conversation(wb: af.Workbench, n_messages: int) -> None:
-    """Store a conversation of one branch, with long answers."""
-    answer = "An answer of *some* length, with `code`. " * 50
-    with closing(connect(wb.data_dir / STORE_FILE)) as db:
-        db.execute("INSERT INTO conversations VALUES ('conv-1', 'Long', ?, 0)", (f"m{n_messages - 1}",))
-        rows = ((f"m{n}", f"m{n - 1}" if n else None, f"Question {n}?", answer, n) for n in range(n_messages))
-        db.execute("BEGIN")
-        db.executemany("INSERT INTO messages VALUES (?, 'conv-1', ?, ?, ?, 'completed', ?)", rows)
-        db.execute("COMMIT")
+LONG_ANSWER = "An answer of *some* length, with `code`. " * 50
 
 
 def test_ten_thousand_questions_hold_nobody_up(tmp_path: Path) -> None:
@@ -366,7 +359,7 @@ def test_ten_thousand_questions_hold_nobody_up(tmp_path: Path) -> None:
         return time.thread_time() - begun
 
     with af.Workbench(model=ScriptedModel([]), data_dir=tmp_path / "data") as wb:
-        add_long_conversation(wb, 10_000)
+        add_conversation(wb, 10_000, LONG_ANSWER)
         gc.disable()  # it would count for whichever thread it comes upon
         try:
             assert wb._thread.call(on_the_loop(TreeView(wb._thread))) < 0.1  # all of it there, 0.3 s and more
@@ -377,7 +370,7 @@ def test_ten_thousand_questions_hold_nobody_up(tmp_path: Path) -> None:
 def test_a_thousand_questions_open_within_a_second(tmp_path: Path, look: Look) -> None:
     """Reading, drawing and the face of 1,000 messages with long answers; one more look costs little."""
     with af.Workbench(model=ScriptedModel([]), data_dir=tmp_path / "data") as wb:
-        add_long_conversation(wb, 1_000)
+        add_conversation(wb, 1_000, LONG_ANSWER)
         begun = time.perf_counter()
         reader = look(wb)
 
@@ -426,7 +419,7 @@ def test_a_long_answer_is_cut_in_the_face(tmp_path: Path) -> None:
             wb.ask(question, conversation_id=first.conversation_id).wait(10)
         face = wb.tree().face()
     for page in (face["text/markdown"], face["text/html"]):
-        assert page.count("The whole answer is in the store") == 1
+        assert page.count("Shortened: the rest of the answer") == 1
         assert 60_000 > page.count("sentence") * len("A sentence of the answer. ") > len(long)
     assert face["text/markdown"].rstrip().endswith("~~~\nopen\n~~~\n\n</details>")
 

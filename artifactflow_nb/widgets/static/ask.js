@@ -12,7 +12,7 @@
 
 const ASK_SCOPES = { once: "This time", run: "Always in this run", conversation: "Always in this conversation" };
 const ASK_DONE = { approve: "Approved.", deny: "Denied.", instruct: "Answered." };
-const ASK_GOES_ON = "The run goes on as soon as work in progress and other open questions are done.";
+const ASK_GOES_ON = "The run goes on once the work in progress and the other decisions are done.";
 
 class AskControls {
   /** @param {AskData} data @param {Perform} perform */

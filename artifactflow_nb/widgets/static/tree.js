@@ -111,12 +111,12 @@ class KeyedTree {
     if (html === entry.html) return;
     entry.html = html;
     const { own } = entry;
-    const scrolled = [...own.querySelectorAll("[tabindex]")].map((box) => box.scrollTop);
+    const scrolled = [...own.querySelectorAll("[tabindex]")].map((box) => [box.scrollLeft, box.scrollTop]);
     const focused = this.focusWithin(own);
     // The kernel escaped or sanitised it: see artifactflow_nb/text/markdown.py.
     own.innerHTML = html;
     offerCopies(own);
-    own.querySelectorAll("[tabindex]").forEach((box, i) => (box.scrollTop = scrolled[i] ?? 0));
+    own.querySelectorAll("[tabindex]").forEach((box, i) => box.scrollTo(...(scrolled[i] ?? [0, 0])));
     if (focused) own.querySelectorAll(focused.kind)[focused.index]?.focus({ preventScroll: true });
   }
 
