@@ -72,6 +72,7 @@ class Rooms:
         check_budget: Refuses a budget that would never be reached in a run with such a model.
         check_resumed: Refuses a run that was begun with a model or a budget that this engine cannot keep to.
         deck: What runs are played from and recorded into.
+        services_for_run: The services of a run: with the agents as they were configured when it was begun.
         ramp: Lets new runs through to their first model call, a few at a time.
     """
 
@@ -86,6 +87,7 @@ class Rooms:
     check_budget: Callable[[Budget, str | None], None]
     check_resumed: Callable[[StoredRun], Awaitable[None]]
     deck: Deck
+    services_for_run: Callable[[StoredRun], Services]
     ramp: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(RAMP))
 
 
@@ -136,8 +138,9 @@ class RunDriver:
         self._flow = rooms.flows[run.flow]
         self._tape = tape
         self._journal = Journal(run.run_id, self._tape, rooms.services.runs, feed)
+        services = rooms.services_for_run(run)
         self._context = RunContext(
-            run, rooms.policy, self._journal, rooms.services, self._tape, self._leave_ramp, is_new=is_new
+            run, rooms.policy, self._journal, services, self._tape, self._leave_ramp, is_new=is_new
         )
         self._on_ramp = False
 

@@ -8,23 +8,25 @@ import os
 from collections.abc import Iterable, Mapping
 from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
 from artifactflow_nb.agents.base import AgentConfig, BaseAgent
-from artifactflow_nb.agents.crawl import CRAWL
-from artifactflow_nb.agents.lead import LEAD, LeadAgent
+from artifactflow_nb.agents.lead import LEAD
+from artifactflow_nb.agents.planning import AGENT
 from artifactflow_nb.agents.prompts import PromptLibrary
-from artifactflow_nb.agents.search import SEARCH
 from artifactflow_nb.ambient import Clock, Ids, RandomIds, SystemClock
 from artifactflow_nb.approvals import ApprovalPolicy, Policy
 from artifactflow_nb.budget import Budget, Price
 from artifactflow_nb.checkpoints import Checkpoints
 from artifactflow_nb.controller import ExecutionController
+from artifactflow_nb.crew import PLAN, RESEARCH, Crew
 from artifactflow_nb.drive import Flow, Rooms
 from artifactflow_nb.errors import UsageError
-from artifactflow_nb.flows.research import ExtendableGraph
+from artifactflow_nb.flows.plan import compile_plan
 from artifactflow_nb.flows.services import Services
+from artifactflow_nb.graph_config import GraphConfig, flat
 from artifactflow_nb.manifest import Manifest, Manifests
 from artifactflow_nb.models.base import Model, model_name
 from artifactflow_nb.models.offline import OfflineModel
@@ -41,6 +43,7 @@ from artifactflow_nb.store.conversations import ConversationManager
 from artifactflow_nb.store.database import Database
 from artifactflow_nb.store.faults import fault
 from artifactflow_nb.store.ownership import Ownership
+from artifactflow_nb.store.plans import PlanStore
 from artifactflow_nb.store.requests import RequestStore
 from artifactflow_nb.store.runs import RunStore, StoredRun
 from artifactflow_nb.store.source_values import Added, Progress
@@ -50,6 +53,7 @@ from artifactflow_nb.tools.artifacts import ARTIFACT_TOOLS
 from artifactflow_nb.tools.base import Tool
 from artifactflow_nb.tools.delegate import call_subagent
 from artifactflow_nb.tools.fetch import Fetcher
+from artifactflow_nb.tools.plan import PLAN_TOOLS
 from artifactflow_nb.tools.providers import DdgsSearch, SearxngSearch, TavilySearch
 from artifactflow_nb.tools.registry import ToolRegistry
 from artifactflow_nb.tools.web import LocalSearch, SearchProvider, web_fetch, web_search
@@ -98,13 +102,13 @@ class Engine(Shown):
         model: Who takes the agents' turns; None for what the settings name.
         approvals: Who answers before a person is asked; see `ApprovalPolicy`.
         prompts: A folder with prompt files of one's own, or None.
-        lead: The agent that coordinates.
         agent_models: Models for single agents, by the agent's name: a name at the endpoint, or a model object.
         clock: Where time comes from.
         ids: Where ids come from.
         deck: What runs are played from and recorded into; None for what the settings name.
 
     Attributes:
+        graph_config: What is configured for agents and flows; runs keep what they were begun with.
         controller: Runs questions; there once the engine is open.
         sources: The local sources.
     """
@@ -118,7 +122,6 @@ class Engine(Shown):
         model: Model | None = None,
         approvals: Policy = "ask",
         prompts: Path | None = None,
-        lead: AgentConfig = LEAD,
         agent_models: Mapping[str, str | Model] | None = None,
         clock: Clock | None = None,
         ids: Ids | None = None,
@@ -128,6 +131,7 @@ class Engine(Shown):
         self.folder = settings.data_dir
         self.model_keys = keys_of([model, *(agent_models or {}).values()])
         self.deck = deck or make_deck(settings, self.model_keys)
+        self.graph_config = GraphConfig.load(settings.graph_config)
         self._recorded = self.deck.configured()
         self.model = self._recorded_model() if self.deck.is_strict else model or make_model(settings)
         self.policy = ApprovalPolicy(approvals, settings.approvals)
@@ -138,10 +142,11 @@ class Engine(Shown):
         self._search = make_search(settings)
         self._fetcher = Fetcher(settings.allowed_hosts)
         self.artifacts = ArtifactManager(self.database, self.clock)
+        self.plans = PlanStore(self.database, self.artifacts)
         self.conversations = ConversationManager(self.database, self.clock, self.ids)
         self.runs = RunStore(self.database)
         self.requests = RequestStore(self.database)
-        self.tools = ToolRegistry((*ARTIFACT_TOOLS, call_subagent, web_search, web_fetch))
+        self.tools = ToolRegistry((*ARTIFACT_TOOLS, call_subagent, web_search, web_fetch, *PLAN_TOOLS))
         self._prices = {**FREE, **settings.prices}
         self._prompts = PromptLibrary(prompts)
         self._manifests = Manifests(self._prompts, self.database)
@@ -151,9 +156,16 @@ class Engine(Shown):
         self._reference: str | None = None
         self._indexing = asyncio.Lock()
         self._checkpoints = Checkpoints(self.folder / CHECKPOINT_FILE)
-        self.research = ExtendableGraph(self._lead(lead))
-        for config in (SEARCH, CRAWL):
-            self.register_agent(config)
+        self._crew = Crew(
+            self.graph_config,
+            settings=settings,
+            model=self.model,
+            agent_models=self._agent_models,
+            recorded=self._recorded,
+            prompts=self._prompts,
+            tools=self.tools,
+        )
+        self.research = self._crew.research
 
     def __repr__(self) -> str:
         return f"Engine(model={model_name(self.model)!r}, folder={str(self.folder)!r})"
@@ -170,26 +182,6 @@ class Engine(Shown):
         known = [*self._recorded.values(), Configured("recorded", "recorded", None, "xml")]
         first = self._recorded.get(LEAD.name, known[0])
         return RecordedModel(self.settings.model or first.model, first.provider, [one.model for one in known[:-1]])
-
-    def _lead(self, lead: AgentConfig) -> LeadAgent:
-        config = self._configured(lead)
-        return LeadAgent(config, self.tools.select(config.required_tools), self.model, self._prompts)
-
-    def _configured(self, config: AgentConfig) -> AgentConfig:
-        temperature = config.temperature if self.settings.temperature is None else self.settings.temperature
-        model = self._agent_models.get(config.name, config.model)
-        wanted = self.settings.tool_protocol
-        if (recorded := self._recorded.get(config.name)) is not None:
-            if self.settings.temperature is None:
-                temperature = recorded.temperature
-            if not isinstance(model, str):
-                is_own = model is not None or recorded.is_own
-                model = RecordedModel(recorded.model, recorded.provider) if is_own else None
-            if "tool_protocol" not in self.settings.model_fields_set:
-                wanted = recorded.tool_protocol
-        known = (self.model if model is None or isinstance(model, str) else model).tool_protocols
-        protocol = config.tool_protocol or (wanted if wanted in known else None)
-        return replace(config, temperature=temperature, model=model, tool_protocol=protocol)
 
     async def open(self) -> Self:
         """Open the store and get ready to run; `StoreError` with the path if that fails."""
@@ -218,12 +210,18 @@ class Engine(Shown):
             requests=self.requests,
             tools=self.tools,
             lead=self.research.lead,
+            plans=self.plans,
+            parts=self.agents,
             agents=self.research.agents,
+            graph_config=self.graph_config,
             tool_services=self._tool_services,
             prices=self._prices,
         )
         graph = self.research.compile(self._checkpoints.saver)
-        flows = {"research": Flow(graph, self.research.lead.config.name)}
+        flows = {
+            RESEARCH: Flow(graph, self.research.lead.config.name),
+            PLAN: Flow(compile_plan(self._checkpoints.saver), AGENT.name),
+        }
         return Rooms(
             services,
             flows,
@@ -236,11 +234,23 @@ class Engine(Shown):
             self._check_budget,
             self._check_resumed,
             self.deck,
+            partial(self._services_of_a_run, services),
         )
+
+    def _services_of_a_run(self, services: Services, run: StoredRun) -> Services:
+        """With the agents as the run has them: what was configured when it was begun holds until it ends."""
+        begun_with = run.settings.get("graph_config", {})
+        if begun_with == self.graph_config.changed:
+            return services
+        config = GraphConfig.load(begun_with)
+        research = self._crew.research_of(config)
+        parts = {research.lead.config.name: research.lead, **self._crew.planning_of(config, research)}
+        return replace(services, lead=research.lead, parts=parts, agents=research.agents, graph_config=config)
 
     def _tool_services(self, run: StoredRun) -> Mapping[type, Any]:
         return {
             ArtifactManager: self.artifacts,
+            PlanStore: self.plans,
             SourceManager: self.sources,
             SearchProvider: self._search or LocalSearch(self.sources, run.settings.get("sources")),
             Fetcher: self._fetcher,
@@ -249,28 +259,18 @@ class Engine(Shown):
     def register_tool(self, entry: Tool, *, agent: str | None = None) -> None:
         """Add a tool and offer it to an agent, the lead unless another is named; again for a further agent.
 
+        It is also offered to the agents that are configured to have it, by its name, its category or `all`.
         A tool that was added before may be defined anew, as a cell that is run again does: it takes the other's place.
 
         Errors: `UsageError` for something that is no tool, the name of a built-in one, or an unknown agent.
         """
         if not isinstance(entry, Tool):
             raise UsageError(f"{entry!r} is no tool. Make one of a typed function with @af.tool.")
-        offered_to = self._agent(agent or self.research.lead.config.name)
-        self.tools.register(entry)
-        for other in self.agents.values():
-            if other is offered_to or entry.name in other.tool_names:
-                other.add_tool(entry)
+        self._crew.register_tool(entry, self._agent(agent or self.research.lead.config.name).config.name)
 
     def register_agent(self, config: AgentConfig) -> None:
         """Add an agent that the lead can delegate to; only the lead delegates."""
-        if call_subagent.name in config.required_tools:
-            raise UsageError(
-                f"{config.name!r} asks for {call_subagent.name}: only the lead can delegate. Leave it out."
-            )
-        self._prompts.check(config.prompt or config.name)
-        config = self._configured(config)
-        tools = self.tools.select(config.required_tools)
-        self.research.register_agent(BaseAgent(config, tools, self.model, self._prompts))
+        self._crew.register_agent(config)
 
     @property
     def searched(self) -> tuple[str, ...]:
@@ -285,7 +285,7 @@ class Engine(Shown):
     @property
     def agents(self) -> Mapping[str, BaseAgent]:
         """All agents by name, the lead first."""
-        return {self.research.lead.config.name: self.research.lead, **self.research.agents}
+        return {**self._crew.of_flow(RESEARCH), **self._crew.of_flow(PLAN)}
 
     def _agent(self, name: str) -> BaseAgent:
         if name not in self.agents:
@@ -308,7 +308,9 @@ class Engine(Shown):
         return added
 
     async def _choices_of_a_run(self, budget: Budget | None, model: str | None) -> dict[str, Any]:
-        """What was chosen for a run, checked: its budget and its model."""
+        """What was chosen for a run, checked: its budget, its model, and what is configured otherwise than packaged."""
+        if not self.deck.is_strict:
+            self._crew.check(self.graph_config)
         self.policy.check_tools(entry.name for entry in self.tools)
         for name in self._agent_models:
             self._agent(name)
@@ -317,7 +319,8 @@ class Engine(Shown):
             self._check_budget(budget, model)
         limits = {} if budget is None else {"budget": budget.model_dump(exclude_none=True)}
         chosen = {} if model is None else {"model": await self._checked(model)}
-        return {**limits, **chosen}
+        changed = self.graph_config.changed
+        return {**limits, **chosen, **({"graph_config": changed} if changed else {})}
 
     async def _checked(self, model: str) -> str:
         """The name of a model that can be asked for; an endpoint itself refuses a name that it does not know."""
@@ -340,9 +343,10 @@ class Engine(Shown):
                 )
 
     async def _check_resumed(self, run: StoredRun) -> None:
-        """Refuse a run that another engine began with a model or a limit on the cost that this one cannot keep to."""
+        """Refuse a run that another engine began with what is not to be had here: a model, tools, a price."""
         model, budget = run.settings.get("model"), run.settings.get("budget")
         try:
+            self._crew.check(GraphConfig.load(run.settings.get("graph_config")))
             if model is not None:
                 await self._checked(model)
             if budget is not None:
@@ -376,7 +380,9 @@ class Engine(Shown):
         """What a run of this flow, with this model instead of the configured one, would be made with now."""
         sources = await self._manifests.sources(self._added.values(), self._reference)
         told = {"flow": flow, "mode": self.deck.mode, "search": self.settings.search, "sources": sources}
-        return self._manifests.of(self.agents, model, **told)
+        if changed := dict(flat(self.graph_config.changed)):
+            told["graph_config"] = changed
+        return self._manifests.of(self._crew.of_flow(flow), model, **told)
 
     async def aclose(self) -> None:
         """Close everything, whatever of it fails; runs that were going on can be resumed later."""

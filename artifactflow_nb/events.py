@@ -60,10 +60,16 @@ class StreamEventType(StrEnum):
     ARTIFACT_CHANGED = "artifact_changed"
     """tool_call_id, artifact_id, version, title, content_type, update_type"""
     PLAN_CREATED = "plan_created"
+    """job_id, tool_call_id (the call that made the plan, here and below), plan_id, title, steps (each id, title,
+    description, status)"""
     PLAN_UPDATED = "plan_updated"
+    """job_id, tool_call_id, plan_id, reason, steps: those whose status changed without being carried out"""
     PLAN_REVISED = "plan_revised"
+    """job_id, tool_call_id, plan_id, reason, steps"""
     STEP_START = "step_start"
+    """job_id (that of the step), tool_call_id, plan_id, step_id, title, attempt"""
     STEP_COMPLETE = "step_complete"
+    """job_id, tool_call_id, plan_id, step_id, title, attempt, status, result (its first characters)"""
     RETRY = "retry"
     """job_id, call_id, attempt, delay_s, reason: text of this call so far is void"""
 

@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 from artifactflow_nb import __version__
 from artifactflow_nb.agents.base import BaseAgent
 from artifactflow_nb.agents.prompts import PromptLibrary
+from artifactflow_nb.graph_config import PACKAGED
 from artifactflow_nb.models.endpoint_errors import public_url
 from artifactflow_nb.store.database import Database
 from artifactflow_nb.store.made import load_source_hashes
@@ -22,7 +23,8 @@ from artifactflow_nb.store.source_values import Added
 from artifactflow_nb.tools.base import Tool
 
 Manifest = Mapping[str, Any]
-"""Plain JSON: `versions`, `flow`, `mode`, `agents`, `search`, and hashes by name in `prompts`, `tools`, `sources`.
+"""Plain JSON: `versions`, `flow`, `mode`, `agents`, `search`, hashes by name in `prompts`, `tools`, `sources`, and in
+`graph_config` what is configured otherwise than packaged, by dotted paths, if anything is.
 
 A hash is `{"sha256": ...}`: as the bare value beside the name of a tool such as `read_password`, it would be masked in
 cassettes.
@@ -169,6 +171,7 @@ def changes(before: Manifest, now: Manifest, agents: Collection[str]) -> list[st
     return [
         *_values(before.get("versions", {}), now["versions"]),
         *_of_agents(before.get("agents", {}), now["agents"], agents),
+        *_of_nodes(before, now),
         *_named("prompt {}.md", before.get("prompts", {}), now["prompts"], _used(before, now, agents, _prompts)),
         *_named("tool {}", before.get("tools", {}), now["tools"], _used(before, now, agents, _tools)),
         *_of_sources(before.get("sources", {}), now.get("sources", {})),
@@ -200,6 +203,14 @@ def _of_agents(before: Mapping[str, Any], now: Mapping[str, Any], agents: Collec
             yield from _values(told, is_now, f"{name}: ")
             if was.get("tools") != is_now["tools"]:
                 yield from _offered(name, was.get("tools", []), is_now["tools"])
+
+
+def _of_nodes(before: Manifest, now: Manifest) -> Iterator[str]:
+    """What is configured otherwise for nodes of flows; what is for agents is told as theirs."""
+    was, is_now = before.get("graph_config", {}), now.get("graph_config", {})
+    for path in sorted({*was, *is_now}):
+        if path.partition(".")[0] not in now["agents"] and was.get(path, PACKAGED) != is_now.get(path, PACKAGED):
+            yield f"{path} {_said(was.get(path, PACKAGED))} → {_said(is_now.get(path, PACKAGED))}"
 
 
 def _offered(agent: str, before: Iterable[str], now: Iterable[str]) -> Iterator[str]:

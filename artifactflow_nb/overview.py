@@ -11,6 +11,7 @@ from artifactflow_nb.conversation import ConversationHandle
 from artifactflow_nb.engine import Engine
 from artifactflow_nb.engine_thread import EngineThread
 from artifactflow_nb.errors import StoreError
+from artifactflow_nb.graph_config import PACKAGED, GraphConfig, flat
 from artifactflow_nb.lists import RequestList, RunList
 from artifactflow_nb.models.base import model_name
 from artifactflow_nb.repro import Repro, load_repro
@@ -44,6 +45,11 @@ class WithOverview(Shown, ABC):
     def data_dir(self) -> Path:
         """The folder of the store."""
         return self._thread.engine.folder
+
+    @property
+    def graph_config(self) -> GraphConfig:
+        """What is configured for agents and flows, with where it comes from."""
+        return self._thread.engine.graph_config
 
     @property
     def flows(self) -> tuple[str, ...]:
@@ -133,10 +139,19 @@ def _configured(engine: Engine) -> Rows:
         ("tools called by", lead.protocol.name),
         ("approvals", _approvals(engine.policy)),
         ("budget of a run", limits or "no limit"),
+        ("graph config", _graph_config(engine.graph_config)),
         ("web_search asks", engine.settings.search),
         ("data", Code(f"{engine.folder.absolute()} ({size(_n_bytes(engine.folder))})")),
         ("cassette", _cassette(engine)),
     ]
+
+
+def _graph_config(config: GraphConfig) -> Cell:
+    """Where it comes from, and what of it is not as packaged."""
+    changed = [f"{path} {value}" for path, value in flat(config.changed)]
+    if config.source == PACKAGED:
+        return PACKAGED
+    return Code(f"{config.source} ({', '.join(changed) or 'as packaged'})")
 
 
 def _cassette(engine: Engine) -> Code | None:

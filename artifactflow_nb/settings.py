@@ -12,6 +12,7 @@
     prices              AF_PRICES         what models cost, in US dollars for a million tokens; as JSON
     budget              AF_BUDGET         what a run may spend: tokens, usd, seconds, when_spent; as JSON
     approvals           AF_APPROVALS      who answers in the person's place: ask (nobody), approve, deny
+    graph_config        AF_GRAPH_CONFIG   a YAML file that configures agents and flows, over the packaged one
     data_dir            AF_DATA_DIR       where the store lives
     record              AF_RECORD         a cassette to record runs into
     replay              AF_REPLAY         a cassette to play runs from
@@ -51,6 +52,7 @@ VARIABLES: Mapping[str, str] = {
     "prices": "AF_PRICES",
     "budget": "AF_BUDGET",
     "approvals": "AF_APPROVALS",
+    "graph_config": "AF_GRAPH_CONFIG",
     "data_dir": "AF_DATA_DIR",
     "record": "AF_RECORD",
     "replay": "AF_REPLAY",
@@ -70,6 +72,7 @@ _ALLOWED: Mapping[str, str] = {
     "prices": 'by model, as in {"my-model": {"input": 2.5, "output": 10, "cache_read": 1.25}}',
     "budget": 'some of these, as in {"tokens": 100000, "usd": 0.5, "seconds": 600, "when_spent": "ask"}',
     "approvals": f"one of {', '.join(map(repr, VERDICTS))}",
+    "graph_config": 'the path of a YAML file, or what it would hold, as in {"executor": {"max_steps": 4}}',
     "data_dir": "the path of a folder",
     "record": "the path of a cassette, as data/cassettes/report.jsonl",
     "replay": "the path of a cassette, as data/cassettes/report.jsonl",
@@ -96,6 +99,8 @@ class Settings(Shown, BaseSettings):
         prices: What tokens cost, by the model's name.
         budget: What each run may spend unless it is given a budget of its own; None for no limit.
         approvals: Who answers where a person would be asked: `ask` for the person, or a verdict in their place.
+        graph_config: What is configured for agents and flows otherwise than in the packaged `graph_config.yaml`: the
+            path of a YAML file, or a mapping of what it would hold; see `GraphConfig`.
         data_dir: The folder of the store, relative to the working directory.
         record: The cassette that runs are recorded into; None for none.
         replay: The cassette that runs are played from; None for none.
@@ -119,6 +124,7 @@ class Settings(Shown, BaseSettings):
     prices: dict[str, Price] = Field(default_factory=dict)
     budget: Budget | None = None
     approvals: Verdict = "ask"
+    graph_config: Path | dict[str, Any] | None = None
     data_dir: Path = Path(".artifactflow")
     record: Path | None = None
     replay: Path | None = None
@@ -225,10 +231,10 @@ class Settings(Shown, BaseSettings):
     def _from_json(cls, told: Any) -> Any:
         return json.loads(told) if isinstance(told, str) else told
 
-    @field_validator("data_dir", "record", "replay")
+    @field_validator("data_dir", "record", "replay", "graph_config")
     @classmethod
-    def _expand_home(cls, path: Path | None) -> Path | None:
-        return path and path.expanduser()
+    def _expand_home(cls, path: Any) -> Any:
+        return path.expanduser() if isinstance(path, Path) else path
 
     @classmethod
     def settings_customise_sources(

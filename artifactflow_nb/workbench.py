@@ -62,7 +62,7 @@ class Workbench(WithFrames, WithOverview, WithViews):
         replay: A cassette to play every run from, without a network and without a key; see `mode`.
         mode: `auto` to play what the cassette has and record what is new, or what else `AF_MODE` may say: `record`,
             `replay`, `live`.
-        settings: Further settings, by the names of `af.Settings`: `temperature`, `budget`, `prices`, `tool_protocol`
+        settings: Further settings, by the names of `af.Settings`: `temperature`, `budget`, `prices`, `graph_config`
             and so on.
 
     Attributes:

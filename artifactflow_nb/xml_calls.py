@@ -6,6 +6,7 @@ a value is read; one that cannot is reported to the model with `error`; a value 
 Only marks are dropped: tags and fences around calls, and results that a model made up.
 """
 
+import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -59,15 +60,22 @@ def cdata(value: str) -> str:
 
 
 def format_call(name: str, params: Mapping[str, Any]) -> str:
-    """The call as text, in the form that `parse_reply` reads back exactly; list values are written as `<item>`."""
+    """The call as text, in the form that `parse_reply` reads back exactly.
+
+    List values are written as `<item>`, objects as JSON.
+    """
     written = "".join(f"<{key}>{_format_value(value)}</{key}>" for key, value in params.items())
     return f"<tool_call><name>{name}</name><params>{written}</params></tool_call>"
 
 
 def _format_value(value: Any) -> str:
     if isinstance(value, list | tuple):
-        return "".join(f"<item>{cdata(str(item))}</item>" for item in value)
-    return cdata(str(value))
+        return "".join(f"<item>{cdata(_format_scalar(item))}</item>" for item in value)
+    return cdata(_format_scalar(value))
+
+
+def _format_scalar(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, Mapping) else str(value)
 
 
 def format_result(name: str, result: ToolResult) -> str:

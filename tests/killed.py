@@ -1,4 +1,4 @@
-"""Kills a working engine again and again, and lets another one finish: `python killed.py FOLDER SEED KILLS`.
+"""Kills a working engine again and again, and lets another one finish: `python killed.py FOLDER SEED KILLS FLOW`.
 
 The libraries are imported once; each run, and each resume, is a forked child. A line of JSON says how each run came
 out, with what is wrong about it.
@@ -15,7 +15,7 @@ import time
 from contextlib import closing
 from pathlib import Path
 
-from scripts import call, delegate, report
+from scripts import call, decide, delegate, plan, report, who_asks
 
 from artifactflow_nb.engine import CHECKPOINT_FILE, STORE_FILE, Engine
 from artifactflow_nb.models.base import ModelRequest
@@ -33,29 +33,80 @@ async def send(ctx: ToolContext, folder: str) -> str:
     return "sent"
 
 
-def script(folder: Path) -> ScriptedModel:
-    """A plan, two jobs at once of which each sends a letter, a report, an answer; told by what was said before."""
+def researched(request: ModelRequest, folder: str, said: int) -> str:
+    """A plan, two jobs at once of which each sends a letter, a report, an answer."""
+    if who_asks(request) != "lead":
+        return [call("send", folder=folder), "Sent."][said]
+    jobs = report("- [ ] send", "task_plan") + delegate("search_agent", "one") + delegate("search_agent", "two")
+    return [jobs, report() + call("rewrite_artifact", id="task_plan", content="- [x] send"), "Done."][said]
 
-    def turn(request: ModelRequest) -> str:
-        system, *rest = request.messages
-        said = sum(message.role == "assistant" for message in rest)
-        if "lead agent" not in system.content:
-            return [call("send", folder=str(folder)), "Sent."][said]
-        jobs = report("- [ ] send", "task_plan") + delegate("search_agent", "one") + delegate("search_agent", "two")
-        return [jobs, report() + call("rewrite_artifact", id="task_plan", content="- [x] send"), "Done."][said]
 
-    return ScriptedModel(turn, delay_s=0.0005)
+def planned(request: ModelRequest, folder: str, said: int) -> str:
+    """Two steps: each sends a letter, the second fails at first and is tried again; a summary, an answer."""
+    asked = request.messages[-1 - 2 * said].content
+    letter = [call("send", folder=folder), "Sent."]
+    failing = "Your step, 2 of 2" in asked and "It was tried before" not in asked
+    turns = {
+        "agent": [plan("One", "Two"), "Done."],
+        "executor": [call("report_failure", reason="Not yet."), "It failed."] if failing else letter,
+        "replanner": [decide("retry"), "Again."],
+        "summarizer": ["Two letters."],
+    }
+    return turns[who_asks(request)][said]
+
+
+RESEARCH_CHECKS = {
+    "versions": (
+        "SELECT artifact_id, count(*) FROM artifact_versions GROUP BY 1 ORDER BY 1",
+        [("research_report", 1), ("task_plan", 2)],
+    )
+}
+PLAN_CHECKS = {
+    "versions": ("SELECT count(*) FROM artifact_versions", [(8,)]),
+    "statuses": (
+        (
+            "SELECT json_extract(content, '$.steps[0].status'), json_extract(content, '$.steps[1].status') "
+            "FROM artifact_versions ORDER BY version DESC LIMIT 1"
+        ),
+        [("completed", "completed")],
+    ),
+    "jobs over": (
+        "SELECT kind, step_id, attempt, outcome FROM plan_jobs ORDER BY n",
+        [
+            ("execute", "1", 1, "completed"),
+            ("execute", "2", 1, "failed"),
+            ("replan", "2", 1, "retry"),
+            ("execute", "2", 2, "completed"),
+            ("summarize", "", 1, "completed"),
+        ],
+    ),
+    "told once": (
+        (
+            "SELECT event_type, count(*) FROM events WHERE event_type LIKE 'plan%' OR event_type LIKE 'step%' "
+            "GROUP BY 1 ORDER BY 1"
+        ),
+        [("plan_created", 1), ("plan_updated", 1), ("step_complete", 3), ("step_start", 3)],
+    ),
+}
+FLOWS = {"research": (researched, RESEARCH_CHECKS), "plan": (planned, PLAN_CHECKS)}
 
 
 def engine(folder: Path) -> Engine:
-    made = Engine(Settings.load(data_dir=folder), model=script(folder), approvals="approve")
-    made.register_tool(send, agent="search_agent")
+    turns = FLOWS[folder.parent.name][0]
+
+    def turn(request: ModelRequest) -> str:
+        said = sum(message.role == "assistant" for message in request.messages)
+        return turns(request, str(folder), said)
+
+    made = Engine(Settings.load(data_dir=folder), model=ScriptedModel(turn, delay_s=0.0005), approvals="approve")
+    for agent in ("search_agent", "executor"):
+        made.register_tool(send, agent=agent)
     return made
 
 
 async def work(folder: Path) -> None:
     async with engine(folder) as working:
-        run = await working.controller.begin("Send two letters.")
+        run = await working.controller.begin("Send two letters.", flow=folder.parent.name)
         (folder / "begun").touch()
         await (await working.controller.start(run))
         (folder / "over").touch()
@@ -109,8 +160,7 @@ def problems(folder: Path) -> list[str]:
                 "SELECT 1 FROM llm_calls WHERE error_type IS NULL GROUP BY job_id, step HAVING count(*) > 1"
             )
             == [],
-            "versions": ask("SELECT artifact_id, count(*) FROM artifact_versions GROUP BY 1 ORDER BY 1")
-            == [("research_report", 1), ("task_plan", 2)],
+            **{name: ask(sql) == expected for name, (sql, expected) in FLOWS[folder.parent.name][1].items()},
             "no letter twice": len(sent) == len(set(sent)),
             "known letters sent": {key for key, error in rows if error is None} <= set(sent),
         }
@@ -136,7 +186,8 @@ def whole_run_s(folder: Path) -> float:
     return (folder / "over").stat().st_mtime - (folder / "begun").stat().st_mtime
 
 
-def main(root: Path, seed: int, kills: int) -> None:
+def main(root: Path, seed: int, kills: int, flow: str) -> None:
+    root = root / flow
     chance = random.Random(seed)  # noqa: S311 - nothing secret is drawn
     (root / "first").mkdir(parents=True)
     asyncio.run(work(root / "first"))  # here, so that the children have what a process makes once
@@ -157,4 +208,4 @@ def main(root: Path, seed: int, kills: int) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]))
+    main(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), sys.argv[4])

@@ -22,15 +22,31 @@ def delegate(agent: str, instruction: str) -> str:
 
 def who_asks(request: ModelRequest) -> str:
     """The agent whose prompt this is, by the words of its role."""
-    system = request.messages[0].content
-    for name in ("lead", "search", "reading"):
-        if f"{name} agent" in system.split("</agent_role>")[0]:
-            return name
-    return "other"
+    role = request.messages[0].content.split("</agent_role>")[0]
+    return next((name for name, words in _ROLES.items() if words in role), "other")
+
+
+_ROLES = {
+    "lead": "lead agent",
+    "search": "search agent",
+    "reading": "reading agent",
+    "agent": "You are the agent of",
+    "executor": "carry out one step",
+    "replanner": "look at a plan",
+    "summarizer": "sum up what a plan",
+}
+
+
+def plan(*titles: str, **more: Any) -> str:
+    return call("plan_create", title="The plan", steps=[{"title": title} for title in titles], **more)
+
+
+def decide(decision: str, reason: str = "Because.", **more: Any) -> str:
+    return call("plan_decide", decision=decision, reason=reason, **more)
 
 
 def by_agent(**turns: Iterable[Turn]) -> Script:
-    """A script with turns for each agent: `lead`, `search`, `reading`, `other`."""
+    """A script with turns for each agent, by the names of `_ROLES`, or `other`."""
     remaining: Mapping[str, Any] = {name: iter(replies) for name, replies in turns.items()}
 
     def next_turn(request: ModelRequest) -> Turn:

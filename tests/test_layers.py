@@ -14,7 +14,7 @@ import artifactflow_nb as af
 PACKAGE = Path(af.__file__).parent
 
 LAYERS = [
-    {"messages", "errors", "ambient", "xml_calls", "approvals", "budget", "text", "formats"}
+    {"messages", "errors", "ambient", "xml_calls", "approvals", "budget", "graph_config", "text", "formats", "plans"}
     | {"call_json", "call_places", "call_reader", "call_values"},
     {"events"},
     {"models", "store", "settings"},
@@ -22,7 +22,7 @@ LAYERS = [
     {"tools"},
     {"agents"},
     {"flows"},
-    {"checkpoints", "saver", "manifest"},
+    {"checkpoints", "saver", "manifest", "crew"},
     {"drive", "follow"},
     {"driven"},
     {"beginning"},

@@ -12,9 +12,17 @@ KILLS = 40
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="The test forks; this system cannot.")
-def test_killed_at_any_moment(tmp_path: Path) -> None:
+@pytest.mark.parametrize("flow", ["research", "plan"])
+def test_killed_at_any_moment(tmp_path: Path, flow: str) -> None:
     """After each of many kills at random moments: one end, nothing half written, no letter sent twice, none lost."""
-    command = [sys.executable, str(Path(__file__).with_name("killed.py")), str(tmp_path / "runs"), "1", str(KILLS)]
+    command = [
+        sys.executable,
+        str(Path(__file__).with_name("killed.py")),
+        str(tmp_path / "runs"),
+        "1",
+        str(KILLS),
+        flow,
+    ]
     done = subprocess.run(command, capture_output=True, text=True, timeout=180, check=False)
     outcomes = [json.loads(line) for line in done.stdout.splitlines()]
     assert len(outcomes) == KILLS, done.stderr[-2000:]

@@ -1,9 +1,10 @@
 """An agent is a configuration, a prompt and the reading of its model's replies; it keeps nothing between turns."""
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, cast
+from typing import Any, Self, cast
 
 from artifactflow_nb.agents.prompts import PromptLibrary
 from artifactflow_nb.agents.protocols import PROTOCOLS, CallProtocol
@@ -22,7 +23,7 @@ class AgentConfig(Shown):
         name: Its name, in prompts, events and metrics; its prompt is the file of this name unless `prompt` says else.
         description: What it is for, told to the agent that delegates.
         capabilities: What it can do and what an instruction for it must hold, a line each.
-        required_tools: The names of its tools.
+        required_tools: Its tools, by names and categories; `all` for every one. See `select_tools`.
         model: The model's name at the endpoint, or a model object of its own; None for the configured one.
         temperature: Sampling temperature.
         max_tool_rounds: How often it may call tools before it must conclude.
@@ -115,7 +116,7 @@ class BaseAgent:
 
     Args:
         config: What makes it.
-        tools: Its tools, those that `config.required_tools` names.
+        tools: Its tools.
         model: Who takes its turns, unless its configuration names a model object.
         prompts: Where prompt files are read.
 
@@ -128,16 +129,19 @@ class BaseAgent:
         self.model = model if self._requested or config.model is None else cast("Model", config.model)
         self.protocol = _protocol(config, self.model)
         self._prompts = prompts
-        self._offer(tuple(tools))
+        self.offer(tuple(tools))
 
-    def _offer(self, tools: tuple[Tool, ...]) -> None:
+    def offer(self, tools: tuple[Tool, ...]) -> None:
+        """Offer it these tools, and no others, from its next turn on."""
         self.tools = tools
         self._manual = self.protocol.manual(self._prompts, tools) if tools else ""
         self._specs = tuple(entry.spec for entry in tools)
 
-    def add_tool(self, entry: Tool) -> None:
-        """Offer it a further tool from its next turn on, or another in the place of the one that has its name."""
-        self._offer(tuple({**{other.name: other for other in self.tools}, entry.name: entry}.values()))
+    def restricted(self, names: Collection[str]) -> Self:
+        """The same agent with those of its tools that have these names."""
+        agent = copy(self)
+        agent.offer(tuple(entry for entry in self.tools if entry.name in names))
+        return agent
 
     @property
     def tool_names(self) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""The crawl agent: reads sources and quotes them."""
+"""The crawl agent: reads sources and quotes them. What it may do stands in `graph_config.yaml`."""
 
 from artifactflow_nb.agents.base import AgentConfig
 
@@ -9,7 +9,4 @@ CRAWL = AgentConfig(
         "Reads several addresses at once.",
         "Its instruction must name a specific URL or source (such as local:guide#setup), and the question.",
     ),
-    required_tools=("web_fetch",),
-    temperature=0.3,
-    max_tool_rounds=2,
 )

@@ -1,4 +1,4 @@
-"""The lead agent: plans, delegates, writes, answers."""
+"""The lead agent: plans, delegates, writes, answers. What it may do stands in `graph_config.yaml`."""
 
 from collections.abc import Sequence
 
@@ -11,9 +11,6 @@ from artifactflow_nb.tools.base import Tool
 LEAD = AgentConfig(
     name="lead_agent",
     description="Plans the research, delegates it, writes the report and answers.",
-    required_tools=("create_artifact", "update_artifact", "rewrite_artifact", "read_artifact", "call_subagent"),
-    temperature=0.7,
-    max_tool_rounds=5,
 )
 
 

@@ -1,4 +1,4 @@
-"""The search agent: finds out where the answer stands."""
+"""The search agent: finds out where the answer stands. What it may do stands in `graph_config.yaml`."""
 
 from artifactflow_nb.agents.base import AgentConfig
 
@@ -9,7 +9,4 @@ SEARCH = AgentConfig(
         "Turns a question into queries and judges the results.",
         "Needs the question in its own words, with the names and terms that matter.",
     ),
-    required_tools=("web_search",),
-    temperature=0.5,
-    max_tool_rounds=3,
 )

@@ -38,7 +38,7 @@ async def run_call(ctx: RunContext, agent: BaseAgent, job_id: str, call: StoredC
         entry, _ = bind(ctx, agent, call)
         if call.status == STARTED and not entry.idempotent:
             return _unknown_outcome(entry.name)
-        return _with_word(await entry.run(tool_context, params_of(call, asked)), asked)
+        return with_word(await entry.run(tool_context, params_of(call, asked)), asked)
 
     async def perform() -> ToolResult:
         runs_again = any(entry.name == name and entry.runs_in_replay for entry in ctx.services.tools)
@@ -119,7 +119,7 @@ def params_of(call: StoredCall, asked: Asked | None) -> Mapping[str, Any]:
     return call.call.params if edited is None else edited
 
 
-def _with_word(result: ToolResult, asked: Asked | None) -> ToolResult:
+def with_word(result: ToolResult, asked: Asked | None) -> ToolResult:
     """The result with what the person changed or said: the model would otherwise take its own call for what ran."""
     if asked is None or asked.decision is None:
         return result

@@ -10,8 +10,8 @@
              |                    |   |                   |
              |                    |   +-- the next waits -+
              |                    |   ^
-             +--- all have run ---+   |          tools runs calls in order; adjacent jobs for sub-agents
-                                  |   |          run at the same time, each with a loop of its own
+             +--- all have run ---+   |          tools runs calls in order; adjacent calls that delegate
+                                  |   |          are jobs that run at the same time, each with loops of its own
                                   +> job, job, ...
 
 The gate only interrupts. Everything else is keyed by rows of the store, so that a node that is entered again after a
@@ -19,26 +19,31 @@ crash or an interrupt repeats nothing.
 """
 
 import os
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any
 
+from pydantic import BaseModel
+
+from artifactflow_nb.agents.base import BaseAgent
 from artifactflow_nb.errors import CassetteMiss, RunFailed, StoreError, ToolError, told
-from artifactflow_nb.flows.execute import keep_result, params_of, run_call
+from artifactflow_nb.flows.execute import keep_result, params_of, run_call, with_word
 from artifactflow_nb.flows.permission import announce_decisions, bind, has_to_wait, waiting_calls
-from artifactflow_nb.flows.services import RunContext
+from artifactflow_nb.flows.services import RunContext, agent_of
 from artifactflow_nb.flows.spending import waits_for_budget
 from artifactflow_nb.flows.state import (
     AgentState,
     ExecutionPhase,
     GraphResponse,
     executing_phase,
-    initial_state,
     merge_agent_response_to_state,
+    start_of_job,
 )
 from artifactflow_nb.flows.turn import take_turn, taken
 from artifactflow_nb.messages import ToolResult
 from artifactflow_nb.store.calls import FINISHED, StoredCall
-from artifactflow_nb.tools.delegate import Delegation, call_subagent
+from artifactflow_nb.tools.delegate import Delegation
 from artifactflow_nb.tools.threads import is_cancelled
 from artifactflow_nb.xml_calls import parse_reply
 
@@ -57,11 +62,14 @@ CUT_OFF = "[The answer ends here because the model reached its output limit.]"
 
 LoopGraph = CompiledStateGraph[AgentState, RunContext, AgentState, AgentState]
 
+Delegate = Callable[[RunContext, AgentState, str, BaseModel], Awaitable[ToolResult]]
+"""Carries out a call that delegates: in which run, the state of the loop that called, the call's id, its parameters."""
+
 
 async def model(state: AgentState, runtime: Runtime[RunContext]) -> dict[str, Any]:
     """Take a turn, unless the run's budget is spent, and find out which of its calls wait for a person."""
     ctx = runtime.context
-    agent = ctx.agent(state["current_agent"])
+    agent = agent_of(ctx, state)
     turns = await ctx.services.calls.transcript(ctx.run.run_id, state["job_id"])
     turn = taken(state, turns)
     if turn is None:
@@ -84,26 +92,25 @@ async def gate(state: AgentState, runtime: Runtime[RunContext]) -> dict[str, Any
     return {"phase": ExecutionPhase.TOOL_EXECUTING.value, "pending": []}
 
 
-def tools_node(*, has_jobs: bool) -> Any:
+def tools_node(delegates: Mapping[str, Delegate]) -> Any:
     """The node that runs the calls of a reply in order.
 
-    It stops at the first call that waits, and at the first job for a sub-agent where the loop has jobs; those become
-    `pending`.
+    It stops at the first call that waits, and at the first one that delegates; those become `pending`.
     """
 
-    def is_job(call: StoredCall) -> bool:
-        return has_jobs and call.call.name == call_subagent.name
+    def is_job(agent: BaseAgent, call: StoredCall) -> bool:
+        return call.call.name in delegates and call.call.name in agent.tool_names and not call.call.error
 
     async def tools(state: AgentState, runtime: Runtime[RunContext]) -> dict[str, Any]:
         ctx = runtime.context
-        agent = ctx.agent(state["current_agent"])
+        agent = agent_of(ctx, state)
         calls = [call for call in await _calls(ctx, state) if call.status != FINISHED]
         asked = await ctx.services.requests.decisions([call.tool_call_id for call in calls])
         if asked:  # another process may have decided meanwhile
             await announce_decisions(ctx.services.requests, ctx.journal, ctx.run.run_id)
         for index, call in enumerate(calls):
-            if is_job(call) and call_subagent in agent.tools:
-                jobs = takewhile(is_job, calls[index:])
+            if is_job(agent, call):
+                jobs = takewhile(lambda call: is_job(agent, call), calls[index:])
                 return {"phase": ExecutionPhase.TOOL_EXECUTING.value, "pending": [job.tool_call_id for job in jobs]}
             if await has_to_wait(ctx, agent, state["job_id"], call, asked.get(call.tool_call_id)):
                 return {"phase": ExecutionPhase.WAITING_PERMISSION.value, "pending": [call.tool_call_id]}
@@ -117,23 +124,26 @@ async def _calls(ctx: RunContext, state: AgentState) -> tuple[StoredCall, ...]:
     return await ctx.services.calls.calls_of(state["agent_memory"]["call_id"])
 
 
-def build_loop(jobs: "LoopGraph | None" = None) -> StateGraph[AgentState, RunContext, AgentState, AgentState]:
+def build_loop(
+    delegates: Mapping[str, Delegate] | None = None,
+) -> StateGraph[AgentState, RunContext, AgentState, AgentState]:
     """The loop as a graph.
 
     Args:
-        jobs: The loop that carries out what is delegated; None for agents that cannot delegate.
+        delegates: What carries out the calls that delegate, by the names of their tools; None for agents that cannot.
     """
+    delegates = delegates or {}
     graph = StateGraph(AgentState, context_schema=RunContext)
     graph.add_node("model", model)
     graph.add_node("gate", gate)
-    graph.add_node("tools", tools_node(has_jobs=jobs is not None))
+    graph.add_node("tools", tools_node(delegates))
     graph.add_edge(START, "model")
     graph.add_conditional_edges("model", _after_model, ["gate", "tools", END])
     graph.add_edge("gate", "tools")
-    if jobs is None:
+    if not delegates:
         graph.add_conditional_edges("tools", _after_tools, ["gate", "model"])
         return graph
-    graph.add_node("job", job_node(jobs))
+    graph.add_node("job", job_node(delegates))
     graph.add_conditional_edges("tools", _after_tools, ["gate", "job", "model"])
     graph.add_edge("job", "tools")
     return graph
@@ -151,13 +161,13 @@ def _after_tools(state: AgentState) -> str | list[Send]:
     return [Send("job", {**state, "pending": [key]}) for key in state["pending"]] or "model"
 
 
-def job_node(loop: LoopGraph) -> Any:
-    """The node that carries out one delegating call with a loop of its own."""
+def job_node(delegates: Mapping[str, Delegate]) -> Any:
+    """The node that carries out one delegating call."""
 
     async def job(state: AgentState, runtime: Runtime[RunContext]) -> dict[str, Any]:
         ctx = runtime.context
         key = state["pending"][0]
-        agent = ctx.agent(state["current_agent"])
+        agent = agent_of(ctx, state)
         call = next(call for call in await _calls(ctx, state) if call.tool_call_id == key)
         asked = await ctx.services.requests.decisions([key])
 
@@ -166,9 +176,7 @@ def job_node(loop: LoopGraph) -> Any:
                 return given
             entry, _ = bind(ctx, agent, call)
             args = entry.bind(params_of(call, asked.get(key)))
-            if not isinstance(args, Delegation):
-                raise ToolError(f"{call.call.name} cannot be delegated.")
-            return await _delegate(ctx, loop, state, key, args)
+            return with_word(await delegates[entry.name](ctx, state, key, args), asked.get(key))
 
         if call.status != FINISHED:
             await keep_result(ctx, agent, state["job_id"], call, asked.get(key), perform)
@@ -177,17 +185,23 @@ def job_node(loop: LoopGraph) -> Any:
     return job
 
 
-async def _delegate(ctx: RunContext, loop: LoopGraph, state: AgentState, key: str, job: Delegation) -> ToolResult:
-    """Run the job's loop; what goes wrong in it is a result that tells the agent that delegated."""
-    ctx.subagent(job.agent_name)
-    start = initial_state(
-        task=job.instruction,
-        agent=job.agent_name,
-        session_id=state["session_id"],
-        thread_id=state["thread_id"],
-        user_message_id=state["user_message_id"],
-        job_id=key,
-    )
+@dataclass(frozen=True, slots=True)
+class JobEnd:
+    """How the loop of a job ended.
+
+    Attributes:
+        text: Its answer; empty if it failed.
+        error: What went wrong; None if nothing did.
+        is_used_up: Whether it had to conclude because its rounds were used up.
+    """
+
+    text: str = ""
+    error: Exception | None = None
+    is_used_up: bool = False
+
+
+async def run_job(ctx: RunContext, loop: LoopGraph, start: AgentState) -> JobEnd:
+    """Run the loop of a job. What goes wrong in it is told, unless the store or a recording is to blame."""
     try:
         end = await loop.ainvoke(start, context=ctx)
         text = await final_text(ctx, end["graph_response"])
@@ -196,9 +210,25 @@ async def _delegate(ctx: RunContext, loop: LoopGraph, state: AgentState, key: st
     except Exception as error:
         if is_cancelled():  # LangGraph tells a cancelled node as an error of its own
             raise
-        problem = f"{job.agent_name} could not finish: {told(error)}"
-        return ToolResult(success=False, error=problem, metadata={"error_type": type(error).__name__})
-    return ToolResult(success=True, data=text, metadata={"agent": job.agent_name})
+        return JobEnd(error=error)
+    most = agent_of(ctx, start).config.max_tool_rounds
+    return JobEnd(text, is_used_up=end["agent_memory"]["tool_round_count"] >= most)
+
+
+def to_subagents(loop: LoopGraph) -> Delegate:
+    """Carries out what is delegated to a sub-agent: its loop, whose answer is the result."""
+
+    async def delegate(ctx: RunContext, state: AgentState, key: str, args: BaseModel) -> ToolResult:
+        if not isinstance(args, Delegation):
+            raise ToolError("This call cannot be delegated.")
+        ctx.subagent(args.agent_name)
+        end = await run_job(ctx, loop, start_of_job(state, key, args.agent_name, args.instruction))
+        if (error := end.error) is not None:
+            problem = f"{args.agent_name} could not finish: {told(error)}"
+            return ToolResult(success=False, error=problem, metadata={"error_type": type(error).__name__})
+        return ToolResult(success=True, data=end.text, metadata={"agent": args.agent_name})
+
+    return delegate
 
 
 async def final_text(ctx: RunContext, response: GraphResponse) -> str:

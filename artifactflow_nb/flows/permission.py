@@ -75,7 +75,7 @@ async def _decided_or_free(
         params, preview = args.model_dump(mode="json"), await entry.preview_of(tool_context, args)
     else:
         params, preview = dict(recorded.params), recorded.preview
-    return not await ask(ctx, job_id, _request(ctx, agent, call, entry.name, params, preview), permission)
+    return not await ask(ctx, job_id, _request(ctx, agent, call, entry, params, preview), permission)
 
 
 async def _decision(ctx: RunContext, request: ApprovalRequest) -> Decision | None:
@@ -103,25 +103,26 @@ def bind(ctx: RunContext, agent: BaseAgent, call: StoredCall) -> tuple[Tool, Bas
 
 
 def _request(
-    ctx: RunContext, agent: BaseAgent, call: StoredCall, tool: str, params: dict[str, object], preview: str
+    ctx: RunContext, agent: BaseAgent, call: StoredCall, entry: Tool, params: dict[str, object], preview: str
 ) -> ApprovalRequest:
     return ApprovalRequest(
         id=request_id(call.tool_call_id),
         run_id=ctx.run.run_id,
-        kind="tool",
+        kind=entry.asks_as,
         agent=agent.config.name,
-        tool=tool,
+        tool=entry.name,
         params=params,
-        title=_title(agent.config.name, tool, params),
+        title=_title(agent.config.name, entry, params),
         preview=preview,
         tool_call_id=call.tool_call_id,
     )
 
 
-def _title(agent: str, tool: str, params: dict[str, object]) -> str:
+def _title(agent: str, entry: Tool, params: dict[str, object]) -> str:
     """The question in a line: who wants to do what, with the first of the parameters."""
     first = next((" ".join(str(value).split()) for value in params.values()), "")
-    return clip(f"{agent} wants to run {tool}: {first}", TITLE_COLUMNS)
+    wanted = "carry out a plan" if entry.asks_as == "plan" else f"run {entry.name}"
+    return clip(f"{agent} wants to {wanted}: {first}", TITLE_COLUMNS)
 
 
 async def ask(ctx: RunContext, job_id: str, request: ApprovalRequest, permission: ToolPermission) -> bool:

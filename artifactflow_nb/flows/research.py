@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING
 
 from artifactflow_nb.agents.base import AgentConfig, BaseAgent
 from artifactflow_nb.agents.lead import LeadAgent
-from artifactflow_nb.flows.loop import LoopGraph, build_loop
+from artifactflow_nb.flows.loop import LoopGraph, build_loop, to_subagents
+from artifactflow_nb.tools.delegate import call_subagent
 
 if TYPE_CHECKING:
     from langgraph.checkpoint.base import BaseCheckpointSaver
@@ -42,6 +43,6 @@ class ExtendableGraph:
             checkpointer: Where the program counter is kept.
             interrupt_before: Names of nodes (`model`, `gate`, `tools`, `job`) before which a run shall pause.
         """
-        jobs = build_loop().compile()
         stops = list(interrupt_before) if interrupt_before else None
-        return build_loop(jobs).compile(checkpointer=checkpointer, interrupt_before=stops)
+        delegates = {call_subagent.name: to_subagents(build_loop().compile())}
+        return build_loop(delegates).compile(checkpointer=checkpointer, interrupt_before=stops)

@@ -9,19 +9,25 @@ from typing import Any
 
 from artifactflow_nb.agents.base import BaseAgent
 from artifactflow_nb.agents.lead import LeadAgent
+from artifactflow_nb.agents.planning import EXECUTOR
 from artifactflow_nb.ambient import Clock, Ids
 from artifactflow_nb.approvals import ApprovalPolicy
 from artifactflow_nb.budget import Price
 from artifactflow_nb.errors import ToolError
 from artifactflow_nb.events import MAIN_JOB, StreamEventType
 from artifactflow_nb.flows.journal import Journal
+from artifactflow_nb.flows.state import AgentState
+from artifactflow_nb.graph_config import GraphConfig
+from artifactflow_nb.plans import PlanRules
 from artifactflow_nb.recordings.tape import Tape
 from artifactflow_nb.store.artifacts import ArtifactManager
 from artifactflow_nb.store.calls import CallStore
 from artifactflow_nb.store.conversations import ConversationManager
+from artifactflow_nb.store.plans import PlanStore
 from artifactflow_nb.store.requests import RequestStore
 from artifactflow_nb.store.runs import RunStore, StoredRun
 from artifactflow_nb.tools.base import ToolContext
+from artifactflow_nb.tools.plan import REPORT_FAILURE, PlanDuty
 from artifactflow_nb.tools.registry import ToolRegistry
 
 
@@ -30,8 +36,11 @@ class Services:
     """The engine's rooms, opened and wired.
 
     Attributes:
+        parts: The agents that have a part of their own in a flow, by name.
+        agents: The agents that can be delegated to, by name.
         tool_services: What the tools of a run may ask their context for, by class.
         prices: What tokens cost, by model.
+        graph_config: What is configured for the nodes of flows.
     """
 
     clock: Clock
@@ -43,7 +52,10 @@ class Services:
     requests: RequestStore
     tools: ToolRegistry
     lead: LeadAgent
+    plans: PlanStore
+    parts: Mapping[str, BaseAgent]
     agents: Mapping[str, BaseAgent]
+    graph_config: GraphConfig
     tool_services: Callable[[StoredRun], Mapping[type, Any]] = lambda _run: {}
     prices: Mapping[str, Price] = field(default_factory=dict)
 
@@ -71,9 +83,8 @@ class RunContext:
     is_new: bool = True
 
     def agent(self, name: str) -> BaseAgent:
-        """The agent of this name: the lead or one that it can delegate to; `ToolError` for any other."""
-        lead = self.services.lead
-        return lead if name == lead.config.name else self.subagent(name)
+        """The agent of this name: one that has a part in a flow, or one that can be delegated to; else `ToolError`."""
+        return self.services.parts.get(name) or self.subagent(name)
 
     def subagent(self, name: str) -> BaseAgent:
         """The agent of this name that the lead can delegate to; `ToolError` for any other."""
@@ -82,6 +93,12 @@ class RunContext:
         except KeyError:
             known = ", ".join(config.name for config in self.services.lead.subagents)
             raise ToolError(f"There is no agent {name!r}. You can delegate to: {known or 'nobody'}.") from None
+
+    @property
+    def plan_duty(self) -> PlanDuty:
+        """How the run carries out plans."""
+        tools = {entry.name: entry for entry in self.agent(EXECUTOR.name).tools if entry.name != REPORT_FAILURE}
+        return PlanDuty(PlanRules.of(self.services.graph_config), tools)
 
     def tool_context(self, agent: str, job_id: str, tool_call_id: str, tool: str) -> ToolContext:
         """What a tool is told of the call; it may notify from any thread."""
@@ -99,9 +116,15 @@ class RunContext:
             agent=agent,
             tool_call_id=tool_call_id,
             now=self.tape.clock.now(job_id),
-            services=self.services.tool_services(self.run),
+            services={**self.services.tool_services(self.run), PlanDuty: self.plan_duty},
             notify=notify,
         )
+
+
+def agent_of(ctx: RunContext, state: AgentState) -> BaseAgent:
+    """The agent of a loop, with the tools that it has there."""
+    agent = ctx.agent(state["current_agent"])
+    return agent.restricted(state["tools"]) if state.get("tools") else agent
 
 
 def is_main(job_id: str) -> bool:

@@ -3,7 +3,7 @@
 Every loop, the lead's and each job's, has a state of its own; nodes return updates and mutate nothing.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Any, TypedDict
 
@@ -52,6 +52,7 @@ class AgentState(TypedDict, total=False):
         agent_memory: Counters.
         compression_level: How strongly the next prompt is compressed.
         graph_response: How the loop ended; None until then.
+        tools: The tools that the loop is restricted to; not there for all that its agent has.
     """
 
     current_task: str
@@ -65,13 +66,23 @@ class AgentState(TypedDict, total=False):
     agent_memory: AgentMemory
     compression_level: str
     graph_response: GraphResponse | None
+    tools: list[str]
 
 
 def initial_state(
-    *, task: str, agent: str, session_id: str, thread_id: str, user_message_id: str, job_id: str = MAIN_JOB
+    *,
+    task: str,
+    agent: str,
+    session_id: str,
+    thread_id: str,
+    user_message_id: str,
+    job_id: str = MAIN_JOB,
+    tools: Sequence[str] = (),
 ) -> AgentState:
     """The state in which a loop starts."""
+    restricted = AgentState(tools=list(tools)) if tools else AgentState()
     return AgentState(
+        **restricted,
         current_task=" ".join(task.split())[:LABEL_CHARS],
         session_id=session_id,
         thread_id=thread_id,
@@ -83,6 +94,21 @@ def initial_state(
         agent_memory=AgentMemory(tool_round_count=0, step=0, call_id=""),
         compression_level="normal",
         graph_response=None,
+    )
+
+
+def start_of_job(
+    caller: Mapping[str, Any], job_id: str, agent: str, instruction: str, tools: Sequence[str] = ()
+) -> AgentState:
+    """The state in which the loop of a job starts, in the run of the loop that delegated it."""
+    return initial_state(
+        task=instruction,
+        agent=agent,
+        session_id=caller["session_id"],
+        thread_id=caller["thread_id"],
+        user_message_id=caller["user_message_id"],
+        job_id=job_id,
+        tools=tools,
     )
 
 

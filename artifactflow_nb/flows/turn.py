@@ -16,7 +16,7 @@ from artifactflow_nb.budget import cost_usd
 from artifactflow_nb.errors import ContextOverflow, ModelError, ModelUnavailable, RunCancelled
 from artifactflow_nb.events import StreamEventType, TextSoFar
 from artifactflow_nb.flows.context import COMPRESSION_LEVELS, ContextManager, RoundNotes, stronger_level
-from artifactflow_nb.flows.services import RunContext, is_main
+from artifactflow_nb.flows.services import RunContext, agent_of, is_main
 from artifactflow_nb.flows.state import AgentState
 from artifactflow_nb.messages import Message, ToolCall, Usage
 from artifactflow_nb.models.base import ModelDelta, ModelReply, ModelRequest, RetryNotice
@@ -50,7 +50,7 @@ def taken(state: AgentState, turns: Sequence[StoredTurn]) -> Turn | None:
 async def take_turn(ctx: RunContext, state: AgentState, turns: Sequence[StoredTurn]) -> Turn:
     """Take the loop's next turn, after those given."""
     job_id = state["job_id"]
-    agent = ctx.agent(state["current_agent"])
+    agent = agent_of(ctx, state)
     call = await _Call.begin(ctx, agent, job_id, state["agent_memory"]["step"] + 1)
     used = state["agent_memory"]["tool_round_count"]
     conclude = used >= agent.config.max_tool_rounds
@@ -63,7 +63,21 @@ async def take_turn(ctx: RunContext, state: AgentState, turns: Sequence[StoredTu
     call.announce(instruction)
     level, messages, reply = await _fitting(call, prompt, state["compression_level"], conclude)
     response = agent.read(reply, conclude=conclude, interactions=_interactions(turns))
-    return await call.record(messages, reply, response, level)
+    return await call.record(messages, reply, _alone(agent, response), level)
+
+
+def _alone(agent: BaseAgent, response: AgentResponse) -> AgentResponse:
+    """The response in which a call that must stand alone does: those beside it are answered, and not run."""
+    sole = {entry.name for entry in agent.tools if entry.stands_alone}
+    first = next((index for index, call in enumerate(response.tool_calls) if call.name in sole), None)
+    if first is None or len(response.tool_calls) == 1:
+        return response
+    problem = f"Not run: {response.tool_calls[first].name} must be the only call of a reply. Call this again if needed."
+    calls = (
+        call if index == first else replace(call, error=call.error or problem)
+        for index, call in enumerate(response.tool_calls)
+    )
+    return replace(response, tool_calls=tuple(calls))
 
 
 def _interactions(turns: Sequence[StoredTurn]) -> list[dict[str, Any]]:

@@ -75,6 +75,10 @@ class RunClock:
         """When something last came from outside, in any lane."""
         return self._latest
 
+    def follow(self, lane: str, other: str) -> None:
+        """Note that a lane goes on where another is."""
+        self._moments[lane] = self.now(other)
+
     def read(self, lane: str = RUN) -> datetime:
         """The time of day; it is the lane's from now on."""
         self._latest = self._moments[lane] = max(whole_ms(self._present()), self._latest)

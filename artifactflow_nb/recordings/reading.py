@@ -26,6 +26,7 @@ from artifactflow_nb.recordings.values import (
     job_path,
     lane_of_answer,
     lane_of_call,
+    plan_job_path,
 )
 from artifactflow_nb.store.calls import FINISHED
 from artifactflow_nb.store.requests import decision_of
@@ -33,6 +34,15 @@ from artifactflow_nb.store.runs import load_run
 from artifactflow_nb.store.schema import from_us
 
 _OF_APPROVALS = {StreamEventType.PERMISSION_REQUEST, StreamEventType.PERMISSION_RESULT}
+
+_OF_A_PLAN = {
+    StreamEventType.PLAN_CREATED,
+    StreamEventType.PLAN_UPDATED,
+    StreamEventType.PLAN_REVISED,
+    StreamEventType.STEP_COMPLETE,
+    StreamEventType.ARTIFACT_CHANGED,
+}
+"""Events in the lane of the call that made the plan; a step begins in that of its job."""
 
 _ENDS = {StreamEventType.COMPLETE, StreamEventType.CANCELLED, StreamEventType.ERROR}
 
@@ -95,9 +105,13 @@ class _Reader:
         """The paths of jobs by their ids, each call's too: it may be a job."""
         paths = {MAIN_JOB: MAIN_JOB}
         left = list(self._calls)
+        plans: dict[str, list[sqlite3.Row]] = {}
+        for job in self._rows("SELECT * FROM plan_jobs WHERE run_id = ?"):
+            plans.setdefault(job["tool_call_id"], []).append(job)
         while known := [row for row in left if row["job_id"] in paths]:
             for row in known:
-                paths[row["tool_call_id"]] = job_path(paths[row["job_id"]], row["step"], row["position"])
+                path = paths[row["tool_call_id"]] = job_path(paths[row["job_id"]], row["step"], row["position"])
+                paths |= {job["job_id"]: plan_job_path(path, job["n"]) for job in plans.get(row["tool_call_id"], ())}
             left = [row for row in left if row["tool_call_id"] not in paths]
         return paths
 
@@ -166,6 +180,8 @@ class _Reader:
             if ask is not None and not ask["settled"]:
                 self._told[ask["subject"]] = event["ts"]
                 return lane_of_answer(self._subject_path(ask["subject"]))
+        if kind in _OF_A_PLAN and event["tool_name"] is None:  # else a tool tells it by itself
+            job = data.get("tool_call_id", "")
         if kind in {StreamEventType.TOOL_START, StreamEventType.TOOL_COMPLETE}:
             job = lane_of_call(event["tool_name"] or "", data.get("tool_call_id", ""), job)
         return RUN if job == RUN else self._paths.get(job, "")

@@ -6,9 +6,11 @@
                    a model call    a tool call     what a person or a policy said
 
 Ids of calls are not among them: they follow from the run's id and the place (`derived_id`). A job is named by its path:
-`main`, and `main/2.1` for what the first call of step 2 of `main` delegated.
+`main`, and `main/2.1` for what the first call of step 2 of `main` delegated. If that call made a plan, `main/2.1/0.3`
+is the third job that worked for it.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -20,6 +22,7 @@ from artifactflow_nb.errors import RunCancelled
 from artifactflow_nb.events import MAIN_JOB
 from artifactflow_nb.messages import Message, ToolResult
 from artifactflow_nb.models.base import ModelReply
+from artifactflow_nb.plans import PLAN_CREATE, plan_job_id
 from artifactflow_nb.recordings.pieces import Piece
 
 
@@ -126,7 +129,7 @@ class RecordedCall:
     @property
     def is_open(self) -> bool:
         """Whether it did not finish; one that delegates is as far as its job is."""
-        return self.result is None and self.tool != DELEGATING
+        return self.result is None and self.tool not in DELEGATING
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,8 +225,8 @@ def given_up(turns: Sequence[RecordedTurn]) -> set[tuple[str, int, int]]:
     return {turn.place for turn in turns if turn.was_cut and turn.attempt < last[turn.path, turn.step]}
 
 
-DELEGATING = "call_subagent"
-"""The name of the tool whose calls are jobs of their own."""
+DELEGATING = ("call_subagent", PLAN_CREATE)
+"""The names of the tools whose calls are jobs of their own."""
 
 
 def call_id(run_id: str, job_id: str, step: int, attempt: int) -> str:
@@ -243,7 +246,7 @@ def request_id(subject: str) -> str:
 
 def lane_of_call(tool: str, tool_call_id: str, job_id: str) -> str:
     """The lane in which a tool call runs: its job's, or that of the job which it delegates."""
-    return tool_call_id if tool == DELEGATING else job_id
+    return tool_call_id if tool in DELEGATING else job_id
 
 
 def lane_of_answer(subject: str) -> str:
@@ -256,10 +259,20 @@ def job_path(parent: str, step: int, position: int) -> str:
     return f"{parent}/{step}.{position + 1}"
 
 
+def plan_job_path(plan: str, n: int) -> str:
+    """The path of a job, by its number from 1, that works for the plan of the call with a path."""
+    return f"{plan}/0.{n}"
+
+
+_OF_A_PLAN = re.compile(r"(.+)/0\.([0-9]+)")
+
+
 def job_ids(run_id: str, turns: tuple[RecordedTurn, ...]) -> dict[str, str]:
     """The ids of a run's jobs by their paths, those that nothing was delegated to included."""
     ids = {MAIN_JOB: MAIN_JOB}
     for turn in sorted(turns, key=lambda turn: (turn.path.count("/"), turn.step, turn.attempt)):
+        if turn.path not in ids and (found := _OF_A_PLAN.fullmatch(turn.path)):
+            ids[turn.path] = plan_job_id(ids[found[1]], int(found[2]))
         key = call_id(run_id, ids[turn.path], turn.step, turn.attempt)
         for position in range(len(turn.calls)):
             ids[job_path(turn.path, turn.step, position)] = tool_call_id(key, position)

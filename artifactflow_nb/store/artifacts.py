@@ -172,6 +172,19 @@ class ArtifactManager:
 
         return await self._write_once(by, work)
 
+    def put(
+        self, db: sqlite3.Connection, by: Authorship, artifact_id: str, title: str, content: str, content_type: str
+    ) -> Artifact | None:
+        """Write a version, whatever there is, in the transaction of a caller who stores more than that.
+
+        None, and nothing written, if the branch's present version says just this.
+        """
+        present = current(db, by.conversation_id, artifact_id, by.message_id)
+        if present is not None and (present.title, present.content) == (title, content):
+            return None
+        kind = "create" if present is None else "rewrite"
+        return self._append(db, by, present, _Text(artifact_id, title, content, content_type, kind))
+
     def _expected(self, db: sqlite3.Connection, by: Authorship, artifact_id: str, expected: int | None) -> Artifact:
         """The branch's present version, which must be the expected one."""
         present = require_seen(db, by.conversation_id, artifact_id, by.message_id, None)

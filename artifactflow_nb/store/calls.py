@@ -147,6 +147,12 @@ class ToolRun:
     cassette: str = "off"
 
 
+_INSTRUCTION = """
+SELECT instruction FROM plan_jobs WHERE job_id = ?1 UNION ALL
+SELECT json_extract(args_json, '$.instruction') FROM tool_calls WHERE tool_call_id = ?1
+"""
+
+
 class CallStore:
     """Reads and writes the calls of runs. Each write takes the events that belong to it into its transaction."""
 
@@ -201,10 +207,9 @@ class CallStore:
         return StoredReply(row["content"], row["reasoning"], row["finish_reason"])
 
     async def instruction(self, job_id: str) -> str:
-        """What the delegating call of a job asks for."""
-        sql = "SELECT args_json FROM tool_calls WHERE tool_call_id = ?"
-        row = await self._database.read(lambda db: db.execute(sql, (job_id,)).fetchone())
-        return str(orjson.loads(row["args_json"]).get("instruction", ""))
+        """What the delegating call of a job asks for, or the plan that it works for."""
+        row = await self._database.read(lambda db: db.execute(_INSTRUCTION, (job_id,)).fetchone())
+        return str(row[0] or "")
 
     async def start(self, tool_call_id: str, called_at: datetime, events: Sequence[EventRow]) -> None:
         """Note that the call starts now: from here on its effect may have happened."""

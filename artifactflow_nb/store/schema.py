@@ -268,7 +268,28 @@ ALTER TABLE runs ADD COLUMN manifest_json TEXT NOT NULL DEFAULT '{}';
 """What a run needs to be run again in the same way: how a model's text arrived, which tools it was offered, who
 decided, and with what the run was made."""
 
-_STEPS = (_FIRST, _SOURCES, _BUDGETS, _BRANCHES, _SOURCE_FILES, _RECORDINGS)
+_PLANS = """
+CREATE TABLE plan_jobs (
+    job_id TEXT PRIMARY KEY,
+    run_id TEXT NOT NULL REFERENCES runs ON DELETE CASCADE,
+    tool_call_id TEXT NOT NULL REFERENCES tool_calls ON DELETE CASCADE,
+    n INTEGER NOT NULL,
+    kind TEXT NOT NULL,
+    agent_name TEXT NOT NULL,
+    step_id TEXT NOT NULL,
+    attempt INTEGER NOT NULL,
+    instruction TEXT NOT NULL,
+    outcome TEXT NOT NULL DEFAULT '',
+    text TEXT NOT NULL DEFAULT '',
+    started_at INTEGER NOT NULL,
+    completed_at INTEGER,
+    UNIQUE (tool_call_id, n)
+);
+CREATE INDEX plan_jobs_by_run ON plan_jobs (run_id);
+"""
+"""What agents were asked to do for the plans of runs, which are artifacts."""
+
+_STEPS = (_FIRST, _SOURCES, _BUDGETS, _BRANCHES, _SOURCE_FILES, _RECORDINGS, _PLANS)
 
 
 _OWN_TABLES = {"conversations", "messages", "runs", "events"}

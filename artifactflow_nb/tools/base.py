@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
 from functools import cached_property, partial
-from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints, overload
+from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_type_hints, overload
 
 import orjson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
@@ -24,7 +24,7 @@ from pydantic.fields import FieldInfo
 from artifactflow_nb.errors import ArtifactFlowError, Conflict, NotFound, StoreError, ToolError, UsageError
 from artifactflow_nb.messages import ToolResult, ToolSpec
 from artifactflow_nb.text.cards import Card, Code, Fold, Rows, Shown, Table
-from artifactflow_nb.tools.manual import manual
+from artifactflow_nb.tools.manual import item_fields, manual
 from artifactflow_nb.tools.threads import in_thread, is_cancelled
 from artifactflow_nb.xml_calls import format_call
 
@@ -96,7 +96,7 @@ class Tool(Shown):
         params: A pydantic model of the parameters.
         handler: The function; None for a tool that the flow itself carries out.
         permission: A fixed permission, or a rule that looks at the call.
-        category: `core`, `web`, `delegate`, `user`, ...
+        category: `core` for what is built in, `mcp` for what an MCP server has, else what its author says.
         idempotent: Whether it may be run again when nobody knows if it had finished.
         timeout_s: Seconds after which it is stopped.
         max_result_chars: How much of its result the model is shown; a longer one is cut in its middle, and kept whole.
@@ -104,6 +104,8 @@ class Tool(Shown):
         is_note: Says of a call whether it only touches the agent's own notes; those are never put before a person.
         runs_in_replay: Whether it runs again when a run is replayed, because what it does is kept in the store, as with
             artifacts. Of any other tool the recorded result is taken.
+        asks_as: The kind of the request to the person.
+        stands_alone: Whether its call must be the only one of a reply.
     """
 
     name: str
@@ -118,6 +120,8 @@ class Tool(Shown):
     preview: Preview | None = None
     is_note: IsNote = lambda _args: False
     runs_in_replay: bool = False
+    asks_as: Literal["tool", "plan", "edit"] = "tool"
+    stands_alone: bool = False
 
     @cached_property
     def spec(self) -> ToolSpec:
@@ -147,8 +151,9 @@ class Tool(Shown):
 
     def example(self) -> str:
         """A call of this tool in the text protocol, with the kind of each value in its place."""
-        properties = self.spec.parameters.get("properties", {})
-        return format_call(self.name, {name: _placeholder(prop) for name, prop in properties.items()})
+        schema = self.spec.parameters
+        properties = schema.get("properties", {})
+        return format_call(self.name, {name: _placeholder(prop, schema) for name, prop in properties.items()})
 
     def __repr__(self) -> str:
         return f"Tool({self.signature}, permission={self._permission_told!r}, category={self.category!r})"
@@ -364,7 +369,9 @@ def _parameter(name: str, declared: FieldInfo, prop: Mapping[str, Any]) -> str:
     return f"{name}: {kind}" if declared.is_required() else f"{name}: {kind} = {prop.get('default')!r}"
 
 
-def _placeholder(prop: Mapping[str, Any]) -> str | list[str]:
+def _placeholder(prop: Mapping[str, Any], schema: Mapping[str, Any]) -> str | list[Any]:
+    if fields := item_fields(schema, prop):
+        return [{name: _placeholder(field, {}) for name, field in fields.items()}, "..."]
     if prop.get("type") == "array":
         return [str(prop.get("items", {}).get("type", "value")), "..."]
     return str(prop.get("type", "value"))

@@ -26,6 +26,6 @@ call_subagent = Tool(
     ),
     params=Delegation,
     handler=None,
-    category="delegate",
+    category="core",
     idempotent=True,
 )

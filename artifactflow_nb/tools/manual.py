@@ -20,7 +20,27 @@ def _entry(entry: "Tool") -> str:
     for name, prop in spec.parameters.get("properties", {}).items():
         need = "required" if name in required else f"optional, default {prop.get('default')!r}"
         lines.append(f"- {name} ({_kind(prop)}, {need}): {prop.get('description', '')}".rstrip(": "))
+        lines += [f"  - {line}" for line in _fields(spec.parameters, prop)]
     return "\n".join([*lines, "", entry.example()])
+
+
+def item_fields(schema: Mapping[str, Any], prop: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The fields of the objects that a list holds, by name; empty for any other parameter.
+
+    Args:
+        schema: The whole schema of the parameters.
+        prop: The part that describes the list.
+    """
+    reference = str(prop.get("items", {}).get("$ref", "")).removeprefix("#/$defs/")
+    found: Mapping[str, Any] = schema.get("$defs", {}).get(reference, {}).get("properties", {})
+    return found
+
+
+def _fields(schema: Mapping[str, Any], prop: Mapping[str, Any]) -> list[str]:
+    """What an object of a list holds, a line a field."""
+    fields = item_fields(schema, prop)
+    told = [f"{name} ({_kind(field)}): {field.get('description', '')}".rstrip(": ") for name, field in fields.items()]
+    return ["each an object in JSON with:", *told] if told else []
 
 
 def _kind(prop: Mapping[str, Any]) -> str:

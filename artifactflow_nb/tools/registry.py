@@ -1,10 +1,40 @@
-"""The tools that an engine knows, by name."""
+"""The tools that an engine knows, and which of them are meant by names and categories."""
 
 import difflib
 from collections.abc import Iterable, Iterator
 
 from artifactflow_nb.errors import ToolError, UsageError
 from artifactflow_nb.tools.base import Tool
+
+ALL = "all"
+"""Means every tool."""
+
+CORE, MCP = "core", "mcp"
+"""The categories of the built-in tools and of those of MCP servers; known also while they have no tool."""
+
+
+def select_tools(specs: Iterable[str], tools: Iterable[Tool], *, skip_unknown: bool = False) -> tuple[Tool, ...]:
+    """The tools that are meant, in the order in which they are named, each once.
+
+    Args:
+        specs: `all`, names of tools and categories, mixed; a name goes before a category that is called the same.
+        tools: Those to select from; the tools of a category come in their order.
+        skip_unknown: Whether what means none of them yet is left out.
+
+    Errors: `UsageError` for what is neither, with the names and categories that are known.
+    """
+    known = {entry.name: entry for entry in tools}
+    found: dict[str, Tool] = {}
+    for spec in specs:
+        meant = [known[spec]] if spec in known else [one for one in known.values() if spec in {ALL, one.category}]
+        if not meant and not skip_unknown and spec not in {ALL, CORE, MCP}:
+            categories = dict.fromkeys([ALL, CORE, MCP, *(entry.category for entry in known.values())])
+            raise UsageError(
+                f"There is no tool {spec!r} and no category of this name; known are the tools "
+                f"{', '.join(known) or 'none'}, and the categories {', '.join(categories)}."
+            )
+        found |= {entry.name: entry for entry in meant if entry.name not in found}
+    return tuple(found.values())
 
 
 class ToolRegistry:
@@ -30,12 +60,9 @@ class ToolRegistry:
     def __iter__(self) -> Iterator[Tool]:
         return iter(self._tools.values())
 
-    def select(self, names: Iterable[str]) -> tuple[Tool, ...]:
-        """The tools of these names, in this order; `UsageError` for a name that is not known."""
-        wanted = list(names)
-        if unknown := [name for name in wanted if name not in self._tools]:
-            raise UsageError(f"There is no tool {unknown[0]!r}; known are: {', '.join(self._tools)}.")
-        return tuple(self._tools[name] for name in wanted)
+    def select(self, specs: Iterable[str]) -> tuple[Tool, ...]:
+        """The tools that are meant, as `select_tools` says; `UsageError` for what means none."""
+        return select_tools(specs, self._tools.values())
 
     def find(self, name: str, offered: Iterable[str]) -> Tool:
         """The tool that a model called; `ToolError`, for the model, if it was not offered one of this name."""

@@ -64,7 +64,7 @@ class LocalSearch:
         return await self.sources.word_counts(query, self.scope)
 
 
-@tool(category="web", idempotent=True)
+@tool(category="core", idempotent=True)
 async def web_search(
     ctx: ToolContext,
     query: Annotated[str, "What to look for: a question or a few specific words."],
@@ -88,7 +88,7 @@ async def _local_is_free(_ctx: ToolContext, args: BaseModel) -> ToolPermission:
     return ToolPermission.AUTO if local else ToolPermission.CONFIRM
 
 
-@tool(permission=_local_is_free, category="web", idempotent=True, max_result_chars=_MOST_CHARS)
+@tool(permission=_local_is_free, category="core", idempotent=True, max_result_chars=_MOST_CHARS)
 async def web_fetch(
     ctx: ToolContext,
     urls: Annotated[list[str], "The addresses to read, as a search gave them."],

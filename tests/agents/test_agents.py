@@ -115,14 +115,6 @@ def test_a_response_carries_what_was_done_before_it() -> None:
     assert response.tool_interactions == (before,)
 
 
-def test_a_tool_that_is_offered_again_keeps_its_place() -> None:
-    """The manual does not change its order, which would defeat the endpoint's prompt cache."""
-    agent = lead()
-    names = agent.tool_names
-    agent.add_tool(agent.tools[0])
-    assert agent.tool_names == names
-
-
 def test_a_concluding_reply_has_no_calls() -> None:
     """What an agent calls in its concluding turn is not routed."""
     reply = ModelReply("Over." + format_call("read_artifact", {"id": "report"}), Usage(1, 2), "stop", "m")
@@ -130,9 +122,6 @@ def test_a_concluding_reply_has_no_calls() -> None:
     assert (response.content, response.tool_calls, response.routing) == ("Over.", (), ())
 
 
-def test_the_defaults_are_those_promised() -> None:
-    """Temperatures, rounds and tools of the built-in agents."""
-    assert (LEAD.temperature, LEAD.max_tool_rounds) == (0.7, 5)
-    assert (SEARCH.temperature, SEARCH.max_tool_rounds, SEARCH.required_tools) == (0.5, 3, ("web_search",))
-    assert (CRAWL.temperature, CRAWL.max_tool_rounds, CRAWL.required_tools) == (0.3, 2, ("web_fetch",))
+def test_the_reading_agent_says_what_it_needs() -> None:
+    """Its capabilities tell the lead that an instruction has to name a source."""
     assert "specific URL or source" in " ".join(CRAWL.capabilities)

@@ -14,7 +14,7 @@ import tempfile
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -25,7 +25,6 @@ import pytest
 from bench.figures import Figure, print_all
 from loopback import Answer, ChatProcess
 
-from artifactflow_nb.agents.lead import LEAD
 from artifactflow_nb.engine import Engine
 from artifactflow_nb.events import StreamEvent, StreamEventType
 from artifactflow_nb.flows import turn
@@ -146,8 +145,9 @@ async def run_once(folder: Path, deck: Callable[[], Deck], endpoint: Mapping[str
     with _measured(costs):
         opened = deck()
     model = None if endpoint else ScriptedModel(script(), chunk_chars=CHUNK_CHARS)
-    settings = Settings.load(data_dir=_new(folder), **endpoint)
-    async with Engine(settings, model=model, lead=replace(LEAD, max_tool_rounds=TURNS), deck=opened) as engine:
+    rounds = {"lead_agent": {"max_iterations": TURNS}}
+    settings = Settings.load(data_dir=_new(folder), graph_config=rounds, **endpoint)
+    async with Engine(settings, model=model, deck=opened) as engine:
         engine.register_tool(count_words)
         await engine.add_sources(__file__)  # or the reference would be indexed
         with _measured(costs):

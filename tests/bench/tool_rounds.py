@@ -9,7 +9,6 @@ import sqlite3
 import tempfile
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, closing
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -17,7 +16,6 @@ from bench.figures import Figure, cpu_seconds
 from loopback import Answer, ChatProcess
 from openai import AsyncOpenAI
 
-from artifactflow_nb.agents.lead import LEAD
 from artifactflow_nb.engine import CHECKPOINT_FILE, Engine
 from artifactflow_nb.messages import Message, ToolResult
 from artifactflow_nb.models.base import ModelReply, ModelRequest
@@ -88,8 +86,9 @@ async def figures() -> AsyncIterator[Figure]:
 
 def open_engine(folder: Path, base_url: str, rounds: int = ROUNDS) -> Engine:
     """An engine whose lead has the tool and as many rounds as the script."""
-    settings = Settings.load(data_dir=folder, base_url=base_url, api_key="k", model=MODEL)
-    engine = Engine(settings, lead=replace(LEAD, max_tool_rounds=rounds))
+    config = {"lead_agent": {"max_iterations": rounds}}
+    settings = Settings.load(data_dir=folder, base_url=base_url, api_key="k", model=MODEL, graph_config=config)
+    engine = Engine(settings)
     engine.register_tool(count_words_tool)
     return engine
 

@@ -1,6 +1,5 @@
 """The limit of rounds is what ends a loop that would not end, however high it is set; it ends it with an answer."""
 
-from dataclasses import replace
 from itertools import repeat
 from typing import Any
 
@@ -8,7 +7,6 @@ from conftest import OpenEngine
 from scripts import by_agent, call, delegate
 
 from artifactflow_nb.agents.base import AgentConfig
-from artifactflow_nb.agents.lead import LEAD
 from artifactflow_nb.tools.base import ToolContext, tool
 
 MANY = 520
@@ -25,7 +23,8 @@ async def look(ctx: ToolContext) -> str:
 async def test_a_high_limit_of_rounds_ends_in_an_answer(open_engine: OpenEngine) -> None:
     """An agent with very many rounds that never stops calling has all of them, and then answers."""
     engine = await open_engine(
-        lambda _request: "Still looking." + call("look"), lead=replace(LEAD, max_tool_rounds=MANY)
+        lambda _request: "Still looking." + call("look"),
+        settings={"graph_config": {"lead_agent": {"max_iterations": MANY}}},
     )
     engine.register_tool(look)
     result = await engine.controller.execute("Go on for ever.")

@@ -1,0 +1,198 @@
+"""The agents of an engine: each is made of what it is, what is configured for it, and the tools that it is offered.
+
+::
+
+    what it is    agents/lead.py, planning.py, ...        what it may do    graph_config.yaml
+    an agent of one's own: both in its `AgentConfig`
+
+What is said for one agent goes before what is said for all: `agent_models`, then the node's or the agent's own model,
+then the configured one. A temperature in the settings is for all agents and takes the place of each one's own.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from artifactflow_nb.agents.base import AgentConfig, BaseAgent
+from artifactflow_nb.agents.crawl import CRAWL
+from artifactflow_nb.agents.lead import LEAD, LeadAgent
+from artifactflow_nb.agents.planning import AGENT, EXECUTOR, REPLANNER, SUMMARIZER
+from artifactflow_nb.agents.prompts import PromptLibrary
+from artifactflow_nb.agents.search import SEARCH
+from artifactflow_nb.errors import UsageError
+from artifactflow_nb.flows.research import ExtendableGraph
+from artifactflow_nb.graph_config import AgentNode, AskedNode, GraphConfig
+from artifactflow_nb.models.base import Model
+from artifactflow_nb.models.recorded import RecordedModel
+from artifactflow_nb.plans import PLAN_CREATE
+from artifactflow_nb.recordings.deck import Configured
+from artifactflow_nb.settings import Settings
+from artifactflow_nb.tools.base import Tool
+from artifactflow_nb.tools.delegate import call_subagent
+from artifactflow_nb.tools.plan import PLAN_DECIDE, REPORT_FAILURE
+from artifactflow_nb.tools.registry import ToolRegistry, select_tools
+
+RESEARCH, PLAN = "research", "plan"
+"""The flows."""
+
+_RESERVED: Mapping[str, tuple[str, ...]] = {
+    call_subagent.name: (LEAD.name, AGENT.name),
+    PLAN_CREATE: (AGENT.name,),
+    PLAN_DECIDE: (REPLANNER.name,),
+    REPORT_FAILURE: (EXECUTOR.name,),
+}
+"""Tools that are a part's own: to whom alone they are offered, whatever is configured."""
+
+
+class Crew:
+    """Makes agents, and keeps what was registered: agents of a user's own, and which tools were offered to whom.
+
+    Args:
+        config: What is configured for the agents of new runs.
+        settings: What is configured for all agents.
+        model: Who takes their turns.
+        agent_models: Models for single agents, by the agent's name.
+        recorded: How agents asked when they were recorded, where runs are only played.
+        prompts: Where prompt files are read.
+        tools: The tools that are known.
+
+    Attributes:
+        research: The agents of the research flow, as new runs have them.
+        planning: Those of the plan flow, by name.
+
+    Errors: `UsageError` for an agent that would delegate and is not the lead.
+    """
+
+    def __init__(
+        self,
+        config: GraphConfig,
+        *,
+        settings: Settings,
+        model: Model,
+        agent_models: Mapping[str, str | Model],
+        recorded: Mapping[str, Configured],
+        prompts: PromptLibrary,
+        tools: ToolRegistry,
+    ) -> None:
+        self._config = config
+        self._settings = settings
+        self._model = model
+        self._agent_models = agent_models
+        self._recorded = recorded
+        self._prompts = prompts
+        self._tools = tools
+        self._own: list[AgentConfig] = []
+        self._offered: dict[str, list[str]] = {}
+        self.research = self.research_of(config)
+        self.planning = self.planning_of(config, self.research)
+
+    def research_of(self, config: GraphConfig) -> ExtendableGraph:
+        """The agents of the research flow as a run with this configuration has them."""
+        lead = self._configured(with_node(LEAD, config.lead_agent))
+        graph = ExtendableGraph(LeadAgent(lead, self._tools_of(lead, config), self._model, self._prompts))
+        built_in = with_node(SEARCH, config.search_agent), with_node(CRAWL, config.crawl_agent)
+        for other in (*built_in, *self._own):
+            graph.register_agent(self._made(other, config))
+        return graph
+
+    def planning_of(self, config: GraphConfig, research: ExtendableGraph) -> dict[str, BaseAgent]:
+        """The agents of the plan flow as a run with this configuration has them; the first one delegates."""
+        agent = self._configured(with_node(AGENT, config.agent))
+        answers = LeadAgent(agent, self._tools_of(agent, config), self._model, self._prompts)
+        for other in research.agents.values():
+            answers.register_subagent(other.config)
+        asked = ((REPLANNER, config.replanner), (SUMMARIZER, config.summarizer))
+        others = (with_node(EXECUTOR, config.executor), *(with_model(one, node) for one, node in asked))
+        return {one.config.name: one for one in (answers, *(self._made(other, config) for other in others))}
+
+    def _made(self, config: AgentConfig, graph: GraphConfig) -> BaseAgent:
+        """An agent that does not delegate."""
+        if call_subagent.name in config.required_tools:
+            raise UsageError(
+                f"{config.name!r} asks for {call_subagent.name}: only the lead can delegate. Leave it out."
+            )
+        config = self._configured(config)
+        return BaseAgent(config, self._tools_of(config, graph), self._model, self._prompts)
+
+    def of_flow(self, flow: str) -> Mapping[str, BaseAgent]:
+        """The agents that take part in a flow, by name; the first is the one that answers."""
+        if flow == PLAN:
+            return {**self.planning, **self.research.agents}
+        return {self.research.lead.config.name: self.research.lead, **self.research.agents}
+
+    def register_agent(self, config: AgentConfig) -> None:
+        """Add an agent that the lead can delegate to; `UsageError` if it cannot be, or its name is taken."""
+        made = self._made(config, self._config)
+        self._prompts.check(config.prompt or config.name)
+        self._check_tools(config.name, config.required_tools)
+        self.research.register_agent(made)
+        for other in self.planning.values():
+            if isinstance(other, LeadAgent):
+                other.register_subagent(made.config)
+        self._own.append(config)
+
+    def register_tool(self, entry: Tool, agent: str) -> None:
+        """Add a tool and offer it to the agent of this name, and to those that are configured to have it."""
+        self._tools.register(entry)
+        offered = self._offered.setdefault(agent, [])
+        if entry.name not in offered:
+            offered.append(entry.name)
+        for other in (self.research.lead, *self.research.agents.values(), *self.planning.values()):
+            if (tools := self._tools_of(other.config, self._config)) != other.tools:
+                other.offer(tools)
+
+    def check(self, config: GraphConfig) -> None:
+        """Refuse a configuration that names tools which are not known by now; `UsageError` with those that are."""
+        for name in (LEAD.name, SEARCH.name, CRAWL.name, AGENT.name, EXECUTOR.name):
+            self._check_tools(name, getattr(config, name).tools)
+
+    def _check_tools(self, agent: str, specs: Sequence[str]) -> None:
+        try:
+            self._tools.select(specs)
+        except UsageError as error:
+            raise UsageError(f"The tools of {agent} cannot be: {error}") from None
+
+    def _tools_of(self, config: AgentConfig, graph: GraphConfig) -> tuple[Tool, ...]:
+        """What an agent is offered: what it is configured to have, so far as it is known by now, then what was added.
+
+        What a part in a flow needs is offered to whoever has that part, whatever is meant by `all` or `core`.
+        """
+        known = [entry for entry in self._tools if config.name in _RESERVED.get(entry.name, (config.name,))]
+        if not graph.planner.enabled:
+            known = [entry for entry in known if entry.name != PLAN_CREATE]
+        needed = [name for name, parts in _RESERVED.items() if parts == (config.name,)]
+        configured = select_tools((*config.required_tools, *needed), known, skip_unknown=True)
+        added = self._tools.select(self._offered.get(config.name, ()))
+        return tuple({entry.name: entry for entry in (*configured, *added)}.values())
+
+    def _configured(self, config: AgentConfig) -> AgentConfig:
+        """The agent as the settings have it, or, where they do not say and runs are only played, as it was recorded."""
+        temperature = config.temperature if self._settings.temperature is None else self._settings.temperature
+        model = self._agent_models.get(config.name, config.model)
+        wanted = self._settings.tool_protocol
+        if (recorded := self._recorded.get(config.name)) is not None:
+            if self._settings.temperature is None:
+                temperature = recorded.temperature
+            if not isinstance(model, str):
+                is_own = model is not None or recorded.is_own
+                model = RecordedModel(recorded.model, recorded.provider) if is_own else None
+            if "tool_protocol" not in self._settings.model_fields_set:
+                wanted = recorded.tool_protocol
+        known = (self._model if model is None or isinstance(model, str) else model).tool_protocols
+        protocol = config.tool_protocol or (wanted if wanted in known else None)
+        return replace(config, temperature=temperature, model=model, tool_protocol=protocol)
+
+
+def with_model(config: AgentConfig, node: AskedNode) -> AgentConfig:
+    """An agent with the model that is configured for its node."""
+    return replace(config, model=node.model, temperature=node.temperature)
+
+
+def with_node(config: AgentConfig, node: AgentNode) -> AgentConfig:
+    """An agent with what is configured for its node."""
+    return replace(
+        config,
+        required_tools=node.tools,
+        max_tool_rounds=node.max_iterations,
+        model=node.model,
+        temperature=node.temperature,
+    )

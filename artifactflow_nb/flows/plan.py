@@ -1,0 +1,234 @@
+"""The plan flow: one agent's loop, in which a call of `plan_create` is carried out by a graph of its own.
+
+::
+
+    START -> agent --respond--> END
+               |  plan_create
+               v
+              gate --rejected--> agent, which is told why
+               |  approved, edited, or nobody has to be asked
+               v
+           executor <---- continue, retry, revise ---- replanner
+               |  ^ status decides                        ^ |
+               +--+----------------- else ----------------+ | finish
+               +--- all done, or a limit ---> summarizer <--+
+                                                   |
+                                                   v
+                                       agent (the plan's report is the result of its call)
+
+Each step, each look of the replanner and the summary are jobs with a loop of their own; only the report goes back into
+the transcript of the agent.
+"""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, TypedDict
+
+from langgraph.graph import END, START, StateGraph
+from langgraph.runtime import Runtime
+from pydantic import BaseModel
+
+from artifactflow_nb.agents.planning import EXECUTOR, REPLANNER, SUMMARIZER
+from artifactflow_nb.errors import ToolError, told
+from artifactflow_nb.events import StreamEventType
+from artifactflow_nb.flows.execute import params_of
+from artifactflow_nb.flows.loop import Delegate, JobEnd, LoopGraph, build_loop, run_job, to_subagents
+from artifactflow_nb.flows.plan_desk import PlanDesk, described, ended
+from artifactflow_nb.flows.plan_texts import report, task_of_replanner, task_of_step, task_of_summary
+from artifactflow_nb.flows.services import RunContext
+from artifactflow_nb.flows.state import AgentState, start_of_job
+from artifactflow_nb.messages import ToolResult
+from artifactflow_nb.plans import PLAN_CREATE, Plan, PlanJob, PlanStep, Progress, numbered, plan_id
+from artifactflow_nb.tools.delegate import call_subagent
+from artifactflow_nb.tools.plan import PLAN_DECIDE, REPORT_FAILURE, PlanDecision, PlanDraft
+
+if TYPE_CHECKING:
+    from langgraph.checkpoint.base import BaseCheckpointSaver
+
+_NODES = {"execute": "executor", "replan": "replanner", "finish": "summarizer", "summarize": "summarizer"}
+
+
+class PlanState(TypedDict):
+    """How far a plan's graph is; how far the plan is stands in the store.
+
+    Attributes:
+        tool_call_id: The call that made the plan.
+        caller_job_id: The job of the loop that made the call.
+        goes_to: The next node.
+        step_id: The step that was to be executed then.
+        reason: Why the plan is over before all of it is done.
+    """
+
+    session_id: str
+    thread_id: str
+    user_message_id: str
+    tool_call_id: str
+    caller_job_id: str
+    goes_to: str
+    step_id: str
+    reason: str
+
+
+class PlanNodes:
+    """The nodes of a plan's graph.
+
+    A node that is entered again after a crash may have done already what it was entered for: so each looks what comes
+    next as the store has the plan, and leaves that to another node if it is not its own.
+
+    Args:
+        loop: The loop of the agents that work on it.
+    """
+
+    def __init__(self, loop: LoopGraph) -> None:
+        self._loop = loop
+
+    def graph(self) -> Any:
+        """The graph, compiled."""
+        graph = StateGraph(PlanState, context_schema=RunContext)
+        graph.add_node("executor", self.executor)
+        graph.add_node("replanner", self.replanner)
+        graph.add_node("summarizer", self.summarizer)
+        nodes = ["executor", "replanner", "summarizer"]
+        graph.add_conditional_edges(START, _goes_to, nodes)
+        graph.add_conditional_edges("executor", _goes_to, nodes)
+        graph.add_conditional_edges("replanner", _goes_to, nodes)
+        graph.add_edge("summarizer", END)
+        return graph.compile()
+
+    async def next_move(self, desk: PlanDesk) -> dict[str, str]:
+        """Where the graph goes, as the store has the plan."""
+        progress = await desk.progress()
+        if (job := progress.open_job) is not None:
+            return {"goes_to": _NODES[job.kind], "step_id": job.step_id, "reason": ""}
+        move = progress.next_move(desk.ctx.plan_duty.rules)
+        return {"goes_to": _NODES[move.kind], "step_id": move.step_id, "reason": move.reason}
+
+    async def executor(self, state: PlanState, runtime: Runtime[RunContext]) -> dict[str, str]:
+        """Carry out a step; its agent's answer is the result, unless it said that it failed."""
+        ctx, desk = runtime.context, _desk(state, runtime)
+        if (move := await self.next_move(desk))["goes_to"] != "executor":
+            return move
+        progress = await desk.progress()
+        step = progress.plan.step(move["step_id"])
+        job = progress.open_job
+        if job is None:
+            task = task_of_step(ctx.run.question, progress, step)
+            job = await desk.start(progress, "execute", EXECUTOR.name, task, step=step)
+        end = await self._run(ctx, state, job, EXECUTOR.name, step)
+        outcome, text = await self._outcome(ctx, job, end)
+        plan = (await desk.progress()).plan  # a person may have changed it meanwhile
+        await desk.end_step(plan, ended(job, outcome, text), EXECUTOR.name)
+        return await self.next_move(desk)
+
+    async def _outcome(self, ctx: RunContext, job: PlanJob, end: JobEnd) -> tuple[str, str]:
+        if end.error is not None:
+            return "failed", told(end.error)
+        if (reported := await _last_call(ctx, job, REPORT_FAILURE)) is not None:
+            return "failed", str(reported.get("reason", "")) or end.text
+        if end.is_used_up:
+            return "failed", f"The rounds of tools were used up before it was done. So far: {end.text}"
+        return "completed", end.text
+
+    async def replanner(self, state: PlanState, runtime: Runtime[RunContext]) -> dict[str, str]:
+        """Let an agent decide how the plan goes on."""
+        ctx, desk = runtime.context, _desk(state, runtime)
+        if (move := await self.next_move(desk))["goes_to"] != "replanner":
+            return move
+        progress = await desk.progress()
+        job = progress.open_job
+        if job is None:
+            task = task_of_replanner(ctx.run.question, progress, ctx.plan_duty.rules)
+            job = await desk.start(progress, "replan", REPLANNER.name, task, step=progress.last_step)
+        end = await self._run(ctx, state, job, REPLANNER.name)
+        decision = await _last_call(ctx, job, PLAN_DECIDE)
+        plan = (await desk.progress()).plan
+        await self._act(desk, plan, job, decision, end)
+        return await self.next_move(desk)
+
+    async def _act(
+        self, desk: PlanDesk, plan: Plan, job: PlanJob, found: Mapping[str, Any] | None, end: JobEnd
+    ) -> None:
+        """Do what the replanner decided; if it decided nothing, the plan ends."""
+        if found is None:
+            why = told(end.error) if end.error is not None else "it gave no decision that can be acted on"
+            await desk.end(plan, ended(job, "finish", f"The replanner did not decide: {why}."), REPLANNER.name)
+            return
+        decision = PlanDecision.model_validate(found)
+        data = {"reason": decision.reason}
+        events = []
+        if decision.decision == "revise":
+            plan = plan.revised([draft.step() for draft in decision.steps])
+            events = [(StreamEventType.PLAN_REVISED, {**data, "steps": described(plan.steps)})]
+        elif decision.decision == "retry":
+            plan = plan.with_step(job.step_id, "pending")
+            events = [(StreamEventType.PLAN_UPDATED, {**data, "steps": described([plan.step(job.step_id)])})]
+        await desk.end(plan, ended(job, decision.decision, decision.reason), REPLANNER.name, events)
+
+    async def summarizer(self, state: PlanState, runtime: Runtime[RunContext]) -> dict[str, str]:
+        """Note what will not be done, and have an agent say what came of the plan."""
+        ctx, desk = runtime.context, _desk(state, runtime)
+        progress = await desk.progress()
+        plan = await desk.close(progress.plan, state["reason"] or "The plan ended before.", SUMMARIZER.name)
+        if not ctx.plan_duty.rules.summarizer or progress.summary is not None:
+            return {}
+        job = progress.open_job
+        if job is None:
+            task = task_of_summary(ctx.run.question, plan)
+            job = await desk.start(Progress(plan, progress.jobs), "summarize", SUMMARIZER.name, task)
+        end = await self._run(ctx, state, job, SUMMARIZER.name)
+        failed = "" if end.error is None else f"(There is no summary: {told(end.error)})"
+        await desk.end(plan, ended(job, "completed", end.text or failed), SUMMARIZER.name)
+        return {}
+
+    async def _run(
+        self, ctx: RunContext, state: PlanState, job: PlanJob, agent: str, step: PlanStep | None = None
+    ) -> JobEnd:
+        tools = (*step.tools, REPORT_FAILURE) if step is not None and step.tools else ()
+        return await run_job(ctx, self._loop, start_of_job(state, job.job_id, agent, job.instruction, tools))
+
+
+def _goes_to(state: PlanState) -> str:
+    return state["goes_to"]
+
+
+def _desk(state: PlanState, runtime: Runtime[RunContext]) -> PlanDesk:
+    return PlanDesk(runtime.context, state["tool_call_id"], state["caller_job_id"])
+
+
+async def _last_call(ctx: RunContext, job: PlanJob, tool: str) -> Mapping[str, Any] | None:
+    """The parameters of the last call of a tool in a job that succeeded, as it was carried out; None if none did."""
+    turns = await ctx.services.calls.transcript(ctx.run.run_id, job.job_id)
+    calls = [call for turn in turns for call in turn.calls if call.call.name == tool]
+    done = [call for call in calls if call.result is not None and call.result.success]
+    if not done:
+        return None
+    asked = await ctx.services.requests.decisions([done[-1].tool_call_id])
+    return params_of(done[-1], asked.get(done[-1].tool_call_id))
+
+
+def to_plan(loop: LoopGraph) -> Delegate:
+    """Carries out plans, with the loop of the agents that work on them."""
+    nodes = PlanNodes(loop)
+    graph = nodes.graph()
+
+    async def delegate(ctx: RunContext, state: AgentState, key: str, args: BaseModel) -> ToolResult:
+        if not isinstance(args, PlanDraft):
+            raise ToolError("This call makes no plan.")
+        desk = PlanDesk(ctx, key, state["job_id"])
+        if await desk.found() is None:
+            if problem := ctx.plan_duty.refused_plan(args, await ctx.services.plans.n_plans(ctx.run.run_id)):
+                raise ToolError(problem)
+            steps = numbered([draft.step() for draft in args.steps])
+            await desk.create(Plan(plan_id(key), args.title, steps), state["current_agent"])
+        where = {name: state[name] for name in ("session_id", "thread_id", "user_message_id")}
+        start = {**where, "tool_call_id": key, "caller_job_id": state["job_id"], **await nodes.next_move(desk)}
+        await graph.ainvoke(start, context=ctx)
+        return report(await desk.progress())
+
+    return delegate
+
+
+def compile_plan(checkpointer: "BaseCheckpointSaver[str]") -> LoopGraph:
+    """The flow, ready to run; done once for an engine."""
+    loop = build_loop().compile()
+    delegates = {call_subagent.name: to_subagents(loop), PLAN_CREATE: to_plan(loop)}
+    return build_loop(delegates).compile(checkpointer=checkpointer)

@@ -1,0 +1,164 @@
+"""Runs do what is configured for their agents, and keep to it: resumed, replayed, opened."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import OpenEngine
+from scripts import by_agent, call, delegate, report
+from test_reprs import check
+
+import artifactflow_nb as af
+from artifactflow_nb.errors import UsageError
+from artifactflow_nb.models.scripted import ScriptedModel
+from artifactflow_nb.tools.base import ToolContext, tool
+
+TWO_ROUNDS = {"lead_agent": {"max_iterations": 2, "tools": ["look", "core"]}}
+
+
+@tool(category="text")
+async def look(ctx: ToolContext) -> str:
+    """Look."""
+    del ctx
+    return "nothing"
+
+
+def configured(config: Any, **more: Any) -> dict[str, Any]:
+    return {"settings": {"graph_config": config, **more}}
+
+
+async def test_the_research_flow_does_what_is_configured(open_engine: OpenEngine) -> None:
+    """Rounds, tools, model and temperature of each agent are those of its node; others stay as packaged."""
+    config = {
+        "lead_agent": {"max_iterations": 1, "tools": ["call_subagent", "read_artifact"], "temperature": 0},
+        "search_agent": {"tools": ["core"], "model": "scripted", "max_iterations": 1},
+    }
+    script = by_agent(
+        lead=[delegate("search_agent", "Look."), "Done." + report()], search=[call("web_search", query="x"), "Found."]
+    )
+    engine = await open_engine(script, **configured(config))
+    await engine.add_sources(__file__)
+    result = await engine.controller.execute("Look.")
+    model: Any = engine.model
+    first, second, third, last = model.requests
+    assert (result.status, result.response) == ("completed", "Done.")
+    assert [spec.name for spec in first.tools] == ["call_subagent", "read_artifact"]
+    assert (first.temperature, first.model, second.temperature, second.model) == (0, None, 0.5, "scripted")
+    assert "call_subagent" not in [spec.name for spec in second.tools]
+    assert {"web_search", "web_fetch", "create_artifact"} <= {spec.name for spec in second.tools}
+    assert (third.tool_choice, last.tool_choice) == ("none", "none")
+    assert "at most 1 rounds" in first.messages[0].content
+
+
+async def test_what_is_said_for_one_agent_goes_before_its_node(open_engine: OpenEngine) -> None:
+    """`agent_models` goes before the model of the node; a temperature for all takes the place of each one's own."""
+    config = {"lead_agent": {"model": "configured", "temperature": 0.1}, "crawl_agent": {"model": "configured"}}
+    engine = await open_engine(["Yes."], agent_models={"lead_agent": "mine"}, **configured(config, temperature=1.5))
+    agents = engine.agents
+    assert (agents["lead_agent"].model_name, agents["lead_agent"].config.temperature) == ("mine", 1.5)
+    assert (agents["crawl_agent"].model_name, agents["crawl_agent"].config.temperature) == ("configured", 1.5)
+    assert agents["search_agent"].model_name == "scripted"
+
+
+async def test_tools_that_come_later_are_offered_to_whom_they_are_configured_for(open_engine: OpenEngine) -> None:
+    """By name, category and `all`, in the configured order; what was offered in code comes last."""
+    config = {
+        "lead_agent": {"tools": ["look", "call_subagent"]},
+        "search_agent": {"tools": ["text", "web_search"]},
+        "crawl_agent": {"tools": ["all"]},
+    }
+    engine = await open_engine(["Yes."], **configured(config))
+    engine.register_agent(af.AgentConfig("clerk", "Looks.", prompt="search_agent", required_tools=("all",)))
+    engine.register_tool(look)
+    names = {name: agent.tool_names for name, agent in engine.agents.items()}
+    assert names["lead_agent"] == ("look", "call_subagent")
+    assert names["search_agent"] == ("look", "web_search")
+    assert names["crawl_agent"] == names["clerk"]
+    assert names["clerk"][-1] == "look"
+    assert "call_subagent" not in names["clerk"]
+    engine.register_tool(tool(name="peek")(look.handler), agent="search_agent")
+    assert engine.agents["search_agent"].tool_names == ("look", "web_search", "peek")
+    assert "look" in engine.agents["crawl_agent"].build_complete_system_prompt(_context(engine))
+
+
+def str_of(value: Any) -> list[str]:
+    return value._card().plain().splitlines()
+
+
+def _context(engine: Any) -> Any:
+    from artifactflow_nb.agents.base import PromptContext
+
+    return PromptContext(engine.clock.now())
+
+
+async def test_a_tool_that_nobody_knows_is_told_when_a_run_begins(open_engine: OpenEngine) -> None:
+    """Tools are registered after the workbench is made, so that a misspelt one shows when it is needed."""
+    engine = await open_engine(["Yes."], **configured({"search_agent": {"tools": ["mcp", "lok"]}}))
+    engine.register_tool(look)
+    with pytest.raises(UsageError, match=r"The tools of search_agent cannot be: There is no tool 'lok'.*look.*mcp"):
+        await engine.controller.execute("Look.")
+
+
+async def test_only_the_lead_can_be_configured_to_delegate(open_engine: OpenEngine) -> None:
+    """`call_subagent` for another agent is refused at once."""
+    with pytest.raises(UsageError, match="'crawl_agent' asks for call_subagent: only the lead can delegate"):
+        await open_engine(["Yes."], **configured({"crawl_agent": {"tools": ["call_subagent"]}}))
+
+
+async def test_a_resumed_run_goes_on_as_it_was_begun(open_engine: OpenEngine) -> None:
+    """Another engine, with another configuration, gives the run the rounds and the tools that it was begun with."""
+    script = [call("look") + report(), "Still." + call("look"), "Over." + call("look")]
+    first = await open_engine(script[:1], approvals={"create_artifact": "ask"}, **configured(TWO_ROUNDS))
+    first.register_tool(look, agent="crawl_agent")
+    waiting = await first.controller.execute("Look.")
+    assert waiting.status == "waiting"
+    await first.aclose()
+    other = await open_engine(script[1:], **configured({"lead_agent": {"max_iterations": 50, "tools": []}}))
+    decided = {waiting.pending[0].id: True}
+    with pytest.raises(UsageError, match=r"cannot go on here as it was begun.*no tool 'look'"):
+        await other.controller.resume(waiting.thread_id, waiting.message_id, decided)
+    other.register_tool(look, agent="crawl_agent")
+    done = await other.controller.resume(waiting.thread_id, waiting.message_id, decided)
+    assert (done.status, done.response) == ("completed", "Over.")
+    model: Any = other.model
+    assert [request.tool_choice for request in model.requests] == ["auto", "none"]
+    assert model.requests[0].tools[0].name == "look"
+
+
+def test_a_replay_needs_no_configuration(tmp_path: Path) -> None:
+    """What a run was begun with is recorded: the replay has it, whatever is configured where it is played."""
+    cassette = tmp_path / "runs.jsonl"
+    turns = [call("look"), "Still." + call("look"), "Over." + call("look")]
+    with af.Workbench(
+        model=ScriptedModel(turns), record=cassette, data_dir=tmp_path / "data", graph_config=TWO_ROUNDS
+    ) as wb:
+        wb.register_tool(look)
+        recorded = wb.ask("Look.").wait(20)
+        assert (recorded.response, recorded.manifest["graph_config"]["lead_agent.max_iterations"]) == ("Over.", 2)
+        sealed = recorded.seal(tmp_path / "run.afrun")
+    for config in (None, {"lead_agent": {"max_iterations": 1}, "executor": {"max_steps": 3}}):
+        with af.Workbench(replay=cassette, graph_config=config) as wb:
+            wb.register_tool(look)
+            run = wb.ask("Look.").wait(20)
+            assert (run.status, run.response) == ("completed", "Over.")
+            assert run.events == recorded.events
+            (origin,) = wb.repro().runs
+            told = " ".join(origin.changes)
+            assert ("executor.max_steps packaged → 3" in told) is (config is not None)
+            assert "lead_agent.max_iterations" not in told
+    with af.open_run(sealed) as opened:
+        replayed = opened.replay(tools=[look])
+    assert (replayed.is_same, replayed.prompts) == (True, ())
+
+
+def test_the_workbench_says_where_its_configuration_comes_from(tmp_path: Path) -> None:
+    """The card names the file and what is not as packaged; the configuration itself shows every value."""
+    path = tmp_path / "my.yaml"
+    path.write_text("executor:\n  max_steps: 4\n")
+    with af.Workbench(model=ScriptedModel([]), data_dir=tmp_path / "a", graph_config=path) as wb:
+        assert f"graph config      {path} (executor.max_steps 4)\n" in wb._card().plain()
+        assert repr(wb.graph_config) == f"GraphConfig({path}: executor.max_steps=4)"
+        assert ["executor.max_steps", "4", "8"] in [line.split() for line in str_of(wb.graph_config)]
+        check(wb.graph_config)
+    with af.Workbench(model=ScriptedModel([]), data_dir=tmp_path / "b") as wb:
+        assert "graph config      packaged\n" in wb._card().plain()

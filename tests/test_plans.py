@@ -1,0 +1,165 @@
+"""Plans as values: what they hold, and what comes next in them."""
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from artifactflow_nb.errors import UsageError
+from artifactflow_nb.plans import (
+    STEP_STATUSES,
+    Move,
+    Plan,
+    PlanJob,
+    PlanRules,
+    PlanStep,
+    Progress,
+    numbered,
+)
+
+RULES = PlanRules(max_steps=4, max_retries=1, max_revisions=1)
+
+
+def steps(*statuses: Any) -> tuple[PlanStep, ...]:
+    return tuple(PlanStep(str(n), f"Step {n}", status=status) for n, status in enumerate(statuses, 1))
+
+
+def progress(*statuses: Any, jobs: tuple[tuple[Any, str, str], ...] = ()) -> Progress:
+    """A plan with steps of these statuses, and jobs: kind, step, outcome."""
+    made = [
+        PlanJob(f"job-{n}", n, kind, step, outcome=end, text="Said.") for n, (kind, step, end) in enumerate(jobs, 1)
+    ]
+    return Progress(Plan("p", "A plan", steps(*statuses)), tuple(made))
+
+
+DONE, FAILED = ("execute", "1", "completed"), ("execute", "1", "failed")
+
+
+@pytest.mark.parametrize(
+    ("found", "rules", "expected"),
+    [
+        (progress("pending", "pending"), RULES, Move("execute", "1")),
+        (progress("completed", "pending", jobs=(DONE,)), RULES, Move("execute", "2")),
+        (progress("completed", jobs=(DONE,)), RULES, Move("finish")),
+        (progress("failed", "pending", jobs=(FAILED,)), RULES, Move("replan", "1")),
+        (progress("failed", jobs=(FAILED,)), RULES, Move("replan", "1")),
+        (
+            progress("failed", "pending", jobs=(FAILED,)),
+            replace(RULES, replanner=False),
+            Move("finish", reason="The step 1 failed."),
+        ),
+        (
+            progress("completed", "pending", "pending", jobs=(DONE,)),
+            replace(RULES, skip_on_success=False),
+            Move("replan", "1"),
+        ),
+        (
+            progress("completed", "pending", jobs=(DONE,)),
+            replace(RULES, skip_on_success=False),
+            Move("execute", "2"),
+        ),
+        (
+            progress("completed", "pending", "pending", jobs=(DONE,)),
+            replace(RULES, skip_on_success=False, replanner=False),
+            Move("execute", "2"),
+        ),
+        (
+            progress("completed", "pending", jobs=(DONE,)),
+            replace(RULES, max_steps=1),
+            Move("finish", reason="The limit of 1 executed steps was reached."),
+        ),
+        (
+            progress("failed", jobs=(FAILED,)),
+            replace(RULES, max_steps=1),
+            Move("finish", reason="The limit of 1 executed steps was reached."),
+        ),
+        (progress("failed", "pending", jobs=(FAILED, ("replan", "1", "continue"))), RULES, Move("execute", "2")),
+        (progress("failed", jobs=(FAILED, ("replan", "1", "continue"))), RULES, Move("finish")),
+        (progress("pending", "pending", jobs=(FAILED, ("replan", "1", "retry"))), RULES, Move("execute", "1")),
+        (
+            progress("failed", "pending", jobs=(FAILED, ("replan", "1", "finish"))),
+            RULES,
+            Move("finish", reason="Said."),
+        ),
+    ],
+)
+def test_what_comes_next(found: Progress, rules: PlanRules, expected: Move) -> None:
+    """What comes next follows from the steps' statuses, the last job and the rules."""
+    assert found.next_move(rules) == expected
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        (progress("completed", "pending", jobs=(DONE,)), ("continue", "revise", "finish")),
+        (progress("failed", "pending", jobs=(FAILED,)), ("continue", "retry", "revise", "finish")),
+        (progress("failed", jobs=(FAILED,)), ("retry", "revise", "finish")),
+        (progress("failed", jobs=(FAILED, ("replan", "1", "retry"), FAILED)), ("revise", "finish")),
+        (progress("failed", jobs=(("replan", "1", "revise"), FAILED)), ("retry", "finish")),
+    ],
+)
+def test_what_may_be_chosen(found: Progress, expected: tuple[str, ...]) -> None:
+    """A retry needs a step that failed and a retry that is left, a revision one that is left."""
+    assert found.choices(RULES) == expected
+
+
+@given(
+    st.lists(
+        st.builds(PlanStep, st.just(""), st.text(), st.text(), st.sampled_from(STEP_STATUSES), st.text()), min_size=1
+    ),
+    st.text(),
+)
+def test_a_plan_comes_back_as_it_was(drafts: list[PlanStep], title: str) -> None:
+    """Any texts survive being stored, and each step has an id of its own."""
+    plan = Plan("plan-1", title, numbered(drafts))
+    assert Plan.from_json(plan.to_json()) == plan
+    assert len({step.id for step in plan.steps}) == len(drafts)
+    assert plan.markdown.count("\n") >= len(drafts)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("no json", "JSONDecodeError"),
+        ("[]", "TypeError"),
+        ('{"plan_id": "p", "title": "t"}', "KeyError: 'steps'"),
+        ('{"plan_id": "p", "title": 1, "steps": []}', "1 is not a text"),
+        ('{"plan_id": "p", "title": "t", "steps": [{"id": "1", "title": "a", "status": "odd"}]}', "'odd' is no status"),
+        ('{"plan_id": "p", "title": "t", "steps": [1]}', "AttributeError"),
+        (
+            json.dumps({"plan_id": "p", "title": "t", "steps": [{"id": "1", "title": "a"}] * 2}),
+            "Two steps of the plan have the same id",
+        ),
+    ],
+)
+def test_what_is_no_plan_is_told(text: str, told: str) -> None:
+    """A text that is no plan is refused, with what does not fit."""
+    with pytest.raises(UsageError, match=told):
+        Plan.from_json(text)
+
+
+def test_a_revision_keeps_what_was_done() -> None:
+    """Steps that are over stay; the new ones get ids that are free."""
+    plan = Plan("p", "A plan", steps("completed", "failed", "pending"))
+    revised = plan.revised([PlanStep("2", "Another"), PlanStep("", "And one")])
+    assert [(step.id, step.title, step.status) for step in revised.steps] == [
+        ("1", "Step 1", "completed"),
+        ("2", "Step 2", "failed"),
+        ("3", "Another", "pending"),
+        ("4", "And one", "pending"),
+    ]
+
+
+def test_what_is_left_is_skipped_with_the_reason() -> None:
+    """Closing a plan skips what was not done, and changes nothing else."""
+    closed = Plan("p", "A plan", steps("completed", "running", "pending", "failed")).closed("No time.")
+    assert [(step.status, step.result) for step in closed.steps] == [
+        ("completed", ""),
+        ("skipped", "No time."),
+        ("skipped", "No time."),
+        ("failed", ""),
+    ]
+    assert closed.counts == {"completed": 1, "failed": 1, "skipped": 2}
