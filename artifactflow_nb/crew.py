@@ -19,11 +19,13 @@ from artifactflow_nb.agents.prompts import PromptLibrary
 from artifactflow_nb.agents.search import SEARCH
 from artifactflow_nb.errors import UsageError
 from artifactflow_nb.flows.research import ExtendableGraph
+from artifactflow_nb.flows.services import Services
 from artifactflow_nb.graph_config import AgentNode, GraphConfig
 from artifactflow_nb.models.base import Model
 from artifactflow_nb.models.recorded import RecordedModel
 from artifactflow_nb.recordings.deck import Configured
 from artifactflow_nb.settings import Settings
+from artifactflow_nb.store.runs import StoredRun
 from artifactflow_nb.tools.base import Tool
 from artifactflow_nb.tools.delegate import call_subagent
 from artifactflow_nb.tools.registry import ToolRegistry, select_tools
@@ -76,6 +78,14 @@ class Crew:
         for other in (*built_in, *self._own):
             graph.register_agent(self._made(other))
         return graph
+
+    def services_for(self, services: Services, run: StoredRun) -> Services:
+        """With the agents as the run has them: what was configured when it was begun holds until it ends."""
+        if run.settings.get("graph_config", {}) == services.graph_config.changed:  # as for most runs
+            return services
+        config = config_of(run)
+        research = self.research_of(config)
+        return replace(services, lead=research.lead, agents=research.agents, graph_config=config)
 
     def _made(self, config: AgentConfig) -> BaseAgent:
         """An agent that the lead can delegate to."""
@@ -141,6 +151,11 @@ class Crew:
         known = (self._model if model is None or isinstance(model, str) else model).tool_protocols
         protocol = config.tool_protocol or (wanted if wanted in known else None)
         return replace(config, temperature=temperature, model=model, tool_protocol=protocol)
+
+
+def config_of(run: StoredRun) -> GraphConfig:
+    """What was configured when a run was begun."""
+    return GraphConfig.load(run.settings.get("graph_config"))
 
 
 def with_node(config: AgentConfig, node: AgentNode) -> AgentConfig:

@@ -31,7 +31,11 @@ from artifactflow_nb.store.requests import decision_of
 from artifactflow_nb.store.runs import load_run
 from artifactflow_nb.store.schema import from_us
 
-_OF_APPROVALS = {StreamEventType.PERMISSION_REQUEST, StreamEventType.PERMISSION_RESULT}
+_NOT_OF_TOOLS = {
+    StreamEventType.PERMISSION_REQUEST,
+    StreamEventType.PERMISSION_RESULT,
+    StreamEventType.MIDDLEWARE_ERROR,
+}
 
 _ENDS = {StreamEventType.COMPLETE, StreamEventType.CANCELLED, StreamEventType.ERROR}
 
@@ -142,7 +146,7 @@ class _Reader:
 
     def _note(self, kind: str, tool: str | None, data: dict[str, Any]) -> None:
         """Keep what is known of a call by its events alone: its metadata as they were, and what its tool told."""
-        if tool is None or kind in _OF_APPROVALS:
+        if tool is None or kind in _NOT_OF_TOOLS:
             return
         where = data.get("job_id", RUN), tool
         if kind == StreamEventType.TOOL_START:
@@ -155,6 +159,8 @@ class _Reader:
 
     def _lane(self, event: sqlite3.Row, data: Mapping[str, Any]) -> str:
         kind, job = event["event_type"], data.get("job_id", RUN)
+        if kind == StreamEventType.MIDDLEWARE_ERROR:  # which does not come again where another middleware watches
+            return ""
         if kind == StreamEventType.PERMISSION_RESULT:
             ask = next((ask for ask in self._asks.values() if ask["request_id"] == data.get("id")), None)
             if ask is not None and not ask["settled"]:
