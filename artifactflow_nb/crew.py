@@ -20,12 +20,14 @@ from artifactflow_nb.agents.prompts import PromptLibrary
 from artifactflow_nb.agents.search import SEARCH
 from artifactflow_nb.errors import UsageError
 from artifactflow_nb.flows.research import ExtendableGraph
+from artifactflow_nb.flows.services import Services
 from artifactflow_nb.graph_config import AgentNode, AskedNode, GraphConfig
 from artifactflow_nb.models.base import Model
 from artifactflow_nb.models.recorded import RecordedModel
 from artifactflow_nb.plans import PLAN_CREATE
 from artifactflow_nb.recordings.deck import Configured
 from artifactflow_nb.settings import Settings
+from artifactflow_nb.store.runs import StoredRun
 from artifactflow_nb.tools.base import Tool
 from artifactflow_nb.tools.delegate import call_subagent
 from artifactflow_nb.tools.plan import PLAN_DECIDE, REPORT_FAILURE
@@ -103,6 +105,15 @@ class Crew:
         asked = ((REPLANNER, config.replanner), (SUMMARIZER, config.summarizer))
         others = (with_node(EXECUTOR, config.executor), *(with_model(one, node) for one, node in asked))
         return {one.config.name: one for one in (answers, *(self._made(other, config) for other in others))}
+
+    def services_for(self, services: Services, run: StoredRun) -> Services:
+        """With the agents as the run has them: what was configured when it was begun holds until it ends."""
+        if run.settings.get("graph_config", {}) == services.graph_config.changed:  # as for most runs
+            return services
+        config = config_of(run)
+        research = self.research_of(config)
+        parts = {research.lead.config.name: research.lead, **self.planning_of(config, research)}
+        return replace(services, lead=research.lead, parts=parts, agents=research.agents, graph_config=config)
 
     def _made(self, config: AgentConfig, graph: GraphConfig) -> BaseAgent:
         """An agent that does not delegate."""
@@ -185,6 +196,11 @@ class Crew:
 def with_model(config: AgentConfig, node: AskedNode) -> AgentConfig:
     """An agent with the model that is configured for its node."""
     return replace(config, model=node.model, temperature=node.temperature)
+
+
+def config_of(run: StoredRun) -> GraphConfig:
+    """What was configured when a run was begun."""
+    return GraphConfig.load(run.settings.get("graph_config"))
 
 
 def with_node(config: AgentConfig, node: AgentNode) -> AgentConfig:

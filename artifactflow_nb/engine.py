@@ -5,9 +5,8 @@ Everything in it lives on the event loop that opened it.
 
 import asyncio
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Self
@@ -21,13 +20,15 @@ from artifactflow_nb.approvals import ApprovalPolicy, Policy
 from artifactflow_nb.budget import Budget, Price
 from artifactflow_nb.checkpoints import Checkpoints
 from artifactflow_nb.controller import ExecutionController
-from artifactflow_nb.crew import PLAN, RESEARCH, Crew
+from artifactflow_nb.crew import PLAN, RESEARCH, Crew, config_of
 from artifactflow_nb.drive import Flow, Rooms
 from artifactflow_nb.errors import UsageError
 from artifactflow_nb.flows.plan import compile_plan
 from artifactflow_nb.flows.services import Services
+from artifactflow_nb.flows.watch import Watchers
 from artifactflow_nb.graph_config import GraphConfig, flat
 from artifactflow_nb.manifest import Manifest, Manifests
+from artifactflow_nb.middleware import Middleware
 from artifactflow_nb.models.base import Model, model_name
 from artifactflow_nb.models.offline import OfflineModel
 from artifactflow_nb.models.openai import OpenAIModel
@@ -106,11 +107,13 @@ class Engine(Shown):
         clock: Where time comes from.
         ids: Where ids come from.
         deck: What runs are played from and recorded into; None for what the settings name.
+        middleware: Who is told of every call, in this order.
 
     Attributes:
         graph_config: What is configured for agents and flows; runs keep what they were begun with.
         controller: Runs questions; there once the engine is open.
         sources: The local sources.
+        watchers: The middleware.
     """
 
     controller: ExecutionController
@@ -126,6 +129,7 @@ class Engine(Shown):
         clock: Clock | None = None,
         ids: Ids | None = None,
         deck: Deck | None = None,
+        middleware: Sequence[Middleware] = (),
     ) -> None:
         self.settings = settings
         self.folder = settings.data_dir
@@ -151,6 +155,7 @@ class Engine(Shown):
         self._prompts = PromptLibrary(prompts)
         self._manifests = Manifests(self._prompts, self.database)
         self._agent_models = dict(agent_models or {})
+        self.watchers = Watchers(middleware, self._masked)
         self._ownership = Ownership(self.folder, self.ids.new("eng"))
         self._added: dict[str, Added] = {}  # by folder, in the order in which they were added
         self._reference: str | None = None
@@ -216,6 +221,7 @@ class Engine(Shown):
             graph_config=self.graph_config,
             tool_services=self._tool_services,
             prices=self._prices,
+            watchers=self.watchers,
         )
         graph = self.research.compile(self._checkpoints.saver)
         flows = {
@@ -234,18 +240,12 @@ class Engine(Shown):
             self._check_budget,
             self._check_resumed,
             self.deck,
-            partial(self._services_of_a_run, services),
+            partial(self._crew.services_for, services),
         )
 
-    def _services_of_a_run(self, services: Services, run: StoredRun) -> Services:
-        """With the agents as the run has them: what was configured when it was begun holds until it ends."""
-        begun_with = run.settings.get("graph_config", {})
-        if begun_with == self.graph_config.changed:
-            return services
-        config = GraphConfig.load(begun_with)
-        research = self._crew.research_of(config)
-        parts = {research.lead.config.name: research.lead, **self._crew.planning_of(config, research)}
-        return replace(services, lead=research.lead, parts=parts, agents=research.agents, graph_config=config)
+    def _masked(self, text: str) -> str:
+        return Masker.of(self.settings, os.environ, self.model_keys).text(text)
+
 
     def _tool_services(self, run: StoredRun) -> Mapping[type, Any]:
         return {
@@ -346,7 +346,7 @@ class Engine(Shown):
         """Refuse a run that another engine began with what is not to be had here: a model, tools, a price."""
         model, budget = run.settings.get("model"), run.settings.get("budget")
         try:
-            self._crew.check(GraphConfig.load(run.settings.get("graph_config")))
+            self._crew.check(config_of(run))
             if model is not None:
                 await self._checked(model)
             if budget is not None:

@@ -139,6 +139,7 @@ def _configured(engine: Engine) -> Rows:
         ("tools called by", lead.protocol.name),
         ("approvals", _approvals(engine.policy)),
         ("budget of a run", limits or "no limit"),
+        ("middleware", ", ".join(type(one).__name__ for one in engine.watchers.middleware)),
         ("graph config", _graph_config(engine.graph_config)),
         ("web_search asks", engine.settings.search),
         ("data", Code(f"{engine.folder.absolute()} ({size(_n_bytes(engine.folder))})")),

@@ -12,7 +12,7 @@ import os
 import shutil
 import tempfile
 import weakref
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
@@ -25,6 +25,7 @@ from artifactflow_nb.engine import STORE_FILE, Engine
 from artifactflow_nb.engine_thread import EngineThread
 from artifactflow_nb.errors import UsageError
 from artifactflow_nb.frames.face import WithFrames
+from artifactflow_nb.middleware import Middleware
 from artifactflow_nb.models.base import Model
 from artifactflow_nb.overview import WithOverview
 from artifactflow_nb.recordings.row_import import import_rows
@@ -62,6 +63,8 @@ class Workbench(WithFrames, WithOverview, WithViews):
         replay: A cassette to play every run from, without a network and without a key; see `mode`.
         mode: `auto` to play what the cassette has and record what is new, or what else `AF_MODE` may say: `record`,
             `replay`, `live`.
+        middleware: What is told of every model call and every tool call, as `af.DebugMiddleware()` is; see
+            `af.Middleware`.
         settings: Further settings, by the names of `af.Settings`: `temperature`, `budget`, `prices`, `graph_config`
             and so on.
 
@@ -87,6 +90,7 @@ class Workbench(WithFrames, WithOverview, WithViews):
         record: str | Path | None = None,
         replay: str | Path | None = None,
         mode: str | None = None,
+        middleware: Sequence[Middleware] = (),
         **settings: Any,
     ) -> None:
         if not (model is None or isinstance(model, str) or hasattr(model, "stream")):
@@ -104,7 +108,12 @@ class Workbench(WithFrames, WithOverview, WithViews):
         self._interactive = interactive
         self._thread = EngineThread(
             lambda: Engine(
-                self.settings, model=own_model, approvals=approvals, prompts=folder, agent_models=agent_models
+                self.settings,
+                model=own_model,
+                approvals=approvals,
+                prompts=folder,
+                agent_models=agent_models,
+                middleware=middleware,
             )
         )
         self.made_at = datetime.now(UTC)

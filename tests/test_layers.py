@@ -14,7 +14,19 @@ import artifactflow_nb as af
 PACKAGE = Path(af.__file__).parent
 
 LAYERS = [
-    {"messages", "errors", "ambient", "xml_calls", "approvals", "budget", "graph_config", "text", "formats", "plans"}
+    {
+        "messages",
+        "errors",
+        "ambient",
+        "xml_calls",
+        "approvals",
+        "budget",
+        "graph_config",
+        "middleware",
+        "text",
+        "formats",
+        "plans",
+    }
     | {"call_json", "call_places", "call_reader", "call_values"},
     {"events"},
     {"models", "store", "settings"},

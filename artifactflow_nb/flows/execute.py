@@ -4,17 +4,19 @@ A finished call is not run again. A call that started and never finished, becaus
 only if its tool is idempotent; otherwise the model is told that nobody knows whether it took effect.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
 from artifactflow_nb.agents.base import BaseAgent
-from artifactflow_nb.errors import StoreError, ToolError
+from artifactflow_nb.errors import CassetteMiss, StoreError, ToolError
 from artifactflow_nb.events import StreamEventType
 from artifactflow_nb.flows.context import cut_text
 from artifactflow_nb.flows.permission import bind
 from artifactflow_nb.flows.services import RunContext
 from artifactflow_nb.messages import ToolResult
+from artifactflow_nb.middleware import ToolInvocation
 from artifactflow_nb.recordings.tape import Calling
 from artifactflow_nb.recordings.values import lane_of_call
 from artifactflow_nb.store.calls import STARTED, StoredCall, ToolRun
@@ -57,6 +59,8 @@ async def keep_result(
     lane = lane_of_call(name, call.tool_call_id, job_id)
     denied = _denial(asked)
     clock, key = ctx.tape.clock, call.tool_call_id
+    told = agent.config.name, job_id, key, name, params_of(call, asked), clock.now(job_id)
+    watched = await ctx.watch.tool_called(*told, is_new=call.status != STARTED)
     span = clock.start(key, lane) if call.called_at is None else clock.resume(key, lane, call.called_at)
     called_at = span.at
     if call.status != STARTED:
@@ -66,14 +70,7 @@ async def keep_result(
         result = denied
     else:
         await ctx.services.calls.start(call.tool_call_id, called_at, ctx.journal.take())
-        try:
-            result = await perform()
-        except ToolError as error:
-            result = ToolResult(
-                success=False,
-                error=str(error),
-                metadata={"error_type": "Unreadable" if call.call.error else "ToolError"},
-            )
+        result = await _performed(ctx, call, watched, perform)
     completed_at, duration_ms = clock.stop(span)
     done = {
         **where,
@@ -88,7 +85,20 @@ async def keep_result(
     await ctx.services.calls.finish(
         [ToolRun(call.tool_call_id, result, _approval(asked), *times, ctx.journal.take(), shown, provenance)]
     )
+    await ctx.watch.tool_done(watched, result, duration_ms)
     return result
+
+
+async def _performed(ctx: RunContext, call: StoredCall, watched: ToolInvocation | None, perform: Perform) -> ToolResult:
+    """What came of doing it; who watches is told if it is cut short."""
+    try:
+        return await perform()
+    except (asyncio.CancelledError, StoreError, CassetteMiss) as error:
+        await ctx.watch.tool_broke(watched, error)
+        raise
+    except ToolError as error:
+        kind = "Unreadable" if call.call.error else "ToolError"
+        return ToolResult(success=False, error=str(error), metadata={"error_type": kind})
 
 
 def _shown_chars(ctx: RunContext, tool: str, result: ToolResult) -> int | None:

@@ -15,7 +15,7 @@ from typing import Any
 
 from artifactflow_nb.errors import StoreError
 from artifactflow_nb.events import StreamEvent, StreamEventType, TextSoFar
-from artifactflow_nb.recordings.clock import RUN
+from artifactflow_nb.recordings.clock import ASIDE, RUN
 from artifactflow_nb.recordings.left import opened_at
 from artifactflow_nb.recordings.tape import Tape
 from artifactflow_nb.store.runs import EventRow, RunStore, event_row
@@ -148,7 +148,8 @@ class Journal:
         """
         data = data or {}
         lane = lane or data.get("job_id", RUN)
-        return StreamEvent(kind, self.clock.now(lane), self._numbers.next(lane), self._run_id, agent, tool, data)
+        number = self._numbers.next(ASIDE if kind is StreamEventType.MIDDLEWARE_ERROR else lane)
+        return StreamEvent(kind, self.clock.now(lane), number, self._run_id, agent, tool, data)
 
     def publish(self, event: StreamEvent) -> None:
         """Tell those who listen of an event whose row is stored by the caller, once those before it are told."""

@@ -193,7 +193,7 @@ class _Call:
         request = self._agent.request(messages, conclude=conclude, chosen=self._chosen)
         asking = Asking(self._id, self._name, self._job_id, self._step, self._model, request)
         self._offer = _offer(request)
-        self._look_up(asking)
+        await self._look_up(asking, attempt)
         self._ctx.under_way()
         try:
             async for event in self._ctx.tape.stream(asking, lambda: self._agent.model.stream(request)):
@@ -201,12 +201,12 @@ class _Call:
                     self._tell(event)
                 elif isinstance(event, RetryNotice):
                     await self._retry(messages, event)
-                    self._look_up(replace(asking, call_id=self._id))
                     attempt = self._attempt + self._n_failed + event.attempt
+                    await self._look_up(replace(asking, call_id=self._id), attempt)
                 elif isinstance(event, GivenUp):
                     await self._give_up(messages, attempt, event)
-                    self._look_up(replace(asking, call_id=self._id))
                     attempt += 1
+                    await self._look_up(replace(asking, call_id=self._id), attempt)
                 elif isinstance(event, ModelReply):
                     return _storable(event)
             partial = self._texts["answer"].text
@@ -220,10 +220,17 @@ class _Call:
             await self._record_failure(messages, attempt, *_GIVEN_UP, self._texts["answer"].text)
             raise
 
-    def _look_up(self, asking: Asking) -> None:
-        """Find out what is recorded of an attempt, and begin to measure it."""
+    async def _look_up(self, asking: Asking, attempt: int) -> None:
+        """Find out what is recorded of an attempt, tell who watches, and begin to measure it."""
         self._recorded = self._ctx.tape.look_up(asking)
+        self._told = await self._ctx.watch.model_asked(
+            asking, self._provider, attempt, self._ctx.tape.clock.now(self._job_id)
+        )
         self._span = self._ctx.tape.clock.start(self._id, self._job_id)
+
+    @property
+    def _provider(self) -> str:
+        return self._agent.model.provider if self._recorded is None else self._recorded.provider
 
     def shorten(self) -> None:
         """Begin another attempt, with a shorter prompt."""
@@ -276,6 +283,7 @@ class _Call:
         if told is not None:
             self._emit(StreamEventType.RETRY, call_id=self._id, **told)
         await self._ctx.services.calls.record_turn(row, (), self._ctx.journal.take())
+        await self._ctx.watch.model_failed(self._told, row)
 
     async def record(
         self, messages: tuple[Message, ...], reply: ModelReply, response: AgentResponse, level: str
@@ -310,6 +318,7 @@ class _Call:
         routing = list(response.routing)
         self._emit(StreamEventType.AGENT_COMPLETE, content=response.content, routing=routing, token_usage=usage)
         await self._ctx.services.calls.record_turn(row, calls, self._ctx.journal.take())
+        await self._ctx.watch.model_replied(self._told, row, reply, response.tool_calls)
         return Turn(self._id, tuple(StoredCall(key, call, PENDING) for key, call in calls), level)
 
     def _row(self, messages: tuple[Message, ...], **outcome: Any) -> LlmCall:
@@ -324,7 +333,7 @@ class _Call:
             job_id=self._job_id,
             step=self._step,
             agent_name=self._name,
-            provider=self._agent.model.provider if known is None else known.provider,
+            provider=self._provider,
             request_model=self._model,
             messages=messages,
             started_at=self._span.at,

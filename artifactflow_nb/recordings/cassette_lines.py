@@ -28,7 +28,7 @@ from artifactflow_nb.recordings.cassette_values import JsonObject, Packing, Unpa
 from artifactflow_nb.recordings.counted import counted, each, n_counted
 from artifactflow_nb.recordings.form_checks import check_manifest
 from artifactflow_nb.recordings.identity import Place
-from artifactflow_nb.recordings.values import RecordedRun, RecordedTurn, job_path
+from artifactflow_nb.recordings.values import RecordedRun, RecordedTurn, job_path, plan_of_job
 
 MOST_EVENTS = 1_000_000
 """Events of one run, pieces of text included: a file that speaks of more is not unrolled."""
@@ -192,7 +192,7 @@ def _check_jobs(turns: Sequence[RecordedTurn]) -> None:
     calls = ((turn, position) for turn in turns for position in range(len(turn.calls)))
     jobs = {MAIN_JOB} | {job_path(turn.path, turn.step, position) for turn, position in calls}
     for index, turn in enumerate(turns, 1):
-        if turn.path not in jobs:
+        if turn.path not in jobs and plan_of_job(turn.path) not in jobs:
             raise BadLine(index, f"no call delegates the job {turn.path!r:.80}")
 
 

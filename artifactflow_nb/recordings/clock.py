@@ -18,6 +18,9 @@ from artifactflow_nb.ambient import Clock
 RUN = "run"
 """The lane of what no single job does: the run's beginning, its pauses and its end."""
 
+ASIDE = "aside"
+"""The lane of what is no doing of the run, and need not come again when it is played: what went wrong in middleware."""
+
 
 @dataclass(frozen=True, slots=True)
 class Span:

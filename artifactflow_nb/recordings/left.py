@@ -11,7 +11,7 @@ import orjson
 
 from artifactflow_nb.events import StreamEvent, StreamEventType
 from artifactflow_nb.recordings.clock import RUN, Left
-from artifactflow_nb.recordings.values import DELEGATING, lane_of_call
+from artifactflow_nb.recordings.values import DELEGATING, is_of_a_plan, lane_of_call
 from artifactflow_nb.store.calls import FINISHED, STARTED
 from artifactflow_nb.store.runs import load_events
 from artifactflow_nb.store.schema import from_us, to_us
@@ -50,13 +50,15 @@ def opened_at(events: Sequence[StreamEvent]) -> datetime:
 
 def _of_events(db: sqlite3.Connection, run_id: str, events: list[sqlite3.Row]) -> Iterator[tuple[str, int]]:
     """The lanes of events, each with its time; none of what a call told that is not over."""
-    sql = "SELECT tool_call_id FROM tool_calls WHERE run_id = ? AND status = ? AND tool_name <> ?"
-    is_open = {row[0] for row in db.execute(sql, (run_id, STARTED, DELEGATING))}
+    sql = "SELECT tool_name, tool_call_id FROM tool_calls WHERE run_id = ? AND status = ?"
+    is_open = {key for name, key in db.execute(sql, (run_id, STARTED)) if name not in DELEGATING}
     held: set[str] = set()
     for event in events:
         data = orjson.loads(event["data_json"])
         lane, key = data.get("job_id", RUN), data.get("tool_call_id", "")
-        if event["event_type"] in _OF_CALLS:
+        if is_of_a_plan(event):
+            lane = key
+        elif event["event_type"] in _OF_CALLS:
             lane = lane_of_call(event["tool_name"], key, lane)
             held |= {lane} if key in is_open else set()
         if lane not in held and event["event_type"] != StreamEventType.PERMISSION_RESULT:

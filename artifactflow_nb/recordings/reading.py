@@ -24,6 +24,7 @@ from artifactflow_nb.recordings.values import (
     RecordedTurn,
     given_up,
     job_path,
+    is_of_a_plan,
     lane_of_answer,
     lane_of_call,
     plan_job_path,
@@ -33,16 +34,11 @@ from artifactflow_nb.store.requests import decision_of
 from artifactflow_nb.store.runs import load_run
 from artifactflow_nb.store.schema import from_us
 
-_OF_APPROVALS = {StreamEventType.PERMISSION_REQUEST, StreamEventType.PERMISSION_RESULT}
-
-_OF_A_PLAN = {
-    StreamEventType.PLAN_CREATED,
-    StreamEventType.PLAN_UPDATED,
-    StreamEventType.PLAN_REVISED,
-    StreamEventType.STEP_COMPLETE,
-    StreamEventType.ARTIFACT_CHANGED,
+_NOT_OF_TOOLS = {
+    StreamEventType.PERMISSION_REQUEST,
+    StreamEventType.PERMISSION_RESULT,
+    StreamEventType.MIDDLEWARE_ERROR,
 }
-"""Events in the lane of the call that made the plan; a step begins in that of its job."""
 
 _ENDS = {StreamEventType.COMPLETE, StreamEventType.CANCELLED, StreamEventType.ERROR}
 
@@ -162,7 +158,7 @@ class _Reader:
 
     def _note(self, kind: str, tool: str | None, data: dict[str, Any]) -> None:
         """Keep what is known of a call by its events alone: its metadata as they were, and what its tool told."""
-        if tool is None or kind in _OF_APPROVALS:
+        if tool is None or kind in _NOT_OF_TOOLS:
             return
         where = data.get("job_id", RUN), tool
         if kind == StreamEventType.TOOL_START:
@@ -175,12 +171,14 @@ class _Reader:
 
     def _lane(self, event: sqlite3.Row, data: Mapping[str, Any]) -> str:
         kind, job = event["event_type"], data.get("job_id", RUN)
+        if kind == StreamEventType.MIDDLEWARE_ERROR:  # which does not come again where another middleware watches
+            return ""
         if kind == StreamEventType.PERMISSION_RESULT:
             ask = next((ask for ask in self._asks.values() if ask["request_id"] == data.get("id")), None)
             if ask is not None and not ask["settled"]:
                 self._told[ask["subject"]] = event["ts"]
                 return lane_of_answer(self._subject_path(ask["subject"]))
-        if kind in _OF_A_PLAN and event["tool_name"] is None:  # else a tool tells it by itself
+        if is_of_a_plan(event):
             job = data.get("tool_call_id", "")
         if kind in {StreamEventType.TOOL_START, StreamEventType.TOOL_COMPLETE}:
             job = lane_of_call(event["tool_name"] or "", data.get("tool_call_id", ""), job)

@@ -11,6 +11,7 @@ is the third job that worked for it.
 """
 
 import re
+import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -249,6 +250,20 @@ def lane_of_call(tool: str, tool_call_id: str, job_id: str) -> str:
     return tool_call_id if tool in DELEGATING else job_id
 
 
+def plan_of_job(path: str) -> str | None:
+    """The path of the call that made the plan for which a job works; None for any other job."""
+    found = _PLAN_JOB.fullmatch(path)
+    return found and found[1]
+
+
+_OF_A_PLAN = frozenset({"plan_created", "plan_updated", "plan_revised", "step_complete", "artifact_changed"})
+
+
+def is_of_a_plan(event: Mapping[str, Any] | sqlite3.Row) -> bool:
+    """Whether a stored event is told in the lane of the call that made a plan; a tool may tell the same by itself."""
+    return event["event_type"] in _OF_A_PLAN and event["tool_name"] is None
+
+
 def lane_of_answer(subject: str) -> str:
     """The lane of a person's answer, which comes when it comes."""
     return f"ask {subject}"
@@ -264,14 +279,14 @@ def plan_job_path(plan: str, n: int) -> str:
     return f"{plan}/0.{n}"
 
 
-_OF_A_PLAN = re.compile(r"(.+)/0\.([0-9]+)")
+_PLAN_JOB = re.compile(r"(.+)/0\.([0-9]+)")
 
 
 def job_ids(run_id: str, turns: tuple[RecordedTurn, ...]) -> dict[str, str]:
     """The ids of a run's jobs by their paths, those that nothing was delegated to included."""
     ids = {MAIN_JOB: MAIN_JOB}
     for turn in sorted(turns, key=lambda turn: (turn.path.count("/"), turn.step, turn.attempt)):
-        if turn.path not in ids and (found := _OF_A_PLAN.fullmatch(turn.path)):
+        if turn.path not in ids and (found := _PLAN_JOB.fullmatch(turn.path)):
             ids[turn.path] = plan_job_id(ids[found[1]], int(found[2]))
         key = call_id(run_id, ids[turn.path], turn.step, turn.attempt)
         for position in range(len(turn.calls)):

@@ -228,7 +228,7 @@ class Tool(Shown):
         values = {name: getattr(args, name) for name in type(args).model_fields}
         if inspect.iscoroutinefunction(self.handler):
             return await self.handler(ctx, **values)
-        return await in_thread(partial(self.handler, ctx, **values), self.name)
+        return await in_thread(partial(self.handler, ctx, **values), f"tool-{self.name}")
 
     def _too_late(self) -> str:
         stopped = "and was stopped" if inspect.iscoroutinefunction(self.handler) else "and may still be at work"

@@ -48,7 +48,7 @@ class Turn:
     """One turn of a model, and the calls that it asked for.
 
     `usage` and what follows it are known once it is `done`. `kinds` names the kinds of chunk that have come: the first
-    of a kind brings all text before it along, for a view that came late.
+    of a kind brings all text before it along, for a view that came late. `mishaps`: of middleware.
     """
 
     key: str
@@ -60,6 +60,7 @@ class Turn:
     kinds: set[str] = field(default_factory=set)
     done: bool = False
     retries: list[str] = field(default_factory=list)
+    mishaps: list[str] = field(default_factory=list)
     tools: list[ToolUse] = field(default_factory=list)
 
 

@@ -125,6 +125,8 @@ class RunRenderer:
             yield from self._reasoning(turn)
             for i, reason in enumerate(turn.retries):
                 yield _notice(f"{turn.key}-retry{i}", f"The model call failed and is tried again: {reason}")
+            for i, mishap in enumerate(turn.mishaps):
+                yield _notice(f"{turn.key}-mishap{i}", mishap)
             if turn is not answering:
                 yield from self._text(turn.key, turn.reply.prose, "af-prose af-md")
             for use in turn.tools:

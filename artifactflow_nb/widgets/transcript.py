@@ -15,6 +15,8 @@ from artifactflow_nb.text.markdown_blocks import TextBlocks
 from artifactflow_nb.widgets.live_text import LiveText
 from artifactflow_nb.widgets.parts import Job, Question, ToolUse, Totals, Turn, Written
 
+_WENT_ON = "and the run went on without it"
+
 
 class Transcript:
     """What happened in a run.
@@ -158,6 +160,13 @@ class Transcript:
         turn = self._turn(event)
         turn.reply, turn.reasoning = LiveText(), TextBlocks()
         turn.retries.append(str(event.data.get("reason", "")))
+
+    def _on_middleware_error(self, event: StreamEvent) -> None:
+        job, data = self._job(event), event.data
+        turn = self._turn(event) if "call_id" in data else job.turns[-1] if job.turns else None
+        if turn is not None:
+            why = f"{data.get('error_type')}: {data.get('message')}"
+            turn.mishaps.append(f"{data.get('middleware')} failed in {data.get('hook')}, {_WENT_ON}: {why}")
 
     def _on_llm_complete(self, event: StreamEvent) -> None:
         turn = self._turn(event)
