@@ -39,6 +39,7 @@ _QUERIES = {
     "texts": "SELECT * FROM texts WHERE sha256 IN (SELECT value FROM json_each(:texts)) ORDER BY sha256",
     "llm_calls": _of_runs("llm_calls"),
     "tool_calls": _of_runs("tool_calls"),
+    "plan_jobs": _of_runs("plan_jobs"),
     "approvals": _of_runs("approvals"),
     "events": _of_runs("events", "run_id, seq"),
     "artifact_versions": (
@@ -60,8 +61,16 @@ _QUERIES = {
 TABLES = tuple(_QUERIES)
 """The tables, in an order in which each row comes after those that it refers to."""
 
+_SINCE = {"plan_jobs": 7}
+"""The schemas with which tables came that the oldest one does not have."""
+
 NAMING_TEXTS = {"runs": ("manifest_json",), "llm_calls": ("request_json", "offer_json")}
 """Columns that name texts by their hashes."""
+
+
+def tables_of(schema: int) -> tuple[str, ...]:
+    """The tables that a store of a schema has."""
+    return tuple(table for table in TABLES if _SINCE.get(table, 0) <= schema)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +80,7 @@ class Rows:
     Attributes:
         run_id: The run.
         schema: The version of the store's schema.
-        tables: The rows of each table of `TABLES`, each by its columns.
+        tables: The rows of each table of `TABLES`, each by its columns; none of a table that its schema does not have.
     """
 
     run_id: str
