@@ -72,6 +72,7 @@ class Rooms:
         check_budget: Refuses a budget that would never be reached in a run with such a model.
         check_resumed: Refuses a run that was begun with a model or a budget that this engine cannot keep to.
         deck: What runs are played from and recorded into.
+        offer_recorded: Offers agents, where runs are played, what MCP servers offered to a run with this manifest.
         ramp: Lets new runs through to their first model call, a few at a time.
     """
 
@@ -86,6 +87,7 @@ class Rooms:
     check_budget: Callable[[Budget, str | None], None]
     check_resumed: Callable[[StoredRun], Awaitable[None]]
     deck: Deck
+    offer_recorded: Callable[[Mapping[str, Any]], None] = lambda _manifest: None
     ramp: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(RAMP))
 
 

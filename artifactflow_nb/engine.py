@@ -26,6 +26,7 @@ from artifactflow_nb.errors import UsageError
 from artifactflow_nb.flows.research import ExtendableGraph
 from artifactflow_nb.flows.services import Services
 from artifactflow_nb.manifest import Manifest, Manifests
+from artifactflow_nb.mcp_bench import McpBench
 from artifactflow_nb.models.base import Model, model_name
 from artifactflow_nb.models.offline import OfflineModel
 from artifactflow_nb.models.openai import OpenAIModel
@@ -106,6 +107,7 @@ class Engine(Shown):
     Attributes:
         controller: Runs questions; there once the engine is open.
         sources: The local sources.
+        mcp: The MCP servers, with what they offer.
     """
 
     controller: ExecutionController
@@ -153,14 +155,13 @@ class Engine(Shown):
         self.research = ExtendableGraph(self._lead(lead))
         for config in (SEARCH, CRAWL):
             self.register_agent(config)
+        self.mcp = McpBench(settings.mcp, self.tools, lambda: self.agents, is_played=self.deck.is_strict)
 
     def __repr__(self) -> str:
         return f"Engine(model={model_name(self.model)!r}, folder={str(self.folder)!r})"
 
     def _card(self) -> Card:
-        agents = [
-            (agent.config.name, Code(", ".join(agent.tool_names)), agent.model_name) for agent in self.agents.values()
-        ]
+        agents = [(name, Code(", ".join(agent.tool_names)), agent.model_name) for name, agent in self.agents.items()]
         folds = [Fold("Agents", Table(("name", "tools", "model"), agents), is_open=True)]
         return Card("Engine", model_name(self.model), [("data", Code(str(self.folder)))], folds)
 
@@ -235,6 +236,7 @@ class Engine(Shown):
             self._check_budget,
             self._check_resumed,
             self.deck,
+            self.mcp.as_recorded,
         )
 
     def _tool_services(self, run: StoredRun) -> Mapping[type, Any]:
@@ -267,8 +269,7 @@ class Engine(Shown):
                 f"{config.name!r} asks for {call_subagent.name}: only the lead can delegate. Leave it out."
             )
         self._prompts.check(config.prompt or config.name)
-        config = self._configured(config)
-        tools = self.tools.select(config.required_tools)
+        config, tools = self._configured(config), self.tools.select(config.required_tools)
         self.research.register_agent(BaseAgent(config, tools, self.model, self._prompts))
 
     @property
@@ -294,8 +295,7 @@ class Engine(Shown):
     async def list_models(self) -> list[str]:
         """The names of the models that can be asked for, at every endpoint that an agent uses; each once."""
         endpoints = dict.fromkeys([self.model, *(agent.model for agent in self.agents.values())])
-        listed = [name for endpoint in endpoints for name in await endpoint.list_models()]
-        return list(dict.fromkeys(listed))
+        return list(dict.fromkeys([name for endpoint in endpoints for name in await endpoint.list_models()]))
 
     async def add_sources(self, path: str | Path, progress: Progress | None = None) -> Added:
         """Index a folder or a file; from now on runs search what was added, and no longer the language reference.
@@ -308,7 +308,9 @@ class Engine(Shown):
 
     async def _choices_of_a_run(self, budget: Budget | None, model: str | None) -> dict[str, Any]:
         """What was chosen for a run, checked: its budget and its model."""
-        self.policy.check_tools(entry.name for entry in self.tools)
+        await self.mcp.open()
+        if not self.deck.is_strict or not self.settings.mcp:  # what was offered is known once the recording is found
+            self.policy.check_tools(entry.name for entry in self.tools)
         for name in self._agent_models:
             self._agent(name)
         budget = budget or self.settings.budget
@@ -342,6 +344,7 @@ class Engine(Shown):
         """Refuse a run that another engine began with a model or a limit on the cost that this one cannot keep to."""
         model, budget = run.settings.get("model"), run.settings.get("budget")
         try:
+            await self.mcp.open()
             if model is not None:
                 await self._checked(model)
             if budget is not None:
@@ -375,7 +378,7 @@ class Engine(Shown):
         """What a run of this flow, with this model instead of the configured one, would be made with now."""
         sources = await self._manifests.sources(self._added.values(), self._reference)
         told = {"flow": flow, "mode": self.deck.mode, "search": self.settings.search, "sources": sources}
-        return self._manifests.of(self.agents, model, **told)
+        return self._manifests.of(self.agents, model, **told, **self.mcp.manifest())
 
     async def aclose(self) -> None:
         """Close everything, whatever of it fails; runs that were going on can be resumed later."""
@@ -384,6 +387,7 @@ class Engine(Shown):
             stack.callback(self.deck.close)
             stack.push_async_callback(self.database.close)
             stack.push_async_callback(self._checkpoints.close)
+            stack.push_async_callback(self.mcp.aclose)
             for model in dict.fromkeys([self.model, *(agent.model for agent in self.agents.values())]):
                 stack.push_async_callback(model.aclose)
             if hasattr(self, "controller"):

@@ -24,6 +24,8 @@ from artifactflow_nb.tools.base import Tool
 Manifest = Mapping[str, Any]
 """Plain JSON: `versions`, `flow`, `mode`, `agents`, `search`, and hashes by name in `prompts`, `tools`, `sources`.
 
+Under `mcp` it has what MCP servers offered, as the text that a replay makes the same tools of.
+
 A hash is `{"sha256": ...}`: as the bare value beside the name of a tool such as `read_password`, it would be masked in
 cassettes.
 """

@@ -62,8 +62,8 @@ class Workbench(WithFrames, WithOverview, WithViews):
         replay: A cassette to play every run from, without a network and without a key; see `mode`.
         mode: `auto` to play what the cassette has and record what is new, or what else `AF_MODE` may say: `record`,
             `replay`, `live`.
-        settings: Further settings, by the names of `af.Settings`: `temperature`, `budget`, `prices`, `tool_protocol`
-            and so on.
+        settings: Further settings, by the names of `af.Settings`: `temperature`, `budget`, `prices`, `tool_protocol`,
+            `mcp` for the tools of MCP servers, and so on.
 
     Attributes:
         settings: What is configured.
@@ -204,6 +204,8 @@ class Workbench(WithFrames, WithOverview, WithViews):
             await self._thread.engine.controller.start(stored)
             return stored
 
+        if self.settings.mcp:  # servers may be slow to start: that can be interrupted
+            self._thread.follow(self._thread.engine.mcp.open(), lambda: None)
         return self._handle(self._thread.call(start()))
 
     def rename_conversation(self, conversation: InConversation, title: str) -> None:

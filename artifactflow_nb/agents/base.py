@@ -139,6 +139,13 @@ class BaseAgent:
         """Offer it a further tool from its next turn on, or another in the place of the one that has its name."""
         self._offer(tuple({**{other.name: other for other in self.tools}, entry.name: entry}.values()))
 
+    def exchange_tools(self, before: Sequence[Tool], now: Sequence[Tool]) -> None:
+        """Take some tools from it, and offer it others behind those that it keeps, from its next turn on."""
+        gone, names = set(map(id, before)), {entry.name for entry in now}
+        kept = tuple(entry for entry in self.tools if id(entry) not in gone and entry.name not in names)
+        if now or len(kept) < len(self.tools):
+            self._offer((*kept, *now))
+
     @property
     def tool_names(self) -> tuple[str, ...]:
         """The names of the tools that it is offered."""
