@@ -15,14 +15,15 @@ PACKAGE = Path(af.__file__).parent
 
 LAYERS = [
     {"messages", "errors", "ambient", "xml_calls", "approvals", "budget", "text", "formats"}
-    | {"call_json", "call_places", "call_reader", "call_values"},
+    | {"call_json", "call_places", "call_reader", "call_values", "mcp_servers"},
     {"events"},
     {"models", "store", "settings"},
     {"recordings"},
     {"tools"},
-    {"agents"},
+    {"agents", "mcp_tools"},
     {"flows"},
     {"checkpoints", "saver", "manifest"},
+    {"mcp_bench"},
     {"drive", "follow"},
     {"driven"},
     {"beginning"},
@@ -52,6 +53,8 @@ HOMES = {
     "anywidget": {"widgets"},
     "IPython": {"widgets", "workbench", "magics", "artifact"},
     "docx": {"export"},
+    "mcp": {"mcp_tools"},
+    "mcp_types": {"mcp_tools"},
 }
 """Where a library may be imported."""
 
