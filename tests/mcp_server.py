@@ -176,9 +176,13 @@ def main() -> None:
     parser.add_argument("--notes", type=Path, default=Path())
     parser.add_argument("--stubborn", action="store_true")
     parser.add_argument("--hostile", action="store_true")
+    parser.add_argument("--say", default="")
     args = parser.parse_args()
     with (args.notes / "pids").open("a", encoding="utf-8") as file:
         file.write(f"{os.getpid()}\n")
+    if args.say:  # what is no message of the protocol
+        sys.stdout.write(f"{args.say}\n")
+        sys.stdout.flush()
     if args.stubborn:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
     if args.hostile:

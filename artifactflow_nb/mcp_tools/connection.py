@@ -21,7 +21,7 @@ from typing import Any
 
 from artifactflow_nb.errors import ToolError, UsageError
 from artifactflow_nb.mcp_servers import HIDDEN, McpServer
-from artifactflow_nb.mcp_tools.heard import HeardStream, Tail
+from artifactflow_nb.mcp_tools.heard import HeardStream, Tail, hidden_in_logs
 from artifactflow_nb.mcp_tools.offers import Listed
 from artifactflow_nb.text.cards import visible
 from artifactflow_nb.text.width import clip
@@ -99,7 +99,7 @@ class Connection:
         import anyio
 
         try:
-            with anyio.fail_after(self._server.start_timeout_s) as self._scope:
+            with hidden_in_logs(self.hidden), anyio.fail_after(self._server.start_timeout_s) as self._scope:
                 if self._leave.is_set():  # whoever wanted it is gone
                     return
                 async with self._client() as client:

@@ -1,15 +1,20 @@
-"""What is heard of a server beside its answers: that its stream has ended, and what it wrote to its standard error."""
+"""What is heard of a server beside its answers: that it hung up, what it wrote to its standard error, what is logged."""
 
+import logging
 import os
 import threading
+import traceback
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Self
 
 from artifactflow_nb.text.cards import visible
 
 _TAIL_CHARS = 600
 _READ_BYTES = 4096
+_LOGGERS = ("mcp.client.streamable_http", "mcp.client.stdio", "mcp.shared.jsonrpc_dispatcher", "httpx2")
+"""Who logs addresses with all that stands in them, or what a server wrote."""
 
 
 class HeardStream:
@@ -73,3 +78,24 @@ class Tail:
         """The end of what was written, on one line."""
         said = " ".join(visible(b"".join(self._kept).decode("utf-8", "replace")).split())
         return said if len(said) <= _TAIL_CHARS else f"...{said[-_TAIL_CHARS:]}"
+
+
+@contextmanager
+def hidden_in_logs(hidden: Callable[[str], str]) -> Iterator[None]:
+    """Until the end of the block, what is logged of servers is logged as this makes it."""
+
+    def hide(record: logging.LogRecord) -> bool:
+        record.msg, record.args = hidden(record.getMessage()), ()
+        if record.exc_info:
+            record.exc_text = hidden("".join(traceback.format_exception(*record.exc_info)).rstrip())
+            record.exc_info = None
+        return True
+
+    loggers = [logging.getLogger(name) for name in _LOGGERS]
+    for logger in loggers:
+        logger.addFilter(hide)
+    try:
+        yield
+    finally:
+        for logger in loggers:
+            logger.removeFilter(hide)

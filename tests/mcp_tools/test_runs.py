@@ -108,6 +108,21 @@ def test_a_wrong_token_is_one_clear_error_without_it(bench: MakeBench, tmp_path:
     assert TOKEN not in str(caught.value)
 
 
+def test_a_log_has_no_secret(bench: MakeBench, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Who logs all that the libraries say finds the address of a server, and not the key in it."""
+    caplog.set_level("DEBUG")
+    dies = by_stdio(tmp_path, "--say", f"It is {TOKEN}.", env={"SERVER_TOKEN": TOKEN}, permission="auto")
+    with over_http(tmp_path) as port:
+        far = {"url": f"http://127.0.0.1:{port}/mcp?api_key={TOKEN}", "permission": "auto", "tools": ["echo"]}
+        wb = bench(call("far_echo", text="x"), "Done.", mcp={"far": far, "near": dies})
+        assert wb.ask("Go.").wait(WAIT_S).response == "Done."
+        wb.close()
+    assert f"http://127.0.0.1:{port}/mcp?api_key=[secret]" in caplog.text
+    assert "Failed to parse JSONRPC message" in caplog.text
+    assert "It is [secret]." in caplog.text
+    assert TOKEN not in caplog.text
+
+
 def test_a_call_waits_for_a_person_unless_it_is_said_otherwise(bench: MakeBench, tmp_path: Path) -> None:
     """Without a word on it each tool asks; what a person denies has no effect; what is allowed has one."""
     turns = [call("echo", text="free") + call("note", text="first"), call("note", text="second"), "Done."]
