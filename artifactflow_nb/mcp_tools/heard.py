@@ -1,4 +1,4 @@
-"""What is heard of a server beside its answers: that it hung up, what it wrote to its standard error, what is logged."""
+"""What is heard of a server beside its answers: that it hung up, its standard error, what is logged of it."""
 
 import logging
 import os
