@@ -24,6 +24,7 @@ from artifactflow_nb.agents.prompts import PromptLibrary
 from artifactflow_nb.engine import STORE_FILE, Engine
 from artifactflow_nb.errors import UsageError
 from artifactflow_nb.events import StreamEventType
+from artifactflow_nb.mcp_tools.offers import from_text
 from artifactflow_nb.recordings.cassette import Cassette
 from artifactflow_nb.recordings.change import Change
 from artifactflow_nb.recordings.deck import Deck
@@ -223,7 +224,7 @@ def _check_agents(engine: Engine, runs: Sequence[RecordedRun]) -> None:
 def _register(engine: Engine, runs: Sequence[RecordedRun], tools: list[Tool]) -> None:
     """Offer each agent the tools that it used: those that are at hand, else stand-ins."""
     at_hand = {tool.name: tool for tool in tools}
-    known = {entry.name for entry in engine.tools}
+    known = {entry.name for entry in engine.tools} | _offered_by_servers(runs)
     for run in runs:
         for turn in run.turns:
             for call in turn.calls:
@@ -233,6 +234,11 @@ def _register(engine: Engine, runs: Sequence[RecordedRun], tools: list[Tool]) ->
                 entry = at_hand.setdefault(call.tool, stand_in(call.tool, asks))
                 if entry.name not in engine.agents[turn.agent].tool_names:
                     engine.register_tool(entry, agent=turn.agent)
+
+
+def _offered_by_servers(runs: Sequence[RecordedRun]) -> set[str]:
+    """The names of tools of MCP servers, which come from the recording themselves."""
+    return {offer.name for run in runs if run.manifest.get("mcp") for offer in from_text(run.manifest["mcp"])}
 
 
 def _differences(recorded: Path, now: Path) -> Iterable[str]:

@@ -147,7 +147,31 @@ class Crew:
         offered = self._offered.setdefault(agent, [])
         if entry.name not in offered:
             offered.append(entry.name)
-        for other in (self.research.lead, *self.research.agents.values(), *self.planning.values()):
+        self._offer()
+
+    def exchange_tools(self, before: Sequence[Tool], tools: Sequence[Tool], offered: Mapping[str, Sequence[str]]) -> None:
+        """Put tools in the place of others that were added.
+
+        Args:
+            before: Those that go.
+            tools: Those that come.
+            offered: To which agents they are offered, beside those that are configured to have them.
+        """
+        self._tools.exchange(before, tools)
+        gone = {entry.name for entry in before}
+        for agent in {*self._offered, *offered}:
+            kept = [name for name in self._offered.get(agent, ()) if name not in gone]
+            self._offered[agent] = [*kept, *offered.get(agent, ())]
+        self._offer()
+
+    @property
+    def agents(self) -> Mapping[str, BaseAgent]:
+        """All agents by name, the one that leads research first."""
+        return {**self.of_flow(RESEARCH), **self.of_flow(PLAN)}
+
+    def _offer(self) -> None:
+        """Offer each agent what it is to have by now."""
+        for other in self.agents.values():
             if (tools := self._tools_of(other.config, self._config)) != other.tools:
                 other.offer(tools)
 

@@ -73,6 +73,7 @@ class Rooms:
         check_resumed: Refuses a run that was begun with a model or a budget that this engine cannot keep to.
         deck: What runs are played from and recorded into.
         services_for_run: The services of a run: with the agents as they were configured when it was begun.
+        offer_recorded: Offers agents, where runs are played, what MCP servers offered to a run with this manifest.
         ramp: Lets new runs through to their first model call, a few at a time.
     """
 
@@ -88,6 +89,7 @@ class Rooms:
     check_resumed: Callable[[StoredRun], Awaitable[None]]
     deck: Deck
     services_for_run: Callable[[StoredRun], Services]
+    offer_recorded: Callable[[Mapping[str, Any]], None] = lambda _manifest: None
     ramp: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(RAMP))
 
 

@@ -28,6 +28,7 @@ from artifactflow_nb.flows.services import Services
 from artifactflow_nb.flows.watch import Watchers
 from artifactflow_nb.graph_config import GraphConfig, flat
 from artifactflow_nb.manifest import Manifest, Manifests
+from artifactflow_nb.mcp_bench import McpBench
 from artifactflow_nb.middleware import Middleware
 from artifactflow_nb.models.base import Model, model_name
 from artifactflow_nb.models.offline import OfflineModel
@@ -114,6 +115,7 @@ class Engine(Shown):
         controller: Runs questions; there once the engine is open.
         sources: The local sources.
         watchers: The middleware.
+        mcp: The MCP servers, with what they offer.
     """
 
     controller: ExecutionController
@@ -171,14 +173,13 @@ class Engine(Shown):
             tools=self.tools,
         )
         self.research = self._crew.research
+        self.mcp = McpBench(settings.mcp, self.tools, self._crew, is_played=self.deck.is_strict)
 
     def __repr__(self) -> str:
         return f"Engine(model={model_name(self.model)!r}, folder={str(self.folder)!r})"
 
     def _card(self) -> Card:
-        agents = [
-            (agent.config.name, Code(", ".join(agent.tool_names)), agent.model_name) for agent in self.agents.values()
-        ]
+        agents = [(name, Code(", ".join(agent.tool_names)), agent.model_name) for name, agent in self.agents.items()]
         folds = [Fold("Agents", Table(("name", "tools", "model"), agents), is_open=True)]
         return Card("Engine", model_name(self.model), [("data", Code(str(self.folder)))], folds)
 
@@ -241,6 +242,7 @@ class Engine(Shown):
             self._check_resumed,
             self.deck,
             partial(self._crew.services_for, services),
+            self.mcp.as_recorded,
         )
 
     def _masked(self, text: str) -> str:
@@ -285,7 +287,7 @@ class Engine(Shown):
     @property
     def agents(self) -> Mapping[str, BaseAgent]:
         """All agents by name, the lead first."""
-        return {**self._crew.of_flow(RESEARCH), **self._crew.of_flow(PLAN)}
+        return self._crew.agents
 
     def _agent(self, name: str) -> BaseAgent:
         if name not in self.agents:
@@ -295,8 +297,7 @@ class Engine(Shown):
     async def list_models(self) -> list[str]:
         """The names of the models that can be asked for, at every endpoint that an agent uses; each once."""
         endpoints = dict.fromkeys([self.model, *(agent.model for agent in self.agents.values())])
-        listed = [name for endpoint in endpoints for name in await endpoint.list_models()]
-        return list(dict.fromkeys(listed))
+        return list(dict.fromkeys([name for endpoint in endpoints for name in await endpoint.list_models()]))
 
     async def add_sources(self, path: str | Path, progress: Progress | None = None) -> Added:
         """Index a folder or a file; from now on runs search what was added, and no longer the language reference.
@@ -309,9 +310,11 @@ class Engine(Shown):
 
     async def _choices_of_a_run(self, budget: Budget | None, model: str | None) -> dict[str, Any]:
         """What was chosen for a run, checked: its budget, its model, and what is configured otherwise than packaged."""
+        await self.mcp.open()
         if not self.deck.is_strict:
             self._crew.check(self.graph_config)
-        self.policy.check_tools(entry.name for entry in self.tools)
+        if not self.deck.is_strict or not self.settings.mcp:  # what was offered is known once the recording is found
+            self.policy.check_tools(entry.name for entry in self.tools)
         for name in self._agent_models:
             self._agent(name)
         budget = budget or self.settings.budget
@@ -346,6 +349,7 @@ class Engine(Shown):
         """Refuse a run that another engine began with what is not to be had here: a model, tools, a price."""
         model, budget = run.settings.get("model"), run.settings.get("budget")
         try:
+            await self.mcp.open()
             self._crew.check(config_of(run))
             if model is not None:
                 await self._checked(model)
@@ -382,7 +386,7 @@ class Engine(Shown):
         told = {"flow": flow, "mode": self.deck.mode, "search": self.settings.search, "sources": sources}
         if changed := dict(flat(self.graph_config.changed)):
             told["graph_config"] = changed
-        return self._manifests.of(self._crew.of_flow(flow), model, **told)
+        return self._manifests.of(self._crew.of_flow(flow), model, **told, **self.mcp.manifest())
 
     async def aclose(self) -> None:
         """Close everything, whatever of it fails; runs that were going on can be resumed later."""
@@ -391,6 +395,7 @@ class Engine(Shown):
             stack.callback(self.deck.close)
             stack.push_async_callback(self.database.close)
             stack.push_async_callback(self._checkpoints.close)
+            stack.push_async_callback(self.mcp.aclose)
             for model in dict.fromkeys([self.model, *(agent.model for agent in self.agents.values())]):
                 stack.push_async_callback(model.aclose)
             if hasattr(self, "controller"):

@@ -124,7 +124,8 @@ class WithOverview(Shown, ABC):
             ("waits", waits),
         ]
         newest = [Fold("Newest runs", _newest(engine, held), is_open=True)] if held.newest else []
-        return Card("Workbench", model_name(engine.model), rows, [*newest, _agents(engine)], 'Ask with wb.ask("...").')
+        folds = [*newest, _agents(engine), *_server_tools(engine)]
+        return Card("Workbench", model_name(engine.model), rows, folds, 'Ask with wb.ask("...").')
 
 
 def _configured(engine: Engine) -> Rows:
@@ -142,6 +143,7 @@ def _configured(engine: Engine) -> Rows:
         ("middleware", ", ".join(type(one).__name__ for one in engine.watchers.middleware)),
         ("graph config", _graph_config(engine.graph_config)),
         ("web_search asks", engine.settings.search),
+        ("MCP servers", _servers(engine)),
         ("data", Code(f"{engine.folder.absolute()} ({size(_n_bytes(engine.folder))})")),
         ("cassette", _cassette(engine)),
     ]
@@ -172,6 +174,26 @@ def _approvals(policy: ApprovalPolicy) -> str:
     else:
         told = f"the function {getattr(rule, '__name__', type(rule).__name__)} decides"
     return told if policy.stand_in == "ask" else f"{told}; in your place: {policy.stand_in}"
+
+
+def _servers(engine: Engine) -> str:
+    """`files (npx): 5 tools, running`, of each server; before the first run its tools are not known."""
+    offered = [offer.server for offer in engine.mcp.offers]
+    return "; ".join(
+        f"{name} ({server.way}): {count(offered.count(name), 'tool')}, {engine.mcp.state_of(name)}"
+        if name in offered
+        else f"{name} ({server.way}): {engine.mcp.state_of(name)}"
+        for name, server in engine.mcp.servers.items()
+    )
+
+
+def _server_tools(engine: Engine) -> list[Fold]:
+    rows: list[list[Cell]] = [
+        [offer.server, Code(offer.name), offer.permission, ", ".join(offer.agents), offer.description]
+        for offer in engine.mcp.offers
+    ]
+    table = Table.of(("server", "tool", "permission", "agents", "does"), rows)
+    return [Fold("Tools of MCP servers", table)] if rows else []
 
 
 def _sources(engine: Engine, held: Overview) -> str:

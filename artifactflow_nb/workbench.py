@@ -65,8 +65,8 @@ class Workbench(WithFrames, WithOverview, WithViews):
             `replay`, `live`.
         middleware: What is told of every model call and every tool call, as `af.DebugMiddleware()` is; see
             `af.Middleware`.
-        settings: Further settings, by the names of `af.Settings`: `temperature`, `budget`, `prices`, `graph_config`
-            and so on.
+        settings: Further settings, by the names of `af.Settings`: `temperature`, `budget`, `prices`, `graph_config`,
+            `mcp` for the tools of MCP servers, and so on.
 
     Attributes:
         settings: What is configured.
@@ -213,6 +213,8 @@ class Workbench(WithFrames, WithOverview, WithViews):
             await self._thread.engine.controller.start(stored)
             return stored
 
+        if self.settings.mcp:  # servers may be slow to start: that can be interrupted
+            self._thread.follow(self._thread.engine.mcp.open(), lambda: None)
         return self._handle(self._thread.call(start()))
 
     def rename_conversation(self, conversation: InConversation, title: str) -> None:

@@ -26,15 +26,17 @@ LAYERS = [
         "text",
         "formats",
         "plans",
+        "mcp_servers",
     }
     | {"call_json", "call_places", "call_reader", "call_values"},
     {"events"},
     {"models", "store", "settings"},
     {"recordings"},
     {"tools"},
-    {"agents"},
+    {"agents", "mcp_tools"},
     {"flows"},
     {"checkpoints", "saver", "manifest", "crew"},
+    {"mcp_bench"},
     {"drive", "follow"},
     {"driven"},
     {"beginning"},
@@ -64,6 +66,8 @@ HOMES = {
     "anywidget": {"widgets"},
     "IPython": {"widgets", "workbench", "magics", "artifact"},
     "docx": {"export"},
+    "mcp": {"mcp_tools"},
+    "mcp_types": {"mcp_tools"},
 }
 """Where a library may be imported."""
 

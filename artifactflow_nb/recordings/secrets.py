@@ -55,8 +55,9 @@ class Masker:
 
     @classmethod
     def of(cls, settings: Settings, environment: Mapping[str, str], keys_of_models: Iterable[str] = ()) -> Self:
-        """A masker for keys of settings and models, and for variables whose names say that they are secret."""
-        keys = (key.get_secret_value() for key in (settings.api_key, settings.tavily_key) if key is not None)
+        """A masker for keys of settings, models and servers, and for variables whose names say that they are secret."""
+        keys = [key.get_secret_value() for key in (settings.api_key, settings.tavily_key) if key is not None]
+        keys += (secret for server in settings.mcp.values() for secret in server.secrets(environment))
         told = (value for name, value in environment.items() if is_secret_variable(name, value))
         return cls([*keys, *told, *keys_of_models])
 

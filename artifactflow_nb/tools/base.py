@@ -143,7 +143,7 @@ class Tool(Shown):
 
     def _shape(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """Fit values of the text protocol to the declared types: a single value, or none, where a list is asked for."""
-        fields = self.params.model_fields
+        fields = {field.alias or name: field for name, field in self.params.model_fields.items()}
         return {
             name: _listed(value) if name in fields and _is_list(fields[name].annotation) else value
             for name, value in params.items()
@@ -162,7 +162,8 @@ class Tool(Shown):
     def signature(self) -> str:
         """How it is called, as Python writes it: `search(query: str, limit: int = 5)`."""
         properties = self.spec.parameters.get("properties", {})
-        told = [_parameter(name, field, properties.get(name, {})) for name, field in self.params.model_fields.items()]
+        fields = {field.alias or name: field for name, field in self.params.model_fields.items()}
+        told = [_parameter(name, field, properties.get(name, {})) for name, field in fields.items()]
         return f"{self.name}({', '.join(told)})"
 
     @property
@@ -225,7 +226,7 @@ class Tool(Shown):
     async def _invoke(self, ctx: ToolContext, args: BaseModel) -> Any:
         if self.handler is None:
             raise ToolError(f"{self.name} is carried out by the flow and cannot be run here.")
-        values = {name: getattr(args, name) for name in type(args).model_fields}
+        values = {**(args.model_extra or {}), **{name: getattr(args, name) for name in type(args).model_fields}}
         if inspect.iscoroutinefunction(self.handler):
             return await self.handler(ctx, **values)
         return await in_thread(partial(self.handler, ctx, **values), f"tool-{self.name}")
@@ -366,7 +367,8 @@ def _problem(detail: Mapping[str, Any]) -> str:
 
 def _parameter(name: str, declared: FieldInfo, prop: Mapping[str, Any]) -> str:
     kind = inspect.formatannotation(declared.annotation).replace("typing.", "")
-    return f"{name}: {kind}" if declared.is_required() else f"{name}: {kind} = {prop.get('default')!r}"
+    default = repr(prop["default"]) if "default" in prop else "..."
+    return f"{name}: {kind}" if declared.is_required() else f"{name}: {kind} = {default}"
 
 
 def _placeholder(prop: Mapping[str, Any], schema: Mapping[str, Any]) -> str | list[Any]:
