@@ -27,6 +27,7 @@ from artifactflow_nb.flows.plan import compile_plan
 from artifactflow_nb.flows.services import Services
 from artifactflow_nb.flows.watch import Watchers
 from artifactflow_nb.graph_config import GraphConfig, flat
+from artifactflow_nb.makers import keys_of, make_deck, make_model, make_search
 from artifactflow_nb.manifest import Manifest, Manifests
 from artifactflow_nb.mcp_bench import McpBench
 from artifactflow_nb.middleware import Middleware
@@ -35,6 +36,7 @@ from artifactflow_nb.models.offline import OfflineModel
 from artifactflow_nb.models.openai import OpenAIModel
 from artifactflow_nb.models.recorded import RecordedModel
 from artifactflow_nb.recordings.configured import Configured
+from artifactflow_nb.recordings.by_hand import RecordedHand
 from artifactflow_nb.recordings.deck import Deck
 from artifactflow_nb.recordings.identity import Ask
 from artifactflow_nb.recordings.secrets import Masker
@@ -65,35 +67,6 @@ STORE_FILE = "store.db"
 CHECKPOINT_FILE = "checkpoints.db"
 LOOKED_THROUGH = 1000
 """Files of a folder that a run looks through when it begins: about 20 ms."""
-
-
-def make_model(settings: Settings) -> Model:
-    """The endpoint that the settings name; the offline model if they name none."""
-    if not settings.endpoint_configured:
-        return OfflineModel()
-    key = settings.api_key.get_secret_value() if settings.api_key else None
-    return OpenAIModel(settings.base_url, key, settings.model or "", timeout_s=settings.timeout_s)
-
-
-def make_search(settings: Settings) -> SearchProvider | None:
-    """The search engine that the settings name; None for the local sources."""
-    if settings.search == "searxng":
-        return SearxngSearch(settings.searxng_url or "")
-    if settings.search == "tavily":
-        return TavilySearch(settings.tavily_key.get_secret_value() if settings.tavily_key else "")
-    return DdgsSearch() if settings.search == "ddgs" else None
-
-
-def keys_of(models: Iterable[object]) -> tuple[str, ...]:
-    """The keys of the endpoints among them: whoever passes a model does not pass its key to the settings."""
-    return tuple(dict.fromkeys(model.key for model in models if isinstance(model, OpenAIModel) and model.key))
-
-
-def make_deck(settings: Settings, keys: Iterable[str] = ()) -> Deck:
-    """The cassette that the settings name; an empty deck if they name none."""
-    if settings.cassette is None or settings.cassette_mode == "live":
-        return Deck()
-    return Deck.open(settings.cassette_mode, settings.cassette, Masker.of(settings, os.environ, keys))
 
 
 class Engine(Shown):
@@ -147,7 +120,7 @@ class Engine(Shown):
         self.sources = SourceManager(self.database, self.clock)
         self._search = make_search(settings)
         self._fetcher = Fetcher(settings.allowed_hosts)
-        self.artifacts = ArtifactManager(self.database, self.clock)
+        self.artifacts = ArtifactManager(self.database, self.clock, RecordedHand(self.deck, self.database))
         self.plans = PlanStore(self.database, self.artifacts)
         self.conversations = ConversationManager(self.database, self.clock, self.ids)
         self.runs = RunStore(self.database)

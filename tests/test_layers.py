@@ -35,7 +35,7 @@ LAYERS = [
     {"tools"},
     {"agents", "mcp_tools"},
     {"flows"},
-    {"checkpoints", "saver", "manifest", "crew"},
+    {"checkpoints", "saver", "manifest", "crew", "makers"},
     {"mcp_bench"},
     {"drive", "follow"},
     {"driven"},
