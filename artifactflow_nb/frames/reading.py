@@ -6,10 +6,11 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from artifactflow_nb.errors import NotFound
+from artifactflow_nb.errors import NotFound, UsageError
 from artifactflow_nb.frames.catalog import FRAMES
 from artifactflow_nb.frames.columns import SCHEMA_VERSION, Frame
 from artifactflow_nb.frames.filters import Columns, Conversations, Runs, Statuses, When, bound
+from artifactflow_nb.plans import Plan
 from artifactflow_nb.store.database import connect, reading
 from artifactflow_nb.store.ownership import is_gone
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def opened(path: Path) -> Iterator[sqlite3.Connection]:
-    """A connection that reads a store and knows `owner_is_gone`, the function that tells which runs were interrupted.
+    """A connection that reads a store and knows `owner_is_gone`, which tells of an interrupted run, and `plan_id_of`.
 
     Who is gone is looked at before the rows are: a run that ends meanwhile is never taken for interrupted.
     """
@@ -28,7 +29,16 @@ def opened(path: Path) -> Iterator[sqlite3.Connection]:
         owners = db.execute("SELECT DISTINCT owner FROM runs WHERE status = 'running'")
         gone = {owner for (owner,) in owners if is_gone(path.parent, owner)}
         db.create_function("owner_is_gone", 1, gone.__contains__)
+        db.create_function("plan_id_of", 1, _plan_id_of, deterministic=True)
         yield db
+
+
+def _plan_id_of(text: str) -> str | None:
+    """The id of the plan that an artifact holds; None for a text that is none."""
+    try:
+        return Plan.from_json(text).plan_id
+    except UsageError:
+        return None
 
 
 def load(

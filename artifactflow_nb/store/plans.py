@@ -124,6 +124,7 @@ def _write_job(db: sqlite3.Connection, change: PlanChange, job: PlanJob) -> None
         return
     row = {
         "job_id": job.job_id,
+        "plan_id": change.plan.plan_id,
         "run_id": change.by.run_id,
         "tool_call_id": change.tool_call_id,
         "n": job.n,
