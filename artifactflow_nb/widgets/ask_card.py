@@ -26,6 +26,9 @@ LONG_CHARS = 200
 _DIFF = re.compile(r"(`{3,})diff\n(.*)\n\1", re.DOTALL)
 _DIFF_HEADER_LINES = 2
 _VERDICTS = ("approve", "deny", "instruct")
+_EDIT = {BUDGET: "Change the limits", "plan": "Edit the plan"}
+_PREVIEWED = {"plan": {"steps"}}
+"""What the preview of a kind of question says in its own way."""
 
 
 def ask_node(question: Question, tool: Tool | None, render: Callable[[str], str]) -> Node:
@@ -44,7 +47,7 @@ def ask_node(question: Question, tool: Tool | None, render: Callable[[str], str]
         "tool": question.tool,
         "title": clip(title, _TITLE_COLUMNS),
         "fields": [field.as_json() for field in fields],
-        "edit": "Change the limits" if is_budget else "Edit parameters",
+        "edit": _EDIT.get(question.kind, "Edit parameters"),
         "submit": "Go on with these" if is_budget else "Approve with these",
         "canAnswer": not is_budget,  # without more to spend the agent could not go on with an answer
     }
@@ -65,7 +68,8 @@ def _html(question: Question, title: str, render: Callable[[str], str]) -> str:
     if not question.preview:
         return "".join([*parts, params_html(question.params)])
     previewed = {name for name, value in question.params.items() if str(value).strip() == question.preview.strip()}
-    shown = {name: value for name, value in question.params.items() if name not in previewed}
+    said = previewed | _PREVIEWED.get(question.kind, set())
+    shown = {name: value for name, value in question.params.items() if name not in said}
     long = {name: value for name, value in shown.items() if len(labels.value_text(value)) > LONG_CHARS}
     parts += [params_html(shown, without=long), _preview(question.preview, render)]
     if long:  # what the preview says of it is what a person wants to read first
