@@ -135,6 +135,11 @@ class Plan:
         return "\n".join(lines)
 
     @property
+    def progress(self) -> str:
+        """How far it is, in a few words."""
+        return progress(step.status for step in self.steps)
+
+    @property
     def counts(self) -> dict[str, int]:
         """How many steps have each status; none that no step has."""
         return {status: len(found) for status in STEP_STATUSES if (found := self.of(status))}
