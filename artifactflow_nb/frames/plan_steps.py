@@ -53,11 +53,8 @@ PLAN_STEPS = Frame(
         Column("result", "text", TEXT, _STEP["result"], "What came of it, or why it failed or was skipped."),
     ),
     f"""
-    (
-        SELECT plan_id, run_id, tool_call_id, min(started_at) AS began_at
-        FROM main.plan_jobs GROUP BY plan_id, run_id, tool_call_id
-    ) AS p
-    JOIN (SELECT run_id, conversation_id, message_id FROM main.runs) AS r USING (run_id)
+    main.plan_jobs AS p
+    JOIN (SELECT run_id, conversation_id, message_id FROM main.runs) AS r ON r.run_id = p.run_id AND p.n = 1
     JOIN (SELECT rowid AS place, content FROM main.artifact_versions) AS v ON v.place = (
         SELECT rowid FROM main.artifact_versions AS w
         WHERE w.conversation_id = r.conversation_id AND w.artifact_id = '{TASK_PLAN}' AND w.message_id = r.message_id
@@ -66,6 +63,6 @@ PLAN_STEPS = Frame(
     )
     JOIN json_each(v.content, '$.steps') AS s
     """,  # noqa: S608 - constants only
-    "p.began_at, p.plan_id, s.key",
-    of_run("p", "began_at"),
+    "p.started_at, p.plan_id, s.key",
+    of_run("p", "started_at"),
 )

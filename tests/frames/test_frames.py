@@ -36,6 +36,8 @@ CONTRACT = {
     "tool_calls": "tool_call_id, run_id, step, agent_name, tool_name, args_json, success, error_type, error_message, "
     "called_at, completed_at, duration_ms, approval, approval_scope, approval_wait_ms, decided_by, result_chars, "
     "result_truncated, cassette",
+    "plan_steps": "plan_id, run_id, tool_call_id, step_id, number, agent_name, title, status, attempts, result_chars, "
+    "started_at, completed_at, duration_ms, n_llm_calls, n_tool_calls, total_tokens, cost_usd, result",
     "events": "run_id, seq, ts, t_rel_ms, event_type, agent_name, tool_name, data_json",
     "messages": "message_id, conversation_id, parent_id, depth, sibling_index, n_siblings, is_active, content, "
     "response, status, run_id, created_at",
@@ -58,7 +60,7 @@ def types(frame: pd.DataFrame) -> list[tuple[str, str]]:
 # --- what every frame keeps to --------------------------------------------------------------------------------------
 
 
-def test_there_are_eight_frames_with_their_columns(worked: Path) -> None:
+def test_there_are_nine_frames_with_their_columns(worked: Path) -> None:
     """Names and order of the columns are a contract with everybody who has written a notebook."""
     assert {name: ", ".join(frame.columns) for name, frame in read(worked).items()} == CONTRACT
 
