@@ -27,8 +27,6 @@ _DIFF = re.compile(r"(`{3,})diff\n(.*)\n\1", re.DOTALL)
 _DIFF_HEADER_LINES = 2
 _VERDICTS = ("approve", "deny", "instruct")
 _EDIT = {BUDGET: "Change the limits", "plan": "Edit the plan"}
-_PREVIEWED = {"plan": {"steps"}}
-"""What the preview of a kind of question says in its own way."""
 
 
 def ask_node(question: Question, tool: Tool | None, render: Callable[[str], str]) -> Node:
@@ -67,9 +65,7 @@ def _html(question: Question, title: str, render: Callable[[str], str]) -> str:
         parts.append(f"<p>{speak(question.message)}</p>")
     if not question.preview:
         return "".join([*parts, params_html(question.params)])
-    previewed = {name for name, value in question.params.items() if str(value).strip() == question.preview.strip()}
-    said = previewed | _PREVIEWED.get(question.kind, set())
-    shown = {name: value for name, value in question.params.items() if name not in said}
+    shown = {name: value for name, value in question.params.items() if not _is_said(question, name, value)}
     long = {name: value for name, value in shown.items() if len(labels.value_text(value)) > LONG_CHARS}
     parts += [params_html(shown, without=long), _preview(question.preview, render)]
     if long:  # what the preview says of it is what a person wants to read first
@@ -77,6 +73,14 @@ def _html(question: Question, title: str, render: Callable[[str], str]) -> str:
             f"<details><summary>{escape(', '.join(long))}, as it was sent</summary>{params_html(long)}</details>"
         )
     return "".join(parts)
+
+
+def _is_said(question: Question, name: str, value: Any) -> bool:
+    """Whether the preview says a parameter; of a plan it says the steps, and the title stands above."""
+    is_plan = question.kind == "plan"
+    if is_plan and name == "title":
+        return question.title.endswith(f": {value}")
+    return (is_plan and name == "steps") or str(value).strip() == question.preview.strip()
 
 
 def _preview(preview: str, render: Callable[[str], str]) -> str:

@@ -30,7 +30,9 @@ def planning() -> ScriptedModel:
         replanner=[decide("retry"), "Once more.", decide("finish", "It is enough."), "So be it."],
         summarizer=["One of three."],
     )
-    return ScriptedModel(lambda request: answer(request) if who_asks(request) in {"lead", "search"} else script(request))
+    return ScriptedModel(
+        lambda request: answer(request) if who_asks(request) in {"lead", "search"} else script(request)
+    )
 
 
 def bench(folder: Path, model: ScriptedModel | None = None) -> af.Workbench:
@@ -57,7 +59,7 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def worked(kept: Path, tmp_path: Path) -> Path:
-    """A store of one's own: two answered runs, the second in the place of the first, one that waits, a plan, and a source."""
+    """A store of one's own: an answered run and one in its place, one that waits, one with a plan, and a source."""
     if not (kept / "data").exists():
         (kept / "letters.md").write_text("# Letters\n\nA letter is sent once.\n", encoding="utf-8")
         with bench(kept / "data", planning()) as wb:
