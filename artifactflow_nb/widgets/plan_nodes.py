@@ -78,14 +78,14 @@ class PlanNodes:
     def _inside(self, key: str, step: StepWork) -> Iterator[Node]:
         if step.description:
             yield Node(f"{key}-task", f"<p>{speak(step.description)}</p>", css="af-task")
+        if step.result and not _says(step, step.result):
+            css = "af-prose af-md af-error" if step.status == "failed" else "af-prose af-md"
+            yield Node(f"{key}-result", self._render(step.result), css=css)
         for i, job in enumerate(step.jobs):
             if i and job.agent != step.jobs[0].agent:
                 yield self._agent(job)
             else:
                 yield from self._turns(job)
-        if step.result and not _says(step, step.result):
-            css = "af-error" if step.status == "failed" else ""
-            yield Node(f"{key}-result", self._render(step.result), css=f"af-prose af-md {css}".rstrip())
 
     def _agent(self, job: Job) -> Node:
         """An agent that looked at the plan, or summed it up."""
