@@ -116,7 +116,7 @@ class Plan:
             found = json.loads(text)
             steps = tuple(_step(one) for one in found["steps"])
             plan = cls(_text(found["plan_id"]), _text(found["title"]), steps)
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
+        except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
             raise UsageError(
                 f"The text is no plan ({type(error).__name__}: {error}). A plan is JSON with plan_id, title and steps; "
                 "each step has id, title, description, status and result."
@@ -170,6 +170,7 @@ def _fields(step: PlanStep) -> dict[str, str]:
 def _text(value: Any) -> str:
     if not isinstance(value, str):
         raise TypeError(f"{value!r:.80} is not a text")
+    value.encode()  # raises for half a character, which JSON can hold and a store cannot
     return value
 
 

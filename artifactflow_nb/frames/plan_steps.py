@@ -8,7 +8,8 @@ from artifactflow_nb.frames.filters import of_run
 from artifactflow_nb.plans import PLAN_TYPE
 from artifactflow_nb.store.artifact_versions import TASK_PLAN
 
-_STEP = {name: f"s.value ->> '$.{name}'" for name in ("id", "title", "status", "result")}
+_STEP = {name: f"step_text(s.value, '{name}')" for name in ("id", "title", "status", "result")}
+_RESULT = f"nullif({_STEP['result']}, '')"
 _TRIES = f"main.plan_jobs WHERE tool_call_id = p.tool_call_id AND kind = 'execute' AND step_id = {_STEP['id']}"
 
 
@@ -30,7 +31,7 @@ PLAN_STEPS = Frame(
         Column("title", "what", TEXT, _STEP["title"], "What is done."),
         Column("status", "outcome", ENUM, _STEP["status"], "pending, running, completed, failed or skipped."),
         Column("attempts", "outcome", INT, f"(SELECT count(*) FROM {_TRIES})", "How often it was tried."),  # noqa: S608 - so
-        Column("result_chars", "outcome", INT, n_chars(_STEP["result"]), "Characters of what came of it."),
+        Column("result_chars", "outcome", INT, n_chars(_RESULT), "Characters of what came of it."),
         Column("started_at", "time", TIME, f"(SELECT min(started_at) FROM {_TRIES})", "When it began."),  # noqa: S608 - so
         Column("completed_at", "time", TIME, _STEP_ENDED, "When its last attempt ended."),
         Column("duration_ms", "time", FLOAT, _STEP_MS, "How long its attempts took that have ended, added up."),
@@ -50,7 +51,7 @@ PLAN_STEPS = Frame(
             "Input and output tokens.",
         ),
         Column("cost_usd", "cost", FLOAT, _of_step("sum(cost_usd)", "llm_calls"), "What it cost."),
-        Column("result", "text", TEXT, _STEP["result"], "What came of it, or why it failed or was skipped."),
+        Column("result", "text", TEXT, _RESULT, "What came of it, or why it failed or was skipped."),
     ),
     f"""
     main.plan_jobs AS p

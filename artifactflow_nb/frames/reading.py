@@ -1,5 +1,6 @@
 """Frames read with the plain sqlite3 module, in the caller's thread: they work while the engine is busy."""
 
+import json
 import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
@@ -20,9 +21,11 @@ if TYPE_CHECKING:
 
 @contextmanager
 def opened(path: Path) -> Iterator[sqlite3.Connection]:
-    """A connection that reads a store and knows `owner_is_gone`, which tells of an interrupted run, and `plan_id_of`.
+    """A connection that reads a store and knows the functions of the frames' SQL.
 
-    Who is gone is looked at before the rows are: a run that ends meanwhile is never taken for interrupted.
+    `owner_is_gone` tells of an interrupted run, `plan_id_of` which plan a text is (NULL for none), `step_text` reads a
+    step of a plan. Who is gone is looked at before the rows are: a run that ends meanwhile is never taken for
+    interrupted.
     """
     with reading(path), closing(connect(path, read_only=True)) as db:
         db.row_factory = None
@@ -30,6 +33,7 @@ def opened(path: Path) -> Iterator[sqlite3.Connection]:
         gone = {owner for (owner,) in owners if is_gone(path.parent, owner)}
         db.create_function("owner_is_gone", 1, gone.__contains__)
         db.create_function("plan_id_of", 1, _plan_id_of, deterministic=True)
+        db.create_function("step_text", 2, _step_text, deterministic=True)
         yield db
 
 
@@ -39,6 +43,11 @@ def _plan_id_of(text: str) -> str | None:
         return Plan.from_json(text).plan_id
     except UsageError:
         return None
+
+
+def _step_text(step: str, name: str) -> str:
+    """A text of a step, as JSON, of a plan; SQLite's own functions end it at a NUL."""
+    return str(json.loads(step).get(name, "pending" if name == "status" else ""))
 
 
 def load(

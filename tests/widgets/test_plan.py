@@ -4,9 +4,14 @@ import re
 from typing import Any
 
 import pytest
+from conftest import OpenWorkbench
+from scripts import by_agent, call, decide
+from scripts import plan as planned
+from widgets.pages import ShownView
 from widgets.played import PlayedRun, Script, with_shared_text
 
 from artifactflow_nb.events import StreamEvent
+from artifactflow_nb.widgets.chat import ChatView
 from artifactflow_nb.widgets.frozen import frozen_bundle
 from artifactflow_nb.widgets.labels import steps as told_steps
 from artifactflow_nb.widgets.plan_work import PlanWork
@@ -242,3 +247,24 @@ def test_a_status_that_there_is_not_is_none() -> None:
     plan.step("1", "Find", "exploded", "Boom.")
     assert plan_of(plan.script.events).steps[0].status == "pending"
     assert nodes(plan.script.events)
+
+
+def test_the_chat_shows_a_plan_of_a_real_run(workbench: OpenWorkbench) -> None:
+    """The checklist is in the page and in what is saved; the run's card and the workbench's say how far it is."""
+    script = by_agent(
+        agent=[planned("Find", "Compare"), "Done."],
+        executor=["Found.", call("report_failure", reason="No B."), "It failed."],
+        replanner=[decide("finish", "It is enough."), "So be it."],
+        summarizer=["One of two."],
+    )
+    wb = workbench(script, interactive=False)
+    run = wb.ask("Compare.", flow="plan").wait(10)
+    page = ShownView(wb._thread, ChatView(wb._thread, run.conversation_id))
+    assert "1 of 2 steps, 1 failed" in page.text
+    kinds = [kind for key, kind in page.kinds.items() if "-step-" in key and kind in {"list", "item"}]
+    assert kinds == ["item", "item"]
+    face = page.view.face()
+    assert ".af-steps" in face["text/html"]
+    assert "2. [failed] Compare: No B." in face["text/plain"]
+    assert "The plan (1 of 2 steps, 1 failed)" in run._card().plain()
+    assert "1 of 2 steps, 1 failed" in wb._card().plain()
