@@ -208,18 +208,20 @@ def _states(engine: Engine, held: Overview) -> str:
 
 
 def _newest(engine: Engine, held: Overview) -> Table:
+    planned = ["plan"] if any(held.plans) else []
     rows: Iterable[list[Cell]] = (
         [
             observed_status(engine.folder, run.status, run.owner),
+            *([plan] if planned else []),
             run.question,
             moment(run.started_at),
             _took(run),
             tokens,
             Code(run.run_id),
         ]
-        for run, tokens in zip(held.newest, held.tokens, strict=True)
+        for run, tokens, plan in zip(held.newest, held.tokens, held.plans, strict=True)
     )
-    return Table.of(("status", "question", "began", "time", "tokens", "id"), rows)
+    return Table.of(("status", *planned, "question", "began", "time", "tokens", "id"), rows)
 
 
 def _agents(engine: Engine) -> Fold:

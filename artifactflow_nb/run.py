@@ -25,6 +25,7 @@ from artifactflow_nb.recordings.secrets import Masker
 from artifactflow_nb.run_port import RunPort
 from artifactflow_nb.run_record import RunRecord
 from artifactflow_nb.store.ownership import observed_status
+from artifactflow_nb.store.plans import load_plans
 from artifactflow_nb.store.runs import RUNNING, WAITING, StoredRun, load_run
 from artifactflow_nb.text.cards import Card, Code, Fold, Prose, Rows
 from artifactflow_nb.text.figures import duration
@@ -303,11 +304,13 @@ class Run(RunRecord):
 
     def _card(self) -> Card:
         stored, metrics, pending = self._stored(), self.metrics, self.pending
+        plans = self.port.read(lambda db: load_plans(db, self.run_id))
         titles = [f"{artifact.title} (v{artifact.version})" for artifact in self.artifacts.values()]
         rows: Rows = [
             ("status", self.status),
             ("error", self.error),
             ("waits for", ", ".join(request.title for request in pending)),
+            ("plan", ", ".join(f"{plan.title} ({plan.progress})" for plan in plans)),
             ("artifacts", ", ".join(titles)),
             ("time", duration(metrics.total_duration_ms)),
             ("tokens", metrics.total_tokens),

@@ -59,7 +59,8 @@ def _at_work_us(db: sqlite3.Connection, run_id: str) -> float:
     spans = db.execute(
         "SELECT started_at AS began, llm_duration_ms AS ms FROM llm_calls WHERE run_id = :run "
         "UNION ALL SELECT called_at, duration_ms FROM tool_calls "
-        "WHERE run_id = :run AND status = 'finished' AND tool_name <> 'call_subagent' ORDER BY began",
+        "WHERE run_id = :run AND status = 'finished' AND tool_name NOT IN ('call_subagent', 'plan_create') "
+        "ORDER BY began",
         {"run": run_id},
     )
     total, until = 0.0, 0.0

@@ -2,10 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from artifactflow_nb.text.markdown_blocks import TextBlocks
 from artifactflow_nb.widgets.live_text import LiveText
+
+if TYPE_CHECKING:
+    from artifactflow_nb.widgets.plan_work import PlanWork
 
 
 @dataclass(slots=True)
@@ -30,7 +33,10 @@ class Question:
 
 @dataclass(slots=True)
 class ToolUse:
-    """A tool call; `status` is `running`, `waiting`, `ok` or `failed`."""
+    """A tool call; `status` is `running`, `waiting`, `ok` or `failed`.
+
+    `job` is the one that it delegated to, `plan` the plan that it made.
+    """
 
     id: str
     tool: str
@@ -41,6 +47,7 @@ class ToolUse:
     metadata: Mapping[str, Any] = field(default_factory=dict)
     question: Question | None = None
     job: "Job | None" = None
+    plan: "PlanWork | None" = None
 
 
 @dataclass(slots=True)
@@ -66,7 +73,7 @@ class Turn:
 
 @dataclass(slots=True)
 class Job:
-    """An agent at work: the lead, or one delegation."""
+    """An agent at work: the lead, one delegation, one step of a plan."""
 
     id: str
     agent: str

@@ -22,7 +22,7 @@ from artifactflow_nb.widgets.parts import Question
 pytestmark = pytest.mark.browser
 
 STATIC = Path(assets.__file__).parent / "static"
-SCRIPTS = ("tree.js", "field.js", "form.js", "ask.js")
+SCRIPTS = ("tree.js", "field.js", "items.js", "form.js", "ask.js")
 STAGE = """() => {
     window.sent = [];
     window.leaked = [];

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from conftest import OpenWorkbench
-from scripts import call, report
+from scripts import by_agent, call, plan, report
 from widgets.pages import ShownView
 
 import artifactflow_nb as af
@@ -352,3 +352,17 @@ def test_a_large_text_holds_nobody_up(workbench: Any) -> None:
         return max(longest, time.process_time() - last)
 
     assert wb._thread.call(longest_gap()) < 0.5  # on the loop, it would take three times as long
+
+
+def test_a_plan_is_a_checklist_whose_changes_are_lines(workbench: Any) -> None:
+    """It is rendered with a mark for each step; between versions the fields that changed stand out."""
+    script = by_agent(agent=[plan(HOSTILE, "Write"), "Done."], executor=[HOSTILE, "Written."], summarizer=["Both."])
+    wb = workbench(script)
+    wb.ask("Plan it.", flow="plan").wait(10)
+    page = show(wb)
+    assert "<li>☑ Write" in page.html["text-rendered"]
+    assert not re.search(r"<(img|script|b )", page.html["text-rendered"])
+    page.press("Changes")
+    (changes,) = (html for key, html in page.html.items() if "changes" in key)
+    assert re.search(r"running.*completed.*Written\.", changes, re.DOTALL)
+    assert "Both." not in changes
