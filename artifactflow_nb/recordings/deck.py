@@ -140,7 +140,10 @@ class Deck:
     def configured(self) -> dict[str, Configured]:
         """How agents asked when they were recorded, by their names; empty if that does not matter."""
         found: dict[str, Configured] = {}
+        seen: dict[str, set[str]] = {}
         for head in self.cassette.runs if self.cassette is not None and self.is_strict else ():
+            if len(seen.get(head.flow, ())) > _AGENTS_SEEN:
+                continue
             run = self.cassette.run(head.run_id) if self.cassette else None
             for turn in run.turns if run else ():
                 asked = turn.prompt
@@ -148,8 +151,7 @@ class Deck:
                 is_own = asked.model not in _models_of_run(run) if run else False
                 known = Configured(turn.provider, asked.model, asked.temperature, protocol, is_own)
                 found.setdefault(turn.agent, known)
-            if len(found) > _AGENTS_SEEN:
-                break
+                seen.setdefault(head.flow, set()).add(turn.agent)
         return found
 
     def close(self) -> None:
@@ -161,7 +163,7 @@ class Deck:
 _COMPARED_CHARS = 4_000
 
 _AGENTS_SEEN = 2
-"""After so many agents no further runs are looked at for how others were configured."""
+"""After so many agents of a flow no further runs of it are looked at for how others were configured."""
 
 
 def _models_of_run(run: RecordedRun) -> set[str]:
