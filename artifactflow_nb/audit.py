@@ -40,6 +40,7 @@ TABLES = {
     "runs": ("mode", "owner", "package_version", "manifest_json"),
     "llm_calls": ("cassette", "request_json", "request_hash", "context_chars", "offer_json"),
     "tool_calls": ("cassette",),
+    "plan_jobs": (),
     "approvals": ("decision_number",),
     "events": (),
     "artifact_versions": (),

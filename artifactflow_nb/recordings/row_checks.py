@@ -7,13 +7,14 @@ file could put other words into the prompts that the store shows.
 import math
 import re
 import sqlite3
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, get_args
 
 import orjson
 
 from artifactflow_nb.errors import CassetteError
 from artifactflow_nb.events import StreamEvent, StreamEventType
+from artifactflow_nb.plans import JobKind
 from artifactflow_nb.recordings.event_checks import flaw_of
 from artifactflow_nb.recordings.pieces import unpack
 from artifactflow_nb.recordings.row_masks import sha256
@@ -41,6 +42,7 @@ _UNDECLARED = (
 """References that the schema does not declare: what they refer to may go before they do."""
 
 _EVENTS = frozenset(StreamEventType)
+_JOBS = frozenset(get_args(JobKind))
 _COUNTED = re.compile(r"-?\d{1,12}(?:\*(\d{1,7}))?")
 
 
@@ -123,14 +125,8 @@ def _check_texts(table: str, row: Row) -> None:
         raise _fail(table, row, "the text is not the one that its hash names")
     if table in {"runs", "messages"} and row["status"] not in ENDED:
         raise _fail(table, row, f"the status is {row['status'][:80]!r}; only what has ended can come from a file")
-    if table == "runs" and (row.get("owner") is not None or row.get("completed_at") is None):
-        raise _fail(table, row, "it has an owner, or no end")
-    if table == "tool_calls":
-        _check_call(row)
-    if table == "events":
-        _check_event(row)
-    if table == "llm_calls":
-        _check_turn(row)
+    if (check := _OF_TABLE.get(table)) is not None:
+        check(row)
 
 
 def _is_json(text: str, wanted: type) -> bool:
@@ -156,6 +152,16 @@ def _inside(value: Any) -> Iterator[Any]:
         yield from value.values()
     elif isinstance(value, list):
         yield from value
+
+
+def _check_run(row: Row) -> None:
+    if row.get("owner") is not None or row.get("completed_at") is None:
+        raise _fail("runs", row, "it has an owner, or no end")
+
+
+def _check_job(row: Row) -> None:
+    if row["kind"] not in _JOBS or row["n"] < 1:
+        raise _fail("plan_jobs", row, f"there is no job {row['kind'][:80]!r} with the number {row['n']}")
 
 
 def _check_call(row: Row) -> None:
@@ -203,6 +209,15 @@ def _n_pieces(packed: Mapping[str, Any]) -> int:
         matches = [_COUNTED.fullmatch(word) for word in packed[name].split()]
         counts.append(sum(_MOST if match is None else int(match[1] or 1) for match in matches))
     return max(counts)
+
+
+_OF_TABLE: Mapping[str, Callable[[Row], None]] = {
+    "runs": _check_run,
+    "llm_calls": _check_turn,
+    "tool_calls": _check_call,
+    "plan_jobs": _check_job,
+    "events": _check_event,
+}
 
 
 # --- all rows together -----------------------------------------------------------------------------------------------

@@ -27,7 +27,7 @@ from artifactflow_nb import __version__
 from artifactflow_nb.errors import CassetteError
 from artifactflow_nb.formats.parts import Anchors, slug
 from artifactflow_nb.recordings.row_import import import_rows
-from artifactflow_nb.recordings.rows import TABLES, Row, Rows
+from artifactflow_nb.recordings.rows import LATER_TABLES, TABLES, Row, Rows
 from artifactflow_nb.recordings.scratch import empty_store
 from artifactflow_nb.recordings.zipped import Flaw, Limits, read_bytes, unzip, write_bytes, zipped
 from artifactflow_nb.store.schema import from_us
@@ -148,8 +148,16 @@ def _members(parts: Parts) -> dict[str, bytes]:
         "metrics.json": _dump(parts.metrics),
         "sources.json": _dump(listed),
         **{name: source.text.encode() for name, source in zip(names, parts.sources, strict=True)},
-        **{f"rows/{table}.jsonl": b"".join(orjson.dumps(row, option=_LINE) for row in rows[table]) for table in TABLES},
+        **{
+            _member_of(table): b"".join(orjson.dumps(row, option=_LINE) for row in rows[table])
+            for table in TABLES
+            if rows[table] or table not in LATER_TABLES
+        },
     }
+
+
+def _member_of(table: str) -> str:
+    return f"rows/{table}.jsonl"
 
 
 def _for_reading(rows: Rows) -> dict[str, bytes]:
@@ -247,7 +255,8 @@ def _compare(listed: Mapping[str, Any], members: Mapping[str, bytes]) -> None:
             raise Flaw(name, "the manifest does not list it.")
         if listed[name] != {"sha256": _sha256(members[name]), "bytes": len(members[name])}:
             raise Flaw(name, "it is not what it was when the manifest was made.")
-    for name in ("cassette.jsonl", "metrics.json", "sources.json", *(f"rows/{table}.jsonl" for table in TABLES)):
+    needed = [_member_of(table) for table in TABLES if table not in LATER_TABLES]
+    for name in ("cassette.jsonl", "metrics.json", "sources.json", *needed):
         if name not in members:
             raise Flaw(name, "it is missing.")
 
@@ -267,13 +276,13 @@ def _read(members: Mapping[str, bytes], name: str, kind: type) -> Any:
 
 
 def _read_tables(members: Mapping[str, bytes]) -> Iterable[tuple[str, tuple[Row, ...]]]:
-    n_rows = sum(members[f"rows/{table}.jsonl"].count(b"\n") for table in TABLES)
+    found = {table: members.get(_member_of(table), b"") for table in TABLES}
+    n_rows = sum(lines.count(b"\n") for lines in found.values())
     if n_rows > _MOST_ROWS:
         raise Flaw("rows", f"they are {n_rows:,}, and at most {_MOST_ROWS:,} are read.")
-    for table in TABLES:
-        name = f"rows/{table}.jsonl"
-        lines = [_read({name: line}, name, dict) for line in members[name].split(b"\n")[:-1]]
-        yield table, tuple(lines)
+    for table, lines in found.items():
+        name = _member_of(table)
+        yield table, tuple(_read({name: line}, name, dict) for line in lines.split(b"\n")[:-1])
 
 
 def _read_sources(members: Mapping[str, bytes]) -> Iterable[ReadSource]:
