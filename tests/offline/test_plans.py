@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from scripts import call, who_asks
 from web_server import Reply, WebRequest, WebServer
 
@@ -162,6 +163,18 @@ def test_what_the_sources_do_not_say_is_a_failed_step(wb: af.Workbench, question
     assert f"{failed.title}: {failed.result}" in response
     absent = PHRASES["zh" if is_chinese(question) else "en"]["absent"]
     assert failed.result.startswith(absent)
+
+
+def test_the_reference_is_cited_where_it_answers(tmp_path: Path) -> None:
+    """Of ten questions on the language reference nine are answered from an expected topic; absent ones are not."""
+    asked = yaml.safe_load((Path(__file__).parent / "questions.yaml").read_text(encoding="utf-8"))
+    with af.Workbench(model=OfflineModel(), data_dir=tmp_path / "data", interactive=False) as wb:
+        found = [(entry, planned(wb, entry["question"])) for entry in asked["questions"][::3]]
+        absent = [str(planned(wb, question).response) for question in asked["absent"][::2]]
+        cited = [(SOURCE.search(str(run.response)), entry["topics"], str(run.response)) for entry, run in found]
+        assert all(quotes_of(wb, text) for match, _, text in cited if match)
+    assert sum(match is not None and match[2].partition("#")[2] in topics for match, topics, _ in cited) >= 9
+    assert not any(SOURCE.search(text) for text in absent)
 
 
 @pytest.mark.parametrize("said", ["Hello!", "Thank you very much.", "你好，谢谢！", "Who are you?"])
