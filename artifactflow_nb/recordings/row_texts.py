@@ -3,9 +3,10 @@
 import re
 from collections.abc import Callable, Mapping
 from math import inf
-from typing import Any
+from typing import Any, get_args
 
 from artifactflow_nb.events import StreamEventType
+from artifactflow_nb.plans import JobKind
 from artifactflow_nb.recordings.bounded import is_shallow, loads
 from artifactflow_nb.recordings.event_checks import flaw_of
 from artifactflow_nb.recordings.form_checks import check_manifest, check_offer, check_settings
@@ -24,6 +25,8 @@ _UNSAID = {"instruction": None, "edited_json": None, "scope": None, "decided_by"
 
 _EVENTS = frozenset(StreamEventType)
 _COUNTED = re.compile(r"-?\d{1,12}(?:\*(\d{1,7}))?")
+
+_JOBS = frozenset(get_args(JobKind))
 
 
 def check_texts(table: str, row: Row) -> None:
@@ -53,6 +56,12 @@ def _check_run(row: Row, told: Told) -> None:
         raise ValueError("it has an owner, or no end")
     check_settings(told["settings_json"])
     check_manifest(told.get("manifest_json", {}))
+
+
+def _check_job(row: Row, told: Told) -> None:
+    del told
+    if row["kind"] not in _JOBS or row["n"] < 1:
+        raise ValueError(f"there is no job {row['kind'][:80]!r} with the number {row['n']}")
 
 
 def _check_call(row: Row, told: Told) -> None:
@@ -122,6 +131,7 @@ def _n_pieces(packed: Mapping[str, Any]) -> float:
 
 
 _CHECKS: Mapping[str, Callable[[Row, Told], None]] = {
+    "plan_jobs": _check_job,
     "runs": _check_run,
     "llm_calls": _check_turn,
     "tool_calls": _check_call,

@@ -61,16 +61,11 @@ _QUERIES = {
 TABLES = tuple(_QUERIES)
 """The tables, in an order in which each row comes after those that it refers to."""
 
-_SINCE = {"plan_jobs": 7}
-"""The schemas with which tables came that the oldest one does not have."""
+LATER_TABLES = frozenset({"plan_jobs"})
+"""Tables that older releases did not have; a file without rows of theirs has no member for them."""
 
 NAMING_TEXTS = {"runs": ("manifest_json",), "llm_calls": ("request_json", "offer_json")}
 """Columns that name texts by their hashes."""
-
-
-def tables_of(schema: int) -> tuple[str, ...]:
-    """The tables that a store of a schema has."""
-    return tuple(table for table in TABLES if _SINCE.get(table, 0) <= schema)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +75,7 @@ class Rows:
     Attributes:
         run_id: The run.
         schema: The version of the store's schema.
-        tables: The rows of each table of `TABLES`, each by its columns; none of a table that its schema does not have.
+        tables: The rows of each table of `TABLES`, each by its columns.
     """
 
     run_id: str

@@ -28,7 +28,7 @@ from artifactflow_nb.errors import CassetteError
 from artifactflow_nb.formats.parts import Anchors, slug
 from artifactflow_nb.recordings.bounded import is_shallow, loads
 from artifactflow_nb.recordings.row_import import import_rows
-from artifactflow_nb.recordings.rows import TABLES, Row, Rows, tables_of
+from artifactflow_nb.recordings.rows import LATER_TABLES, TABLES, Row, Rows
 from artifactflow_nb.recordings.scratch import empty_store
 from artifactflow_nb.recordings.zipped import Flaw, Limits, read_bytes, unzip, write_bytes, zipped
 from artifactflow_nb.store.schema import from_us
@@ -147,8 +147,16 @@ def _members(parts: Parts) -> dict[str, bytes]:
         "metrics.json": _dump(parts.metrics),
         "sources.json": _dump(listed),
         **{name: source.text.encode() for name, source in zip(names, parts.sources, strict=True)},
-        **{f"rows/{table}.jsonl": b"".join(orjson.dumps(row, option=_LINE) for row in rows[table]) for table in tables_of(rows.schema)},
+        **{
+            _member_of(table): b"".join(orjson.dumps(row, option=_LINE) for row in rows[table])
+            for table in TABLES
+            if rows[table] or table not in LATER_TABLES
+        },
     }
+
+
+def _member_of(table: str) -> str:
+    return f"rows/{table}.jsonl"
 
 
 def _for_reading(rows: Rows) -> dict[str, bytes]:
@@ -201,8 +209,8 @@ def _sha256(data: bytes) -> str:
 def _checked(members: Mapping[str, bytes]) -> Sealed:
     """The parts, once the manifest fits to them and they fit to each other."""
     manifest = _read_manifest(members)
-    _compare(manifest["members"], members, manifest["schema"])
-    rows = Rows(manifest["run"]["run_id"], manifest["schema"], dict(_read_tables(members, manifest["schema"])))
+    _compare(manifest["members"], members)
+    rows = Rows(manifest["run"]["run_id"], manifest["schema"], dict(_read_tables(members)))
     with empty_store() as db:
         try:
             import_rows(db, rows, alone=True)
@@ -238,7 +246,7 @@ def _read_manifest(members: Mapping[str, bytes]) -> dict[str, Any]:
     return manifest
 
 
-def _compare(listed: Mapping[str, Any], members: Mapping[str, bytes], schema: int) -> None:
+def _compare(listed: Mapping[str, Any], members: Mapping[str, bytes]) -> None:
     for name in sorted({*listed, *members} - {_MANIFEST}):
         if name not in members:
             raise Flaw(name, "it is missing.")
@@ -246,7 +254,8 @@ def _compare(listed: Mapping[str, Any], members: Mapping[str, bytes], schema: in
             raise Flaw(name, "the manifest does not list it.")
         if listed[name] != {"sha256": _sha256(members[name]), "bytes": len(members[name])}:
             raise Flaw(name, "it is not what it was when the manifest was made.")
-    for name in ("cassette.jsonl", "metrics.json", "sources.json", *(f"rows/{table}.jsonl" for table in tables_of(schema))):
+    needed = [_member_of(table) for table in TABLES if table not in LATER_TABLES]
+    for name in ("cassette.jsonl", "metrics.json", "sources.json", *needed):
         if name not in members:
             raise Flaw(name, "it is missing.")
 
@@ -265,14 +274,14 @@ def _read(members: Mapping[str, bytes], name: str, kind: type) -> Any:
     return value
 
 
-def _read_tables(members: Mapping[str, bytes], schema: int) -> Iterable[tuple[str, tuple[Row, ...]]]:
-    n_rows = sum(members[f"rows/{table}.jsonl"].count(b"\n") for table in tables_of(schema))
+def _read_tables(members: Mapping[str, bytes]) -> Iterable[tuple[str, tuple[Row, ...]]]:
+    found = {table: members.get(_member_of(table), b"") for table in TABLES}
+    n_rows = sum(lines.count(b"\n") for lines in found.values())
     if n_rows > _MOST_ROWS:
         raise Flaw("rows", f"they are {n_rows:,}, and at most {_MOST_ROWS:,} are read.")
-    for table in TABLES:
-        name = f"rows/{table}.jsonl"
-        held = members[name] if table in tables_of(schema) else b""
-        yield table, tuple(_read({name: line}, name, dict) for line in held.split(b"\n")[:-1])
+    for table, lines in found.items():
+        name = _member_of(table)
+        yield table, tuple(_read({name: line}, name, dict) for line in lines.split(b"\n")[:-1])
 
 
 def _read_sources(members: Mapping[str, bytes]) -> Iterable[ReadSource]:

@@ -168,6 +168,19 @@ async def test_a_replanner_that_cannot_decide_ends_the_plan(
     assert found.steps[1].result.startswith(reason)
 
 
+async def test_a_decision_may_name_no_steps(open_engine: OpenEngine) -> None:
+    """An empty list, which the text protocol writes as an empty text, is a list without steps."""
+    script = by_agent(
+        agent=[plan("One"), ENDED],
+        executor=[*failing(), "1."],
+        replanner=[decide("retry", steps=[]), "Go."],
+        summarizer=["Sum."],
+    )
+    engine = await open_engine(script)
+    result = await ask(engine)
+    assert (result.response, statuses(await last_plan(engine, result))) == (ENDED, ["completed"])
+
+
 async def test_the_limit_of_steps_ends_a_plan_honestly(open_engine: OpenEngine) -> None:
     """Of more steps than may be executed the rest is skipped, and the report says so."""
     script = by_agent(agent=[plan("One", "Two", "Three"), ENDED], executor=["1.", "2."], summarizer=["Sum."])

@@ -25,6 +25,7 @@ TABLES = {
     "runs": ("mode", "owner"),
     "llm_calls": ("cassette",),
     "tool_calls": ("cassette",),
+    "plan_jobs": (),
     "approvals": (),
     "events": (),
     "artifact_versions": (),
