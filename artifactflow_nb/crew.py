@@ -25,7 +25,7 @@ from artifactflow_nb.graph_config import AgentNode, AskedNode, GraphConfig
 from artifactflow_nb.models.base import Model
 from artifactflow_nb.models.recorded import RecordedModel
 from artifactflow_nb.plans import PLAN_CREATE
-from artifactflow_nb.recordings.deck import Configured
+from artifactflow_nb.recordings.configured import Configured
 from artifactflow_nb.settings import Settings
 from artifactflow_nb.store.runs import StoredRun
 from artifactflow_nb.tools.base import Tool
@@ -149,7 +149,9 @@ class Crew:
             offered.append(entry.name)
         self._offer()
 
-    def exchange_tools(self, before: Sequence[Tool], tools: Sequence[Tool], offered: Mapping[str, Sequence[str]]) -> None:
+    def exchange_tools(
+        self, before: Sequence[Tool], tools: Sequence[Tool], offered: Mapping[str, Sequence[str]]
+    ) -> None:
         """Put tools in the place of others that were added.
 
         Args:

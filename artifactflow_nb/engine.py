@@ -5,7 +5,7 @@ Everything in it lives on the event loop that opened it.
 
 import asyncio
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from functools import partial
 from pathlib import Path
@@ -35,8 +35,8 @@ from artifactflow_nb.models.base import Model, model_name
 from artifactflow_nb.models.offline import OfflineModel
 from artifactflow_nb.models.openai import OpenAIModel
 from artifactflow_nb.models.recorded import RecordedModel
-from artifactflow_nb.recordings.configured import Configured
 from artifactflow_nb.recordings.by_hand import RecordedHand
+from artifactflow_nb.recordings.configured import Configured
 from artifactflow_nb.recordings.deck import Deck
 from artifactflow_nb.recordings.identity import Ask
 from artifactflow_nb.recordings.secrets import Masker
@@ -58,7 +58,6 @@ from artifactflow_nb.tools.base import Tool
 from artifactflow_nb.tools.delegate import call_subagent
 from artifactflow_nb.tools.fetch import Fetcher
 from artifactflow_nb.tools.plan import PLAN_TOOLS
-from artifactflow_nb.tools.providers import DdgsSearch, SearxngSearch, TavilySearch
 from artifactflow_nb.tools.registry import ToolRegistry
 from artifactflow_nb.tools.web import LocalSearch, SearchProvider, web_fetch, web_search
 
@@ -220,7 +219,6 @@ class Engine(Shown):
 
     def _masked(self, text: str) -> str:
         return Masker.of(self.settings, os.environ, self.model_keys).text(text)
-
 
     def _tool_services(self, run: StoredRun) -> Mapping[type, Any]:
         return {

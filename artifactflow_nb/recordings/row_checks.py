@@ -6,8 +6,8 @@ file could put other words into the prompts that the store shows.
 
 import math
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, get_args
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import orjson
 
