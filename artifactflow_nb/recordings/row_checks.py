@@ -17,7 +17,7 @@ from artifactflow_nb.events import StreamEvent, StreamEventType
 from artifactflow_nb.recordings.event_checks import flaw_of
 from artifactflow_nb.recordings.pieces import unpack
 from artifactflow_nb.recordings.row_masks import sha256
-from artifactflow_nb.recordings.rows import ENDED, SHA256, TABLES, Row, Rows
+from artifactflow_nb.recordings.rows import ENDED, SHA256, TABLES, Row, Rows, tables_of
 from artifactflow_nb.store.calls import FINISHED, PENDING, STARTED
 from artifactflow_nb.store.runs import COMPLETED
 from artifactflow_nb.store.schema import from_us, known_version
@@ -53,8 +53,11 @@ def check_rows(db: sqlite3.Connection, rows: Rows) -> None:
     if not OLDEST_SCHEMA <= rows.schema <= newest:
         advice = "Update artifactflow-nb." if rows.schema > newest else "No release has written such a file."
         raise CassetteError(f"The rows have the schema {rows.schema}; {OLDEST_SCHEMA} to {newest} are known. {advice}")
-    if set(rows.tables) != set(TABLES):
-        raise CassetteError(f"The tables are {', '.join(sorted(rows.tables))}; they must be {', '.join(TABLES)}.")
+    wanted = tables_of(rows.schema)
+    if set(rows.tables) != wanted:
+        raise CassetteError(
+            f"The tables are {', '.join(sorted(rows.tables))}; they must be {', '.join(sorted(wanted))}."
+        )
     for table in TABLES:
         columns = _columns(db, table)
         for row in rows[table]:

@@ -39,6 +39,7 @@ _QUERIES = {
     "texts": "SELECT * FROM texts WHERE sha256 IN (SELECT value FROM json_each(:texts)) ORDER BY sha256",
     "llm_calls": _of_runs("llm_calls"),
     "tool_calls": _of_runs("tool_calls"),
+    "plan_jobs": _of_runs("plan_jobs"),
     "approvals": _of_runs("approvals"),
     "events": _of_runs("events", "run_id, seq"),
     "artifact_versions": (
@@ -60,6 +61,15 @@ _QUERIES = {
 TABLES = tuple(_QUERIES)
 """The tables, in an order in which each row comes after those that it refers to."""
 
+_SINCE = {"plan_jobs": 7}
+"""The schema with which a table came, where older runs can be sealed, too."""
+
+
+def tables_of(schema: int) -> set[str]:
+    """The tables that rows of a schema have."""
+    return {table for table in TABLES if _SINCE.get(table, 0) <= schema}
+
+
 NAMING_TEXTS = {"runs": ("manifest_json",), "llm_calls": ("request_json", "offer_json")}
 """Columns that name texts by their hashes."""
 
@@ -71,7 +81,7 @@ class Rows:
     Attributes:
         run_id: The run.
         schema: The version of the store's schema.
-        tables: The rows of each table of `TABLES`, each by its columns.
+        tables: The rows of each table that the schema has, each by its columns.
     """
 
     run_id: str
@@ -79,8 +89,8 @@ class Rows:
     tables: Mapping[str, tuple[Row, ...]]
 
     def __getitem__(self, table: str) -> tuple[Row, ...]:
-        """The rows of a table."""
-        return self.tables[table]
+        """The rows of a table; none if the schema did not have it."""
+        return self.tables.get(table, ())
 
     @property
     def run(self) -> Row:
