@@ -86,7 +86,7 @@ def xml(svg: str) -> ET.Element:
 
 def texts(svg: str) -> list[str]:
     """Every label that is drawn."""
-    return ["".join(node.itertext()) for node in xml(svg).iter(f"{SVG}text")]
+    return [node.text or "" for node in xml(svg).iter(f"{SVG}text")]
 
 
 def tips(svg: str) -> list[str]:

@@ -14,7 +14,9 @@ import pandas as pd
 import pytest
 from recordings.conftest import Worked
 from recordings.worked import CASSETTE, CITED, bench, taken
+from scripts import by_agent, plan
 
+import artifactflow_nb as af
 from artifactflow_nb import frames
 from artifactflow_nb.errors import CassetteError, RunFailed, UsageError
 from artifactflow_nb.models.scripted import ScriptedModel
@@ -101,6 +103,7 @@ def test_the_frames_are_those_of_the_store(worked: Worked, file: Path, run: Open
         "runs": run.runs_df(),
         "llm_calls": run.llm_calls_df(),
         "tool_calls": run.tool_calls_df(),
+        "plan_steps": run.plan_steps_df(),
         "events": run.events_df(),
         "messages": run.messages_df(),
         "artifacts": run.artifacts_df(),
@@ -110,8 +113,24 @@ def test_the_frames_are_those_of_the_store(worked: Worked, file: Path, run: Open
     beside = {"n_siblings", "is_active", "sibling_index"}  # what stands beside the branch is not in the file
     for name, frame in wanted.items():
         columns = [column for column in frame.columns if column not in beside]
-        assert len(frame) > 0
+        assert len(frame) > 0 or name == "plan_steps"
         pd.testing.assert_frame_equal(found[name][columns], frame[columns])
+
+
+def test_a_plan_goes_along(tmp_path: Path) -> None:
+    """A sealed run with a plan has its steps, opened and put into another store, where its jobs are told apart too."""
+    script = by_agent(agent=[plan("Find", "Compare"), "Done."], executor=["A.", "B."], summarizer=["Both."])
+    with af.Workbench(model=ScriptedModel(script), data_dir=tmp_path / "one", interactive=False) as wb:
+        planned = wb.ask("Plan it.", flow="plan").wait()
+        expected, steps = wb.plan_steps_df(), [step.path for step in planned.steps]
+        path = planned.seal(tmp_path / "plan.afrun")
+    found = open_run(path)
+    pd.testing.assert_frame_equal(found.plan_steps_df(), expected)
+    with af.Workbench(model=ScriptedModel([]), data_dir=tmp_path / "two", interactive=False) as wb:
+        imported = wb.import_run(path)
+        pd.testing.assert_frame_equal(wb.plan_steps_df(imported), expected)
+        assert [step.path for step in imported.steps] == steps
+        assert "The plan (2 of 2 steps)" in imported._card().plain()
 
 
 def test_it_can_be_asked_in_sql(run: OpenedRun) -> None:

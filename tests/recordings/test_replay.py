@@ -18,7 +18,16 @@ from artifactflow_nb.events import StreamEvent
 from artifactflow_nb.models.base import ModelRequest
 from artifactflow_nb.models.scripted import ScriptedModel
 
-FRAMES = ("runs_df", "llm_calls_df", "tool_calls_df", "events_df", "messages_df", "artifacts_df", "approvals_df")
+FRAMES = (
+    "runs_df",
+    "llm_calls_df",
+    "tool_calls_df",
+    "plan_steps_df",
+    "events_df",
+    "messages_df",
+    "artifacts_df",
+    "approvals_df",
+)
 TABLES = {
     "conversations": (),
     "messages": (),
