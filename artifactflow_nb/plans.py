@@ -18,6 +18,7 @@ from typing import Any, Literal, Self
 from artifactflow_nb.ambient import derived_id
 from artifactflow_nb.errors import UsageError
 from artifactflow_nb.graph_config import GraphConfig
+from artifactflow_nb.text.figures import count
 from artifactflow_nb.text.markdown import portable_line
 
 StepStatus = Literal["pending", "running", "completed", "failed", "skipped"]
@@ -326,7 +327,7 @@ class Progress:
     def _limit(self, rules: PlanRules) -> str:
         """What the plan has used up; empty if it may go on."""
         if self.n_executed >= rules.max_steps:
-            return f"{rules.max_steps} executed steps"
+            return count(rules.max_steps, "executed step")
         if len(self.jobs) + 1 >= rules.recursion_limit:  # the summary is one, too
             return f"{rules.recursion_limit} jobs for a plan"
         return ""
