@@ -350,7 +350,7 @@ class Progress:
     def _limit(self, rules: PlanRules) -> str:
         """What the plan has used up; empty if it may go on."""
         if self.n_executed >= rules.max_steps:
-            return f"{rules.max_steps} executed steps"
+            return count(rules.max_steps, "executed step")
         if len(self.jobs) + 1 >= rules.recursion_limit:  # the summary is one, too
             return f"{rules.recursion_limit} jobs for a plan"
         return ""

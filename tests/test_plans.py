@@ -69,12 +69,12 @@ DONE, FAILED = ("execute", "1", "completed"), ("execute", "1", "failed")
         (
             progress("completed", "pending", jobs=(DONE,)),
             replace(RULES, max_steps=1),
-            Move("finish", reason="The limit of 1 executed steps was reached."),
+            Move("finish", reason="The limit of 1 executed step was reached."),
         ),
         (
             progress("failed", jobs=(FAILED,)),
             replace(RULES, max_steps=1),
-            Move("finish", reason="The limit of 1 executed steps was reached."),
+            Move("finish", reason="The limit of 1 executed step was reached."),
         ),
         (progress("failed", "pending", jobs=(FAILED, ("replan", "1", "continue"))), RULES, Move("execute", "2")),
         (progress("failed", jobs=(FAILED, ("replan", "1", "continue"))), RULES, Move("finish")),

@@ -25,9 +25,9 @@ _COMPARISONS = (
     re.compile("^(?:请|請)?(?:比较|比較)(.+?)(?:和|与|與|跟)(.+?)[。？?]*$"),
 )  # fmt: skip
 _COURTESY = re.compile(
-    r"(?:hello|hi|hey|good (?:morning|afternoon|evening)|thanks?(?: you)?(?: (?:very|so) much)?|ok(?:ay)?|(?:good)?bye"
-    r"|who are you|what are you|what can you do|how are you"
-    r"|[你您]好|早上好|晚上好|[谢謝]{2}[你您]?|再[见見]|[你您]是[谁誰]|[你您]能做(?:什么|什麼)|[吗嗎啊呢吧]|there|all)+",
+    r"(?:(?:(?:hello|hi|hey)(?: there| all)?|good (?:morning|afternoon|evening)|bye|goodbye|ok(?:ay)?"
+    r"|thank(?:s| you)(?: (?:very much|so much|a lot))?|(?:who|what|how) are you|what can you do"
+    r"|[你您]好[吗嗎啊呀]?|早上好|晚上好|[谢謝]{2}[你您]?|再[见見]|[你您]是[谁誰]|[你您]能做(?:什么|什麼)) ?)+",
     re.IGNORECASE,
 )
 
@@ -107,9 +107,10 @@ def _writing(say: Mapping[str, str], *, is_there: bool) -> dict[str, Any]:
 def _answer(transcript: Transcript, told: str) -> str:
     results = results_in(told)
     written = any(one.ended == "completed" and REPORT in one.text for one in results)
-    return answer(transcript.question, sections_of(results), undone(told), REPORT if written else None)
+    sections = sections_of(results, transcript.question)
+    return answer(transcript.question, sections, undone(told), REPORT if written else None)
 
 
-def sections_of(results: Sequence[StepResult]) -> list[Section]:
-    """What the steps have quoted, a section for each."""
-    return [Section(heading_of(one.title), one.quotes) for one in results if one.quotes]
+def sections_of(results: Sequence[StepResult], question: str) -> list[Section]:
+    """What the steps have quoted for a question, a section for each."""
+    return [Section(heading_of(one.title, question), one.quotes) for one in results if one.quotes]

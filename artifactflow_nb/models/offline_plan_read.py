@@ -37,6 +37,12 @@ class StepResult:
     text: str
 
     @property
+    def head(self) -> str:
+        """The line before its text, as the flow writes it."""
+        words = next(words for words, ended in _ENDED.items() if ended == self.ended)
+        return f"Step {self.number} ({self.title}) {words}:"
+
+    @property
     def quotes(self) -> tuple[Quotes, ...]:
         """What it quotes; nothing of a step that was not completed."""
         return tuple(read_quotes(self.text)) if self.ended == "completed" else ()
@@ -133,7 +139,10 @@ def is_report(text: str) -> bool:
 
 
 def undone(report: str) -> Sequence[str]:
-    """The steps that a plan's report says were not done: those that failed with why, those that were skipped in one."""
+    """The steps that a plan's report says were not done: those that failed, then those that were skipped, with why."""
     lines = _LINE.findall(report)
-    skipped = [told.rpartition(": ")[0] or told for status, told in lines if status == "skipped"]
-    return [*(told for status, told in lines if status == "failed"), *(["; ".join(skipped)] if skipped else [])]
+    skipped: dict[str, list[str]] = {}  # for one reason often several
+    for title, colon, why in (told.rpartition(": ") for status, told in lines if status == "skipped"):
+        skipped.setdefault(colon + why if title else "", []).append(title or why)
+    failed = [told for status, told in lines if status == "failed"]
+    return [*failed, *("; ".join(titles) + why for why, titles in skipped.items())]

@@ -1,7 +1,5 @@
 """The offline model as replanner and summarizer: it decides by the kind of failure, and sums up by quoting."""
 
-from collections.abc import Iterator
-
 from artifactflow_nb.models import offline_report
 from artifactflow_nb.models.offline_plan_read import Look, StepResult, results_in
 from artifactflow_nb.models.offline_report import PHRASES
@@ -50,13 +48,8 @@ def _rests(title: str) -> bool:
 
 def summary(instruction: str) -> str:
     """What a plan has done: what was quoted word for word, of the rest a line."""
-    return "\n\n".join(_told(results_in(instruction))) or "No step has a result."
-
-
-def _told(results: tuple[StepResult, ...]) -> Iterator[str]:
-    for one in results:
-        ended = {"completed": "was completed", "skipped": "was skipped"}.get(one.ended, one.ended)
-        yield f"Step {one.number} ({one.title}) {ended}:\n{_gist(one)}"
+    told = (f"{one.head}\n{_gist(one)}" for one in results_in(instruction))
+    return "\n\n".join(told) or "No step has a result."
 
 
 def _gist(result: StepResult) -> str:

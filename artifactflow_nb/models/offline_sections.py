@@ -25,9 +25,11 @@ class Section:
     problem: str = ""
 
 
-def heading_of(title: str) -> str:
-    """What a step asks: its title without the words that all such steps begin with."""
+def heading_of(title: str, question: str) -> str:
+    """What a step asks: the question if its title only says what is done, else the title without such words."""
     for phrases in PHRASES.values():
+        if title in phrases["steps"].split("|"):
+            return question
         title = title.removeprefix(phrases["find_out"].format(question=""))
     return title
 

@@ -77,7 +77,7 @@ def _failed(transcript: Transcript, reason: str) -> str:
 
 def _write(transcript: Transcript, task: StepTask) -> str:
     say = _words(task)
-    if not (sections := sections_of(task.results)):
+    if not (sections := sections_of(task.results, task.task)):
         return _failed(transcript, say["nothing"])
     if not transcript.plays("create_artifact"):  # whoever planned this knew that there is one
         transcript = replace(transcript, artifacts=frozenset({REPORT}))
@@ -93,7 +93,7 @@ def _write(transcript: Transcript, task: StepTask) -> str:
 def _silent(task: StepTask) -> list[Section]:
     """The steps before that have found nothing, each with why."""
     lost = (one for one in task.results if one.ended == "failed" and not says_write(one.title))
-    return [Section(heading_of(one.title), (), one.text.partition("\n")[0]) for one in lost]
+    return [Section(heading_of(one.title, task.task), (), one.text.partition("\n")[0]) for one in lost]
 
 
 def _look(transcript: Transcript, task: StepTask) -> str:

@@ -177,7 +177,7 @@ def test_the_reference_is_cited_where_it_answers(tmp_path: Path) -> None:
     assert not any(SOURCE.search(text) for text in absent)
 
 
-@pytest.mark.parametrize("said", ["Hello!", "Thank you very much.", "你好，谢谢！", "Who are you?"])
+@pytest.mark.parametrize("said", ["Hello there!", "Hi, thank you very much.", "你好，谢谢！", "Who are you?"])
 def test_what_needs_no_research_needs_no_plan(wb: af.Workbench, said: str) -> None:
     """Courtesies are answered at once."""
     run = planned(wb, said)
@@ -245,6 +245,7 @@ def test_a_step_in_a_persons_words_is_carried_out(tmp_path: Path) -> None:
         assert [status for _, status in ends(run)] == ["completed"] * 3
         said = quotes_of(wb, run.artifacts["research_report"].content)
         assert {RAIN, "Raw files are kept for ever."} <= set(said)
+        assert "### Look up how raw files are kept" in str(run.response)
         assert calls(wb, run, "executor")[0] == "web_fetch"
 
 
@@ -269,6 +270,14 @@ def test_the_answer_does_not_rest_on_one_part(tmp_path: Path, config: dict[str, 
     with opened(tmp_path, graph_config=config) as wb:
         run = planned(wb, "What does the rain gauge do in frost?")
         assert RAIN in quotes_of(wb, str(run.response))
+
+
+def test_a_limit_is_told_with_what_it_left_undone(tmp_path: Path) -> None:
+    """Steps that were skipped for one reason are named together, with that reason."""
+    with opened(tmp_path, graph_config={"executor": {"max_steps": 1}}) as wb:
+        response = str(planned(wb, "What does the rain gauge do in frost?").response)
+    undone = "Read what looks relevant; Write the report: The limit of 1 executed step was reached."
+    assert response.startswith(f"Not done: {undone}")
 
 
 def test_a_step_without_tools_for_it_says_so(tmp_path: Path) -> None:
