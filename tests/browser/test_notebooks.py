@@ -27,13 +27,15 @@ ALL_HAVE_RUN = r"""() => {
     const prompts = [...document.querySelectorAll(".jp-CodeCell .jp-InputPrompt")].map((node) => node.textContent);
     return prompts.every((prompt) => /\[\d+\]/.test(prompt));
 }"""
+ALL_PICTURES = """() => [...document.querySelectorAll(".jp-MarkdownOutput img")].every((one) => one.naturalWidth > 0)"""
 EMPTY_VIEWS = """() => [...document.querySelectorAll(".af-run")]
     .filter((view) => view.checkVisibility() && !view.innerText.trim()).length"""
 
 
 def without_outputs(server: LabServer, name: str) -> str:
     """The notebook as somebody has it who cleared all outputs; its place on the server, in a folder beside the data."""
-    shutil.copytree(REPOSITORY / "data", server.root / "data", dirs_exist_ok=True)
+    for folder in ("data", "docs", "tests/browser/screenshots"):
+        shutil.copytree(REPOSITORY / folder, server.root / folder, dirs_exist_ok=True)
     notebook = nbformat.read(REPOSITORY / "notebooks" / f"{name}.ipynb", as_version=4)
     for cell in notebook.cells:
         if cell.cell_type == "code":
@@ -67,7 +69,7 @@ def run_and_approve(page: LabPage) -> int:
 
 @pytest.mark.parametrize("name", PANELS)
 def test_a_page_of_the_documentation_runs(name: str, lab: LabServer, open_page: Callable[[str], LabPage]) -> None:
-    """Every cell runs, only one question waits for a click, and no view is empty or asks for anything elsewhere."""
+    """Every cell runs, only one question waits for a click, every picture is there, and no view is empty."""
     page = open_page(without_outputs(lab, name))
     page.page.set_viewport_size({"width": 1280, "height": 9000})  # JupyterLab draws only the cells that are seen
     page.open()
@@ -77,6 +79,7 @@ def test_a_page_of_the_documentation_runs(name: str, lab: LabServer, open_page: 
         shown = views.get_by_text(text).or_(views.get_by_placeholder(text))
         expect(shown.filter(visible=True).first).to_be_visible(timeout=20_000)
     page.page.wait_for_function(f"() => ({EMPTY_VIEWS})() === 0", timeout=20_000)
+    page.page.wait_for_function(ALL_PICTURES, timeout=20_000)
     assert complaints(page) == []
     assert page.errors == []
     assert page.foreign_requests() == []
