@@ -32,15 +32,20 @@ EMPTY_VIEWS = """() => [...document.querySelectorAll(".af-run")]
     .filter((view) => view.checkVisibility() && !view.innerText.trim()).length"""
 
 
-def without_outputs(server: LabServer, name: str) -> str:
-    """The notebook as somebody has it who cleared all outputs; its place on the server, in a folder beside the data."""
+def place_beside_data(server: LabServer) -> str:
+    """A place for a notebook on the server, in a folder beside what notebooks read and show."""
     for folder in ("data", "docs", "tests/browser/screenshots"):
         shutil.copytree(REPOSITORY / folder, server.root / folder, dirs_exist_ok=True)
+    return new_notebook(server)
+
+
+def without_outputs(server: LabServer, name: str) -> str:
+    """The notebook as somebody has it who cleared all outputs; its place on the server."""
     notebook = nbformat.read(REPOSITORY / "notebooks" / f"{name}.ipynb", as_version=4)
     for cell in notebook.cells:
         if cell.cell_type == "code":
             cell.outputs, cell.execution_count = [], None
-    place = new_notebook(server)
+    place = place_beside_data(server)
     nbformat.write(notebook, server.root / place)
     return place
 
@@ -65,6 +70,20 @@ def run_and_approve(page: LabPage) -> int:
         page.page.wait_for_timeout(250)
     page.wait_idle()
     return clicks
+
+
+def test_the_shipped_quickstart_runs(lab: LabServer, open_page: Callable[[str], LabPage]) -> None:
+    """Every cell of notebooks/01_quickstart.ipynb runs in the browser, each question approved with a click."""
+    name = place_beside_data(lab)
+    shutil.copy(REPOSITORY / "notebooks" / "01_quickstart.ipynb", lab.root / name)
+    page = open_page(name)
+    page.open()
+    page.run_all()
+    page.approve_until_done()
+    expect(page.page.locator(".af-frozen .af-artifact").first).to_contain_text("Sources")
+    assert complaints(page) == []
+    assert page.errors == []
+    assert page.foreign_requests() == []
 
 
 @pytest.mark.parametrize("name", PANELS)
