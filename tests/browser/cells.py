@@ -33,7 +33,7 @@ print(run.status, "after", "some time" if time.monotonic() - started < 30 else "
 
 COMPUTE = """import os, time
 start, rounds = time.time(), 0
-while not os.path.exists("enough") and time.time() - start < 150:
+while not os.path.exists("enough") and time.time() - start < 60:
     rounds += sum(i * i for i in range(2_000_000)) > 0
 print(f"computed {rounds > 0}")"""
 """Holds the kernel until there is a file `enough` beside the notebook.
