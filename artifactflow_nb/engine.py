@@ -31,6 +31,7 @@ from artifactflow_nb.models.offline import OfflineModel
 from artifactflow_nb.models.openai import OpenAIModel
 from artifactflow_nb.models.recorded import RecordedModel
 from artifactflow_nb.recordings.configured import Configured
+from artifactflow_nb.recordings.by_hand import RecordedHand
 from artifactflow_nb.recordings.deck import Deck
 from artifactflow_nb.recordings.identity import Ask
 from artifactflow_nb.recordings.secrets import Masker
@@ -137,7 +138,7 @@ class Engine(Shown):
         self.sources = SourceManager(self.database, self.clock)
         self._search = make_search(settings)
         self._fetcher = Fetcher(settings.allowed_hosts)
-        self.artifacts = ArtifactManager(self.database, self.clock)
+        self.artifacts = ArtifactManager(self.database, self.clock, RecordedHand(self.deck, self.database))
         self.conversations = ConversationManager(self.database, self.clock, self.ids)
         self.runs = RunStore(self.database)
         self.requests = RequestStore(self.database)

@@ -118,6 +118,11 @@ class Deck:
         """What plays a run; None if it is made."""
         return self._players.get(run_id)
 
+    def player_of(self, message_id: str) -> Player | None:
+        """What plays the run that answers a message; None if it is made."""
+        players = reversed(list(self._players.values()))
+        return next((player for player in players if player.recording.message_id == message_id), None)
+
     def tape_of(self, run_id: str, clock: Clock, not_before: datetime) -> Tape:
         """What comes from outside for a run."""
         if (player := self._players.get(run_id)) is not None:

@@ -15,6 +15,7 @@ from artifactflow_nb.models.base import ModelReply
 from artifactflow_nb.recordings.clock import RUN
 from artifactflow_nb.recordings.pieces import KeptPieces
 from artifactflow_nb.recordings.values import (
+    HandWritten,
     Failure,
     Prompt,
     RecordedAsk,
@@ -27,6 +28,7 @@ from artifactflow_nb.recordings.values import (
     lane_of_answer,
     lane_of_call,
 )
+from artifactflow_nb.store.artifacts import USER
 from artifactflow_nb.store.calls import FINISHED
 from artifactflow_nb.store.requests import decision_of
 from artifactflow_nb.store.runs import load_run
@@ -132,8 +134,14 @@ class _Reader:
             error_message=run.error_message,
             package_version=row["package_version"],
             was_stopped=bool(orjson.loads(self._events[-1]["data_json"]).get("clicked")),
+            by_hand=tuple(self._by_hand()),
             manifest=orjson.loads(row["manifest_json"]),
         )
+
+    def _by_hand(self) -> Iterator[HandWritten]:
+        sql = "SELECT * FROM artifact_versions WHERE message_id = ? AND run_id IS NULL AND created_by = ? ORDER BY rowid"
+        for row in self._db.execute(sql, (self._run.message_id, USER)):
+            yield HandWritten(row["artifact_id"], row["update_type"], row["sha256"], from_us(row["created_at"]))
 
     def _is_first(self) -> bool:
         sql = "SELECT run_id FROM runs WHERE conversation_id = ? ORDER BY rowid LIMIT 1"

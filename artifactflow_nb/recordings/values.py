@@ -177,6 +177,23 @@ class RecordedTurn:
 
 
 @dataclass(frozen=True, slots=True)
+class HandWritten:
+    """A version of an artifact that a person wrote, once a run had answered.
+
+    Attributes:
+        artifact_id: Of which artifact.
+        update_type: `update`, `rewrite`, `restore` or `rename`.
+        sha256: The hash of its text.
+        at: When.
+    """
+
+    artifact_id: str
+    update_type: str
+    sha256: str
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
 class RecordedRun:
     """A run.
 
@@ -189,6 +206,7 @@ class RecordedRun:
             is a job's path, `run`, or `ask ` and the path of what was asked about; empty where that is not known.
         ends: The times of the run's pauses, and last of its end.
         was_stopped: Whether a click ended it.
+        by_hand: What a person wrote on its message, in order.
     """
 
     run_id: str
@@ -211,6 +229,7 @@ class RecordedRun:
     error_message: str | None = None
     package_version: str = ""
     was_stopped: bool = False
+    by_hand: tuple[HandWritten, ...] = ()
     manifest: Mapping[str, Any] = field(default_factory=dict)
 
 

@@ -256,3 +256,24 @@ def test_a_waiting_run_shows_the_same_whenever_it_is_looked_at(tmp_path: Path) -
         return before
 
     play_both(tmp_path, scene, ScriptedModel(lambda _: call("look", word="x")), setup=asking)
+
+
+def test_what_a_person_writes_between_runs_has_its_time(tmp_path: Path) -> None:
+    """Edits, a new title and a restored version have the times that they had, and what is new the time of now."""
+
+    def scene(stage: Stage) -> Any:
+        run = stage.ask().wait(WAIT_S)
+        time.sleep(0.02)
+        note = run.artifacts["note"].edit("By hand.").rename("Another title")
+        time.sleep(0.02)
+        note.restore(1)
+        run.artifacts["note"].edit("By hand.")  # the same once more
+        stage.ask("And now?", conversation_id=run.conversation_id).wait(WAIT_S)
+        return stage.wb.artifacts_df()["created_at"].tolist()
+
+    def script(request: ModelRequest) -> Any:
+        if "And now?" in request.messages[-1].content:
+            return "Seen."
+        return [call("create_artifact", id="note", title="Note", content="Written."), "Done."][step_of(request)]
+
+    play_both(tmp_path, scene, script)
