@@ -26,6 +26,7 @@ def _listed(words: str) -> frozenset[str]:
 
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _VARIABLE = re.compile(r"[A-Z]+(?:_[A-Z]+)+|\$\{?\w+\}?|%\w+%|\{\{.*\}\}")
+_SCHEME = re.compile(r"(?:bearer|basic|token)\s+", re.IGNORECASE)
 _SENTENCE = re.compile(r"[A-Za-z]+ [a-z]+")
 _ADDRESSED = re.compile(r"(?:[A-Za-z]:)?(?:~|\.{1,2})?[/\\]|[a-z][a-z+.-]*://(?![^/\s]*@)|unix:")
 _RANDOM_PART = re.compile(r"(?=[^/\\]*[0-9])(?=[^/\\]*[a-z])(?=[^/\\]*[A-Z])[A-Za-z0-9+=]{16,}+")
@@ -124,7 +125,9 @@ def is_secret(name: str, value: str) -> bool:
 
 
 def is_told_of(value: str) -> bool:
-    """Whether a value is what one writes in the place of a secret: `optional`, `OPENAI_API_KEY`, `sha256`."""
+    """Whether a value is what one writes in the place of a secret: `optional`, `OPENAI_API_KEY`, `Bearer $TOKEN`."""
+    if scheme := _SCHEME.match(value):
+        value = value[scheme.end() :]
     return value.lower() in _DESCRIBED or any(form.fullmatch(value) for form in (_VARIABLE, _PLACEHOLDER, _STANDARD))
 
 
