@@ -20,6 +20,7 @@ PANELS = {
     "05_metrics_and_plots": ("How are backups checked?",),
     "06_record_and_replay": ("How are backups checked?",),
     "07_fork_and_compare": ("Does the north station need new batteries?",),
+    "08_plan_and_execute": ("plan: 3 of 4 steps, 1 failed",),
 }
 """What the views of each page show, one text each."""
 
