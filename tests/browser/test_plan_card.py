@@ -117,7 +117,7 @@ print(json.dumps(wb.plan_steps_df()[["title", "status"]].to_numpy().tolist()))""
 
 def test_an_edited_plan_is_carried_out(lab: LabServer, open_page: OpenPage) -> None:
     """Steps that were moved, changed, added and removed in the card are those that run and that the checklist shows."""
-    page = opened(lab, open_page, "plan", ASK, CARRIED_OUT)
+    page = opened(lab, open_page, ASK, CARRIED_OUT)
     out = page.output(0)
     expect(out.locator(".af-preview ol")).to_contain_text("Both of them.", timeout=20_000)
     save_pictures(page, out.locator(".af-live .af-ask"), "plan-asked")
@@ -185,7 +185,7 @@ run"""
 
 def test_a_plan_is_a_checklist_while_it_goes_on(lab: LabServer, open_page: OpenPage) -> None:
     """Each step says how far it is, the one at work for how long; one that asks goes on from its card."""
-    page = opened(lab, open_page, "live", LIVE)
+    page = opened(lab, open_page, LIVE)
     out = page.output(0)
     steps = out.locator(".af-live .af-steps > li")
     expect(steps).to_have_count(4, timeout=20_000)
