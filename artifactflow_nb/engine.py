@@ -30,8 +30,8 @@ from artifactflow_nb.models.base import Model, model_name
 from artifactflow_nb.models.offline import OfflineModel
 from artifactflow_nb.models.openai import OpenAIModel
 from artifactflow_nb.models.recorded import RecordedModel
-from artifactflow_nb.recordings.configured import Configured
 from artifactflow_nb.recordings.by_hand import RecordedHand
+from artifactflow_nb.recordings.configured import Configured
 from artifactflow_nb.recordings.deck import Deck
 from artifactflow_nb.recordings.identity import Ask
 from artifactflow_nb.recordings.secrets import Masker

@@ -15,8 +15,8 @@ from artifactflow_nb.models.base import ModelReply
 from artifactflow_nb.recordings.clock import RUN
 from artifactflow_nb.recordings.pieces import KeptPieces
 from artifactflow_nb.recordings.values import (
-    HandWritten,
     Failure,
+    HandWritten,
     Prompt,
     RecordedAsk,
     RecordedCall,
@@ -139,7 +139,9 @@ class _Reader:
         )
 
     def _by_hand(self) -> Iterator[HandWritten]:
-        sql = "SELECT * FROM artifact_versions WHERE message_id = ? AND run_id IS NULL AND created_by = ? ORDER BY rowid"
+        sql = (
+            "SELECT * FROM artifact_versions WHERE message_id = ? AND run_id IS NULL AND created_by = ? ORDER BY rowid"
+        )
         for row in self._db.execute(sql, (self._run.message_id, USER)):
             yield HandWritten(row["artifact_id"], row["update_type"], row["sha256"], from_us(row["created_at"]))
 
