@@ -142,7 +142,7 @@ def _texts(turn: RecordedTurn) -> dict[str, str]:
 
 def _order(packing: Packing, order: Sequence[str]) -> JsonObject:
     lanes = {lane: index for index, lane in enumerate(dict.fromkeys(order))}
-    return {"lanes": packing.json(list(lanes), "order"), "seq": counted(lanes[lane] for lane in order)}
+    return {"lanes": packing.json(list(lanes), "order"), "seq": counted(map(lanes.__getitem__, order))}
 
 
 # --- lines to a run --------------------------------------------------------------------------------------------------
