@@ -116,7 +116,7 @@ class Packing:
                 continue
             if part.is_when:
                 when[part.name] = self._when(given)
-            elif is_dataclass(given):
+            elif hasattr(given, "__dataclass_fields__"):
                 said[part.name], inner = self.split(given)
                 when |= {part.name: inner} if inner else {}
             elif isinstance(given, tuple) and given and isinstance(given[0], Message):
@@ -160,6 +160,8 @@ class Packing:
         """Plain JSON with its long texts elsewhere; a name in it that begins with `$` gets another one."""
         if isinstance(value, str):
             return self.text(value)
+        if value is None or isinstance(value, bool) or _is_number(value):
+            return value
         if depth > _DEEPEST:
             raise ValueError(f"{where} is nested more than {_DEEPEST} deep")
         if isinstance(value, Mapping):
@@ -167,8 +169,6 @@ class Packing:
             return {_escaped(name, where): self.json(value[name], where, depth + 1) for name in names}
         if isinstance(value, list | tuple):
             return [self.json(item, where, depth + 1) for item in value]
-        if value is None or isinstance(value, bool) or _is_number(value):
-            return value
         raise ValueError(f"{where} holds {value!r:.80}, which JSON cannot hold")
 
 
