@@ -5,6 +5,7 @@ secret (`KEY_FILE`, `password_length`), or counts (`MAX_TOKENS`), says nothing; 
 """
 
 import re
+from functools import lru_cache
 from itertools import pairwise
 
 MASK = "[secret]"
@@ -18,6 +19,7 @@ _LEAST_PASSWORD = 6
 _LEAST_RANDOM = 20
 _LONGEST_PLAIN = 16
 _LONGEST_NAME = 100
+_REMEMBERED = 1024
 
 
 def _listed(words: str) -> frozenset[str]:
@@ -80,6 +82,7 @@ def _words(name: str) -> list[str]:
     return [] if said in _ABOUT else words
 
 
+@lru_cache(_REMEMBERED)
 def says_secret(name: str) -> bool:
     """Whether a name says that its value is secret: `api_key`, `clientSecret`, `X-Auth-Token`, `password`.
 
