@@ -30,6 +30,9 @@ MOST_TOOLS = 1_000
 """How many tools of a server are listed; no model could choose among more."""
 
 _CLOSES_WITHIN_S = 6.0
+_LAST_WORDS_S = 0.3
+"""How long what a server wrote last may be on its way."""
+
 _CONNECT_S = 30.0
 _SSE_READ_S = 300.0
 _PROBLEM_CHARS = 400
@@ -108,6 +111,8 @@ class Connection:
                     await self._leave.wait()
                     self._scope.deadline = anyio.current_time() + _CLOSES_WITHIN_S
         except BaseException as error:  # noqa: BLE001 - what the SDK raises in a group of tasks can be anything
+            self._tail.close()
+            await self._tail.read(_LAST_WORDS_S)
             self._refuse(self._not_started(error))
         finally:
             self._refuse(f"The MCP server {self._server.name} was closed before it answered.")
@@ -201,7 +206,7 @@ class Connection:
         except Exception as error:  # noqa: BLE001 - the same
             if self._is_lost(error):
                 self._is_retired = True
-                await asyncio.wait([self._task], timeout=0.2)  # what it wrote last may still be on its way
+                await asyncio.wait([self._task], timeout=_LAST_WORDS_S)
                 why = self._problem("ended while it was called, and nobody knows whether the call took effect", error)
             else:
                 why = self._problem("refused the call", error)

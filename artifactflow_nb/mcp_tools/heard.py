@@ -1,5 +1,6 @@
 """What is heard of a server beside its answers: that it hung up, its standard error, what is logged of it."""
 
+import asyncio
 import logging
 import os
 import threading
@@ -56,12 +57,14 @@ class Tail:
     def __init__(self) -> None:
         self._kept: deque[bytes] = deque(maxlen=8)
         self._file: Any = None
+        self._reader: threading.Thread | None = None
 
     def open(self) -> Any:
         """The file that the process writes to; `close` it once the process has it."""
         reading, writing = os.pipe()
         self._file = os.fdopen(writing, "w")
-        threading.Thread(target=self._read, args=(reading,), name="artifactflow-mcp", daemon=True).start()
+        self._reader = threading.Thread(target=self._read, args=(reading,), name="artifactflow-mcp", daemon=True)
+        self._reader.start()
         return self._file
 
     def _read(self, reading: int) -> None:
@@ -73,6 +76,11 @@ class Tail:
         """Let go of this side's end; nothing if there is none."""
         if self._file is not None:
             self._file.close()
+
+    async def read(self, within_s: float) -> None:
+        """Wait until all is read that a process wrote which has ended; no longer for one that goes on."""
+        if self._reader is not None:
+            await asyncio.to_thread(self._reader.join, within_s)
 
     def text(self) -> str:
         """The end of what was written, on one line."""
