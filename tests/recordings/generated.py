@@ -11,7 +11,15 @@ from artifactflow_nb.approvals import SCOPES, Decision
 from artifactflow_nb.messages import Message, ToolCall, ToolResult, Usage
 from artifactflow_nb.models.base import ModelReply
 from artifactflow_nb.recordings.pieces import Piece
-from artifactflow_nb.recordings.values import Failure, Prompt, RecordedAsk, RecordedCall, RecordedRun, RecordedTurn
+from artifactflow_nb.recordings.values import (
+    Failure,
+    HandWritten,
+    Prompt,
+    RecordedAsk,
+    RecordedCall,
+    RecordedRun,
+    RecordedTurn,
+)
 
 START = datetime(2026, 1, 1, 9, 30, 0, 123000, tzinfo=UTC)
 LONG = "What was found is told here at some length. " * 10
@@ -46,6 +54,7 @@ times = st.builds(lambda ms: START + timedelta(milliseconds=ms), st.integers(-10
 fine_times = st.builds(lambda us: START + timedelta(microseconds=us), st.integers(-1000, 10**14))
 some_ms = st.floats(0, 1e9) | st.integers(0, 10**9).map(float)
 
+by_hand = st.builds(HandWritten, short, short, short, times)
 calls = st.builds(ToolCall, short, objects, st.none() | texts)
 messages = st.builds(
     Message, st.sampled_from(["system", "user", "assistant", "tool"]), texts, st.lists(calls, max_size=2).map(tuple)
@@ -183,6 +192,7 @@ def runs(draw: st.DrawFn, run_id: str = "run-1") -> RecordedRun:
         error_type=draw(st.none() | short),
         error_message=draw(st.none() | texts),
         package_version=draw(short),
+        by_hand=tuple(draw(st.lists(by_hand, max_size=2))),
         manifest=draw(objects),
     )
 
