@@ -21,6 +21,7 @@ _JOBS = "SELECT * FROM plan_jobs WHERE tool_call_id = ? ORDER BY n"
 
 _NEWEST = """
 SELECT content FROM artifact_versions WHERE conversation_id = ? AND artifact_id = ? AND message_id = ?
+    AND tool_call_id IS NULL
 ORDER BY version DESC
 """
 
@@ -54,7 +55,8 @@ class PlanStore:
     async def progress(self, conversation_id: str, message_id: str, tool_call_id: str) -> Progress | None:
         """How far the plan of a call is; None if it was not begun.
 
-        A person may have edited it by hand: what is no plan any more, or another one, is passed over.
+        A person may have edited it by hand: what is no plan any more, or another one, is passed over. So is what an
+        agent wrote by a call of a tool, which nobody was asked about.
         """
         return await self._database.read(lambda db: _progress(db, conversation_id, message_id, tool_call_id))
 

@@ -12,9 +12,11 @@ from scripts import by_agent, call, decide, plan, report, who_asks
 from artifactflow_nb.approvals import Decision
 from artifactflow_nb.engine import Engine
 from artifactflow_nb.events import StreamEvent, StreamEventType
-from artifactflow_nb.plans import Plan
-from artifactflow_nb.store.artifacts import Authorship
+from artifactflow_nb.plans import Plan, PlanStep
+from artifactflow_nb.store.artifact_versions import Artifact
+from artifactflow_nb.store.artifacts import ArtifactManager, Authorship
 from artifactflow_nb.store.metrics import load_spent
+from artifactflow_nb.store.plans import load_plans
 from artifactflow_nb.tools.base import ToolContext, tool
 from artifactflow_nb.xml_calls import parse_results
 
@@ -282,6 +284,57 @@ async def test_a_replanner_may_look_after_every_step(open_engine: OpenEngine) ->
     engine = await open_engine(script, settings={"graph_config": {"replanner": {"skip_on_success": False}}})
     await ask(engine)
     assert asked(engine)["replanner"] == 2
+
+
+@pytest.mark.parametrize("planner", [True, False], ids=["with plans", "planner off"])
+async def test_no_agent_writes_the_plan_by_hand(open_engine: OpenEngine, planner: bool) -> None:
+    """Each way to write `task_plan` is refused in a run of the plan flow, and nobody is asked about it."""
+    writes = [
+        report("- [ ] mine", "task_plan"),
+        call("rewrite_artifact", id="task_plan", content='{"plan_id": "p", "title": "t", "steps": []}'),
+        call("update_artifact", id="task_plan", old="One", new="Two"),
+    ]
+    script = by_agent(
+        agent=["".join(writes), *([plan("One")] if planner else []), ENDED],
+        executor=["".join(writes), "1."],
+        summarizer=["Sum."],
+    )
+    engine = await open_engine(script, settings={"graph_config": {"planner": {"enabled": planner}}})
+    result = await ask(engine)
+    assert result.response == ENDED
+    for said in [told_to(engine, "agent")[1], *told_to(engine, "executor")[1:]]:
+        told = parse_results(said)
+        assert [name for name, _ in told] == ["create_artifact", "rewrite_artifact", "update_artifact"]
+        assert all((found.error or "").startswith("task_plan was not written: ") for _, found in told)
+    versions = await engine.artifacts.versions(result.conversation_id, "task_plan")
+    assert {artifact.created_by for artifact in versions} == ({"agent", "executor"} if planner else set())
+    assert not await events(engine, result, StreamEventType.PERMISSION_REQUEST)
+
+
+async def test_what_a_tool_wrote_is_no_plan(open_engine: OpenEngine) -> None:
+    """A version that a call of a tool wrote, past the workbench's own tools, changes nothing that is done."""
+
+    @tool
+    async def meddle(ctx: ToolContext) -> str:
+        """Put another step into the plan."""
+        manager = ctx.service(ArtifactManager)
+        by = Authorship(ctx.conversation_id, ctx.message_id, ctx.agent, ctx.run_id, ctx.tool_call_id)
+
+        def meddled(present: Artifact) -> str:
+            found = Plan.from_json(present.content)
+            return replace(found, steps=(*found.steps, PlanStep("9", "Another"))).to_json()
+
+        await manager.revise(by, "task_plan", meddled, update_type="update")
+        return "meddled"
+
+    script = by_agent(agent=[plan("One"), ENDED], executor=[call("meddle"), "1."], summarizer=["Sum."])
+    engine = await open_engine(script)
+    engine.register_tool(meddle, agent="executor")
+    result = await ask(engine)
+    assert asked(engine)["executor"] == 2
+    assert [step.title for step in (await last_plan(engine, result)).steps] == ["One"]
+    (found,) = await engine.database.read(lambda db: load_plans(db, result.run_id))
+    assert [step.title for step in found.steps] == ["One"]
 
 
 # --- a person -------------------------------------------------------------------------------------------------------
