@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import Counter
+from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from typing import Any
 
@@ -12,11 +13,14 @@ from scripts import by_agent, call, decide, plan, report, who_asks
 from artifactflow_nb.approvals import Decision
 from artifactflow_nb.engine import Engine
 from artifactflow_nb.events import StreamEvent, StreamEventType
+from artifactflow_nb.models.base import ModelEvent, ModelRequest
+from artifactflow_nb.models.scripted import ScriptedModel
 from artifactflow_nb.plans import Plan, PlanStep
 from artifactflow_nb.store.artifact_versions import Artifact
 from artifactflow_nb.store.artifacts import ArtifactManager, Authorship
 from artifactflow_nb.store.metrics import load_spent
 from artifactflow_nb.store.plans import load_plans
+from artifactflow_nb.store.schema import to_us
 from artifactflow_nb.tools.base import ToolContext, tool
 from artifactflow_nb.xml_calls import parse_results
 
@@ -54,6 +58,13 @@ def asked(engine: Engine) -> Counter[str]:
 
 async def events(engine: Engine, result: Any, *kinds: StreamEventType) -> list[StreamEvent]:
     return [event for event in await engine.runs.events(result.run_id) if event.type in kinds]
+
+
+async def jobs(engine: Engine, result: Any, what: str = "kind, outcome") -> list[tuple[Any, ...]]:
+    """The jobs of a run's plans, in order."""
+    sql = f"SELECT {what} FROM plan_jobs WHERE run_id = ? ORDER BY started_at, n"  # noqa: S608 - a test's own words
+    rows = await engine.database.read(lambda db: db.execute(sql, (result.run_id,)).fetchall())
+    return [tuple(row) for row in rows]
 
 
 def failing(reason: str = "No B.") -> list[str]:
@@ -194,6 +205,55 @@ async def test_the_limit_of_steps_ends_a_plan_honestly(open_engine: OpenEngine) 
     assert "3. [skipped] Three: The limit of 2 executed steps was reached." in (told.error or "")
 
 
+async def test_a_step_that_fails_at_the_limit_of_steps_ends_a_plan_honestly(open_engine: OpenEngine) -> None:
+    """Nothing is left to skip then: the limit is told to the summarizer and to the agent all the same."""
+    script = by_agent(agent=[plan("One", "Two"), ENDED], executor=["1.", *failing()], summarizer=["Sum."])
+    engine = await open_engine(script, settings={"graph_config": {"executor": {"max_steps": 2}}})
+    await ask(engine)
+    why = "Why it ended: The limit of 2 executed steps was reached."
+    ((_, told),) = parse_results(told_to(engine, "agent")[1])
+    assert why in (told.error or "")
+    assert why in told_to(engine, "summarizer")[0]
+
+
+async def test_a_replanner_that_fails_is_told_of(open_engine: OpenEngine) -> None:
+    """After the last step, too, where no step is left to say so."""
+    script = by_agent(agent=[plan("One"), ENDED], executor=failing(), replanner=[""], summarizer=["Sum."])
+    engine = await open_engine(script)
+    await ask(engine)
+    ((_, told),) = parse_results(told_to(engine, "agent")[1])
+    assert "Why it ended: The replanner did not decide: The model ended with an empty answer." in (told.error or "")
+
+
+@pytest.mark.parametrize(
+    ("limit", "summarizer", "expected"),
+    [
+        (2, True, [1, 0]),
+        (3, True, [2, 0]),
+        (5, True, [2, 1]),
+        (6, True, [2, 2]),
+        (2, False, [2, 0]),
+        (3, False, [2, 1]),
+    ],
+)
+async def test_the_limit_of_jobs_is_one_for_all_plans_of_a_turn(
+    open_engine: OpenEngine, limit: int, summarizer: bool, expected: list[int]
+) -> None:
+    """Steps and summaries count, and a plan keeps one for its summary; what is not done then is skipped and told."""
+    script = by_agent(
+        agent=[plan("One", "Two"), plan("Three", "Four"), ENDED], executor=["Done."] * 4, summarizer=["Sum."] * 2
+    )
+    config = {"settings": {"recursion_limit": limit}, "summarizer": {"enabled": summarizer}}
+    engine = await open_engine(script, settings={"graph_config": config})
+    result = await ask(engine)
+    ends = {one.plan_id: one for one in await plans_of(engine, result)}
+    assert [statuses(one).count("completed") for one in ends.values()] == expected
+    assert len(await jobs(engine, result)) <= limit
+    ((_, told),) = parse_results(told_to(engine, "agent")[2])
+    if expected[1] < 2:
+        assert f"The limit of {limit} jobs in a turn was reached." in (told.error or "")
+
+
 async def test_the_limit_of_plans_ends_in_an_answer(open_engine: OpenEngine) -> None:
     """A turn may have several plans, one after the other; beyond their limit the agent is told to answer."""
     script = by_agent(
@@ -208,20 +268,56 @@ async def test_the_limit_of_plans_ends_in_an_answer(open_engine: OpenEngine) -> 
     assert [one.steps[0].title for one in await plans_of(engine, result)] == ["One"] * 3 + ["Two"] * 3
 
 
-async def test_an_executor_that_runs_out_of_rounds_has_failed(open_engine: OpenEngine) -> None:
-    """A step whose rounds of tools are used up has failed, and keeps what it had found."""
-    rounds = [call("read_artifact", id="task_plan")] * 30
+LOOK = call("read_artifact", id="task_plan")
+ONE_ROUND = {"graph_config": {"executor": {"max_iterations": 1}}}
+
+
+async def test_a_step_that_succeeds_in_its_last_round_is_completed(open_engine: OpenEngine) -> None:
+    """Whoever answers when all rounds are used has done the step, as the next to last word of its prompt says."""
+    script = by_agent(agent=[plan("One"), ENDED], executor=[LOOK, "All of it."], summarizer=["Sum."])
+    engine = await open_engine(script, settings=ONE_ROUND)
+    result = await ask(engine)
+    (step,) = (await last_plan(engine, result)).steps
+    assert (step.status, step.result) == ("completed", "All of it.")
+    assert told_to(engine, "executor")[1].endswith(
+        "No tool can be called any more but report_failure: answer now if it is done, and call that if it is not."
+    )
+
+
+@pytest.mark.parametrize("protocol", ["xml", "native"])
+async def test_a_failure_can_be_owned_up_to_when_all_rounds_are_used(open_engine: OpenEngine, protocol: str) -> None:
+    """Then report_failure is all that is offered, and after it nothing is."""
     script = by_agent(
         agent=[plan("One"), ENDED],
-        executor=[*rounds, "Half of it."],
+        executor=[LOOK, *failing()],
         replanner=[decide("finish"), "So."],
         summarizer=["Sum."],
     )
-    engine = await open_engine(script)
+    engine = await open_engine(script, settings={**ONE_ROUND, "tool_protocol": protocol})
+    result = await ask(engine)
+    (step,) = (await last_plan(engine, result)).steps
+    assert (step.status, step.result) == ("failed", "No B.")
+    asked_of = [request for request in engine.model.requests if who_asks(request) == "executor"]
+    assert [request.tool_choice for request in asked_of] == ["auto", "auto", "none"]
+    assert [spec.name for spec in asked_of[1].tools] == ["report_failure"]
+    assert len(asked_of[0].tools) == len(asked_of[2].tools) > 1
+
+
+async def test_an_executor_that_runs_out_of_rounds_has_failed(open_engine: OpenEngine) -> None:
+    """Whoever still asks for tools when all rounds are used has failed: they are not run; what was found is kept."""
+    script = by_agent(
+        agent=[plan("One"), ENDED],
+        executor=[LOOK, LOOK, "Half of it."],
+        replanner=[decide("finish"), "So."],
+        summarizer=["Sum."],
+    )
+    engine = await open_engine(script, settings=ONE_ROUND)
     result = await ask(engine)
     (step,) = (await last_plan(engine, result)).steps
     assert step.status == "failed"
     assert step.result == "The rounds of tools were used up before it was done. So far: Half of it."
+    ((_, told),) = parse_results(told_to(engine, "executor")[2])
+    assert told.error == "Not run: all rounds of tool calls are used up. Answer now with what you have."
 
 
 async def test_a_step_whose_model_fails_has_failed(open_engine: OpenEngine) -> None:
@@ -252,6 +348,27 @@ async def test_a_plan_stands_alone_in_its_reply(open_engine: OpenEngine) -> None
     ]
     assert all("must be the only call" in (found.error or "") for _, found in told if not found.success)
     assert not await events(engine, result, StreamEventType.PERMISSION_REQUEST)
+
+
+async def test_a_summarizer_that_fails_loses_no_result(open_engine: OpenEngine) -> None:
+    """The report says that there is no summary and why, and holds the results of the steps."""
+    script = by_agent(agent=[plan("One"), ENDED], executor=["All of it."], summarizer=[""])
+    engine = await open_engine(script)
+    result = await ask(engine)
+    ((_, told),) = parse_results(told_to(engine, "agent")[1])
+    assert told.success
+    assert "There is no summary: The model ended with an empty answer." in told.data
+    assert told.data.endswith("Step 1 (One) was completed:\nAll of it.")
+    assert await jobs(engine, result) == [("execute", "completed"), ("summarize", "failed")]
+
+
+async def test_a_summarizer_is_told_of_no_rounds(open_engine: OpenEngine) -> None:
+    """It never had any, so that none are used up."""
+    script = by_agent(agent=[plan("One"), ENDED], executor=["1."], summarizer=["Sum."])
+    engine = await open_engine(script)
+    await ask(engine)
+    (said,) = told_to(engine, "summarizer")
+    assert said.endswith("Step 1 (One) was completed:\n1.")
 
 
 async def test_without_a_summarizer_the_agent_answers_from_the_plan(open_engine: OpenEngine) -> None:
@@ -367,6 +484,64 @@ async def test_a_plan_is_put_before_a_person(open_engine: OpenEngine) -> None:
     assert asked(engine) == {"agent": 1}
     result = await answer(engine, waiting, Decision(approved=True))
     assert (result.status, result.response) == ("completed", ENDED)
+
+
+async def test_a_person_sees_how_much_of_a_plan_can_be_carried_out(open_engine: OpenEngine) -> None:
+    """A plan, and a revision, that has more steps than are left says so before it is approved."""
+    config = {"approval": {"enabled": True}, "executor": {"max_steps": 2}}
+    script = by_agent(
+        agent=[plan("One", "Two", "Three"), ENDED],
+        executor=[*failing(), "4."],
+        replanner=[decide("revise", steps=[{"title": "Four"}, {"title": "Five"}]), "So."],
+        summarizer=["Sum."],
+    )
+    engine = await open_engine(script, settings={"graph_config": config})
+    waiting = await ask(engine)
+    assert waiting.pending[0].preview.endswith("3. **Three**\n\nOf these 3 steps at most 2 can be carried out.")
+    again = await answer(engine, waiting, Decision(approved=True))
+    assert again.pending[0].preview.endswith("2. **Five**\n\nOf these 2 steps at most 1 can be carried out.")
+
+
+UNKNOWN = [{"title": "Fly", "tools": ["fly"]}]
+
+
+async def test_a_plan_that_would_be_refused_is_put_before_nobody(open_engine: OpenEngine) -> None:
+    """Steps with an unknown tool, and a plan beyond the limit of plans, are refused without a question."""
+    config = {"approval": {"enabled": True}, "replanner": {"max_plans": 1}}
+    unknown = call("plan_create", title="The plan", steps=UNKNOWN)
+    script = by_agent(agent=[unknown, plan("One"), plan("Two"), ENDED], executor=["1."], summarizer=["Sum."])
+    engine = await open_engine(script, settings={"graph_config": config})
+    waiting = await ask(engine)
+    assert [step["title"] for step in waiting.pending[0].params["steps"]] == ["One"]
+    result = await answer(engine, waiting, Decision(approved=True))
+    assert result.response == ENDED
+    first, _, third = (dict(parse_results(said))["plan_create"].error or "" for said in told_to(engine, "agent")[1:])
+    assert first.startswith("There is no tool 'fly' for steps")
+    assert "this turn has had 1 plan" in third
+
+
+@pytest.mark.parametrize(
+    ("revision", "most", "told"),
+    [(UNKNOWN, 1, "There is no tool 'fly'"), ([{"title": "Two"}], 0, "revise is not possible now")],
+    ids=["an unknown tool", "no revision left"],
+)
+async def test_a_revision_that_would_be_refused_is_put_before_nobody(
+    open_engine: OpenEngine, revision: list[Any], most: int, told: str
+) -> None:
+    """The replanner is told why at once, and decides otherwise."""
+    config = {"approval": {"enabled": True}, "replanner": {"max_revisions": most}}
+    script = by_agent(
+        agent=[plan("One"), ENDED],
+        executor=failing(),
+        replanner=[decide("revise", steps=revision), decide("finish"), "So."],
+        summarizer=["Sum."],
+    )
+    engine = await open_engine(script, settings={"graph_config": config})
+    waiting = await ask(engine)
+    result = await answer(engine, waiting, Decision(approved=True))
+    assert (result.status, result.response) == ("completed", ENDED)
+    ((_, refused),) = parse_results(told_to(engine, "replanner")[1])
+    assert (refused.error or "").startswith(told)
 
 
 async def test_a_rejected_plan_tells_the_agent_why(open_engine: OpenEngine) -> None:
@@ -540,3 +715,140 @@ async def test_a_step_that_a_person_takes_out_at_work_is_not_put_back(open_engin
     result = await answer(engine, waiting, Decision(approved=True))
     assert (result.response, sent) == (ENDED, ["Ada"])
     assert [(step.title, step.status) for step in (await last_plan(engine, result)).steps] == [("Two", "completed")]
+
+
+class EditedMeanwhile(ScriptedModel):
+    """A scripted model that lets a person change the plan each time that an agent is asked.
+
+    Attributes:
+        engine: Whose plan it is.
+        who: The agent.
+        change: What the person makes of the plan.
+    """
+
+    engine: Engine
+    who: str
+    change: Callable[[Plan], Plan]
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        """Change the plan, then answer."""
+        if who_asks(request) == self.who:
+            (run,) = await self.engine.runs.unfinished()
+            by = Authorship(run.conversation_id, run.message_id, "user")
+
+            def changed(present: Artifact) -> str:
+                return self.change(Plan.from_json(present.content)).to_json()
+
+            await self.engine.artifacts.revise(by, "task_plan", changed, update_type="update")
+        async for event in super().stream(request):
+            yield event
+
+
+@pytest.mark.parametrize("who", ["executor", "replanner", "summarizer"])
+async def test_what_a_person_changes_while_an_agent_is_at_work_stays(open_engine: OpenEngine, who: str) -> None:
+    """The end of a step, of a look at the plan and of the summary write nothing of it over."""
+    model = EditedMeanwhile(
+        by_agent(
+            agent=[plan("One"), ENDED],
+            executor=[*failing(), "1."],
+            replanner=[decide("retry"), "Go."],
+            summarizer=["Sum."],
+        )
+    )
+    model.who, model.change = who, lambda found: replace(found, title="Mine")
+    model.engine = await open_engine(model=model)
+    result = await ask(model.engine)
+    found = await last_plan(model.engine, result)
+    assert (result.response, found.title, statuses(found)) == (ENDED, "Mine", ["completed"])
+
+
+async def test_a_step_that_a_person_adds_when_all_is_over_is_skipped(open_engine: OpenEngine) -> None:
+    """It comes too late, and the plan says so."""
+    model = EditedMeanwhile(by_agent(agent=[plan("One"), ENDED], executor=["1."], summarizer=["Sum."]))
+    model.who, model.change = "summarizer", lambda found: replace(found, steps=(*found.steps, PlanStep("9", "Late")))
+    model.engine = await open_engine(model=model)
+    result = await ask(model.engine)
+    step = (await last_plan(model.engine, result)).steps[1]
+    assert (step.title, step.status, step.result) == ("Late", "skipped", "The plan was over by then.")
+    (told,) = await events(model.engine, result, StreamEventType.PLAN_UPDATED)
+    assert [(one["id"], one["status"]) for one in told.data["steps"]] == [("9", "skipped")]
+
+
+# --- what agents are shown ------------------------------------------------------------------------------------------
+
+
+async def test_long_results_do_not_push_a_step_out_of_its_prompt(open_engine: OpenEngine) -> None:
+    """However much the steps before have found, each agent is asked in full, and no result stands in a prompt twice."""
+    described = [{"title": f"Step {n}", "description": f"{n} " + "d" * 3_000 + f" end {n}"} for n in range(8)]
+    script = by_agent(
+        agent=[call("plan_create", title="Much", steps=described), ENDED],
+        executor=[f"found {n}" + "y" * 20_000 for n in range(8)],
+        summarizer=["Sum."],
+    )
+    engine = await open_engine(script)
+    await ask(engine)
+    requests = engine.model.requests
+    steps = [request.messages for request in requests if who_asks(request) == "executor"]
+    for n, messages in enumerate(steps):
+        assert f"Your step, {n + 1} of 8: Step {n}\n{n} ddd" in messages[1].content
+        assert messages[1].content.endswith(f"end {n}")
+        assert f"{n + 1}. [running] Step {n}" in messages[1].content
+        assert len(messages[1].content) < 30_000
+        assert len(messages[0].content) == len(steps[0][0].content)
+        assert "<task_plan>" not in messages[0].content
+    (summed_up,) = (request for request in requests if who_asks(request) == "summarizer")
+    assert all(f"found {n}" in summed_up.messages[1].content for n in range(8))
+    last = requests[-1].messages[0].content
+    assert "8. ☑ Step 7" in last
+    assert "found" not in last
+
+
+async def test_what_short_results_leave_the_long_ones_get(open_engine: OpenEngine) -> None:
+    """A single long result is shown up to its own limit, however many steps there are."""
+    script = by_agent(
+        agent=[plan(*(f"Step {n}" for n in range(8))), ENDED],
+        executor=["y" * 20_000, *["short"] * 7],
+        summarizer=["Sum."],
+    )
+    engine = await open_engine(script)
+    await ask(engine)
+    assert "y" * 3_000 in told_to(engine, "summarizer")[0]
+    assert "16000 characters left out of this result" in told_to(engine, "summarizer")[0]
+
+
+# --- the end of a run -----------------------------------------------------------------------------------------------
+
+
+async def test_a_run_that_is_cancelled_closes_its_plan(open_engine: OpenEngine) -> None:
+    """While a step waits for a person: it fails, what was to come is skipped, and jobs, events and frames say so."""
+    script = by_agent(agent=[plan("One", "Two", "Three"), ENDED], executor=["1.", call("send", to="Ada")])
+    engine = await open_engine(script)
+    engine.register_tool(send, agent="executor")
+    waiting = await ask(engine)
+    await engine.controller.cancel(waiting.run_id)
+    found = await last_plan(engine, waiting)
+    why = "The run was cancelled."
+    assert [(step.status, step.result) for step in found.steps] == [
+        ("completed", "1."),
+        ("failed", why),
+        ("skipped", why),
+    ]
+    *told, version, end = (await engine.runs.events(waiting.run_id))[-4:]
+    (update,) = (event for event in told if event.type is StreamEventType.PLAN_UPDATED)
+    assert [(one["id"], one["status"]) for one in update.data["steps"]] == [("2", "failed"), ("3", "skipped")]
+    assert (version.type, version.data["version"]) == (StreamEventType.ARTIFACT_CHANGED, 5)
+    assert end.type is StreamEventType.CANCELLED
+    assert update.timestamp == version.timestamp == end.timestamp
+    ended = (await jobs(engine, waiting, "outcome, text, completed_at"))[-1]
+    assert ended == ("failed", why, to_us(end.timestamp))
+
+
+async def test_the_jobs_of_a_plan_follow_one_another(open_engine: OpenEngine) -> None:
+    """Each begins when the one before it has ended, in the time of its run."""
+    script = by_agent(agent=[plan("One", "Two"), ENDED], executor=["1.", "2."], summarizer=["Sum."])
+    engine = await open_engine(model=ScriptedModel(script, delay_s=0.005))
+    result = await ask(engine)
+    times = await jobs(engine, result, "started_at, completed_at")
+    flat = [at for job in times for at in job]
+    assert flat == sorted(flat)
+    assert all(completed > started for started, completed in times)

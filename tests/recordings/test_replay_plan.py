@@ -268,3 +268,19 @@ def test_a_plan_goes_on_in_another_process_and_is_replayed(tmp_path: Path) -> No
         again = settled(wb.ask("What?", flow="plan"))
         assert_same(rows(wb), recorded)
         assert again._repr_html_() == shown
+
+
+def test_a_run_that_fails_closes_its_plan(tmp_path: Path) -> None:
+    """Where the recording has no answer for a step, the run fails, and the plan says which steps that left undone."""
+    cassette = tmp_path / "c.jsonl"
+    with opened(tmp_path, model=ScriptedModel(said), record=cassette, setup=with_tools) as wb:
+        planned(wb)
+    (tmp_path / "prompts").mkdir()
+    (tmp_path / "prompts" / "executor.md").write_text("You carry out one step otherwise.", "utf-8")
+    with opened(tmp_path, replay=cassette, setup=with_tools, prompts=tmp_path / "prompts") as wb:
+        run = wb.ask("What?", flow="plan").wait(WAIT_S)
+        assert run.status == "failed"
+        assert ends(run) == [("Find", "failed"), ("Send", "skipped"), ("Check", "skipped")]
+        (step, *_) = Plan.from_json(run.artifacts["task_plan"].content).steps
+        assert step.result == f"The run failed: {run.error}"
+        assert [(job["outcome"], job["text"]) for job in rows(wb)["plan_jobs"]] == [("failed", step.result)]
