@@ -13,7 +13,7 @@ from artifactflow_nb.settings import Settings
 from artifactflow_nb.tools.artifacts import ARTIFACT_TOOLS
 from artifactflow_nb.tools.base import Tool, ToolContext, tool
 from artifactflow_nb.tools.delegate import call_subagent
-from artifactflow_nb.tools.registry import select_tools
+from artifactflow_nb.tools.registry import ToolRegistry, select_tools
 from artifactflow_nb.tools.web import web_fetch, web_search
 
 
@@ -191,6 +191,17 @@ def test_tools_are_selected_by_name_category_or_all(specs: list[str], names: lis
 def test_a_name_goes_before_a_category_that_is_called_the_same() -> None:
     """A tool `text` is meant by `text`, whatever the category of others."""
     assert select_tools(["text"], [*TOOLS, confusing]) == (confusing,)
+
+
+@pytest.mark.parametrize("name", ["all", "core", "mcp"])
+def test_no_tool_takes_the_place_of_what_means_many(name: str) -> None:
+    """`all`, `core` and `mcp` mean what they always mean, and a user's tool of such a name is refused."""
+    impostor = tool(name=name)(count.handler)
+    others = select_tools([name], TOOLS)
+    assert select_tools([name], [*TOOLS, impostor])[: len(others)] == others
+    registry = ToolRegistry(TOOLS)
+    with pytest.raises(UsageError, match=f"A tool cannot be called '{name}'"):
+        registry.register(impostor)
 
 
 def test_what_means_no_tool_is_an_error_that_lists_what_does() -> None:
