@@ -43,6 +43,7 @@ class Services:
         prices: What tokens cost, by model.
         graph_config: What is configured for the nodes of flows.
         watchers: The middleware.
+        mask: Takes secrets out of a text: for whatever code of others raises, before it is stored or told.
     """
 
     clock: Clock
@@ -61,6 +62,7 @@ class Services:
     tool_services: Callable[[StoredRun], Mapping[type, Any]] = lambda _run: {}
     prices: Mapping[str, Price] = field(default_factory=dict)
     watchers: Watchers = field(default_factory=Watchers)
+    mask: Callable[[str], str] = lambda text: text
 
     def plan_duty(self, policy: ApprovalPolicy) -> PlanDuty:
         """How plans are carried out, where this policy answers before a person is asked."""

@@ -40,7 +40,6 @@ class Watchers:
 
     Args:
         middleware: In the order in which it is told.
-        mask: Takes secrets out of a text.
 
     Attributes:
         middleware: All of it.
@@ -49,16 +48,15 @@ class Watchers:
     Errors: `UsageError` for what is no middleware.
     """
 
-    def __init__(self, middleware: Iterable[Middleware] = (), mask: Callable[[str], str] = lambda text: text) -> None:
+    def __init__(self, middleware: Iterable[Middleware] = ()) -> None:
         self.middleware = _checked(middleware)
-        self.mask = mask
         self.told_of: Mapping[str, list[Middleware]] = {
             hook: [one for one in self.middleware if is_told(one, hook)] for hook in (HOOKS if self.middleware else ())
         }
 
-    def of_run(self, run_id: str, journal: Journal) -> "Watch":
-        """What tells them of one run."""
-        return Watch(self, run_id, journal)
+    def of_run(self, run_id: str, journal: Journal, mask: Callable[[str], str]) -> "Watch":
+        """What tells them of one run; the arguments are those of `Watch`."""
+        return Watch(self, run_id, journal, mask)
 
 
 class Watch:
@@ -68,12 +66,14 @@ class Watch:
         watchers: Who is told.
         run_id: The run.
         journal: Where it is noted what went wrong.
+        mask: Takes secrets out of that.
     """
 
-    def __init__(self, watchers: Watchers, run_id: str, journal: Journal) -> None:
+    def __init__(self, watchers: Watchers, run_id: str, journal: Journal, mask: Callable[[str], str]) -> None:
         self._watchers = watchers
         self._run_id = run_id
         self._journal = journal
+        self._mask = mask
 
     async def model_asked(self, asking: Asking, provider: str, attempt: int, at: datetime) -> ModelCall | None:
         """Tell that a model is about to be asked; None if nobody watches."""
@@ -176,7 +176,7 @@ class Watch:
             "middleware": type(one).__name__,
             "hook": hook,
             "error_type": type(error).__name__,
-            "message": self._watchers.mask(storable_text(_said(error)))[:_MESSAGE_CHARS],
+            "message": self._mask(storable_text(_said(error)))[:_MESSAGE_CHARS],
         }
         tool = call.tool if isinstance(call, ToolInvocation) else None
         self._journal.emit(StreamEventType.MIDDLEWARE_ERROR, data, agent=call.agent, tool=tool)

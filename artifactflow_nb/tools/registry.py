@@ -67,6 +67,10 @@ class ToolRegistry:
             raise UsageError(f"A tool {entry.name!r} is built in; choose another name.")
         self._tools[entry.name] = entry
 
+    def is_built_in(self, entry: Tool) -> bool:
+        """Whether it is one of those that the registry began with."""
+        return self._built_in.get(entry.name) == entry
+
     def exchange(self, before: Iterable[Tool], now: Iterable[Tool]) -> None:
         """Take some tools away, as far as they are there still, and add others, of names that are free then."""
         gone = set(map(id, before))
