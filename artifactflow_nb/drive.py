@@ -141,7 +141,7 @@ class RunDriver:
         self._tape = tape
         self._journal = Journal(run.run_id, self._tape, rooms.services.runs, feed)
         services = rooms.services_for_run(run)
-        watch = services.watchers.of_run(run.run_id, self._journal, services.mask)
+        watch = services.watchers.of_run(run.run_id, self._journal, services.mask, services.plans)
         self._context = RunContext(
             run, rooms.policy, self._journal, services, self._tape, watch, self._leave_ramp, is_new=is_new
         )
