@@ -31,7 +31,7 @@ from artifactflow_nb.settings import Settings
 from artifactflow_nb.store.runs import StoredRun
 from artifactflow_nb.tools.base import Tool
 from artifactflow_nb.tools.delegate import call_subagent
-from artifactflow_nb.tools.plan import PLAN_DECIDE, REPORT_FAILURE
+from artifactflow_nb.tools.plan import PLAN_DECIDE, REPORT_FAILURE, naming
 from artifactflow_nb.tools.registry import ToolRegistry, select_tools
 
 RESEARCH, PLAN = "research", "plan"
@@ -196,7 +196,11 @@ class Crew:
         known = [entry for entry in self._tools if entry.name in own or not _refused(entry.name, config.name)]
         configured = select_tools((*config.required_tools, *own), known, skip_unknown=True)
         added = self._tools.select([*self._offered.get(config.name, ()), *self._lent.get(config.name, ())])
-        return tuple({entry.name: entry for entry in (*configured, *added)}.values())
+        offered = {entry.name: entry for entry in (*configured, *added)}
+        for name in {PLAN_CREATE, PLAN_DECIDE} & offered.keys():
+            steps = self._tools_of(with_node(EXECUTOR, graph.executor), graph)
+            offered[name] = naming(offered[name], [entry.name for entry in steps])
+        return tuple(offered.values())
 
     def _configured(self, config: AgentConfig, graph: GraphConfig) -> AgentConfig:
         """The agent as the settings have it, or, where they do not say and runs are only played, as it was recorded.

@@ -247,6 +247,16 @@ class Settings(Shown, BaseSettings):
     def _read_servers(cls, told: Any) -> Any:
         return read_servers(told)
 
+    @field_validator("graph_config", mode="before")
+    @classmethod
+    def _path_or_values(cls, told: Any) -> Any:
+        """A mapping with its keys as texts: which of them there are, and what they hold, is told by `GraphConfig`."""
+        if isinstance(told, Mapping):
+            return {str(name): value for name, value in told.items()}
+        if isinstance(told, str | Path | None):
+            return told
+        raise ValueError(_ALLOWED["graph_config"])
+
     @field_validator("data_dir", "record", "replay", "graph_config")
     @classmethod
     def _expand_home(cls, path: Any) -> Any:

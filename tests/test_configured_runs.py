@@ -157,6 +157,20 @@ async def test_no_agent_takes_the_place_of_a_part_of_a_flow(open_engine: OpenEng
     assert len(engine.research.lead.subagents) == 2
 
 
+async def test_who_writes_steps_knows_what_they_can_use(open_engine: OpenEngine) -> None:
+    """Agent and replanner are told the tools of steps, which may be others than their own, as they are by then."""
+    engine = await open_engine(["Done."], **configured({"executor": {"tools": ["web_fetch", "text"]}}))
+    for names in ("web_fetch", "web_fetch, look"):
+        for agent in ("agent", "replanner"):
+            assert f"Steps can use: {names}." in engine.agents[agent].build_complete_system_prompt(_context(engine))
+        engine.register_tool(look)
+    await engine.controller.execute("What is to be done?", flow="plan")
+    model: Any = engine.model
+    assert "Steps can use: web_fetch, look." in model.requests[0].messages[0].content
+    other = await open_engine(["Done."], folder=engine.folder / "b", **configured({"executor": {"tools": []}}))
+    assert "Steps can use: no tools." in other.agents["agent"].build_complete_system_prompt(_context(other))
+
+
 async def test_an_agent_that_makes_no_plans_is_told_of_none(open_engine: OpenEngine) -> None:
     """With `planner.enabled` false it is neither offered `plan_create` nor told to call it; such a call is refused."""
     for is_enabled in (True, False):

@@ -146,8 +146,22 @@ def test_the_setting_comes_from_each_place(tmp_path: Path, monkeypatch: pytest.M
     assert Settings.load().graph_config == tmp_path / "my.yaml"
     assert Settings.load(graph_config={"agent": {}}).graph_config == {"executor": {"max_steps": 2}, "agent": {}}
     assert Settings.load(graph_config="other.yaml").graph_config == Path("other.yaml")
-    with pytest.raises(UsageError, match=r"graph_config.* \(AF_GRAPH_CONFIG\) is 5: it must be the path of a YAML"):
-        Settings.load(graph_config=5)
+
+
+@pytest.mark.parametrize("given", [5, [1], True, {1, 2}])
+def test_a_setting_that_is_neither_path_nor_values_is_refused_in_a_line(given: Any) -> None:
+    """The error names the setting, what it is and what it may be, and nothing of how it is read."""
+    told = f"The setting graph_config (AF_GRAPH_CONFIG) is {given!r}: it must be the path of a YAML file, or what it"
+    with pytest.raises(UsageError) as refused:
+        Settings.load(graph_config=given)
+    assert str(refused.value).startswith(told)
+    assert str(refused.value).count("\n") == 0
+
+
+def test_a_key_that_is_no_text_is_told_as_any_unknown_one() -> None:
+    """`{1: 2}` reaches the configuration, which says what it knows."""
+    with pytest.raises(UsageError, match=r"there is no '1' \(which is 2\); known are: lead_agent"):
+        GraphConfig.load(Settings.load(graph_config={1: 2}).graph_config)
 
 
 @tool(category="mcp")

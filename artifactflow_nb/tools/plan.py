@@ -4,7 +4,7 @@ Each is a typed value: what an agent decides stands in the parameters of its cal
 """
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 import orjson
@@ -203,5 +203,12 @@ async def report_failure(ctx: ToolContext, reason: Annotated[str, "What went wro
 
 
 REPORT_FAILURE = report_failure.name
+
+
+def naming(entry: Tool, step_tools: Iterable[str]) -> Tool:
+    """The tool of an agent that writes steps, whose description names what steps can use."""
+    names = ", ".join(name for name in step_tools if name != REPORT_FAILURE)
+    return replace(entry, description=f"{entry.description} Steps can use: {names or 'no tools'}.")
+
 
 PLAN_TOOLS = (plan_create, plan_decide, report_failure)
