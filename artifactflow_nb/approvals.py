@@ -65,8 +65,9 @@ class ApprovalRequest(Shown):
         return proposed_steps(self.kind, self.params)
 
     def _card(self) -> Card:
-        asks: Rows = [("agent", self.agent), ("tool", Code(self.tool)), ("why", self.message)]
         steps = self.steps
+        asks: Rows = [("agent", self.agent), ("tool", Code(self.tool)), ("why", self.message)]
+        asks += [("note", note_on_steps(self.preview))] if steps else []
         params = [(name, Code(_told(one))) for name, one in self.params.items() if not (steps and name == "steps")]
         folds = [Fold("Parameters", Table.of(("name", "value"), params), is_open=True)] if params else []
         if steps:
@@ -88,6 +89,11 @@ def proposed_steps(kind: str, params: Mapping[str, Any]) -> tuple[tuple[str, str
         (f"{number}. {step.get('title', '')}", _told(step.get("description", "")), _names(step.get("tools")))
         for number, step in enumerate(found, 1)
     )
+
+
+def note_on_steps(preview: str) -> str:
+    """What the preview of a plan says below its steps; empty if nothing."""
+    return preview.partition("\n\n")[2]
 
 
 def _names(tools: Any) -> str:

@@ -7,7 +7,7 @@ other two are so as well when they are made without what was measured.
 import re
 from collections.abc import Iterable, Iterator
 
-from artifactflow_nb.approvals import proposed_steps
+from artifactflow_nb.approvals import note_on_steps, proposed_steps
 from artifactflow_nb.plans import checklist_of
 from artifactflow_nb.plots.still import BOTH_STYLE
 from artifactflow_nb.store.runs import INTERRUPTED, RUNNING, WAITING
@@ -78,8 +78,9 @@ def plain(transcript: Transcript) -> str:
 
 def _waiting(question: Question) -> str:
     """What waits, with the steps of a plan."""
-    steps = (f"  {title}" for title, *_ in proposed_steps(question.kind, question.params))
-    return "\n".join([f"Waiting for approval of {question.tool}: {question.title}", *steps])
+    steps = [f"  {title}" for title, *_ in proposed_steps(question.kind, question.params)]
+    note = [f"  {note_on_steps(question.preview)}"] if steps and note_on_steps(question.preview) else []
+    return "\n".join([f"Waiting for approval of {question.tool}: {question.title}", *steps, *note])
 
 
 def page(transcript: Transcript, renderer: RunRenderer) -> str:

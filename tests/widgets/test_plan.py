@@ -306,3 +306,16 @@ def test_steps_in_a_request_that_are_none_break_no_face(steps: Any) -> None:
     request = ApprovalRequest("ask-1", "run-1", "plan", "agent", "plan_create", {"steps": steps}, "A plan")
     assert RequestList([request])._repr_html_()
     assert request._card().markdown()
+
+
+def test_what_is_said_below_the_steps_of_a_plan_is_shown_with_them() -> None:
+    """A note of the preview, such as a limit, stands where the steps are shown and the preview is not."""
+    asked = Script()
+    params = {"title": "The plan", "steps": [{"title": "One"}]}
+    asked.add(
+        "permission_request", "agent", "plan_create", job_id="main", tool_call_id="tc-1", id="ask-1", kind="plan",
+        params=params, title="A plan", preview="1. **One**\n\nAt most none.", message="",
+    )  # fmt: skip
+    assert "A plan\n  1. One\n  At most none.\n\n" in frozen_bundle(PlayedRun(asked.events))["text/plain"]
+    request = ApprovalRequest("ask-1", "run-1", "plan", "agent", "plan_create", params, "A plan", "1.\n\nAt most none.")
+    assert "At most none." in request._card().plain()
