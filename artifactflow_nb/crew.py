@@ -22,6 +22,7 @@ from artifactflow_nb.agents.search import SEARCH
 from artifactflow_nb.errors import UsageError
 from artifactflow_nb.flows.research import ExtendableGraph
 from artifactflow_nb.flows.services import Services
+from artifactflow_nb.flows.state import PLAN, RESEARCH
 from artifactflow_nb.graph_config import AgentNode, AskedNode, GraphConfig
 from artifactflow_nb.models.base import Model
 from artifactflow_nb.models.recorded import RecordedModel
@@ -33,9 +34,6 @@ from artifactflow_nb.tools.base import Tool
 from artifactflow_nb.tools.delegate import call_subagent
 from artifactflow_nb.tools.plan import PLAN_DECIDE, REPORT_FAILURE, naming
 from artifactflow_nb.tools.registry import ToolRegistry, select_tools
-
-RESEARCH, PLAN = "research", "plan"
-"""The flows."""
 
 _OWN: Mapping[str, str] = {PLAN_CREATE: AGENT.name, PLAN_DECIDE: REPLANNER.name, REPORT_FAILURE: EXECUTOR.name}
 """Tools that are a part's own: it alone is offered them, whatever is configured."""

@@ -25,6 +25,7 @@ from artifactflow_nb.events import MAIN_JOB, StreamEventType
 from artifactflow_nb.flows.journal import Feed, Journal
 from artifactflow_nb.flows.loop import RECURSION_LIMIT, LoopGraph, final_text
 from artifactflow_nb.flows.permission import announce_decisions, take_answers
+from artifactflow_nb.flows.plan_desk import broken_off
 from artifactflow_nb.flows.services import RunContext, Services
 from artifactflow_nb.flows.state import initial_state
 from artifactflow_nb.recordings.deck import Deck
@@ -101,6 +102,13 @@ class Ending:
     kind: StreamEventType
     data: Mapping[str, Any]
     response: str | None = None
+
+    @property
+    def why(self) -> str:
+        """Why what is not over ends with the run."""
+        if self.status == CANCELLED:
+            return "The run was cancelled."
+        return f"The run failed: {self.data.get('message', '')}"
 
 
 class RunDriver:
@@ -335,17 +343,25 @@ class RunDriver:
             with suppress(StoreError):  # which storing the end meets too
                 await self.announce()
             self._tape.clock.read()
-        event = self._journal.stamp(ending.kind, ending.data)
         try:
+            plans = [] if ending.status == COMPLETED else await broken_off(self._context, ending.why)
+            event = self._journal.stamp(ending.kind, ending.data)
             await self._journal.flush()
-            await services.runs.finish(run_id, ending.status, event, response=ending.response)
+            events = await services.runs.finish(
+                run_id,
+                ending.status,
+                event,
+                response=ending.response,
+                along=lambda db: [told for plan in plans for told in services.plans.write(db, plan)],
+            )
         except Conflict:
             self._feed.publish_all(await services.runs.events(run_id, self._feed.last_seq))
             return
         except Exception as error:  # noqa: BLE001 - a store that fails must not leave people waiting
             await self._interrupt(error)
             return
-        self._journal.publish(event)
+        for event in events:
+            self._journal.publish(event)
         await self._rooms.checkpoints.drop(self.run.thread_id)
         await self._keep()
 

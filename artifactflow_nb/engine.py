@@ -20,11 +20,12 @@ from artifactflow_nb.approvals import ApprovalPolicy, Policy
 from artifactflow_nb.budget import Budget, Price
 from artifactflow_nb.checkpoints import Checkpoints
 from artifactflow_nb.controller import ExecutionController
-from artifactflow_nb.crew import PLAN, RESEARCH, Crew, config_of
+from artifactflow_nb.crew import Crew, config_of
 from artifactflow_nb.drive import Flow, Rooms
 from artifactflow_nb.errors import UsageError
 from artifactflow_nb.flows.plan import compile_plan
 from artifactflow_nb.flows.services import Services
+from artifactflow_nb.flows.state import PLAN, RESEARCH
 from artifactflow_nb.flows.watch import Watchers
 from artifactflow_nb.graph_config import GraphConfig, flat
 from artifactflow_nb.makers import keys_of, make_deck, make_model, make_search

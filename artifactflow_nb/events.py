@@ -63,7 +63,8 @@ class StreamEventType(StrEnum):
     """job_id, tool_call_id (the call that made the plan, here and below), plan_id, title, steps (each id, title,
     description, status)"""
     PLAN_UPDATED = "plan_updated"
-    """job_id, tool_call_id, plan_id, reason, steps: those whose status changed without being carried out"""
+    """job_id, tool_call_id, plan_id, reason, steps: those whose status changed without being carried out, or because the
+    run ended"""
     PLAN_REVISED = "plan_revised"
     """job_id, tool_call_id, plan_id, reason, steps"""
     STEP_START = "step_start"

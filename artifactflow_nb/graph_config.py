@@ -91,7 +91,7 @@ class ExecutorNode(AgentNode):
     """What carries out a step.
 
     Attributes:
-        max_steps: How many steps of a plan are carried out.
+        max_steps: How many steps of a plan are carried out, each attempt counted.
     """
 
     max_steps: AtLeastOne
@@ -125,7 +125,8 @@ class GraphSettings(_Values):
     """What holds for a graph as a whole.
 
     Attributes:
-        recursion_limit: How many steps the graph of the plan flow takes in a turn.
+        recursion_limit: How many jobs work on the plans of a turn: attempts at steps, looks of the replanner and
+            summaries.
     """
 
     recursion_limit: AtLeastOne

@@ -99,6 +99,11 @@ class Plan:
         closed = (replace(s, status="skipped", result=reason) if s.status in left else s for s in self.steps)
         return replace(self, steps=tuple(closed))
 
+    def broken_off(self, reason: str) -> Self:
+        """The plan with what was at work failed, and every step skipped that was to come."""
+        failed = (replace(s, status="failed", result=reason) if s.status == "running" else s for s in self.steps)
+        return replace(self, steps=tuple(failed)).closed(reason)
+
     def revised(self, steps: Sequence[PlanStep]) -> Self:
         """The plan with other steps in the place of those that are still to come."""
         done = tuple(step for step in self.steps if step.status not in {"pending", "running"})
@@ -127,11 +132,19 @@ class Plan:
 
     @property
     def markdown(self) -> str:
-        """The plan as a checklist."""
+        """The plan as a checklist, with the first lines of what came of each step."""
+        return self._listed(_SHOWN_LINES)
+
+    @property
+    def checklist(self) -> str:
+        """The plan as a checklist of its steps alone."""
+        return self._listed(0)
+
+    def _listed(self, n_lines: int) -> str:
         lines = [f"**{portable_line(self.title)}**", ""]
         for number, step in enumerate(self.steps, 1):
             lines.append(f"{number}. {_MARKS[step.status]} {portable_line(step.title)}{_status_told(step)}")
-            lines += [f"   > {portable_line(line)}" for line in step.result.splitlines()[:_SHOWN_LINES] if line.strip()]
+            lines += [f"   > {portable_line(line)}" for line in step.result.splitlines()[:n_lines] if line.strip()]
         return "\n".join(lines)
 
     @property
@@ -145,14 +158,20 @@ class Plan:
         return {status: len(found) for status in STEP_STATUSES if (found := self.of(status))}
 
 
-def checklist_of(text: str, content_type: str) -> str | None:
-    """The plan that an artifact holds, as Markdown; None for what is no plan, or none any more: people edit it."""
+def plan_of(text: str, content_type: str) -> Plan | None:
+    """The plan that an artifact holds; None for what is no plan, or none any more: people edit it."""
     if content_type != PLAN_TYPE:
         return None
     try:
-        return Plan.from_json(text).markdown
+        return Plan.from_json(text)
     except UsageError:
         return None
+
+
+def checklist_of(text: str, content_type: str) -> str | None:
+    """The plan that an artifact holds, as Markdown; None for what is no plan."""
+    plan = plan_of(text, content_type)
+    return None if plan is None else plan.markdown
 
 
 _MARKS: Mapping[StepStatus, str] = {"pending": "☐", "running": "▶", "completed": "☑", "failed": "✗", "skipped": "–"}
@@ -212,9 +231,9 @@ class PlanJob:
         step_id: The step; of a replanner's job the step before it, of a summary empty.
         attempt: How often this step was tried, this time included.
         instruction: What the agent was asked.
-        outcome: `completed` or `failed` of a step, the choice of a replanner, `completed` of a summary; empty while
-            it goes on.
-        text: The result, the reason, or the summary.
+        outcome: `completed` or `failed` of a step or a summary, the choice of a replanner; `failed` also of a replanner
+            at work when its run ended; empty while it goes on.
+        text: The result, the summary, or the reason.
     """
 
     job_id: str
@@ -240,7 +259,7 @@ class PlanRules:
         skip_on_success: Whether it is asked only after a step that failed.
         summarizer: Whether an agent summarizes what was done; without one the agent answers from the plan.
         approval: Whether a person is asked: never, always, or `confirm` for plans that may use a tool that asks.
-        recursion_limit: How many jobs may work on a plan: steps, looks of the replanner, the summary.
+        recursion_limit: How many jobs may work on the plans of a turn: steps, looks of the replanner, summaries.
     """
 
     max_steps: int = 8
@@ -276,7 +295,7 @@ class Move:
     Attributes:
         kind: `execute` a step, `replan`, or `finish`.
         step_id: The step.
-        reason: Why the plan is over before all of it is done; empty if all of it is.
+        reason: Why the plan is over, unless all of it is done.
     """
 
     kind: Literal["execute", "replan", "finish"]
@@ -286,10 +305,17 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """A plan with what has been done for it."""
+    """A plan with what has been done for it.
+
+    Attributes:
+        plan: The plan.
+        jobs: The jobs that worked on it, in order.
+        n_before: How many jobs have worked on the other plans of the turn.
+    """
 
     plan: Plan
     jobs: tuple[PlanJob, ...] = field(default=())
+    n_before: int = 0
 
     @property
     def open_job(self) -> PlanJob | None:
@@ -303,9 +329,9 @@ class Progress:
         return next((step for step in self.plan.steps if done and step.id == done[-1]), None)
 
     @property
-    def summary(self) -> str | None:
-        """What the summarizer said; None if it has not, or was not asked."""
-        return next((job.text for job in self.jobs if job.kind == "summarize" and job.outcome), None)
+    def summary(self) -> PlanJob | None:
+        """The job that summed up, or failed to; None if it has not ended, or was not asked for."""
+        return next((job for job in self.jobs if job.kind == "summarize" and job.outcome), None)
 
     def n_attempts(self, step_id: str) -> int:
         """How often a step was executed."""
@@ -347,12 +373,26 @@ class Progress:
             return Move("finish", reason=f"The step {last.step_id} failed.")
         return Move("execute", waiting[0].id)
 
+    def why_over(self, rules: PlanRules) -> str:
+        """Why a plan that is over has ended as it did: a limit, a step that failed, a decision; else empty."""
+        worked = tuple(job for job in self.jobs if job.kind != "summarize")
+        return replace(self, jobs=worked).next_move(rules).reason
+
+    def is_to_be_summed_up(self, rules: PlanRules) -> bool:
+        """Whether an agent says what came of a plan that is over."""
+        has_room = self.open_job is not None or self._n_jobs < rules.recursion_limit
+        return rules.summarizer and self.summary is None and has_room
+
+    @property
+    def _n_jobs(self) -> int:
+        return self.n_before + len(self.jobs)
+
     def _limit(self, rules: PlanRules) -> str:
         """What the plan has used up; empty if it may go on."""
         if self.n_executed >= rules.max_steps:
             return count(rules.max_steps, "executed step")
-        if len(self.jobs) + 1 >= rules.recursion_limit:  # the summary is one, too
-            return f"{rules.recursion_limit} jobs for a plan"
+        if self._n_jobs + rules.summarizer >= rules.recursion_limit:  # the summary is one, too
+            return f"{count(rules.recursion_limit, 'job')} in a turn"
         return ""
 
     def _is_looked_at(self, last: PlanJob, n_waiting: int, rules: PlanRules) -> bool:

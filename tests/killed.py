@@ -91,6 +91,7 @@ PLAN_CHECKS = {
         ),
         [("plan_created", 1), ("plan_updated", 1), ("step_complete", 3), ("step_start", 3)],
     ),
+    "versions told": ("SELECT count(*) FROM events WHERE event_type = 'artifact_changed'", [(8,)]),
 }
 CHANGES = {kind for kind in StreamEventType if kind.startswith(("plan_", "step_"))}
 FLOWS = {"research": (researched, RESEARCH_CHECKS), "plan": (planned, PLAN_CHECKS)}

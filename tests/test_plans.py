@@ -106,6 +106,39 @@ def test_what_may_be_chosen(found: Progress, expected: tuple[str, ...]) -> None:
     assert found.choices(RULES) == expected
 
 
+SUMMED_UP = ("summarize", "", "completed")
+
+
+@pytest.mark.parametrize(
+    ("jobs", "rules", "expected"),
+    [
+        ((DONE,), RULES, True),
+        ((DONE, ("summarize", "", "")), RULES, True),
+        ((DONE, SUMMED_UP), RULES, False),
+        ((DONE, ("summarize", "", "failed")), RULES, False),
+        ((DONE,), replace(RULES, summarizer=False), False),
+        ((DONE,), replace(RULES, recursion_limit=1), False),
+        ((DONE, ("summarize", "", "")), replace(RULES, recursion_limit=2), True),
+    ],
+)
+def test_a_plan_is_summed_up_once(jobs: Any, rules: PlanRules, expected: bool) -> None:
+    """A summary that was begun is gone on with; one that has ended, well or not, is not made again."""
+    assert progress("completed", jobs=jobs).is_to_be_summed_up(rules) == expected
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        (progress("completed", jobs=(DONE, SUMMED_UP)), ""),
+        (progress("failed", jobs=(FAILED, ("replan", "1", "finish"), SUMMED_UP)), "Said."),
+        (progress("failed", jobs=(FAILED,) * 4), "The limit of 4 executed steps was reached."),
+    ],
+)
+def test_why_a_plan_is_over(found: Progress, expected: str) -> None:
+    """The reason is known also when the summary is made; there is none where all was done."""
+    assert found.why_over(RULES) == expected
+
+
 @given(
     st.lists(
         st.builds(PlanStep, st.just(""), st.text(), st.text(), st.sampled_from(STEP_STATUSES), st.text()), min_size=1
@@ -165,3 +198,13 @@ def test_what_is_left_is_skipped_with_the_reason() -> None:
         ("failed", ""),
     ]
     assert closed.counts == {"completed": 1, "failed": 1, "skipped": 2}
+
+
+def test_what_is_broken_off_has_failed() -> None:
+    """A step at work fails with the reason; what was to come is skipped with it."""
+    broken = Plan("p", "A plan", steps("completed", "running", "pending")).broken_off("No power.")
+    assert [(step.status, step.result) for step in broken.steps] == [
+        ("completed", ""),
+        ("failed", "No power."),
+        ("skipped", "No power."),
+    ]

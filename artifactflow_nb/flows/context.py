@@ -6,14 +6,15 @@
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from artifactflow_nb.agents.base import PromptContext
 from artifactflow_nb.agents.protocols import PROTOCOLS, CallProtocol
 from artifactflow_nb.flows.services import RunContext, is_main
 from artifactflow_nb.messages import Message, ToolResult
-from artifactflow_nb.store.artifact_versions import TASK_PLAN
+from artifactflow_nb.plans import plan_of
+from artifactflow_nb.store.artifact_versions import TASK_PLAN, Artifact
 from artifactflow_nb.store.calls import StoredCall, StoredTurn
 from artifactflow_nb.store.storable import to_json
 
@@ -29,11 +30,16 @@ class ContextManager:
     """Builds prompts from the store; it holds nothing itself."""
 
     @staticmethod
-    async def prepare_agent_context(ctx: RunContext, job_id: str) -> PromptContext:
-        """What the system prompt needs to know now: for the lead the inventory and the plan, else the plan."""
+    async def prepare_agent_context(ctx: RunContext, agent: str, job_id: str) -> PromptContext:
+        """What the system prompt needs to know now: for the lead the inventory and the plan, else the plan.
+
+        Nothing for an agent that works for a plan: all that it has to know of that stands in its instruction.
+        """
         services, run = ctx.services, ctx.run
+        if not is_main(job_id) and agent not in services.agents:
+            return PromptContext(now=run.started_at)
         artifacts = await services.artifacts.list_artifacts(run.conversation_id, message_id=run.message_id)
-        plan = next((artifact.content for artifact in artifacts if artifact.artifact_id == TASK_PLAN), "")
+        plan = next((_plan_told(artifact) for artifact in artifacts if artifact.artifact_id == TASK_PLAN), "")
         if not is_main(job_id):
             return PromptContext(now=run.started_at, task_plan=plan)
         inventory = [(artifact.artifact_id, artifact.title, artifact.version) for artifact in artifacts]
@@ -68,6 +74,12 @@ class ContextManager:
         if note:
             messages[-1] = replace(messages[-1], content=f"{messages[-1].content}\n\n{note}")
         return tuple(compress_messages(messages, level) if should_compress(messages, level) else messages)
+
+
+def _plan_told(artifact: Artifact) -> str:
+    """The plan of the turn: what an agent wrote, or of one that is carried out its steps without their results."""
+    plan = plan_of(artifact.content, artifact.content_type)
+    return artifact.content if plan is None else plan.checklist
 
 
 def _shown(call: StoredCall, result: ToolResult) -> ToolResult:
@@ -232,22 +244,3 @@ def _cut_to_fit(messages: list[Message], limit: int) -> list[Message]:
 def size(messages: Sequence[Message]) -> int:
     """The characters of messages, native calls included."""
     return sum(message.n_chars for message in messages)
-
-
-@dataclass(frozen=True, slots=True)
-class RoundNotes:
-    """What an agent is told of its rounds."""
-
-    max_rounds: int
-
-    def note(self, used: int) -> str:
-        """The note for an agent that has used so many rounds; empty while there is room."""
-        left = self.max_rounds - used
-        if left <= 0:
-            return (
-                f"You have used all {self.max_rounds} rounds of tool calls. No tool can be called any more: "
-                "answer now with what you have, and say what is missing."
-            )
-        if left == 1 and used > 0:
-            return "One round of tool calls is left. Conclude with it, or answer now."
-        return ""

@@ -192,7 +192,7 @@ class JobEnd:
     Attributes:
         text: Its answer; empty if it failed.
         error: What went wrong; None if nothing did.
-        is_used_up: Whether it had to conclude because its rounds were used up.
+        is_used_up: Whether it asked for tools when its rounds were used up, and could say otherwise.
     """
 
     text: str = ""
@@ -212,7 +212,7 @@ async def run_job(ctx: RunContext, loop: LoopGraph, start: AgentState) -> JobEnd
             raise
         return JobEnd(error=masked(error, ctx.services.mask))
     most = agent_of(ctx, start).config.max_tool_rounds
-    return JobEnd(text, is_used_up=end["agent_memory"]["tool_round_count"] >= most)
+    return JobEnd(text, is_used_up=end["agent_memory"]["tool_round_count"] > most)
 
 
 def to_subagents(loop: LoopGraph) -> Delegate:

@@ -32,17 +32,21 @@ from artifactflow_nb.errors import ToolError, told
 from artifactflow_nb.events import StreamEventType
 from artifactflow_nb.flows.execute import params_of
 from artifactflow_nb.flows.loop import Delegate, JobEnd, LoopGraph, build_loop, run_job, to_subagents
-from artifactflow_nb.flows.plan_desk import PlanDesk, described, ended
+from artifactflow_nb.flows.plan_desk import PlanDesk, Told, described, ended, updated
 from artifactflow_nb.flows.plan_texts import report, task_of_replanner, task_of_step, task_of_summary
 from artifactflow_nb.flows.services import RunContext
 from artifactflow_nb.flows.state import AgentState, start_of_job
 from artifactflow_nb.messages import ToolResult
 from artifactflow_nb.plans import PLAN_CREATE, Plan, PlanJob, PlanRules, PlanStep, Progress, numbered, plan_id
+from artifactflow_nb.store.plans import Changed, PlanEdit
 from artifactflow_nb.tools.delegate import call_subagent
 from artifactflow_nb.tools.plan import PLAN_DECIDE, REPORT_FAILURE, PlanDecision, PlanDraft, plan_decide
 
 if TYPE_CHECKING:
     from langgraph.checkpoint.base import BaseCheckpointSaver
+
+_TOO_LATE = "The plan was over by then."
+"""Why a step is skipped that a person adds when all others are done."""
 
 _NODES = {"execute": "executor", "replan": "replanner", "finish": "summarizer", "summarize": "summarizer"}
 
@@ -55,7 +59,6 @@ class PlanState(TypedDict):
         caller_job_id: The job of the loop that made the call.
         goes_to: The next node.
         n: The number of the job that it is entered for.
-        reason: Why the plan is over before all of it is done.
     """
 
     session_id: str
@@ -65,7 +68,6 @@ class PlanState(TypedDict):
     caller_job_id: str
     goes_to: str
     n: int
-    reason: str
 
 
 class PlanNodes:
@@ -112,15 +114,15 @@ class PlanNodes:
             job = await desk.start(progress, "execute", EXECUTOR.name, task, step=step)
         end = await self._run(ctx, state, job, EXECUTOR.name, step)
         outcome, text = await self._outcome(ctx, job, end)
-        plan = (await desk.progress()).plan  # a person may have changed it meanwhile
-        await desk.end_step(plan, ended(job, outcome, text), EXECUTOR.name)
+        seen = (await desk.progress()).plan  # a person may have changed it meanwhile
+        await desk.end_step(seen, ended(job, outcome, text), EXECUTOR.name)
         return await self.next_move(desk)
 
     async def _outcome(self, ctx: RunContext, job: PlanJob, end: JobEnd) -> tuple[str, str]:
-        if end.error is not None:
-            return "failed", told(end.error)
         if (reported := await _last_call(ctx, job, REPORT_FAILURE)) is not None:
             return "failed", str(reported.get("reason", "")) or end.text
+        if end.error is not None:
+            return "failed", told(end.error)
         if end.is_used_up:
             return "failed", f"The rounds of tools were used up before it was done. So far: {end.text}"
         return "completed", end.text
@@ -137,45 +139,40 @@ class PlanNodes:
             job = await desk.start(progress, "replan", REPLANNER.name, task, step=progress.last_step)
         end = await self._run(ctx, state, job, REPLANNER.name)
         decision = await _last_call(ctx, job, PLAN_DECIDE)
-        plan = (await desk.progress()).plan
-        await self._act(desk, plan, job, decision, end)
+        await self._act(desk, (await desk.progress()).plan, job, decision, end)
         return await self.next_move(desk)
 
     async def _act(
-        self, desk: PlanDesk, plan: Plan, job: PlanJob, found: Mapping[str, Any] | None, end: JobEnd
+        self, desk: PlanDesk, seen: Plan, job: PlanJob, found: Mapping[str, Any] | None, end: JobEnd
     ) -> None:
         """Do what the replanner decided; if it decided nothing, the plan ends."""
         if found is None:
             why = told(end.error) if end.error is not None else "it gave no decision that can be acted on"
-            await desk.end(plan, ended(job, "finish", f"The replanner did not decide: {why}."), REPLANNER.name)
+            await desk.end(seen, ended(job, "finish", f"The replanner did not decide: {why}."), REPLANNER.name)
             return
         # As the tool read them: the text protocol writes an empty list as an empty text.
         decision = PlanDecision.model_validate(plan_decide.bind(found).model_dump())
-        data = {"reason": decision.reason}
-        events = []
-        if decision.decision == "revise":
-            plan = plan.revised([draft.step() for draft in decision.steps])
-            events = [(StreamEventType.PLAN_REVISED, {**data, "steps": described(plan.steps)})]
-        elif decision.decision == "retry":
-            plan = plan.with_step(job.step_id, "pending")
-            again = [step for step in plan.steps if step.id == job.step_id]  # none if a person took it out meanwhile
-            events = [(StreamEventType.PLAN_UPDATED, {**data, "steps": described(again)})]
-        await desk.end(plan, ended(job, decision.decision, decision.reason), REPLANNER.name, events)
+        edit, told_of = _acted_on(decision, job)
+        await desk.end(seen, ended(job, decision.decision, decision.reason), REPLANNER.name, edit, told_of)
 
     async def summarizer(self, state: PlanState, runtime: Runtime[RunContext]) -> dict[str, Any]:
         """Note what will not be done, and have an agent say what came of the plan."""
         ctx, desk = runtime.context, _desk(state, runtime)
+        rules, progress = ctx.plan_duty.rules, await desk.progress()
+        why = progress.why_over(rules)
+        await desk.close(progress.plan, why or _TOO_LATE, SUMMARIZER.name)
         progress = await desk.progress()
-        plan = await desk.close(progress.plan, state["reason"] or "The plan ended before.", SUMMARIZER.name)
-        if not ctx.plan_duty.rules.summarizer or progress.summary is not None:
+        if not progress.is_to_be_summed_up(rules):
             return {}
         job = progress.open_job
         if job is None:
-            task = task_of_summary(ctx.run.question, plan)
-            job = await desk.start(Progress(plan, progress.jobs), "summarize", SUMMARIZER.name, task)
+            task = task_of_summary(ctx.run.question, progress.plan, why)
+            job = await desk.start(progress, "summarize", SUMMARIZER.name, task)
         end = await self._run(ctx, state, job, SUMMARIZER.name)
-        failed = "" if end.error is None else f"(There is no summary: {told(end.error)})"
-        await desk.end(plan, ended(job, "completed", end.text or failed), SUMMARIZER.name)
+        outcome, text = ("completed", end.text) if end.error is None else ("failed", told(end.error))
+        seen = (await desk.progress()).plan
+        await desk.end(seen, ended(job, outcome, text), SUMMARIZER.name)
+        await desk.close(seen, _TOO_LATE, SUMMARIZER.name)
         return {}
 
     async def _run(
@@ -192,14 +189,28 @@ def _goes_to(state: PlanState) -> str:
 def _next_move(progress: Progress, rules: PlanRules) -> dict[str, Any]:
     """Where the graph goes from here, and for which job."""
     if (job := progress.open_job) is not None:
-        return {"goes_to": _NODES[job.kind], "n": job.n, "reason": ""}
-    move = progress.next_move(rules)
-    return {"goes_to": _NODES[move.kind], "n": len(progress.jobs) + 1, "reason": move.reason}
+        return {"goes_to": _NODES[job.kind], "n": job.n}
+    return {"goes_to": _NODES[progress.next_move(rules).kind], "n": len(progress.jobs) + 1}
 
 
 def _is_other(move: Mapping[str, Any], state: PlanState) -> bool:
     """Whether something else comes next than what a node was entered for."""
     return (move["goes_to"], move["n"]) != (state["goes_to"], state["n"])
+
+
+def _acted_on(decision: PlanDecision, job: PlanJob) -> tuple[PlanEdit | None, list[Told]]:
+    """What a decision makes of the plan, and the events that tell it."""
+    if decision.decision == "revise":
+        steps = [draft.step() for draft in decision.steps]
+        revised = StreamEventType.PLAN_REVISED, lambda changed: _with_all_steps(decision.reason, changed)
+        return lambda plan: plan.revised(steps), [revised]
+    if decision.decision == "retry":
+        return lambda plan: plan.with_step(job.step_id, "pending"), [updated(decision.reason)]
+    return None, []
+
+
+def _with_all_steps(reason: str, changed: Changed) -> Mapping[str, Any]:
+    return {"reason": reason, "steps": described(changed.plan.steps)}
 
 
 def _desk(state: PlanState, runtime: Runtime[RunContext]) -> PlanDesk:
@@ -234,7 +245,7 @@ def to_plan(loop: LoopGraph) -> Delegate:
         where = {name: state[name] for name in ("session_id", "thread_id", "user_message_id")}
         start = {**where, "tool_call_id": key, "caller_job_id": state["job_id"], **await nodes.next_move(desk)}
         await graph.ainvoke(start, context=ctx)
-        return report(await desk.progress())
+        return report(await desk.progress(), ctx.plan_duty.rules)
 
     return delegate
 

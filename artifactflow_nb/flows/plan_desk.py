@@ -4,22 +4,24 @@ What is stored says how far the plan is; each change is one transaction, made on
 not made yet. So nothing is done or told twice, whoever goes on with the plan.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from artifactflow_nb.events import StreamEvent, StreamEventType
 from artifactflow_nb.flows.services import RunContext
-from artifactflow_nb.plans import JobKind, Plan, PlanJob, PlanStep, Progress, StepStatus, plan_job_id
+from artifactflow_nb.plans import JobKind, Plan, PlanJob, PlanStep, Progress, StepStatus, plan_id, plan_job_id
+from artifactflow_nb.recordings.clock import RUN
 from artifactflow_nb.store.artifact_versions import Artifact
 from artifactflow_nb.store.artifacts import Authorship
-from artifactflow_nb.store.plans import PlanChange
-from artifactflow_nb.store.runs import event_row
+from artifactflow_nb.store.plans import Changed, PlanChange, PlanEdit, Tell
 
 RESULT_CHARS = 2_000
 """How much of a step's result the event that tells it carries; the plan has all of it."""
 
-Told = tuple[StreamEventType, Mapping[str, Any]]
+Told = tuple[StreamEventType, Callable[[Changed], Mapping[str, Any]]]
+"""An event, and its payload as the change that it tells has come out."""
 
 
 class PlanDesk:
@@ -49,8 +51,8 @@ class PlanDesk:
 
     async def create(self, plan: Plan, agent: str) -> None:
         """Store the plan's first version."""
-        told = StreamEventType.PLAN_CREATED, {"title": plan.title, "steps": described(plan.steps)}
-        await self._change(plan, None, agent, [told])
+        data = {"title": plan.title, "steps": described(plan.steps)}
+        await self._change(None, plan, None, agent, [(StreamEventType.PLAN_CREATED, lambda _: data)])
 
     async def start(
         self, progress: Progress, kind: JobKind, agent: str, instruction: str, *, step: PlanStep | None = None
@@ -61,53 +63,115 @@ class PlanDesk:
         job = PlanJob(plan_job_id(self.key, n), n, kind, step_id, attempt, instruction)
         self.ctx.tape.clock.follow(job.job_id, self.key)
         if step is None or kind != "execute":
-            await self._change(progress.plan, job, agent, [])
+            await self._change(progress.plan, _as_it_is, job, agent)
         else:
-            told = StreamEventType.STEP_START, {**_about(job, step)}
-            await self._change(progress.plan.with_step(step_id, "running"), job, agent, [told])
+            data = _about(job, step)
+            told = StreamEventType.STEP_START, lambda _: data
+            await self._change(progress.plan, lambda plan: plan.with_step(step_id, "running"), job, agent, [told])
         return job
 
-    async def end(self, plan: Plan, job: PlanJob, agent: str, told: Sequence[Told] = ()) -> None:
-        """Store what came of a job, which has an outcome now, with the plan as it is from now on."""
-        self.ctx.tape.clock.follow(self.key, job.job_id)
-        await self._change(plan, job, agent, told)
+    async def end(
+        self, seen: Plan, job: PlanJob, agent: str, edit: PlanEdit | None = None, told: Sequence[Told] = ()
+    ) -> None:
+        """Store what came of a job, which has an outcome now.
 
-    async def end_step(self, plan: Plan, job: PlanJob, agent: str) -> None:
+        Args:
+            seen: The plan as it was read last.
+            job: The job.
+            agent: Who changes the plan.
+            edit: What the plan becomes; None if it stays.
+            told: The events that tell it.
+        """
+        self.ctx.tape.clock.follow(self.key, job.job_id)
+        await self._change(seen, edit or _as_it_is, job, agent, told)
+
+    async def end_step(self, seen: Plan, job: PlanJob, agent: str) -> None:
         """Store what came of a step."""
         status: StepStatus = "completed" if job.outcome == "completed" else "failed"
-        changed = plan.with_step(job.step_id, status, job.text)
-        data = {**_about(job, plan.step(job.step_id)), "status": status, "result": job.text[:RESULT_CHARS]}
-        await self.end(changed, job, agent, [(StreamEventType.STEP_COMPLETE, data)])
 
-    async def close(self, plan: Plan, reason: str, agent: str) -> Plan:
-        """Note that the steps which were not done will not be done; the plan as it is from now on."""
-        closed = plan.closed(reason)
-        if closed != plan:
-            left = described(step for step in closed.steps if step not in plan.steps)
-            await self._change(closed, None, agent, [(StreamEventType.PLAN_UPDATED, {"reason": reason, "steps": left})])
-        return closed
+        def data(changed: Changed) -> Mapping[str, Any]:
+            step = changed.plan.step(job.step_id)
+            return {**_about(job, step), "status": status, "result": job.text[:RESULT_CHARS]}
 
-    async def _change(self, plan: Plan, job: PlanJob | None, agent: str, told: Sequence[Told]) -> None:
+        told = StreamEventType.STEP_COMPLETE, data
+        await self.end(seen, job, agent, lambda plan: plan.with_step(job.step_id, status, job.text), [told])
+
+    async def close(self, seen: Plan, reason: str, agent: str) -> None:
+        """Note that the steps which were not done will not be done."""
+        if seen.closed(reason) != seen:
+            await self._change(seen, lambda plan: plan.closed(reason), None, agent, [updated(reason)])
+
+    def broken_off(self, progress: Progress, reason: str, agent: str) -> PlanChange:
+        """The change that ends a plan because its run ends here: what is at work fails, what is to come is skipped."""
+        self.ctx.tape.clock.follow(self.key, RUN)
+        job = progress.open_job and ended(progress.open_job, "failed", reason)
+        edit = partial(Plan.broken_off, reason=reason)
+        told = [updated(reason)] if edit(progress.plan) != progress.plan else []
+        return self._change_of(progress.plan, edit, job, agent, told)
+
+    async def _change(
+        self, seen: Plan | None, edit: Plan | PlanEdit, job: PlanJob | None, agent: str, told: Sequence[Told] = ()
+    ) -> None:
+        change = self._change_of(seen, edit, job, agent, told)
+        await self.ctx.journal.flush()
+        for event in await self.ctx.services.plans.change(change):
+            self.ctx.journal.publish(event)
+
+    def _change_of(
+        self, seen: Plan | None, edit: Plan | PlanEdit, job: PlanJob | None, agent: str, told: Sequence[Told]
+    ) -> PlanChange:
+        """The change, with the events that tell it.
+
+        They get their numbers before anybody knows how it comes out: that there will be a new version follows from the
+        plan as it was seen.
+        """
         lane = job.job_id if job is not None and not job.outcome else self.key
         at = self.ctx.tape.clock.now(lane)
         run = self.ctx.run
         by = Authorship(run.conversation_id, run.message_id, agent, run.run_id, at=at)
-        events = [self._event(kind, data, plan, agent, lane) for kind, data in told]
-        await self.ctx.journal.flush()
-        change = PlanChange(self.key, by, plan, job, at)
-        written = await self.ctx.services.plans.change(change, [event_row(event) for event in events])
-        for event in events:
-            self.ctx.journal.publish(event)
-        if written is None:
-            return
-        where = {"job_id": self._job_id, "tool_call_id": self.key}
-        self.ctx.journal.emit(
-            StreamEventType.ARTIFACT_CHANGED, {**where, **_summary(written)}, agent=agent, lane=self.key
-        )
+        tells = [self._tell(kind, data, agent, lane) for kind, data in told]
+        if isinstance(edit, Plan) or (seen is not None and edit(seen) != seen):
+            tells.append(self._tell_version(agent))
+        return PlanChange(self.key, by, edit, job, at, tells)
 
-    def _event(self, kind: StreamEventType, data: Mapping[str, Any], plan: Plan, agent: str, lane: str) -> StreamEvent:
-        where = {"job_id": self._job_id, "tool_call_id": self.key, "plan_id": plan.plan_id}
-        return self.ctx.journal.stamp(kind, {**where, **data}, agent=agent, lane=lane)
+    def _tell(self, kind: StreamEventType, data: Callable[[Changed], Mapping[str, Any]], agent: str, lane: str) -> Tell:
+        where = {"job_id": self._job_id, "tool_call_id": self.key, "plan_id": plan_id(self.key)}
+        event = self.ctx.journal.stamp(kind, where, agent=agent, lane=lane)
+        return lambda changed: replace(event, data={**where, **data(changed)})
+
+    def _tell_version(self, agent: str) -> Tell:
+        where = {"job_id": self._job_id, "tool_call_id": self.key}
+        event = self.ctx.journal.stamp(StreamEventType.ARTIFACT_CHANGED, where, agent=agent, lane=self.key)
+
+        def tell(changed: Changed) -> StreamEvent | None:
+            written = changed.written
+            return None if written is None else replace(event, data={**where, **_summary(written)})
+
+        return tell
+
+
+async def broken_off(ctx: RunContext, reason: str) -> list[PlanChange]:
+    """The changes that end the plans of a run which ends before they are over."""
+    changes = []
+    for key, job_id, agent in await ctx.services.plans.under_way(ctx.run.run_id):
+        desk = PlanDesk(ctx, key, job_id)
+        if (progress := await desk.found()) is not None:
+            changes.append(desk.broken_off(progress, reason, agent))
+    return changes
+
+
+def updated(reason: str) -> Told:
+    """The event that tells which steps have another status now, without being carried out."""
+
+    def data(changed: Changed) -> Mapping[str, Any]:
+        before = () if changed.before is None else changed.before.steps
+        return {"reason": reason, "steps": described(step for step in changed.plan.steps if step not in before)}
+
+    return StreamEventType.PLAN_UPDATED, data
+
+
+def _as_it_is(plan: Plan) -> Plan:
+    return plan
 
 
 def ended(job: PlanJob, outcome: str, text: str) -> PlanJob:

@@ -16,7 +16,7 @@ from artifactflow_nb.budget import Price
 from artifactflow_nb.errors import ToolError
 from artifactflow_nb.events import MAIN_JOB, StreamEventType
 from artifactflow_nb.flows.journal import Journal
-from artifactflow_nb.flows.state import AgentState
+from artifactflow_nb.flows.state import PLAN, AgentState
 from artifactflow_nb.flows.watch import Watch, Watchers
 from artifactflow_nb.graph_config import GraphConfig
 from artifactflow_nb.plans import PlanRules
@@ -116,6 +116,7 @@ class RunContext:
     def tool_context(self, agent: str, job_id: str, tool_call_id: str, tool: str) -> ToolContext:
         """What a tool is told of the call; it may notify from any thread."""
         loop, thread = asyncio.get_running_loop(), threading.get_ident()
+        duty: Mapping[type, Any] = {PlanDuty: self.plan_duty} if self.run.flow == PLAN else {}
 
         def notify(kind: str, data: Mapping[str, Any]) -> None:
             told = {"job_id": job_id, **data}
@@ -129,7 +130,7 @@ class RunContext:
             agent=agent,
             tool_call_id=tool_call_id,
             now=self.tape.clock.now(job_id),
-            services={**self.services.tool_services(self.run), PlanDuty: self.plan_duty},
+            services={**self.services.tool_services(self.run), **duty},
             notify=notify,
         )
 

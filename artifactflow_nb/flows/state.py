@@ -9,6 +9,9 @@ from typing import Any, TypedDict
 
 from artifactflow_nb.events import MAIN_JOB
 
+RESEARCH, PLAN = "research", "plan"
+"""The flows."""
+
 LABEL_CHARS = 120
 
 

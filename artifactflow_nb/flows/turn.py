@@ -15,7 +15,8 @@ from artifactflow_nb.agents.base import AgentResponse, BaseAgent
 from artifactflow_nb.budget import cost_usd
 from artifactflow_nb.errors import ContextOverflow, ModelError, ModelUnavailable, RunCancelled
 from artifactflow_nb.events import StreamEventType, TextSoFar
-from artifactflow_nb.flows.context import COMPRESSION_LEVELS, ContextManager, RoundNotes, stronger_level
+from artifactflow_nb.flows.context import COMPRESSION_LEVELS, ContextManager, stronger_level
+from artifactflow_nb.flows.rounds import RoundNotes, alone, at_the_end, within
 from artifactflow_nb.flows.services import RunContext, agent_of, is_main
 from artifactflow_nb.flows.state import AgentState
 from artifactflow_nb.messages import Message, ToolCall, Usage
@@ -50,12 +51,12 @@ def taken(state: AgentState, turns: Sequence[StoredTurn]) -> Turn | None:
 async def take_turn(ctx: RunContext, state: AgentState, turns: Sequence[StoredTurn]) -> Turn:
     """Take the loop's next turn, after those given."""
     job_id = state["job_id"]
-    agent = agent_of(ctx, state)
-    call = await _Call.begin(ctx, agent, job_id, state["agent_memory"]["step"] + 1)
     used = state["agent_memory"]["tool_round_count"]
-    conclude = used >= agent.config.max_tool_rounds
+    agent, last_words = at_the_end(agent_of(ctx, state), used)
+    call = await _Call.begin(ctx, agent, job_id, state["agent_memory"]["step"] + 1)
+    conclude = used >= agent.config.max_tool_rounds and not last_words
     instruction = ctx.tape.instruction(job_id, state["agent_memory"]["step"] + 1, await _instruction(ctx, job_id))
-    note = RoundNotes(agent.config.max_tool_rounds).note(used)
+    note = RoundNotes(agent.config.max_tool_rounds, last_words).note(used)
 
     async def prompt(level: str) -> tuple[Message, ...]:
         return await _prompt(ctx, agent, job_id, instruction, turns, note, level)
@@ -63,21 +64,9 @@ async def take_turn(ctx: RunContext, state: AgentState, turns: Sequence[StoredTu
     call.announce(instruction)
     level, messages, reply = await _fitting(call, prompt, state["compression_level"], conclude)
     response = agent.read(reply, conclude=conclude, interactions=_interactions(turns))
-    return await call.record(messages, reply, _alone(agent, response), level)
-
-
-def _alone(agent: BaseAgent, response: AgentResponse) -> AgentResponse:
-    """The response in which a call that must stand alone does: those beside it are answered, and not run."""
-    sole = {entry.name for entry in agent.tools if entry.stands_alone}
-    first = next((index for index, call in enumerate(response.tool_calls) if call.name in sole), None)
-    if first is None or len(response.tool_calls) == 1:
-        return response
-    problem = f"Not run: {response.tool_calls[first].name} must be the only call of a reply. Call this again if needed."
-    calls = (
-        call if index == first else replace(call, error=call.error or problem)
-        for index, call in enumerate(response.tool_calls)
-    )
-    return replace(response, tool_calls=tuple(calls))
+    if last_words:
+        response = within(last_words, response)
+    return await call.record(messages, reply, alone(agent, response), level)
 
 
 def _interactions(turns: Sequence[StoredTurn]) -> list[dict[str, Any]]:
@@ -132,7 +121,7 @@ async def _prompt(
         history = await ctx.services.conversations.format_conversation_history(
             run.conversation_id, run.parent_message_id
         )
-    context = await ContextManager.prepare_agent_context(ctx, job_id)
+    context = await ContextManager.prepare_agent_context(ctx, agent.config.name, job_id)
     system = agent.build_complete_system_prompt(context)
     return ContextManager.build_agent_messages(
         system, history, instruction, turns, protocol=agent.protocol, level=level, note=note

@@ -76,7 +76,7 @@ PLAN_STEPS = Frame(
     JOIN (SELECT rowid AS place, content FROM main.artifact_versions) AS v ON v.place = (
         SELECT rowid FROM main.artifact_versions AS w
         WHERE w.conversation_id = r.conversation_id AND w.artifact_id = '{TASK_PLAN}' AND w.message_id = r.message_id
-            AND w.content_type = '{PLAN_TYPE}' AND plan_id_of(w.content) = p.plan_id
+            AND w.tool_call_id IS NULL AND w.content_type = '{PLAN_TYPE}' AND plan_id_of(w.content) = p.plan_id
         ORDER BY w.version DESC LIMIT 1
     )
     JOIN json_each(v.content, '$.steps') AS s

@@ -30,7 +30,8 @@ class Span:
         key: The call's id.
         lane: The job that waits for it.
         at: When it began.
-        started: The monotonic clock then, in seconds; None if that was before the run was taken up again.
+        started: The monotonic clock then, in seconds; None if that is recorded, or was before the
+            run was taken up again.
     """
 
     key: str
@@ -129,10 +130,10 @@ class RunClock:
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """When a recorded call began, when its pieces arrived and when it was over."""
+    """When a recorded call began, when its pieces arrived and when it was over; None if its run ended before it."""
 
     started_at: datetime
-    completed_at: datetime
+    completed_at: datetime | None
     duration_ms: float
     pieces: tuple[datetime, ...] = ()
 
@@ -189,7 +190,7 @@ class RecordedClock(RunClock):
         if (times := self._spans.get(key)) is None:
             return super().start(key, lane)
         self._ticks[key] = iter(times.pieces)
-        return Span(key, lane, self._set(lane, times.started_at), 0.0)
+        return Span(key, lane, self._set(lane, times.started_at), None)
 
     def tick(self, span: Span) -> datetime:
         """The recorded time of the next piece."""
@@ -198,7 +199,8 @@ class RecordedClock(RunClock):
 
     def stop(self, span: Span) -> tuple[datetime, float]:
         """The recorded end of a call, and how long it took."""
-        if (times := self._spans.get(span.key)) is None:
+        times = self._spans.get(span.key)
+        if times is None or times.completed_at is None:
             return super().stop(span)
         return self._set(span.lane, times.completed_at), times.duration_ms
 

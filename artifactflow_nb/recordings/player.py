@@ -156,7 +156,7 @@ class Player:
         calls = [
             (key, Times(call.called_at, call.completed_at, call.duration_ms))
             for key, call in self._calls.items()
-            if call.called_at is not None and call.completed_at is not None
+            if call.called_at is not None
         ]
         return turns + calls
 

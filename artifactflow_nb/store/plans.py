@@ -1,28 +1,57 @@
 """Plans as they are stored: versions of the artifact `task_plan`, and the jobs that work on them.
 
-A change is one transaction: the plan's new version, the job that begins or ends, and the events that tell it. So what
-is stored says exactly once what has happened, and a plan goes on from there.
+A change is one transaction: it is made to the plan as it is then, which a person may have edited a moment before, and
+stores its new version, the job that begins or ends, and the events that tell it. So what is stored says exactly once
+what has happened, and a plan goes on from there.
 """
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from artifactflow_nb.errors import UsageError
-from artifactflow_nb.plans import PLAN_TYPE, Plan, PlanJob, Progress, plan_id
+from artifactflow_nb.events import StreamEvent
+from artifactflow_nb.plans import PLAN_CREATE, PLAN_TYPE, Plan, PlanJob, Progress, plan_id
 from artifactflow_nb.store.artifact_versions import TASK_PLAN, Artifact
 from artifactflow_nb.store.artifacts import ArtifactManager, Authorship
+from artifactflow_nb.store.calls import STARTED
 from artifactflow_nb.store.database import Database, insert
-from artifactflow_nb.store.runs import EventRow, insert_events
+from artifactflow_nb.store.runs import event_row, insert_events
 from artifactflow_nb.store.schema import to_us
 
 _JOBS = "SELECT * FROM plan_jobs WHERE tool_call_id = ? ORDER BY n"
 
+_OTHERS = """
+SELECT count(*) FROM plan_jobs WHERE tool_call_id <> :call
+    AND run_id = (SELECT run_id FROM tool_calls WHERE tool_call_id = :call)
+"""
+
 _NEWEST = """
 SELECT content FROM artifact_versions WHERE conversation_id = ? AND artifact_id = ? AND message_id = ?
+    AND tool_call_id IS NULL
 ORDER BY version DESC
 """
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """What a change has made of a plan.
+
+    Attributes:
+        before: The plan before it; None for its first version.
+        plan: The plan from now on.
+        written: The version that says so; None if the plan is as before.
+    """
+
+    before: Plan | None
+    plan: Plan
+    written: Artifact | None
+
+
+PlanEdit = Callable[[Plan], Plan]
+Tell = Callable[[Changed], StreamEvent | None]
+"""The event that tells a change; None if there is nothing to tell."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,16 +61,18 @@ class PlanChange:
     Attributes:
         tool_call_id: The call that made the plan.
         by: Who changes it.
-        plan: The plan from now on.
+        edit: The plan, or what makes it of the present one. That runs while nobody else can write.
         job: The job that begins, or ends if it has an outcome; None for neither.
         at: When.
+        tells: What makes the events that tell it, in order.
     """
 
     tool_call_id: str
     by: Authorship
-    plan: Plan
+    edit: Plan | PlanEdit
     job: PlanJob | None
     at: datetime
+    tells: Sequence[Tell] = ()
 
 
 class PlanStore:
@@ -54,7 +85,8 @@ class PlanStore:
     async def progress(self, conversation_id: str, message_id: str, tool_call_id: str) -> Progress | None:
         """How far the plan of a call is; None if it was not begun.
 
-        A person may have edited it by hand: what is no plan any more, or another one, is passed over.
+        A person may have edited it by hand: what is no plan any more, or another one, is passed over. So is what an
+        agent wrote by a call of a tool, which nobody was asked about.
         """
         return await self._database.read(lambda db: _progress(db, conversation_id, message_id, tool_call_id))
 
@@ -68,18 +100,37 @@ class PlanStore:
 
         return await self._database.read(work)
 
-    async def change(self, change: PlanChange, events: Sequence[EventRow]) -> Artifact | None:
-        """Store a change with the events that tell it; the version that is written, None if the plan is the same."""
+    async def change(self, change: PlanChange) -> list[StreamEvent]:
+        """Store a change; the events that tell it."""
+        return await self._database.write(lambda db: self.write(db, change))
 
-        def work(db: sqlite3.Connection) -> Artifact | None:
-            text = change.plan.to_json()
-            written = self._artifacts.put(db, change.by, TASK_PLAN, change.plan.title, text, PLAN_TYPE)
-            if change.job is not None:
-                _write_job(db, change, change.job)
-            insert_events(db, events)
-            return written
+    def write(self, db: sqlite3.Connection, change: PlanChange) -> list[StreamEvent]:
+        """The same in the transaction of a caller who stores more than that. What is no plan any more is left so."""
+        before = _present(db, change.by.conversation_id, change.by.message_id, change.tool_call_id)
+        if isinstance(change.edit, Plan):
+            plan = change.edit
+        elif before is None:
+            return []
+        else:
+            plan = change.edit(before)
+        written = None
+        if plan != before:
+            written = self._artifacts.put(db, change.by, TASK_PLAN, plan.title, plan.to_json(), PLAN_TYPE)
+        if change.job is not None:
+            _write_job(db, change, change.job)
+        made = (tell(Changed(before, plan, written)) for tell in change.tells)
+        events = [event for event in made if event is not None]
+        insert_events(db, list(map(event_row, events)))
+        return events
 
-        return await self._database.write(work)
+    async def under_way(self, run_id: str) -> list[tuple[str, str, str]]:
+        """The calls of a run whose plans are not over: each with its job and the agent that made it."""
+        sql = (
+            "SELECT tool_call_id, job_id, agent_name FROM tool_calls WHERE run_id = ? AND tool_name = ? AND status = ? "
+            "ORDER BY called_at, tool_call_id"
+        )
+        found = await self._database.read(lambda db: db.execute(sql, (run_id, PLAN_CREATE, STARTED)).fetchall())
+        return [tuple(row) for row in found]
 
     async def call_of(self, job_id: str) -> str | None:
         """The call whose plan a job works for; None for a job that works for none."""
@@ -105,10 +156,18 @@ def load_plans(db: sqlite3.Connection, run_id: str) -> list[Plan]:
 
 
 def _progress(db: sqlite3.Connection, conversation_id: str, message_id: str, tool_call_id: str) -> Progress | None:
+    plan = _present(db, conversation_id, message_id, tool_call_id)
+    if plan is None:
+        return None
+    (n_before,) = db.execute(_OTHERS, {"call": tool_call_id}).fetchone()
+    return Progress(plan, tuple(map(_job, db.execute(_JOBS, (tool_call_id,)))), n_before)
+
+
+def _present(db: sqlite3.Connection, conversation_id: str, message_id: str | None, tool_call_id: str) -> Plan | None:
     for (content,) in db.execute(_NEWEST, (conversation_id, TASK_PLAN, message_id)):
         plan = _plan(content)
         if plan is not None and plan.plan_id == plan_id(tool_call_id):
-            return Progress(plan, tuple(map(_job, db.execute(_JOBS, (tool_call_id,)))))
+            return plan
     return None
 
 
@@ -140,7 +199,7 @@ def _write_job(db: sqlite3.Connection, change: PlanChange, job: PlanJob) -> None
         return
     row = {
         "job_id": job.job_id,
-        "plan_id": change.plan.plan_id,
+        "plan_id": plan_id(change.tool_call_id),
         "run_id": change.by.run_id,
         "tool_call_id": change.tool_call_id,
         "n": job.n,

@@ -5,7 +5,7 @@ run and event are there together or not at all.
 """
 
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -111,12 +111,23 @@ class RunStore:
         """Append events, made rows by `event_row`, to the log."""
         await self._database.write(lambda db: insert_events(db, rows))
 
-    async def finish(self, run_id: str, status: str, event: StreamEvent, *, response: str | None = None) -> None:
-        """End the run: status, response and terminal event in one transaction; `Conflict` if it has ended already."""
+    async def finish(
+        self,
+        run_id: str,
+        status: str,
+        event: StreamEvent,
+        *,
+        response: str | None = None,
+        along: Callable[[sqlite3.Connection], Sequence[StreamEvent]] = lambda _db: (),
+    ) -> list[StreamEvent]:
+        """End the run: status, response and terminal event in one transaction; `Conflict` if it has ended already.
+
+        What ends with the run is stored by `along` in the same transaction. The events of all that, in order.
+        """
         ended_at = to_us(event.timestamp)
         error_type, error_message = event.data.get("error_type"), event.data.get("message")
 
-        def work(db: sqlite3.Connection) -> None:
+        def work(db: sqlite3.Connection) -> list[StreamEvent]:
             cursor = db.execute(
                 "UPDATE runs SET status = ?, completed_at = max(started_at, ?), owner = NULL, error_type = ?, "
                 "error_message = ? WHERE run_id = ? AND status IN ('running', 'waiting')",
@@ -125,9 +136,11 @@ class RunStore:
             if cursor.rowcount != 1:
                 raise Conflict(f"The run {run_id!r} has ended already; it cannot end twice.")
             _set_message(db, run_id, status, response)
+            before = along(db)
             insert_events(db, [event_row(event)])
+            return [*before, event]
 
-        await self._database.write(work)
+        return await self._database.write(work)
 
     async def pause(self, run_id: str, event: StreamEvent) -> bool:
         """Set the run waiting: nobody owns it until somebody decides and claims it.

@@ -19,6 +19,7 @@ from artifactflow_nb.store.artifacts import ArtifactManager, Authorship
 from artifactflow_nb.text.lines import split_lines, unified_diff
 from artifactflow_nb.tools.base import Tool, ToolContext, ToolPermission, tool
 from artifactflow_nb.tools.passages import SHOWN, lines_around, nearest_passages, places, unlike_in_space
+from artifactflow_nb.tools.plan import PlanDuty
 
 ArtifactId = Annotated[str, "The artifact's id, for example research_report.", StringConstraints(strip_whitespace=True)]
 _MOST_CHARS = 60_000  # of one reading; a longer artifact is read in parts, by its lines
@@ -42,6 +43,15 @@ async def _own_or_confirm(ctx: ToolContext, args: BaseModel) -> ToolPermission:
 def _is_plan(args: BaseModel) -> bool:
     """The plan of a turn is a note of the agent, not a result."""
     return getattr(args, "id", "") == TASK_PLAN
+
+
+def _check_writable(ctx: ToolContext, artifact_id: str) -> None:
+    """Refuse the plan of a run that carries out plans: its steps are as they were agreed, or as a person edits them."""
+    if artifact_id == TASK_PLAN and PlanDuty in ctx.services:
+        raise ToolError(
+            f"{TASK_PLAN} was not written: in this run it is the plan that the workbench keeps. Steps are made and "
+            "changed by the calls for plans alone; write anything else under another id."
+        )
 
 
 async def _content(ctx: ToolContext, args: BaseModel) -> str:
@@ -79,8 +89,9 @@ async def create_artifact(
 ) -> ToolResult:
     """Write a new artifact: a document that the person keeps and that later turns can change.
 
-    Use it for the plan of this turn (id `task_plan`) and for every result that is longer than a few sentences.
+    Use it for every result that is longer than a few sentences.
     """
+    _check_writable(ctx, id)
     artifact = await ctx.service(ArtifactManager).create(_by(ctx), id, title, content, content_type)
     return _written(ctx, artifact)
 
@@ -93,6 +104,7 @@ async def update_artifact(
     new: Annotated[str, "What to put in its place."],
 ) -> ToolResult:
     """Replace one passage of an artifact. Use it for small changes; use rewrite_artifact when most of it changes."""
+    _check_writable(ctx, id)
 
     def replaced(present: Artifact) -> str:
         found = places(present.content, old, 2)
@@ -116,6 +128,7 @@ async def rewrite_artifact(
     title: Annotated[str | None, "Another title, where the old one does not fit any more."] = None,
 ) -> ToolResult:
     """Replace the whole text of an artifact; earlier versions are kept."""
+    _check_writable(ctx, id)
     manager = ctx.service(ArtifactManager)
     artifact = await manager.revise(_by(ctx), id, content, update_type="rewrite", title=title)
     return _written(ctx, artifact)

@@ -106,6 +106,7 @@ class Tool(Shown):
             artifacts. Of any other tool the recorded result is taken.
         asks_as: The kind of the request to the person.
         stands_alone: Whether its call must be the only one of a reply.
+        is_last_word: Whether it may be called once more when the rounds of tool calls are used up.
     """
 
     name: str
@@ -122,6 +123,7 @@ class Tool(Shown):
     runs_in_replay: bool = False
     asks_as: Literal["tool", "plan", "edit"] = "tool"
     stands_alone: bool = False
+    is_last_word: bool = False
 
     @cached_property
     def spec(self) -> ToolSpec:

@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from artifactflow_nb.errors import ToolError
 from artifactflow_nb.plans import PLAN_CREATE, Choice, PlanRules, PlanStep, Progress
 from artifactflow_nb.store.plans import PlanStore
+from artifactflow_nb.text.figures import count
 from artifactflow_nb.text.markdown import portable_line
 from artifactflow_nb.tools.base import Tool, ToolContext, ToolPermission, tool
 
@@ -154,9 +155,16 @@ async def _decide(ctx: ToolContext, **values: Any) -> str:
 
 
 async def _preview(ctx: ToolContext, args: BaseModel) -> str:
-    """The steps as a person sees them before deciding."""
-    del ctx
-    return "\n".join(f"{number}. {_told(draft)}" for number, draft in enumerate(_drafts(args), 1))
+    """The steps as a person sees them before deciding, and how many of them can be carried out if not all."""
+    drafts = _drafts(args)
+    listed = "\n".join(f"{number}. {_told(draft)}" for number, draft in enumerate(drafts, 1))
+    left = ctx.service(PlanDuty).rules.max_steps
+    progress = await ctx.service(PlanStore).progress_of(ctx.conversation_id, ctx.message_id, ctx.tool_call_id)
+    if progress is not None:  # of a revision
+        left -= progress.n_executed
+    if len(drafts) <= left:
+        return listed
+    return f"{listed}\n\nOf these {count(len(drafts), 'step')} at most {left} can be carried out."
 
 
 def _told(draft: StepDraft) -> str:
@@ -195,12 +203,14 @@ plan_decide = Tool(
 )
 
 
-@tool(category=CATEGORY, idempotent=True)
-async def report_failure(ctx: ToolContext, reason: Annotated[str, "What went wrong and what was tried."]) -> str:
+@tool(name="report_failure", category=CATEGORY, idempotent=True)
+async def _report_failure(ctx: ToolContext, reason: Annotated[str, "What went wrong and what was tried."]) -> str:
     """Say that the step cannot be done. Call it instead of writing a result that is none; then answer in a sentence."""
     del ctx, reason
     return "Noted. Answer in a sentence."
 
+
+report_failure = replace(_report_failure, is_last_word=True)
 
 REPORT_FAILURE = report_failure.name
 

@@ -79,13 +79,14 @@ class PlanWork:
         left = [step for step in known.values() if step.jobs and step not in self.steps]
         self.jobs = [*(job for step in left for job in step.jobs), *self.jobs]
 
-    def update(self, steps: Iterable[Mapping[str, Any]], reason: str) -> None:
+    def update(self, steps: Iterable[Mapping[str, Any]], reason: str, at: datetime) -> None:
         """Take over the status of some steps, which changed without their being carried out."""
         for told in steps:
             step = self._step(str(told.get("id", "")), str(told.get("title", "")))
             step.status = _status(told)
-            if step.status == "skipped":
+            if step.status in {"failed", "skipped"}:
                 step.result = reason
+                step.end(at)
 
     def start(self, data: Mapping[str, Any], job: Job, at: datetime) -> None:
         """Take in that an agent begins with a step."""

@@ -276,7 +276,8 @@ class Transcript:
         plan.revise(event.data.get("steps") or ())
 
     def _on_plan_updated(self, event: StreamEvent) -> None:
-        self._plan(event).update(event.data.get("steps") or (), str(event.data.get("reason") or ""))
+        reason = str(event.data.get("reason") or "")
+        self._plan(event).update(event.data.get("steps") or (), reason, event.timestamp)
 
     def _on_plan_revised(self, event: StreamEvent) -> None:
         plan = self._plan(event)

@@ -13,11 +13,11 @@ from artifactflow_nb.flows.context import (
     COMPRESSION_LEVELS,
     LEFT_OUT,
     ContextManager,
-    RoundNotes,
     compress_messages,
     should_compress,
     size,
 )
+from artifactflow_nb.flows.rounds import RoundNotes
 from artifactflow_nb.messages import Message, ToolCall, ToolResult
 from artifactflow_nb.store.calls import StoredCall, StoredTurn
 

@@ -222,7 +222,7 @@ async def test_the_time_of_a_step_is_without_that_of_a_person(open_engine: OpenE
 
 
 async def test_plan_steps_are_those_of_the_last_text_that_is_a_plan(worked: Path, open_engine: OpenEngine) -> None:
-    """What a person wrote into a plan is in the frame; a text over it that is none, or another's, is passed over."""
+    """What a person wrote into a plan is in the frame; what is none, or another's, or an agent's is passed over."""
     (row,) = frames.load(worked, frames.RUNS).query("flow == 'plan'").to_dict("records")
     engine = await open_engine()
     where = Authorship(row["conversation_id"], row["message_id"], "user")
@@ -232,6 +232,8 @@ async def test_plan_steps_are_those_of_the_last_text_that_is_a_plan(worked: Path
     texts = [hostile.to_json(), half, "{}", "no JSON", '{"plan_id": 1}', "[" * 100_000]
     for text in [*texts, replace(plan, plan_id="another").to_json()]:
         await engine.artifacts.revise(where, "task_plan", text, update_type="update")
+    by_a_call = replace(where, created_by="executor", run_id=row["run_id"], tool_call_id="tool-x")
+    await engine.artifacts.revise(by_a_call, "task_plan", replace(plan, steps=()).to_json(), update_type="update")
     steps = frames.load(worked, frames.PLAN_STEPS)
     assert steps["title"].tolist() == ["Find", "Compare", "Write", '</td>\0"<b>']
     assert steps["result"].tolist()[3] == "a\0b"

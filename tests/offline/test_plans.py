@@ -17,7 +17,7 @@ from artifactflow_nb.flows.plan_texts import task_of_replanner, task_of_step, ta
 from artifactflow_nb.models.base import ModelRequest
 from artifactflow_nb.models.offline import OfflineModel
 from artifactflow_nb.models.offline_plan import parts_of
-from artifactflow_nb.models.offline_plan_read import Look, StepTask, is_summary
+from artifactflow_nb.models.offline_plan_read import Look, StepTask, is_summary, results_in
 from artifactflow_nb.models.offline_report import PHRASES
 from artifactflow_nb.models.scripted import ScriptedModel
 from artifactflow_nb.plans import Plan, PlanJob, PlanRules, PlanStep, Progress
@@ -320,6 +320,7 @@ def test_the_texts_of_the_flow_are_read_back() -> None:
     look = Look.read(task_of_replanner("What?", progress, PlanRules()))
     assert (look.failed, look.reason, look.pending) == (True, "No.", ("Write",))
     assert look.choices == progress.choices(PlanRules())
-    summary = task_of_summary("What?", progress.plan)
+    summary = task_of_summary("What?", progress.plan, "It is\nenough.")
     assert is_summary(summary)
+    assert [one.text for one in results_in(summary)] == [quoted, "No."]
     assert not is_summary(task_of_step("What?", progress, steps[2]))

@@ -1,6 +1,7 @@
 """Plans are recorded, replayed, sealed and forked like everything else; their jobs have to be the same, too."""
 
 import re
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -121,6 +122,42 @@ def test_two_plans_and_a_cancelled_one(tmp_path: Path) -> None:
 
     options: dict[str, Any] = {"setup": with_tools, "graph_config": CONFIG}
     assert play_both(tmp_path, scene, twice, **options) == (["completed", "waiting"], "cancelled")
+
+
+CUT_SHORT = [("Find", "completed"), ("Send", "failed"), ("Check", "skipped")]
+
+
+def test_a_plan_that_is_cancelled_while_a_step_waits(tmp_path: Path) -> None:
+    """Its plan is closed with the run, in both at the same time and with the same numbers."""
+
+    def scene(stage: Stage) -> Any:
+        run = stage.ask(flow="plan").wait(WAIT_S)
+        return run.cancel().wait(WAIT_S).status, ends(run)
+
+    def asks_at_once(request: ModelRequest) -> str:
+        is_send = who_asks(request) == "executor" and OWN_STEP.findall(request.messages[1].content)[-1] == "Send"
+        return call("send", to="Ada") if is_send else said(request)
+
+    found = play_both(tmp_path, scene, asks_at_once, setup=with_tools)
+    assert found == ("cancelled", CUT_SHORT)
+
+
+def test_a_plan_that_is_cancelled_while_a_step_is_at_work(tmp_path: Path) -> None:
+    """It ends where it was cancelled, whether it is cancelled again or not."""
+
+    def long(request: ModelRequest) -> str:
+        is_send = who_asks(request) == "executor" and OWN_STEP.findall(request.messages[1].content)[-1] == "Send"
+        return "A long text. " * 200 if is_send else said(request)
+
+    def scene(stage: Stage) -> Any:
+        run = stage.ask(flow="plan")
+        while run.status == "running" and sum("A long" in str(event.content) for event in stage.heard[0]) < 20:
+            time.sleep(0.005)
+        run.cancel()
+        return run.wait(WAIT_S).status, ends(run)
+
+    found = play_both(tmp_path, scene, ScriptedModel(long, delay_s=0.005), setup=with_tools)
+    assert found == ("cancelled", CUT_SHORT)
 
 
 def test_a_plan_is_sealed_and_comes_out_the_same(tmp_path: Path) -> None:
@@ -268,3 +305,19 @@ def test_a_plan_goes_on_in_another_process_and_is_replayed(tmp_path: Path) -> No
         again = settled(wb.ask("What?", flow="plan"))
         assert_same(rows(wb), recorded)
         assert again._repr_html_() == shown
+
+
+def test_a_run_that_fails_closes_its_plan(tmp_path: Path) -> None:
+    """Where the recording has no answer for a step, the run fails, and the plan says which steps that left undone."""
+    cassette = tmp_path / "c.jsonl"
+    with opened(tmp_path, model=ScriptedModel(said), record=cassette, setup=with_tools) as wb:
+        planned(wb)
+    (tmp_path / "prompts").mkdir()
+    (tmp_path / "prompts" / "executor.md").write_text("You carry out one step otherwise.", "utf-8")
+    with opened(tmp_path, replay=cassette, setup=with_tools, prompts=tmp_path / "prompts") as wb:
+        run = wb.ask("What?", flow="plan").wait(WAIT_S)
+        assert run.status == "failed"
+        assert ends(run) == [("Find", "failed"), ("Send", "skipped"), ("Check", "skipped")]
+        (step, *_) = Plan.from_json(run.artifacts["task_plan"].content).steps
+        assert step.result == f"The run failed: {run.error}"
+        assert [(job["outcome"], job["text"]) for job in rows(wb)["plan_jobs"]] == [("failed", step.result)]

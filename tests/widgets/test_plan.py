@@ -195,6 +195,20 @@ def test_the_end_of_a_run_ends_its_step(ending: str, status: str) -> None:
     assert f'af-step-state">{status}<' in static_html(nodes(plan.script.events))
 
 
+def test_a_step_that_its_run_broke_off_says_why() -> None:
+    """The plan tells it before the run does, and the step goes on no longer."""
+    plan = Planned("Find", "Compare")
+    plan.step("1", "Find")
+    plan.tell("plan_updated", reason="Cancelled.", steps=described("Find", "Compare", s1="failed", s2="skipped"))
+    plan.script.add("cancelled", None)
+    steps = plan_of(plan.script.events).steps
+    assert [(step.status, step.result, step.since) for step in steps] == [
+        ("failed", "Cancelled.", None),
+        ("skipped", "Cancelled.", None),
+    ]
+    assert steps[0].duration_ms > 0
+
+
 def test_a_step_whose_process_is_gone_is_interrupted() -> None:
     """It says so until somebody goes on with the run."""
     plan = Planned("Find")

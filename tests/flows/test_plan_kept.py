@@ -1,0 +1,183 @@
+"""What is kept of a plan, whatever happens: its steps, what came of them, and how it ended."""
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+from conftest import OpenEngine
+from flows.planned import ENDED, answer, ask, asked, events, failing, jobs, last_plan, send, told_to
+from scripts import by_agent, call, plan, report, who_asks
+
+from artifactflow_nb.approvals import Decision
+from artifactflow_nb.events import StreamEventType
+from artifactflow_nb.models.scripted import ScriptedModel
+from artifactflow_nb.plans import Plan, PlanStep
+from artifactflow_nb.store.artifact_versions import Artifact
+from artifactflow_nb.store.artifacts import ArtifactManager, Authorship
+from artifactflow_nb.store.metrics import load_spent
+from artifactflow_nb.store.plans import load_plans
+from artifactflow_nb.store.schema import to_us
+from artifactflow_nb.tools.base import ToolContext, tool
+from artifactflow_nb.xml_calls import parse_results
+
+
+async def test_a_replanner_that_fails_is_told_of(open_engine: OpenEngine) -> None:
+    """After the last step, too, where no step is left to say so."""
+    script = by_agent(agent=[plan("One"), ENDED], executor=failing(), replanner=[""], summarizer=["Sum."])
+    engine = await open_engine(script)
+    await ask(engine)
+    ((_, told),) = parse_results(told_to(engine, "agent")[1])
+    assert "Why it ended: The replanner did not decide: The model ended with an empty answer." in (told.error or "")
+
+
+async def test_a_summarizer_that_fails_loses_no_result(open_engine: OpenEngine) -> None:
+    """The report says that there is no summary and why, and holds the results of the steps."""
+    script = by_agent(agent=[plan("One"), ENDED], executor=["All of it."], summarizer=[""])
+    engine = await open_engine(script)
+    result = await ask(engine)
+    ((_, told),) = parse_results(told_to(engine, "agent")[1])
+    assert told.success
+    assert "There is no summary: The model ended with an empty answer." in told.data
+    assert told.data.endswith("Step 1 (One) was completed:\nAll of it.")
+    assert await jobs(engine, result) == [("execute", "completed"), ("summarize", "failed")]
+
+
+@pytest.mark.parametrize("planner", [True, False], ids=["with plans", "planner off"])
+async def test_no_agent_writes_the_plan_by_hand(open_engine: OpenEngine, planner: bool) -> None:
+    """Each way to write `task_plan` is refused in a run of the plan flow, and nobody is asked about it."""
+    writes = [
+        report("- [ ] mine", "task_plan"),
+        call("rewrite_artifact", id="task_plan", content='{"plan_id": "p", "title": "t", "steps": []}'),
+        call("update_artifact", id="task_plan", old="One", new="Two"),
+    ]
+    script = by_agent(
+        agent=["".join(writes), *([plan("One")] if planner else []), ENDED],
+        executor=["".join(writes), "1."],
+        summarizer=["Sum."],
+    )
+    engine = await open_engine(script, settings={"graph_config": {"planner": {"enabled": planner}}})
+    result = await ask(engine)
+    assert result.response == ENDED
+    for said in [told_to(engine, "agent")[1], *told_to(engine, "executor")[1:]]:
+        told = parse_results(said)
+        assert [name for name, _ in told] == ["create_artifact", "rewrite_artifact", "update_artifact"]
+        assert all((found.error or "").startswith("task_plan was not written: ") for _, found in told)
+    versions = await engine.artifacts.versions(result.conversation_id, "task_plan")
+    assert {artifact.created_by for artifact in versions} == ({"agent", "executor"} if planner else set())
+    assert not await events(engine, result, StreamEventType.PERMISSION_REQUEST)
+
+
+async def test_what_a_tool_wrote_is_no_plan(open_engine: OpenEngine) -> None:
+    """A version that a call of a tool wrote, past the workbench's own tools, changes nothing that is done."""
+
+    @tool
+    async def meddle(ctx: ToolContext) -> str:
+        """Put another step into the plan."""
+        manager = ctx.service(ArtifactManager)
+        by = Authorship(ctx.conversation_id, ctx.message_id, ctx.agent, ctx.run_id, ctx.tool_call_id)
+
+        def meddled(present: Artifact) -> str:
+            found = Plan.from_json(present.content)
+            return replace(found, steps=(*found.steps, PlanStep("9", "Another"))).to_json()
+
+        await manager.revise(by, "task_plan", meddled, update_type="update")
+        return "meddled"
+
+    script = by_agent(agent=[plan("One"), ENDED], executor=[call("meddle"), "1."], summarizer=["Sum."])
+    engine = await open_engine(script)
+    engine.register_tool(meddle, agent="executor")
+    result = await ask(engine)
+    assert asked(engine)["executor"] == 2
+    assert [step.title for step in (await last_plan(engine, result)).steps] == ["One"]
+    (found,) = await engine.database.read(lambda db: load_plans(db, result.run_id))
+    assert [step.title for step in found.steps] == ["One"]
+
+
+async def test_waiting_within_a_step_is_no_time_at_work(open_engine: OpenEngine) -> None:
+    """What a person takes to decide within a step counts no more than elsewhere, though the plan's call covers it."""
+    script = by_agent(agent=[plan("One"), ENDED], executor=[call("send", to="Ada"), "Sent."], summarizer=["Sum."])
+    engine = await open_engine(script)
+    engine.register_tool(send, agent="executor")
+    waiting = await ask(engine)
+    await asyncio.sleep(0.5)
+    result = await answer(engine, waiting, Decision(approved=True))
+    spent = await engine.database.read(lambda db: load_spent(db, result.run_id))
+    (row,) = await engine.database.read(
+        lambda db: db.execute("SELECT duration_ms FROM tool_calls WHERE tool_name = 'plan_create'").fetchall()
+    )
+    assert spent.seconds < 0.4
+    assert row["duration_ms"] > 0
+
+
+async def test_long_results_do_not_push_a_step_out_of_its_prompt(open_engine: OpenEngine) -> None:
+    """However much the steps before have found, each agent is asked in full, and no result stands in a prompt twice."""
+    described = [{"title": f"Step {n}", "description": f"{n} " + "d" * 3_000 + f" end {n}"} for n in range(8)]
+    script = by_agent(
+        agent=[call("plan_create", title="Much", steps=described), ENDED],
+        executor=[f"found {n}" + "y" * 20_000 for n in range(8)],
+        summarizer=["Sum."],
+    )
+    engine = await open_engine(script)
+    await ask(engine)
+    requests = engine.model.requests
+    steps = [request.messages for request in requests if who_asks(request) == "executor"]
+    for n, messages in enumerate(steps):
+        assert f"Your step, {n + 1} of 8: Step {n}\n{n} ddd" in messages[1].content
+        assert messages[1].content.endswith(f"end {n}")
+        assert f"{n + 1}. [running] Step {n}" in messages[1].content
+        assert len(messages[1].content) < 30_000
+        assert len(messages[0].content) == len(steps[0][0].content)
+        assert "<task_plan>" not in messages[0].content
+    (summed_up,) = (request for request in requests if who_asks(request) == "summarizer")
+    assert all(f"found {n}" in summed_up.messages[1].content for n in range(8))
+    last = requests[-1].messages[0].content
+    assert "8. ☑ Step 7" in last
+    assert "found" not in last
+
+
+async def test_what_short_results_leave_the_long_ones_get(open_engine: OpenEngine) -> None:
+    """A single long result is shown up to its own limit, however many steps there are."""
+    script = by_agent(
+        agent=[plan(*(f"Step {n}" for n in range(8))), ENDED],
+        executor=["y" * 20_000, *["short"] * 7],
+        summarizer=["Sum."],
+    )
+    engine = await open_engine(script)
+    await ask(engine)
+    assert "y" * 3_000 in told_to(engine, "summarizer")[0]
+    assert "16000 characters left out of this result" in told_to(engine, "summarizer")[0]
+
+
+async def test_a_run_that_is_cancelled_closes_its_plan(open_engine: OpenEngine) -> None:
+    """While a step waits for a person: it fails, what was to come is skipped, and jobs, events and frames say so."""
+    script = by_agent(agent=[plan("One", "Two", "Three"), ENDED], executor=["1.", call("send", to="Ada")])
+    engine = await open_engine(script)
+    engine.register_tool(send, agent="executor")
+    waiting = await ask(engine)
+    await engine.controller.cancel(waiting.run_id)
+    found = await last_plan(engine, waiting)
+    why = "The run was cancelled."
+    assert [(step.status, step.result) for step in found.steps] == [
+        ("completed", "1."),
+        ("failed", why),
+        ("skipped", why),
+    ]
+    *told, version, end = (await engine.runs.events(waiting.run_id))[-4:]
+    (update,) = (event for event in told if event.type is StreamEventType.PLAN_UPDATED)
+    assert [(one["id"], one["status"]) for one in update.data["steps"]] == [("2", "failed"), ("3", "skipped")]
+    assert (version.type, version.data["version"]) == (StreamEventType.ARTIFACT_CHANGED, 5)
+    assert end.type is StreamEventType.CANCELLED
+    assert update.timestamp == version.timestamp == end.timestamp
+    ended = (await jobs(engine, waiting, "outcome, text, completed_at"))[-1]
+    assert ended == ("failed", why, to_us(end.timestamp))
+
+
+async def test_the_jobs_of_a_plan_follow_one_another(open_engine: OpenEngine) -> None:
+    """Each begins when the one before it has ended, in the time of its run."""
+    script = by_agent(agent=[plan("One", "Two"), ENDED], executor=["1.", "2."], summarizer=["Sum."])
+    engine = await open_engine(model=ScriptedModel(script, delay_s=0.005))
+    result = await ask(engine)
+    times = await jobs(engine, result, "started_at, completed_at")
+    flat = [at for job in times for at in job]
+    assert flat == sorted(flat)
+    assert all(completed > started for started, completed in times)

@@ -1,0 +1,150 @@
+"""The limits of plans: each ends in an honest report."""
+
+import pytest
+from conftest import OpenEngine
+from flows.planned import ENDED, LOOK, answer, ask, failing, jobs, last_plan, plans_of, statuses, told_to
+from scripts import by_agent, decide, plan, who_asks
+
+from artifactflow_nb.approvals import Decision
+from artifactflow_nb.xml_calls import parse_results
+
+
+async def test_the_limit_of_steps_ends_a_plan_honestly(open_engine: OpenEngine) -> None:
+    """Of more steps than may be executed the rest is skipped, and the report says so."""
+    script = by_agent(agent=[plan("One", "Two", "Three"), ENDED], executor=["1.", "2."], summarizer=["Sum."])
+    engine = await open_engine(script, settings={"graph_config": {"executor": {"max_steps": 2}}})
+    result = await ask(engine)
+    found = await last_plan(engine, result)
+    assert statuses(found) == ["completed", "completed", "skipped"]
+    ((_, told),) = parse_results(told_to(engine, "agent")[1])
+    assert "3. [skipped] Three: The limit of 2 executed steps was reached." in (told.error or "")
+
+
+async def test_a_step_that_fails_at_the_limit_of_steps_ends_a_plan_honestly(open_engine: OpenEngine) -> None:
+    """Nothing is left to skip then: the limit is told to the summarizer and to the agent all the same."""
+    script = by_agent(agent=[plan("One", "Two"), ENDED], executor=["1.", *failing()], summarizer=["Sum."])
+    engine = await open_engine(script, settings={"graph_config": {"executor": {"max_steps": 2}}})
+    await ask(engine)
+    why = "Why it ended: The limit of 2 executed steps was reached."
+    ((_, told),) = parse_results(told_to(engine, "agent")[1])
+    assert why in (told.error or "")
+    assert why in told_to(engine, "summarizer")[0]
+
+
+@pytest.mark.parametrize(
+    ("limit", "summarizer", "expected"),
+    [
+        (2, True, [1, 0]),
+        (3, True, [2, 0]),
+        (5, True, [2, 1]),
+        (6, True, [2, 2]),
+        (2, False, [2, 0]),
+        (3, False, [2, 1]),
+    ],
+)
+async def test_the_limit_of_jobs_is_one_for_all_plans_of_a_turn(
+    open_engine: OpenEngine, limit: int, summarizer: bool, expected: list[int]
+) -> None:
+    """Steps and summaries count, and a plan keeps one for its summary; what is not done then is skipped and told."""
+    script = by_agent(
+        agent=[plan("One", "Two"), plan("Three", "Four"), ENDED], executor=["Done."] * 4, summarizer=["Sum."] * 2
+    )
+    config = {"settings": {"recursion_limit": limit}, "summarizer": {"enabled": summarizer}}
+    engine = await open_engine(script, settings={"graph_config": config})
+    result = await ask(engine)
+    ends = {one.plan_id: one for one in await plans_of(engine, result)}
+    assert [statuses(one).count("completed") for one in ends.values()] == expected
+    assert len(await jobs(engine, result)) <= limit
+    ((_, told),) = parse_results(told_to(engine, "agent")[2])
+    if expected[1] < 2:
+        assert f"The limit of {limit} jobs in a turn was reached." in (told.error or "")
+
+
+async def test_the_limit_of_plans_ends_in_an_answer(open_engine: OpenEngine) -> None:
+    """A turn may have several plans, one after the other; beyond their limit the agent is told to answer."""
+    script = by_agent(
+        agent=[plan("One"), plan("Two"), plan("Three"), ENDED], executor=["1.", "2."], summarizer=["Sum."] * 2
+    )
+    engine = await open_engine(script, settings={"graph_config": {"replanner": {"max_plans": 2}}})
+    result = await ask(engine)
+    assert result.response == ENDED
+    ((_, told),) = parse_results(told_to(engine, "agent")[3])
+    assert not told.success
+    assert "this turn has had 2 plans" in (told.error or "")
+    assert [one.steps[0].title for one in await plans_of(engine, result)] == ["One"] * 3 + ["Two"] * 3
+
+
+ONE_ROUND = {"graph_config": {"executor": {"max_iterations": 1}}}
+
+
+async def test_a_step_that_succeeds_in_its_last_round_is_completed(open_engine: OpenEngine) -> None:
+    """Whoever answers when all rounds are used has done the step, as the next to last word of its prompt says."""
+    script = by_agent(agent=[plan("One"), ENDED], executor=[LOOK, "All of it."], summarizer=["Sum."])
+    engine = await open_engine(script, settings=ONE_ROUND)
+    result = await ask(engine)
+    (step,) = (await last_plan(engine, result)).steps
+    assert (step.status, step.result) == ("completed", "All of it.")
+    assert told_to(engine, "executor")[1].endswith(
+        "No tool can be called any more but report_failure: answer now if it is done, and call that if it is not."
+    )
+
+
+@pytest.mark.parametrize("protocol", ["xml", "native"])
+async def test_a_failure_can_be_owned_up_to_when_all_rounds_are_used(open_engine: OpenEngine, protocol: str) -> None:
+    """Then report_failure is all that is offered, and after it nothing is."""
+    script = by_agent(
+        agent=[plan("One"), ENDED],
+        executor=[LOOK, *failing()],
+        replanner=[decide("finish"), "So."],
+        summarizer=["Sum."],
+    )
+    engine = await open_engine(script, settings={**ONE_ROUND, "tool_protocol": protocol})
+    result = await ask(engine)
+    (step,) = (await last_plan(engine, result)).steps
+    assert (step.status, step.result) == ("failed", "No B.")
+    asked_of = [request for request in engine.model.requests if who_asks(request) == "executor"]
+    assert [request.tool_choice for request in asked_of] == ["auto", "auto", "none"]
+    assert [spec.name for spec in asked_of[1].tools] == ["report_failure"]
+    assert len(asked_of[0].tools) == len(asked_of[2].tools) > 1
+
+
+async def test_an_executor_that_runs_out_of_rounds_has_failed(open_engine: OpenEngine) -> None:
+    """Whoever still asks for tools when all rounds are used has failed: they are not run; what was found is kept."""
+    script = by_agent(
+        agent=[plan("One"), ENDED],
+        executor=[LOOK, LOOK, "Half of it."],
+        replanner=[decide("finish"), "So."],
+        summarizer=["Sum."],
+    )
+    engine = await open_engine(script, settings=ONE_ROUND)
+    result = await ask(engine)
+    (step,) = (await last_plan(engine, result)).steps
+    assert step.status == "failed"
+    assert step.result == "The rounds of tools were used up before it was done. So far: Half of it."
+    ((_, told),) = parse_results(told_to(engine, "executor")[2])
+    assert told.error == "Not run: all rounds of tool calls are used up. Answer now with what you have."
+
+
+async def test_a_summarizer_is_told_of_no_rounds(open_engine: OpenEngine) -> None:
+    """It never had any, so that none are used up."""
+    script = by_agent(agent=[plan("One"), ENDED], executor=["1."], summarizer=["Sum."])
+    engine = await open_engine(script)
+    await ask(engine)
+    (said,) = told_to(engine, "summarizer")
+    assert said.endswith("Step 1 (One) was completed:\n1.")
+
+
+async def test_a_person_sees_how_much_of_a_plan_can_be_carried_out(open_engine: OpenEngine) -> None:
+    """A plan, and a revision, that has more steps than are left says so before it is approved."""
+    config = {"approval": {"enabled": True}, "executor": {"max_steps": 2}}
+    script = by_agent(
+        agent=[plan("One", "Two", "Three"), ENDED],
+        executor=[*failing(), "4."],
+        replanner=[decide("revise", steps=[{"title": "Four"}, {"title": "Five"}]), "So."],
+        summarizer=["Sum."],
+    )
+    engine = await open_engine(script, settings={"graph_config": config})
+    waiting = await ask(engine)
+    assert waiting.pending[0].preview.endswith("3. **Three**\n\nOf these 3 steps at most 2 can be carried out.")
+    again = await answer(engine, waiting, Decision(approved=True))
+    assert again.pending[0].preview.endswith("2. **Five**\n\nOf these 2 steps at most 1 can be carried out.")

@@ -1,0 +1,339 @@
+"""A person and a plan: asked before it is carried out, within a step, and writing into it by hand."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from conftest import OpenEngine
+from flows.planned import ENDED, answer, ask, asked, events, failing, last_plan, opened, send, sent, statuses, told_to
+from scripts import by_agent, call, decide, plan, who_asks
+
+from artifactflow_nb.approvals import Decision
+from artifactflow_nb.engine import Engine
+from artifactflow_nb.errors import UsageError
+from artifactflow_nb.events import StreamEventType
+from artifactflow_nb.models.base import ModelEvent, ModelRequest
+from artifactflow_nb.models.scripted import ScriptedModel
+from artifactflow_nb.plans import Plan, PlanStep
+from artifactflow_nb.store.artifact_versions import Artifact
+from artifactflow_nb.store.artifacts import Authorship
+from artifactflow_nb.tools.base import ToolContext, tool
+from artifactflow_nb.xml_calls import parse_results
+
+
+async def test_a_plan_is_put_before_a_person(open_engine: OpenEngine) -> None:
+    """The request has the kind `plan` and shows the steps; nothing is carried out before the answer."""
+    engine, waiting = await opened(
+        open_engine, agent=[plan("One", "Two"), ENDED], executor=["1.", "2."], summarizer=["Sum."]
+    )
+    (request,) = waiting.pending
+    assert (request.kind, request.tool, request.title) == (
+        "plan",
+        "plan_create",
+        "agent wants to carry out a plan: The plan",
+    )
+    assert request.preview == "1. **One**\n2. **Two**"
+    assert asked(engine) == {"agent": 1}
+    result = await answer(engine, waiting, Decision(approved=True))
+    assert (result.status, result.response) == ("completed", ENDED)
+
+
+UNKNOWN = [{"title": "Fly", "tools": ["fly"]}]
+
+
+async def test_a_plan_that_would_be_refused_is_put_before_nobody(open_engine: OpenEngine) -> None:
+    """Steps with an unknown tool, and a plan beyond the limit of plans, are refused without a question."""
+    config = {"approval": {"enabled": True}, "replanner": {"max_plans": 1}}
+    unknown = call("plan_create", title="The plan", steps=UNKNOWN)
+    script = by_agent(agent=[unknown, plan("One"), plan("Two"), ENDED], executor=["1."], summarizer=["Sum."])
+    engine = await open_engine(script, settings={"graph_config": config})
+    waiting = await ask(engine)
+    assert [step["title"] for step in waiting.pending[0].params["steps"]] == ["One"]
+    result = await answer(engine, waiting, Decision(approved=True))
+    assert result.response == ENDED
+    first, _, third = (dict(parse_results(said))["plan_create"].error or "" for said in told_to(engine, "agent")[1:])
+    assert first.startswith("There is no tool 'fly' for steps")
+    assert "this turn has had 1 plan" in third
+
+
+@pytest.mark.parametrize(
+    ("revision", "most", "told"),
+    [(UNKNOWN, 1, "There is no tool 'fly'"), ([{"title": "Two"}], 0, "revise is not possible now")],
+    ids=["an unknown tool", "no revision left"],
+)
+async def test_a_revision_that_would_be_refused_is_put_before_nobody(
+    open_engine: OpenEngine, revision: list[Any], most: int, told: str
+) -> None:
+    """The replanner is told why at once, and decides otherwise."""
+    config = {"approval": {"enabled": True}, "replanner": {"max_revisions": most}}
+    script = by_agent(
+        agent=[plan("One"), ENDED],
+        executor=failing(),
+        replanner=[decide("revise", steps=revision), decide("finish"), "So."],
+        summarizer=["Sum."],
+    )
+    engine = await open_engine(script, settings={"graph_config": config})
+    waiting = await ask(engine)
+    result = await answer(engine, waiting, Decision(approved=True))
+    assert (result.status, result.response) == ("completed", ENDED)
+    ((_, refused),) = parse_results(told_to(engine, "replanner")[1])
+    assert (refused.error or "").startswith(told)
+
+
+async def test_a_rejected_plan_tells_the_agent_why(open_engine: OpenEngine) -> None:
+    """The agent gets the person's reason, and may make another plan, which is asked about again."""
+    engine, waiting = await opened(
+        open_engine, agent=[plan("One"), plan("Two"), ENDED], executor=["2."], summarizer=["Sum."]
+    )
+    again = await answer(engine, waiting, Decision(approved=False, instruction="Too short."))
+    assert again.status == "waiting"
+    ((_, told),) = parse_results(told_to(engine, "agent")[1])
+    assert told.error == "Permission denied. The person says: Too short."
+    result = await answer(engine, again, Decision(approved=True))
+    assert [step.title for step in (await last_plan(engine, result)).steps] == ["Two"]
+
+
+async def test_an_instruction_instead_is_no_rejection(open_engine: OpenEngine) -> None:
+    """The agent is told what the person says instead of carrying out the plan."""
+    engine, waiting = await opened(open_engine, agent=[plan("One"), ENDED])
+    result = await answer(engine, waiting, Decision(approved=False, instruction="Just answer.", instead=True))
+    assert result.response == ENDED
+    ((_, told),) = parse_results(told_to(engine, "agent")[1])
+    assert told.error == "Not run. The person answers instead: Just answer."
+
+
+async def test_an_edited_plan_is_what_is_carried_out(open_engine: OpenEngine) -> None:
+    """Steps that the person changed, moved, added and removed are carried out so, and the agent is told."""
+    engine, waiting = await opened(
+        open_engine, agent=[plan("One", "Two", "Three"), ENDED], executor=["3.", "1.", "4."], summarizer=["Sum."]
+    )
+    steps = [{"title": "Three"}, {"title": "One", "description": "Gently."}, {"title": "Four"}]
+    edited = Decision(approved=True, params={"title": "Mine", "steps": steps})
+    result = await answer(engine, waiting, edited)
+    found = await last_plan(engine, result)
+    assert (found.title, [step.title for step in found.steps]) == ("Mine", ["Three", "One", "Four"])
+    assert statuses(found) == ["completed"] * 3
+    ((_, told),) = parse_results(told_to(engine, "agent")[1])
+    assert "The person changed the parameters to:" in told.data
+
+
+async def test_a_revision_is_put_before_a_person_again(open_engine: OpenEngine) -> None:
+    """A denied revision is told to the replanner, which then decides otherwise."""
+    revise = decide("revise", "Look elsewhere.", steps=[{"title": "Other"}])
+    engine, waiting = await opened(
+        open_engine,
+        agent=[plan("One", "Two"), ENDED],
+        executor=failing(),
+        replanner=[revise, decide("finish", "Then not."), "So be it."],
+        summarizer=["Sum."],
+    )
+    again = await answer(engine, waiting, Decision(approved=True))
+    (request,) = again.pending
+    assert (again.status, request.kind, request.agent) == ("waiting", "plan", "replanner")
+    result = await answer(engine, again, Decision(approved=False, instruction="No."))
+    found = await last_plan(engine, result)
+    assert [(step.title, step.status) for step in found.steps] == [("One", "failed"), ("Two", "skipped")]
+    assert found.steps[1].result == "Then not."
+
+
+@pytest.mark.parametrize(
+    ("tools", "approvals", "waits"),
+    [
+        (["read_artifact"], "ask", False),
+        (["web_fetch", "rewrite_artifact"], "ask", False),
+        (["send"], "ask", True),
+        ([], "ask", True),
+        (["read_artifact"], {"read_artifact": "ask"}, True),
+    ],
+)
+async def test_only_plans_that_may_ask_are_asked_about(
+    open_engine: OpenEngine, tools: list[str], approvals: Any, waits: bool
+) -> None:
+    """With `confirm`, a plan is asked about if a step may use a tool that always asks, by itself or by the policy.
+
+    A tool whose permission depends on the call asks by itself when it comes to that.
+    """
+    steps = [{"title": "One", "tools": tools}]
+    script = by_agent(
+        agent=[call("plan_create", title="The plan", steps=steps), ENDED], executor=["1."], summarizer=["Sum."]
+    )
+    config = {"graph_config": {"approval": {"enabled": "confirm"}}}
+    engine = await open_engine(script, settings=config, approvals=approvals)
+    engine.register_tool(send, agent="executor")
+    assert (await ask(engine)).status == ("waiting" if waits else "completed")
+
+
+async def test_a_plan_waits_for_nobody_where_nothing_asks(open_engine: OpenEngine) -> None:
+    """With `confirm`, a plan over the built-in tools alone goes on, whatever its steps may use of them."""
+    script = by_agent(agent=[plan("One"), ENDED], executor=["1."], summarizer=["Sum."])
+    engine = await open_engine(script, settings={"graph_config": {"approval": {"enabled": "confirm"}}})
+    assert (await ask(engine)).status == "completed"
+
+
+async def test_an_edited_plan_that_cannot_be_is_refused_towards_the_person(open_engine: OpenEngine) -> None:
+    """A tool that steps do not have is told to whoever edits, of a plan and of a revision; nothing is decided."""
+    revise = decide("revise", "Look elsewhere.", steps=[{"title": "Other"}])
+    engine, waiting = await opened(
+        open_engine,
+        agent=[plan("One"), ENDED],
+        executor=[*failing(), "Other."],
+        replanner=[revise, "So be it."],
+        summarizer=["Sum."],
+    )
+    misfit = {"title": "The plan", "steps": [{"title": "One", "tools": ["fly"]}]}
+    with pytest.raises(UsageError, match=r"do not fit, and nothing was decided: There is no tool 'fly' for steps"):
+        await answer(engine, waiting, Decision(approved=True, params=misfit))
+    again = await answer(engine, waiting, Decision(approved=True))
+    assert again.pending[0].agent == "replanner"
+    for params, told in (
+        ({"decision": "revise", "reason": "So.", "steps": []}, "A revision needs the steps that are to come"),
+        ({"decision": "continue", "reason": "So."}, "continue is not possible now; choose one of: retry, revise"),
+        ({"decision": "revise", "reason": "So.", "steps": misfit["steps"]}, "There is no tool 'fly' for steps"),
+    ):
+        with pytest.raises(UsageError, match=f"nothing was decided: {told}"):
+            await answer(engine, again, Decision(approved=True, params=params))
+    result = await answer(engine, again, Decision(approved=True))
+    assert statuses(await last_plan(engine, result)) == ["failed", "completed"]
+
+
+async def test_what_would_be_refused_is_put_before_nobody(open_engine: OpenEngine) -> None:
+    """A plan and a revision with a tool that steps do not have go back to their agent without a question."""
+    unknown = [{"title": "One", "tools": ["fly"]}]
+    engine, waiting = await opened(
+        open_engine,
+        agent=[call("plan_create", title="First", steps=unknown), plan("One"), ENDED],
+        executor=failing(),
+        replanner=[decide("revise", steps=unknown), decide("finish"), "So."],
+        summarizer=["Sum."],
+    )
+    assert [request.params["title"] for request in waiting.pending] == ["The plan"]
+    result = await answer(engine, waiting, Decision(approved=True))
+    assert (result.status, result.response) == ("completed", ENDED)
+    ((_, told),) = parse_results(told_to(engine, "replanner")[1])
+    assert (told.error or "").startswith("There is no tool 'fly' for steps")
+
+
+async def test_a_step_waits_inside_and_goes_on_in_another_engine(open_engine: OpenEngine) -> None:
+    """A tool that asks stops the step where it is; another process goes on without asking a model twice."""
+    sent.clear()
+    script = by_agent(
+        agent=[plan("One", "Two"), ENDED],
+        executor=["1.", call("send", to="Ada"), "Sent."],
+        summarizer=["Sum."],
+    )
+    first = await open_engine(script)
+    first.register_tool(send, agent="executor")
+    waiting = await ask(first)
+    assert (waiting.status, sent) == ("waiting", [])
+    await first.aclose()
+    second = await open_engine(script)
+    second.register_tool(send, agent="executor")
+    result = await answer(second, waiting, Decision(approved=True))
+    assert (result.response, sent) == (ENDED, ["Ada"])
+    assert asked(first) + asked(second) == {"agent": 2, "executor": 3, "summarizer": 1}
+    assert statuses(await last_plan(second, result)) == ["completed", "completed"]
+
+
+async def test_a_hand_made_change_is_kept(open_engine: OpenEngine) -> None:
+    """What a person writes into the plan while a step goes on is carried out; what is no plan is passed over."""
+    engine: Engine
+    ready, goes_on = asyncio.Event(), asyncio.Event()
+
+    @tool
+    async def pause(ctx: ToolContext) -> str:
+        """Wait for the person."""
+        ready.set()
+        await goes_on.wait()
+        return "went on"
+
+    script = by_agent(agent=[plan("One", "Two"), ENDED], executor=[call("pause"), "1.", "Other."], summarizer=["Sum."])
+    engine = await open_engine(script)
+    engine.register_tool(pause, agent="executor")
+    run = await engine.controller.begin("What?", flow="plan")
+    work = await engine.controller.start(run)
+    await ready.wait()
+    by = Authorship(run.conversation_id, run.message_id, "user")
+    found = Plan.from_json((await engine.artifacts.versions(run.conversation_id, "task_plan"))[-1].content)
+    changed = replace(found, steps=(found.steps[0], replace(found.steps[1], title="Another")))
+    await engine.artifacts.revise(by, "task_plan", changed.to_json(), update_type="update")
+    await engine.artifacts.revise(by, "task_plan", "no plan", update_type="update")
+    goes_on.set()
+    await work
+    assert [step.title for step in (await last_plan(engine, run)).steps] == ["One", "Another"]
+    assert "Your step, 2 of 2: Another" in told_to(engine, "executor")[-1]
+
+
+async def test_a_step_that_a_person_takes_out_at_work_is_not_put_back(open_engine: OpenEngine) -> None:
+    """Its agent waited, and concludes; then the plan goes on with the steps that it has."""
+    sent.clear()
+    letter = [call("send", to="Ada"), "Sent."]
+    script = by_agent(agent=[plan("One", "Two"), ENDED], executor=[*letter, "2."], summarizer=["Sum."])
+    engine = await open_engine(script)
+    engine.register_tool(send, agent="executor")
+    waiting = await ask(engine)
+    found = await last_plan(engine, waiting)
+    by = Authorship(waiting.conversation_id, waiting.message_id, "user")
+    left = replace(found, steps=found.steps[1:])
+    await engine.artifacts.revise(by, "task_plan", left.to_json(), update_type="update")
+    result = await answer(engine, waiting, Decision(approved=True))
+    assert (result.response, sent) == (ENDED, ["Ada"])
+    assert [(step.title, step.status) for step in (await last_plan(engine, result)).steps] == [("Two", "completed")]
+
+
+class EditedMeanwhile(ScriptedModel):
+    """A scripted model that lets a person change the plan each time that an agent is asked.
+
+    Attributes:
+        engine: Whose plan it is.
+        who: The agent.
+        change: What the person makes of the plan.
+    """
+
+    engine: Engine
+    who: str
+    change: Callable[[Plan], Plan]
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        """Change the plan, then answer."""
+        if who_asks(request) == self.who:
+            (run,) = await self.engine.runs.unfinished()
+            by = Authorship(run.conversation_id, run.message_id, "user")
+
+            def changed(present: Artifact) -> str:
+                return self.change(Plan.from_json(present.content)).to_json()
+
+            await self.engine.artifacts.revise(by, "task_plan", changed, update_type="update")
+        async for event in super().stream(request):
+            yield event
+
+
+@pytest.mark.parametrize("who", ["executor", "replanner", "summarizer"])
+async def test_what_a_person_changes_while_an_agent_is_at_work_stays(open_engine: OpenEngine, who: str) -> None:
+    """The end of a step, of a look at the plan and of the summary write nothing of it over."""
+    model = EditedMeanwhile(
+        by_agent(
+            agent=[plan("One"), ENDED],
+            executor=[*failing(), "1."],
+            replanner=[decide("retry"), "Go."],
+            summarizer=["Sum."],
+        )
+    )
+    model.who, model.change = who, lambda found: replace(found, title="Mine")
+    model.engine = await open_engine(model=model)
+    result = await ask(model.engine)
+    found = await last_plan(model.engine, result)
+    assert (result.response, found.title, statuses(found)) == (ENDED, "Mine", ["completed"])
+
+
+async def test_a_step_that_a_person_adds_when_all_is_over_is_skipped(open_engine: OpenEngine) -> None:
+    """It comes too late, and the plan says so."""
+    model = EditedMeanwhile(by_agent(agent=[plan("One"), ENDED], executor=["1."], summarizer=["Sum."]))
+    model.who, model.change = "summarizer", lambda found: replace(found, steps=(*found.steps, PlanStep("9", "Late")))
+    model.engine = await open_engine(model=model)
+    result = await ask(model.engine)
+    step = (await last_plan(model.engine, result)).steps[1]
+    assert (step.title, step.status, step.result) == ("Late", "skipped", "The plan was over by then.")
+    (told,) = await events(model.engine, result, StreamEventType.PLAN_UPDATED)
+    assert [(one["id"], one["status"]) for one in told.data["steps"]] == [("9", "skipped")]
