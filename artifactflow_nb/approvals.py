@@ -59,13 +59,45 @@ class ApprovalRequest(Shown):
         """What is asked about, once: the tool call, or what `about` names."""
         return self.tool_call_id or self.about
 
+    @property
+    def steps(self) -> tuple[tuple[str, str, str], ...]:
+        """The steps of a plan that is asked about; see `proposed_steps`."""
+        return proposed_steps(self.kind, self.params)
+
     def _card(self) -> Card:
+        steps = self.steps
         asks: Rows = [("agent", self.agent), ("tool", Code(self.tool)), ("why", self.message)]
-        params = [(name, Code(_told(value))) for name, value in self.params.items()]
+        asks += [("note", note_on_steps(self.preview))] if steps else []
+        params = [(name, Code(_told(one))) for name, one in self.params.items() if not (steps and name == "steps")]
         folds = [Fold("Parameters", Table.of(("name", "value"), params), is_open=True)] if params else []
-        folds += [Fold("What would be done", Prose(self.preview), is_open=True)] if self.preview else []
+        if steps:
+            folds.append(Fold("Steps", Table(STEP_COLUMNS, steps), is_open=True))
+        elif self.preview:
+            folds.append(Fold("What would be done", Prose(self.preview), is_open=True))
         note = f'Decide with wb.approve("{self.id}") or wb.deny("{self.id}", "why").'
         return Card("Approval request", self.title, [*asks, ("run", Code(self.run_id))], folds, note)
+
+
+STEP_COLUMNS = ("step", "what it takes", "tools")
+
+
+def proposed_steps(kind: str, params: Mapping[str, Any]) -> tuple[tuple[str, str, str], ...]:
+    """The steps that a request of this kind is about, as `STEP_COLUMNS` says; none if it is not about a plan."""
+    steps = params.get("steps") if kind == "plan" else None
+    found = [one if isinstance(one, Mapping) else {"title": one} for one in steps] if isinstance(steps, list) else []
+    return tuple(
+        (f"{number}. {step.get('title', '')}", _told(step.get("description", "")), _names(step.get("tools")))
+        for number, step in enumerate(found, 1)
+    )
+
+
+def note_on_steps(preview: str) -> str:
+    """What the preview of a plan says below its steps; empty if nothing."""
+    return preview.partition("\n\n")[2]
+
+
+def _names(tools: Any) -> str:
+    return ", ".join(map(str, tools)) if isinstance(tools, list) else ""
 
 
 def _told(value: Any) -> str:

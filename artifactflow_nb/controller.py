@@ -21,10 +21,13 @@ from artifactflow_nb.recordings.clock import whole_ms
 from artifactflow_nb.store.conversations import Parent, ParentId
 from artifactflow_nb.store.metrics import load_metrics
 from artifactflow_nb.store.ownership import observed_status
+from artifactflow_nb.store.plans import PlanStore
 from artifactflow_nb.store.requests import load_open_requests
 from artifactflow_nb.store.runs import COMPLETED, INTERRUPTED, StoredRun, load_run
 from artifactflow_nb.text.cards import Card, Code, Fold, Prose, Rows, Shown
 from artifactflow_nb.text.figures import duration
+from artifactflow_nb.tools.base import ToolContext
+from artifactflow_nb.tools.plan import PlanDuty, refusal
 
 if TYPE_CHECKING:
     from sqlite3 import Connection
@@ -240,14 +243,22 @@ class ExecutionController(BegunRuns):
             return request
         if decision.approved and request.tool not in {entry.name for entry in self._services.tools}:
             raise UsageError(f"The tool {request.tool!r} is not registered here: register it first, then approve.")
-        if decision.params is not None:
-            try:
-                self._services.tools.select([request.tool])[0].bind(decision.params)
-            except ToolError as error:
-                raise UsageError(
-                    f"The edited parameters do not fit, and nothing was decided: {error.problem}"
-                ) from error
+        if decision.params is not None and (problem := await self._misfit(run, request, decision.params)):
+            raise UsageError(f"The edited parameters do not fit, and nothing was decided: {problem}")
         return request
+
+    async def _misfit(self, run: StoredRun, request: ApprovalRequest, params: Mapping[str, Any]) -> str:
+        """Why a call cannot be carried out with these parameters, as far as that is known before; empty if it can."""
+        try:
+            args = self._services.tools.select([request.tool])[0].bind(params)
+        except ToolError as error:
+            return error.problem
+        if request.kind != "plan":
+            return ""
+        duty = self._rooms.services_for_run(run).plan_duty(self._rooms.policy)
+        services = {PlanDuty: duty, PlanStore: self._services.plans}
+        ids = run.run_id, run.conversation_id, run.message_id, request.agent, request.tool_call_id
+        return await refusal(ToolContext(*ids, services), args)
 
     async def _decide_all(
         self, thread_id: str | None, message_id: str | None, decisions: Mapping[str, bool | Decision]

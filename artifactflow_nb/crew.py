@@ -6,7 +6,8 @@
     an agent of one's own: both in its `AgentConfig`
 
 What is said for one agent goes before what is said for all: `agent_models`, then the node's or the agent's own model,
-then the configured one. A temperature in the settings is for all agents and takes the place of each one's own.
+then the configured one; a temperature that is configured for a node, then that of the settings, then what the agent has
+by itself.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,7 +16,7 @@ from dataclasses import replace
 from artifactflow_nb.agents.base import AgentConfig, BaseAgent
 from artifactflow_nb.agents.crawl import CRAWL
 from artifactflow_nb.agents.lead import LEAD, LeadAgent
-from artifactflow_nb.agents.planning import AGENT, EXECUTOR, REPLANNER, SUMMARIZER
+from artifactflow_nb.agents.planning import AGENT, AGENT_WITHOUT_PLANS, EXECUTOR, REPLANNER, SUMMARIZER
 from artifactflow_nb.agents.prompts import PromptLibrary
 from artifactflow_nb.agents.search import SEARCH
 from artifactflow_nb.errors import UsageError
@@ -31,16 +32,13 @@ from artifactflow_nb.settings import Settings
 from artifactflow_nb.store.runs import StoredRun
 from artifactflow_nb.tools.base import Tool
 from artifactflow_nb.tools.delegate import call_subagent
-from artifactflow_nb.tools.plan import PLAN_DECIDE, REPORT_FAILURE
+from artifactflow_nb.tools.plan import PLAN_DECIDE, REPORT_FAILURE, naming
 from artifactflow_nb.tools.registry import ToolRegistry, select_tools
 
-_RESERVED: Mapping[str, tuple[str, ...]] = {
-    call_subagent.name: (LEAD.name, AGENT.name),
-    PLAN_CREATE: (AGENT.name,),
-    PLAN_DECIDE: (REPLANNER.name,),
-    REPORT_FAILURE: (EXECUTOR.name,),
-}
-"""Tools that are a part's own: to whom alone they are offered, whatever is configured."""
+_OWN: Mapping[str, str] = {PLAN_CREATE: AGENT.name, PLAN_DECIDE: REPLANNER.name, REPORT_FAILURE: EXECUTOR.name}
+"""Tools that are a part's own: it alone is offered them, whatever is configured."""
+
+_DELEGATE = (LEAD.name, AGENT.name)
 
 
 class Crew:
@@ -59,7 +57,7 @@ class Crew:
         research: The agents of the research flow, as new runs have them.
         planning: Those of the plan flow, by name.
 
-    Errors: `UsageError` for an agent that would delegate and is not the lead.
+    Errors: `UsageError` for an agent that is configured to have a tool which it cannot have.
     """
 
     def __init__(
@@ -88,7 +86,7 @@ class Crew:
 
     def research_of(self, config: GraphConfig) -> ExtendableGraph:
         """The agents of the research flow as a run with this configuration has them."""
-        lead = self._configured(with_node(LEAD, config.lead_agent))
+        lead = self._configured(with_node(LEAD, config.lead_agent), config)
         graph = ExtendableGraph(LeadAgent(lead, self._tools_of(lead, config), self._model, self._prompts))
         built_in = with_node(SEARCH, config.search_agent), with_node(CRAWL, config.crawl_agent)
         for other in (*built_in, *self._own):
@@ -97,7 +95,8 @@ class Crew:
 
     def planning_of(self, config: GraphConfig, research: ExtendableGraph) -> dict[str, BaseAgent]:
         """The agents of the plan flow as a run with this configuration has them; the first one delegates."""
-        agent = self._configured(with_node(AGENT, config.agent))
+        answering = AGENT if config.planner.enabled else AGENT_WITHOUT_PLANS
+        agent = self._configured(with_node(answering, config.agent), config)
         answers = LeadAgent(agent, self._tools_of(agent, config), self._model, self._prompts)
         for other in research.agents.values():
             answers.register_subagent(other.config)
@@ -116,11 +115,7 @@ class Crew:
 
     def _made(self, config: AgentConfig, graph: GraphConfig) -> BaseAgent:
         """An agent that does not delegate."""
-        if call_subagent.name in config.required_tools:
-            raise UsageError(
-                f"{config.name!r} asks for {call_subagent.name}: only the lead can delegate. Leave it out."
-            )
-        config = self._configured(config)
+        config = self._configured(config, graph)
         return BaseAgent(config, self._tools_of(config, graph), self._model, self._prompts)
 
     def of_flow(self, flow: str) -> Mapping[str, BaseAgent]:
@@ -131,6 +126,10 @@ class Crew:
 
     def register_agent(self, config: AgentConfig) -> None:
         """Add an agent that the lead can delegate to; `UsageError` if it cannot be, or its name is taken."""
+        if config.name in self.planning:
+            raise UsageError(
+                f"An agent cannot be called {config.name!r}: the plan flow has one of this name. Choose another name."
+            )
         made = self._made(config, self._config)
         self._prompts.check(config.prompt or config.name)
         self._check_tools(config.name, config.required_tools)
@@ -180,31 +179,38 @@ class Crew:
 
     def _check_tools(self, agent: str, specs: Sequence[str]) -> None:
         try:
-            self._tools.select(specs)
+            select_tools(specs, [entry for entry in self._tools if not _refused(entry.name, agent)])
         except UsageError as error:
             raise UsageError(f"The tools of {agent} cannot be: {error}") from None
 
     def _tools_of(self, config: AgentConfig, graph: GraphConfig) -> tuple[Tool, ...]:
         """What an agent is offered: what it is configured to have, so far as it is known by now, then what was added.
 
-        What a part in a flow needs is offered to whoever has that part, whatever is meant by `all` or `core`.
+        What is a part's own is offered to it and to nobody else, whatever is meant by `all`.
         """
-        known = [entry for entry in self._tools if config.name in _RESERVED.get(entry.name, (config.name,))]
+        own = [name for name, part in _OWN.items() if part == config.name]
         if not graph.planner.enabled:
-            known = [entry for entry in known if entry.name != PLAN_CREATE]
-        needed = [name for name, parts in _RESERVED.items() if parts == (config.name,)]
-        configured = select_tools((*config.required_tools, *needed), known, skip_unknown=True)
+            own = [name for name in own if name != PLAN_CREATE]
+        known = [entry for entry in self._tools if entry.name in own or not _refused(entry.name, config.name)]
+        configured = select_tools((*config.required_tools, *own), known, skip_unknown=True)
         added = self._tools.select([*self._offered.get(config.name, ()), *self._lent.get(config.name, ())])
-        return tuple({entry.name: entry for entry in (*configured, *added)}.values())
+        offered = {entry.name: entry for entry in (*configured, *added)}
+        for name in {PLAN_CREATE, PLAN_DECIDE} & offered.keys():
+            steps = self._tools_of(with_node(EXECUTOR, graph.executor), graph)
+            offered[name] = naming(offered[name], [entry.name for entry in steps])
+        return tuple(offered.values())
 
-    def _configured(self, config: AgentConfig) -> AgentConfig:
-        """The agent as the settings have it, or, where they do not say and runs are only played, as it was recorded."""
-        temperature = config.temperature if self._settings.temperature is None else self._settings.temperature
+    def _configured(self, config: AgentConfig, graph: GraphConfig) -> AgentConfig:
+        """The agent as the settings have it, or, where they do not say and runs are only played, as it was recorded.
+
+        Errors: `UsageError` for a tool that it cannot have.
+        """
+        for name in config.required_tools:
+            if problem := _refused(name, config.name):
+                raise UsageError(f"{config.name!r} asks for {name}: {problem}. Leave it out.")
         model = self._agent_models.get(config.name, config.model)
         wanted = self._settings.tool_protocol
         if (recorded := self._recorded.get(config.name)) is not None:
-            if self._settings.temperature is None:
-                temperature = recorded.temperature
             if not isinstance(model, str):
                 is_own = model is not None or recorded.is_own
                 model = RecordedModel(recorded.model, recorded.provider) if is_own else None
@@ -212,7 +218,22 @@ class Crew:
                 wanted = recorded.tool_protocol
         known = (self._model if model is None or isinstance(model, str) else model).tool_protocols
         protocol = config.tool_protocol or (wanted if wanted in known else None)
-        return replace(config, temperature=temperature, model=model, tool_protocol=protocol)
+        return replace(config, temperature=self._temperature(config, graph), model=model, tool_protocol=protocol)
+
+    def _temperature(self, config: AgentConfig, graph: GraphConfig) -> float | None:
+        if "temperature" in graph.changed.get(config.name, {}):
+            return config.temperature
+        if self._settings.temperature is not None:
+            return self._settings.temperature
+        recorded = self._recorded.get(config.name)
+        return config.temperature if recorded is None else recorded.temperature
+
+
+def _refused(tool: str, agent: str) -> str:
+    """Why an agent cannot be configured to have a tool; empty if it can."""
+    if tool in _OWN:
+        return f"the plan flow itself offers it, to {_OWN[tool]} alone"
+    return "only the lead can delegate" if tool == call_subagent.name and agent not in _DELEGATE else ""
 
 
 def with_model(config: AgentConfig, node: AskedNode) -> AgentConfig:

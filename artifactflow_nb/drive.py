@@ -20,7 +20,7 @@ from typing import Any
 from artifactflow_nb.approvals import ApprovalPolicy
 from artifactflow_nb.budget import Budget
 from artifactflow_nb.checkpoints import Checkpoints
-from artifactflow_nb.errors import Conflict, NotFound, StoreError, told
+from artifactflow_nb.errors import Conflict, NotFound, StoreError, masked, told
 from artifactflow_nb.events import MAIN_JOB, StreamEventType
 from artifactflow_nb.flows.journal import Feed, Journal
 from artifactflow_nb.flows.loop import RECURSION_LIMIT, LoopGraph, final_text
@@ -149,7 +149,7 @@ class RunDriver:
         self._tape = tape
         self._journal = Journal(run.run_id, self._tape, rooms.services.runs, feed)
         services = rooms.services_for_run(run)
-        watch = services.watchers.of_run(run.run_id, self._journal)
+        watch = services.watchers.of_run(run.run_id, self._journal, services.mask, services.plans)
         self._context = RunContext(
             run, rooms.policy, self._journal, services, self._tape, watch, self._leave_ramp, is_new=is_new
         )
@@ -306,8 +306,12 @@ class RunDriver:
 
     def _failed(self, error: Exception) -> Ending:
         logger.debug("Run %s failed", self.run.run_id, exc_info=error)
-        data = {"error_type": type(error).__name__, "message": storable_text(told(error))}
+        data = {"error_type": type(error).__name__, "message": storable_text(told(self._masked(error)))}
         return Ending(FAILED, StreamEventType.ERROR, data)
+
+    def _masked(self, error: Exception) -> Exception:
+        """An error that is to be told: whatever was called in the run may have said secrets in it."""
+        return masked(error, self._rooms.services.mask)
 
     async def cancel(self) -> None:
         """End a run that waits."""
@@ -366,8 +370,8 @@ class RunDriver:
         with suppress(StoreError):  # what has happened so far, if that can be stored; why not is being told
             await self._journal.flush()
         self.unstored = (
-            f"{told(error)} The run {self.run.run_id} is interrupted. Once that is put right, run.resume() goes on "
-            "with it and repeats nothing that is stored."
+            f"{told(self._masked(error))} The run {self.run.run_id} is interrupted. Once that is put right, "
+            "run.resume() goes on with it and repeats nothing that is stored."
         )
         self._stop()
         data = {"error_type": type(error).__name__, "message": self.unstored}

@@ -130,7 +130,7 @@ class Engine(Shown):
         self._prompts = PromptLibrary(prompts)
         self._manifests = Manifests(self._prompts, self.database)
         self._agent_models = dict(agent_models or {})
-        self.watchers = Watchers(middleware, self._masked)
+        self.watchers = Watchers(middleware)
         self._ownership = Ownership(self.folder, self.ids.new("eng"))
         self._added: dict[str, Added] = {}  # by folder, in the order in which they were added
         self._reference: str | None = None
@@ -196,6 +196,7 @@ class Engine(Shown):
             tool_services=self._tool_services,
             prices=self._prices,
             watchers=self.watchers,
+            mask=self._masked,
         )
         graph = self.research.compile(self._checkpoints.saver)
         flows = {

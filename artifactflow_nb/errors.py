@@ -23,7 +23,7 @@
 A message says what happened, with the value, and what to do. A denied permission is a result, not an exception.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from artifactflow_nb.text.cards import Card, Code, Fold, Shown
 
@@ -43,6 +43,18 @@ class ArtifactFlowError(Shown, Exception):
 def told(error: BaseException) -> str:
     """What a person is told of an error: the message of one of these, the kind too of any other."""
     return str(error) if isinstance(error, ArtifactFlowError) else f"{type(error).__name__}: {error}"
+
+
+def masked(error: Exception, mask: Callable[[str], str]) -> Exception:
+    """What code of others raised, without what `mask` takes out of texts: this error, or one that says as much.
+
+    It is changed itself, since nobody knows how to make another of its kind.
+    """
+    if mask(str(error)) == str(error):
+        return error
+    error.args = tuple(mask(one) if isinstance(one, str) else one for one in error.args)
+    said = mask(str(error))
+    return error if said == str(error) else ArtifactFlowError(f"{type(error).__name__}: {said}")
 
 
 class UsageError(ArtifactFlowError, ValueError):

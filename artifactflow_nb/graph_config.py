@@ -82,7 +82,7 @@ class PlannerNode(_Values):
 
 
 class ApprovalNode(_Values):
-    """Whether a person is asked before a plan is carried out; `confirm`: if it uses tools that ask before they run."""
+    """Whether a person is asked before a plan is carried out; `confirm`: if it may use a tool that always asks."""
 
     enabled: Annotated[bool | Literal["confirm"], Field(description="true, false or 'confirm'")]
 

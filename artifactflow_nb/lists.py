@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from artifactflow_nb.run import Run
 
 _DATA_COLUMNS = 80
+_STEPS_COLUMNS = 300
 
 
 class EventList(Listing[StreamEvent]):
@@ -42,6 +43,10 @@ class RequestList(Listing[ApprovalRequest]):
 
     def _nothing(self) -> str:
         return "Nothing waits for a decision."
+
+    def _remarks(self) -> list[str]:
+        plans = [(one.title, "; ".join(title for title, *_ in one.steps)) for one in self if one.steps]
+        return [*(clip(f"{title}: {steps}", _STEPS_COLUMNS) for title, steps in plans), *super()._remarks()]
 
     def _note(self) -> str:
         first = self[0].id

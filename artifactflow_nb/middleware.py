@@ -25,7 +25,7 @@ class ModelCall(Shown):
     Attributes:
         run_id: The run.
         agent: Who asks: the node of the flow.
-        job_id: For which job: `main`, or the id of the tool call that delegated it.
+        job_id: For which job: `main`, the id of the tool call that delegated it, or the id of a job for a plan.
         step: In which step of the job, from 1.
         attempt: The number of the attempt at this step, from 1.
         call_id: Its id, as in `wb.llm_calls_df()`.
@@ -35,6 +35,7 @@ class ModelCall(Shown):
         tools: The names of the tools that the agent is offered.
         temperature: Sampling temperature; None for the endpoint's own.
         at: When the job had come to it, aware, in UTC; it begins when all middleware was told.
+        caller_id: The tool call that the job works for: it delegated the job, or made the plan; empty for `main`.
     """
 
     run_id: str
@@ -49,6 +50,7 @@ class ModelCall(Shown):
     tools: tuple[str, ...]
     temperature: float | None
     at: datetime
+    caller_id: str = ""
 
     @property
     def prompt(self) -> str:
@@ -123,11 +125,12 @@ class ToolInvocation(Shown):
     Attributes:
         run_id: The run.
         agent: Who calls.
-        job_id: For which job: `main`, or the id of the tool call that delegated it.
+        job_id: For which job: `main`, the id of the tool call that delegated it, or the id of a job for a plan.
         tool_call_id: Its id, as in `wb.tool_calls_df()`.
         tool: The tool's name.
         params: What it runs with, as the model wrote it or a person changed it.
         at: When the job had come to it, aware, in UTC; it begins when all middleware was told.
+        caller_id: The tool call that the job works for: it delegated the job, or made the plan; empty for `main`.
     """
 
     run_id: str
@@ -137,6 +140,7 @@ class ToolInvocation(Shown):
     tool: str
     params: Mapping[str, Any]
     at: datetime
+    caller_id: str = ""
 
     def __repr__(self) -> str:
         return f"ToolInvocation({self.tool!r}, by {self.agent!r}, tool_call_id={self.tool_call_id!r})"

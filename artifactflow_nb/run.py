@@ -11,7 +11,7 @@ from concurrent.futures import CancelledError
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from artifactflow_nb.approvals import Decision, Scope
+from artifactflow_nb.approvals import STEP_COLUMNS, Decision, Scope
 from artifactflow_nb.artifact import Artifacts, Branch, is_watched
 from artifactflow_nb.engine_thread import EngineThread
 from artifactflow_nb.errors import RunError, UsageError
@@ -27,7 +27,7 @@ from artifactflow_nb.run_record import RunRecord
 from artifactflow_nb.store.ownership import observed_status
 from artifactflow_nb.store.plans import load_plans
 from artifactflow_nb.store.runs import RUNNING, WAITING, StoredRun, load_run
-from artifactflow_nb.text.cards import Card, Code, Fold, Prose, Rows
+from artifactflow_nb.text.cards import Card, Code, Fold, Prose, Rows, Table
 from artifactflow_nb.text.figures import duration
 
 if TYPE_CHECKING:
@@ -317,6 +317,7 @@ class Run(RunRecord):
             ("run_id", Code(self.run_id)),
         ]
         folds = [Fold("The answer", Prose(stored.response), is_open=True)] if stored.response else []
+        folds += [Fold(asked.title, Table(STEP_COLUMNS, asked.steps), is_open=True) for asked in pending if asked.steps]
         return Card(
             "Run", self.question, rows, folds, f'Decide with run.approve("{pending[0].id}").' if pending else ""
         )

@@ -97,7 +97,8 @@ class Settings(Shown, BaseSettings):
         base_url: The endpoint's address; None for the default of the `openai` client.
         api_key: The endpoint's key; shown as asterisks.
         model: The model's name at the endpoint.
-        temperature: Sampling temperature for all agents; None leaves each agent its own.
+        temperature: Sampling temperature for all agents but those that have one in `graph_config`; None leaves each
+            agent its own.
         timeout_s: Seconds without a byte from the endpoint after which a turn has failed.
         tool_protocol: How models call tools; a model that does not know the way is asked in its own.
         prices: What tokens cost, by the model's name.
@@ -245,6 +246,16 @@ class Settings(Shown, BaseSettings):
     @classmethod
     def _read_servers(cls, told: Any) -> Any:
         return read_servers(told)
+
+    @field_validator("graph_config", mode="before")
+    @classmethod
+    def _path_or_values(cls, told: Any) -> Any:
+        """A mapping with its keys as texts: which of them there are, and what they hold, is told by `GraphConfig`."""
+        if isinstance(told, Mapping):
+            return {str(name): value for name, value in told.items()}
+        if isinstance(told, str | Path | None):
+            return told
+        raise ValueError(_ALLOWED["graph_config"])
 
     @field_validator("data_dir", "record", "replay", "graph_config")
     @classmethod

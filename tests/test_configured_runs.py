@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from conftest import OpenEngine
-from scripts import by_agent, call, delegate, report
+from scripts import by_agent, call, delegate, plan, report
 from test_reprs import check
 
 import artifactflow_nb as af
@@ -51,13 +51,31 @@ async def test_the_research_flow_does_what_is_configured(open_engine: OpenEngine
 
 
 async def test_what_is_said_for_one_agent_goes_before_its_node(open_engine: OpenEngine) -> None:
-    """`agent_models` goes before the model of the node; a temperature for all takes the place of each one's own."""
-    config = {"lead_agent": {"model": "configured", "temperature": 0.1}, "crawl_agent": {"model": "configured"}}
+    """`agent_models` goes before the model of the node; a node's temperature before that for all, null too.
+
+    A temperature for all takes the place of the packaged ones and of those that agents have by themselves.
+    """
+    config = {
+        "lead_agent": {"model": "configured", "temperature": 0.1},
+        "crawl_agent": {"model": "configured"},
+        "search_agent": {"temperature": None},
+    }
     engine = await open_engine(["Yes."], agent_models={"lead_agent": "mine"}, **configured(config, temperature=1.5))
+    engine.register_agent(af.AgentConfig("clerk", "Looks.", prompt="search_agent", temperature=0.2))
     agents = engine.agents
-    assert (agents["lead_agent"].model_name, agents["lead_agent"].config.temperature) == ("mine", 1.5)
-    assert (agents["crawl_agent"].model_name, agents["crawl_agent"].config.temperature) == ("configured", 1.5)
-    assert agents["search_agent"].model_name == "scripted"
+    assert {name: agents[name].model_name for name in ("lead_agent", "crawl_agent", "search_agent")} == {
+        "lead_agent": "mine",
+        "crawl_agent": "configured",
+        "search_agent": "scripted",
+    }
+    assert {
+        name: agents[name].config.temperature for name in ("lead_agent", "crawl_agent", "search_agent", "clerk")
+    } == {
+        "lead_agent": 0.1,
+        "crawl_agent": 1.5,
+        "search_agent": None,
+        "clerk": 1.5,
+    }
 
 
 async def test_tools_that_come_later_are_offered_to_whom_they_are_configured_for(open_engine: OpenEngine) -> None:
@@ -99,10 +117,72 @@ async def test_a_tool_that_nobody_knows_is_told_when_a_run_begins(open_engine: O
         await engine.controller.execute("Look.")
 
 
-async def test_only_the_lead_can_be_configured_to_delegate(open_engine: OpenEngine) -> None:
-    """`call_subagent` for another agent is refused at once."""
-    with pytest.raises(UsageError, match="'crawl_agent' asks for call_subagent: only the lead can delegate"):
-        await open_engine(["Yes."], **configured({"crawl_agent": {"tools": ["call_subagent"]}}))
+@pytest.mark.parametrize(
+    ("agent", "tool_name", "told"),
+    [
+        ("crawl_agent", "call_subagent", "only the lead can delegate"),
+        ("executor", "call_subagent", "only the lead can delegate"),
+        ("executor", "plan_create", "the plan flow itself offers it, to agent alone"),
+        ("lead_agent", "plan_create", "the plan flow itself offers it, to agent alone"),
+        ("agent", "report_failure", "the plan flow itself offers it, to executor alone"),
+        ("search_agent", "plan_decide", "the plan flow itself offers it, to replanner alone"),
+    ],
+)
+async def test_a_tool_that_an_agent_cannot_have_is_refused(
+    open_engine: OpenEngine, agent: str, tool_name: str, told: str
+) -> None:
+    """What belongs to another part is refused at once, where it is configured, and never left out in silence."""
+    with pytest.raises(UsageError, match=f"'{agent}' asks for {tool_name}: {told}. Leave it out."):
+        await open_engine(["Yes."], **configured({agent: {"tools": [tool_name]}}))
+
+
+@pytest.mark.parametrize("spec", ["plan", "nope"])
+async def test_tools_that_an_agent_cannot_have_are_not_recommended(open_engine: OpenEngine, spec: str) -> None:
+    """The error for what is not known lists what could be configured, and the category `plan` means nothing."""
+    engine = await open_engine(["Yes."], **configured({"executor": {"tools": [spec]}}))
+    with pytest.raises(UsageError, match=f"The tools of executor cannot be: There is no tool '{spec}'") as refused:
+        await engine.controller.execute("Look.")
+    for name in ("plan_create", "plan_decide", "report_failure", "call_subagent", " plan"):
+        assert name not in str(refused.value).partition("known are")[2]
+
+
+@pytest.mark.parametrize("name", ["agent", "executor", "replanner", "summarizer", "lead_agent", "search_agent"])
+async def test_no_agent_takes_the_place_of_a_part_of_a_flow(open_engine: OpenEngine, name: str) -> None:
+    """An agent of a user's own that has the name of a built-in one is refused, and nothing of it is left."""
+    engine = await open_engine(["Yes."])
+    before = engine.agents[name]
+    with pytest.raises(UsageError, match="hoose another name"):
+        engine.register_agent(af.AgentConfig(name, "Is another.", prompt="search_agent"))
+    assert engine.agents[name] is before
+    assert len(engine.research.lead.subagents) == 2
+
+
+async def test_who_writes_steps_knows_what_they_can_use(open_engine: OpenEngine) -> None:
+    """Agent and replanner are told the tools of steps, which may be others than their own, as they are by then."""
+    engine = await open_engine(["Done."], **configured({"executor": {"tools": ["web_fetch", "text"]}}))
+    for names in ("web_fetch", "web_fetch, look"):
+        for agent in ("agent", "replanner"):
+            assert f"Steps can use: {names}." in engine.agents[agent].build_complete_system_prompt(_context(engine))
+        engine.register_tool(look)
+    await engine.controller.execute("What is to be done?", flow="plan")
+    model: Any = engine.model
+    assert "Steps can use: web_fetch, look." in model.requests[0].messages[0].content
+    other = await open_engine(["Done."], folder=engine.folder / "b", **configured({"executor": {"tools": []}}))
+    assert "Steps can use: no tools." in other.agents["agent"].build_complete_system_prompt(_context(other))
+
+
+async def test_an_agent_that_makes_no_plans_is_told_of_none(open_engine: OpenEngine) -> None:
+    """With `planner.enabled` false it is neither offered `plan_create` nor told to call it; such a call is refused."""
+    for is_enabled in (True, False):
+        turns = [plan("One"), "Done."] if not is_enabled else ["Done."]
+        engine = await open_engine(turns, **configured({"planner": {"enabled": is_enabled}}))
+        result = await engine.controller.execute("What is to be done?", flow="plan")
+        model: Any = engine.model
+        first, last = model.requests[0], model.requests[-1].messages[-1].content
+        assert (result.status, result.response) == ("completed", "Done.")
+        assert ("plan_create" in [spec.name for spec in first.tools]) is is_enabled
+        assert ("plan_create" in first.messages[0].content) is is_enabled
+        assert ("You have no tool 'plan_create'" in last) is not is_enabled
 
 
 async def test_a_resumed_run_goes_on_as_it_was_begun(open_engine: OpenEngine) -> None:

@@ -13,7 +13,7 @@ from artifactflow_nb.settings import Settings
 from artifactflow_nb.tools.artifacts import ARTIFACT_TOOLS
 from artifactflow_nb.tools.base import Tool, ToolContext, tool
 from artifactflow_nb.tools.delegate import call_subagent
-from artifactflow_nb.tools.registry import select_tools
+from artifactflow_nb.tools.registry import ToolRegistry, select_tools
 from artifactflow_nb.tools.web import web_fetch, web_search
 
 
@@ -146,8 +146,22 @@ def test_the_setting_comes_from_each_place(tmp_path: Path, monkeypatch: pytest.M
     assert Settings.load().graph_config == tmp_path / "my.yaml"
     assert Settings.load(graph_config={"agent": {}}).graph_config == {"executor": {"max_steps": 2}, "agent": {}}
     assert Settings.load(graph_config="other.yaml").graph_config == Path("other.yaml")
-    with pytest.raises(UsageError, match=r"graph_config.* \(AF_GRAPH_CONFIG\) is 5: it must be the path of a YAML"):
-        Settings.load(graph_config=5)
+
+
+@pytest.mark.parametrize("given", [5, [1], True, {1, 2}])
+def test_a_setting_that_is_neither_path_nor_values_is_refused_in_a_line(given: Any) -> None:
+    """The error names the setting, what it is and what it may be, and nothing of how it is read."""
+    told = f"The setting graph_config (AF_GRAPH_CONFIG) is {given!r}: it must be the path of a YAML file, or what it"
+    with pytest.raises(UsageError) as refused:
+        Settings.load(graph_config=given)
+    assert str(refused.value).startswith(told)
+    assert str(refused.value).count("\n") == 0
+
+
+def test_a_key_that_is_no_text_is_told_as_any_unknown_one() -> None:
+    """`{1: 2}` reaches the configuration, which says what it knows."""
+    with pytest.raises(UsageError, match=r"there is no '1' \(which is 2\); known are: lead_agent"):
+        GraphConfig.load(Settings.load(graph_config={1: 2}).graph_config)
 
 
 @tool(category="mcp")
@@ -191,6 +205,17 @@ def test_tools_are_selected_by_name_category_or_all(specs: list[str], names: lis
 def test_a_name_goes_before_a_category_that_is_called_the_same() -> None:
     """A tool `text` is meant by `text`, whatever the category of others."""
     assert select_tools(["text"], [*TOOLS, confusing]) == (confusing,)
+
+
+@pytest.mark.parametrize("name", ["all", "core", "mcp"])
+def test_no_tool_takes_the_place_of_what_means_many(name: str) -> None:
+    """`all`, `core` and `mcp` mean what they always mean, and a user's tool of such a name is refused."""
+    impostor = tool(name=name)(count.handler)
+    others = select_tools([name], TOOLS)
+    assert select_tools([name], [*TOOLS, impostor])[: len(others)] == others
+    registry = ToolRegistry(TOOLS)
+    with pytest.raises(UsageError, match=f"A tool cannot be called '{name}'"):
+        registry.register(impostor)
 
 
 def test_what_means_no_tool_is_an_error_that_lists_what_does() -> None:

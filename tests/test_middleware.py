@@ -490,7 +490,7 @@ def test_a_person_sees_that_middleware_failed(tmp_path: Path) -> None:
 async def test_without_middleware_nothing_is_made(open_engine: OpenEngine) -> None:
     """Telling nobody takes no longer than asking whether there is somebody."""
     engine = await open_engine(["Yes."])
-    watch = engine.watchers.of_run("run-1", None)
+    watch = engine.watchers.of_run("run-1", None, str, None)
     nothing: Any = None  # any look into it would fail
     started = time.perf_counter()
     for _ in range(10_000):

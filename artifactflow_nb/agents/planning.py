@@ -3,13 +3,17 @@
 What they may do stands in `graph_config.yaml`; what a replanner and a summarizer do is always the same.
 """
 
+from dataclasses import replace
+
 from artifactflow_nb.agents.base import AgentConfig
-from artifactflow_nb.tools.plan import PLAN_DECIDE
 
 AGENT = AgentConfig(
     name="agent",
     description="Answers, and makes a plan for what takes several steps.",
 )
+
+AGENT_WITHOUT_PLANS = replace(AGENT, description="Answers.", prompt="agent_without_plans")
+"""The same where it cannot make plans, and is not told to."""
 
 EXECUTOR = AgentConfig(
     name="executor",
@@ -19,7 +23,6 @@ EXECUTOR = AgentConfig(
 REPLANNER = AgentConfig(
     name="replanner",
     description="Looks at a plan after a step and decides how it goes on.",
-    required_tools=(PLAN_DECIDE,),
     max_tool_rounds=3,
 )
 

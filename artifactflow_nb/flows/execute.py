@@ -22,7 +22,7 @@ from artifactflow_nb.recordings.values import lane_of_call
 from artifactflow_nb.store.calls import STARTED, StoredCall, ToolRun
 from artifactflow_nb.store.requests import Asked
 from artifactflow_nb.store.storable import to_json
-from artifactflow_nb.tools.base import MAX_RESULT_CHARS
+from artifactflow_nb.tools.base import MAX_RESULT_CHARS, Tool
 
 DENIED = "Permission denied"
 
@@ -40,7 +40,7 @@ async def run_call(ctx: RunContext, agent: BaseAgent, job_id: str, call: StoredC
         entry, _ = bind(ctx, agent, call)
         if call.status == STARTED and not entry.idempotent:
             return _unknown_outcome(entry.name)
-        return with_word(await entry.run(tool_context, params_of(call, asked)), asked)
+        return with_word(_masked(ctx, entry, await entry.run(tool_context, params_of(call, asked))), asked)
 
     async def perform() -> ToolResult:
         runs_again = any(entry.name == name and entry.runs_in_replay for entry in ctx.services.tools)
@@ -87,6 +87,13 @@ async def keep_result(
     )
     await ctx.watch.tool_done(watched, result, duration_ms)
     return result
+
+
+def _masked(ctx: RunContext, entry: Tool, result: ToolResult) -> ToolResult:
+    """The result; in an error of a tool that is not built in without secrets: whatever it called may have said them."""
+    if not result.error or ctx.services.tools.is_built_in(entry):
+        return result
+    return replace(result, error=ctx.services.mask(result.error))
 
 
 async def _performed(ctx: RunContext, call: StoredCall, watched: ToolInvocation | None, perform: Perform) -> ToolResult:

@@ -27,7 +27,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from artifactflow_nb.agents.base import BaseAgent
-from artifactflow_nb.errors import CassetteMiss, RunFailed, StoreError, ToolError, told
+from artifactflow_nb.errors import CassetteMiss, RunFailed, StoreError, ToolError, masked, told
 from artifactflow_nb.flows.execute import keep_result, params_of, run_call, with_word
 from artifactflow_nb.flows.permission import announce_decisions, bind, has_to_wait, waiting_calls
 from artifactflow_nb.flows.services import RunContext, agent_of
@@ -210,7 +210,7 @@ async def run_job(ctx: RunContext, loop: LoopGraph, start: AgentState) -> JobEnd
     except Exception as error:
         if is_cancelled():  # LangGraph tells a cancelled node as an error of its own
             raise
-        return JobEnd(error=error)
+        return JobEnd(error=masked(error, ctx.services.mask))
     most = agent_of(ctx, start).config.max_tool_rounds
     return JobEnd(text, is_used_up=end["agent_memory"]["tool_round_count"] > most)
 

@@ -72,7 +72,7 @@ async def _decided_or_free(
     if recorded is None and not ctx.policy.concerns(entry.name, permission is ToolPermission.CONFIRM):
         return True
     if recorded is None:
-        params, preview = args.model_dump(mode="json"), await entry.preview_of(tool_context, args)
+        params, preview = args.model_dump(mode="json"), await entry.preview_of(tool_context, args, ctx.services.mask)
     else:
         params, preview = dict(recorded.params), recorded.preview
     return not await ask(ctx, job_id, _request(ctx, agent, call, entry, params, preview), permission)

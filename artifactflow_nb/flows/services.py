@@ -27,7 +27,7 @@ from artifactflow_nb.store.conversations import ConversationManager
 from artifactflow_nb.store.plans import PlanStore
 from artifactflow_nb.store.requests import RequestStore
 from artifactflow_nb.store.runs import RunStore, StoredRun
-from artifactflow_nb.tools.base import ToolContext
+from artifactflow_nb.tools.base import ToolContext, ToolPermission
 from artifactflow_nb.tools.plan import REPORT_FAILURE, PlanDuty
 from artifactflow_nb.tools.registry import ToolRegistry
 
@@ -43,6 +43,7 @@ class Services:
         prices: What tokens cost, by model.
         graph_config: What is configured for the nodes of flows.
         watchers: The middleware.
+        mask: Takes secrets out of a text: for whatever code of others raises, before it is stored or told.
     """
 
     clock: Clock
@@ -61,6 +62,14 @@ class Services:
     tool_services: Callable[[StoredRun], Mapping[type, Any]] = lambda _run: {}
     prices: Mapping[str, Price] = field(default_factory=dict)
     watchers: Watchers = field(default_factory=Watchers)
+    mask: Callable[[str], str] = lambda text: text
+
+    def plan_duty(self, policy: ApprovalPolicy) -> PlanDuty:
+        """How plans are carried out, where this policy answers before a person is asked."""
+        tools = {entry.name: entry for entry in self.parts[EXECUTOR.name].tools if entry.name != REPORT_FAILURE}
+        confirmed = {name: entry.permission is ToolPermission.CONFIRM for name, entry in tools.items()}
+        asking = {name for name, is_confirmed in confirmed.items() if policy.concerns(name, is_confirmed)}
+        return PlanDuty(PlanRules.of(self.graph_config), tools, asking)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +111,7 @@ class RunContext:
     @property
     def plan_duty(self) -> PlanDuty:
         """How the run carries out plans."""
-        tools = {entry.name: entry for entry in self.agent(EXECUTOR.name).tools if entry.name != REPORT_FAILURE}
-        return PlanDuty(PlanRules.of(self.services.graph_config), tools)
+        return self.services.plan_duty(self.policy)
 
     def tool_context(self, agent: str, job_id: str, tool_call_id: str, tool: str) -> ToolContext:
         """What a tool is told of the call; it may notify from any thread."""

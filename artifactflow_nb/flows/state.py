@@ -49,7 +49,7 @@ class AgentState(TypedDict, total=False):
         thread_id: The LangGraph thread: one for each message.
         user_message_id: The message that the run answers.
         current_agent: Whose loop it is.
-        job_id: `main`, or the tool call that delegated.
+        job_id: `main`, the tool call that delegated, or the id of a job for a plan.
         phase: What comes next.
         pending: Tool calls of the last reply that wait: for a decision, or as jobs of sub-agents.
         agent_memory: Counters.

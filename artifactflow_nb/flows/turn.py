@@ -203,7 +203,8 @@ class _Call:
         except ModelError as error:
             is_shortened = may_shorten and isinstance(error, ContextOverflow)
             told = {"attempt": self._attempt, "delay_s": 0.0, "reason": _TOO_LONG} if is_shortened else None
-            await self._record_failure(messages, attempt, type(error).__name__, str(error), error.partial, told=told)
+            why = type(error).__name__, self._ctx.services.mask(str(error)), error.partial
+            await self._record_failure(messages, attempt, *why, told=told)
             raise
         except asyncio.CancelledError:
             await self._record_failure(messages, attempt, *_GIVEN_UP, self._texts["answer"].text)
@@ -239,8 +240,9 @@ class _Call:
 
     async def _retry(self, messages: tuple[Message, ...], notice: RetryNotice) -> None:
         attempt = self._n_failed + notice.attempt
-        told = {"attempt": attempt, "delay_s": notice.delay_s, "reason": notice.reason}
-        failed = attempt, "ModelUnavailable", notice.reason, ""
+        reason = self._ctx.services.mask(notice.reason)
+        told = {"attempt": attempt, "delay_s": notice.delay_s, "reason": reason}
+        failed = attempt, "ModelUnavailable", reason, ""
         await self._record_failure(messages, *failed, retry_delay_s=notice.delay_s, told=told)
         self._new_attempt()
 

@@ -13,7 +13,7 @@ from typing import Any
 import orjson
 
 from artifactflow_nb.errors import RunCancelled, UsageError
-from artifactflow_nb.events import StreamEventType
+from artifactflow_nb.events import MAIN_JOB, StreamEventType
 from artifactflow_nb.flows.journal import Journal
 from artifactflow_nb.messages import Message, ToolCall, ToolResult
 from artifactflow_nb.middleware import (
@@ -29,6 +29,7 @@ from artifactflow_nb.middleware import (
 from artifactflow_nb.models.base import ModelReply
 from artifactflow_nb.recordings.tape import Asking
 from artifactflow_nb.store.calls import LlmCall
+from artifactflow_nb.store.plans import PlanStore
 from artifactflow_nb.store.storable import storable_text, to_json
 from artifactflow_nb.tools.threads import in_thread, is_cancelled
 
@@ -40,7 +41,6 @@ class Watchers:
 
     Args:
         middleware: In the order in which it is told.
-        mask: Takes secrets out of a text.
 
     Attributes:
         middleware: All of it.
@@ -49,16 +49,15 @@ class Watchers:
     Errors: `UsageError` for what is no middleware.
     """
 
-    def __init__(self, middleware: Iterable[Middleware] = (), mask: Callable[[str], str] = lambda text: text) -> None:
+    def __init__(self, middleware: Iterable[Middleware] = ()) -> None:
         self.middleware = _checked(middleware)
-        self.mask = mask
         self.told_of: Mapping[str, list[Middleware]] = {
             hook: [one for one in self.middleware if is_told(one, hook)] for hook in (HOOKS if self.middleware else ())
         }
 
-    def of_run(self, run_id: str, journal: Journal) -> "Watch":
-        """What tells them of one run."""
-        return Watch(self, run_id, journal)
+    def of_run(self, run_id: str, journal: Journal, mask: Callable[[str], str], plans: PlanStore) -> "Watch":
+        """What tells them of one run; the arguments are those of `Watch`."""
+        return Watch(self, run_id, journal, mask, plans)
 
 
 class Watch:
@@ -68,12 +67,18 @@ class Watch:
         watchers: Who is told.
         run_id: The run.
         journal: Where it is noted what went wrong.
+        mask: Takes secrets out of that.
+        plans: Knows which jobs work for a plan.
     """
 
-    def __init__(self, watchers: Watchers, run_id: str, journal: Journal) -> None:
+    def __init__(
+        self, watchers: Watchers, run_id: str, journal: Journal, mask: Callable[[str], str], plans: PlanStore
+    ) -> None:
         self._watchers = watchers
         self._run_id = run_id
         self._journal = journal
+        self._mask = mask
+        self._plans = plans
 
     async def model_asked(self, asking: Asking, provider: str, attempt: int, at: datetime) -> ModelCall | None:
         """Tell that a model is about to be asked; None if nobody watches."""
@@ -93,6 +98,7 @@ class Watch:
             tools=tuple(tool.name for tool in request.tools),
             temperature=request.temperature,
             at=at,
+            caller_id=await self._caller_of(asking.job_id),
         )
         await self._tell("before_model", call)
         return call
@@ -136,7 +142,8 @@ class Watch:
         """Tell that a tool is about to run, unless it was told before its process ended; None if nobody watches."""
         if not self._watchers.told_of:
             return None
-        call = ToolInvocation(self._run_id, agent, job_id, tool_call_id, tool, _own_json(params), at)
+        caller_id = await self._caller_of(job_id)
+        call = ToolInvocation(self._run_id, agent, job_id, tool_call_id, tool, _own_json(params), at, caller_id)
         if is_new:
             await self._tell("before_tool", call)
         return call
@@ -159,6 +166,10 @@ class Watch:
             why = CallError(kind.__name__, str(error) or "The run was cancelled.")
             await self._tell("on_tool_error", call, why)
 
+    async def _caller_of(self, job_id: str) -> str:
+        """The tool call that a job works for; empty for the agent that leads."""
+        return "" if job_id == MAIN_JOB else await self._plans.call_of(job_id) or job_id
+
     async def _tell(self, hook: str, call: ModelCall | ToolInvocation, *more: Any) -> None:
         for one in self._watchers.told_of[hook]:
             try:
@@ -176,7 +187,7 @@ class Watch:
             "middleware": type(one).__name__,
             "hook": hook,
             "error_type": type(error).__name__,
-            "message": self._watchers.mask(storable_text(_said(error)))[:_MESSAGE_CHARS],
+            "message": self._mask(storable_text(_said(error)))[:_MESSAGE_CHARS],
         }
         tool = call.tool if isinstance(call, ToolInvocation) else None
         self._journal.emit(StreamEventType.MIDDLEWARE_ERROR, data, agent=call.agent, tool=tool)

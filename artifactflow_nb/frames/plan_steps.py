@@ -19,7 +19,15 @@ def _of_step(what: str, table: str) -> str:
 
 
 _STEP_ENDED = f"(SELECT iif(count(*) = count(completed_at), max(completed_at), NULL) FROM {_TRIES})"  # noqa: S608 - so
-_STEP_MS = f"(SELECT sum(max(completed_at - started_at, 0)) / 1000.0 FROM {_TRIES})"  # noqa: S608 - so
+_LASTED_US = f"(SELECT sum(max(completed_at - started_at, 0)) FROM {_TRIES})"  # noqa: S608 - so
+_WENT_ON = "(SELECT ts FROM main.events WHERE run_id = p.run_id AND seq > e.seq ORDER BY seq LIMIT 1)"
+_WAITED_US = f"""iif({_LASTED_US} IS NULL, NULL, (
+    SELECT coalesce(sum(max(min({_WENT_ON}, t.completed_at) - e.ts, 0)), 0)
+    FROM (SELECT started_at, completed_at FROM {_TRIES}) AS t
+    JOIN main.events AS e ON e.run_id = p.run_id AND e.ts >= t.started_at AND e.ts < t.completed_at
+    WHERE e.event_type = 'complete' AND json_extract(e.data_json, '$.interrupted')
+))"""  # noqa: S608 - so
+"""The pauses of the run within the attempts: each lasts until the event after it, as in `metrics.WAITED`."""
 
 PLAN_STEPS = Frame(
     "plan_steps",
@@ -34,7 +42,16 @@ PLAN_STEPS = Frame(
         Column("result_chars", "outcome", INT, n_chars(_RESULT), "Characters of what came of it."),
         Column("started_at", "time", TIME, f"(SELECT min(started_at) FROM {_TRIES})", "When it began."),  # noqa: S608 - so
         Column("completed_at", "time", TIME, _STEP_ENDED, "When its last attempt ended."),
-        Column("duration_ms", "time", FLOAT, _STEP_MS, "How long its attempts took that have ended, added up."),
+        Column(
+            "duration_ms",
+            "time",
+            FLOAT,
+            f"max({_LASTED_US} - {_WAITED_US}, 0) / 1000.0",
+            "How long its attempts took that have ended, added up, without `wait_ms`.",
+        ),
+        Column(
+            "wait_ms", "time", FLOAT, f"{_WAITED_US} / 1000.0", "The time within them that a person took to decide."
+        ),
         Column(
             "n_llm_calls",
             "counts",

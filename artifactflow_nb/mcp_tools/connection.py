@@ -22,6 +22,7 @@ from typing import Any
 from artifactflow_nb.errors import ToolError, UsageError
 from artifactflow_nb.mcp_servers import HIDDEN, McpServer
 from artifactflow_nb.mcp_tools.heard import HeardStream, Tail, hidden_in_logs
+from artifactflow_nb.mcp_tools.listing import Listing
 from artifactflow_nb.mcp_tools.offers import Listed
 from artifactflow_nb.text.cards import visible
 from artifactflow_nb.text.width import clip
@@ -72,6 +73,7 @@ class Connection:
         self._leave = asyncio.Event()
         self._scope: Any = None
         self._tail = Tail()
+        self._listing = Listing()
         self._n_calls = 0
         self._has_ended = False
         self._is_retired = False
@@ -135,7 +137,7 @@ class Connection:
         """The SDK's streams to the server, with an ear on their end."""
         async with self._transport() as (read, write):
             self._tail.close()  # the process has its own end of it now
-            yield HeardStream(read, self._end), write
+            yield HeardStream(read, self._listing.mend, self._end), write
 
     @asynccontextmanager
     async def _transport(self) -> AsyncIterator[Any]:
@@ -181,12 +183,16 @@ class Connection:
                 client, cursor = await asyncio.shield(self._ready), None
                 while len(found) < MOST_TOOLS:
                     page = await client.list_tools(cursor=cursor)
-                    found += [Listed(one.name, one.description or "", one.input_schema) for one in page.tools]
+                    found += map(self._listed, page.tools)
                     if (cursor := page.next_cursor) is None:
                         break
         except Exception as error:  # noqa: BLE001 - whatever the SDK makes of what the server says
-            raise ToolError(self._problem("does not list its tools", error)) from None
+            raise ToolError(f"{self._problem('does not list its tools', error)} {self._hint}") from None
         return [self._unsecret(one) for one in found[:MOST_TOOLS]]
+
+    def _listed(self, one: Any) -> Listed:
+        """A tool as it was sent."""
+        return Listed(one.name, one.description or "", self._listing.schemas.get(one.name, one.input_schema))
 
     def _unsecret(self, one: Listed) -> Listed:
         """A tool without the secrets in what is said of it; of a schema with one, nothing is left."""
@@ -251,8 +257,11 @@ class Connection:
 
     def _not_started(self, error: BaseException) -> str:
         what = "could not be reached" if self._server.url else "could not be started"
-        why = self._problem(what, error)
-        return f'{why} Check mcp.{self._server.name}, or leave it out with "disabled": true.'
+        return f"{self._problem(what, error)} {self._hint}"
+
+    @property
+    def _hint(self) -> str:
+        return f'Check mcp.{self._server.name}, or leave it out with "disabled": true.'
 
     def _problem(self, what: str, error: BaseException) -> str:
         server = self._server

@@ -19,15 +19,17 @@ _LOGGERS = ("mcp.client.streamable_http", "mcp.client.stdio", "mcp.shared.jsonrp
 
 
 class HeardStream:
-    """A stream that says when it has ended.
+    """A stream that says what comes, and when it has ended.
 
     Args:
         stream: The stream.
+        heard: Told of each message before anybody else is.
         ended: Told once nothing more comes.
     """
 
-    def __init__(self, stream: Any, ended: Callable[[], object]) -> None:
+    def __init__(self, stream: Any, heard: Callable[[Any], object], ended: Callable[[], object]) -> None:
         self._stream = stream
+        self._heard = heard
         self._ended = ended
 
     def __getattr__(self, name: str) -> Any:
@@ -38,10 +40,12 @@ class HeardStream:
 
     async def __anext__(self) -> Any:
         try:
-            return await self._stream.__anext__()
+            message = await self._stream.__anext__()
         except StopAsyncIteration:
             self._ended()
             raise
+        self._heard(message)
+        return message
 
     async def __aenter__(self) -> Self:
         await self._stream.__aenter__()

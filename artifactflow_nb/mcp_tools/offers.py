@@ -14,9 +14,7 @@ from artifactflow_nb.messages import ToolResult
 from artifactflow_nb.store.storable import to_json
 from artifactflow_nb.text.cards import visible
 from artifactflow_nb.tools.base import Tool, ToolContext, ToolPermission
-
-CATEGORY = "mcp"
-"""The category of all tools of servers."""
+from artifactflow_nb.tools.registry import MCP, MEANS_MORE
 
 _LATER_S = 1.0  # a call that takes too long is stopped where its server is known, before the tool's time is over
 _LONGEST_DESCRIPTION = 4_000
@@ -76,7 +74,8 @@ def offers_of(listed: Sequence[tuple[McpServer, Sequence[Listed]]], taken: Colle
     """What agents are offered of what servers list, in this order.
 
     A tool keeps its name, with `_` for what no name may have. If another tool has that name, of another server or of
-    the workbench, it is called `server_tool`; if that is no help either, it gets a number.
+    the workbench, or no tool can have it (`all`, `core`, `mcp`), it is called `server_tool`; if that is no help either,
+    it gets a number.
 
     Args:
         listed: The servers, each with its tools.
@@ -87,11 +86,11 @@ def offers_of(listed: Sequence[tuple[McpServer, Sequence[Listed]]], taken: Colle
     """
     used = [(server, one) for server, found in listed for one in _used(server, found)]
     wanted = Counter(identifier(one.name, "tool") for _, one in used)
-    names = set(taken)
+    names = {*taken, *MEANS_MORE}
     offers = []
     for server, one in used:
         name = identifier(one.name, "tool")
-        if wanted[name] > 1 or name in taken:
+        if wanted[name] > 1 or name in taken or name in MEANS_MORE:
             name = identifier(f"{server.name}_{one.name}", "tool")
         name = unused(name, names)
         names.add(name)
@@ -138,7 +137,7 @@ def tool_of(offer: Offer, call: Call) -> Tool:
         params_of(offer.name, offer.parameters),
         handler,
         ToolPermission(offer.permission),
-        CATEGORY,
+        MCP,
         timeout_s=offer.timeout_s,
         preview=lambda _ctx, _args: f"The call goes to the MCP server {offer.server}.",
     )

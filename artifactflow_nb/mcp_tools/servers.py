@@ -103,7 +103,10 @@ class _Held:
                 raise
             connection.retire()
             seconds = f"{self.server.timeout_s:g} s"
-            raise ToolError(f"The MCP server {self.server.name} did not answer within {seconds}.") from None
+            raise ToolError(
+                f"The MCP server {self.server.name} did not answer within {seconds}, and nobody knows whether the call "
+                "took effect."
+            ) from None
         self._n_starts = 0
         result = result_of(answer, self.server.name)
         error = result.error and connection.hidden(result.error)

@@ -132,6 +132,12 @@ class PlanStore:
         found = await self._database.read(lambda db: db.execute(sql, (run_id, PLAN_CREATE, STARTED)).fetchall())
         return [tuple(row) for row in found]
 
+    async def call_of(self, job_id: str) -> str | None:
+        """The call whose plan a job works for; None for a job that works for none."""
+        sql = "SELECT tool_call_id FROM plan_jobs WHERE job_id = ?"
+        row = await self._database.read(lambda db: db.execute(sql, (job_id,)).fetchone())
+        return None if row is None else str(row[0])
+
     async def n_plans(self, run_id: str) -> int:
         """How many plans of a run were begun."""
         sql = "SELECT count(DISTINCT tool_call_id) FROM plan_jobs WHERE run_id = ?"

@@ -190,8 +190,8 @@ class Tool(Shown):
             return self.permission
         return await self.permission(ctx, args)
 
-    async def preview_of(self, ctx: ToolContext, args: BaseModel) -> str:
-        """What a person should see of this call before deciding; what its preview raised, if it failed."""
+    async def preview_of(self, ctx: ToolContext, args: BaseModel, mask: Callable[[str], str]) -> str:
+        """What a person should see of this call before deciding; what its preview raised, masked, if it failed."""
         if self.preview is None:
             return ""
         try:
@@ -200,7 +200,7 @@ class Tool(Shown):
         except StoreError:
             raise
         except Exception as error:  # noqa: BLE001 - the person decides without it
-            return _text(f"(The preview failed: {type(error).__name__}: {error})")
+            return _text(mask(f"(The preview failed: {type(error).__name__}: {error})"))
 
     async def run(self, ctx: ToolContext, params: Mapping[str, Any]) -> ToolResult:
         """Validate and run. What goes wrong is a result that tells the model.

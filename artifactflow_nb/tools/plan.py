@@ -3,7 +3,7 @@
 Each is a typed value: what an agent decides stands in the parameters of its call, never in the words of its answer.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
@@ -88,17 +88,19 @@ class PlanDuty:
     Attributes:
         rules: The rules.
         tools: The tools that steps are carried out with, by name.
+        asking: The names of those whose every call is put before somebody. One whose permission depends on the call
+            asks by itself when it comes to that.
     """
 
     rules: PlanRules
     tools: Mapping[str, Tool]
+    asking: Collection[str]
 
     def needs_a_person(self, drafts: Iterable[StepDraft]) -> bool:
         """Whether a person is asked about these steps."""
         if self.rules.approval != "confirm":
             return self.rules.approval
-        used = [name for draft in drafts for name in draft.tools or self.tools]
-        return any(self.tools[name].permission is not ToolPermission.AUTO for name in used if name in self.tools)
+        return any(name in self.asking for draft in drafts for name in draft.tools or self.tools)
 
     def refused_plan(self, draft: PlanDraft, n_plans: int) -> str:
         """Why a plan is not carried out in a turn that has had so many plans; empty if it is."""
@@ -121,41 +123,40 @@ class PlanDuty:
         return f"There is no tool {unknown[0]!r} for steps; there are: {', '.join(self.tools)}." if unknown else ""
 
 
-async def _for_a_plan(ctx: ToolContext, args: BaseModel) -> ToolPermission:
-    """A plan that would be refused is put before nobody."""
-    duty = ctx.service(PlanDuty)
-    if not isinstance(args, PlanDraft) or not duty.needs_a_person(args.steps):
+async def _permission(ctx: ToolContext, args: BaseModel) -> ToolPermission:
+    """A plan is put before a person as configured, a revision as its plan was; what would be refused, before nobody."""
+    is_asked = isinstance(args, PlanDraft) or (isinstance(args, PlanDecision) and args.decision == "revise")
+    if not is_asked or not ctx.service(PlanDuty).needs_a_person(_drafts(args)):
         return ToolPermission.AUTO
-    is_refused = duty.refused_plan(args, await ctx.service(PlanStore).n_plans(ctx.run_id))
-    return ToolPermission.AUTO if is_refused else ToolPermission.CONFIRM
+    return ToolPermission.AUTO if await refusal(ctx, args) else ToolPermission.CONFIRM
 
 
-async def _for_a_decision(ctx: ToolContext, args: BaseModel) -> ToolPermission:
-    """A revision is asked about as the plan was."""
-    if not isinstance(args, PlanDecision) or args.decision != "revise":
-        return ToolPermission.AUTO
-    if not ctx.service(PlanDuty).needs_a_person(args.steps):
-        return ToolPermission.AUTO
-    return ToolPermission.AUTO if await _refusal(ctx, args) else ToolPermission.CONFIRM
+async def refusal(ctx: ToolContext, args: BaseModel) -> str:
+    """Why a plan is not carried out, or a decision on one not acted on; empty if it is."""
+    duty, plans = ctx.service(PlanDuty), ctx.service(PlanStore)
+    if isinstance(args, PlanDraft):
+        return duty.refused_plan(args, await plans.n_plans(ctx.run_id))
+    if not isinstance(args, PlanDecision):
+        return ""
+    progress = await plans.progress_of(ctx.conversation_id, ctx.message_id, ctx.tool_call_id)
+    return "There is no plan." if progress is None else duty.refused_decision(args, progress)
 
 
-async def _refusal(ctx: ToolContext, args: PlanDecision) -> str:
-    """Why a decision cannot be acted on; empty if it can."""
-    progress = await ctx.service(PlanStore).progress_of(ctx.conversation_id, ctx.message_id, ctx.tool_call_id)
-    return "There is no plan." if progress is None else ctx.service(PlanDuty).refused_decision(args, progress)
+def _drafts(args: BaseModel) -> list[StepDraft]:
+    return args.steps if isinstance(args, PlanDraft | PlanDecision) else []
 
 
 async def _decide(ctx: ToolContext, **values: Any) -> str:
     """Tell the agent whether its decision can be acted on."""
     args = PlanDecision.model_validate(values)
-    if problem := await _refusal(ctx, args):
+    if problem := await refusal(ctx, args):
         raise ToolError(problem)
     return f"Noted: {args.decision}. Say so in a sentence; nothing else is needed."
 
 
 async def _preview(ctx: ToolContext, args: BaseModel) -> str:
     """The steps as a person sees them before deciding, and how many of them can be carried out if not all."""
-    drafts = args.steps if isinstance(args, PlanDraft | PlanDecision) else []
+    drafts = _drafts(args)
     listed = "\n".join(f"{number}. {_told(draft)}" for number, draft in enumerate(drafts, 1))
     left = ctx.service(PlanDuty).rules.max_steps
     progress = await ctx.service(PlanStore).progress_of(ctx.conversation_id, ctx.message_id, ctx.tool_call_id)
@@ -180,7 +181,7 @@ plan_create = Tool(
     "reply.",
     PlanDraft,
     None,
-    _for_a_plan,
+    _permission,
     CATEGORY,
     idempotent=True,
     preview=_preview,
@@ -193,7 +194,7 @@ plan_decide = Tool(
     "Say how the plan goes on. Call it once.",
     PlanDecision,
     _decide,
-    _for_a_decision,
+    _permission,
     CATEGORY,
     idempotent=True,
     preview=_preview,
@@ -212,5 +213,12 @@ async def _report_failure(ctx: ToolContext, reason: Annotated[str, "What went wr
 report_failure = replace(_report_failure, is_last_word=True)
 
 REPORT_FAILURE = report_failure.name
+
+
+def naming(entry: Tool, step_tools: Iterable[str]) -> Tool:
+    """The tool of an agent that writes steps, whose description names what steps can use."""
+    names = ", ".join(name for name in step_tools if name != REPORT_FAILURE)
+    return replace(entry, description=f"{entry.description} Steps can use: {names or 'no tools'}.")
+
 
 PLAN_TOOLS = (plan_create, plan_decide, report_failure)

@@ -12,12 +12,16 @@ ALL = "all"
 CORE, MCP = "core", "mcp"
 """The categories of the built-in tools and of those of MCP servers; known also while they have no tool."""
 
+MEANS_MORE = (ALL, CORE, MCP)
+"""What no tool can be called: wherever it is configured, it means more than one."""
+
 
 def select_tools(specs: Iterable[str], tools: Iterable[Tool], *, skip_unknown: bool = False) -> tuple[Tool, ...]:
     """The tools that are meant, in the order in which they are named, each once.
 
     Args:
-        specs: `all`, names of tools and categories, mixed; a name goes before a category that is called the same.
+        specs: `all`, names of tools and categories, mixed. A tool's name goes before a category of a user's own that
+            is called the same; `all`, `core` and `mcp` always mean what they say.
         tools: Those to select from; the tools of a category come in their order.
         skip_unknown: Whether what means none of them yet is left out.
 
@@ -26,9 +30,10 @@ def select_tools(specs: Iterable[str], tools: Iterable[Tool], *, skip_unknown: b
     known = {entry.name: entry for entry in tools}
     found: dict[str, Tool] = {}
     for spec in specs:
-        meant = [known[spec]] if spec in known else [one for one in known.values() if spec in {ALL, one.category}]
-        if not meant and not skip_unknown and spec not in {ALL, CORE, MCP}:
-            categories = dict.fromkeys([ALL, CORE, MCP, *(entry.category for entry in known.values())])
+        is_name = spec in known and spec not in MEANS_MORE
+        meant = [known[spec]] if is_name else [one for one in known.values() if spec in {ALL, one.category}]
+        if not meant and not skip_unknown and spec not in MEANS_MORE:
+            categories = dict.fromkeys([*MEANS_MORE, *(entry.category for entry in known.values())])
             raise UsageError(
                 f"There is no tool {spec!r} and no category of this name; known are the tools "
                 f"{', '.join(known) or 'none'}, and the categories {', '.join(categories)}."
@@ -51,11 +56,20 @@ class ToolRegistry:
     def register(self, entry: Tool) -> None:
         """Add a tool, or put it in the place of an added one of its name, as a cell that is run again does.
 
-        Errors: `UsageError` for the name of a built-in tool that it is not.
+        Errors: `UsageError` for the name of a built-in tool that it is not, and for `all`, `core` and `mcp`.
         """
+        if entry.name in MEANS_MORE:
+            raise UsageError(
+                f"A tool cannot be called {entry.name!r}: where tools are configured, that means more than one of "
+                "them. Choose another name."
+            )
         if self._built_in.get(entry.name, entry) != entry:
             raise UsageError(f"A tool {entry.name!r} is built in; choose another name.")
         self._tools[entry.name] = entry
+
+    def is_built_in(self, entry: Tool) -> bool:
+        """Whether it is one of those that the registry began with."""
+        return self._built_in.get(entry.name) == entry
 
     def exchange(self, before: Iterable[Tool], now: Iterable[Tool]) -> None:
         """Take some tools away, as far as they are there still, and add others, of names that are free then."""

@@ -185,22 +185,26 @@ class DebugMiddleware(Middleware):
 
 
 def _nested(seen: list[_Seen]) -> Iterator[_Seen]:
-    """Each job's calls in their order, those of a delegated job behind the call that delegated it.
+    """Each job's calls in their order, those of the jobs that work for a call behind it.
 
     So they stand in the same places in each replay, whichever job is faster.
     """
     jobs: dict[tuple[str, str], list[_Seen]] = {}
     for one in seen:
         jobs.setdefault((one.call.run_id, one.call.job_id), []).append(one)
+    calls = {(one.call.run_id, _id(one.call)) for one in seen}
+    below: dict[tuple[str, str], list[tuple[str, str]]] = {}
+    for key, (first, *_) in sorted(jobs.items(), key=lambda job: (job[1][0].call.at, job[0])):
+        caller = key[0], first.call.caller_id
+        below.setdefault(caller if caller in calls else ("", ""), []).append(key)
 
     def walk(key: tuple[str, str]) -> Iterator[_Seen]:
         for one in jobs[key]:
             yield one
-            if (below := (one.call.run_id, _id(one.call))) in jobs:
-                yield from walk(below)
+            for job in below.get((one.call.run_id, _id(one.call)), ()):
+                yield from walk(job)
 
-    delegated = {(one.call.run_id, _id(one.call)) for one in seen}
-    for key in sorted(jobs.keys() - delegated, key=lambda key: (jobs[key][0].call.at, key)):
+    for key in below.get(("", ""), ()):
         yield from walk(key)
 
 

@@ -7,6 +7,7 @@ other two are so as well when they are made without what was measured.
 import re
 from collections.abc import Iterable, Iterator
 
+from artifactflow_nb.approvals import note_on_steps, proposed_steps
 from artifactflow_nb.plans import checklist_of
 from artifactflow_nb.plots.still import BOTH_STYLE
 from artifactflow_nb.store.runs import INTERRUPTED, RUNNING, WAITING
@@ -16,7 +17,7 @@ from artifactflow_nb.text.width import clip
 from artifactflow_nb.widgets import labels
 from artifactflow_nb.widgets.assets import stylesheet
 from artifactflow_nb.widgets.base import ViewedRun
-from artifactflow_nb.widgets.parts import Job, ToolUse, Written
+from artifactflow_nb.widgets.parts import Job, Question, ToolUse, Written
 from artifactflow_nb.widgets.plan_nodes import checklist
 from artifactflow_nb.widgets.plan_work import PlanWork
 from artifactflow_nb.widgets.render import RunRenderer, main_artifact
@@ -70,9 +71,16 @@ def plain(transcript: Transcript) -> str:
     if transcript.status == RUNNING:
         parts.append(STILL_RUNNING)
     if waiting := transcript.open_questions:
-        parts += [f"Waiting for approval of {question.tool}: {question.title}" for question in waiting]
+        parts += map(_waiting, waiting)
         parts.append(HOW_TO_DECIDE)
     return visible("\n\n".join(parts))
+
+
+def _waiting(question: Question) -> str:
+    """What waits, with the steps of a plan."""
+    steps = [f"  {title}" for title, *_ in proposed_steps(question.kind, question.params)]
+    note = [f"  {note_on_steps(question.preview)}"] if steps and note_on_steps(question.preview) else []
+    return "\n".join([f"Waiting for approval of {question.tool}: {question.title}", *steps, *note])
 
 
 def page(transcript: Transcript, renderer: RunRenderer) -> str:
@@ -117,7 +125,9 @@ def markdown(transcript: Transcript, run: ViewedRun, *, measured: bool = True) -
         parts.append(portable(transcript.problem))
     if transcript.response:
         parts.append(portable(transcript.response))
-    parts += [f"Waiting for approval of `{_code(q.tool)}`. {HOW_TO_DECIDE}" for q in transcript.open_questions]
+    for question in transcript.open_questions:
+        parts.append(f"Waiting for approval of `{_code(question.tool)}`. {HOW_TO_DECIDE}")
+        parts += [portable(question.preview)] if question.kind == "plan" and question.preview else []
     best = main_artifact(transcript)
     written = sorted(transcript.artifacts.values(), key=lambda item: item.artifact_id != best)
     parts += [_artifact(item, run, is_open=item.artifact_id == best) for item in written]

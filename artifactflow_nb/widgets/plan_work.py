@@ -23,8 +23,8 @@ class StepWork:
         result: What came of it, or why it failed or was skipped.
         n_attempts: How often it was tried.
         jobs: The agents that tried it and, after each time, the one that looked at the plan again.
-        since: When the attempt began that goes on; None between two.
-        duration_ms: The attempts that have ended, added up.
+        since: When the attempt began that goes on, or went on after a pause; None between two, and in a pause.
+        duration_ms: What the attempts took until then, added up, without pauses.
     """
 
     id: str
@@ -38,7 +38,7 @@ class StepWork:
     duration_ms: float = 0.0
 
     def end(self, at: datetime) -> None:
-        """Note that the attempt that goes on has ended."""
+        """Note that the attempt that goes on has ended, or waits for a person."""
         if self.since is not None:
             self.duration_ms += max((at - self.since).total_seconds() * 1000, 0.0)
         self.since = None
@@ -105,6 +105,16 @@ class PlanWork:
         """Take in an agent at work of whom no event says for what: it looks at the last step, or sums up."""
         looks_again = job.agent == REPLANNER.name and self._last is not None
         (self._last.jobs if looks_again and self._last else self.jobs).append(job)
+
+    def pause(self, at: datetime) -> None:
+        """Take in that the run waits for a person."""
+        if self.running:
+            self.running[1].end(at)
+
+    def go_on(self, at: datetime) -> None:
+        """Take in that it goes on."""
+        if self.running:
+            self.running[1].since = at
 
     def settle(self, before: str, after: str, at: datetime | None = None) -> None:
         """Take in what became of the step that went on when its run ended, or its process was gone."""

@@ -54,6 +54,7 @@ class Transcript:
         self._uses: dict[str, ToolUse] = {}
         self._plans: dict[str, PlanWork] = {}
         self._seq = 0
+        self._is_paused = False
 
     @property
     def ended(self) -> bool:
@@ -97,6 +98,10 @@ class Transcript:
         self.started_at = self.started_at or event.timestamp
         if self.status == "waiting" and not self.open_questions:
             self.status = "running"
+        if self._is_paused:
+            self._is_paused = False
+            for plan in self.plans:
+                plan.go_on(event.timestamp)
         handle: Callable[[StreamEvent], None] | None = getattr(self, f"_on_{event.type}", None)
         if handle:
             handle(event)
@@ -288,7 +293,9 @@ class Transcript:
 
     def _on_complete(self, event: StreamEvent) -> None:
         if not event.is_terminal:
-            self.status = "waiting"
+            self.status, self._is_paused = "waiting", True
+            for plan in self.plans:
+                plan.pause(event.timestamp)
             return
         self.response = str(event.data.get("response") or "")
         self.metrics = event.data.get("execution_metrics") or {}

@@ -68,6 +68,25 @@ def test_a_step_is_moved_by_the_keyboard(stage: Stage) -> None:
     expect(stage.button("Move up: steps 1")).to_be_focused()
 
 
+def test_the_keys_that_move_a_step_are_told(stage: Stage) -> None:
+    """The buttons that do the same say so, to screen readers and to whoever points at them."""
+    up = stage.button("Move up: steps 2")
+    expect(up).to_have_attribute("aria-keyshortcuts", "Alt+ArrowUp")
+    expect(up).to_have_attribute("title", "Alt+↑")
+    expect(stage.button("Move down: steps 2")).to_have_attribute("aria-keyshortcuts", "Alt+ArrowDown")
+
+
+def test_on_a_mac_option_with_an_arrow_moves_the_cursor(stage: Stage) -> None:
+    """In a text it does what it does everywhere there; on the buttons it moves the step."""
+    stage.page.evaluate("Object.defineProperty(navigator, 'platform', {value: 'MacIntel'})")
+    stage.field("title").nth(1).focus()
+    stage.press("Alt+ArrowDown")
+    assert titles(stage) == ["Find", "Compare", "Write"]
+    stage.button("Move up: steps 1").focus()
+    stage.press("Alt+ArrowDown")
+    assert titles(stage) == ["Compare", "Find", "Write"]
+
+
 def test_steps_are_added_and_removed(stage: Stage) -> None:
     """A new step begins with the focus in its first field; a removed one leaves it at the next."""
     stage.button("Remove: steps 2").click()

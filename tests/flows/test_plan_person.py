@@ -12,6 +12,7 @@ from scripts import by_agent, call, decide, plan, who_asks
 
 from artifactflow_nb.approvals import Decision
 from artifactflow_nb.engine import Engine
+from artifactflow_nb.errors import UsageError
 from artifactflow_nb.events import StreamEventType
 from artifactflow_nb.models.base import ModelEvent, ModelRequest
 from artifactflow_nb.models.scripted import ScriptedModel
@@ -137,15 +138,81 @@ async def test_a_revision_is_put_before_a_person_again(open_engine: OpenEngine) 
     assert found.steps[1].result == "Then not."
 
 
-@pytest.mark.parametrize(("tools", "waits"), [(["read_artifact"], False), (["web_fetch"], True), ([], True)])
-async def test_only_plans_that_may_ask_are_asked_about(open_engine: OpenEngine, tools: list[str], waits: bool) -> None:
-    """With `confirm`, a plan is asked about if one of its steps may use a tool that asks."""
+@pytest.mark.parametrize(
+    ("tools", "approvals", "waits"),
+    [
+        (["read_artifact"], "ask", False),
+        (["web_fetch", "rewrite_artifact"], "ask", False),
+        (["send"], "ask", True),
+        ([], "ask", True),
+        (["read_artifact"], {"read_artifact": "ask"}, True),
+    ],
+)
+async def test_only_plans_that_may_ask_are_asked_about(
+    open_engine: OpenEngine, tools: list[str], approvals: Any, waits: bool
+) -> None:
+    """With `confirm`, a plan is asked about if a step may use a tool that always asks, by itself or by the policy.
+
+    A tool whose permission depends on the call asks by itself when it comes to that.
+    """
     steps = [{"title": "One", "tools": tools}]
     script = by_agent(
         agent=[call("plan_create", title="The plan", steps=steps), ENDED], executor=["1."], summarizer=["Sum."]
     )
-    engine = await open_engine(script, settings={"graph_config": {"approval": {"enabled": "confirm"}}})
+    config = {"graph_config": {"approval": {"enabled": "confirm"}}}
+    engine = await open_engine(script, settings=config, approvals=approvals)
+    engine.register_tool(send, agent="executor")
     assert (await ask(engine)).status == ("waiting" if waits else "completed")
+
+
+async def test_a_plan_waits_for_nobody_where_nothing_asks(open_engine: OpenEngine) -> None:
+    """With `confirm`, a plan over the built-in tools alone goes on, whatever its steps may use of them."""
+    script = by_agent(agent=[plan("One"), ENDED], executor=["1."], summarizer=["Sum."])
+    engine = await open_engine(script, settings={"graph_config": {"approval": {"enabled": "confirm"}}})
+    assert (await ask(engine)).status == "completed"
+
+
+async def test_an_edited_plan_that_cannot_be_is_refused_towards_the_person(open_engine: OpenEngine) -> None:
+    """A tool that steps do not have is told to whoever edits, of a plan and of a revision; nothing is decided."""
+    revise = decide("revise", "Look elsewhere.", steps=[{"title": "Other"}])
+    engine, waiting = await opened(
+        open_engine,
+        agent=[plan("One"), ENDED],
+        executor=[*failing(), "Other."],
+        replanner=[revise, "So be it."],
+        summarizer=["Sum."],
+    )
+    misfit = {"title": "The plan", "steps": [{"title": "One", "tools": ["fly"]}]}
+    with pytest.raises(UsageError, match=r"do not fit, and nothing was decided: There is no tool 'fly' for steps"):
+        await answer(engine, waiting, Decision(approved=True, params=misfit))
+    again = await answer(engine, waiting, Decision(approved=True))
+    assert again.pending[0].agent == "replanner"
+    for params, told in (
+        ({"decision": "revise", "reason": "So.", "steps": []}, "A revision needs the steps that are to come"),
+        ({"decision": "continue", "reason": "So."}, "continue is not possible now; choose one of: retry, revise"),
+        ({"decision": "revise", "reason": "So.", "steps": misfit["steps"]}, "There is no tool 'fly' for steps"),
+    ):
+        with pytest.raises(UsageError, match=f"nothing was decided: {told}"):
+            await answer(engine, again, Decision(approved=True, params=params))
+    result = await answer(engine, again, Decision(approved=True))
+    assert statuses(await last_plan(engine, result)) == ["failed", "completed"]
+
+
+async def test_what_would_be_refused_is_put_before_nobody(open_engine: OpenEngine) -> None:
+    """A plan and a revision with a tool that steps do not have go back to their agent without a question."""
+    unknown = [{"title": "One", "tools": ["fly"]}]
+    engine, waiting = await opened(
+        open_engine,
+        agent=[call("plan_create", title="First", steps=unknown), plan("One"), ENDED],
+        executor=failing(),
+        replanner=[decide("revise", steps=unknown), decide("finish"), "So."],
+        summarizer=["Sum."],
+    )
+    assert [request.params["title"] for request in waiting.pending] == ["The plan"]
+    result = await answer(engine, waiting, Decision(approved=True))
+    assert (result.status, result.response) == ("completed", ENDED)
+    ((_, told),) = parse_results(told_to(engine, "replanner")[1])
+    assert (told.error or "").startswith("There is no tool 'fly' for steps")
 
 
 async def test_a_step_waits_inside_and_goes_on_in_another_engine(open_engine: OpenEngine) -> None:

@@ -1,5 +1,6 @@
 """The frames: typed, from the store, the same after a restart."""
 
+import asyncio
 import json
 import sqlite3
 import subprocess
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from scripts import by_agent, call, plan
 
 import artifactflow_nb as af
 from artifactflow_nb import frames
@@ -20,6 +22,8 @@ from artifactflow_nb.frames.reading import opened
 from artifactflow_nb.models.scripted import ScriptedModel
 from artifactflow_nb.plans import Plan, PlanStep
 from artifactflow_nb.store.artifacts import Authorship
+from artifactflow_nb.tools.base import ToolContext, tool
+from artifactflow_nb.widgets.transcript import Transcript
 
 OpenBench = Callable[..., af.Workbench]
 OpenEngine = Callable[..., Awaitable[Engine]]
@@ -39,7 +43,7 @@ CONTRACT = {
     "called_at, completed_at, duration_ms, approval, approval_scope, approval_wait_ms, decided_by, result_chars, "
     "result_truncated, cassette",
     "plan_steps": "plan_id, run_id, tool_call_id, step_id, number, agent_name, title, status, attempts, result_chars, "
-    "started_at, completed_at, duration_ms, n_llm_calls, n_tool_calls, total_tokens, cost_usd, result",
+    "started_at, completed_at, duration_ms, wait_ms, n_llm_calls, n_tool_calls, total_tokens, cost_usd, result",
     "events": "run_id, seq, ts, t_rel_ms, event_type, agent_name, tool_name, data_json",
     "messages": "message_id, conversation_id, parent_id, depth, sibling_index, n_siblings, is_active, content, "
     "response, status, run_id, created_at",
@@ -185,9 +189,36 @@ def test_plan_steps_tell_how_far_plans_are(worked: Path) -> None:
     assert steps["total_tokens"].dropna().tolist() == [of_steps.iloc[0], of_steps.iloc[1:].sum()]
     assert (steps["duration_ms"][:2] > 0).all()
     assert (steps["started_at"][:2] < steps["completed_at"][:2]).all()
-    assert steps.iloc[2][["started_at", "completed_at", "duration_ms", "total_tokens", "cost_usd"]].isna().all()
+    assert steps.iloc[2][["started_at", "completed_at", "duration_ms", "wait_ms", "total_tokens"]].isna().all()
     (run,) = frames.load(worked, frames.RUNS).query("flow == 'plan'").to_dict("records")
     assert run["tool_ms"] < steps["duration_ms"].sum(), "the plan's own call is no work of a tool"
+
+
+async def test_the_time_of_a_step_is_without_that_of_a_person(open_engine: OpenEngine) -> None:
+    """What a person takes to decide within an attempt is told beside what it took, in frames and in views."""
+
+    @tool(permission="confirm")
+    async def send(ctx: ToolContext) -> str:
+        """Send."""
+        return "sent"
+
+    script = by_agent(agent=[plan("One", "Two"), "Done."], executor=[call("send"), "1.", "2."], summarizer=["Sum."])
+    engine = await open_engine(script)
+    engine.register_tool(send, agent="executor")
+    result = await engine.controller.execute("What?", flow="plan")
+    await asyncio.sleep(0.6)
+    await engine.controller.resume(result.thread_id, approved=True)
+    steps = frames.load(engine.database.path, frames.PLAN_STEPS)
+    lasted = (steps["completed_at"] - steps["started_at"]).dt.total_seconds() * 1000
+    assert steps["wait_ms"][0] >= 600
+    assert steps["wait_ms"][1] == 0
+    assert (steps["duration_ms"] + steps["wait_ms"]).tolist() == pytest.approx(lasted.tolist())
+    assert 0 < steps["duration_ms"][0] < 500
+    transcript = Transcript("What?")
+    for event in await engine.runs.events(result.run_id):
+        transcript.apply(event)
+    shown = [step.duration_ms for step in transcript.plans[0].steps]
+    assert shown == pytest.approx(steps["duration_ms"].tolist())
 
 
 async def test_plan_steps_are_those_of_the_last_text_that_is_a_plan(worked: Path, open_engine: OpenEngine) -> None:

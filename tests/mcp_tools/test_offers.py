@@ -34,6 +34,7 @@ def offered(*servers: tuple[McpServer, list[str]], taken: tuple[str, ...] = ()) 
         ([("a", ["b_c"]), ("a_b", ["c", "x"])], ("c", "b_c"), ["a_b_c", "a_b_c_2", "x"]),
         ([("files", ["read", "read"])], (), ["read"]),
         ([("my.files-2", ["read"])], ("read",), ["my_files_2_read"]),
+        ([("odd", ["core", "all", "mcp", "Core"])], (), ["odd_core", "odd_all", "odd_mcp", "Core"]),
     ],
 )
 def test_a_tool_keeps_its_name_unless_another_has_it(lists: Any, taken: Any, names: list[str]) -> None:

@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -210,7 +211,8 @@ def test_a_call_that_hangs_is_stopped_and_the_server_with_it(bench: MakeBench, t
     wb = bench(call("hang") + call("note", text="after"), "Done.", mcp=files(tmp_path, timeout_s=2))
     assert wb.ask("Go.").wait(WAIT_S).response == "Done."
     hung, noted = calls(wb)
-    assert (hung.success, hung.said) == (False, "The MCP server files did not answer within 2 s.")
+    told = "The MCP server files did not answer within 2 s, and nobody knows whether the call took effect."
+    assert (hung.success, hung.said) == (False, told)
     assert noted.success
     assert len(pids(tmp_path)) == 2
     until(lambda: alive(tmp_path) == pids(tmp_path)[1:])
@@ -255,6 +257,51 @@ def test_a_server_that_cannot_be_used_is_one_clear_error(
     assert "bad" in str(caught.value)
     assert str(caught.value).count("\n") == 0
     assert len(wb.runs()) == 0
+
+
+ODD = """
+import json, sys
+tools = [
+    {"name": "say", "inputSchema": {"type": "object", "properties": {"text": {"type": "string"}}}},
+    {"name": "list", "inputSchema": {"type": "object", "properties": []}},
+    {"name": "text", "inputSchema": "string"},
+    {"name": "scalar", "description": 3, "inputSchema": {"type": "string"}},
+    {"name": "bare"},
+    {"name": "loose", "inputSchema": {"properties": {"text": {"type": "string"}}, "required": "text"}},
+    {"name": 3, "inputSchema": {"type": "object"}},
+    "nothing",
+]
+for line in sys.stdin:
+    asked = json.loads(line)
+    params = asked.get("params") or {}
+    answers = {
+        "initialize": lambda: {
+            "protocolVersion": params["protocolVersion"], "capabilities": {"tools": {}},
+            "serverInfo": {"name": "odd", "version": "1"},
+        },
+        "tools/list": lambda: {"tools": tools},
+        "tools/call": lambda: {"content": [{"type": "text", "text": json.dumps(list(params.values())[:2])}]},
+    }
+    if "id" in asked:
+        answer = answers.get(asked["method"])
+        told = {"result": answer()} if answer else {"error": {"code": -32601, "message": "no"}}
+        print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], **told}), flush=True)
+"""
+
+
+def test_a_schema_that_is_none_costs_a_server_nothing(bench: MakeBench) -> None:
+    """A tool whose schema the protocol does not allow is offered as far as it can be read, and so are the others."""
+    script = call("say", text="a") + call("loose", text="b") + call("text") + call("list")
+    wb = bench(script, "Done.", mcp={"odd": {"command": sys.executable, "args": ["-c", ODD], "permission": "auto"}})
+    assert wb.ask("Go.").wait(WAIT_S).response == "Done."
+    assert [(one.success, one.said) for one in calls(wb)] == [
+        (True, '["say", {"text": "a"}]'),
+        (True, '["loose", {"text": "b"}]'),
+        (True, '["text", {}]'),
+        (True, '["list", {}]'),
+    ]
+    offered = [entry.name for entry in wb._thread.engine.tools if entry.category == "mcp"]
+    assert offered == ["say", "list", "text", "scalar", "bare", "loose"]
 
 
 def test_a_server_with_hostile_names_hurts_nothing(bench: MakeBench, tmp_path: Path) -> None:

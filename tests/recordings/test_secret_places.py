@@ -148,7 +148,7 @@ def test_nothing_that_is_written_or_told_has_a_secret(
         shown = repr(wb) + repr(wb.settings) + repr(wb._thread.engine.deck)
     everything = [*held(cassette), *held(sealed), caplog.text.encode(), shown.encode()]
     for name, secret in {**SHOWN, "known": KNOWN}.items():
-        assert (secret in stored) is (name != "setting"), name
+        assert (secret in stored) is (name not in {"setting", "error"}), name  # what a tool raises is masked at once
         assert not [True for content in everything if secret.encode() in content], name
 
 

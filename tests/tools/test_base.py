@@ -246,7 +246,7 @@ async def test_a_preview_may_be_plain_or_not_and_may_fail() -> None:
 
     args = measure.bind({"name": "x"})
     shown = [
-        await replace(measure, preview=preview).preview_of(CTX, args)
+        await replace(measure, preview=preview).preview_of(CTX, args, lambda text: text)
         for preview in (None, lambda *_: "now", later, broken)
     ]
     assert shown == ["", "now", "later x", "(The preview failed: ValueError: no idea)"]

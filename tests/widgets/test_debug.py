@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from jupyter_client.manager import start_new_kernel
 from recordings.replayed import Stage, Uneven, jobs, opened, searching, with_look
-from scripts import by_agent, call, delegate, report
+from scripts import by_agent, call, delegate, plan, report
 
 import artifactflow_nb as af
 from artifactflow_nb.errors import UsageError
@@ -64,6 +64,30 @@ def test_each_call_is_a_row_and_its_prompt_is_folded_away(tmp_path: Path) -> Non
     assert "[result]\nFound it." in page
     assert "agent_name: search_agent" in page
     assert "<details>" in debug._repr_markdown_()
+
+
+def test_the_calls_of_a_plan_stand_below_the_call_that_made_it(tmp_path: Path) -> None:
+    """What its agents do comes behind `plan_create`, in order, and before what the agent does with the report."""
+    debug = af.DebugMiddleware()
+    script = by_agent(
+        agent=[plan("One", "Two"), "Done."],
+        executor=[call("read_artifact", id="x"), "1.", "2."],
+        summarizer=["Both."],
+    )
+    with af.Workbench(model=ScriptedModel(script), data_dir=tmp_path / "data", middleware=[debug]) as wb:
+        wb.ask("What?", flow="plan").wait(10)
+    agents = ("agent", "executor", "summarizer")
+    assert [row[:2] for row in lines(debug) if row[0] in agents] == [
+        ["agent", "step"],
+        ["agent", "1"],
+        ["agent", "plan_create"],
+        ["executor", "1"],
+        ["executor", "read_artifact"],
+        ["executor", "2"],
+        ["executor", "1"],
+        ["summarizer", "1"],
+        ["agent", "2"],
+    ]
 
 
 async def test_the_last_calls_are_kept_however_they_come() -> None:

@@ -10,7 +10,9 @@ from scripts import plan as planned
 from widgets.pages import ShownView
 from widgets.played import PlayedRun, Script, with_shared_text
 
+from artifactflow_nb.approvals import ApprovalRequest
 from artifactflow_nb.events import StreamEvent
+from artifactflow_nb.lists import RequestList
 from artifactflow_nb.widgets.chat import ChatView
 from artifactflow_nb.widgets.frozen import frozen_bundle
 from artifactflow_nb.widgets.labels import steps as told_steps
@@ -282,3 +284,52 @@ def test_the_chat_shows_a_plan_of_a_real_run(workbench: OpenWorkbench) -> None:
     assert "2. [failed] Compare: No B." in face["text/plain"]
     assert "The plan (1 of 2 steps, 1 failed)" in run._card().plain()
     assert "1 of 2 steps, 1 failed" in wb._card().plain()
+
+
+def test_a_plan_that_waits_shows_its_steps_in_every_face(workbench: OpenWorkbench) -> None:
+    """Who decides in code, or in a saved notebook, sees the steps: in the run's faces, its card and in what waits."""
+    steps = [{"title": "Find_it", "tools": ["web_search"], "description": "Far <b>away</b>."}, {"title": "Compare"}]
+    script = by_agent(agent=[call("plan_create", title="The plan", steps=steps)])
+    wb = workbench(script, interactive=False, graph_config={"approval": {"enabled": True}})
+    run = wb.ask("Compare.", flow="plan").wait(10)
+    face = frozen_bundle(run.port)
+    asked = "Waiting for approval of plan_create: agent wants to carry out a plan: The plan"
+    assert f"{asked}\n  1. Find_it\n  2. Compare\n\n" in face["text/plain"]
+    assert "1. **Find\\_it**: Far" in face["text/markdown"]
+    assert "2. **Compare**" in face["text/markdown"]
+    for shown in (run._card().plain(), run.pending[0]._card().plain()):
+        assert re.search(r"1\. Find_it +Far <b>away</b>\. +web_search\n +2\. Compare", shown), shown
+    assert "agent wants to carry out a plan: The plan: 1. Find_it; 2. Compare" in repr(wb.pending())
+    for markdown in (run._repr_markdown_(), wb.pending()._repr_markdown_(), run.pending[0]._repr_markdown_()):
+        assert "2. Compare" in markdown.replace("\\", "")
+
+
+@pytest.mark.parametrize(
+    "steps", [None, 3, "One", [3, None, {}, {"title": {}, "tools": 1, "description": []}], {"a": 1}]
+)
+def test_steps_in_a_request_that_are_none_break_no_face(steps: Any) -> None:
+    """A file that somebody sent may say anything of a plan that waits."""
+    asked = Script()
+    asked.add("metadata", None, question="What?")
+    asked.add(
+        "permission_request", "agent", "plan_create", job_id="main", tool_call_id="tc-1", id="ask-1", kind="plan",
+        params={"title": "The plan", "steps": steps}, title="A plan", preview="", message="",
+    )  # fmt: skip
+    face = frozen_bundle(PlayedRun(asked.events))
+    assert "Waiting for approval of plan_create: A plan" in face["text/plain"]
+    request = ApprovalRequest("ask-1", "run-1", "plan", "agent", "plan_create", {"steps": steps}, "A plan")
+    assert RequestList([request])._repr_html_()
+    assert request._card().markdown()
+
+
+def test_what_is_said_below_the_steps_of_a_plan_is_shown_with_them() -> None:
+    """A note of the preview, such as a limit, stands where the steps are shown and the preview is not."""
+    asked = Script()
+    params = {"title": "The plan", "steps": [{"title": "One"}]}
+    asked.add(
+        "permission_request", "agent", "plan_create", job_id="main", tool_call_id="tc-1", id="ask-1", kind="plan",
+        params=params, title="A plan", preview="1. **One**\n\nAt most none.", message="",
+    )  # fmt: skip
+    assert "A plan\n  1. One\n  At most none.\n\n" in frozen_bundle(PlayedRun(asked.events))["text/plain"]
+    request = ApprovalRequest("ask-1", "run-1", "plan", "agent", "plan_create", params, "A plan", "1.\n\nAt most none.")
+    assert "At most none." in request._card().plain()

@@ -6,6 +6,15 @@
  * `{of: its place or null, values}`. Alt with an arrow moves the object in which one writes.
  */
 
+/**
+ * Whether Alt with an arrow has a meaning of its own there: it opens a choice, and on Apple's systems moves the cursor.
+ * @param {EventTarget | null} target
+ */
+function keepsAltArrow(target) {
+  const apple = /^(Mac|iP)/.test(navigator.platform);
+  return target instanceof HTMLElement && target.matches(apple ? "select, textarea, input:not([type=checkbox])" : "select");
+}
+
 class Item {
   /** @param {ItemsField} list @param {number | null} of its place in what was shown; null for a new one @param {FieldData[]} fields */
   constructor(list, of, fields) {
@@ -17,6 +26,10 @@ class Item {
     this.up = plainButton("↑", () => list.move(this, -1));
     this.down = plainButton("↓", () => list.move(this, 1));
     this.gone = plainButton("Remove", () => list.remove(this));
+    this.up.setAttribute("aria-keyshortcuts", "Alt+ArrowUp");
+    this.down.setAttribute("aria-keyshortcuts", "Alt+ArrowDown");
+    this.up.title = "Alt+↑";
+    this.down.title = "Alt+↓";
     const buttons = element("div", "af-item-buttons");
     buttons.append(this.number, this.up, this.down, this.gone);
     const isFolded = (/** @type {FormField} */ field) => list.folded.has(field.data.name);
@@ -39,7 +52,7 @@ class Item {
   /** @param {KeyboardEvent} event */
   onKey(event) {
     const by = { ArrowUp: -1, ArrowDown: 1 }[event.key];
-    if (!by || !event.altKey || event.isComposing) return;
+    if (!by || !event.altKey || event.isComposing || keepsAltArrow(event.target)) return;
     event.preventDefault();
     this.list.move(this, by);
   }

@@ -1,0 +1,164 @@
+"""What code of others raises is told without the keys in it: in rows, events, prompts and faces."""
+
+import sqlite3
+from collections.abc import AsyncIterator
+from contextlib import closing
+from typing import Any
+
+import pytest
+from conftest import OpenEngine
+from scripts import by_agent, call, decide, plan
+from turns import KEY
+
+import artifactflow_nb as af
+from artifactflow_nb.engine import STORE_FILE, Engine
+from artifactflow_nb.errors import ArtifactFlowError, ModelError, ToolError, masked
+from artifactflow_nb.models.base import ModelEvent, ModelRequest, RetryNotice
+from artifactflow_nb.models.scripted import ScriptedModel
+from artifactflow_nb.tools.base import ToolContext, ToolPermission, tool
+
+SAID = f"401: the key {KEY} is not valid."
+
+
+class Spelled(Exception):
+    """Says more than it was made with."""
+
+    def __str__(self) -> str:
+        return f"With {KEY}."
+
+
+def everything(engine: Engine) -> str:
+    """All that the store holds, as text."""
+    with closing(sqlite3.connect(engine.folder / STORE_FILE)) as db:
+        return "\n".join(db.iterdump())
+
+
+async def asked(open_engine: OpenEngine, model: Any, **options: Any) -> tuple[Engine, af.DebugMiddleware]:
+    debug = af.DebugMiddleware()
+    settings = {"api_key": KEY, "model": "m", **options.pop("settings", {})}
+    engine = await open_engine(model=model, middleware=[debug], settings=settings, **options)
+    return engine, debug
+
+
+def assert_untold(engine: Engine, debug: af.DebugMiddleware) -> None:
+    model: Any = engine.model
+    prompts = [message.content for request in model.requests for message in request.messages]
+    card = debug._card()
+    for told in (everything(engine), *prompts, card.plain(), card.markdown(), card.html()):
+        assert KEY not in told
+    assert "401: the key [secret] is not valid." in everything(engine)
+
+
+@pytest.mark.parametrize("error", [ModelError(SAID), RuntimeError(SAID)])
+async def test_a_model_of_a_users_own_tells_no_key_in_a_step(open_engine: OpenEngine, error: Exception) -> None:
+    """A step that fails because its model does is told to the replanner, the agent and the person without the key."""
+    script = by_agent(
+        agent=[plan("One", "Two"), "Done."], executor=[error], replanner=[decide("finish"), "So."], summarizer=["Sum."]
+    )
+    engine, debug = await asked(open_engine, ScriptedModel(script))
+    result = await engine.controller.execute("What?", flow="plan")
+    assert result.response == "Done."
+    assert_untold(engine, debug)
+
+
+@pytest.mark.parametrize("error", [ModelError(SAID), RuntimeError(SAID)])
+async def test_a_run_that_fails_tells_no_key(open_engine: OpenEngine, error: Exception) -> None:
+    """The end of a run says what its model raised, and not the key."""
+    engine, debug = await asked(open_engine, ScriptedModel([error]))
+    result = await engine.controller.execute("What?")
+    assert (result.status, result.error_type) == ("failed", type(error).__name__)
+    assert "the key [secret] is not valid" in str(result.error_message)
+    assert_untold(engine, debug)
+
+
+class Tired(ScriptedModel):
+    """Says before its turn that an attempt failed."""
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        yield RetryNotice(1, 0.0, SAID)
+        async for event in super().stream(request):
+            yield event
+
+
+async def test_an_attempt_that_is_made_again_tells_no_key(open_engine: OpenEngine) -> None:
+    """Why a model is asked again is told without the key."""
+    engine, debug = await asked(open_engine, Tired(["Yes."]))
+    assert (await engine.controller.execute("What?")).response == "Yes."
+    assert_untold(engine, debug)
+
+
+@pytest.mark.parametrize("error", [RuntimeError(SAID), ToolError(SAID)])
+async def test_a_tool_of_a_users_own_tells_no_key(open_engine: OpenEngine, error: Exception) -> None:
+    """What it raises is told to the agent and to the person without the key."""
+
+    @tool
+    def ask_far(ctx: ToolContext) -> str:
+        """Ask."""
+        raise error
+
+    engine, debug = await asked(open_engine, ScriptedModel([call("ask_far"), "Done."]))
+    engine.register_tool(ask_far)
+    assert (await engine.controller.execute("What?")).response == "Done."
+    assert_untold(engine, debug)
+
+
+def _preview(_ctx: ToolContext, _args: Any) -> str:
+    raise RuntimeError(SAID)
+
+
+async def _rule(_ctx: ToolContext, _args: Any) -> ToolPermission:
+    raise RuntimeError(SAID)
+
+
+def _policy(_request: af.ApprovalRequest) -> str:
+    raise RuntimeError(SAID)
+
+
+@pytest.mark.parametrize(
+    ("preview", "permission", "approvals"),
+    [(_preview, "confirm", "approve"), (None, _rule, "ask"), (None, "confirm", _policy)],
+    ids=["preview", "permission", "policy"],
+)
+async def test_what_is_asked_before_a_call_tells_no_key(
+    open_engine: OpenEngine, preview: Any, permission: Any, approvals: Any
+) -> None:
+    """A preview that fails, a rule for permissions and a policy that do: none of them tells the key."""
+
+    @tool(permission=permission, preview=preview)
+    def ask_far(ctx: ToolContext) -> str:
+        """Ask."""
+        return "asked"
+
+    engine, debug = await asked(open_engine, ScriptedModel([call("ask_far"), "Done."]), approvals=approvals)
+    engine.register_tool(ask_far)
+    await engine.controller.execute("What?")
+    assert_untold(engine, debug)
+
+
+async def test_a_built_in_tool_tells_what_stands_in_a_text(open_engine: OpenEngine) -> None:
+    """Passages that its errors quote are to be copied by the model: they stay as they are."""
+    turns = [
+        call("create_artifact", id="notes", title="Notes", content="password: hunter2-hunter2\n"),
+        call("update_artifact", id="notes", old="password:hunter2-hunter2", new="x"),
+        "Done.",
+    ]
+    engine, _ = await asked(open_engine, ScriptedModel(turns))
+    await engine.controller.execute("What?")
+    model: Any = engine.model
+    assert "password: hunter2-hunter2" in model.requests[-1].messages[-1].content
+
+
+def test_an_error_that_cannot_be_changed_is_told_by_another() -> None:
+    """Of one that makes up its text itself, kind and text are kept; one without a secret is left as it is."""
+
+    def mask(text: str) -> str:
+        return text.replace(KEY, "[secret]")
+
+    assert (str(masked(Spelled(), mask)), type(masked(Spelled(), mask))) == (
+        "Spelled: With [secret].",
+        ArtifactFlowError,
+    )
+    plain, key = ValueError("No.", 3), KeyError(SAID)
+    assert masked(plain, mask) is plain
+    assert masked(key, mask) is key
+    assert KEY not in str(key)
