@@ -1,13 +1,13 @@
-"""Driving one run's graph to its end or to a pause; the one place that ends a run.
+"""Driving one run's flow to its end or to a pause; the one place that ends a run.
 
 ::
 
-    graph ──> all loops done ──────────────────────────> complete
+    flow ───> an answer ───────────────────────────────> complete
       ^  ├──> an exception ────────────────────────────> error, cancelled
       │  └──> the store fails ─────────────────────────> nothing is stored: the run is interrupted, and can be resumed
       └ yes ─ is a gate's last request decided by now? ─ no ──> complete (interrupted): the run waits
 
-A resume carries no value: the graph is entered again where it stopped, and the gate reads the decisions from the store.
+A resume carries no value: the flow goes on where it stopped, and reads the decisions from the store.
 """
 
 import asyncio
@@ -22,11 +22,10 @@ from artifactflow_nb.budget import Budget
 from artifactflow_nb.checkpoints import Checkpoints
 from artifactflow_nb.errors import Conflict, NotFound, StoreError, told
 from artifactflow_nb.events import MAIN_JOB, StreamEventType
+from artifactflow_nb.flows.flow import Flow, Standing
 from artifactflow_nb.flows.journal import Feed, Journal
-from artifactflow_nb.flows.loop import RECURSION_LIMIT, LoopGraph, final_text
 from artifactflow_nb.flows.permission import announce_decisions
 from artifactflow_nb.flows.services import RunContext, Services
-from artifactflow_nb.flows.state import initial_state
 from artifactflow_nb.recordings.deck import Deck
 from artifactflow_nb.recordings.tape import Tape
 from artifactflow_nb.recordings.values import request_id
@@ -45,14 +44,6 @@ All of them at once would each hold half a run in memory: with 200, the garbage 
 """
 
 logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Flow:
-    """A compiled flow and the agent that its main loop runs."""
-
-    graph: LoopGraph
-    agent: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +124,6 @@ class RunDriver:
         self._rooms = rooms
         self._feed = feed
         self._is_new = is_new
-        self._flow = rooms.flows[run.flow]
         self._tape = tape
         self._journal = Journal(run.run_id, self._tape, rooms.services.runs, feed)
         services = rooms.services_for_run(run)
@@ -184,11 +174,10 @@ class RunDriver:
             if not self._is_new:
                 await self.announce()
                 self._tape.clock.go_on(self._feed.last_at)
-            state = await self._run_graph()
+            standing = await self._go_on()
             self._is_new = False
-            if "__interrupt__" not in state:
-                return await self._completed(state)
-            gates = sorted(list(stopped.value["requests"]) for stopped in state["__interrupt__"])
+            if not (gates := standing.gates):
+                return await self._completed(standing.response)
             async with self.lock:
                 if not await self._hear(gates) and not await self._pause(gates):
                     return None
@@ -197,24 +186,12 @@ class RunDriver:
         """Say the decisions that were taken while the run is driven."""
         await announce_decisions(self._rooms.services.requests, self._journal, self.run.run_id)
 
-    async def _run_graph(self) -> dict[str, Any]:
-        """Enter the graph where it stands: at its start, or where its last checkpoint says."""
-        config: Any = {"configurable": {"thread_id": self.run.thread_id}, "recursion_limit": RECURSION_LIMIT}
+    async def _go_on(self) -> Standing:
+        """Let the flow go on from where it stands."""
         checkpoints = self._rooms.checkpoints
         async with checkpoints.using():
-            goes_on = not self._is_new and await checkpoints.knows(self.run.thread_id)
-            start = None if goes_on else self._initial_state()
-            return await self._flow.graph.ainvoke(start, config, context=self._context, durability="async")
-
-    def _initial_state(self) -> Any:
-        run = self.run
-        return initial_state(
-            task=run.question,
-            agent=self._flow.agent,
-            session_id=run.conversation_id,
-            thread_id=run.thread_id,
-            user_message_id=run.message_id,
-        )
+            is_begun = not self._is_new and await checkpoints.knows(self.run.thread_id)
+            return await self._rooms.flows[self.run.flow].go_on(self._context, is_begun=is_begun)
 
     async def _hear(self, gates: Sequence[Sequence[str]], *, paused: bool = False) -> bool:
         """Take the decisions that are recorded, each when it was taken; whether the run can go on."""
@@ -260,8 +237,7 @@ class RunDriver:
         except StoreError as error:
             self.unrecorded = str(error)
 
-    async def _completed(self, state: Mapping[str, Any]) -> Ending:
-        response = await final_text(self._context, state["graph_response"])
+    async def _completed(self, response: str) -> Ending:
         data = {**await self._outcome(success=True, response=response), "interrupted": False}
         return Ending(COMPLETED, StreamEventType.COMPLETE, data, response)
 

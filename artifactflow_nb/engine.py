@@ -22,8 +22,9 @@ from artifactflow_nb.budget import Budget, Price
 from artifactflow_nb.checkpoints import Checkpoints
 from artifactflow_nb.controller import ExecutionController
 from artifactflow_nb.crew import PLAN, RESEARCH, Crew
-from artifactflow_nb.drive import Flow, Rooms
+from artifactflow_nb.drive import Rooms
 from artifactflow_nb.errors import UsageError
+from artifactflow_nb.flows.loop import LoopFlow
 from artifactflow_nb.flows.plan import compile_plan
 from artifactflow_nb.flows.services import Services
 from artifactflow_nb.graph_config import GraphConfig, flat
@@ -218,8 +219,8 @@ class Engine(Shown):
         )
         graph = self.research.compile(self._checkpoints.saver)
         flows = {
-            RESEARCH: Flow(graph, self.research.lead.config.name),
-            PLAN: Flow(compile_plan(self._checkpoints.saver), AGENT.name),
+            RESEARCH: LoopFlow(graph, self.research.lead.config.name),
+            PLAN: LoopFlow(compile_plan(self._checkpoints.saver), AGENT.name),
         }
         return Rooms(
             services,
