@@ -33,7 +33,7 @@ class ApprovalRequest(Shown):
         run_id: The run that waits for it.
         kind: `tool`, `plan`, `edit` or `budget`.
         agent: Who wants to act.
-        tool: With what; `budget` where the run wants to spend more.
+        tool: With what; `budget` where the run wants to spend more, the node where an adapted graph asks.
         params: With which parameters; of a budget, the limits that would hold then.
         title: The question in a line.
         preview: What would be written or sent; empty if the parameters say it all.

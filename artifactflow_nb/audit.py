@@ -23,6 +23,7 @@ from artifactflow_nb.agents.prompts import PromptLibrary
 from artifactflow_nb.engine import STORE_FILE, Engine
 from artifactflow_nb.errors import UsageError
 from artifactflow_nb.events import StreamEventType
+from artifactflow_nb.flows.adapted import NODES
 from artifactflow_nb.recordings.cassette import Cassette
 from artifactflow_nb.recordings.change import Change
 from artifactflow_nb.recordings.deck import Deck
@@ -107,7 +108,8 @@ def replay(
         agents: The agents beside the built-in ones.
         prompts: The folder with one's own prompts; without it the packaged ones, and for own agents none.
 
-    Errors: `UsageError` if an agent is missing; `CassetteError` for a cassette that cannot be read.
+    Errors: `UsageError` if an agent is missing, or a run was made by a graph of a user's own; `CassetteError` for a
+        cassette that cannot be read.
     """
     agents = list(agents)
     with tempfile.TemporaryDirectory(prefix="artifactflow-") as folder:
@@ -116,10 +118,20 @@ def replay(
         path.write_bytes(cassette)
         opened = Cassette.open(path)
         runs = [opened.run(head.run_id) for head in opened.runs]
+        _check_flows(runs)
         own = Path(prompts) if prompts is not None else _stand_ins(place / "prompts", agents)
         found = _in_thread(_play(place / "store", store, opened, runs, list(tools), list(agents), own))
         told = tuple(_differences(store, place / "store" / STORE_FILE))
     return Replay(run_id, not told, told, tuple(found))
+
+
+def _check_flows(runs: Iterable[RecordedRun]) -> None:
+    for run in runs:
+        if NODES in run.settings:
+            raise UsageError(
+                f"The run {run.run_id} was made by a graph of a user's own, the flow {run.flow!r}, which a replay "
+                "cannot run again. What it did can be looked at all the same."
+            )
 
 
 def _stand_ins(folder: Path, agents: Iterable[AgentConfig]) -> Path:

@@ -216,6 +216,8 @@ class ExecutionController(BegunRuns):
             if decision.approved:
                 self._rooms.check_budget(budget, run.settings.get("model"))
             return request
+        if not request.tool_call_id:  # a graph of the user's asks: what it can do with an answer only it knows
+            return request
         if decision.approved and request.tool not in {entry.name for entry in self._services.tools}:
             raise UsageError(f"The tool {request.tool!r} is not registered here: register it first, then approve.")
         if decision.params is not None:

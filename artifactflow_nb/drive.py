@@ -57,11 +57,11 @@ class Rooms:
         database: The store.
         policy: Who answers before a person is asked.
         ownership: The locks of the runs that are driven here.
-        choices_for_run: What a new run with such a budget, and with such a model instead of the configured one, keeps,
-            so that another process can go on with it: JSON.
+        choices_for_run: What a new run of such a flow, with such a budget, and with such a model in the place of the
+            configured one, keeps, so that another process can go on with it: JSON.
         sources_for_run: The sources that a new run searches, as they are when it begins.
         check_budget: Refuses a budget that would never be reached in a run with such a model.
-        check_resumed: Refuses a run that was begun with a model or a budget that this engine cannot keep to.
+        check_resumed: Refuses a run that was begun with a flow, a model or a budget that this engine cannot keep to.
         deck: What runs are played from and recorded into.
         services_for_run: The services of a run: with the agents as they were configured when it was begun.
         ramp: Lets new runs through to their first model call, a few at a time.
@@ -73,7 +73,7 @@ class Rooms:
     database: Database
     policy: ApprovalPolicy
     ownership: Ownership
-    choices_for_run: Callable[[Budget | None, str | None], Awaitable[dict[str, Any]]]
+    choices_for_run: Callable[[str, Budget | None, str | None], Awaitable[dict[str, Any]]]
     sources_for_run: Callable[[], Awaitable[list[str]]]
     check_budget: Callable[[Budget, str | None], None]
     check_resumed: Callable[[StoredRun], Awaitable[None]]

@@ -14,7 +14,6 @@ from typing import Any, Self
 
 from artifactflow_nb.agents.base import AgentConfig, BaseAgent
 from artifactflow_nb.agents.lead import LEAD
-from artifactflow_nb.agents.planning import AGENT
 from artifactflow_nb.agents.prompts import PromptLibrary
 from artifactflow_nb.ambient import Clock, Ids, RandomIds, SystemClock
 from artifactflow_nb.approvals import ApprovalPolicy, Policy
@@ -24,8 +23,7 @@ from artifactflow_nb.controller import ExecutionController
 from artifactflow_nb.crew import PLAN, RESEARCH, Crew
 from artifactflow_nb.drive import Rooms
 from artifactflow_nb.errors import UsageError
-from artifactflow_nb.flows.loop import LoopFlow
-from artifactflow_nb.flows.plan import compile_plan
+from artifactflow_nb.flow_registry import FlowRegistry
 from artifactflow_nb.flows.services import Services
 from artifactflow_nb.graph_config import GraphConfig, flat
 from artifactflow_nb.manifest import Manifest, Manifests
@@ -54,9 +52,8 @@ from artifactflow_nb.tools.base import Tool
 from artifactflow_nb.tools.delegate import call_subagent
 from artifactflow_nb.tools.fetch import Fetcher
 from artifactflow_nb.tools.plan import PLAN_TOOLS
-from artifactflow_nb.tools.providers import DdgsSearch, SearxngSearch, TavilySearch
 from artifactflow_nb.tools.registry import ToolRegistry
-from artifactflow_nb.tools.web import LocalSearch, SearchProvider, web_fetch, web_search
+from artifactflow_nb.tools.web import LocalSearch, SearchProvider, make_search, web_fetch, web_search
 
 FREE = {OfflineModel.default_model: Price(input=0, output=0)}
 STORE_FILE = "store.db"
@@ -71,15 +68,6 @@ def make_model(settings: Settings) -> Model:
         return OfflineModel()
     key = settings.api_key.get_secret_value() if settings.api_key else None
     return OpenAIModel(settings.base_url, key, settings.model or "", timeout_s=settings.timeout_s)
-
-
-def make_search(settings: Settings) -> SearchProvider | None:
-    """The search engine that the settings name; None for the local sources."""
-    if settings.search == "searxng":
-        return SearxngSearch(settings.searxng_url or "")
-    if settings.search == "tavily":
-        return TavilySearch(settings.tavily_key.get_secret_value() if settings.tavily_key else "")
-    return DdgsSearch() if settings.search == "ddgs" else None
 
 
 def keys_of(models: Iterable[object]) -> tuple[str, ...]:
@@ -110,6 +98,7 @@ class Engine(Shown):
     Attributes:
         graph_config: What is configured for agents and flows; runs keep what they were begun with.
         controller: Runs questions; there once the engine is open.
+        flows: The flows by name; graphs of a user's own are registered there.
         sources: The local sources.
     """
 
@@ -156,6 +145,7 @@ class Engine(Shown):
         self._reference: str | None = None
         self._indexing = asyncio.Lock()
         self._checkpoints = Checkpoints(self.folder / CHECKPOINT_FILE)
+        self.flows = FlowRegistry(self._checkpoints)
         self._crew = Crew(
             self.graph_config,
             settings=settings,
@@ -217,14 +207,10 @@ class Engine(Shown):
             tool_services=self._tool_services,
             prices=self._prices,
         )
-        graph = self.research.compile(self._checkpoints.saver)
-        flows = {
-            RESEARCH: LoopFlow(graph, self.research.lead.config.name),
-            PLAN: LoopFlow(compile_plan(self._checkpoints.saver), AGENT.name),
-        }
+        self.flows.open(self.research)
         return Rooms(
             services,
-            flows,
+            self.flows,
             self._checkpoints,
             self.database,
             self.policy,
@@ -307,8 +293,14 @@ class Engine(Shown):
         self._added[added.folder] = added
         return added
 
-    async def _choices_of_a_run(self, budget: Budget | None, model: str | None) -> dict[str, Any]:
-        """What was chosen for a run, checked: its budget, its model, and what is configured otherwise than packaged."""
+    async def _choices_of_a_run(self, flow: str, budget: Budget | None, model: str | None) -> dict[str, Any]:
+        """What was chosen for a run, checked: its budget, its model, and what is configured otherwise than packaged.
+
+        Of a graph of a user's own its nodes; which models it has, only it knows.
+        """
+        if own := self.flows.own_choices(flow, model):
+            budget = budget or self.settings.budget
+            return {**own, **({} if budget is None else {"budget": budget.model_dump(exclude_none=True)})}
         if not self.deck.is_strict:
             self._crew.check(self.graph_config)
         self.policy.check_tools(entry.name for entry in self.tools)
@@ -343,7 +335,8 @@ class Engine(Shown):
                 )
 
     async def _check_resumed(self, run: StoredRun) -> None:
-        """Refuse a run that another engine began with what is not to be had here: a model, tools, a price."""
+        """Refuse a run that another engine began with what is not to be had here: a flow, a model, tools, a price."""
+        self.flows.check(run)
         model, budget = run.settings.get("model"), run.settings.get("budget")
         try:
             self._crew.check(GraphConfig.load(run.settings.get("graph_config")))
@@ -382,6 +375,8 @@ class Engine(Shown):
         told = {"flow": flow, "mode": self.deck.mode, "search": self.settings.search, "sources": sources}
         if changed := dict(flat(self.graph_config.changed)):
             told["graph_config"] = changed
+        if own := self.flows.own_choices(flow, None):
+            return self._manifests.of({}, None, **told, graph=own)
         return self._manifests.of(self._crew.of_flow(flow), model, **told)
 
     async def aclose(self) -> None:
