@@ -79,7 +79,7 @@ class AdaptedFlow:
         return Standing(response=self._answer(state.values if watch.output is None else watch.output))
 
     def _graph(self) -> Any:
-        """The graph, with our checkpoints if it has none. (`Pregel.copy` would forget the classes of its state.)"""
+        """The graph, with our checkpoints if it has none; `Pregel.copy` would forget the classes of its state."""
         if self.adapted.graph.checkpointer:
             return self.adapted.graph
         ours = copy(self.adapted.graph)
