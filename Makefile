@@ -9,8 +9,8 @@ ALLOW_ROOT := $(if $(filter 0,$(shell id -u)),--allow-root)
 LABFLAGS ?=
 WORKERS ?= 2
 
-# Another environment may be active in the shell: IPython would look for packages there.
-unexport VIRTUAL_ENV
+# Another environment may be active in the shell: IPython would look for packages there. Modules are compiled once.
+unexport VIRTUAL_ENV PYTHONDONTWRITEBYTECODE
 
 .PHONY: setup front-ends realserver notebooks demo lab test check bench pictures screenshots clean
 
@@ -57,8 +57,8 @@ check: setup
 # In two processes what needs no browser; then the browser tests, one after the other: each drives Chromium and a kernel;
 # then the notebooks, as on a machine without a network and without keys.
 test: check front-ends
-	$(BIN)/pytest -n $(WORKERS) --dist worksteal -m 'not browser and not alone'
-	$(BIN)/pytest -m 'browser or alone'
+	$(BIN)/pytest -n $(WORKERS) --dist worksteal -m 'not browser'
+	$(BIN)/pytest tests/browser
 	PYTHONPATH=$(CURDIR)/tests/no_network AF_APPROVALS=approve $(BIN)/pytest -p refusals --nbval notebooks
 
 bench: setup

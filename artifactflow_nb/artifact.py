@@ -18,10 +18,11 @@ from artifactflow_nb.settings import Settings
 from artifactflow_nb.store.artifact_versions import Artifact, current, list_seen, load_history, read_version
 from artifactflow_nb.store.artifacts import USER, ArtifactManager, Authorship
 from artifactflow_nb.store.database import Work, connect, reading
-from artifactflow_nb.text.cards import Cell, Code, Fold, Table, framed, html_text, markdown_text, quiet_style
-from artifactflow_nb.text.diff_html import Layout, diff_html, diff_markdown, diff_plain, diff_style
+from artifactflow_nb.text.cards import Cell, Code, Fold, Table, framed, html_text, markdown_text
+from artifactflow_nb.text.diff_html import Layout
 from artifactflow_nb.text.figures import count, moment
 from artifactflow_nb.text.markdown import MarkdownRenderer, portable
+from artifactflow_nb.text.text_diff import ShownAsDiff, TextDiff
 
 T = TypeVar("T")
 
@@ -277,7 +278,7 @@ def _done(version: Artifact) -> str:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class ArtifactDiff:
+class ArtifactDiff(ShownAsDiff):
     """What differs between two versions of an artifact.
 
     Attributes:
@@ -296,21 +297,9 @@ class ArtifactDiff:
         return replace(self, layout="side_by_side")
 
     @property
-    def _texts(self) -> tuple[str, str]:
-        return self.before.content if self.before else "", self.after.content
-
-    @property
-    def _names(self) -> tuple[str, str]:
-        old = f"{self.after.artifact_id} v{self.before.version}" if self.before else "nothing"
-        return old, f"{self.after.artifact_id} v{self.after.version}"
-
-    def __repr__(self) -> str:
-        return diff_plain(*self._texts, names=self._names).rstrip("\n")
-
-    def _repr_markdown_(self) -> str:
-        return diff_markdown(*self._texts, names=self._names)
-
-    def _repr_html_(self) -> str:
-        body = diff_html(*self._texts, layout=self.layout, names=self._names)
-        classes = "af-run af-frozen mathjax_ignore tex2jax_ignore"
-        return f'{quiet_style(diff_style())}<div class="{classes}">{body}</div>'
+    def diff(self) -> TextDiff:
+        """What differs in the text; nothing counts as empty."""
+        name = self.after.artifact_id
+        old = f"{name} v{self.before.version}" if self.before else "nothing"
+        before = self.before.content if self.before else ""
+        return TextDiff(before, self.after.content, (old, f"{name} v{self.after.version}"), self.layout)

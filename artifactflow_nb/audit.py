@@ -6,6 +6,7 @@ own. Models, tools and the person are played. What differs is noted, and never s
 
 import asyncio
 import os
+import re
 import sqlite3
 import tempfile
 import threading
@@ -24,14 +25,15 @@ from artifactflow_nb.engine import STORE_FILE, Engine
 from artifactflow_nb.errors import UsageError
 from artifactflow_nb.events import StreamEventType
 from artifactflow_nb.flows.adapted import NODES
+from artifactflow_nb.mcp_tools.offers import from_text
 from artifactflow_nb.recordings.cassette import Cassette
 from artifactflow_nb.recordings.change import Change
 from artifactflow_nb.recordings.deck import Deck
-from artifactflow_nb.recordings.secret_forms import MASK
+from artifactflow_nb.recordings.old_ids import ids_by_place
+from artifactflow_nb.recordings.secret_names import MASK
 from artifactflow_nb.recordings.values import RecordedRun
 from artifactflow_nb.settings import Settings
 from artifactflow_nb.store.database import connect, insert
-from artifactflow_nb.store.runs import CANCELLED, WAITING
 from artifactflow_nb.text.cards import Card, Code, Fold, Rows, Shown
 from artifactflow_nb.text.figures import count
 from artifactflow_nb.tools.base import Tool, ToolPermission, stand_in
@@ -41,12 +43,14 @@ TABLES = {
     "runs": ("mode", "owner", "package_version", "manifest_json"),
     "llm_calls": ("cassette", "request_json", "request_hash", "context_chars", "offer_json"),
     "tool_calls": ("cassette",),
+    "plan_jobs": (),
     "approvals": ("decision_number",),
     "events": (),
     "artifact_versions": (),
 }
 """What is compared, with the columns that are left out: they tell who ran it, or are told as prompts that differ."""
 
+_ID = re.compile(r"\b(?:call|tool|req)-[0-9a-z]+\b")
 _MOST_SHOWN = 20
 _VALUE_CHARS = 120
 
@@ -199,10 +203,6 @@ async def _play(
             await engine.database.write(partial(_skip_versions, run=begun.run_id, written=written))
             known.add(run.conversation_id)  # its first root may lie on another branch, which is not in the file
             await (await engine.controller.start(begun))
-            if run.status == CANCELLED and (await engine.runs.get(run.run_id)).status == WAITING:
-                await engine.controller.cancel(
-                    run.run_id
-                )  # who cancelled it while it waited is not here to do it again
             await engine.database.write(partial(_write_by_hand, message=run.message_id, written=written))
     players = (deck.player(run.run_id) for run in runs)
     return [found for player in players if player is not None for found in player.differences]
@@ -223,7 +223,7 @@ def _write_by_hand(db: sqlite3.Connection, *, message: str, written: Sequence[Ma
     """Put the versions in that a person wrote after a run: nobody is here to write them again."""
     for row in written:
         if row["run_id"] is None and row["message_id"] == message:
-            insert(db, "artifact_versions", row)
+            insert(db, "artifact_versions", row, or_ignore=True)  # the run wrote one of that number: that is told
 
 
 def _check_agents(engine: Engine, runs: Sequence[RecordedRun]) -> None:
@@ -236,7 +236,7 @@ def _check_agents(engine: Engine, runs: Sequence[RecordedRun]) -> None:
 def _register(engine: Engine, runs: Sequence[RecordedRun], tools: list[Tool]) -> None:
     """Offer each agent the tools that it used: those that are at hand, else stand-ins."""
     at_hand = {tool.name: tool for tool in tools}
-    known = {entry.name for entry in engine.tools}
+    known = {entry.name for entry in engine.tools} | _offered_by_servers(runs)
     for run in runs:
         for turn in run.turns:
             for call in turn.calls:
@@ -248,8 +248,15 @@ def _register(engine: Engine, runs: Sequence[RecordedRun], tools: list[Tool]) ->
                     engine.register_tool(entry, agent=turn.agent)
 
 
+def _offered_by_servers(runs: Sequence[RecordedRun]) -> set[str]:
+    """The names of tools of MCP servers, which come from the recording themselves."""
+    return {offer.name for run in runs if run.manifest.get("mcp") for offer in from_text(run.manifest["mcp"])}
+
+
 def _differences(recorded: Path, now: Path) -> Iterable[str]:
-    before, after = _rows(recorded), _rows(now)
+    with closing(connect(recorded, read_only=True)) as db:
+        names = ids_by_place(db)
+    before, after = _rows(recorded, names), _rows(now, {})
     for table in TABLES:
         for key in sorted({*before[table], *after[table]}):
             was, is_now = before[table].get(key), after[table].get(key)
@@ -261,23 +268,33 @@ def _differences(recorded: Path, now: Path) -> Iterable[str]:
                     yield f"{table} {key}, {column}: {_short(was[column])} became {_short(is_now[column])}"
 
 
-def _rows(store: Path) -> dict[str, dict[str, dict[str, Any]]]:
-    """The rows by table and the values of their first two columns."""
+def _rows(store: Path, names: Mapping[str, str]) -> dict[str, dict[str, dict[str, Any]]]:
+    """The rows by table and the values of their first two columns, in which these ids have other names."""
     found: dict[str, dict[str, dict[str, Any]]] = {}
     with closing(connect(store, read_only=True)) as db:
         for table, left_out in TABLES.items():
             cursor = db.execute(f"SELECT * FROM {table}")  # noqa: S608 - a name of this module
-            found[table] = {_key(row, table): _compared(row, left_out) for row in cursor}
+            rows = ({name: _renamed(row[name], names) for name in row.keys()} for row in cursor)  # noqa: SIM118 - a row
+            found[table] = {_key(row, table): _compared(row, left_out) for row in rows if not _is_aside(row, table)}
     return found
 
 
-def _key(row: sqlite3.Row, table: str) -> str:
+def _is_aside(row: Mapping[str, Any], table: str) -> bool:
+    """Whether a row tells what went wrong in middleware, which nobody brings along here."""
+    return table == "events" and row["event_type"] == StreamEventType.MIDDLEWARE_ERROR
+
+
+def _renamed(value: Any, names: Mapping[str, str]) -> Any:
+    return _ID.sub(lambda found: names.get(found[0], found[0]), value) if names and isinstance(value, str) else value
+
+
+def _key(row: Mapping[str, Any], table: str) -> str:
     names = {"events": ("run_id", "seq"), "artifact_versions": ("artifact_id", "version")}.get(table)
-    return " ".join(str(row[name]) for name in names) if names else str(row[0])
+    return " ".join(str(row[name]) for name in names) if names else str(next(iter(row.values())))
 
 
-def _compared(row: sqlite3.Row, left_out: Sequence[str]) -> dict[str, Any]:
-    told = {name: row[name] for name in row.keys() if name not in left_out}  # noqa: SIM118 - a row iterates its values
+def _compared(row: Mapping[str, Any], left_out: Sequence[str]) -> dict[str, Any]:
+    told = {name: value for name, value in row.items() if name not in left_out}
     if told.get("event_type") == StreamEventType.LLM_COMPLETE:  # which also tells how long the prompt was
         told["data_json"] = {**orjson.loads(told["data_json"]), "context": None}
     if told.get("pieces_json") and MASK in f"{told['content']}{told['reasoning']}":  # rows and pieces are cut each

@@ -166,6 +166,7 @@ class BegunRuns(DrivenRuns):
         deck = self._rooms.deck
         if not deck.is_strict:  # the run may go another way, and search
             await self._rooms.sources_for_run()
+        self._rooms.offer_recorded(recording.manifest)
         manifest = await self._manifest_for_run(asked)
         run = NewRun(
             run_id=recording.run_id,

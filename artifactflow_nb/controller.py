@@ -16,6 +16,7 @@ from artifactflow_nb.beginning import BegunRuns
 from artifactflow_nb.budget import Budget
 from artifactflow_nb.errors import Conflict, NotFound, StoreError, ToolError, UsageError
 from artifactflow_nb.events import ExecutionMetrics, StreamEvent
+from artifactflow_nb.flows.permission import take_answers
 from artifactflow_nb.recordings.clock import whole_ms
 from artifactflow_nb.store.conversations import Parent, ParentId
 from artifactflow_nb.store.metrics import load_metrics
@@ -165,16 +166,28 @@ class ExecutionController(BegunRuns):
             and the run could not go on, as the text says.
         """
         request = await self._check_decidable(request_id, decision)
+        await self._until_due(request)
         requests, now = self._services.requests, self._moment(request, decision)
         if not self._is_taken(request):
             await requests.decide({request_id: decision}, now)
         covered = await requests.open_beside(request, decision.scope)
-        same = Decision(decision.approved, decided_by=decision.decided_by, scope=decision.scope)
+        same = Decision(
+            decision.approved, decided_by=decision.decided_by, scope=decision.scope, by_code=decision.by_code
+        )
         for other in covered:
             with suppress(Conflict):  # somebody decided it at this moment
-                await requests.decide({other.id: same}, now)
+                await requests.decide({other.id: same}, self._moment(other, same))
         for run_id in dict.fromkeys([request.run_id, *(other.run_id for other in covered)]):
             await self._carry_on(run_id, request_id)
+
+    async def _until_due(self, request: ApprovalRequest) -> None:
+        """Wait as long as the run is driven and has not come to where the recording has the decision."""
+        player, task = self._rooms.deck.player(request.run_id), self._tasks.get(request.run_id)
+        if player is None or task is None:
+            return
+        due = asyncio.create_task(player.until_due(request.subject))
+        await asyncio.wait([due, task], return_when=asyncio.FIRST_COMPLETED)
+        due.cancel()
 
     def _moment(self, request: ApprovalRequest, decision: Decision) -> datetime:
         """When a decision is taken: as it is recorded if it is, else now, in the time of its run."""
@@ -190,6 +203,8 @@ class ExecutionController(BegunRuns):
 
     async def _carry_on(self, run_id: str, request_id: str) -> None:
         """Go on with a run as soon as it can, now that a request was decided; who looks on sees the decision."""
+        if (player := self._rooms.deck.player(run_id)) is not None:
+            await take_answers(self._services.requests, player, by_code=False)
         driver = self._drivers.get(run_id)
         if driver is not None:
             async with driver.lock:
@@ -201,11 +216,18 @@ class ExecutionController(BegunRuns):
             if not await self.go_on(await self._services.runs.get(run_id)):
                 with suppress(StoreError):  # then whoever goes on with the run says it
                     await self.announce_waiting(run_id)
+                    await self._end_as_recorded(run_id)
         except (StoreError, UsageError) as error:
             raise StoreError(
                 f"The decision on {request_id} is stored, but its run cannot go on now. {error} "
                 "Once that is put right, run.resume() goes on with it."
             ) from error
+
+    async def _end_as_recorded(self, run_id: str) -> None:
+        """End a run that waits if a click ended it there when it was recorded."""
+        player = self._rooms.deck.player(run_id)
+        if player is not None and player.stops:
+            await self.cancel(run_id, by_code=False)
 
     async def _check_decidable(self, request_id: str, decision: Decision) -> ApprovalRequest:
         request = await self._services.requests.get(request_id)

@@ -20,12 +20,14 @@ from artifactflow_nb.agents.prompts import PromptLibrary
 from artifactflow_nb.agents.search import SEARCH
 from artifactflow_nb.errors import UsageError
 from artifactflow_nb.flows.research import ExtendableGraph
+from artifactflow_nb.flows.services import Services
 from artifactflow_nb.graph_config import AgentNode, AskedNode, GraphConfig
 from artifactflow_nb.models.base import Model
 from artifactflow_nb.models.recorded import RecordedModel
 from artifactflow_nb.plans import PLAN_CREATE
-from artifactflow_nb.recordings.deck import Configured
+from artifactflow_nb.recordings.configured import Configured
 from artifactflow_nb.settings import Settings
+from artifactflow_nb.store.runs import StoredRun
 from artifactflow_nb.tools.base import Tool
 from artifactflow_nb.tools.delegate import call_subagent
 from artifactflow_nb.tools.plan import PLAN_DECIDE, REPORT_FAILURE
@@ -104,6 +106,15 @@ class Crew:
         others = (with_node(EXECUTOR, config.executor), *(with_model(one, node) for one, node in asked))
         return {one.config.name: one for one in (answers, *(self._made(other, config) for other in others))}
 
+    def services_for(self, services: Services, run: StoredRun) -> Services:
+        """With the agents as the run has them: what was configured when it was begun holds until it ends."""
+        if run.settings.get("graph_config", {}) == services.graph_config.changed:  # as for most runs
+            return services
+        config = config_of(run)
+        research = self.research_of(config)
+        parts = {research.lead.config.name: research.lead, **self.planning_of(config, research)}
+        return replace(services, lead=research.lead, parts=parts, agents=research.agents, graph_config=config)
+
     def _made(self, config: AgentConfig, graph: GraphConfig) -> BaseAgent:
         """An agent that does not delegate."""
         if call_subagent.name in config.required_tools:
@@ -136,7 +147,33 @@ class Crew:
         offered = self._offered.setdefault(agent, [])
         if entry.name not in offered:
             offered.append(entry.name)
-        for other in (self.research.lead, *self.research.agents.values(), *self.planning.values()):
+        self._offer()
+
+    def exchange_tools(
+        self, before: Sequence[Tool], tools: Sequence[Tool], offered: Mapping[str, Sequence[str]]
+    ) -> None:
+        """Put tools in the place of others that were added.
+
+        Args:
+            before: Those that go.
+            tools: Those that come.
+            offered: To which agents they are offered, beside those that are configured to have them.
+        """
+        self._tools.exchange(before, tools)
+        gone = {entry.name for entry in before}
+        for agent in {*self._offered, *offered}:
+            kept = [name for name in self._offered.get(agent, ()) if name not in gone]
+            self._offered[agent] = [*kept, *offered.get(agent, ())]
+        self._offer()
+
+    @property
+    def agents(self) -> Mapping[str, BaseAgent]:
+        """All agents by name, the one that leads research first."""
+        return {**self.of_flow(RESEARCH), **self.of_flow(PLAN)}
+
+    def _offer(self) -> None:
+        """Offer each agent what it is to have by now."""
+        for other in self.agents.values():
             if (tools := self._tools_of(other.config, self._config)) != other.tools:
                 other.offer(tools)
 
@@ -185,6 +222,11 @@ class Crew:
 def with_model(config: AgentConfig, node: AskedNode) -> AgentConfig:
     """An agent with the model that is configured for its node."""
     return replace(config, model=node.model, temperature=node.temperature)
+
+
+def config_of(run: StoredRun) -> GraphConfig:
+    """What was configured when a run was begun."""
+    return GraphConfig.load(run.settings.get("graph_config"))
 
 
 def with_node(config: AgentConfig, node: AgentNode) -> AgentConfig:

@@ -24,15 +24,15 @@ from artifactflow_nb.errors import Conflict, NotFound, StoreError, told
 from artifactflow_nb.events import MAIN_JOB, StreamEventType
 from artifactflow_nb.flows.flow import Flow, Standing
 from artifactflow_nb.flows.journal import Feed, Journal
-from artifactflow_nb.flows.permission import announce_decisions
+from artifactflow_nb.flows.permission import announce_decisions, take_answers
 from artifactflow_nb.flows.services import RunContext, Services
 from artifactflow_nb.recordings.deck import Deck
+from artifactflow_nb.recordings.left import load_left
 from artifactflow_nb.recordings.tape import Tape
-from artifactflow_nb.recordings.values import request_id
 from artifactflow_nb.store.database import Database
 from artifactflow_nb.store.metrics import load_metrics
 from artifactflow_nb.store.ownership import Ownership
-from artifactflow_nb.store.runs import CANCELLED, COMPLETED, FAILED, StoredRun
+from artifactflow_nb.store.runs import CANCELLED, COMPLETED, FAILED, WAITING, StoredRun
 from artifactflow_nb.store.storable import storable_text
 from artifactflow_nb.tools.threads import is_cancelled
 from artifactflow_nb.xml_calls import parse_reply
@@ -64,6 +64,7 @@ class Rooms:
         check_resumed: Refuses a run that was begun with a flow, a model or a budget that this engine cannot keep to.
         deck: What runs are played from and recorded into.
         services_for_run: The services of a run: with the agents as they were configured when it was begun.
+        offer_recorded: Offers agents, where runs are played, what MCP servers offered to a run with this manifest.
         ramp: Lets new runs through to their first model call, a few at a time.
     """
 
@@ -79,6 +80,7 @@ class Rooms:
     check_resumed: Callable[[StoredRun], Awaitable[None]]
     deck: Deck
     services_for_run: Callable[[StoredRun], Services]
+    offer_recorded: Callable[[Mapping[str, Any]], None] = lambda _manifest: None
     ramp: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(RAMP))
 
 
@@ -107,6 +109,7 @@ class RunDriver:
         lock: Orders decisions and pauses: who holds it can rely on whether the run is driven.
         driving: Whether the run is driven; a decision that comes while it is will be seen.
         detached: Set before cancelling the task to leave the run as it stands, to be resumed later.
+        clicked: Set before cancelling it because somebody clicked.
         ended: Whether the run was brought to its end here.
         unstored: Why the run was left interrupted: what went wrong with the store, and what to do; None if it was not.
         unrecorded: Why the run, which is stored, is not in the cassette; None if it is, or has not to be.
@@ -118,6 +121,7 @@ class RunDriver:
         self.lock = asyncio.Lock()
         self.driving = True
         self.detached = False
+        self.clicked = False
         self.ended = False
         self.unstored: str | None = None
         self.unrecorded: str | None = None
@@ -127,8 +131,9 @@ class RunDriver:
         self._tape = tape
         self._journal = Journal(run.run_id, self._tape, rooms.services.runs, feed)
         services = rooms.services_for_run(run)
+        watch = services.watchers.of_run(run.run_id, self._journal)
         self._context = RunContext(
-            run, rooms.policy, self._journal, services, self._tape, self._leave_ramp, is_new=is_new
+            run, rooms.policy, self._journal, services, self._tape, watch, self._leave_ramp, is_new=is_new
         )
         self._on_ramp = False
 
@@ -170,21 +175,38 @@ class RunDriver:
             self._rooms.ramp.release()
 
     async def _to_an_end(self) -> Ending | None:
+        has_paused = not self._is_new and not await self._take_up()
         while True:
             if not self._is_new:
                 await self.announce()
-                self._tape.clock.go_on(self._feed.last_at)
+            if has_paused:
+                self._tape.clock.go_on(self._feed.opened_at)
+            if self._tape.stops:
+                return self._cancelled()
             standing = await self._go_on()
             self._is_new = False
             if not (gates := standing.gates):
                 return await self._completed(standing.response)
             async with self.lock:
-                if not await self._hear(gates) and not await self._pause(gates):
+                has_paused = False
+                while not has_paused and not await self._hear(gates):
+                    has_paused = await self._pause(gates)
+                if has_paused and not await self._goes_on(gates):
                     return None
 
-    async def announce(self) -> None:
+    async def _take_up(self) -> bool:
+        """Go on in the run's time if its process ended while it was at work; whether that was so."""
+        if self.run.status == WAITING:
+            return False
+        left = await self._rooms.database.read(lambda db: load_left(db, self.run.run_id))
+        if left.moments:
+            self._tape.clock.take_up(left)
+        return bool(left.moments)
+
+    async def announce(self, *, only_while_waiting: bool = False) -> None:
         """Say the decisions that were taken while the run is driven."""
-        await announce_decisions(self._rooms.services.requests, self._journal, self.run.run_id)
+        requests, run_id = self._rooms.services.requests, self.run.run_id
+        await announce_decisions(requests, self._journal, run_id, only_while_waiting=only_while_waiting)
 
     async def _go_on(self) -> Standing:
         """Let the flow go on from where it stands."""
@@ -194,33 +216,31 @@ class RunDriver:
             return await self._rooms.flows[self.run.flow].go_on(self._context, is_begun=is_begun)
 
     async def _hear(self, gates: Sequence[Sequence[str]], *, paused: bool = False) -> bool:
-        """Take the decisions that are recorded, each when it was taken; whether the run can go on."""
+        """Take the decisions that are recorded, and say all that were taken; whether the run can go on."""
         requests = self._rooms.services.requests
-        if recorded := self._tape.answers(paused=paused):
-            open_now = {request.subject for request in await requests.open_requests(self.run.run_id)}
-            for subject, ask in recorded:
-                if subject not in open_now or ask.decision is None or ask.decided_at is None:
-                    continue
-                if ask.decided_at > self._tape.clock.latest and await self._ready(gates):
-                    break  # it was taken when the run went on already
-                await requests.decide({request_id(subject): ask.decision}, ask.decided_at)
-                self._tape.took(subject)
-        return await self._ready(gates)
-
-    async def _ready(self, gates: Sequence[Sequence[str]]) -> bool:
-        return await self._rooms.services.requests.any_decided(gates)
+        await take_answers(requests, self._tape, by_code=not paused)
+        await self.announce(only_while_waiting=paused)
+        return await requests.any_decided(gates)
 
     async def _pause(self, gates: Sequence[Sequence[str]]) -> bool:
-        """Let the run wait at these gates; True if somebody decided at the last moment and the run is ours again."""
+        """Let the run wait at these gates; False if somebody decided something at the last moment."""
         services, run_id = self._rooms.services, self.run.run_id
         await self._journal.flush()
         pending = [request.id for request in await services.requests.open_requests(run_id)]
         data = {**await self._outcome(success=False, response=""), "interrupted": True, "pending": pending}
-        data["gates"] = gates  # whoever decides later, in whatever process, reads from them whether the run can go on
+        # Whoever decides later, in whatever process, reads from the gates whether the run can go on.
+        data["gates"] = sorted([asked for asked in gate if asked in pending] for gate in gates)
         event = self._journal.stamp(StreamEventType.COMPLETE, data)
-        await services.runs.pause(run_id, event)
+        if not await services.runs.pause(run_id, event):
+            return False
         self._journal.publish(event)
-        if await self._hear(gates, paused=True) and await services.runs.claim(run_id, self.owner):
+        self._tape.paused()
+        return True
+
+    async def _goes_on(self, gates: Sequence[Sequence[str]]) -> bool:
+        """Whether somebody has decided by now, and the run, which waits, is ours again; else it rests."""
+        is_over = await self._hear(gates, paused=True) or self._tape.stops
+        if is_over and await self._rooms.services.runs.claim(self.run.run_id, self.owner):
             return True
         self._stop()
         await self._keep()
@@ -247,9 +267,10 @@ class RunDriver:
         return {"success": success, "response": response, "execution_metrics": metrics.as_json()}
 
     def _cancelled(self) -> Ending:
-        """The end of a cancelled run, with the prose that had arrived."""
+        """The end of a cancelled run, with the prose that had arrived, and whether it was a click."""
         partial = storable_text(parse_reply(self._feed.arriving_text(MAIN_JOB)).text)
-        return Ending(CANCELLED, StreamEventType.CANCELLED, {"partial": partial}, partial or None)
+        clicked = {"clicked": True} if self.clicked or self._tape.was_stopped else {}
+        return Ending(CANCELLED, StreamEventType.CANCELLED, {"partial": partial, **clicked}, partial or None)
 
     def _failed(self, error: Exception) -> Ending:
         logger.debug("Run %s failed", self.run.run_id, exc_info=error)
@@ -283,6 +304,8 @@ class RunDriver:
         """Store the end and say it; an end that cannot be stored is none."""
         services, run_id = self._rooms.services, self.run.run_id
         if ending.status != COMPLETED:  # whose time its outcome was reckoned with
+            with suppress(StoreError):  # which storing the end meets too
+                await self.announce()
             self._tape.clock.read()
         event = self._journal.stamp(ending.kind, ending.data)
         try:

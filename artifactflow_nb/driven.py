@@ -164,10 +164,14 @@ class DrivenRuns:
             self._unrecorded[run_id] = driver.unrecorded
         self._feeds.forget_ended(run_id)
 
-    async def cancel(self, run_id: str) -> None:
+    async def cancel(self, run_id: str, *, by_code: bool = True) -> None:
         """End a run: what it has written stays, the text that had arrived is kept and marked.
 
-        A replay of a run that was cancelled at work ends by itself where that did.
+        A replay of a run that was cancelled at work, or by a click, ends by itself where that did.
+
+        Args:
+            run_id: The run.
+            by_code: Whether code ends it, as `run.cancel()` in a cell does, which does so again in a replay.
 
         Errors: `Conflict` if it has ended already; `StoreError` if it was stopped and its end could not be stored.
         """
@@ -177,22 +181,24 @@ class DrivenRuns:
         ended = False
         while not ended:  # a task that is cancelled before its first step, or as it pauses, leaves the run as it is
             async with self._lock_of(run_id):  # a decision that comes at this moment must not start it beside us
-                driver, task = await self._ending(run_id)
+                driver, task = await self._ending(run_id, by_code)
             await asyncio.wait([task])
             ended = driver.ended or driver.unstored is not None
         self._forget(run_id, driver)
         if driver.unstored:
             raise StoreError(driver.unstored)
 
-    async def _ending(self, run_id: str) -> "tuple[RunDriver, asyncio.Task[None]]":
+    async def _ending(self, run_id: str, by_code: bool) -> "tuple[RunDriver, asyncio.Task[None]]":
         """Cut short what drives the run, or begin to end it; who does it, and the task that is over then."""
         if (task := self._tasks.get(run_id)) is not None and not task.done():
+            self._drivers[run_id].clicked = not by_code
             task.cancel()
             return self._drivers[run_id], task
         run = await self._services.runs.get(run_id)
         if run.status not in {WAITING, RUNNING}:
             raise Conflict(f"The run {run_id!r} has ended already: {run.status}.")
         driver = await self._driver(run)
+        driver.clicked = not by_code
         return driver, self._under_way(driver, driver.cancel())
 
     def why_unstored(self, run_id: str) -> str | None:

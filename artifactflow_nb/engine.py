@@ -5,9 +5,8 @@ Everything in it lives on the event loop that opened it.
 
 import asyncio
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Self
@@ -20,18 +19,24 @@ from artifactflow_nb.approvals import ApprovalPolicy, Policy
 from artifactflow_nb.budget import Budget, Price
 from artifactflow_nb.checkpoints import Checkpoints
 from artifactflow_nb.controller import ExecutionController
-from artifactflow_nb.crew import PLAN, RESEARCH, Crew
+from artifactflow_nb.crew import Crew, config_of
 from artifactflow_nb.drive import Rooms
 from artifactflow_nb.errors import UsageError
 from artifactflow_nb.flow_registry import FlowRegistry
 from artifactflow_nb.flows.services import Services
+from artifactflow_nb.flows.watch import Watchers
 from artifactflow_nb.graph_config import GraphConfig, flat
+from artifactflow_nb.makers import keys_of, make_deck, make_model, make_search
 from artifactflow_nb.manifest import Manifest, Manifests
+from artifactflow_nb.mcp_bench import McpBench
+from artifactflow_nb.middleware import Middleware
 from artifactflow_nb.models.base import Model, model_name
 from artifactflow_nb.models.offline import OfflineModel
 from artifactflow_nb.models.openai import OpenAIModel
 from artifactflow_nb.models.recorded import RecordedModel
-from artifactflow_nb.recordings.deck import Configured, Deck
+from artifactflow_nb.recordings.by_hand import RecordedHand
+from artifactflow_nb.recordings.configured import Configured
+from artifactflow_nb.recordings.deck import Deck
 from artifactflow_nb.recordings.identity import Ask
 from artifactflow_nb.recordings.secrets import Masker
 from artifactflow_nb.settings import Settings
@@ -53,33 +58,13 @@ from artifactflow_nb.tools.delegate import call_subagent
 from artifactflow_nb.tools.fetch import Fetcher
 from artifactflow_nb.tools.plan import PLAN_TOOLS
 from artifactflow_nb.tools.registry import ToolRegistry
-from artifactflow_nb.tools.web import LocalSearch, SearchProvider, make_search, web_fetch, web_search
+from artifactflow_nb.tools.web import LocalSearch, SearchProvider, web_fetch, web_search
 
 FREE = {OfflineModel.default_model: Price(input=0, output=0)}
 STORE_FILE = "store.db"
 CHECKPOINT_FILE = "checkpoints.db"
 LOOKED_THROUGH = 1000
 """Files of a folder that a run looks through when it begins: about 20 ms."""
-
-
-def make_model(settings: Settings) -> Model:
-    """The endpoint that the settings name; the offline model if they name none."""
-    if not settings.endpoint_configured:
-        return OfflineModel()
-    key = settings.api_key.get_secret_value() if settings.api_key else None
-    return OpenAIModel(settings.base_url, key, settings.model or "", timeout_s=settings.timeout_s)
-
-
-def keys_of(models: Iterable[object]) -> tuple[str, ...]:
-    """The keys of the endpoints among them: whoever passes a model does not pass its key to the settings."""
-    return tuple(dict.fromkeys(model.key for model in models if isinstance(model, OpenAIModel) and model.key))
-
-
-def make_deck(settings: Settings, keys: Iterable[str] = ()) -> Deck:
-    """The cassette that the settings name; an empty deck if they name none."""
-    if settings.cassette is None or settings.cassette_mode == "live":
-        return Deck()
-    return Deck.open(settings.cassette_mode, settings.cassette, Masker.of(settings, os.environ, keys))
 
 
 class Engine(Shown):
@@ -94,12 +79,15 @@ class Engine(Shown):
         clock: Where time comes from.
         ids: Where ids come from.
         deck: What runs are played from and recorded into; None for what the settings name.
+        middleware: Who is told of every call, in this order.
 
     Attributes:
         graph_config: What is configured for agents and flows; runs keep what they were begun with.
         controller: Runs questions; there once the engine is open.
         flows: The flows by name; graphs of a user's own are registered there.
         sources: The local sources.
+        watchers: The middleware.
+        mcp: The MCP servers, with what they offer.
     """
 
     controller: ExecutionController
@@ -115,6 +103,7 @@ class Engine(Shown):
         clock: Clock | None = None,
         ids: Ids | None = None,
         deck: Deck | None = None,
+        middleware: Sequence[Middleware] = (),
     ) -> None:
         self.settings = settings
         self.folder = settings.data_dir
@@ -130,7 +119,7 @@ class Engine(Shown):
         self.sources = SourceManager(self.database, self.clock)
         self._search = make_search(settings)
         self._fetcher = Fetcher(settings.allowed_hosts)
-        self.artifacts = ArtifactManager(self.database, self.clock)
+        self.artifacts = ArtifactManager(self.database, self.clock, RecordedHand(self.deck, self.database))
         self.plans = PlanStore(self.database, self.artifacts)
         self.conversations = ConversationManager(self.database, self.clock, self.ids)
         self.runs = RunStore(self.database)
@@ -140,6 +129,7 @@ class Engine(Shown):
         self._prompts = PromptLibrary(prompts)
         self._manifests = Manifests(self._prompts, self.database)
         self._agent_models = dict(agent_models or {})
+        self.watchers = Watchers(middleware, self._masked)
         self._ownership = Ownership(self.folder, self.ids.new("eng"))
         self._added: dict[str, Added] = {}  # by folder, in the order in which they were added
         self._reference: str | None = None
@@ -156,14 +146,13 @@ class Engine(Shown):
             tools=self.tools,
         )
         self.research = self._crew.research
+        self.mcp = McpBench(settings.mcp, self.tools, self._crew, is_played=self.deck.is_strict)
 
     def __repr__(self) -> str:
         return f"Engine(model={model_name(self.model)!r}, folder={str(self.folder)!r})"
 
     def _card(self) -> Card:
-        agents = [
-            (agent.config.name, Code(", ".join(agent.tool_names)), agent.model_name) for agent in self.agents.values()
-        ]
+        agents = [(name, Code(", ".join(agent.tool_names)), agent.model_name) for name, agent in self.agents.items()]
         folds = [Fold("Agents", Table(("name", "tools", "model"), agents), is_open=True)]
         return Card("Engine", model_name(self.model), [("data", Code(str(self.folder)))], folds)
 
@@ -206,6 +195,7 @@ class Engine(Shown):
             graph_config=self.graph_config,
             tool_services=self._tool_services,
             prices=self._prices,
+            watchers=self.watchers,
         )
         self.flows.open(self.research)
         return Rooms(
@@ -220,18 +210,12 @@ class Engine(Shown):
             self._check_budget,
             self._check_resumed,
             self.deck,
-            partial(self._services_of_a_run, services),
+            partial(self._crew.services_for, services),
+            self.mcp.as_recorded,
         )
 
-    def _services_of_a_run(self, services: Services, run: StoredRun) -> Services:
-        """With the agents as the run has them: what was configured when it was begun holds until it ends."""
-        begun_with = run.settings.get("graph_config", {})
-        if begun_with == self.graph_config.changed:
-            return services
-        config = GraphConfig.load(begun_with)
-        research = self._crew.research_of(config)
-        parts = {research.lead.config.name: research.lead, **self._crew.planning_of(config, research)}
-        return replace(services, lead=research.lead, parts=parts, agents=research.agents, graph_config=config)
+    def _masked(self, text: str) -> str:
+        return Masker.of(self.settings, os.environ, self.model_keys).text(text)
 
     def _tool_services(self, run: StoredRun) -> Mapping[type, Any]:
         return {
@@ -271,7 +255,7 @@ class Engine(Shown):
     @property
     def agents(self) -> Mapping[str, BaseAgent]:
         """All agents by name, the lead first."""
-        return {**self._crew.of_flow(RESEARCH), **self._crew.of_flow(PLAN)}
+        return self._crew.agents
 
     def _agent(self, name: str) -> BaseAgent:
         if name not in self.agents:
@@ -281,8 +265,7 @@ class Engine(Shown):
     async def list_models(self) -> list[str]:
         """The names of the models that can be asked for, at every endpoint that an agent uses; each once."""
         endpoints = dict.fromkeys([self.model, *(agent.model for agent in self.agents.values())])
-        listed = [name for endpoint in endpoints for name in await endpoint.list_models()]
-        return list(dict.fromkeys(listed))
+        return list(dict.fromkeys([name for endpoint in endpoints for name in await endpoint.list_models()]))
 
     async def add_sources(self, path: str | Path, progress: Progress | None = None) -> Added:
         """Index a folder or a file; from now on runs search what was added, and no longer the language reference.
@@ -301,9 +284,11 @@ class Engine(Shown):
         if own := self.flows.own_choices(flow, model):
             budget = budget or self.settings.budget
             return {**own, **({} if budget is None else {"budget": budget.model_dump(exclude_none=True)})}
+        await self.mcp.open()
         if not self.deck.is_strict:
             self._crew.check(self.graph_config)
-        self.policy.check_tools(entry.name for entry in self.tools)
+        if not self.deck.is_strict or not self.settings.mcp:  # what was offered is known once the recording is found
+            self.policy.check_tools(entry.name for entry in self.tools)
         for name in self._agent_models:
             self._agent(name)
         budget = budget or self.settings.budget
@@ -339,7 +324,8 @@ class Engine(Shown):
         self.flows.check(run)
         model, budget = run.settings.get("model"), run.settings.get("budget")
         try:
-            self._crew.check(GraphConfig.load(run.settings.get("graph_config")))
+            await self.mcp.open()
+            self._crew.check(config_of(run))
             if model is not None:
                 await self._checked(model)
             if budget is not None:
@@ -377,7 +363,7 @@ class Engine(Shown):
             told["graph_config"] = changed
         if own := self.flows.own_choices(flow, None):
             return self._manifests.of({}, None, **told, graph=own)
-        return self._manifests.of(self._crew.of_flow(flow), model, **told)
+        return self._manifests.of(self._crew.of_flow(flow), model, **told, **self.mcp.manifest())
 
     async def aclose(self) -> None:
         """Close everything, whatever of it fails; runs that were going on can be resumed later."""
@@ -386,6 +372,7 @@ class Engine(Shown):
             stack.callback(self.deck.close)
             stack.push_async_callback(self.database.close)
             stack.push_async_callback(self._checkpoints.close)
+            stack.push_async_callback(self.mcp.aclose)
             for model in dict.fromkeys([self.model, *(agent.model for agent in self.agents.values())]):
                 stack.push_async_callback(model.aclose)
             if hasattr(self, "controller"):

@@ -18,7 +18,8 @@ from artifactflow_nb.errors import UsageError
 
 T = TypeVar("T")
 
-CLOSE_TIMEOUT_S = 5.0
+CLOSE_TIMEOUT_S = 10.0
+"""An MCP server that minds neither the end of its input nor a signal takes four of these seconds to be killed."""
 
 logging.getLogger("artifactflow_nb").addHandler(logging.NullHandler())
 # Without a handler, Python prints warnings to standard error: from this thread, below whatever cell comes next.

@@ -75,6 +75,8 @@ class StreamEventType(StrEnum):
     """job_id, tool_call_id, plan_id, step_id, title, attempt, status, result (its first characters)"""
     RETRY = "retry"
     """job_id, call_id, attempt, delay_s, reason: text of this call so far is void"""
+    MIDDLEWARE_ERROR = "middleware_error"
+    """job_id, call_id or tool_call_id, middleware, hook, error_type, message: the run goes on"""
 
 
 class TextSoFar:

@@ -5,6 +5,8 @@
     given     {"executor": {"max_steps": 4}}
     packaged  {"executor": {"max_steps": 8, "tools": ["core", "mcp"], ...}, "agent": ..., ...}
     in force  {"executor": {"max_steps": 4, "tools": ["core", "mcp"], ...}, "agent": ..., ...}
+
+What is given comes from the first place that has it: argument, AF_GRAPH_CONFIG, `artifactflow.toml`; see `Settings`.
 """
 
 from collections.abc import Hashable, Iterator, Mapping

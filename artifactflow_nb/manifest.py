@@ -26,6 +26,8 @@ Manifest = Mapping[str, Any]
 """Plain JSON: `versions`, `flow`, `mode`, `agents`, `search`, hashes by name in `prompts`, `tools`, `sources`, and in
 `graph_config` what is configured otherwise than packaged, by dotted paths, if anything is.
 
+Under `mcp` it has what MCP servers offered, as the text that a replay makes the same tools of.
+
 A hash is `{"sha256": ...}`: as the bare value beside the name of a tool such as `read_password`, it would be masked in
 cassettes.
 """

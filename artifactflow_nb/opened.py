@@ -14,13 +14,11 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import closing
 from dataclasses import dataclass, field
-from datetime import datetime
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Never, Self, TypeVar
-
-import orjson
 
 from artifactflow_nb.agents.base import AgentConfig
 from artifactflow_nb.approvals import Decision
@@ -28,22 +26,16 @@ from artifactflow_nb.artifact import Artifacts, Branch
 from artifactflow_nb.audit import Replay, replay
 from artifactflow_nb.engine import STORE_FILE
 from artifactflow_nb.errors import Conflict, UsageError
-from artifactflow_nb.events import ExecutionMetrics, StreamEvent
+from artifactflow_nb.events import StreamEvent
 from artifactflow_nb.export.report_notebook import write_report
 from artifactflow_nb.frames.face import WithFrames
-from artifactflow_nb.lists import EventList
-from artifactflow_nb.recordings.reading import load_recording
-from artifactflow_nb.recordings.rows import Row
 from artifactflow_nb.recordings.scratch import make_store
 from artifactflow_nb.recordings.sealed import ReadSource, Sealed, read_sealed
-from artifactflow_nb.recordings.values import RecordedRun
-from artifactflow_nb.run import Markdown
-from artifactflow_nb.run_port import RunPort
-from artifactflow_nb.store.database import Work
-from artifactflow_nb.store.metrics import load_metrics
-from artifactflow_nb.store.runs import COMPLETED
-from artifactflow_nb.store.schema import from_us
-from artifactflow_nb.text.cards import Card, Code, Fold, Prose, Rows, Shown, Table
+from artifactflow_nb.run_port import RunReader
+from artifactflow_nb.run_record import RunRecord
+from artifactflow_nb.store.database import Work, connect
+from artifactflow_nb.store.runs import StoredRun, load_run
+from artifactflow_nb.text.cards import Card, Code, Fold, Prose, Rows, Table
 from artifactflow_nb.text.figures import count, duration, moment
 from artifactflow_nb.tools.base import Tool
 
@@ -62,7 +54,7 @@ def open_run(path: str | os.PathLike[str]) -> "OpenedRun":
     return OpenedRun(found, read_sealed(found))
 
 
-class OpenedRun(WithFrames, Shown):
+class OpenedRun(WithFrames, RunRecord):
     """What a sealed file tells of its run: what was asked, what came of it, and everything in between.
 
     It has the eight frames and `query`, as a workbench has. What it cannot give is done in a workbench.
@@ -73,42 +65,23 @@ class OpenedRun(WithFrames, Shown):
 
     Attributes:
         path: The file.
-        manifest: What the file says of itself: versions, the run, a hash of each part and one of everything.
-        run_id: The run.
-        conversation_id: Its conversation.
-        message_id: The message that it answers.
-        question: What was asked.
-        status: `completed`, `failed` or `cancelled`.
-        error: Why it failed; None if it did not.
-        response: The answer; None if there is none.
-        started_at: When it began.
-        completed_at: When it ended.
-        settings: What it was begun with.
+        file_manifest: What the file says of itself: packages, the run, a hash of each part and one of everything.
         sources: What was read in it and in the runs before it, as the agents saw it.
         cassette: What it takes to run it again, as the file of a cassette.
     """
 
     def __init__(self, path: Path, sealed: Sealed) -> None:
-        run, message = sealed.rows.run, sealed.rows.message
-        self.path = path
-        self.manifest: Mapping[str, Any] = MappingProxyType(dict(sealed.manifest))
-        self.run_id: str = run["run_id"]
-        self.conversation_id: str = run["conversation_id"]
-        self.message_id: str = run["message_id"]
-        self.question: str = run["question"]
-        self.status: str = run["status"]
-        self.error: str | None = run["error_message"]
-        self.response = Markdown(message["response"]) if self.status == COMPLETED else None
-        self.started_at: datetime = from_us(run["started_at"])
-        self.completed_at: datetime = from_us(run["completed_at"])
-        self.settings: Mapping[str, Any] = MappingProxyType(orjson.loads(run["settings_json"]))
-        self.sources: tuple[ReadSource, ...] = sealed.sources
-        self.cassette = sealed.cassette
         folder = Path(tempfile.mkdtemp(prefix="artifactflow-"))
         self.close = weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
         self._file = folder / STORE_FILE
-        self._run = run
         make_store(self._file, sealed.rows)
+        with closing(connect(self._file, read_only=True)) as db:
+            self._of_file = load_run(db, sealed.rows.run_id)
+        super().__init__(self._of_file)
+        self.path = path
+        self.file_manifest: Mapping[str, Any] = MappingProxyType(dict(sealed.manifest))
+        self.sources: tuple[ReadSource, ...] = sealed.sources
+        self.cassette = sealed.cassette
 
     @property
     def _store(self) -> Path:
@@ -116,29 +89,18 @@ class OpenedRun(WithFrames, Shown):
             raise UsageError(f"This run was closed. Open it again with af.open_run({str(self.path)!r}).")
         return self._file
 
+    def _stored(self) -> StoredRun:
+        return self._of_file
+
     @property
-    def port(self) -> RunPort:
+    def port(self) -> "StillPort":
         """What views are made from."""
-        return _StillPort(self._store, self._run)
+        return StillPort(self._store, self._of_file)
 
     @property
     def artifacts(self) -> Artifacts:
         """The newest version of each artifact that the run's branch sees, by id; they cannot be changed here."""
         return Artifacts(_Kept(None, self.conversation_id, self.message_id, run=self))
-
-    @property
-    def events(self) -> EventList:
-        """The stored events, in order: all but chunks of text."""
-        return EventList(self.port.stored_events())
-
-    @property
-    def metrics(self) -> ExecutionMetrics:
-        """What the run cost."""
-        return self.port.read(lambda db: load_metrics(db, self.run_id, self.completed_at))
-
-    def recording(self) -> RecordedRun:
-        """Everything that came to the run from outside: prompts, replies, results, decisions and times."""
-        return self.port.read(lambda db: load_recording(db, self.run_id))
 
     def to_notebook(self, path: str | os.PathLike[str], *, replace: bool = False) -> Path:
         """Write the run as a notebook that reads this file; as `Run.to_notebook`."""
@@ -181,7 +143,7 @@ class OpenedRun(WithFrames, Shown):
     def _card(self) -> Card:
         metrics = self.metrics
         titles = [f"{one.title} (v{one.version})" for one in self.artifacts.values()]
-        packages = ", ".join(f"{name} {version}" for name, version in self.manifest["packages"].items())
+        packages = ", ".join(f"{name} {version}" for name, version in self.file_manifest["packages"].items())
         rows: Rows = [
             ("status", self.status),
             ("error", self.error),
@@ -191,11 +153,11 @@ class OpenedRun(WithFrames, Shown):
             ("tokens", metrics.total_tokens),
             ("sealed with", packages),
             ("file", Code(str(self.path))),
-            ("sha256", Code(self.manifest["sha256"])),
+            ("sha256", Code(self.file_manifest["sha256"])),
             ("run_id", Code(self.run_id)),
         ]
         sources = Table.of(("title", "address"), [(one.title, Code(one.address)) for one in self.sources])
-        folds = [Fold("The answer", Prose(self.response), is_open=True)] if self.response else []
+        folds = [Fold("The answer", Prose(self._of_file.response), is_open=True)] if self._of_file.response else []
         folds += [Fold(count(len(self.sources), "source"), sources)] if self.sources else []
         return Card("Sealed run", self.question, rows, folds)
 
@@ -235,20 +197,8 @@ class StillView:
         return self.bundle["text/plain"]
 
 
-class _StillPort(RunPort):
-    """A run that has ended, in a store that no engine has open.
-
-    Args:
-        store: The store's file.
-        run: The run's row.
-    """
-
-    def __init__(self, store: Path, run: Row) -> None:
-        self.run_id = run["run_id"]
-        self.question = run["question"]
-        self._conversation_id = run["conversation_id"]
-        self._path = store
-        self._folder = store.parent
+class StillPort(RunReader):
+    """A run that has ended, in a store that no engine has open, for views that could also decide and stop."""
 
     def subscribe(self, listener: Callable[[StreamEvent], None]) -> Callable[[], None]:
         """Tell all events at once; nothing comes after them."""

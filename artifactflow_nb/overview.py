@@ -124,7 +124,8 @@ class WithOverview(Shown, ABC):
             ("waits", waits),
         ]
         newest = [Fold("Newest runs", _newest(engine, held), is_open=True)] if held.newest else []
-        return Card("Workbench", model_name(engine.model), rows, [*newest, _agents(engine)], 'Ask with wb.ask("...").')
+        folds = [*newest, _agents(engine), *_server_tools(engine)]
+        return Card("Workbench", model_name(engine.model), rows, folds, 'Ask with wb.ask("...").')
 
 
 def _configured(engine: Engine) -> Rows:
@@ -139,8 +140,10 @@ def _configured(engine: Engine) -> Rows:
         ("tools called by", lead.protocol.name),
         ("approvals", _approvals(engine.policy)),
         ("budget of a run", limits or "no limit"),
+        ("middleware", ", ".join(type(one).__name__ for one in engine.watchers.middleware)),
         ("graph config", _graph_config(engine.graph_config)),
         ("web_search asks", engine.settings.search),
+        ("MCP servers", _servers(engine)),
         ("data", Code(f"{engine.folder.absolute()} ({size(_n_bytes(engine.folder))})")),
         ("cassette", _cassette(engine)),
     ]
@@ -173,6 +176,26 @@ def _approvals(policy: ApprovalPolicy) -> str:
     return told if policy.stand_in == "ask" else f"{told}; in your place: {policy.stand_in}"
 
 
+def _servers(engine: Engine) -> str:
+    """`files (npx): 5 tools, running`, of each server; before the first run its tools are not known."""
+    offered = [offer.server for offer in engine.mcp.offers]
+    return "; ".join(
+        f"{name} ({server.way}): {count(offered.count(name), 'tool')}, {engine.mcp.state_of(name)}"
+        if name in offered
+        else f"{name} ({server.way}): {engine.mcp.state_of(name)}"
+        for name, server in engine.mcp.servers.items()
+    )
+
+
+def _server_tools(engine: Engine) -> list[Fold]:
+    rows: list[list[Cell]] = [
+        [offer.server, Code(offer.name), offer.permission, ", ".join(offer.agents), offer.description]
+        for offer in engine.mcp.offers
+    ]
+    table = Table.of(("server", "tool", "permission", "agents", "does"), rows)
+    return [Fold("Tools of MCP servers", table)] if rows else []
+
+
 def _sources(engine: Engine, held: Overview) -> str:
     searched = ", ".join(engine.searched) or "the language reference of Python, until wb.add_sources(folder)"
     return f"{held.n_sources:,} indexed; runs search {searched}"
@@ -185,18 +208,20 @@ def _states(engine: Engine, held: Overview) -> str:
 
 
 def _newest(engine: Engine, held: Overview) -> Table:
+    planned = ["plan"] if any(held.plans) else []
     rows: Iterable[list[Cell]] = (
         [
             observed_status(engine.folder, run.status, run.owner),
+            *([plan] if planned else []),
             run.question,
             moment(run.started_at),
             _took(run),
             tokens,
             Code(run.run_id),
         ]
-        for run, tokens in zip(held.newest, held.tokens, strict=True)
+        for run, tokens, plan in zip(held.newest, held.tokens, held.plans, strict=True)
     )
-    return Table.of(("status", "question", "began", "time", "tokens", "id"), rows)
+    return Table.of(("status", *planned, "question", "began", "time", "tokens", "id"), rows)
 
 
 def _agents(engine: Engine) -> Fold:

@@ -11,13 +11,14 @@ so that a plan goes on after a crash where it was.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Self
 
 from artifactflow_nb.ambient import derived_id
 from artifactflow_nb.errors import UsageError
 from artifactflow_nb.graph_config import GraphConfig
+from artifactflow_nb.text.figures import count
 from artifactflow_nb.text.markdown import portable_line
 
 StepStatus = Literal["pending", "running", "completed", "failed", "skipped"]
@@ -41,6 +42,13 @@ def plan_id(tool_call_id: str) -> str:
 def plan_job_id(tool_call_id: str, n: int) -> str:
     """The id of the job, by its number from 1, that works for the plan of a call."""
     return derived_id("job", tool_call_id, n)
+
+
+def progress(statuses: Iterable[str]) -> str:
+    """How far steps of these statuses are: `2 of 4 steps, 1 failed, 1 skipped`."""
+    found = list(statuses)
+    told = [f"{n} {status}" for status in ("failed", "skipped") if (n := found.count(status))]
+    return ", ".join([f"{found.count('completed')} of {count(len(found), 'step')}", *told])
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +116,7 @@ class Plan:
             found = json.loads(text)
             steps = tuple(_step(one) for one in found["steps"])
             plan = cls(_text(found["plan_id"]), _text(found["title"]), steps)
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
+        except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
             raise UsageError(
                 f"The text is no plan ({type(error).__name__}: {error}). A plan is JSON with plan_id, title and steps; "
                 "each step has id, title, description, status and result."
@@ -127,9 +135,24 @@ class Plan:
         return "\n".join(lines)
 
     @property
+    def progress(self) -> str:
+        """How far it is, in a few words."""
+        return progress(step.status for step in self.steps)
+
+    @property
     def counts(self) -> dict[str, int]:
         """How many steps have each status; none that no step has."""
         return {status: len(found) for status in STEP_STATUSES if (found := self.of(status))}
+
+
+def checklist_of(text: str, content_type: str) -> str | None:
+    """The plan that an artifact holds, as Markdown; None for what is no plan, or none any more: people edit it."""
+    if content_type != PLAN_TYPE:
+        return None
+    try:
+        return Plan.from_json(text).markdown
+    except UsageError:
+        return None
 
 
 _MARKS: Mapping[StepStatus, str] = {"pending": "☐", "running": "▶", "completed": "☑", "failed": "✗", "skipped": "–"}
@@ -147,6 +170,7 @@ def _fields(step: PlanStep) -> dict[str, str]:
 def _text(value: Any) -> str:
     if not isinstance(value, str):
         raise TypeError(f"{value!r:.80} is not a text")
+    value.encode()  # raises for half a character, which JSON can hold and a store cannot
     return value
 
 
@@ -326,7 +350,7 @@ class Progress:
     def _limit(self, rules: PlanRules) -> str:
         """What the plan has used up; empty if it may go on."""
         if self.n_executed >= rules.max_steps:
-            return f"{rules.max_steps} executed steps"
+            return count(rules.max_steps, "executed step")
         if len(self.jobs) + 1 >= rules.recursion_limit:  # the summary is one, too
             return f"{rules.recursion_limit} jobs for a plan"
         return ""

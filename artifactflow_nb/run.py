@@ -8,34 +8,27 @@ import os
 import sqlite3
 from collections.abc import Awaitable, Callable, Generator, Mapping
 from concurrent.futures import CancelledError
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from artifactflow_nb.approvals import Decision, Scope
 from artifactflow_nb.artifact import Artifacts, Branch, is_watched
 from artifactflow_nb.engine_thread import EngineThread
-from artifactflow_nb.errors import RunCancelled, RunError, RunFailed, UsageError
-from artifactflow_nb.events import ExecutionMetrics
+from artifactflow_nb.errors import RunError, UsageError
 from artifactflow_nb.export.report_notebook import write_report
-from artifactflow_nb.lists import EventList, RequestList, StepList
 from artifactflow_nb.recordings.cassette_file import cassette_bytes
 from artifactflow_nb.recordings.fork import change_of
-from artifactflow_nb.recordings.reading import load_branch, load_recording
+from artifactflow_nb.recordings.reading import load_branch
 from artifactflow_nb.recordings.sealed import Parts, write_sealed
 from artifactflow_nb.recordings.sealing import parts_of
 from artifactflow_nb.recordings.secrets import Masker
-from artifactflow_nb.recordings.steps import steps_of
-from artifactflow_nb.recordings.values import RecordedRun
 from artifactflow_nb.run_port import RunPort
-from artifactflow_nb.store.made import load_manifest
-from artifactflow_nb.store.metrics import load_metrics
+from artifactflow_nb.run_record import RunRecord
 from artifactflow_nb.store.ownership import observed_status
-from artifactflow_nb.store.requests import load_open_requests
-from artifactflow_nb.store.runs import CANCELLED, COMPLETED, FAILED, RUNNING, WAITING, StoredRun, load_run
-from artifactflow_nb.text.cards import Card, Code, Fold, Prose, Rows, Shown
+from artifactflow_nb.store.plans import load_plans
+from artifactflow_nb.store.runs import RUNNING, WAITING, StoredRun, load_run
+from artifactflow_nb.text.cards import Card, Code, Fold, Prose, Rows
 from artifactflow_nb.text.figures import duration
-from artifactflow_nb.text.markdown import portable
 
 if TYPE_CHECKING:
     from artifactflow_nb.widgets.panel import Panel
@@ -46,16 +39,7 @@ HEARTBEAT_S = 0.25
 Ping = Callable[[], Awaitable[bool]]
 
 
-class Markdown(str):
-    """A text that a notebook shows as Markdown, made harmless."""
-
-    __slots__ = ()
-
-    def _repr_markdown_(self) -> str:
-        return portable(self)
-
-
-class Run(Shown):
+class Run(RunRecord):
     """One question on its way to its answer.
 
     Args:
@@ -66,7 +50,6 @@ class Run(Shown):
         panel: Gives what `view` gives.
 
     Attributes:
-        port: What views are made from.
         pings: Each asks a view whether somebody sees it; awaited on the engine's loop.
         waited_for: Whether somebody waited for the run through this handle, or it had ended before.
     """
@@ -80,15 +63,10 @@ class Run(Shown):
         display: "Callable[[Run], None] | None" = None,
         panel: "Callable[[Run], Panel] | None" = None,
     ) -> None:
-        self.port = RunPort(thread, stored)
-        self.run_id = stored.run_id
-        self.conversation_id = stored.conversation_id
-        self.message_id = stored.message_id
-        self.thread_id = stored.thread_id
-        self.question = stored.question
-        self.started_at = stored.started_at
+        super().__init__(stored)
         self.pings: list[Ping] = []
         self.waited_for = stored.status != RUNNING
+        self._port = RunPort(thread, stored)
         self._thread = thread
         self._folder = thread.engine.folder
         self._interactive = interactive
@@ -96,54 +74,25 @@ class Run(Shown):
         self._panel = panel
 
     @property
+    def port(self) -> RunPort:
+        """What views are made from."""
+        return self._port
+
+    @property
     def status(self) -> str:
         """`running`, `waiting`, `completed`, `failed`, `cancelled`, or `interrupted`: its process is gone."""
         return self.port.status()
 
     @property
-    def response(self) -> Markdown | None:
-        """The answer, in Markdown; None while there is none. `RunFailed` or `RunCancelled` if there will be none."""
-        stored = self._stored()
-        if stored.status == FAILED:
-            raise RunFailed(f"{stored.error_message} (run {self.run_id})")
-        if stored.status == CANCELLED:
-            raise RunCancelled(f"The run {self.run_id} was cancelled.", partial=stored.response or "")
-        return Markdown(stored.response) if stored.status == COMPLETED else None
-
-    @property
     def error(self) -> str | None:
         """Why the run failed or was interrupted here; None if neither."""
-        return self._stored().error_message or self._thread.engine.controller.why_unstored(self.run_id)
+        return super().error or self._thread.engine.controller.why_unstored(self.run_id)
 
     @property
     def artifacts(self) -> Artifacts:
         """The newest version of each artifact that this run's branch sees, by id; what is written goes there too."""
         dated = is_watched(self._thread.engine.settings, self._interactive)
         return Artifacts(Branch(self._thread, self.conversation_id, self.message_id, dated))
-
-    @property
-    def events(self) -> EventList:
-        """The stored events, in order: all but chunks of text."""
-        return EventList(self.port.stored_events())
-
-    @property
-    def pending(self) -> RequestList:
-        """The requests that wait for a decision, the oldest first."""
-        return RequestList(self.port.read(lambda db: load_open_requests(db, self.run_id)))
-
-    @property
-    def metrics(self) -> ExecutionMetrics:
-        """What the run cost so far."""
-        until = self._stored().completed_at or datetime.now(UTC)
-        return self.port.read(lambda db: load_metrics(db, self.run_id, until))
-
-    @property
-    def manifest(self) -> Mapping[str, Any]:
-        """What the run was made with: versions, agents with their models, hashes of prompts, tools and sources.
-
-        Empty for a run of a release that did not keep it.
-        """
-        return self.port.read(lambda db: load_manifest(db, self.run_id))
 
     def _stored(self) -> StoredRun:
         return self.port.read(lambda db: load_run(db, self.run_id))
@@ -255,10 +204,6 @@ class Run(Shown):
             return self._interactive
         return any([await ping() for ping in self.pings])
 
-    def recording(self) -> RecordedRun:
-        """Everything that came to the run from outside so far: prompts, replies, results, decisions and times."""
-        return self.port.read(lambda db: load_recording(db, self.run_id))
-
     def fork(
         self,
         step: int,
@@ -339,11 +284,6 @@ class Run(Shown):
             Path(path), self.run_id, lambda beside: self.seal(beside, replace=replace), sealed=before, replace=replace
         )
 
-    @property
-    def steps(self) -> StepList:
-        """The steps of the run by their numbers, for `fork`: model turns, tool calls and decisions."""
-        return StepList(steps_of(self.recording()))
-
     def view(self) -> "Panel":
         """The run to be shown live by the current cell, also one that has ended: to copy, ask again, ask otherwise.
 
@@ -364,11 +304,13 @@ class Run(Shown):
 
     def _card(self) -> Card:
         stored, metrics, pending = self._stored(), self.metrics, self.pending
+        plans = self.port.read(lambda db: load_plans(db, self.run_id))
         titles = [f"{artifact.title} (v{artifact.version})" for artifact in self.artifacts.values()]
         rows: Rows = [
             ("status", self.status),
             ("error", self.error),
             ("waits for", ", ".join(request.title for request in pending)),
+            ("plan", ", ".join(f"{plan.title} ({plan.progress})" for plan in plans)),
             ("artifacts", ", ".join(titles)),
             ("time", duration(metrics.total_duration_ms)),
             ("tokens", metrics.total_tokens),

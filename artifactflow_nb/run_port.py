@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import closing
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, TypeVar
 
 from artifactflow_nb.approvals import Decision
@@ -23,25 +24,27 @@ from artifactflow_nb.tools.base import Tool
 T = TypeVar("T")
 
 
-class RunPort:
-    """A run as views hold it; any thread may call.
+class RunReader:
+    """What is stored of a run, as views read it; any thread may call.
+
+    Args:
+        store: The store's file.
+        stored: The run's row.
 
     Attributes:
         run_id: The run.
         question: What was asked.
     """
 
-    def __init__(self, thread: EngineThread, stored: StoredRun) -> None:
+    def __init__(self, store: Path, stored: StoredRun) -> None:
         self.run_id = stored.run_id
         self.question = stored.question
         self._conversation_id = stored.conversation_id
-        self._thread = thread
-        self._path = thread.engine.database.path
-        self._folder = thread.engine.folder
+        self._store = store
 
     def read(self, work: Work[T]) -> T:
         """Do something with a reading connection to the store."""
-        with reading(self._path), closing(connect(self._path, read_only=True)) as db:
+        with reading(self._store), closing(connect(self._store, read_only=True)) as db:
             return work(db)
 
     def stored_events(self) -> Sequence[StreamEvent]:
@@ -56,7 +59,33 @@ class RunPort:
 
     def _observed(self) -> str:
         stored = self.read(lambda db: load_run(db, self.run_id))
-        return observed_status(self._folder, stored.status, stored.owner)
+        return observed_status(self._store.parent, stored.status, stored.owner)
+
+    def artifact_text(self, artifact_id: str, version: int) -> str:
+        """The content of a version; empty if there is none."""
+        try:
+            return self.read(lambda db: read_version(db, self._conversation_id, artifact_id, version)).content
+        except NotFound:
+            return ""
+
+    def tool_result(self, tool_call_id: str) -> str:
+        """What a tool returned, or its error; empty if nothing."""
+        sql = "SELECT result, error_message FROM tool_calls WHERE tool_call_id = ?"
+        row = self.read(lambda db: db.execute(sql, (tool_call_id,)).fetchone())
+        return str(row["result"] or row["error_message"] or "") if row else ""
+
+
+class RunPort(RunReader):
+    """A run as views hold it; any thread may call.
+
+    Args:
+        thread: The engine's thread.
+        stored: The run's row.
+    """
+
+    def __init__(self, thread: EngineThread, stored: StoredRun) -> None:
+        super().__init__(thread.engine.database.path, stored)
+        self._thread = thread
 
     def subscribe(self, listener: Callable[[StreamEvent], None]) -> Callable[[], None]:
         """Hear the run's events, those that were stored first, on the engine's thread; returns what ends it."""
@@ -94,22 +123,9 @@ class RunPort:
             )
 
     async def cancel(self) -> None:
-        """End the run, on the engine's loop; `Conflict` if it has ended already."""
-        await self._thread.engine.controller.cancel(self.run_id)
+        """End the run by a click, on the engine's loop; `Conflict` if it has ended already."""
+        await self._thread.engine.controller.cancel(self.run_id, by_code=False)
 
     def tool(self, name: str) -> Tool | None:
         """The tool of this name as the engine has it now; None if it has none."""
         return next((entry for entry in self._thread.engine.tools if entry.name == name), None)
-
-    def artifact_text(self, artifact_id: str, version: int) -> str:
-        """The content of a version; empty if there is none."""
-        try:
-            return self.read(lambda db: read_version(db, self._conversation_id, artifact_id, version)).content
-        except NotFound:
-            return ""
-
-    def tool_result(self, tool_call_id: str) -> str:
-        """What a tool returned, or its error; empty if nothing."""
-        sql = "SELECT result, error_message FROM tool_calls WHERE tool_call_id = ?"
-        row = self.read(lambda db: db.execute(sql, (tool_call_id,)).fetchone())
-        return str(row["result"] or row["error_message"] or "") if row else ""

@@ -21,6 +21,7 @@
     searxng_url         AF_SEARXNG_URL    address of a SearXNG server
     tavily_key          TAVILY_API_KEY    key for Tavily
     allowed_hosts       AF_ALLOWED_HOSTS  hosts that may be fetched though they are not public, with commas between
+    mcp                 AF_MCP            MCP servers whose tools agents may call; as JSON, or the path of a JSON file
 """
 
 import json
@@ -37,6 +38,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 from artifactflow_nb.approvals import VERDICTS, Verdict
 from artifactflow_nb.budget import Budget, Price
 from artifactflow_nb.errors import UsageError
+from artifactflow_nb.mcp_servers import McpServer, read_servers
 from artifactflow_nb.messages import ToolProtocol
 from artifactflow_nb.models.endpoint_errors import MASK, public_url
 from artifactflow_nb.text.cards import Card, Cell, Code, Fold, Rows, Shown, Table
@@ -61,6 +63,7 @@ VARIABLES: Mapping[str, str] = {
     "searxng_url": "AF_SEARXNG_URL",
     "tavily_key": "TAVILY_API_KEY",
     "allowed_hosts": "AF_ALLOWED_HOSTS",
+    "mcp": "AF_MCP",
 }
 _ALLOWED: Mapping[str, str] = {
     "base_url": "an address that begins with http:// or https://, as http://localhost:8000/v1 does",
@@ -81,6 +84,7 @@ _ALLOWED: Mapping[str, str] = {
     "searxng_url": "an address that begins with http:// or https://",
     "tavily_key": "a text",
     "allowed_hosts": "hosts such as intranet.example or localhost:8080, with commas between",
+    "mcp": 'servers by name, as in {"files": {"command": "npx", "args": ["..."]}}, or the path of a JSON file',
 }
 _SECRETS = frozenset({"api_key", "tavily_key"})
 _ADDRESSES = frozenset({"base_url", "searxng_url"})
@@ -111,6 +115,7 @@ class Settings(Shown, BaseSettings):
         searxng_url: The address of a SearXNG server, for `search="searxng"`.
         tavily_key: The key for `search="tavily"`; shown as asterisks.
         allowed_hosts: Hosts that `web_fetch` may fetch though they are not public: `host` or `host:port`.
+        mcp: MCP servers by their names; see `McpServer`. One that is passed takes the place of one in the file.
     """
 
     model_config = SettingsConfigDict(frozen=True, extra="forbid", toml_file=FILE)
@@ -133,6 +138,7 @@ class Settings(Shown, BaseSettings):
     searxng_url: str | None = None
     tavily_key: SecretStr | None = None
     allowed_hosts: tuple[str, ...] = ()
+    mcp: dict[str, McpServer] = Field(default_factory=dict)
 
     @classmethod
     def load(cls, **arguments: Any) -> Self:
@@ -143,6 +149,8 @@ class Settings(Shown, BaseSettings):
         given = {name: value for name, value in arguments.items() if value is not None}
         if unknown := sorted(given.keys() - VARIABLES.keys()):
             raise UsageError(f"There is no setting {unknown[0]!r}. {_known()}")
+        if "mcp" in given:
+            given["mcp"] = read_servers(given["mcp"])
         try:
             settings = cls(**given)
         except ValidationError as error:
@@ -202,6 +210,8 @@ class Settings(Shown, BaseSettings):
         value = getattr(self, name)
         if value in (None, (), {}) or name in _SECRETS:
             return None if not value else MASK
+        if name == "mcp":
+            return Code(", ".join(value))
         return Code(public_url(value) if name in _ADDRESSES else str(value))
 
     @property
@@ -230,6 +240,11 @@ class Settings(Shown, BaseSettings):
     @classmethod
     def _from_json(cls, told: Any) -> Any:
         return json.loads(told) if isinstance(told, str) else told
+
+    @field_validator("mcp", mode="before")
+    @classmethod
+    def _read_servers(cls, told: Any) -> Any:
+        return read_servers(told)
 
     @field_validator("data_dir", "record", "replay", "graph_config")
     @classmethod
@@ -262,6 +277,8 @@ class _Environment(PydanticBaseSettingsSource):
 
 def _problem(detail: Mapping[str, Any]) -> str:
     name = str(detail["loc"][0])
+    if name == "mcp":
+        return str(detail["ctx"]["error"])
     if detail["type"] == "extra_forbidden" and len(detail["loc"]) == 1:
         return f"{Path(FILE).resolve()} has an unknown key {name!r}. {_known()}"
     shown = public_url(detail["input"]) if name in _ADDRESSES and isinstance(detail["input"], str) else detail["input"]

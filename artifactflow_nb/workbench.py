@@ -12,7 +12,7 @@ import os
 import shutil
 import tempfile
 import weakref
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
@@ -26,6 +26,7 @@ from artifactflow_nb.engine_thread import EngineThread
 from artifactflow_nb.errors import UsageError
 from artifactflow_nb.flows.adapted import AdaptedGraph
 from artifactflow_nb.frames.face import WithFrames
+from artifactflow_nb.middleware import Middleware
 from artifactflow_nb.models.base import Model
 from artifactflow_nb.overview import WithOverview
 from artifactflow_nb.recordings.row_import import import_rows
@@ -63,8 +64,10 @@ class Workbench(WithFrames, WithOverview, WithViews):
         replay: A cassette to play every run from, without a network and without a key; see `mode`.
         mode: `auto` to play what the cassette has and record what is new, or what else `AF_MODE` may say: `record`,
             `replay`, `live`.
-        settings: Further settings, by the names of `af.Settings`: `temperature`, `budget`, `prices`, `graph_config`
-            and so on.
+        middleware: What is told of every model call and every tool call, as `af.DebugMiddleware()` is; see
+            `af.Middleware`.
+        settings: Further settings, by the names of `af.Settings`: `temperature`, `budget`, `prices`, `graph_config`,
+            `mcp` for the tools of MCP servers, and so on.
 
     Attributes:
         settings: What is configured.
@@ -88,6 +91,7 @@ class Workbench(WithFrames, WithOverview, WithViews):
         record: str | Path | None = None,
         replay: str | Path | None = None,
         mode: str | None = None,
+        middleware: Sequence[Middleware] = (),
         **settings: Any,
     ) -> None:
         if not (model is None or isinstance(model, str) or hasattr(model, "stream")):
@@ -105,7 +109,12 @@ class Workbench(WithFrames, WithOverview, WithViews):
         self._interactive = interactive
         self._thread = EngineThread(
             lambda: Engine(
-                self.settings, model=own_model, approvals=approvals, prompts=folder, agent_models=agent_models
+                self.settings,
+                model=own_model,
+                approvals=approvals,
+                prompts=folder,
+                agent_models=agent_models,
+                middleware=middleware,
             )
         )
         self.made_at = datetime.now(UTC)
@@ -206,6 +215,8 @@ class Workbench(WithFrames, WithOverview, WithViews):
             await self._thread.engine.controller.start(stored)
             return stored
 
+        if self.settings.mcp:  # servers may be slow to start: that can be interrupted
+            self._thread.follow(self._thread.engine.mcp.open(), lambda: None)
         return self._handle(self._thread.call(start()))
 
     def rename_conversation(self, conversation: InConversation, title: str) -> None:

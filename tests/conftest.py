@@ -1,5 +1,6 @@
 """Engines and workbenches with real stores in temporary folders, for all tests."""
 
+import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -25,12 +26,24 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: item.get_closest_marker("browser") is not None)
 
 
+@pytest.fixture(scope="session")
+def nowhere(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where tests run that have no folder: to make one takes the longer the more there are, a millisecond at last."""
+    return tmp_path_factory.mktemp("nowhere")
+
+
 @pytest.fixture(autouse=True)
-def plain_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def plain_environment(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest, nowhere: Path) -> Iterator[None]:
     """No setting of the machine reaches a test, and nothing is written beside the repository."""
     for variable in VARIABLES.values():
         monkeypatch.delenv(variable, raising=False)
-    monkeypatch.chdir(tmp_path)
+    is_writing = "tmp_path" in request.fixturenames or request.node.get_closest_marker("browser")
+    monkeypatch.chdir(request.getfixturevalue("tmp_path") if is_writing else nowhere)
+    yield
+    if left := list(nowhere.iterdir()):
+        shutil.rmtree(nowhere)
+        nowhere.mkdir()
+        pytest.fail(f"The test wrote {left} and did not ask for tmp_path.")
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""What happens on a full disk and without rights, in processes of their own: `python faulty.py CASE FOLDER [...]`.
+"""A full disk, missing rights and a clock set back, in processes of their own: `python faulty.py CASE FOLDER [...]`.
 
 A disk is full where no file may grow beyond a size: SQLite then meets the system's error in the middle of its writes. A
 line of JSON says what a person sees.
@@ -11,8 +11,10 @@ import resource
 import shutil
 import sqlite3
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +24,10 @@ from scripts import report
 
 import artifactflow_nb as af
 from artifactflow_nb import frames
-from artifactflow_nb.engine import STORE_FILE
+from artifactflow_nb.engine import STORE_FILE, Engine
 from artifactflow_nb.errors import StoreError
 from artifactflow_nb.models.scripted import ScriptedModel
+from artifactflow_nb.settings import Settings
 
 NOBODY = 65534
 INDEX_OF_THE_LOG = 32_768
@@ -161,6 +164,26 @@ def begin(folder: Path) -> None:
     )
 
 
+def set_back(folder: Path, *hours: int) -> None:
+    """Take a run up again and again, each time in a process whose clock is ahead by so many hours."""
+    turns = [report("A", "a"), report("B", "b"), report("C", "c"), "Done."]
+    real = time.time_ns
+    for turn, ahead in zip(turns, hours, strict=True):
+        time.time_ns = lambda ahead=ahead: real() + ahead * 3_600_000_000_000
+        os.waitpid(forked(partial(one_approval, turn), folder), 0)
+
+
+async def one_approval(turn: str, folder: Path) -> None:
+    """Begin the run, or approve what it waits for; then the model says this, which is told with what came of it."""
+    model = ScriptedModel([turn])
+    async with Engine(Settings.load(data_dir=folder), model=model, approvals={"create_artifact": "ask"}) as engine:
+        if unfinished := await engine.runs.unfinished():
+            result = await engine.controller.resume(unfinished[0].thread_id, approved=True)
+        else:
+            result = await engine.controller.execute("Write.")
+        tell(said=[result.status, result.response, len(model.requests), len(result.metrics.tool_calls)])
+
+
 def look(folder: Path) -> None:
     """Open and read, without rights to write, a store that lies there."""
     store, workbench_class = folder / STORE_FILE, af.Workbench  # named to be imported: only root may read the library
@@ -175,5 +198,5 @@ def look(folder: Path) -> None:
 
 if __name__ == "__main__":
     case, where, *more = sys.argv[1:]
-    cases: dict[str, Any] = {"run_out": run_out, "decide": decide, "begin": begin, "look": look}
+    cases: dict[str, Any] = {"run_out": run_out, "decide": decide, "begin": begin, "look": look, "set_back": set_back}
     cases[case](Path(where), *map(int, more))

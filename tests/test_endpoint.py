@@ -35,9 +35,9 @@ def research(request: Request) -> Answer:
 def workbench(tmp_path: Path) -> Any:
     opened: list[Workbench] = []
 
-    def make(base_url: str, **options: Any) -> Workbench:
-        model = options.pop("model", "loopback-1")
-        wb = Workbench(base_url=base_url, api_key=KEY, model=model, data_dir=tmp_path / "data", **options)
+    def make(base_url: str | None, **options: Any) -> Workbench:
+        at = {} if base_url is None else {"base_url": base_url, "api_key": KEY, "model": "loopback-1"}
+        wb = Workbench(**{**at, **options}, data_dir=tmp_path / "data")
         opened.append(wb)
         return wb
 
@@ -79,6 +79,10 @@ def test_settings_come_from_the_environment_too(monkeypatch: pytest.MonkeyPatch,
         assert server.requests[0].body["model"] == "my-model"
 
 
+async def at_once(_delay_s: float) -> None:
+    """What a retry waits here: how long it should is tested with the model."""
+
+
 def unused_port() -> int:
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
@@ -103,7 +107,7 @@ def test_a_failing_endpoint_is_one_clear_message(
     answers = [answer or Answer(drop=True)] * 3 + [Answer("Better now.")]
     with ChatServer(answers) as server:
         address = server.base_url if answer else f"http://127.0.0.1:{unused_port()}/v1"
-        wb = workbench(address)
+        wb = workbench(None, model=OpenAIModel(address, KEY, "loopback-1", sleep=at_once))
         run = wb.ask("What is it?").wait()
         assert run.status == "failed"
         with pytest.raises(RunFailed) as failed:

@@ -30,6 +30,25 @@ from artifactflow_nb.widgets.turns import ChatTurn
 EACH = pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
 
 
+def plan_of(script: Script, text: str) -> None:
+    """A plan in which every text is this one: a step that is done, one that failed and one that goes on."""
+    where = {"tool_call_id": f"plan{text}", "plan_id": text}
+    script.add(
+        "tool_start", text, "plan_create", job_id="main", tool_call_id=where["tool_call_id"], params={"title": text}
+    )
+    steps = [{"id": f"{n}{text}", "title": text, "description": text, "status": "pending"} for n in range(4)]
+    script.add("plan_created", text, job_id="main", title=text, steps=steps, **where)
+    for n, status in enumerate(("completed", "failed", "")):
+        step = {"job_id": f"job{n}{text}", "step_id": f"{n}{text}", "title": text, "attempt": n}
+        script.add("step_start", text, **step, **where)
+        script.say(text, text, call=f"llm-{n}{text}", job=step["job_id"], agent=text)
+        if status:
+            script.add("step_complete", text, **step, **where, status=status, result=f"{text}\n\n{n}")
+    script.add("agent_start", text, job_id=f"again{text}", step=1, instruction=text, model=text)
+    script.add("plan_revised", text, job_id="main", reason=text, steps=steps, **where)
+    script.add("plan_updated", text, job_id="main", reason=text, steps=[{**steps[3], "status": "skipped"}], **where)
+
+
 def run_of(text: str) -> PlayedRun:
     """A run in which every text is this one."""
     script = Script()
@@ -49,6 +68,7 @@ def run_of(text: str) -> PlayedRun:
         if decided:
             words = {"decision": text, "scope": "run", "decided_by": text, "instruction": text}
             script.add("permission_result", text, text, id=request, tool_call_id=request, approved=False, **words)
+    plan_of(script, text)
     for kind in ("text/markdown", text):
         changed = {"artifact_id": f"{kind}{text}", "version": 1, "title": text, "content_type": kind}
         script.add("artifact_changed", tool_call_id="tc-2", **changed)

@@ -14,16 +14,29 @@ import artifactflow_nb as af
 PACKAGE = Path(af.__file__).parent
 
 LAYERS = [
-    {"messages", "errors", "ambient", "xml_calls", "approvals", "budget", "graph_config", "text", "formats", "plans"}
+    {
+        "messages",
+        "errors",
+        "ambient",
+        "xml_calls",
+        "approvals",
+        "budget",
+        "graph_config",
+        "middleware",
+        "text",
+        "formats",
+        "plans",
+        "mcp_servers",
+    }
     | {"call_json", "call_places", "call_reader", "call_values"},
     {"events"},
     {"models", "store", "settings"},
     {"recordings"},
     {"tools"},
-    {"agents"},
+    {"agents", "mcp_tools"},
     {"flows"},
-    {"checkpoints", "saver", "manifest", "crew"},
-    {"flow_registry"},
+    {"checkpoints", "saver", "manifest", "crew", "makers"},
+    {"flow_registry", "mcp_bench"},
     {"drive", "follow"},
     {"driven"},
     {"beginning"},
@@ -31,7 +44,7 @@ LAYERS = [
     {"engine"},
     {"engine_thread"},
     {"run_port", "export", "audit"},
-    {"run", "artifact", "conversation", "lists", "frames", "repro"},
+    {"run", "run_record", "artifact", "conversation", "lists", "frames", "repro"},
     {"plots", "comparing"},
     {"widgets"},
     {"views"},
@@ -54,6 +67,8 @@ HOMES = {
     "anywidget": {"widgets"},
     "IPython": {"widgets", "workbench", "magics", "artifact"},
     "docx": {"export"},
+    "mcp": {"mcp_tools"},
+    "mcp_types": {"mcp_tools"},
 }
 """Where a library may be imported."""
 

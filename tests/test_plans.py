@@ -69,12 +69,12 @@ DONE, FAILED = ("execute", "1", "completed"), ("execute", "1", "failed")
         (
             progress("completed", "pending", jobs=(DONE,)),
             replace(RULES, max_steps=1),
-            Move("finish", reason="The limit of 1 executed steps was reached."),
+            Move("finish", reason="The limit of 1 executed step was reached."),
         ),
         (
             progress("failed", jobs=(FAILED,)),
             replace(RULES, max_steps=1),
-            Move("finish", reason="The limit of 1 executed steps was reached."),
+            Move("finish", reason="The limit of 1 executed step was reached."),
         ),
         (progress("failed", "pending", jobs=(FAILED, ("replan", "1", "continue"))), RULES, Move("execute", "2")),
         (progress("failed", jobs=(FAILED, ("replan", "1", "continue"))), RULES, Move("finish")),
@@ -129,6 +129,8 @@ def test_a_plan_comes_back_as_it_was(drafts: list[PlanStep], title: str) -> None
         ('{"plan_id": "p", "title": 1, "steps": []}', "1 is not a text"),
         ('{"plan_id": "p", "title": "t", "steps": [{"id": "1", "title": "a", "status": "odd"}]}', "'odd' is no status"),
         ('{"plan_id": "p", "title": "t", "steps": [1]}', "AttributeError"),
+        ('{"plan_id": "p", "title": "\\ud800", "steps": []}', "UnicodeEncodeError"),
+        ("[" * 100_000, "RecursionError"),
         (
             json.dumps({"plan_id": "p", "title": "t", "steps": [{"id": "1", "title": "a"}] * 2}),
             "Two steps of the plan have the same id",

@@ -13,6 +13,7 @@ ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
+@pytest.mark.usefixtures("tmp_path")  # it writes where it runs
 async def test_the_python_of_the_readme_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     """The cells run one after the other, as in a notebook whose approvals are given in the person's place."""
     cells = re.findall(r"```python\n(.*?)```", README, re.DOTALL)

@@ -89,6 +89,19 @@ def publish(ctx: af.ToolContext, text: str, times: int = 1, where: list[str] | N
     return text * times
 
 
+class Noting(af.Middleware):
+    """Keeps one value of each class that it is given, by the name of the class."""
+
+    def __init__(self) -> None:
+        self.seen: dict[str, Any] = {}
+
+    async def after_model(self, *told: Any) -> None:
+        self.seen |= {type(value).__name__: value for value in told}
+
+    async def after_tool(self, *told: Any) -> None:
+        self.seen |= {type(value).__name__: value for value in told}
+
+
 @pytest.fixture
 def held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
     """Everything that can be reached after a run that has ended and one that waits, by what one writes for it."""
@@ -110,6 +123,7 @@ def held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, 
         data_dir=tmp_path / "data",
         budget={"tokens": 1_000_000},
         prices={"my-model": {"input": 1, "output": 2}},
+        middleware=[noting := Noting(), debug := af.DebugMiddleware()],
     )
     with wb:
         wb.register_tool(publish)
@@ -120,6 +134,9 @@ def held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, 
         results = [wb._thread.call(engine.controller.result(run.run_id)) for run in (done, waits)]
         yield {
             "wb": wb,
+            "wb.graph_config": wb.graph_config,
+            "noting": noting,
+            "debug": debug,
             "wb.repro()": wb.repro(),
             "af.adapt(graph)": af.adapt(react_agent([]), name=HOSTILE),
             "run.steps": done.steps,
@@ -181,6 +198,10 @@ def example(name: str, held: dict[str, Any]) -> Any:
         "OfflineModel": af.OfflineModel(),
         "OpenAIModel": af.OpenAIModel(f"https://user:{password}@host/v1", key, HOSTILE),
         "ScriptedModel": af.ScriptedModel(["Hello."]),
+        "DebugMiddleware": held["debug"],
+        "Middleware": held["noting"],
+        "CallError": af.CallError(HOSTILE, HOSTILE, 5.0, partial=HOSTILE, metadata={HOSTILE: HOSTILE}),
+        **held["noting"].seen,
         "StreamEvent": af.StreamEvent(af.StreamEventType.ERROR, datetime.now(UTC), 1, "r", data={"message": HOSTILE}),
     }[name]
 

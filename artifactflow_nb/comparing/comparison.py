@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol
 
-from artifactflow_nb.comparing.differences import NAMES, ArtifactChange, StepDiff, TextDiff, with_style
+from artifactflow_nb.comparing.differences import ArtifactChange, StepDiff
 from artifactflow_nb.comparing.figures import Figure, figures
 from artifactflow_nb.comparing.pairs import StepPair, pair_steps
 from artifactflow_nb.errors import NotFound, UsageError
@@ -16,6 +16,7 @@ from artifactflow_nb.recordings.values import RecordedRun
 from artifactflow_nb.store.artifact_versions import Artifact
 from artifactflow_nb.text.cards import Card, Code, Fold, Rows, Shown, Table, html_text
 from artifactflow_nb.text.figures import count
+from artifactflow_nb.text.text_diff import NAMES, TextDiff, with_style
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -96,9 +97,10 @@ class Comparison(Shown):
 
     @property
     def is_same(self) -> bool:
-        """Whether both took the same steps to the same answer and the same artifacts; figures may differ."""
+        """Whether both took the same steps to the same answer, or error, and the same artifacts; figures may differ."""
         written = all(change.state == "same" for change in self.artifacts.values())
-        return self.parted_at is None and self.answer.is_same and written and self.a.status == self.b.status
+        ended = all(getattr(self.a, name) == getattr(self.b, name) for name in ("flow", "status", "error_type"))
+        return self.parted_at is None and self.answer.is_same and written and ended
 
     @property
     def parted_at(self) -> StepDiff | None:
@@ -185,10 +187,17 @@ class Comparison(Shown):
 
     def _texts(self) -> Iterator[tuple[str, TextDiff, bool]]:
         """The texts that are shown: the line that each is folded behind, what differs in it, and whether it is open."""
-        yield f"Answers: {'the same' if self.answer.is_same else 'different'}", self.answer, not self.answer.is_same
+        if self.a.response or self.b.response:
+            yield f"Answers: {self._answers}", self.answer, not self.answer.is_same
         for name, change in self.artifacts.items():
             if change.state != "same":
                 yield f"{change.newest.title} ({name}): {change.state}", change.diff, False
+
+    @property
+    def _answers(self) -> str:
+        if self.a.response and self.b.response:
+            return "the same" if self.answer.is_same else "different"
+        return "only a has one" if self.a.response else "only b has one" if self.b.response else "neither has one"
 
     def _summary(self, texts: list[Fold]) -> Card:
         parted, differing = self.parted_at, [pair for pair in self.pairs if pair.outcome != "same"]
@@ -196,11 +205,12 @@ class Comparison(Shown):
         n_steps = count(len(self.pairs), "step")
         rows: Rows = [
             *([] if is_one else [("question of b", self.b.question)]),
+            ("flow", None if self.a.flow == self.b.flow else f"{self.a.flow} → {self.b.flow}"),
             ("status", self.a.status if self.a.status == self.b.status else f"{self.a.status} → {self.b.status}"),
             *([] if self.a.error_message == self.b.error_message else self._errors()),
-            ("steps", f"{n_steps}, {len(differing):,} of them differ" if differing else f"{n_steps}, all the same"),
+            ("steps", f"{n_steps}, {_of_them(len(differing))}" if self.pairs else "none"),
             ("parted at", parted.title if parted else None),
-            ("answers", "the same" if self.answer.is_same else "different"),
+            ("answers", self._answers),
             ("artifacts", ", ".join(f"{name}: {change.state}" for name, change in self.artifacts.items())),
         ]
         folds = [*texts, Fold("Metrics", self._figure_table(), is_open=True)]
@@ -217,6 +227,12 @@ class Comparison(Shown):
             (one.label, one.told(one.a), one.told(one.b), one.told(one.difference, signed=True)) for one in self.figures
         ]
         return Table(("figure", *NAMES, "difference"), rows)
+
+
+def _of_them(n_differing: int) -> str:
+    if not n_differing:
+        return "all the same"
+    return f"{n_differing:,} of them differ{'s' if n_differing == 1 else ''}"
 
 
 def _step_table(pairs: list[StepPair]) -> Table:

@@ -1,76 +1,19 @@
-"""What differs between two texts, two artifacts and two steps, as values that show themselves in a cell."""
+"""What differs between two artifacts and two steps, as values that show themselves in a cell."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 from artifactflow_nb.comparing.pairs import Outcome, StepPair, parts_of
 from artifactflow_nb.store.artifact_versions import Artifact
-from artifactflow_nb.text.cards import Card, Code, Fold, Rows, Shown, quiet_style
-from artifactflow_nb.text.diff_html import Layout, diff_html, diff_markdown, diff_plain, diff_style
-
-NAMES = ("a", "b")
+from artifactflow_nb.text.cards import Card, Code, Fold, Rows, Shown
+from artifactflow_nb.text.text_diff import ShownAsDiff, TextDiff
 
 State = Literal["same", "changed", "only a", "only b"]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class TextDiff:
-    """What differs between two texts, down to the words.
-
-    Attributes:
-        a: The one text.
-        b: The other.
-        names: What they are called.
-        layout: How a page shows it: `side_by_side` or `inline`.
-    """
-
-    a: str
-    b: str
-    names: tuple[str, str] = NAMES
-    layout: Layout = "side_by_side"
-
-    @property
-    def is_same(self) -> bool:
-        """Whether nothing differs."""
-        return self.a == self.b
-
-    @property
-    def inline(self) -> "TextDiff":
-        """The same, removed lines above added ones."""
-        return replace(self, layout="inline")
-
-    @property
-    def _texts(self) -> tuple[str, str]:
-        """The texts, with a line feed at their ends if neither has one: that is not worth a word."""
-        end = "" if self.a.endswith("\n") or self.b.endswith("\n") else "\n"
-        return self.a and self.a + end, self.b and self.b + end
-
-    def plain(self) -> str:
-        """The unified difference, or that there is none."""
-        return diff_plain(*self._texts, names=self.names).rstrip("\n")
-
-    def table(self) -> str:
-        """The difference as an element for a page that has the style of differences."""
-        return diff_html(*self._texts, layout=self.layout, names=self.names)
-
-    def __repr__(self) -> str:
-        return self.plain()
-
-    def _repr_markdown_(self) -> str:
-        return diff_markdown(*self._texts, names=self.names)
-
-    def _repr_html_(self) -> str:
-        return with_style(self.table())
-
-
-def with_style(body: str) -> str:
-    """HTML with differences in it, in the frame that gives them their style."""
-    return f'{quiet_style(diff_style())}<div class="af-run af-frozen mathjax_ignore tex2jax_ignore">{body}</div>'
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class ArtifactChange:
+class ArtifactChange(ShownAsDiff):
     """An artifact as two runs have it.
 
     Attributes:
@@ -105,12 +48,6 @@ class ArtifactChange:
 
     def __repr__(self) -> str:
         return f"ArtifactChange({self.newest.artifact_id!r}, {self.state!r})"
-
-    def _repr_markdown_(self) -> str:
-        return self.diff._repr_markdown_()
-
-    def _repr_html_(self) -> str:
-        return self.diff._repr_html_()
 
 
 def _content(artifact: Artifact | None) -> str:

@@ -50,7 +50,10 @@ _CHAPTERS = (
 run.runs_df(run)[
     ["models", "n_llm_calls", "n_tool_calls", "n_tool_errors", "total_tokens", "cost_usd", "active_ms", "wait_ms"]
 ]""",
-        "af.plot_timeline(run.llm_calls_df(run), run.tool_calls_df(run), run.approvals_df(run))",
+        """\
+af.plot_timeline(
+    run.llm_calls_df(run), run.tool_calls_df(run), run.approvals_df(run), run.plan_steps_df(run)
+)""",
         "af.plot_tokens(run.llm_calls_df(run))",
     ),
     (

@@ -217,13 +217,15 @@ def cut_text(text: str, chars: int, told: str = "") -> str:
 def _cut_to_fit(messages: list[Message], limit: int) -> list[Message]:
     """Cut the longest messages, the system message last, until all fit."""
     fitted = list(messages)
-    uncut = set(range(len(fitted)))
-    while uncut and (excess := size(fitted) - limit) > 0:
-        longest = max(uncut, key=lambda index: (fitted[index].role != "system", fitted[index].n_chars))
-        uncut.remove(longest)
-        shorter = _cut(fitted[longest], max(fitted[longest].n_chars - excess - 100, CUT_CHARS // 4))
-        if shorter.n_chars < fitted[longest].n_chars:
-            fitted[longest] = shorter
+    excess = size(fitted) - limit
+    longest_first = sorted(enumerate(messages), key=lambda one: (one[1].role != "system", one[1].n_chars), reverse=True)
+    for index, message in longest_first:
+        if excess <= 0:
+            break
+        shorter = _cut(message, max(message.n_chars - excess - 100, CUT_CHARS // 4))
+        if shorter.n_chars < message.n_chars:
+            fitted[index] = shorter
+            excess -= message.n_chars - shorter.n_chars
     return fitted
 
 

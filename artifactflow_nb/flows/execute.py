@@ -4,17 +4,19 @@ A finished call is not run again. A call that started and never finished, becaus
 only if its tool is idempotent; otherwise the model is told that nobody knows whether it took effect.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
 from artifactflow_nb.agents.base import BaseAgent
-from artifactflow_nb.errors import StoreError, ToolError
+from artifactflow_nb.errors import CassetteMiss, StoreError, ToolError
 from artifactflow_nb.events import StreamEventType
 from artifactflow_nb.flows.context import cut_text
 from artifactflow_nb.flows.permission import bind
 from artifactflow_nb.flows.services import RunContext
 from artifactflow_nb.messages import ToolResult
+from artifactflow_nb.middleware import ToolInvocation
 from artifactflow_nb.recordings.tape import Calling
 from artifactflow_nb.recordings.values import lane_of_call
 from artifactflow_nb.store.calls import STARTED, StoredCall, ToolRun
@@ -56,8 +58,11 @@ async def keep_result(
     where = {"job_id": job_id, "tool_call_id": call.tool_call_id}
     lane = lane_of_call(name, call.tool_call_id, job_id)
     denied = _denial(asked)
-    span = ctx.tape.clock.start(call.tool_call_id, lane)
-    called_at = call.called_at or span.at
+    clock, key = ctx.tape.clock, call.tool_call_id
+    told = agent.config.name, job_id, key, name, params_of(call, asked), clock.now(job_id)
+    watched = await ctx.watch.tool_called(*told, is_new=call.status != STARTED)
+    span = clock.start(key, lane) if call.called_at is None else clock.resume(key, lane, call.called_at)
+    called_at = span.at
     if call.status != STARTED:
         start = {**where, "params": dict(params_of(call, asked))}
         ctx.journal.emit(StreamEventType.TOOL_START, start, agent=agent.config.name, tool=name, lane=lane)
@@ -65,17 +70,8 @@ async def keep_result(
         result = denied
     else:
         await ctx.services.calls.start(call.tool_call_id, called_at, ctx.journal.take())
-        try:
-            result = await perform()
-        except ToolError as error:
-            result = ToolResult(
-                success=False,
-                error=str(error),
-                metadata={"error_type": "Unreadable" if call.call.error else "ToolError"},
-            )
-    completed_at, duration_ms = ctx.tape.clock.stop(span)
-    if call.called_at is not None:
-        duration_ms = (completed_at - called_at).total_seconds() * 1000
+        result = await _performed(ctx, call, watched, perform)
+    completed_at, duration_ms = clock.stop(span)
     done = {
         **where,
         "success": result.success,
@@ -89,7 +85,20 @@ async def keep_result(
     await ctx.services.calls.finish(
         [ToolRun(call.tool_call_id, result, _approval(asked), *times, ctx.journal.take(), shown, provenance)]
     )
+    await ctx.watch.tool_done(watched, result, duration_ms)
     return result
+
+
+async def _performed(ctx: RunContext, call: StoredCall, watched: ToolInvocation | None, perform: Perform) -> ToolResult:
+    """What came of doing it; who watches is told if it is cut short."""
+    try:
+        return await perform()
+    except (asyncio.CancelledError, StoreError, CassetteMiss) as error:
+        await ctx.watch.tool_broke(watched, error)
+        raise
+    except ToolError as error:
+        kind = "Unreadable" if call.call.error else "ToolError"
+        return ToolResult(success=False, error=str(error), metadata={"error_type": kind})
 
 
 def _shown_chars(ctx: RunContext, tool: str, result: ToolResult) -> int | None:

@@ -15,7 +15,8 @@ from typing import Any
 
 from artifactflow_nb.errors import StoreError
 from artifactflow_nb.events import StreamEvent, StreamEventType, TextSoFar
-from artifactflow_nb.recordings.clock import RUN
+from artifactflow_nb.recordings.clock import ASIDE, RUN
+from artifactflow_nb.recordings.left import opened_at
 from artifactflow_nb.recordings.tape import Tape
 from artifactflow_nb.store.runs import EventRow, RunStore, event_row
 
@@ -46,6 +47,11 @@ class Feed:
     def last_at(self) -> datetime:
         """The time of the last event so far; there is one from a run's beginning on."""
         return self._history[-1].timestamp
+
+    @property
+    def opened_at(self) -> datetime:
+        """When the run could go on after its last pause; see `opened_at`."""
+        return opened_at(self._history)
 
     @property
     def is_heard(self) -> bool:
@@ -107,11 +113,13 @@ class Journal:
 
     Attributes:
         clock: The run's clock.
+        telling: Held by who tells decisions, so that each is told once, with its own number.
     """
 
     def __init__(self, run_id: str, tape: Tape, runs: RunStore, feed: Feed) -> None:
         self._run_id = run_id
         self.clock = tape.clock
+        self.telling = asyncio.Lock()
         self._numbers = tape.numbers(feed.last_seq)
         self._runs = runs
         self._feed = feed
@@ -140,7 +148,8 @@ class Journal:
         """
         data = data or {}
         lane = lane or data.get("job_id", RUN)
-        return StreamEvent(kind, self.clock.now(lane), self._numbers.next(lane), self._run_id, agent, tool, data)
+        number = self._numbers.next(ASIDE if kind is StreamEventType.MIDDLEWARE_ERROR else lane)
+        return StreamEvent(kind, self.clock.now(lane), number, self._run_id, agent, tool, data)
 
     def publish(self, event: StreamEvent) -> None:
         """Tell those who listen of an event whose row is stored by the caller, once those before it are told."""

@@ -87,6 +87,7 @@ async def model(state: AgentState, runtime: Runtime[RunContext]) -> dict[str, An
 async def gate(state: AgentState, runtime: Runtime[RunContext]) -> dict[str, Any]:
     """Wait until all requests of the reply are decided; the decisions are read from the store."""
     pending = state["pending"]
+    await runtime.context.tape.until_taken(pending)
     asked = await runtime.context.services.requests.decisions(pending)
     if undecided := [asked[key].request_id for key in pending if asked[key].decision is None]:
         interrupt({"requests": undecided})  # raises: the node is entered anew, and reads anew, when the run goes on
@@ -257,7 +258,7 @@ class LoopFlow:
         start = None if is_begun else self._start(ctx)
         state = await self.graph.ainvoke(start, config, context=ctx, durability="async")
         if stops := state.get("__interrupt__"):
-            return Standing(sorted(list(stop.value["requests"]) for stop in stops))
+            return Standing([list(stop.value["requests"]) for stop in stops])
         return Standing(response=await final_text(ctx, state["graph_response"]))
 
     def _start(self, ctx: RunContext) -> AgentState:

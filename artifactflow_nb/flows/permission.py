@@ -6,15 +6,17 @@ permission may depend on what the calls before it do is looked at when its turn 
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 
 from pydantic import BaseModel
 
 from artifactflow_nb.agents.base import BaseAgent
 from artifactflow_nb.approvals import ApprovalRequest, Decision
-from artifactflow_nb.errors import ToolError
+from artifactflow_nb.errors import Conflict, ToolError
 from artifactflow_nb.events import StreamEvent, StreamEventType
 from artifactflow_nb.flows.journal import Journal
 from artifactflow_nb.flows.services import RunContext
+from artifactflow_nb.recordings.tape import Tape
 from artifactflow_nb.recordings.values import lane_of_answer, request_id
 from artifactflow_nb.store.calls import FINISHED, StoredCall
 from artifactflow_nb.store.requests import Asked, RequestStore
@@ -147,7 +149,31 @@ async def ask(ctx: RunContext, job_id: str, request: ApprovalRequest, permission
     if await ctx.services.requests.open(request, job_id, ctx.tape.clock.now(job_id), rows, decision):
         for event in events:
             ctx.journal.publish(event)
+    if decision is None:
+        await take_answers(ctx.services.requests, ctx.tape, by_code=False)
+        await announce_decisions(ctx.services.requests, ctx.journal, ctx.run.run_id)
     return decision is None
+
+
+async def take_answers(requests: RequestStore, tape: Tape, *, by_code: bool) -> None:
+    """Decide what is recorded as decided by now, each when it was.
+
+    Args:
+        requests: Where decisions are stored.
+        tape: What is recorded.
+        by_code: Also what code decided, which may be about to do so again; else only clicks, up to the first such.
+    """
+    if not (recorded := tape.answers(by_code=by_code)):
+        return
+    asked = await requests.decisions([subject for subject, _ in recorded])
+    for subject, recorded_ask in recorded:
+        if subject not in asked:  # it will be, by another job: what was decided later waits for it
+            break
+        undecided = asked[subject].decision is None
+        if undecided and recorded_ask.decision is not None and recorded_ask.decided_at is not None:
+            with suppress(Conflict):  # another job of the run did so at this moment
+                await requests.decide({request_id(subject): recorded_ask.decision}, recorded_ask.decided_at)
+                tape.took(subject)
 
 
 async def announce_decisions(
@@ -161,13 +187,14 @@ async def announce_decisions(
         run_id: The run.
         only_while_waiting: Say nothing if somebody drives the run, here or elsewhere: they say it.
     """
-    for request, decision, job_id in await requests.unannounced(run_id):
-        lane = lane_of_answer(request.subject)
-        journal.clock.read(lane)
-        event = _result_event(journal, request, decision, job_id, lane)
-        rows = [*journal.take(), event_row(event)]
-        if await requests.mark_announced(request.id, rows, only_while_waiting=only_while_waiting):
-            journal.publish(event)
+    async with journal.telling:
+        for request, decision, job_id in await requests.unannounced(run_id):
+            lane = lane_of_answer(request.subject)
+            journal.clock.read(lane)
+            event = _result_event(journal, request, decision, job_id, lane)
+            rows = [*journal.take(), event_row(event)]
+            if await requests.mark_announced(request.id, rows, only_while_waiting=only_while_waiting):
+                journal.publish(event)
 
 
 def _result_event(

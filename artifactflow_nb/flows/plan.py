@@ -39,7 +39,7 @@ from artifactflow_nb.flows.state import AgentState, start_of_job
 from artifactflow_nb.messages import ToolResult
 from artifactflow_nb.plans import PLAN_CREATE, Plan, PlanJob, PlanStep, Progress, numbered, plan_id
 from artifactflow_nb.tools.delegate import call_subagent
-from artifactflow_nb.tools.plan import PLAN_DECIDE, REPORT_FAILURE, PlanDecision, PlanDraft
+from artifactflow_nb.tools.plan import PLAN_DECIDE, REPORT_FAILURE, PlanDecision, PlanDraft, plan_decide
 
 if TYPE_CHECKING:
     from langgraph.checkpoint.base import BaseCheckpointSaver
@@ -152,7 +152,8 @@ class PlanNodes:
             why = told(end.error) if end.error is not None else "it gave no decision that can be acted on"
             await desk.end(plan, ended(job, "finish", f"The replanner did not decide: {why}."), REPLANNER.name)
             return
-        decision = PlanDecision.model_validate(found)
+        # As the tool read them: the text protocol writes an empty list as an empty text.
+        decision = PlanDecision.model_validate(plan_decide.bind(found).model_dump())
         data = {"reason": decision.reason}
         events = []
         if decision.decision == "revise":

@@ -17,6 +17,7 @@ from artifactflow_nb.errors import ToolError
 from artifactflow_nb.events import MAIN_JOB, StreamEventType
 from artifactflow_nb.flows.journal import Journal
 from artifactflow_nb.flows.state import AgentState
+from artifactflow_nb.flows.watch import Watch, Watchers
 from artifactflow_nb.graph_config import GraphConfig
 from artifactflow_nb.plans import PlanRules
 from artifactflow_nb.recordings.tape import Tape
@@ -41,6 +42,7 @@ class Services:
         tool_services: What the tools of a run may ask their context for, by class.
         prices: What tokens cost, by model.
         graph_config: What is configured for the nodes of flows.
+        watchers: The middleware.
     """
 
     clock: Clock
@@ -58,6 +60,7 @@ class Services:
     graph_config: GraphConfig
     tool_services: Callable[[StoredRun], Mapping[type, Any]] = lambda _run: {}
     prices: Mapping[str, Price] = field(default_factory=dict)
+    watchers: Watchers = field(default_factory=Watchers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +73,7 @@ class RunContext:
         journal: Where events go.
         services: The engine's rooms.
         tape: What comes from outside.
+        watch: Tells middleware of the run's calls.
         under_way: Told when the run's model is asked: from now on others do the work.
         is_new: Whether the run was begun here and never stopped since.
     """
@@ -79,6 +83,7 @@ class RunContext:
     journal: Journal
     services: Services
     tape: Tape
+    watch: Watch
     under_way: Callable[[], None] = lambda: None
     is_new: bool = True
 

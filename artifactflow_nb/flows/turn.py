@@ -5,7 +5,7 @@ from the stored reply.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,7 +13,7 @@ import orjson
 
 from artifactflow_nb.agents.base import AgentResponse, BaseAgent
 from artifactflow_nb.budget import cost_usd
-from artifactflow_nb.errors import ContextOverflow, ModelError, ModelUnavailable
+from artifactflow_nb.errors import ContextOverflow, ModelError, ModelUnavailable, RunCancelled
 from artifactflow_nb.events import StreamEventType, TextSoFar
 from artifactflow_nb.flows.context import COMPRESSION_LEVELS, ContextManager, RoundNotes, stronger_level
 from artifactflow_nb.flows.services import RunContext, agent_of, is_main
@@ -21,10 +21,14 @@ from artifactflow_nb.flows.state import AgentState
 from artifactflow_nb.messages import Message, ToolCall, Usage
 from artifactflow_nb.models.base import ModelDelta, ModelReply, ModelRequest, RetryNotice
 from artifactflow_nb.recordings.pieces import Piece, pack
-from artifactflow_nb.recordings.tape import Asking
+from artifactflow_nb.recordings.tape import Asking, GivenUp
 from artifactflow_nb.recordings.values import call_id, tool_call_id
-from artifactflow_nb.store.calls import PENDING, LlmCall, Offer, StoredCall, StoredTurn
+from artifactflow_nb.store.calls import PENDING, Begun, LlmCall, Offer, StoredCall, StoredTurn
 from artifactflow_nb.store.storable import storable_text, to_json
+
+_TOO_LONG = "The prompt was too long for the model; it is sent once more, compressed."
+_GIVEN_UP = RunCancelled.__name__, "The run was cancelled."
+"""The error of an attempt that was under way when the run was cancelled, or its process closed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,13 +99,15 @@ async def _fitting(
 ) -> tuple[str, tuple[Message, ...], ModelReply]:
     """The reply to the prompt at this level, or, where that was too long, to one that is compressed more strongly."""
     messages = await prompt(level)
-    try:
+    stronger = stronger_level(messages, level)
+    if stronger is None:
         return level, messages, await call.stream(messages, conclude)
-    except ContextOverflow:
-        if (stronger := stronger_level(messages, level)) is None:
-            raise
+    if not call.was_too_long:
+        try:
+            return level, messages, await call.stream(messages, conclude, may_shorten=True)
+        except ContextOverflow:
+            call.shorten()
     messages = await prompt(stronger)
-    call.again("The prompt was too long for the model; it is sent once more, compressed.")
     return stronger, messages, await call.stream(messages, conclude)
 
 
@@ -136,21 +142,31 @@ async def _prompt(
 class _Call:
     """One model call: it measures, says what happens, and stores what came of it."""
 
-    def __init__(self, ctx: RunContext, agent: BaseAgent, job_id: str, step: int, n_before: int) -> None:
+    def __init__(self, ctx: RunContext, agent: BaseAgent, job_id: str, step: int, begun: Begun) -> None:
         self._ctx = ctx
         self._agent = agent
         self._name = agent.config.name
         self._job_id = job_id
         self._step = step
-        self._attempt = 1
-        self._n_begun = n_before
+        self._is_announced = begun.is_announced
+        self._n_begun = len(begun.failed)
+        n_too_long = begun.failed.count(ContextOverflow.__name__)
+        self._attempt = 1 + n_too_long
+        self._n_failed = next(
+            (n for n, kind in enumerate(reversed(begun.failed)) if kind == ContextOverflow.__name__), self._n_begun
+        )
         self._new_attempt()
 
     @classmethod
     async def begin(cls, ctx: RunContext, agent: BaseAgent, job_id: str, step: int) -> "_Call":
-        """The call of a step, after the attempts at it that failed before this process took the run up."""
-        n_before = 0 if ctx.is_new else await ctx.services.calls.n_attempts(ctx.run.run_id, job_id, step)
-        return cls(ctx, agent, job_id, step, n_before)
+        """The call of a step; it goes on where another process left the run in it."""
+        begun = Begun() if ctx.is_new else await ctx.services.calls.begun(ctx.run.run_id, job_id, step)
+        return cls(ctx, agent, job_id, step, begun)
+
+    @property
+    def was_too_long(self) -> bool:
+        """Whether the model refused an attempt because the prompt was too long."""
+        return self._attempt > 1
 
     def _new_attempt(self) -> None:
         self._id = call_id(self._ctx.run.run_id, self._job_id, self._step, self._n_begun)
@@ -164,16 +180,20 @@ class _Call:
         self._ctx.journal.emit(kind, {"job_id": self._job_id, "step": self._step, **data}, agent=self._name)
 
     def announce(self, instruction: str) -> None:
-        """Say that the agent's turn begins."""
-        self._emit(StreamEventType.AGENT_START, instruction=instruction, model=self._model)
+        """Say that the agent's turn begins, unless that was said before the run was taken up again."""
+        if not self._is_announced:
+            self._emit(StreamEventType.AGENT_START, instruction=instruction, model=self._model)
 
-    async def stream(self, messages: tuple[Message, ...], conclude: bool) -> ModelReply:
-        """The model's reply; its pieces are told as they arrive, each failed attempt is stored."""
-        attempt = self._attempt
+    async def stream(self, messages: tuple[Message, ...], conclude: bool, *, may_shorten: bool = False) -> ModelReply:
+        """The model's reply; its pieces are told as they arrive, each failed attempt is stored.
+
+        With `may_shorten`, an attempt whose prompt is too long is told as one that another follows.
+        """
+        attempt = self._attempt + self._n_failed
         request = self._agent.request(messages, conclude=conclude, chosen=self._chosen)
         asking = Asking(self._id, self._name, self._job_id, self._step, self._model, request)
         self._offer = _offer(request)
-        self._look_up(asking)
+        await self._look_up(asking, attempt)
         self._ctx.under_way()
         try:
             async for event in self._ctx.tape.stream(asking, lambda: self._agent.model.stream(request)):
@@ -181,34 +201,46 @@ class _Call:
                     self._tell(event)
                 elif isinstance(event, RetryNotice):
                     await self._retry(messages, event)
-                    self._look_up(replace(asking, call_id=self._id))
-                    attempt = self._attempt + event.attempt
+                    attempt = self._attempt + self._n_failed + event.attempt
+                    await self._look_up(replace(asking, call_id=self._id), attempt)
+                elif isinstance(event, GivenUp):
+                    await self._give_up(messages, attempt, event)
+                    attempt += 1
+                    await self._look_up(replace(asking, call_id=self._id), attempt)
                 elif isinstance(event, ModelReply):
                     return _storable(event)
             partial = self._texts["answer"].text
             raise ModelUnavailable(f"{self._agent.model.provider} ended its turn without a reply.", partial=partial)
         except ModelError as error:
-            await self._record_failure(messages, attempt, type(error).__name__, str(error), error.partial)
+            is_shortened = may_shorten and isinstance(error, ContextOverflow)
+            told = {"attempt": self._attempt, "delay_s": 0.0, "reason": _TOO_LONG} if is_shortened else None
+            await self._record_failure(messages, attempt, type(error).__name__, str(error), error.partial, told=told)
             raise
         except asyncio.CancelledError:
-            partial = self._texts["answer"].text
-            await self._record_failure(messages, attempt, "RunCancelled", "The run was cancelled.", partial)
+            await self._record_failure(messages, attempt, *_GIVEN_UP, self._texts["answer"].text)
             raise
 
-    def _look_up(self, asking: Asking) -> None:
-        """Find out what is recorded of an attempt, and begin to measure it."""
+    async def _look_up(self, asking: Asking, attempt: int) -> None:
+        """Find out what is recorded of an attempt, tell who watches, and begin to measure it."""
         self._recorded = self._ctx.tape.look_up(asking)
+        self._told = await self._ctx.watch.model_asked(
+            asking, self._provider, attempt, self._ctx.tape.clock.now(self._job_id)
+        )
         self._span = self._ctx.tape.clock.start(self._id, self._job_id)
 
-    def again(self, reason: str) -> None:
-        """Say that the call failed and another attempt follows, with another prompt."""
+    @property
+    def _provider(self) -> str:
+        return self._agent.model.provider if self._recorded is None else self._recorded.provider
+
+    def shorten(self) -> None:
+        """Begin another attempt, with a shorter prompt."""
         self._attempt += 1
-        data = {"call_id": self._id, "attempt": self._attempt - 1, "delay_s": 0.0, "reason": reason}
-        self._emit(StreamEventType.RETRY, **data)
+        self._n_failed = 0
         self._new_attempt()
 
     def _tell(self, delta: ModelDelta) -> None:
-        if not self._agent.config.streaming or not (delta.text or delta.kind == "call"):
+        is_empty = not delta.text and delta.kind != "call" and self._recorded is None  # a mask may empty recorded ones
+        if not self._agent.config.streaming or is_empty:
             return
         text = self._texts[delta.kind]
         data = {"job_id": self._job_id, "call_id": self._id, "kind": delta.kind, "delta": delta.text}
@@ -217,10 +249,16 @@ class _Call:
         self._pieces.append(Piece(delta.kind, delta.tool, delta.text, at, seq))
 
     async def _retry(self, messages: tuple[Message, ...], notice: RetryNotice) -> None:
-        failed = notice.attempt, "ModelUnavailable", notice.reason, ""
-        await self._record_failure(messages, *failed, retry_delay_s=notice.delay_s)
-        data = {"call_id": self._id, "attempt": notice.attempt, "delay_s": notice.delay_s, "reason": notice.reason}
-        self._emit(StreamEventType.RETRY, **data)
+        attempt = self._n_failed + notice.attempt
+        told = {"attempt": attempt, "delay_s": notice.delay_s, "reason": notice.reason}
+        failed = attempt, "ModelUnavailable", notice.reason, ""
+        await self._record_failure(messages, *failed, retry_delay_s=notice.delay_s, told=told)
+        self._new_attempt()
+
+    async def _give_up(self, messages: tuple[Message, ...], attempt: int, given_up: GivenUp) -> None:
+        """Store an attempt as it was left; nobody is told what had arrived of it, since that comes again."""
+        self._pieces = list(given_up.pieces)
+        await self._record_failure(messages, attempt, *_GIVEN_UP, given_up.partial)
         self._new_attempt()
 
     async def _record_failure(
@@ -231,7 +269,9 @@ class _Call:
         error_message: str,
         partial: str,
         retry_delay_s: float | None = None,
+        told: Mapping[str, Any] | None = None,
     ) -> None:
+        """Store an attempt that failed; where another follows, what is told of that goes with it."""
         row = self._row(
             messages,
             attempt=attempt,
@@ -240,7 +280,10 @@ class _Call:
             error_message=storable_text(error_message),
             retry_delay_s=retry_delay_s,
         )
+        if told is not None:
+            self._emit(StreamEventType.RETRY, call_id=self._id, **told)
         await self._ctx.services.calls.record_turn(row, (), self._ctx.journal.take())
+        await self._ctx.watch.model_failed(self._told, row)
 
     async def record(
         self, messages: tuple[Message, ...], reply: ModelReply, response: AgentResponse, level: str
@@ -252,7 +295,7 @@ class _Call:
             finish_reason=reply.finish_reason,
             ttft_ms=reply.ttft_ms,
             usage=reply.usage,
-            attempt=self._attempt - 1 + reply.attempts,
+            attempt=self._attempt - 1 + self._n_failed + reply.attempts,
             content=reply.content,
             reasoning=reply.reasoning,
             n_native_calls=len(reply.calls),
@@ -275,6 +318,7 @@ class _Call:
         routing = list(response.routing)
         self._emit(StreamEventType.AGENT_COMPLETE, content=response.content, routing=routing, token_usage=usage)
         await self._ctx.services.calls.record_turn(row, calls, self._ctx.journal.take())
+        await self._ctx.watch.model_replied(self._told, row, reply, response.tool_calls)
         return Turn(self._id, tuple(StoredCall(key, call, PENDING) for key, call in calls), level)
 
     def _row(self, messages: tuple[Message, ...], **outcome: Any) -> LlmCall:
@@ -289,7 +333,7 @@ class _Call:
             job_id=self._job_id,
             step=self._step,
             agent_name=self._name,
-            provider=self._agent.model.provider if known is None else known.provider,
+            provider=self._provider,
             request_model=self._model,
             messages=messages,
             started_at=self._span.at,

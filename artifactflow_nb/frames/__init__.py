@@ -12,6 +12,7 @@ from artifactflow_nb.frames.catalog import (
     TOOL_CALLS,
 )
 from artifactflow_nb.frames.columns import Column, Frame
+from artifactflow_nb.frames.plan_steps import PLAN_STEPS
 from artifactflow_nb.frames.query import query
 from artifactflow_nb.frames.reading import describe, load
 
@@ -22,6 +23,7 @@ __all__ = [
     "FRAMES",
     "LLM_CALLS",
     "MESSAGES",
+    "PLAN_STEPS",
     "RUNS",
     "SOURCES",
     "TOOL_CALLS",

@@ -1,4 +1,6 @@
-"""The eight frames: one row per run, model call, tool call, event, message, version of an artifact, request, source.
+"""The frames: one row per run, model call, tool call, event, message, version of an artifact, request, source.
+
+That of the steps of plans stands in `plan_steps.py`.
 
 Tables are named with their schema: where SQL is asked by hand, a bare name is the frame, and `main.runs` the table.
 Conditions refer to a row's own table alone, so that they also narrow down what is added up for the row.
@@ -20,6 +22,7 @@ from artifactflow_nb.frames.columns import (
     stored,
 )
 from artifactflow_nb.frames.filters import of_list, of_run, of_time
+from artifactflow_nb.frames.plan_steps import PLAN_STEPS
 from artifactflow_nb.store.metrics import WAITED
 
 _NEWEST_RUN = "FROM main.runs WHERE message_id = m.message_id ORDER BY rowid DESC LIMIT 1"
@@ -53,7 +56,7 @@ LEFT JOIN (
     SELECT run_id,
         count(*) AS n_tool_calls,
         sum(success = 0) AS n_tool_errors,
-        sum(duration_ms) FILTER (WHERE tool_name <> 'call_subagent') AS tool_ms
+        sum(duration_ms) FILTER (WHERE tool_name NOT IN ('call_subagent', 'plan_create')) AS tool_ms
     FROM main.tool_calls {WITHIN} GROUP BY run_id
 ) AS t USING (run_id)
 LEFT JOIN (
@@ -322,4 +325,4 @@ SOURCES = Frame(
     of_time("s.fetched_at"),
 )
 
-FRAMES = (RUNS, LLM_CALLS, TOOL_CALLS, EVENTS, MESSAGES, ARTIFACTS, APPROVALS, SOURCES)
+FRAMES = (RUNS, LLM_CALLS, TOOL_CALLS, PLAN_STEPS, EVENTS, MESSAGES, ARTIFACTS, APPROVALS, SOURCES)

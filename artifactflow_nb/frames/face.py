@@ -15,6 +15,7 @@ from artifactflow_nb.frames.catalog import (
     TOOL_CALLS,
 )
 from artifactflow_nb.frames.filters import Columns, Conversations, Runs, Statuses, When
+from artifactflow_nb.frames.plan_steps import PLAN_STEPS
 from artifactflow_nb.frames.query import Params, query
 from artifactflow_nb.frames.reading import describe, load
 
@@ -96,6 +97,21 @@ class WithFrames(ABC):
         Groups of columns: `what`, `outcome`, `time`, `decisions`, `replay`. Arguments as for `runs_df`.
         """
         return load(self._store, TOOL_CALLS, run, conversation=conversation, since=since, until=until, columns=columns)
+
+    def plan_steps_df(
+        self,
+        run: Runs = None,
+        *,
+        conversation: Conversations = None,
+        since: When = None,
+        until: When = None,
+        columns: Columns = None,
+    ) -> "pd.DataFrame":
+        """One row per step of each plan that was begun; a time filters by when the plan was.
+
+        Groups of columns: `what`, `outcome`, `time`, `counts`, `tokens`, `cost`, `text`. Arguments as for `runs_df`.
+        """
+        return load(self._store, PLAN_STEPS, run, conversation=conversation, since=since, until=until, columns=columns)
 
     def events_df(
         self,

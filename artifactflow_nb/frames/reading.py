@@ -1,15 +1,17 @@
 """Frames read with the plain sqlite3 module, in the caller's thread: they work while the engine is busy."""
 
+import json
 import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from artifactflow_nb.errors import NotFound
+from artifactflow_nb.errors import NotFound, UsageError
 from artifactflow_nb.frames.catalog import FRAMES
 from artifactflow_nb.frames.columns import SCHEMA_VERSION, Frame
 from artifactflow_nb.frames.filters import Columns, Conversations, Runs, Statuses, When, bound
+from artifactflow_nb.plans import Plan
 from artifactflow_nb.store.database import connect, reading
 from artifactflow_nb.store.ownership import is_gone
 
@@ -19,16 +21,33 @@ if TYPE_CHECKING:
 
 @contextmanager
 def opened(path: Path) -> Iterator[sqlite3.Connection]:
-    """A connection that reads a store and knows `owner_is_gone`, the function that tells which runs were interrupted.
+    """A connection that reads a store and knows the functions of the frames' SQL.
 
-    Who is gone is looked at before the rows are: a run that ends meanwhile is never taken for interrupted.
+    `owner_is_gone` tells of an interrupted run, `plan_id_of` which plan a text is (NULL for none), `step_text` reads a
+    step of a plan. Who is gone is looked at before the rows are: a run that ends meanwhile is never taken for
+    interrupted.
     """
     with reading(path), closing(connect(path, read_only=True)) as db:
         db.row_factory = None
         owners = db.execute("SELECT DISTINCT owner FROM runs WHERE status = 'running'")
         gone = {owner for (owner,) in owners if is_gone(path.parent, owner)}
         db.create_function("owner_is_gone", 1, gone.__contains__)
+        db.create_function("plan_id_of", 1, _plan_id_of, deterministic=True)
+        db.create_function("step_text", 2, _step_text, deterministic=True)
         yield db
+
+
+def _plan_id_of(text: str) -> str | None:
+    """The id of the plan that an artifact holds; None for a text that is none."""
+    try:
+        return Plan.from_json(text).plan_id
+    except UsageError:
+        return None
+
+
+def _step_text(step: str, name: str) -> str:
+    """A text of a step, as JSON, of a plan; SQLite's own functions end it at a NUL."""
+    return str(json.loads(step).get(name, "pending" if name == "status" else ""))
 
 
 def load(

@@ -3,6 +3,10 @@
 It is stateless and deterministic. The tools that it is offered tell it which part it plays; the transcript tells it how
 far that part has come; every turn is the text that a language model would write, tool calls included::
 
+    plan_create offered     agent         plan -> answer from the plan's report
+    report_failure offered  executor      as a step says: addresses, quotes, the report, or a failure
+    plan_decide offered     replanner     retry, go on or finish, by the kind of failure
+    none, and a plan asked  summarizer    what the steps have quoted
     call_subagent offered   coordinator   plan, search job -> reading job -> report -> answer
     web_search offered      searcher      query -> second query if the first gave little -> list of addresses
     web_fetch offered       reader        fetch -> quotes
@@ -14,15 +18,27 @@ No question and no answer is known to it: what it says of a subject is quoted fr
 import asyncio
 import re
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Mapping
 
 from artifactflow_nb.messages import ToolProtocol
-from artifactflow_nb.models import offline_lead, offline_read, offline_search
+from artifactflow_nb.models import offline_lead, offline_plan, offline_read, offline_replan, offline_step
 from artifactflow_nb.models.base import ModelDelta, ModelEvent, ModelReply, ModelRequest, estimate_usage, model_card
+from artifactflow_nb.models.offline_plan_read import is_summary
 from artifactflow_nb.models.offline_transcript import Transcript
 from artifactflow_nb.text.cards import Card, Shown
 
 _PIECE = re.compile(r"(?:\S+\s*){1,4}|\s+")
+
+
+_PARTS: Mapping[str, Callable[[Transcript], str]] = {
+    "plan_create": offline_plan.turn,
+    "report_failure": offline_step.turn,
+    "plan_decide": offline_replan.turn,
+    "call_subagent": offline_lead.turn,
+    "web_search": offline_read.look,
+    "web_fetch": offline_read.turn,
+}
+"""Who plays: the first whose tool is offered."""
 
 
 class OfflineModel(Shown):
@@ -67,14 +83,11 @@ class OfflineModel(Shown):
 
 def _turn(request: ModelRequest) -> str:
     transcript = Transcript.read(request.messages, _offered(request))
-    if transcript.plays("call_subagent"):
-        return offline_lead.turn(transcript)
-    if transcript.plays("web_search") and not transcript.made("web_fetch"):
-        written = offline_search.turn(transcript)
-        if written is not None:
-            return written
-    if transcript.plays("web_fetch"):
-        return offline_read.turn(transcript)
+    for tool, part in _PARTS.items():
+        if transcript.plays(tool):
+            return part(transcript)
+    if not transcript.tools and is_summary(transcript.instruction):
+        return offline_replan.summary(transcript.instruction)
     return offline_lead.turn(transcript)
 
 

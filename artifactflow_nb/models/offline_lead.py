@@ -11,8 +11,13 @@ from artifactflow_nb.text.words import query_of
 from artifactflow_nb.xml_calls import format_call
 
 _SEARCHER, _READER = "search_agent", "crawl_agent"
-_PLAN, _REPORT = "task_plan", "research_report"
-_READ = 8  # sources read at most
+_PLAN = "task_plan"
+
+REPORT = "research_report"
+"""The artifact that holds what was found."""
+
+MOST_READ = 8
+"""How many sources are read at most."""
 
 
 def turn(transcript: Transcript) -> str:
@@ -41,7 +46,7 @@ def _hits(transcript: Transcript) -> list[SearchHit]:
 
 
 def _plan_and_search(transcript: Transcript) -> str:
-    instruction = f"Find the sources that answer this question and report their addresses.\n{_question(transcript)}"
+    instruction = f"Find the sources that answer this question and report their addresses.\n{asked_as(transcript)}"
     calls = [format_call("call_subagent", {"agent_name": _SEARCHER, "instruction": instruction})]
     if "create_artifact" in transcript.tools:
         params = {"id": _PLAN, "title": report.plan_title(transcript.question), "content": _plan(transcript, done=0)}
@@ -53,7 +58,7 @@ def _plan(transcript: Transcript, done: int) -> str:
     return report.plan(transcript.question, done)
 
 
-def _question(transcript: Transcript) -> str:
+def asked_as(transcript: Transcript) -> str:
     """The question, on one line, as other agents read it."""
     lines = [f"Question: {' '.join(transcript.question.split())}"]
     if transcript.context:
@@ -64,16 +69,17 @@ def _question(transcript: Transcript) -> str:
 def _read(transcript: Transcript) -> str:
     counts = read_counts(_data(_jobs(transcript, _SEARCHER)))
     spelled = query_of(transcript.question, transcript.context).spelled
-    lines = ["Read these sources and quote the sentences that answer the question.", _question(transcript)]
+    lines = ["Read these sources and quote the sentences that answer the question.", asked_as(transcript)]
     lines += [write_counts(spelled, counts)] if counts else []
-    lines += ["Sources:", *(f"- {hit.address}" for hit in _hits(transcript)[:_READ])]
+    lines += ["Sources:", *(f"- {hit.address}" for hit in _hits(transcript)[:MOST_READ])]
     call = format_call("call_subagent", {"agent_name": _READER, "instruction": "\n".join(lines)})
     return f"{report.words(transcript.question)['reading']}\n\n{call}"
 
 
 def _writing(transcript: Transcript) -> list[str]:
     """The calls that write the report and tick the plan; none once they were tried."""
-    calls = _report_calls(transcript)
+    title, content = report.report_title(transcript.question), report.report(_findings(transcript))
+    calls = report_calls(transcript, title, content)
     ticked = transcript.of("rewrite_artifact", id=_PLAN)
     planned = any(step.done for step in transcript.of("create_artifact", id=_PLAN))
     if "rewrite_artifact" in transcript.tools and planned and not ticked:
@@ -81,15 +87,14 @@ def _writing(transcript: Transcript) -> list[str]:
     return calls
 
 
-def _report_calls(transcript: Transcript) -> list[str]:
-    """The call that writes the report: over an earlier question's, if the conversation has one."""
-    created = transcript.of("create_artifact", id=_REPORT)
+def report_calls(transcript: Transcript, title: str, content: str) -> list[str]:
+    """The call that writes the report, over an earlier one if the conversation has one; none once it was tried."""
+    created = transcript.of("create_artifact", id=REPORT)
     # An inventory that is read after this turn made the report lists it too.
-    there = any(_exists(step) for step in created) if created else _REPORT in transcript.artifacts
-    content = report.report(_findings(transcript))
-    params = {"id": _REPORT, "title": report.report_title(transcript.question), "content": content}
+    there = any(_exists(step) for step in created) if created else REPORT in transcript.artifacts
+    params = {"id": REPORT, "title": title, "content": content}
     if there and "rewrite_artifact" in transcript.tools:
-        return [] if transcript.of("rewrite_artifact", id=_REPORT) else [format_call("rewrite_artifact", params)]
+        return [] if transcript.of("rewrite_artifact", id=REPORT) else [format_call("rewrite_artifact", params)]
     if "create_artifact" in transcript.tools and not created:
         return [format_call("create_artifact", params)]
     return []
@@ -102,7 +107,7 @@ def _exists(step: Step) -> bool:
 
 def _findings(transcript: Transcript) -> Findings:
     reading = _jobs(transcript, _READER) or transcript.of("web_fetch")
-    tried = [*transcript.of("create_artifact", id=_REPORT), *transcript.of("rewrite_artifact", id=_REPORT)]
+    tried = [*transcript.of("create_artifact", id=REPORT), *transcript.of("rewrite_artifact", id=REPORT)]
     written = any(step.done for step in tried)
     told = _data([*_jobs(transcript, _SEARCHER), *reading])
     # Without hits the search alone says that nothing is there; with hits only a reading does.

@@ -1,5 +1,6 @@
 """The offline model as a reader: fetch what the instruction names, quote what answers the question."""
 
+from artifactflow_nb.models import offline_search
 from artifactflow_nb.models.offline_transcript import Transcript, failure
 from artifactflow_nb.models.ranking import best_quotes
 from artifactflow_nb.text.citations import (
@@ -14,6 +15,15 @@ from artifactflow_nb.xml_calls import format_call
 
 NOTHING = "None of the sources read answers the question."
 _MOST = 8
+
+
+def look(transcript: Transcript) -> str:
+    """The next turn of one who may search, read, or do both: first it searches."""
+    if transcript.plays("web_search") and not transcript.made("web_fetch"):
+        written = offline_search.turn(transcript)
+        if written is not None:
+            return written
+    return turn(transcript)
 
 
 def turn(transcript: Transcript) -> str:

@@ -104,7 +104,7 @@ class Transcript:
         stated = _EARLIER_LINE.search(self.instruction)
         if stated:
             return stated[1].strip()
-        return self.earlier if self.earlier and _leans(self.question) else ""
+        return self.earlier if self.earlier and leans(self.question) else ""
 
     @property
     def query(self) -> Query:
@@ -143,7 +143,7 @@ def _steps(talk: Sequence[Message]) -> list[Step]:
     return [*steps, *(Step(name, params, None) for name, params in waiting)]
 
 
-def _leans(question: str) -> bool:
+def leans(question: str) -> bool:
     """Whether the question is too short to stand alone, or points back to what was said before."""
     query = query_of(question)
     strong = [term for term, weight in query.terms.items() if weight >= 1 and term not in STOP_WORDS]

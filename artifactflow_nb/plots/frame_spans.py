@@ -8,13 +8,26 @@ from typing import Any
 import pandas as pd
 
 from artifactflow_nb.plots.columns import Table
-from artifactflow_nb.plots.spans import DELEGATION, DENIED_ERRORS, MODEL, TOOL, WAIT, Span, one_line, token_detail
+from artifactflow_nb.plots.spans import (
+    DELEGATED,
+    DENIED_ERRORS,
+    MODEL,
+    TOOL,
+    WAIT,
+    Span,
+    one_line,
+    step_lane,
+    token_detail,
+)
 
 _CANCELLED = "RunCancelled"
 
 
 def spans_of_frames(
-    llm_calls: pd.DataFrame | None, tool_calls: pd.DataFrame | None, approvals: pd.DataFrame | None
+    llm_calls: pd.DataFrame | None,
+    tool_calls: pd.DataFrame | None,
+    approvals: pd.DataFrame | None,
+    plan_steps: pd.DataFrame | None = None,
 ) -> tuple[Span, ...]:
     """The spans of the runs in these frames, each run from its first moment on, the runs in the order of theirs.
 
@@ -22,12 +35,29 @@ def spans_of_frames(
     """
     found = [*_models(llm_calls), *_tools(tool_calls)]
     found += _waits_of_calls(tool_calls) if approvals is None else _waits(approvals)
+    found = list(_in_steps(found, plan_steps))
     began: dict[str, float] = {}
     for span in found:
         began[span.group] = min(span.start_ms, began.get(span.group, span.start_ms))
     return tuple(
         _since(span, began[span.group]) for span in sorted(found, key=lambda s: (began[s.group], s.group, s.start_ms))
     )
+
+
+def _in_steps(spans: Sequence[Span], frame: pd.DataFrame | None) -> Iterator[Span]:
+    """The spans, those of a step of a plan in its lane: what its agent did while it was carried out."""
+    needed = ("run_id", "agent_name", "title", "started_at", "completed_at")
+    table = Table(frame, "plan_steps", "plot_timeline", needed)
+    columns = table.moments("started_at"), table.moments("completed_at"), table.texts("title")
+    steps: dict[tuple[str, str], list[tuple[float, float | None, str]]] = {}
+    for run, agent, start, end, title in _rows(table, *columns):
+        steps.setdefault((run, agent), []).append((start, end, title))
+    for span in spans:
+        of_agent = steps.get((span.group, span.lane), ())
+        title = next(
+            (t for start, end, t in of_agent if start <= span.start_ms and (not end or span.start_ms <= end)), ""
+        )
+        yield replace(span, lane=step_lane(span.lane, title)) if title else span
 
 
 def _since(span: Span, began: float) -> Span:
@@ -77,7 +107,7 @@ def _tools(frame: pd.DataFrame | None) -> Iterator[Span]:
     )
     for run, agent, start, took, tool, success, error, message, args in _rows(table, *columns):
         status = _status(took is not None, error or ("" if success is None or success else "failed"))
-        detail = one_line(message) or (_delegate(args) if tool == DELEGATION else "")
+        detail = one_line(message) or (_told(args, DELEGATED[tool]) if tool in DELEGATED else "")
         yield Span(agent, TOOL, tool, start, None if took is None else start + took, None, status, detail, run)
 
 
@@ -87,10 +117,10 @@ def _status(ended: bool, error: str) -> str:
     return "ok" if ended else "running"
 
 
-def _delegate(args_json: str) -> str:
-    """Whom a delegation went to, of its arguments as they are stored."""
+def _told(args_json: str, name: str) -> str:
+    """A parameter of the arguments as they are stored; empty if they have none."""
     try:
-        return one_line(json.loads(args_json).get("agent_name"))
+        return one_line(json.loads(args_json).get(name))
     except (ValueError, AttributeError):
         return ""
 

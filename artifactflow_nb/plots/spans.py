@@ -9,10 +9,12 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from artifactflow_nb.events import MAIN_JOB, StreamEvent, StreamEventType
+from artifactflow_nb.plans import PLAN_CREATE
 from artifactflow_nb.text.width import clip
 
 MODEL, TOOL, WAIT = "model", "tool", "wait"
-DELEGATION = "call_subagent"
+DELEGATED = {"call_subagent": "agent_name", PLAN_CREATE: "title"}
+"""The tools that have other agents work, and which of their parameters says whom, or for what."""
 DENIED_ERRORS = frozenset({"PermissionDenied", "Instructed"})
 _DETAIL_COLUMNS = 160
 _GOES_ON = 1.05
@@ -28,7 +30,7 @@ class Span:
     """A stretch of time. All moments are milliseconds since the run began.
 
     Attributes:
-        lane: The agent whose time it was.
+        lane: The agent whose time it was; for a step of a plan with the step's title.
         kind: `model`, `tool` or `wait` (for a person).
         name: The model, or the tool that was called or asked about.
         start_ms: When it began.
@@ -53,7 +55,7 @@ class Span:
     @property
     def is_delegation(self) -> bool:
         """Whether it only covers what another agent did."""
-        return self.kind == TOOL and self.name == DELEGATION
+        return self.kind == TOOL and self.name in DELEGATED
 
     def until(self, now_ms: float) -> float:
         """Its end, or for one that goes on the moment that is now."""
@@ -73,6 +75,11 @@ def token_detail(input_tokens: int | None, output_tokens: int | None) -> str:
     return f"{input_tokens:,} tokens in, {output_tokens:,} out"
 
 
+def step_lane(agent: str, title: str) -> str:
+    """The lane of an agent that carries out a step of a plan."""
+    return f"{agent}: {title}"
+
+
 def one_line(text: object) -> str:
     """A detail as a span holds it."""
     return clip(str(text or ""), _DETAIL_COLUMNS)
@@ -82,14 +89,19 @@ class SpanLog:
     """Folds the events of a run into spans, from its first event on; chunks may be missing.
 
     Each event costs the same, however long the run is.
+
+    Attributes:
+        last_ms: The time of the latest event so far, in milliseconds since the run began.
     """
 
     def __init__(self) -> None:
         self._spans: dict[str, Span] = {}
         self._began: datetime | None = None
         self._at_work: dict[str, str] = {}
+        self._steps: dict[str, str] = {}
         self._n_calls = 0
         self._seq = 0
+        self.last_ms = 0.0
 
     @property
     def spans(self) -> tuple[Span, ...]:
@@ -106,6 +118,7 @@ class SpanLog:
             return
         self._seq = event.seq
         self._began = self._began or event.timestamp
+        self.last_ms = max(self.last_ms, self.ms(event.timestamp))
         if event.is_terminal:
             self._end(self.ms(event.timestamp), _ENDINGS[event.type])
             return
@@ -125,8 +138,14 @@ class SpanLog:
         self._n_calls += 1
         key = f"model {self._n_calls}"
         self._at_work[_job(event)] = key
-        self._spans[key] = Span(event.agent or "", MODEL, model, now_ms)
+        self._spans[key] = Span(self._lane(event), MODEL, model, now_ms)
         return key
+
+    def _lane(self, event: StreamEvent) -> str:
+        return self._steps.get(_job(event)) or event.agent or ""
+
+    def _on_step_start(self, event: StreamEvent, _now_ms: float) -> None:
+        self._steps[_job(event)] = step_lane(event.agent or "", str(event.data.get("title") or ""))
 
     def _on_agent_start(self, event: StreamEvent, now_ms: float) -> None:
         left = self._at_work.get(_job(event))
@@ -165,8 +184,8 @@ class SpanLog:
 
     def _on_tool_start(self, event: StreamEvent, now_ms: float) -> None:
         key = f"tool {event.data['tool_call_id']}"
-        agent = (event.data.get("params") or {}).get("agent_name") if event.tool == DELEGATION else ""
-        span = Span(event.agent or "", TOOL, event.tool or "", now_ms, detail=one_line(agent))
+        detail = (event.data.get("params") or {}).get(DELEGATED.get(event.tool or ""))
+        span = Span(self._lane(event), TOOL, event.tool or "", now_ms, detail=one_line(detail))
         self._spans.setdefault(key, span)  # one that is run again after a crash began when it began
 
     def _on_tool_complete(self, event: StreamEvent, now_ms: float) -> None:
@@ -178,7 +197,7 @@ class SpanLog:
         self._spans[key] = replace(self._spans[key], end_ms=now_ms, status=status, detail=detail)
 
     def _on_permission_request(self, event: StreamEvent, now_ms: float) -> None:
-        span = Span(event.agent or "", WAIT, event.tool or "", now_ms, status="waiting")
+        span = Span(self._lane(event), WAIT, event.tool or "", now_ms, status="waiting")
         self._spans.setdefault(f"wait {event.data['id']}", span)  # each resume asks the open ones again
 
     def _on_permission_result(self, event: StreamEvent, now_ms: float) -> None:

@@ -55,9 +55,17 @@ def xml(text: object) -> str:
     return escape(_NOT_XML.sub("�", str(text)))
 
 
+_TIP_COLUMNS = 200
+
+
 def label(x: float, y: float, text: str, columns: int, *, more: str = "") -> str:
-    """Text at its baseline, on one line of at most so many columns; `more` are attributes."""
-    return f'<text x="{x:.1f}" y="{y:.1f}"{more and " " + more}>{xml(clip(text, columns))}</text>'
+    """Text at its baseline, on one line of at most so many columns; `more` are attributes.
+
+    What is cut off shows when it is pointed at.
+    """
+    shown, whole = clip(text, columns), clip(text, _TIP_COLUMNS)
+    tip = f"<title>{xml(whole)}</title>" if shown != whole else ""
+    return f'<text x="{x:.1f}" y="{y:.1f}"{more and " " + more}>{xml(shown)}{tip}</text>'
 
 
 def text_px(text: str) -> float:

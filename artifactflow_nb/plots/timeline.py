@@ -28,6 +28,7 @@ def plot_timeline(
     llm_calls: pd.DataFrame | None,
     tool_calls: pd.DataFrame | None = None,
     approvals: pd.DataFrame | None = None,
+    plan_steps: pd.DataFrame | None = None,
 ) -> Chart:
     """Who did what when: a waterfall with a lane per agent, in seconds since the run's first call.
 
@@ -35,11 +36,12 @@ def plot_timeline(
         llm_calls: Rows of `wb.llm_calls_df()`, all or some; None for none.
         tool_calls: Rows of `wb.tool_calls_df()`.
         approvals: Rows of `wb.approvals_df()`. Without it the waits for a person are those that `tool_calls` tells of.
+        plan_steps: Rows of `wb.plan_steps_df()`, so that each step of a plan has a lane of its own.
 
     Several runs (12 at most) stand one below the other, each from its own beginning.
     Errors: `UsageError` for a frame that lacks a column that is needed.
     """
-    spans = spans_of_frames(llm_calls, tool_calls, approvals)
+    spans = spans_of_frames(llm_calls, tool_calls, approvals, plan_steps)
     if not spans:
         return empty_chart(TITLE, "No calls in these frames.", _table(()))
     runs = list(dict.fromkeys(span.group for span in spans))

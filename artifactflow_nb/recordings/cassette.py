@@ -11,35 +11,18 @@ Opening it checks every hash and reads no turn; a run is read when it is asked f
 """
 
 import os
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from pathlib import Path
-from typing import Self
+from typing import Self, TypeVar
 
 from artifactflow_nb.errors import CassetteError, NotFound
-from artifactflow_nb.recordings.cassette_lines import BadLine, read_run
-from artifactflow_nb.recordings.cassette_scan import FORMAT, Block, Scan, scan, told_of_line
+from artifactflow_nb.recordings.cassette_lines import BadLine, TurnOutline, read_outline, read_run
+from artifactflow_nb.recordings.cassette_scan import Block, RunHead, Scan, scan, told_of_line
+from artifactflow_nb.recordings.cassette_values import JsonObject
 from artifactflow_nb.recordings.values import RecordedRun
 
-
-@dataclass(frozen=True, slots=True)
-class RunHead:
-    """A run of a cassette, without what happened in it.
-
-    Attributes:
-        run_key: What it is found by when its notebook is executed again.
-        status: How it ended, or `waiting`.
-        n_turns: How many attempts of model turns it has.
-    """
-
-    run_key: str
-    run_id: str
-    conversation_id: str
-    message_id: str
-    question: str
-    flow: str
-    status: str
-    n_turns: int
+T = TypeVar("T")
 
 
 class Cassette:
@@ -53,7 +36,7 @@ class Cassette:
 
     def __init__(self, path: Path, found: Scan) -> None:
         self.path = path
-        self.version = FORMAT
+        self.version = found.version
         self._found = found
 
     @classmethod
@@ -65,7 +48,7 @@ class Cassette:
     @cached_property
     def runs(self) -> tuple[RunHead, ...]:
         """Its runs."""
-        return tuple(_head(block) for block in self._found.blocks.values())
+        return tuple(block.head for block in self._found.blocks.values())
 
     def find(self, run_key: str) -> RunHead | None:
         """The run of this key; None if there is none."""
@@ -78,6 +61,12 @@ class Cassette:
             held = ", ".join(self._found.blocks) or "none"
             raise NotFound(f"There is no run {run_id!r} in {self.path}. Its runs: {held}.")
         return run_of(self.path, self._found, block)
+
+    def outlines(self) -> Iterator[tuple[JsonObject, list[TurnOutline]]]:
+        """The settings of each run, and who asked in its turns; `CassetteError` for what cannot be read."""
+        text_of = self._found.text_reader()
+        for block in self._found.blocks.values():
+            yield _read_block(self.path, self._found, block, lambda lines: read_outline(lines, text_of))
 
     def __repr__(self) -> str:
         return f"Cassette({str(self.path)!r}, runs={len(self._found.blocks)})"
@@ -95,21 +84,12 @@ def read_bytes(path: Path) -> bytes:
 
 def run_of(path: Path, found: Scan, block: Block) -> RecordedRun:
     """The run of a block of lines."""
+    return _read_block(path, found, block, lambda lines: read_run(lines, found.text_reader()))
+
+
+def _read_block(path: Path, found: Scan, block: Block, read: Callable[[list[bytes]], T]) -> T:
     lines = found.data[block.start : block.end].split(b"\n")[:-1]
     try:
-        return read_run(lines, found.text_reader())
+        return read(lines)
     except BadLine as bad:
         raise CassetteError(told_of_line(path, block.line + bad.index, f"it cannot be read: {bad}")) from bad
-
-
-def _head(block: Block) -> RunHead:
-    return RunHead(
-        run_key=block.place.key,
-        run_id=block.run_id,
-        conversation_id=block.conversation_id,
-        message_id=block.message_id,
-        question=block.question,
-        flow=block.flow,
-        status=block.status,
-        n_turns=block.n_turns,
-    )

@@ -138,7 +138,8 @@ class CassetteFile:
             for block in found.blocks.values():
                 end = found.data.index(b"\n", block.end) + 1
                 lines = found.data[block.start : end]
-                runs.append(_Kept(block.run_id, block.message_id, block.place, lines, block.keys))
+                head = block.head
+                runs.append(_Kept(head.run_id, head.message_id, head.place, lines, block.keys))
         self._runs, self._texts, self._seen = runs, texts, present
 
     def _find(self, run: RecordedRun) -> tuple[int, Place]:
@@ -234,10 +235,11 @@ def accept_cassette(path: str | os.PathLike[str], *, write: bool = True) -> Acce
 
 def _linked(runs: Sequence[RecordedRun], blocks: Sequence[Block]) -> list[Place]:
     """The places of runs, each after the run that it continues, whose key an edit may have changed."""
-    keys = {block.message_id: block.place.key for block in blocks}
+    keys = {block.head.message_id: block.head.run_key for block in blocks}
     linked: list[Place] = []
     for run, block in zip(runs, blocks, strict=True):
-        after, nth = keys.get(run.parent_message_id or "", block.place.after), block.place.nth
+        before, nth = block.head.place.after, block.head.place.nth
+        after = keys.get(run.parent_message_id or "", before)
         key = keys[run.message_id] = key_at(run.flow, run.question, run.settings, after, nth)
         linked.append(Place(key, after, nth))
     return linked

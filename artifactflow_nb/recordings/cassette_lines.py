@@ -16,18 +16,19 @@ import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import partial
 from itertools import pairwise
 from typing import Any, TypeVar
 
-import orjson
-
+from artifactflow_nb.events import MAIN_JOB
 from artifactflow_nb.recordings import pieces as arrival
+from artifactflow_nb.recordings.bounded import loads
 from artifactflow_nb.recordings.cassette_values import JsonObject, Packing, Unpacking, start_of, text_key
 from artifactflow_nb.recordings.counted import counted, each, n_counted
+from artifactflow_nb.recordings.form_checks import check_manifest
 from artifactflow_nb.recordings.identity import Place
-from artifactflow_nb.recordings.values import RecordedRun, RecordedTurn
+from artifactflow_nb.recordings.values import RecordedRun, RecordedTurn, job_path, plan_of_job
 
 MOST_EVENTS = 1_000_000
 """Events of one run, pieces of text included: a file that speaks of more is not unrolled."""
@@ -39,6 +40,7 @@ _UNSEEN = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufe
 """Characters that end a line or turn it around in some editors; as escapes they can be seen in a review."""
 
 _KINDS = ("answer", "reasoning", "call")
+_NO_TIME = datetime(2026, 1, 1, tzinfo=UTC)
 _PATH_NUMBERS = re.compile(r"([0-9]{1,18})")
 
 
@@ -68,7 +70,7 @@ def dumped(value: JsonObject) -> bytes:
 
 def loaded(line: Line) -> JsonObject:
     """The object of a line; `ValueError` if it holds none."""
-    value = orjson.loads(line)
+    value = loads(line)
     if not isinstance(value, dict):
         raise ValueError("it holds no JSON object")  # noqa: TRY004 - the value is of the file, not of a caller
     return value
@@ -175,11 +177,56 @@ def read_run(lines: Sequence[Line], text_of: Callable[[str], str]) -> RecordedRu
         turns.append(_read(index, partial(_read_turn, unpacking, lines[index], when, room)))
     if any(not in_order(before) < in_order(after) for before, after in pairwise(turns)):
         raise BadLine(1, "its turns are not in their order, or one of them is there twice")
+    _check_jobs(turns)
     in_sequence = _read(last, lambda: _in_sequence(turns, timing.sequence))
     order = _read(last, lambda: _read_order(unpacking, timing.order))
     said = _read(0, lambda: _without(loaded(lines[0]), "run", "after", "nth"))
     apart = {"turns": in_sequence, "started_at": timing.start, "order": order}
-    return _read(0, lambda: unpacking.value(RecordedRun, said, timing.run, **apart))
+    run = _read(0, lambda: unpacking.value(RecordedRun, said, timing.run, **apart))
+    _read(0, lambda: check_manifest(run.manifest))
+    return run
+
+
+def _check_jobs(turns: Sequence[RecordedTurn]) -> None:
+    """Check that each turn is of a job that a call delegates: the ids of calls follow from that."""
+    calls = ((turn, position) for turn in turns for position in range(len(turn.calls)))
+    jobs = {MAIN_JOB} | {job_path(turn.path, turn.step, position) for turn, position in calls}
+    for index, turn in enumerate(turns, 1):
+        if turn.path not in jobs and plan_of_job(turn.path) not in jobs:
+            raise BadLine(index, f"no call delegates the job {turn.path!r:.80}")
+
+
+@dataclass(frozen=True, slots=True)
+class TurnOutline:
+    """Who asked in a turn, and how: the prompt is left aside, which is most of a turn."""
+
+    path: str
+    agent: str
+    provider: str
+    model: str
+    temperature: float | None
+    tool_protocol: str
+
+
+def read_outline(lines: Sequence[Line], text_of: Callable[[str], str]) -> tuple[JsonObject, list[TurnOutline]]:
+    """The settings of a run, and who asked in its turns; arguments and errors as of `read_run`."""
+    unpacking = Unpacking(_NO_TIME, text_of)
+    settings = _read(0, lambda: unpacking.json_object(loaded(lines[0]).get("settings")))
+    turns = [_read(n, partial(_turn_outline, unpacking, line)) for n, line in enumerate(lines[1:-1], 1)]
+    return settings, turns
+
+
+def _turn_outline(unpacking: Unpacking, line: Line) -> TurnOutline:
+    said = loaded(line)
+    prompt = said["prompt"]
+    return TurnOutline(
+        path=unpacking.text(said["turn"]),
+        agent=unpacking.text(said["agent"]),
+        provider=unpacking.text(said["provider"]),
+        model=unpacking.text(prompt["model"]),
+        temperature=prompt.get("temperature"),
+        tool_protocol=unpacking.text(prompt.get("tool_protocol", "xml")),
+    )
 
 
 def _read(index: int, work: Callable[[], T]) -> T:
@@ -194,7 +241,7 @@ def _read(index: int, work: Callable[[], T]) -> T:
 
 def _timing(line: JsonObject, n_turns: int) -> _Timing:
     turns = line.get("turns")
-    if not isinstance(turns, list) or len(turns) != n_turns:
+    if not isinstance(turns, list) or len(turns) != n_turns or not all(isinstance(turn, dict) for turn in turns):
         raise ValueError(f"it does not tell the times of {n_turns} turns")
     if unknown := line.keys() - {"timing", "run", "turns", "sequence", "order"}:
         raise ValueError(f"{min(unknown)!r} is not known of it")

@@ -15,11 +15,15 @@ from typing import Any, NoReturn
 from artifactflow_nb.errors import CassetteError
 from artifactflow_nb.recordings.cassette_lines import loaded
 from artifactflow_nb.recordings.cassette_values import JsonObject, Unpacking, text_key
+from artifactflow_nb.recordings.form_checks import check_settings
 from artifactflow_nb.recordings.identity import Place, key_at
 from artifactflow_nb.text.width import clip
 
-FORMAT = 1
-"""The version of the format that this release reads and writes."""
+FORMAT = 2
+"""The version of the format that this release writes; it reads all up to this one.
+
+Version 2 says of a run whether a click ended it.
+"""
 
 HEAD = b'{"cassette": '
 _LAST = b'{"end": "cassette", "runs": '
@@ -42,19 +46,15 @@ _MEANT = 'If the edit is meant, af.accept_cassette("{path}") takes it over; othe
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
-    """The lines of a run.
+class RunHead:
+    """A run of a cassette, without what happened in it.
 
     Attributes:
-        number: Which run it is, from 1.
         place: Where it stands among others that ask the same.
-        line: The number of its first line.
-        start: Where it begins, in bytes.
-        end: Where it is over.
-        keys: Of the long texts that it uses.
+        status: How it ended, or `waiting`.
+        n_turns: How many attempts of model turns it has.
     """
 
-    number: int
     place: Place
     run_id: str
     conversation_id: str
@@ -63,6 +63,28 @@ class Block:
     flow: str
     status: str
     n_turns: int
+
+    @property
+    def run_key(self) -> str:
+        """What it is found by when its notebook is executed again."""
+        return self.place.key
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """The lines of a run.
+
+    Attributes:
+        head: The run.
+        number: Which run it is, from 1.
+        line: The number of its first line.
+        start: Where it begins, in bytes.
+        end: Where it is over.
+        keys: Of the long texts that it uses.
+    """
+
+    head: RunHead
+    number: int
     line: int
     start: int
     end: int
@@ -78,12 +100,14 @@ class Scan:
         texts: Where each long text's line begins and ends, by its key.
         blocks: The runs by their ids, in their order.
         edits: What was changed since it was written, as it is told to a person.
+        version: The version of its format.
     """
 
     data: bytes
     texts: dict[str, tuple[int, int]] = field(default_factory=dict)
     blocks: dict[str, Block] = field(default_factory=dict)
     edits: list[str] = field(default_factory=list)
+    version: int = FORMAT
 
     def text_reader(self) -> Callable[[str], str]:
         """Gives the text of a key, read once for as long as the function is used; `ValueError` if it is missing."""
@@ -175,7 +199,7 @@ class _Scanner:
         try:
             return loaded(self._data[start:end])
         except ValueError as error:
-            self._fail(f"it is no JSON: {error}")
+            self._fail(f"it cannot be read as JSON: {error}")
 
     def _unexpected(self, kind: str, found: str, start: int, end: int) -> NoReturn:
         if _CONFLICT.match(self._data, start):
@@ -212,7 +236,7 @@ class _Scanner:
             try:
                 value = loaded(self._data[start:end])
             except ValueError as error:
-                self._fail(f"it is no JSON: {error}")
+                self._fail(f"it cannot be read as JSON: {error}")
         version = value.get("cassette") if value else None
         if type(version) is not int or version < 1:
             raise CassetteError(
@@ -222,9 +246,10 @@ class _Scanner:
         if version > FORMAT:
             raise CassetteError(
                 f"{self._path}, line 1: this is a cassette of version {version}, written by "
-                f"{clip(str(value.get('package')), _SHOWN_COLUMNS)}. This release reads version {FORMAT}: "
+                f"{clip(str(value.get('package')), _SHOWN_COLUMNS)}. This release reads versions up to {FORMAT}: "
                 "install a newer artifactflow-nb. Nothing was written."
             )
+        self._found.version = version
 
     def _text(self) -> None:
         start = self._at
@@ -252,8 +277,8 @@ class _Scanner:
         end = self._at
         ending = self._object("end")
         block = self._block(head, line, start, end, n_turns)
-        if ending.get("end") != block.run_id:
-            self._fail(f"it ends the run {ending.get('end')!r:.60}, and {block.run_id!r} began in line {line}")
+        if ending.get("end") != block.head.run_id:
+            self._fail(f"it ends the run {ending.get('end')!r:.60}, and {block.head.run_id!r} began in line {line}")
         self._check_run(block, ending)
 
     def _pass(self, kind: str) -> None:
@@ -269,6 +294,7 @@ class _Scanner:
         try:
             said = {name: text(head.get(name)) for name in names}
             settings = Unpacking(_NO_TIME, self._text_of).json_object(head.get("settings"))
+            check_settings(settings)
             number, after, nth = head.get("run"), head.get("after"), head.get("nth")
             if type(number) is not int or not isinstance(after, str) or type(nth) is not int:
                 raise ValueError("its number, or what it comes after, is damaged")
@@ -276,13 +302,14 @@ class _Scanner:
         except (ValueError, TypeError) as error:
             raise CassetteError(told_of_line(self._path, line, f"the run cannot be read: {error}")) from error
         keys = frozenset(key.decode() for key in _REFERENCE.findall(self._data, start, end))
-        return Block(number, place, **said, n_turns=n_turns, line=line, start=start, end=end, keys=keys)
+        return Block(RunHead(place, **said, n_turns=n_turns), number, line, start, end, keys)
 
     def _check_run(self, block: Block, ending: JsonObject) -> None:
         """Hold a run against its hash, the texts and the runs before it."""
         if missing := sorted(block.keys - self._found.texts.keys()):
             self._fail(f"{_told(block)} uses the text {missing[0]}, which is missing")
-        same = self._found.blocks.get(block.run_id) or self._by_key.get(block.place.key)
+        head = block.head
+        same = self._found.blocks.get(head.run_id) or self._by_key.get(head.run_key)
         if same is not None:
             self._fail(f"{_told(block)} is there twice: it also stands in line {same.line}", _TWICE)
         if hashlib.sha256(memoryview(self._data)[block.start : block.end]).hexdigest() != ending.get("sha256"):
@@ -291,7 +318,7 @@ class _Scanner:
         if block.number != (expected := len(self._found.blocks) + 1):
             moved = f"{_told(block)} stands in the place of run {expected}: runs were reordered or taken out"
             self._edited(moved, block.line)
-        self._found.blocks[block.run_id] = self._by_key[block.place.key] = block
+        self._found.blocks[head.run_id] = self._by_key[head.run_key] = block
 
     def _last(self) -> None:
         value = self._object("last")
@@ -307,4 +334,4 @@ class _Scanner:
 
 
 def _told(block: Block) -> str:
-    return f"run {block.number} ({block.run_id}, {clip(block.question, _SHOWN_COLUMNS)!r})"
+    return f"run {block.number} ({block.head.run_id}, {clip(block.head.question, _SHOWN_COLUMNS)!r})"

@@ -20,7 +20,7 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 
 from artifactflow_nb.messages import Message
 from artifactflow_nb.models.base import ModelReply
-from artifactflow_nb.recordings.values import RecordedAsk, RecordedCall, RecordedRun, RecordedTurn
+from artifactflow_nb.recordings.values import HandWritten, RecordedAsk, RecordedCall, RecordedRun, RecordedTurn
 
 LONGEST_INLINE = 200
 """Characters of the longest text that stands where it is used."""
@@ -33,6 +33,7 @@ _PER_MS = 1000
 
 _WHEN: Mapping[type, frozenset[str]] = {
     RecordedRun: frozenset({"ends"}),
+    HandWritten: frozenset({"at"}),
     RecordedTurn: frozenset({"started_at", "completed_at", "duration_ms"}),
     ModelReply: frozenset({"ttft_ms"}),
     RecordedCall: frozenset({"called_at", "completed_at", "duration_ms"}),

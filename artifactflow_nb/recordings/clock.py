@@ -18,6 +18,9 @@ from artifactflow_nb.ambient import Clock
 RUN = "run"
 """The lane of what no single job does: the run's beginning, its pauses and its end."""
 
+ASIDE = "aside"
+"""The lane of what is no doing of the run, and need not come again when it is played: what went wrong in middleware."""
+
 
 @dataclass(frozen=True, slots=True)
 class Span:
@@ -27,13 +30,26 @@ class Span:
         key: The call's id.
         lane: The job that waits for it.
         at: When it began.
-        started: The monotonic clock then, in seconds.
+        started: The monotonic clock then, in seconds; None if that was before the run was taken up again.
     """
 
     key: str
     lane: str
     at: datetime
-    started: float
+    started: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """Where a run stands whose process is gone.
+
+    Attributes:
+        since: When it went on last: after its last pause, or when it began.
+        moments: When something last came from outside in each lane since then; empty if nothing did.
+    """
+
+    since: datetime
+    moments: Mapping[str, datetime]
 
 
 class RunClock:
@@ -85,18 +101,30 @@ class RunClock:
         """Begin to measure a call, by its id."""
         return Span(key, lane, self.read(lane), self._clock.monotonic())
 
+    def resume(self, key: str, lane: str, at: datetime) -> Span:
+        """Go on with a call that began at this time, before the run was taken up again."""
+        self._moments[lane] = max(self.now(lane), at)
+        return Span(key, lane, at, None)
+
     def tick(self, span: Span) -> datetime:
         """Note that a piece of what the call gives has arrived."""
         return self.read(span.lane)
 
     def stop(self, span: Span) -> tuple[datetime, float]:
         """Note that the call is over: when, and after how many milliseconds."""
-        return self.read(span.lane), (self._clock.monotonic() - span.started) * 1000
+        at = self.read(span.lane)
+        seconds = (at - span.at).total_seconds() if span.started is None else self._clock.monotonic() - span.started
+        return at, seconds * 1000
 
     def go_on(self, at: datetime) -> None:
         """Note that the run goes on after a pause, at this time in all its lanes."""
-        self._since = self._latest = max(self._latest, at)
+        self._since, self._latest = at, max(self._latest, at)
         self._moments.clear()
+
+    def take_up(self, left: Left) -> None:
+        """Note that the run goes on after its process was gone: each of its lanes is where it was."""
+        self._since, self._moments = left.since, dict(left.moments)
+        self._latest = max(self._latest, left.since, *left.moments.values())
 
 
 @dataclass(frozen=True, slots=True)

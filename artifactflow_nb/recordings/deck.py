@@ -9,22 +9,24 @@
 
 import asyncio
 import sqlite3
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 from difflib import SequenceMatcher
+from itertools import chain
 from pathlib import Path
 from typing import Literal, Self
 
 from artifactflow_nb.ambient import Clock
 from artifactflow_nb.errors import CassetteMiss
-from artifactflow_nb.events import MAIN_JOB
-from artifactflow_nb.messages import ToolProtocol
-from artifactflow_nb.recordings.cassette import Cassette, RunHead
+from artifactflow_nb.recordings.cassette import Cassette
 from artifactflow_nb.recordings.cassette_file import CassetteFile
+from artifactflow_nb.recordings.cassette_scan import RunHead
 from artifactflow_nb.recordings.change import Change
 from artifactflow_nb.recordings.clock import RunClock
+from artifactflow_nb.recordings.configured import Configured, configured
 from artifactflow_nb.recordings.fork import ForkTape
-from artifactflow_nb.recordings.identity import Ask, places
+from artifactflow_nb.recordings.identity import Ask, Asked, places
 from artifactflow_nb.recordings.misses import RE_RECORD, told_of_place
 from artifactflow_nb.recordings.player import Player
 from artifactflow_nb.recordings.reading import load_recording
@@ -33,17 +35,6 @@ from artifactflow_nb.recordings.tape import LiveTape, Tape
 from artifactflow_nb.recordings.values import RecordedRun
 
 Mode = Literal["live", "record", "replay", "auto"]
-
-
-@dataclass(frozen=True, slots=True)
-class Configured:
-    """How an agent asked its model when it was recorded; `is_own` if the model was its own, not that of the run."""
-
-    provider: str
-    model: str
-    temperature: float | None
-    tool_protocol: ToolProtocol
-    is_own: bool = False
 
 
 @dataclass
@@ -90,12 +81,24 @@ class Deck:
         """
         if self.cassette is None:
             return None
-        head = self.cassette.find(places([*self._asked, self.masker.ask(asked)], self._keys())[-1].key)
-        if head is not None:
-            return self.cassette.run(head.run_id)
+        masked = self.masker.ask(asked)
+        for ask in chain([masked], self._worded(asked, self.cassette)):
+            head = self.cassette.find(places([*self._asked, ask], self._keys())[-1].key)
+            if head is not None:
+                return self.cassette.run(head.run_id)
         if self.is_strict:
-            raise CassetteMiss(_no_such_question(asked, self.cassette))
+            raise CassetteMiss(self.masker.text(_no_such_question(masked, self.cassette)))
         return None
+
+    def _worded(self, asked: Asked, cassette: Cassette) -> Iterator[Ask]:
+        """What is asked in the words of recorded runs, where it differs from these in nothing but secrets."""
+        for head in cassette.runs:
+            if self.masker.worded(head.question, asked.question) == head.question:
+                yield self._as(cassette.run(head.run_id), asked)
+
+    def _as(self, recording: RecordedRun, asked: Asked) -> Ask:
+        settings = self.masker.worded(recording.settings, asked.settings)
+        return Ask(recording.question, asked.flow, settings, asked.message_id, asked.parent_message_id)
 
     def _keys(self) -> dict[str, str]:
         """The keys of recorded runs by their messages: a notebook may go on with one of an earlier sitting."""
@@ -104,16 +107,21 @@ class Deck:
 
     def begun(self, asked: Ask, recording: RecordedRun | None, clock: Clock) -> None:
         """Note that a run was begun, from a recording if there is one."""
-        self._asked.append(self.masker.ask(asked))
+        self._asked.append(self.masker.ask(asked) if recording is None else self._as(recording, asked))
         if self.file is not None:
             self.file.skip(self._asked[-1])
         if recording is not None:
-            player = Player(recording, clock, is_strict=self.is_strict, audits=self.audits, mask=self.masker.prompt)
+            player = Player(recording, clock, is_strict=self.is_strict, audits=self.audits, masker=self.masker)
             self._players[recording.run_id] = player
 
     def player(self, run_id: str) -> Player | None:
         """What plays a run; None if it is made."""
         return self._players.get(run_id)
+
+    def player_of(self, message_id: str) -> Player | None:
+        """What plays the run that answers a message; None if it is made."""
+        players = reversed(list(self._players.values()))
+        return next((player for player in players if player.recording.message_id == message_id), None)
 
     def tape_of(self, run_id: str, clock: Clock, not_before: datetime) -> Tape:
         """What comes from outside for a run."""
@@ -139,18 +147,7 @@ class Deck:
 
     def configured(self) -> dict[str, Configured]:
         """How agents asked when they were recorded, by their names; empty if that does not matter."""
-        found: dict[str, Configured] = {}
-        for head in self.cassette.runs if self.cassette is not None and self.is_strict else ():
-            run = self.cassette.run(head.run_id) if self.cassette else None
-            for turn in run.turns if run else ():
-                asked = turn.prompt
-                protocol: ToolProtocol = "native" if asked.tool_protocol == "native" else "xml"
-                is_own = asked.model not in _models_of_run(run) if run else False
-                known = Configured(turn.provider, asked.model, asked.temperature, protocol, is_own)
-                found.setdefault(turn.agent, known)
-            if len(found) > _AGENTS_SEEN:
-                break
-        return found
+        return configured(self.cassette) if self.cassette is not None and self.is_strict else {}
 
     def close(self) -> None:
         """Let another process record."""
@@ -159,16 +156,6 @@ class Deck:
 
 
 _COMPARED_CHARS = 4_000
-
-_AGENTS_SEEN = 2
-"""After so many agents no further runs are looked at for how others were configured."""
-
-
-def _models_of_run(run: RecordedRun) -> set[str]:
-    """The models of a run's agents that have none of their own: what was chosen for it, else what its lead asked."""
-    change, chosen = Change.of_settings(run.settings), run.settings.get("model")
-    lead = next((turn.prompt.model for turn in run.turns if turn.path == MAIN_JOB), None)
-    return {name for name in (chosen or lead, change and change.model) if name}
 
 
 def _no_such_question(asked: Ask, cassette: Cassette) -> str:

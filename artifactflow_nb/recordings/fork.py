@@ -187,9 +187,9 @@ class ForkTape(LiveTape):
         """What was asked about it."""
         return self._asks.get(subject)
 
-    def answers(self, *, paused: bool) -> Sequence[tuple[str, RecordedAsk]]:
+    def answers(self, *, by_code: bool) -> Sequence[tuple[str, RecordedAsk]]:
         """What was decided then, or is decided otherwise now: nobody is asked again."""
-        del paused
+        del by_code
         known = {subject: ask for subject, ask in self._asks.items() if ask.decision is not None and not ask.settled}
         now = self.clock.read() if known else None
         return [(subject, replace(ask, decided_at=now)) for subject, ask in known.items()]

@@ -55,13 +55,11 @@ def told_of_place(asked: Asked, recording: RecordedRun) -> Iterator[str]:
         yield "it was asked after another message, or less often there than now"
 
 
-def told_of_call(
-    calling: Calling, call: RecordedCall | None, result: ToolResult | None, recording: RecordedRun
-) -> str | None:
+def told_of_call(calling: Calling, call: RecordedCall | None, result: ToolResult | None, question: str) -> str | None:
     """How a tool call, or what came of it now, differs from the recorded one; None if it does not."""
     where = f"{calling.agent} called {calling.tool}"
     if call is None:
-        return _told(where, [f"the recording of {recording.question!r} has no such call"])
+        return _told(where, [f"the recording of {question!r} has no such call"])
     found = []
     if call.tool != calling.tool:
         found.append(f"tool: recorded {call.tool}, now {calling.tool}")

@@ -3,7 +3,7 @@
 from collections import deque
 from collections.abc import Sequence
 
-from artifactflow_nb.recordings.clock import RUN
+from artifactflow_nb.recordings.clock import ASIDE, RUN
 
 
 class RecordedNumbers:
@@ -19,12 +19,16 @@ class RecordedNumbers:
         for seq, lane in enumerate(order, 1):
             if seq > last and lane:
                 self._left.setdefault(lane, deque()).append(seq)
+        self._gaps = deque(seq for seq, lane in enumerate(order, 1) if seq > last and not lane)
+        self._told = last
         self._last = max(last, len(order))
         self._waited_for = deque(sorted(seq for left in self._left.values() for seq in left))
         self._all_up_to = 0
 
     def next(self, lane: str) -> int:
         """The next recorded number of the lane; a new one above all others if there is none."""
+        if lane == ASIDE:
+            return self._aside()
         if left := self._left.get(lane):
             seq = left.popleft()
         else:
@@ -33,12 +37,23 @@ class RecordedNumbers:
             self._all_up_to = seq
         return seq
 
+    def _aside(self) -> int:
+        """A number that nobody waits for, if there is one to come; else one above all others, as all that follow."""
+        while self._gaps:
+            if (seq := self._gaps.popleft()) > self._told:
+                return seq
+        self.forget()
+        self._last += 1
+        return self._last
+
     def is_due(self, seq: int) -> bool:
         """Whether all events of lower numbers are told."""
-        if self._waited_for and seq == self._waited_for[0]:
+        is_next = bool(self._waited_for) and seq == self._waited_for[0]
+        if is_next:
             self._waited_for.popleft()
-            return True
-        return not self._waited_for or seq <= self._all_up_to or seq < self._waited_for[0]
+        is_due = is_next or not self._waited_for or seq <= self._all_up_to or seq < self._waited_for[0]
+        self._told = max(self._told, seq) if is_due else self._told
+        return is_due
 
     def forget(self) -> None:
         """Count on from the highest number: the run goes another way."""

@@ -5,38 +5,38 @@ its place in the run and compared with what was asked there; a difference is a f
 """
 
 import asyncio
-import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from itertools import takewhile
 
 from artifactflow_nb.ambient import Clock
 from artifactflow_nb.approvals import BUDGET, Decision
-from artifactflow_nb.errors import CassetteMiss, RunCancelled
+from artifactflow_nb.errors import CassetteMiss
 from artifactflow_nb.messages import ToolResult
 from artifactflow_nb.models.base import ModelEvent, RetryNotice
 from artifactflow_nb.recordings.change import Change
 from artifactflow_nb.recordings.clock import RUN, RecordedClock, Times
-from artifactflow_nb.recordings.misses import told_of_call, told_of_decision, told_of_prompt, told_of_unknown
+from artifactflow_nb.recordings.likeness import count_otherwise, has_masks, told_of_masked_call
+from artifactflow_nb.recordings.misses import told_of_decision, told_of_prompt, told_of_unknown
 from artifactflow_nb.recordings.numbers import RecordedNumbers
 from artifactflow_nb.recordings.played import prompt_of, raised, streamed, tell
-from artifactflow_nb.recordings.secret_forms import MASK
-from artifactflow_nb.recordings.tape import Asking, Calling, Numbers, Provenance
+from artifactflow_nb.recordings.secrets import Masker
+from artifactflow_nb.recordings.tape import Asking, Calling, GivenUp, Numbers, Provenance
 from artifactflow_nb.recordings.values import (
-    DELEGATING,
-    Prompt,
     RecordedAsk,
     RecordedCall,
     RecordedRun,
     RecordedTurn,
     call_id,
+    given_up,
     job_ids,
     lane_of_answer,
     tool_call_id,
 )
 
 CANCELLED = "cancelled"
-_COUNTS = re.compile(r"[0-9][0-9,]*")
+_NEVER = (-1, 0)
 _ENDED = {"completed", "failed", CANCELLED}
 
 
@@ -49,7 +49,7 @@ class Player:
         is_strict: Whether what was not recorded is an error; otherwise it is made anew, and with it what follows.
         audits: Whether a request that differs is noted, and given what was recorded all the same; and decisions that
             code took are taken too, since no code is there that takes them again.
-        mask: Makes a prompt comparable with a recorded one, from which secrets were taken.
+        masker: Compares what is with what was recorded, from which secrets were taken; None for one that knows none.
 
     Attributes:
         recording: The run.
@@ -57,6 +57,7 @@ class Player:
         differences: What an audit noted.
         parted_at: The place of the first model call or tool call that was not as recorded; None if all were.
         is_cut: Whether the run was cancelled while it was at work: the replay then ends there by itself.
+        was_stopped: Whether a click ended the run.
     """
 
     def __init__(
@@ -66,19 +67,18 @@ class Player:
         *,
         is_strict: bool = True,
         audits: bool = False,
-        mask: Callable[[Prompt], Prompt] = lambda prompt: prompt,
+        masker: Masker | None = None,
     ) -> None:
         self.recording = recording
         self.parted_at: str | None = None
         self._is_strict = is_strict
         self._audits = audits
         self.differences: list[str] = []
-        self._mask = mask
+        self._masker = masker or Masker()
         self._change = Change.of_settings(recording.settings)
-        turns = _without_detached(recording.turns)
-        self._was_resumed = len(turns) < len(recording.turns)
-        self._jobs = job_ids(recording.run_id, turns)
-        self._turns = {self._id_of(turn): turn for turn in turns}
+        self._jobs = job_ids(recording.run_id, recording.turns)
+        self._turns = {self._id_of(turn): turn for turn in recording.turns}
+        self._given_up = given_up(recording.turns)
         self._calls = {
             tool_call_id(key, position): call
             for key, turn in self._turns.items()
@@ -89,15 +89,20 @@ class Player:
         self._looked_up: dict[str, RecordedTurn | CassetteMiss] = {}
         self._hits: set[str] = set()
         self._taken: set[str] = set()
+        self._answered: set[str] = set()
         self._n_pauses = 0
-        self._has_masks: bool | None = None
+        self._progress = asyncio.Event()
         self._numbers: RecordedNumbers | None = None
         has_ended = recording.status in _ENDED
         self._pauses = recording.ends[:-1] if has_ended else recording.ends
+        self._told = self._places_of_answers()
         self.clock = RecordedClock(clock, recording.started_at, dict(self._spans()), self._reads())
-        self.is_cut = recording.status == CANCELLED and self._works_after(max(self._pauses, default=None))
-        self._cuts = {key for key, turn in self._turns.items() if _was_cut(turn)}
-        self._cuts |= {key for key, call in self._calls.items() if call.called_at and _is_open(call)}
+        was_at_work = self._works_after(max(self._pauses, default=None))
+        self.is_cut = recording.status == CANCELLED and (was_at_work or self._is_open())
+        self.was_stopped = recording.was_stopped
+        self._may_stop = recording.status == CANCELLED and not was_at_work
+        self._cuts = {key for key, turn in self._turns.items() if turn.was_cut and turn.place not in self._given_up}
+        self._cuts |= {key for key, call in self._calls.items() if call.called_at and call.is_open}
         self._cancel: Callable[[], object] = lambda: None
 
     def _works_after(self, pause: datetime | None) -> bool:
@@ -105,6 +110,33 @@ class Player:
         began = [turn.started_at for turn in self._turns.values()]
         began += [call.called_at for call in self._calls.values() if call.called_at is not None]
         return pause is None or any(at >= pause for at in began)
+
+    def _is_open(self) -> bool:
+        """Whether the recording tells after its last pause that all of a reply's calls, or the budget, were decided."""
+        gates = [[key for key in self._calls_of(turn) if key in self._asks] for turn in self._turns.values()]
+        gates += [[self._budget(n)] for n in range(len(self.recording.budget_asks))]
+        return any(
+            all(self._asks[key].decision is not None for key in gate)
+            and any(self._told.get(key, _NEVER)[0] == len(self._pauses) for key in gate)
+            for gate in gates
+        )
+
+    def _calls_of(self, turn: RecordedTurn) -> list[str]:
+        return [tool_call_id(self._id_of(turn), position) for position in range(len(turn.calls))]
+
+    def _places_of_answers(self) -> dict[str, tuple[int, int]]:
+        """After how many pauses each answer was told, and with which number; by the times where that is not known."""
+        places = {
+            subject: (sum(pause <= ask.decided_at for pause in self._pauses), 0)
+            for subject, ask in self._asks.items()
+            if ask.decided_at is not None and not ask.settled
+        }
+        n_pauses = -1  # the first of the run's own events is its beginning
+        for seq, lane in enumerate(map(self._lane, self.recording.order), 1):
+            n_pauses += lane == RUN
+            if (subject := lane.removeprefix(lane_of_answer(""))) in places and subject != lane:
+                places[subject] = n_pauses, seq
+        return places
 
     def _id_of(self, turn: RecordedTurn) -> str:
         return call_id(self.recording.run_id, self._jobs[turn.path], turn.step, turn.attempt)
@@ -141,7 +173,7 @@ class Player:
 
     def numbers(self, last: int) -> Numbers:
         """The recorded numbers."""
-        order = [] if self.parted_at or self._was_resumed else [self._lane(lane) for lane in self.recording.order]
+        order = [] if self.parted_at else [self._lane(lane) for lane in self.recording.order]
         self._numbers = RecordedNumbers(order, last)
         return self._numbers
 
@@ -162,7 +194,8 @@ class Player:
         """What was recorded at this place, if what is asked is the same; None if the model has to be asked."""
         turn = self._turns.get(asking.call_id)
         if turn is not None:
-            found = told_of_prompt(asking, turn, self._mask(prompt_of(asking)))
+            recorded, now = self._masker.compared(turn.prompt, prompt_of(asking))
+            found = told_of_prompt(asking, replace(turn, prompt=recorded), now)
             if found is not None and self._audits:
                 self.differences.append(found)
             if found is None or self._audits:
@@ -172,7 +205,8 @@ class Player:
         elif self.is_cut:
             return None
         else:
-            found = told_of_unknown(asking, self._path(asking.job_id), self._mask(prompt_of(asking)), self.recording)
+            now = self._masker.masked(prompt_of(asking))
+            found = told_of_unknown(asking, self._path(asking.job_id), now, self._masker.run(self.recording))
         self._part(asking.call_id, f"{asking.agent}, step {asking.step}")
         if self._is_strict:
             self._looked_up[asking.call_id] = CassetteMiss(found)
@@ -189,22 +223,27 @@ class Player:
         has_changed = change is not None and turn is not None and turn.prompt.model == change.model
         return change.model if change is not None and has_changed else chosen
 
-    async def stream(self, asking: Asking, live: Callable[[], AsyncIterator[ModelEvent]]) -> AsyncIterator[ModelEvent]:
+    async def stream(
+        self, asking: Asking, live: Callable[[], AsyncIterator[ModelEvent]]
+    ) -> AsyncIterator[ModelEvent | GivenUp]:
         """What came back at this place; what is not recorded is asked of the model, or is a `CassetteMiss`."""
         n_failed, key = 0, asking.call_id
         while (found := self._looked_up.pop(key, None)) is not None:
             if isinstance(found, CassetteMiss):
                 raise found
-            async for event in streamed(found):
-                yield event
-            if (failure := found.failure) is None:
-                return
-            if self.is_cut and _was_cut(found):
-                await self._cut(key)
-            if failure.retry_delay_s is None:
-                raise raised(failure)
             n_failed += 1
-            yield RetryNotice(n_failed, failure.retry_delay_s, failure.message)
+            if found.failure is not None and found.place in self._given_up:
+                yield GivenUp(found.pieces, found.failure.partial)
+            else:
+                async for event in streamed(found):
+                    yield event
+                if (failure := found.failure) is None:
+                    return
+                if self.is_cut and found.was_cut:
+                    await self._cut(key)
+                if failure.retry_delay_s is None:
+                    raise raised(failure)
+                yield RetryNotice(n_failed, failure.retry_delay_s, failure.message)
             key = call_id(self.recording.run_id, asking.job_id, asking.step, found.attempt + 1)
         if self.is_cut and not self.parted_at:
             await self._cut(key)
@@ -221,17 +260,17 @@ class Player:
     async def result(self, calling: Calling, live: Callable[[], Awaitable[ToolResult]]) -> ToolResult:
         """What came of the call; a tool that works in the store runs again, and has to give the same."""
         call = self._calls.get(calling.tool_call_id)
-        if self.is_cut and not self.parted_at and (call is None or _is_open(call)):
+        if self.is_cut and not self.parted_at and (call is None or call.is_open):
             await self._cut(calling.tool_call_id)
         if call is None or call.result is None:
             if self._is_strict:
-                raise CassetteMiss(told_of_call(calling, call, None, self.recording) or calling.tool)
+                raise CassetteMiss(self._told_of_call(calling, call, None) or calling.tool)
             self._part(calling.tool_call_id, f"{calling.agent}, {calling.tool}")
             return await live()
         result = await live() if calling.runs_again and not self._is_given(call) else call.result
         if result is not call.result and self._differs_by_masks(call.result, result):
             result = call.result
-        if found := told_of_call(calling, call, result, self.recording):
+        if found := self._told_of_call(calling, call, result):
             if self._audits:
                 self.differences.append(found)
                 return result
@@ -244,16 +283,12 @@ class Player:
             tell(calling, call)
         return result
 
+    def _told_of_call(self, calling: Calling, call: RecordedCall | None, result: ToolResult | None) -> str | None:
+        return told_of_masked_call(self._masker, calling, call, result, self.recording)
+
     def _differs_by_masks(self, before: ToolResult, now: ToolResult) -> bool:
         """Whether a result counts otherwise because what is counted was written with secrets, which are masked here."""
-        if before.success != now.success or _uncounted(before) != _uncounted(now):
-            return False
-        if self._has_masks is None:
-            turns = self.recording.turns
-            self._has_masks = any(turn.reply is not None and MASK in turn.reply.content for turn in turns) or any(
-                MASK in str(call.args) for call in self._calls.values()
-            )
-        return self._has_masks
+        return count_otherwise(self._masker, before, now) and has_masks(self.recording)
 
     def _is_given(self, call: RecordedCall) -> bool:
         """Whether a fork gave this result instead of the tool, which then did not run."""
@@ -275,31 +310,62 @@ class Player:
         """What was asked about it."""
         return self._asks.get(subject)
 
-    def answers(self, *, paused: bool) -> Sequence[tuple[str, RecordedAsk]]:
-        """What was decided before the next pause: while the run went on by whoever did, in the pause by clicks."""
-        self._n_pauses += paused
-        until = next(iter(self._pauses[self._n_pauses :]), None)
-        clicked_only = paused and not self._audits
-        found = [
-            (ask.decided_at, subject, ask)
-            for subject, ask in self._asks.items()
-            if ask.decided_at is not None
-            and not ask.settled
-            and not (clicked_only and ask.by_code)
-            and subject not in self._taken
-            and (until is None or ask.decided_at < until)
-        ]
-        return [(subject, ask) for _, subject, ask in sorted(found, key=lambda one: one[:2])]
+    def answers(self, *, by_code: bool) -> Sequence[tuple[str, RecordedAsk]]:
+        """What was decided before the next pause; by clicks only, unless code is asked for or is not here."""
+        due = [subject for subject in self._left() if self._told[subject][0] <= self._n_pauses]
+        found = [(subject, self._asks[subject]) for subject in due]
+        return found if by_code or self._audits else list(takewhile(lambda one: not one[1].by_code, found))
+
+    def paused(self) -> None:
+        """Count the pauses: what code decides after one waits for it."""
+        self._n_pauses += 1
+        self._wake()
+
+    def _wake(self) -> None:
+        """Let those look again who wait for the run to come to where something was decided."""
+        self._progress.set()
+        self._progress = asyncio.Event()
+
+    async def until_due(self, subject: str) -> None:
+        """Return when the run has come to where this was decided: as often paused, and all decided before it."""
+        while subject in self._left() and self._left()[0] != subject:
+            await self._progress.wait()
+        while subject in self._left() and self._told[subject][0] > self._n_pauses:
+            await self._progress.wait()
+
+    async def until_taken(self, subjects: Sequence[str]) -> None:
+        """Return when the clicks on these are taken, which come in their order; code decides by itself."""
+        while not {subject for subject, _ in self.answers(by_code=False)}.isdisjoint(subjects):
+            await self._progress.wait()
+
+    def _left(self) -> list[str]:
+        """What is decided from here on, in order."""
+        return sorted(self._told.keys() & self._asks.keys() - self._answered, key=self._told.__getitem__)
+
+    @property
+    def stops(self) -> bool:
+        """Whether all is decided that was, and the run was cancelled before it did anything else.
+
+        Code that cancelled it while it waited is there to do so again.
+        """
+        is_due = self.is_cut or self.was_stopped or self._audits
+        is_last = self._n_pauses == len(self._pauses) and self._told.keys() <= self._answered
+        return self._may_stop and is_due and is_last and not self.parted_at
 
     def took(self, subject: str) -> None:
         """Note that a decision was taken from the recording."""
         self._taken.add(subject)
+        self._answered.add(subject)
+        self._wake()
 
     def decided(self, subject: str, decision: Decision) -> datetime | None:
         """When this decision was taken in the recording; a different one parts the ways."""
+        self._answered.add(subject)
+        self._wake()
         if (ask := self._asks.get(subject)) is None or ask.decision is None:
             return None
-        if found := told_of_decision(ask, decision):
+        recorded, now = self._masker.compared(ask.decision, decision)
+        if found := told_of_decision(replace(ask, decision=recorded), now):
             if self._is_strict:
                 raise CassetteMiss(found)
             self._part(subject, "a decision")
@@ -315,6 +381,7 @@ class Player:
     def _part(self, key: str, place: str) -> None:
         """Note that the run goes another way from a call on: its own calls are not those that are recorded."""
         self.parted_at = self.parted_at or place
+        self._wake()
         if (turn := self._turns.pop(key, None)) is not None:
             for position in range(len(turn.calls)):
                 self._drop(tool_call_id(key, position))
@@ -327,30 +394,3 @@ class Player:
         self.clock.forget(key)
         self._calls.pop(key, None)
         self._asks.pop(key, None)
-
-
-def _without_detached(turns: Sequence[RecordedTurn]) -> tuple[RecordedTurn, ...]:
-    """The turns without the attempts that were given up when their process was closed, and made again by another."""
-    last = {(turn.path, turn.step): turn.attempt for turn in sorted(turns, key=lambda turn: turn.attempt)}
-    n_dropped: dict[tuple[str, int], int] = {}
-    kept = []
-    for turn in sorted(turns, key=lambda turn: turn.attempt):
-        where = turn.path, turn.step
-        if _was_cut(turn) and turn.attempt < last[where]:
-            n_dropped[where] = n_dropped.get(where, 0) + 1
-        else:
-            kept.append(replace(turn, attempt=turn.attempt - n_dropped.get(where, 0)))
-    return tuple(kept)
-
-
-def _was_cut(turn: RecordedTurn) -> bool:
-    return turn.failure is not None and turn.failure.error_type == RunCancelled.__name__
-
-
-def _is_open(call: RecordedCall) -> bool:
-    """Whether a call did not finish; one that delegates is as far as its job is."""
-    return call.result is None and call.tool not in DELEGATING
-
-
-def _uncounted(result: ToolResult) -> tuple[str, str]:
-    return _COUNTS.sub("#", result.data), _COUNTS.sub("#", result.error or "")

@@ -16,32 +16,31 @@ from artifactflow_nb.recordings.clock import RUN
 from artifactflow_nb.recordings.pieces import KeptPieces
 from artifactflow_nb.recordings.values import (
     Failure,
+    HandWritten,
     Prompt,
     RecordedAsk,
     RecordedCall,
     RecordedNotice,
     RecordedRun,
     RecordedTurn,
+    given_up,
+    is_of_a_plan,
     job_path,
     lane_of_answer,
     lane_of_call,
     plan_job_path,
 )
+from artifactflow_nb.store.artifacts import USER
 from artifactflow_nb.store.calls import FINISHED
 from artifactflow_nb.store.requests import decision_of
 from artifactflow_nb.store.runs import load_run
 from artifactflow_nb.store.schema import from_us
 
-_OF_APPROVALS = {StreamEventType.PERMISSION_REQUEST, StreamEventType.PERMISSION_RESULT}
-
-_OF_A_PLAN = {
-    StreamEventType.PLAN_CREATED,
-    StreamEventType.PLAN_UPDATED,
-    StreamEventType.PLAN_REVISED,
-    StreamEventType.STEP_COMPLETE,
-    StreamEventType.ARTIFACT_CHANGED,
+_NOT_OF_TOOLS = {
+    StreamEventType.PERMISSION_REQUEST,
+    StreamEventType.PERMISSION_RESULT,
+    StreamEventType.MIDDLEWARE_ERROR,
 }
-"""Events in the lane of the call that made the plan; a step begins in that of its job."""
 
 _ENDS = {StreamEventType.COMPLETE, StreamEventType.CANCELLED, StreamEventType.ERROR}
 
@@ -93,7 +92,7 @@ class _Reader:
         self._told: dict[str, int] = {}
         self._at_work: dict[tuple[str, str], str] = {}
         self._notices: dict[str, list[RecordedNotice]] = {}
-        self._metadata: dict[str, dict[str, Any]] = {}
+        self._metadata: dict[str, dict[str, Any] | None] = {}
         self._messages: dict[bytes, Message] = {}
         self._paths = self._job_paths()
 
@@ -117,7 +116,11 @@ class _Reader:
     def run(self) -> RecordedRun:
         """All of it."""
         lanes = dict(self._lanes())
-        turns = tuple(self._turns(lanes))
+        turns = tuple(self._turns())
+        left = given_up(turns)  # what had arrived of these has the numbers of what was told later
+        for turn in turns:
+            if isinstance(turn.pieces, KeptPieces) and turn.place not in left:
+                lanes.update(dict.fromkeys(turn.pieces.numbers, turn.path))
         run, row = self._run, self._row
         budget = [self._ask(ask["subject"]) for ask in self._asks.values() if ask["kind"] == BUDGET]
         return RecordedRun(
@@ -140,8 +143,17 @@ class _Reader:
             error_type=run.error_type,
             error_message=run.error_message,
             package_version=row["package_version"],
+            was_stopped=bool(orjson.loads(self._events[-1]["data_json"]).get("clicked")),
+            by_hand=tuple(self._by_hand()),
             manifest=orjson.loads(row["manifest_json"]),
         )
+
+    def _by_hand(self) -> Iterator[HandWritten]:
+        sql = (
+            "SELECT * FROM artifact_versions WHERE message_id = ? AND run_id IS NULL AND created_by = ? ORDER BY rowid"
+        )
+        for row in self._db.execute(sql, (self._run.message_id, USER)):
+            yield HandWritten(row["artifact_id"], row["update_type"], row["sha256"], from_us(row["created_at"]))
 
     def _is_first(self) -> bool:
         sql = "SELECT run_id FROM runs WHERE conversation_id = ? ORDER BY rowid LIMIT 1"
@@ -156,25 +168,27 @@ class _Reader:
 
     def _note(self, kind: str, tool: str | None, data: dict[str, Any]) -> None:
         """Keep what is known of a call by its events alone: its metadata as they were, and what its tool told."""
-        if tool is None or kind in _OF_APPROVALS:
+        if tool is None or kind in _NOT_OF_TOOLS:
             return
         where = data.get("job_id", RUN), tool
         if kind == StreamEventType.TOOL_START:
             self._at_work[where] = data["tool_call_id"]
         elif kind == StreamEventType.TOOL_COMPLETE:
-            self._metadata[data["tool_call_id"]] = data["metadata"]
+            self._metadata[data["tool_call_id"]] = data.get("metadata")
         elif (key := self._at_work.get(where)) is not None:
             said = {name: value for name, value in data.items() if name != "job_id"}
             self._notices.setdefault(key, []).append(RecordedNotice(kind, said))
 
     def _lane(self, event: sqlite3.Row, data: Mapping[str, Any]) -> str:
         kind, job = event["event_type"], data.get("job_id", RUN)
+        if kind == StreamEventType.MIDDLEWARE_ERROR:  # which does not come again where another middleware watches
+            return ""
         if kind == StreamEventType.PERMISSION_RESULT:
             ask = next((ask for ask in self._asks.values() if ask["request_id"] == data.get("id")), None)
             if ask is not None and not ask["settled"]:
                 self._told[ask["subject"]] = event["ts"]
                 return lane_of_answer(self._subject_path(ask["subject"]))
-        if kind in _OF_A_PLAN and event["tool_name"] is None:  # else a tool tells it by itself
+        if is_of_a_plan(event):
             job = data.get("tool_call_id", "")
         if kind in {StreamEventType.TOOL_START, StreamEventType.TOOL_COMPLETE}:
             job = lane_of_call(event["tool_name"] or "", data.get("tool_call_id", ""), job)
@@ -183,7 +197,7 @@ class _Reader:
     def _subject_path(self, subject: str) -> str:
         return self._paths.get(subject) or subject.replace(self._run_id, "")
 
-    def _turns(self, lanes: dict[int, str]) -> Iterator[RecordedTurn]:
+    def _turns(self) -> Iterator[RecordedTurn]:
         attempts, overflows = Counter[tuple[str, int]](), Counter[tuple[str, int]]()
         for row in self._rows("SELECT * FROM llm_calls WHERE run_id = ? ORDER BY step, rowid"):
             if (path := self._paths.get(row["job_id"])) is None:
@@ -192,8 +206,6 @@ class _Reader:
             turn = self._turn(row, path, attempts[place], overflows[place])
             overflows[place] += row["error_type"] == ContextOverflow.__name__
             attempts[place] += 1
-            if isinstance(turn.pieces, KeptPieces):
-                lanes.update(dict.fromkeys(turn.pieces.numbers, path))
             yield turn
 
     def _turn(self, row: sqlite3.Row, path: str, attempt: int, overflows: int) -> RecordedTurn:

@@ -5,7 +5,6 @@ file could put other words into the prompts that the store shows.
 """
 
 import math
-import re
 import sqlite3
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -14,11 +13,9 @@ import orjson
 
 from artifactflow_nb.errors import CassetteError
 from artifactflow_nb.events import StreamEvent, StreamEventType
-from artifactflow_nb.recordings.event_checks import flaw_of
-from artifactflow_nb.recordings.pieces import unpack
-from artifactflow_nb.recordings.row_masks import sha256
-from artifactflow_nb.recordings.rows import ENDED, SHA256, TABLES, Row, Rows
-from artifactflow_nb.store.calls import FINISHED, PENDING, STARTED
+from artifactflow_nb.recordings.bounded import loads
+from artifactflow_nb.recordings.row_texts import check_texts
+from artifactflow_nb.recordings.rows import TABLES, Row, Rows
 from artifactflow_nb.store.runs import COMPLETED
 from artifactflow_nb.store.schema import from_us, known_version
 from artifactflow_nb.text.cards import visible
@@ -29,7 +26,6 @@ OLDEST_SCHEMA = 6
 _MOST = 2**53
 """Whole numbers are below this, which is some 285 years in microseconds."""
 
-_DEEPEST = 100
 _NUMBERS: Mapping[str, type | tuple[type, ...]] = {"INTEGER": int, "REAL": (float, int)}
 _OF_A_FILE = {"sources": {"size", "mtime_ns", "first_passage", "last_passage"}, "sections": {"section_id"}}
 """Columns that say something of the machine or the store alone."""
@@ -39,9 +35,6 @@ _UNDECLARED = (
     ("artifact_versions", "tool_call_id", "tool_calls", "tool_call_id"),
 )
 """References that the schema does not declare: what they refer to may go before they do."""
-
-_EVENTS = frozenset(StreamEventType)
-_COUNTED = re.compile(r"-?\d{1,12}(?:\*(\d{1,7}))?")
 
 
 def check_rows(db: sqlite3.Connection, rows: Rows) -> None:
@@ -59,7 +52,10 @@ def check_rows(db: sqlite3.Connection, rows: Rows) -> None:
         columns = _columns(db, table)
         for row in rows[table]:
             _check_columns(table, columns, row)
-            _check_texts(table, row)
+            try:
+                check_texts(table, row)
+            except ValueError as error:
+                raise _fail(table, row, str(error)) from error
     _check_keys(db, rows)
     _check_references(db, rows)
     _check_branch(rows)
@@ -75,8 +71,13 @@ def keys_of(db: sqlite3.Connection, table: str) -> list[str]:
 def named(table: str, row: Row) -> str:
     """A row as an error names it."""
     keys = [value for name, value in row.items() if name.endswith("_id") or name in {"seq", "version", "sha256"}]
-    words = [word for key in keys[:3] for word in visible(str(key))[:80].split()]
+    words = [word for key in keys[:3] for word in visible(_shown(key)).split()]
     return " ".join([table, *words])
+
+
+def _shown(value: Any) -> str:
+    """The beginning of a value; of a list or an object, which may be long and deep, what it is."""
+    return type(value).__name__ if isinstance(value, list | dict) else str(value)[:80]
 
 
 def _fail(table: str, row: Row, what: str) -> CassetteError:
@@ -102,7 +103,7 @@ def _check_columns(table: str, columns: Mapping[str, sqlite3.Row], row: Row) -> 
         if value is None and needed:
             raise _fail(table, row, f"{name} is missing")
         if value is not None and not _fits(value, column["type"]):
-            raise _fail(table, row, f"{name} is {str(value)[:80]!r}, which is no {column['type']}")
+            raise _fail(table, row, f"{name} is {_shown(value)!r}, which is no {column['type']}")
 
 
 def _fits(value: Any, declared: str) -> bool:
@@ -110,99 +111,6 @@ def _fits(value: Any, declared: str) -> bool:
         return isinstance(value, str) and declared == "TEXT"
     number = isinstance(value, _NUMBERS[declared]) and not isinstance(value, bool)
     return number and math.isfinite(value) and -_MOST < value < _MOST
-
-
-def _check_texts(table: str, row: Row) -> None:
-    """Check what stands inside of texts: JSON, hashes, words that the program goes by."""
-    for name in row:
-        if name.endswith("_json") and row[name] is not None:
-            wanted = list if name == "request_json" else dict
-            if not _is_json(row[name], wanted):
-                raise _fail(table, row, f"{name} is no JSON {wanted.__name__}")
-    if "sha256" in row and "content" in row and row["sha256"] != sha256(row["content"]):
-        raise _fail(table, row, "the text is not the one that its hash names")
-    if table in {"runs", "messages"} and row["status"] not in ENDED:
-        raise _fail(table, row, f"the status is {row['status'][:80]!r}; only what has ended can come from a file")
-    if table == "runs" and (row.get("owner") is not None or row.get("completed_at") is None):
-        raise _fail(table, row, "it has an owner, or no end")
-    if table == "tool_calls":
-        _check_call(row)
-    if table == "events":
-        _check_event(row)
-    if table == "llm_calls":
-        _check_turn(row)
-
-
-def _is_json(text: str, wanted: type) -> bool:
-    try:
-        value = orjson.loads(text)
-    except ValueError:
-        return False
-    return isinstance(value, wanted) and _is_shallow(value)
-
-
-def _is_shallow(value: Any) -> bool:
-    """Whether nothing is nested so deep that those who walk through it would fail."""
-    level = [value]
-    for _ in range(_DEEPEST):
-        level = [inner for one in level for inner in _inside(one)]
-        if not level:
-            return True
-    return False
-
-
-def _inside(value: Any) -> Iterator[Any]:
-    if isinstance(value, dict):
-        yield from value.values()
-    elif isinstance(value, list):
-        yield from value
-
-
-def _check_call(row: Row) -> None:
-    status = row["status"]
-    if status not in {PENDING, STARTED, FINISHED}:
-        raise _fail("tool_calls", row, f"there is no status {status[:80]!r}")
-    told = [row.get(name) for name in ("success", "metadata_json", "called_at", "completed_at", "duration_ms")]
-    if status == FINISHED and None in told:
-        raise _fail("tool_calls", row, "it is finished and does not say with what")
-
-
-def _check_event(row: Row) -> None:
-    if row["event_type"] not in _EVENTS or row["seq"] < 1:
-        raise _fail("events", row, f"there is no event {row['event_type'][:80]!r} with the number {row['seq']}")
-    if (flaw := flaw_of(row["event_type"], orjson.loads(row["data_json"]))) is not None:
-        raise _fail("events", row, flaw)
-
-
-def _check_turn(row: Row) -> None:
-    for entry in orjson.loads(row["request_json"]):
-        if not (isinstance(entry, list) and len(entry) in {2, 3} and all(isinstance(one, str) for one in entry[:2])):
-            raise _fail("llm_calls", row, "request_json holds what is no message")
-        if not SHA256.fullmatch(entry[1]):
-            raise _fail("llm_calls", row, f"{entry[1][:80]!r} is no hash of a text")
-    if row.get("pieces_json") is not None and not _are_pieces(row):
-        raise _fail("llm_calls", row, "pieces_json does not say how the text arrived")
-
-
-def _are_pieces(row: Row) -> bool:
-    packed = orjson.loads(row["pieces_json"])
-    try:
-        said = sum(map(len, packed.get("said", {}).values()))
-        if _n_pieces(packed) > len(row["content"]) + len(row["reasoning"]) + said + 1000:
-            return False
-        unpack(packed, from_us(row["started_at"]), {"answer": row["content"], "reasoning": row["reasoning"]})
-    except (ValueError, LookupError, TypeError, AttributeError, OverflowError):
-        return False
-    return True
-
-
-def _n_pieces(packed: Mapping[str, Any]) -> int:
-    """How many pieces there are, at most, before any of them is made."""
-    counts = [sum(abs(int(times)) for _, _, times in packed["kinds"])]
-    for name in ("chars", "ms", "seq"):
-        matches = [_COUNTED.fullmatch(word) for word in packed[name].split()]
-        counts.append(sum(_MOST if match is None else int(match[1] or 1) for match in matches))
-    return max(counts)
 
 
 # --- all rows together -----------------------------------------------------------------------------------------------
@@ -226,10 +134,21 @@ def _check_references(db: sqlite3.Connection, rows: Rows) -> None:
         for row in rows[table]:
             if row.get(column) is not None and row[column] not in known:
                 raise _fail(table, row, f"{column} names what is not in the file")
-    texts = {row["sha256"] for row in rows["texts"]}
+    texts = {row["sha256"]: row["content"] for row in rows["texts"]}
     for row in rows["llm_calls"]:
-        if not {entry[1] for entry in orjson.loads(row["request_json"])} <= texts:
+        if not {entry[1] for entry in orjson.loads(row["request_json"])} <= texts.keys():
             raise _fail("llm_calls", row, "a text of its prompt is not in the file")
+        tools = orjson.loads(row.get("offer_json") or "{}").get("tools")
+        if tools and not _are_tools(texts.get(tools, "")):
+            raise _fail("llm_calls", row, "the tools that it was offered are not in the file")
+
+
+def _are_tools(text: str) -> bool:
+    try:
+        found = loads(text)
+    except ValueError:
+        return False
+    return isinstance(found, list) and all(isinstance(tool, dict) for tool in found)
 
 
 def _declared(db: sqlite3.Connection) -> Iterator[tuple[str, str, str, str]]:

@@ -14,13 +14,17 @@ import orjson
 
 from artifactflow_nb.recordings.pieces import Piece, pack, unpack
 from artifactflow_nb.recordings.rows import Row, Rows
+from artifactflow_nb.recordings.secret_names import MASK, is_secret
 from artifactflow_nb.store.schema import from_us
 from artifactflow_nb.store.storable import to_json
 
 Mask = Callable[[str], str]
 """Gives a text without the secrets in it; the same text for the same text."""
 
-_STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
+_STRING = r'"(?:[^"\\]|\\.)*+"'
+_TOLD = re.compile(rf"(?:(?P<name>{_STRING})(?P<colon>\s*:\s*)(?=[\"]))?(?P<value>{_STRING})")
+"""A string, with its name where it is a value that has one."""
+
 _DERIVED = {"sha256", "request_hash", "pieces_json"}
 """Columns that follow from others."""
 
@@ -36,15 +40,22 @@ def mask_rows(rows: Rows, mask: Mask) -> Rows:
 
 
 def mask_json(text: str, mask: Mask, renamed: Mapping[str, str] | None = None) -> str:
-    """JSON in which each string is masked, or renamed if it is one of these; what is not masked keeps its form."""
+    """JSON in which each string is masked, or renamed if it is one of these; what is not masked keeps its form.
+
+    A string beside a name that says so is secret as a whole, as it is in a cassette.
+    """
     known = renamed or {}
 
-    def again(token: re.Match[str]) -> str:
-        said = orjson.loads(token[0])
-        kept = known[said] if said in known else mask(said)
-        return token[0] if kept == said else orjson.dumps(kept).decode()
+    def masked(string: str, name: str = "") -> str:
+        said = orjson.loads(string)
+        kept = MASK if name and is_secret(orjson.loads(name), said) else known[said] if said in known else mask(said)
+        return string if kept == said else orjson.dumps(kept).decode()
 
-    return _STRING.sub(again, text)
+    def again(found: re.Match[str]) -> str:
+        name = found["name"] or ""
+        return (masked(name) + found["colon"] if name else "") + masked(found["value"], name)
+
+    return _TOLD.sub(again, text)
 
 
 def sha256(text: str) -> str:

@@ -39,6 +39,7 @@ _QUERIES = {
     "texts": "SELECT * FROM texts WHERE sha256 IN (SELECT value FROM json_each(:texts)) ORDER BY sha256",
     "llm_calls": _of_runs("llm_calls"),
     "tool_calls": _of_runs("tool_calls"),
+    "plan_jobs": _of_runs("plan_jobs"),
     "approvals": _of_runs("approvals"),
     "events": _of_runs("events", "run_id, seq"),
     "artifact_versions": (
@@ -59,6 +60,9 @@ _QUERIES = {
 
 TABLES = tuple(_QUERIES)
 """The tables, in an order in which each row comes after those that it refers to."""
+
+LATER_TABLES = frozenset({"plan_jobs"})
+"""Tables that older releases did not have; a file without rows of theirs has no member for them."""
 
 NAMING_TEXTS = {"runs": ("manifest_json",), "llm_calls": ("request_json", "offer_json")}
 """Columns that name texts by their hashes."""

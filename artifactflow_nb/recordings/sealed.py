@@ -26,8 +26,9 @@ import orjson
 from artifactflow_nb import __version__
 from artifactflow_nb.errors import CassetteError
 from artifactflow_nb.formats.parts import Anchors, slug
+from artifactflow_nb.recordings.bounded import is_shallow, loads
 from artifactflow_nb.recordings.row_import import import_rows
-from artifactflow_nb.recordings.rows import TABLES, Row, Rows
+from artifactflow_nb.recordings.rows import LATER_TABLES, TABLES, Row, Rows
 from artifactflow_nb.recordings.scratch import empty_store
 from artifactflow_nb.recordings.zipped import Flaw, Limits, read_bytes, unzip, write_bytes, zipped
 from artifactflow_nb.store.schema import from_us
@@ -44,8 +45,6 @@ _ENDINGS = {
 }
 _MOST_NAME = 80
 _MOST_ROWS = 1_000_000
-_MOST_LISTED = 32 * 2**20
-"""Bytes of a member that is one JSON value: made of small ones, it takes forty times as much memory."""
 _PRETTY = orjson.OPT_SORT_KEYS | orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
 _LINE = orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE
 
@@ -148,8 +147,16 @@ def _members(parts: Parts) -> dict[str, bytes]:
         "metrics.json": _dump(parts.metrics),
         "sources.json": _dump(listed),
         **{name: source.text.encode() for name, source in zip(names, parts.sources, strict=True)},
-        **{f"rows/{table}.jsonl": b"".join(orjson.dumps(row, option=_LINE) for row in rows[table]) for table in TABLES},
+        **{
+            _member_of(table): b"".join(orjson.dumps(row, option=_LINE) for row in rows[table])
+            for table in TABLES
+            if rows[table] or table not in LATER_TABLES
+        },
     }
+
+
+def _member_of(table: str) -> str:
+    return f"rows/{table}.jsonl"
 
 
 def _for_reading(rows: Rows) -> dict[str, bytes]:
@@ -247,7 +254,8 @@ def _compare(listed: Mapping[str, Any], members: Mapping[str, bytes]) -> None:
             raise Flaw(name, "the manifest does not list it.")
         if listed[name] != {"sha256": _sha256(members[name]), "bytes": len(members[name])}:
             raise Flaw(name, "it is not what it was when the manifest was made.")
-    for name in ("cassette.jsonl", "metrics.json", "sources.json", *(f"rows/{table}.jsonl" for table in TABLES)):
+    needed = [_member_of(table) for table in TABLES if table not in LATER_TABLES]
+    for name in ("cassette.jsonl", "metrics.json", "sources.json", *needed):
         if name not in members:
             raise Flaw(name, "it is missing.")
 
@@ -255,25 +263,25 @@ def _compare(listed: Mapping[str, Any], members: Mapping[str, bytes]) -> None:
 def _read(members: Mapping[str, bytes], name: str, kind: type) -> Any:
     if name not in members:
         raise Flaw(name, "it is missing.", advice="Pass a file that run.seal(path) wrote.")
-    if name.endswith(".json") and len(members[name]) > _MOST_LISTED:
-        raise Flaw(name, f"it has {len(members[name]):,} bytes, and at most {_MOST_LISTED:,} are read.")
     try:
-        value = orjson.loads(members[name])
+        value = loads(members[name])
     except ValueError as error:
-        raise Flaw(name, f"it is no JSON ({error}).") from error
+        raise Flaw(name, f"it cannot be read as JSON ({error}).") from error
     if not isinstance(value, kind):
         raise Flaw(name, f"it is a {type(value).__name__}, not a {kind.__name__}.")
+    if name.endswith(".json") and not is_shallow(value):
+        raise Flaw(name, "it is nested too deep.")
     return value
 
 
 def _read_tables(members: Mapping[str, bytes]) -> Iterable[tuple[str, tuple[Row, ...]]]:
-    n_rows = sum(members[f"rows/{table}.jsonl"].count(b"\n") for table in TABLES)
+    found = {table: members.get(_member_of(table), b"") for table in TABLES}
+    n_rows = sum(lines.count(b"\n") for lines in found.values())
     if n_rows > _MOST_ROWS:
         raise Flaw("rows", f"they are {n_rows:,}, and at most {_MOST_ROWS:,} are read.")
-    for table in TABLES:
-        name = f"rows/{table}.jsonl"
-        lines = [_read({name: line}, name, dict) for line in members[name].split(b"\n")[:-1]]
-        yield table, tuple(lines)
+    for table, lines in found.items():
+        name = _member_of(table)
+        yield table, tuple(_read({name: line}, name, dict) for line in lines.split(b"\n")[:-1])
 
 
 def _read_sources(members: Mapping[str, bytes]) -> Iterable[ReadSource]:

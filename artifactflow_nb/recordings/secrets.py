@@ -12,19 +12,19 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
 from functools import cache, lru_cache
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 from urllib.parse import quote, quote_plus
 
 from artifactflow_nb.messages import Message
 from artifactflow_nb.recordings.identity import Ask, Asked
+from artifactflow_nb.recordings.masked import SHORTEST_WORD, is_long_enough, is_masked
 from artifactflow_nb.recordings.pieces import KeptPieces, Piece
-from artifactflow_nb.recordings.secret_forms import FORMS, MASK, Form, is_secret, is_secret_variable
-from artifactflow_nb.recordings.values import Prompt, RecordedRun
+from artifactflow_nb.recordings.secret_forms import FORMS
+from artifactflow_nb.recordings.secret_names import MASK, is_secret, is_secret_variable
+from artifactflow_nb.recordings.secret_shapes import Form
+from artifactflow_nb.recordings.values import RecordedRun
 from artifactflow_nb.settings import Settings
 
-_SHORTEST = 4
-_SHORTEST_WORD = 8
-"""A key of fewer letters is a placeholder such as EMPTY, and would blot out words."""
 _MOST_PASSES = 16
 _REMEMBERED = 512
 
@@ -36,6 +36,7 @@ _NEVER = frozenset(
 )
 """Fields that are this package's own words."""
 
+T = TypeVar("T")
 _Span = tuple[int, int]
 
 
@@ -54,8 +55,9 @@ class Masker:
 
     @classmethod
     def of(cls, settings: Settings, environment: Mapping[str, str], keys_of_models: Iterable[str] = ()) -> Self:
-        """A masker for keys of settings and models, and for variables whose names say that they are secret."""
-        keys = (key.get_secret_value() for key in (settings.api_key, settings.tavily_key) if key is not None)
+        """A masker for keys of settings, models and servers, and for variables whose names say that they are secret."""
+        keys = [key.get_secret_value() for key in (settings.api_key, settings.tavily_key) if key is not None]
+        keys += (secret for server in settings.mcp.values() for secret in server.secrets(environment))
         told = (value for name, value in environment.items() if is_secret_variable(name, value))
         return cls([*keys, *told, *keys_of_models])
 
@@ -71,17 +73,64 @@ class Masker:
         masked: RecordedRun = self._value(run)
         return masked
 
-    def prompt(self, prompt: Prompt) -> Prompt:
-        """A prompt without the secrets in its texts."""
-        masked: Prompt = self._value(prompt)
+    def masked(self, value: T) -> T:
+        """A prompt, a result or any other value without the secrets in its texts."""
+        masked: T = self._value(value)
         return masked
+
+    def compared(self, recorded: T, now: T) -> tuple[T, T]:
+        """A recorded value and the one of now, equal if they differ in nothing but secrets.
+
+        It matters neither which secrets were known where the one was recorded, nor which are known here. Values that
+        differ are given without secrets, to be told.
+        """
+        alike = self.worded(recorded, now)
+        if alike == recorded:
+            return recorded, recorded
+        return self.masked(recorded), self.masked(alike)
+
+    def worded(self, recorded: T, now: T) -> T:
+        """The value of now; what of it is as recorded but for secrets is as it is recorded."""
+        worded: T = self._like(recorded, now)
+        return worded
 
     def ask(self, asked: Asked) -> Ask:
         """What was asked without the secrets in it: so it has the key of its masked recording."""
-        settings = self._value(asked.settings)
+        settings = self.masked(asked.settings)
         return Ask(self.text(asked.question), asked.flow, settings, asked.message_id, asked.parent_message_id)
 
     # --- values ---
+
+    def _like(self, recorded: Any, now: Any) -> Any:
+        if now == recorded:
+            return recorded
+        if isinstance(now, Mapping) and isinstance(recorded, Mapping):
+            return {self.text(name): self._like_named(name, recorded, item) for name, item in now.items()}
+        return self._like_its_kind(recorded, now) if type(now) is type(recorded) else now
+
+    def _like_its_kind(self, recorded: Any, now: Any) -> Any:
+        if isinstance(now, str):
+            return recorded if self._is_same(recorded, now) else now
+        if is_dataclass(now) and not isinstance(now, type):
+            kind: Any = type(now)
+            named = {name: self._like(getattr(recorded, name), getattr(now, name)) for name in _names(kind)}
+            return replace(now, **named)
+        if isinstance(now, tuple | list) and len(now) == len(recorded):
+            return type(now)(map(self._like, recorded, now))
+        return now
+
+    def _like_named(self, name: str, recorded: Mapping[str, Any], value: Any) -> Any:
+        if isinstance(value, str) and is_secret(name, value):
+            return MASK
+        masked = self.text(name)
+        return self._like(recorded[masked], value) if masked in recorded else value
+
+    def _is_same(self, recorded: str, now: str) -> bool:
+        masked = self.text(now)
+        return recorded == masked or any(
+            is_masked(before, after)
+            for before, after in ((recorded, masked), (recorded, now), (self.text(recorded), masked))
+        )
 
     def _value(self, value: Any) -> Any:
         """A value whose texts are masked; the same object if nothing had to be."""
@@ -160,7 +209,7 @@ def _of(secret: str) -> Form:
         at = text.find(secret)
         while at >= 0:
             end = at + len(secret)
-            if len(secret) >= _SHORTEST_WORD or not _inside_word(text, at, end):
+            if len(secret) >= SHORTEST_WORD or not _inside_word(text, at, end):
                 yield at, end
             at = text.find(secret, end)
 
@@ -191,8 +240,7 @@ def _after(place: int, spans: list[_Span]) -> int:
 def _is_one(secret: str) -> bool:
     """Whether a value is to be looked for: it is no placeholder, and no part of what stands for a secret."""
     secret = secret.strip()
-    placeholder = len(secret) < _SHORTEST or (len(secret) < _SHORTEST_WORD and secret.isalpha())
-    return not placeholder and secret not in MASK and MASK not in secret
+    return is_long_enough(secret) and secret not in MASK and MASK not in secret
 
 
 def _spellings(secret: str) -> Iterator[str]:

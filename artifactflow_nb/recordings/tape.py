@@ -15,6 +15,7 @@ from artifactflow_nb.approvals import Decision
 from artifactflow_nb.messages import ToolResult
 from artifactflow_nb.models.base import ModelEvent, ModelRequest
 from artifactflow_nb.recordings.clock import RunClock
+from artifactflow_nb.recordings.pieces import Piece
 from artifactflow_nb.recordings.values import RecordedAsk, RecordedTurn
 
 Provenance = Literal["off", "recorded", "hit"]
@@ -39,6 +40,19 @@ class Asking:
     step: int
     model: str
     request: ModelRequest
+
+
+@dataclass(frozen=True, slots=True)
+class GivenUp:
+    """That an attempt at a model call was given up when the run's process was closed; the next is another's.
+
+    Attributes:
+        pieces: What had arrived.
+        partial: The answer text of it.
+    """
+
+    pieces: Sequence[Piece]
+    partial: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +130,9 @@ class Tape(Protocol):
     def model(self, call_id: str, chosen: str | None) -> str | None:
         """The model that is asked in a call: the one that was chosen for the run, or another."""
 
-    def stream(self, asking: Asking, live: Callable[[], AsyncIterator[ModelEvent]]) -> AsyncIterator[ModelEvent]:
+    def stream(
+        self, asking: Asking, live: Callable[[], AsyncIterator[ModelEvent]]
+    ) -> AsyncIterator[ModelEvent | GivenUp]:
         """Take a model turn, after it was looked up; `live` asks the model itself."""
 
     async def result(self, calling: Calling, live: Callable[[], Awaitable[ToolResult]]) -> ToolResult:
@@ -134,11 +150,25 @@ class Tape(Protocol):
     def ask(self, subject: str) -> RecordedAsk | None:
         """What was asked about a subject that is known; None if nothing was."""
 
-    def answers(self, *, paused: bool) -> Sequence[tuple[str, RecordedAsk]]:
+    def answers(self, *, by_code: bool) -> Sequence[tuple[str, RecordedAsk]]:
         """What a person decided until the run pauses next, by subject and in order, so far as it was not taken.
 
-        Once the run has paused, what code decided is not among it: it is there to do so again.
+        Unless what code decided is asked for too, the first such ends it: the code is there to do so again.
         """
+
+    async def until_taken(self, subjects: Sequence[str]) -> None:
+        """Return when none of these is left that a click decides before the run pauses next."""
+
+    def paused(self) -> None:
+        """Note that the run pauses."""
+
+    @property
+    def stops(self) -> bool:
+        """Whether the run ends here by itself: it was cancelled before anything else happened."""
+
+    @property
+    def was_stopped(self) -> bool:
+        """Whether a click ended the run."""
 
     def took(self, subject: str) -> None:
         """Note that a decision was taken from the recording."""
@@ -211,10 +241,27 @@ class LiveTape:
         del subject
         return None
 
-    def answers(self, *, paused: bool) -> Sequence[tuple[str, RecordedAsk]]:
+    def answers(self, *, by_code: bool) -> Sequence[tuple[str, RecordedAsk]]:
         """The person answers by themselves."""
-        del paused
+        del by_code
         return ()
+
+    async def until_taken(self, subjects: Sequence[str]) -> None:
+        """Decisions come when they come."""
+        del subjects
+
+    def paused(self) -> None:
+        """Nothing depends on it."""
+
+    @property
+    def stops(self) -> bool:
+        """Whoever cancels a run does it by themselves."""
+        return False
+
+    @property
+    def was_stopped(self) -> bool:
+        """Whoever does so says it."""
+        return False
 
     def took(self, subject: str) -> None:
         """Nothing is recorded."""

@@ -11,6 +11,7 @@ is the third job that worked for it.
 """
 
 import re
+import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -18,6 +19,7 @@ from typing import Any
 
 from artifactflow_nb.ambient import derived_id
 from artifactflow_nb.approvals import Decision
+from artifactflow_nb.errors import RunCancelled
 from artifactflow_nb.events import MAIN_JOB
 from artifactflow_nb.messages import Message, ToolResult
 from artifactflow_nb.models.base import ModelReply
@@ -125,6 +127,11 @@ class RecordedCall:
     ask: RecordedAsk | None = None
     notices: tuple[RecordedNotice, ...] = ()
 
+    @property
+    def is_open(self) -> bool:
+        """Whether it did not finish; one that delegates is as far as its job is."""
+        return self.result is None and self.tool not in DELEGATING
+
 
 @dataclass(frozen=True, slots=True)
 class RecordedTurn:
@@ -167,6 +174,28 @@ class RecordedTurn:
         """Path, step and attempt: where in the run it stands, once."""
         return self.path, self.step, self.attempt
 
+    @property
+    def was_cut(self) -> bool:
+        """Whether it was under way when the run was cancelled, or its process closed."""
+        return self.failure is not None and self.failure.error_type == RunCancelled.__name__
+
+
+@dataclass(frozen=True, slots=True)
+class HandWritten:
+    """A version of an artifact that a person wrote, once a run had answered.
+
+    Attributes:
+        artifact_id: Of which artifact.
+        update_type: `update`, `rewrite`, `restore` or `rename`.
+        sha256: The hash of its text.
+        at: When.
+    """
+
+    artifact_id: str
+    update_type: str
+    sha256: str
+    at: datetime
+
 
 @dataclass(frozen=True, slots=True)
 class RecordedRun:
@@ -180,6 +209,8 @@ class RecordedRun:
         order: The lane of each event by its number, from 1: how what happened at the same time was interleaved. A lane
             is a job's path, `run`, or `ask ` and the path of what was asked about; empty where that is not known.
         ends: The times of the run's pauses, and last of its end.
+        was_stopped: Whether a click ended it.
+        by_hand: What a person wrote on its message, in order.
     """
 
     run_id: str
@@ -201,7 +232,17 @@ class RecordedRun:
     error_type: str | None = None
     error_message: str | None = None
     package_version: str = ""
+    was_stopped: bool = False
+    by_hand: tuple[HandWritten, ...] = ()
     manifest: Mapping[str, Any] = field(default_factory=dict)
+
+
+def given_up(turns: Sequence[RecordedTurn]) -> set[tuple[str, int, int]]:
+    """The places of attempts that were left when their process was closed, and made again by another."""
+    last: dict[tuple[str, int], int] = {}
+    for turn in turns:
+        last[turn.path, turn.step] = max(turn.attempt, last.get((turn.path, turn.step), 0))
+    return {turn.place for turn in turns if turn.was_cut and turn.attempt < last[turn.path, turn.step]}
 
 
 DELEGATING = ("call_subagent", PLAN_CREATE)
@@ -228,6 +269,20 @@ def lane_of_call(tool: str, tool_call_id: str, job_id: str) -> str:
     return tool_call_id if tool in DELEGATING else job_id
 
 
+def plan_of_job(path: str) -> str | None:
+    """The path of the call that made the plan for which a job works; None for any other job."""
+    found = _PLAN_JOB.fullmatch(path)
+    return found and found[1]
+
+
+_OF_A_PLAN = frozenset({"plan_created", "plan_updated", "plan_revised", "step_complete", "artifact_changed"})
+
+
+def is_of_a_plan(event: Mapping[str, Any] | sqlite3.Row) -> bool:
+    """Whether a stored event is told in the lane of the call that made a plan; a tool may tell the same by itself."""
+    return event["event_type"] in _OF_A_PLAN and event["tool_name"] is None
+
+
 def lane_of_answer(subject: str) -> str:
     """The lane of a person's answer, which comes when it comes."""
     return f"ask {subject}"
@@ -243,14 +298,14 @@ def plan_job_path(plan: str, n: int) -> str:
     return f"{plan}/0.{n}"
 
 
-_OF_A_PLAN = re.compile(r"(.+)/0\.([0-9]+)")
+_PLAN_JOB = re.compile(r"(.+)/0\.([0-9]+)")
 
 
 def job_ids(run_id: str, turns: tuple[RecordedTurn, ...]) -> dict[str, str]:
     """The ids of a run's jobs by their paths, those that nothing was delegated to included."""
     ids = {MAIN_JOB: MAIN_JOB}
     for turn in sorted(turns, key=lambda turn: (turn.path.count("/"), turn.step, turn.attempt)):
-        if turn.path not in ids and (found := _OF_A_PLAN.fullmatch(turn.path)):
+        if turn.path not in ids and (found := _PLAN_JOB.fullmatch(turn.path)):
             ids[turn.path] = plan_job_id(ids[found[1]], int(found[2]))
         key = call_id(run_id, ids[turn.path], turn.step, turn.attempt)
         for position in range(len(turn.calls)):

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import IO, Self
 
 from artifactflow_nb.errors import CassetteError
-from artifactflow_nb.store.ownership import _remove, _try_lock
+from artifactflow_nb.store.locks import lock, unlock
 
 _WAIT_S = 10.0
 _LOOK_EVERY_S = 0.005
@@ -51,18 +51,14 @@ def _sync_folder(folder: Path) -> None:
 def one_at_a_time(place: Path) -> Iterator[None]:
     """Hold others off who read a file to write it anew, also in this process; `CassetteError` if they take too long."""
     path, until = place.with_name(f".{place.name}.write"), time.monotonic() + _WAIT_S
-    while True:
-        file = path.open("a+b")
-        if _try_lock(file) and _is_at(file, path):
-            break
-        file.close()
+    while (file := lock(path)) is None:
         if time.monotonic() > until:
             raise CassetteError(f"{place} is being written by somebody else for more than {_WAIT_S:g} s. Try again.")
         time.sleep(_LOOK_EVERY_S)
     try:
         yield
     finally:
-        _remove(path, file)
+        unlock(path, file)
 
 
 class OnlyWriter:
@@ -92,16 +88,12 @@ class OnlyWriter:
 
     def _locked(self) -> IO[bytes] | None:
         """The locked file; None if it is shared with one of this process that has it."""
-        while True:
-            file = self._path.open("a+b")
-            if not _try_lock(file):
-                with file:
-                    if (holder := _holder(file)) == self._pid and self._is_shared:
-                        return None
-                    raise CassetteError(_told(self._place, holder))
-            if _is_at(file, self._path):
-                return file
-            file.close()  # whoever had it removed it just now
+        while (file := lock(self._path)) is None:
+            if (holder := _holder(self._path)) == self._pid and self._is_shared:
+                return None
+            if self._path.exists():  # else whoever had it let it go just now
+                raise CassetteError(_told(self._place, holder))
+        return file
 
     def close(self) -> None:
         """Let go; in a forked child, of what it inherited only."""
@@ -110,7 +102,7 @@ class OnlyWriter:
             if self._pid != os.getpid():
                 self._file.close()
             elif not self._file.closed:
-                _remove(self._path, self._file)
+                unlock(self._path, self._file)
 
     def __enter__(self) -> Self:
         return self
@@ -119,18 +111,10 @@ class OnlyWriter:
         self.close()
 
 
-def _is_at(file: IO[bytes], path: Path) -> bool:
-    try:
-        return os.path.samestat(os.fstat(file.fileno()), path.stat())
-    except OSError:
-        return False
-
-
-def _holder(file: IO[bytes]) -> int | None:
+def _holder(path: Path) -> int | None:
     """Who wrote its number into a lock; None if that cannot be read."""
     try:
-        file.seek(0)
-        return int(file.read(20))
+        return int(path.read_bytes()[:20])
     except (OSError, ValueError):
         return None
 

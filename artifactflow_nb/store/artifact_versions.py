@@ -7,13 +7,12 @@ the last one of the message that is nearest to its end. The plan of a turn is an
 
 import re
 import sqlite3
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from artifactflow_nb.errors import NotFound, UsageError
-from artifactflow_nb.plans import PLAN_TYPE, Plan
+from artifactflow_nb.errors import NotFound
+from artifactflow_nb.plans import checklist_of
 from artifactflow_nb.store.conversations import require_conversation, require_message
 from artifactflow_nb.store.schema import from_us
 from artifactflow_nb.store.storable import storable_number
@@ -73,9 +72,8 @@ class Artifact:
         """The text, if it is Markdown; a plan as a checklist; else the text in a fence that nothing in it can close."""
         if self.content_type == "text/markdown":
             return self.content
-        if self.content_type == PLAN_TYPE:
-            with suppress(UsageError):  # somebody may have edited it by hand: then it is shown as it stands
-                return Plan.from_json(self.content).markdown
+        if (checklist := checklist_of(self.content, self.content_type)) is not None:
+            return checklist
         fence = "~" * max(3, 1 + max(map(len, re.findall("~+", self.content)), default=0))
         return f"{fence}\n{self.content}\n{fence}"
 

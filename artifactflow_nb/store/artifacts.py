@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Protocol
 
 from artifactflow_nb.ambient import Clock
 from artifactflow_nb.errors import Conflict, UsageError
@@ -71,6 +72,28 @@ class Authorship:
     at: datetime | None = None
 
 
+class Hand(Protocol):
+    """The hand of a person, whose writing is recorded, or recorded already."""
+
+    def at(self, by: Authorship, artifact_id: str, update_type: str, sha256: str) -> datetime | None:
+        """When this was written, if it is recorded; None for now."""
+
+    async def wrote(self, by: Authorship) -> None:
+        """Note that something was written."""
+
+
+class LiveHand:
+    """Nothing that a person writes is recorded."""
+
+    def at(self, by: Authorship, artifact_id: str, update_type: str, sha256: str) -> datetime | None:
+        """Now."""
+        del by, artifact_id, update_type, sha256
+        return None
+
+    async def wrote(self, by: Authorship) -> None:
+        """Nothing is noted."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Text:
     """What a version says, without who wrote it."""
@@ -85,13 +108,19 @@ class _Text:
 class ArtifactManager:
     """Reads and writes artifacts.
 
+    Args:
+        database: Where.
+        clock: When a version is written whose author does not say.
+        hand: Where what a person writes is recorded.
+
     Errors: `NotFound` for an unknown conversation or message, and for an artifact or version that the branch does not
     see; `Conflict` for an artifact that exists already or that changed since it was read.
     """
 
-    def __init__(self, database: Database, clock: Clock) -> None:
+    def __init__(self, database: Database, clock: Clock, hand: Hand | None = None) -> None:
         self._database = database
         self._clock = clock
+        self._hand = hand or LiveHand()
 
     async def create(
         self, by: Authorship, artifact_id: str, title: str, content: str, content_type: str = "text/markdown"
@@ -202,10 +231,17 @@ class ArtifactManager:
             row = db.execute(sql, (by.tool_call_id,)).fetchone()
             return work(db) if row is None else to_artifact(row)
 
-        return await self._database.write(once)
+        written = await self._database.write(once)
+        if by.created_by == USER:
+            await self._hand.wrote(by)
+        return written
 
     def _append(self, db: sqlite3.Connection, by: Authorship, before: Artifact | None, text: _Text) -> Artifact:
         content = storable_text(text.content)
+        sha256 = hashlib.sha256(content.encode()).hexdigest()
+        at = by.at
+        if at is None and by.created_by == USER:
+            at = self._hand.at(by, text.artifact_id, text.update_type, sha256)
         added, removed = _line_changes(before.content if before else "", content)
         row = {
             "conversation_id": by.conversation_id,
@@ -214,11 +250,11 @@ class ArtifactManager:
             "title": storable_text(text.title),
             "content_type": text.content_type,
             "content": content,
-            "sha256": hashlib.sha256(content.encode()).hexdigest(),
+            "sha256": sha256,
             "lines_added": added,
             "lines_removed": removed,
             "update_type": text.update_type,
-            "created_at": to_us(by.at or self._clock.now()),
+            "created_at": to_us(at or self._clock.now()),
             "created_by": by.created_by,
             "run_id": by.run_id,
             "message_id": by.message_id,

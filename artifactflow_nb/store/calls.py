@@ -129,6 +129,19 @@ class StoredTurn:
 
 
 @dataclass(frozen=True, slots=True)
+class Begun:
+    """How far a turn has come that was not taken yet.
+
+    Attributes:
+        is_announced: Whether the run's events tell that it began.
+        failed: The kinds of error of its attempts so far, in order.
+    """
+
+    is_announced: bool = False
+    failed: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class ToolRun:
     """A tool call that has run: its result and when."""
 
@@ -182,11 +195,20 @@ class CallStore:
         """The turns of a job that did not fail, with their tool calls."""
         return await self._database.read(lambda db: load_transcript(db, run_id, job_id))
 
-    async def n_attempts(self, run_id: str, job_id: str, step: int) -> int:
-        """How often a turn was begun, those attempts that failed included."""
-        sql = "SELECT count(*) FROM llm_calls WHERE run_id = ? AND job_id = ? AND step = ?"
-        row = await self._database.read(lambda db: db.execute(sql, (run_id, job_id, step)).fetchone())
-        return int(row[0])
+    async def begun(self, run_id: str, job_id: str, step: int) -> "Begun":
+        """What is stored of a turn that was not taken yet."""
+        place = run_id, job_id, step
+        failed = "SELECT error_type FROM llm_calls WHERE run_id = ? AND job_id = ? AND step = ? ORDER BY rowid"
+        started = (
+            "SELECT 1 FROM events WHERE run_id = ? AND event_type = 'agent_start' "
+            "AND json_extract(data_json, '$.job_id') = ? AND json_extract(data_json, '$.step') = ?"
+        )
+
+        def work(db: sqlite3.Connection) -> Begun:
+            is_announced = db.execute(started, place).fetchone() is not None
+            return Begun(is_announced, tuple(row[0] for row in db.execute(failed, place)))
+
+        return await self._database.read(work)
 
     async def calls_of(self, call_id: str) -> tuple[StoredCall, ...]:
         """The tool calls of one reply, in order."""

@@ -9,7 +9,7 @@ from artifactflow_nb.events import AgentExecution, ExecutionMetrics, TokenUsage,
 from artifactflow_nb.store.schema import from_us
 
 WAITED = """
-SELECT run_id, sum(max(coalesce(next_ts, strftime('%s', 'now') * 1000000) - ts, 0)) / 1000.0 AS wait_ms
+SELECT run_id, coalesce(sum(max(next_ts - ts, 0)), 0) / 1000.0 AS wait_ms
 FROM (
     SELECT run_id, ts, event_type, data_json, lead(ts) OVER (PARTITION BY run_id ORDER BY seq) AS next_ts
     FROM events WHERE run_id IN (SELECT run_id FROM approvals)
@@ -17,15 +17,19 @@ FROM (
 WHERE event_type = 'complete' AND json_extract(data_json, '$.interrupted')
 GROUP BY run_id
 """
-"""The milliseconds in which a run stood still for a person: from each pause to the event after it, or until now."""
+"""The milliseconds in which a run stood still for a person: from each pause to the event after it.
+
+A run that waits has none of its present pause: what it shows does not depend on when somebody looks.
+"""
 
 
 def load_metrics(db: sqlite3.Connection, run_id: str, until: datetime) -> ExecutionMetrics:
-    """The metrics of a run up to a time, which for a finished run is its end."""
-    run = db.execute("SELECT started_at FROM runs WHERE run_id = ?", (run_id,)).fetchone()
+    """The metrics of a run up to a time, which for a finished run is its end; up to its last event if it waits."""
+    run = db.execute("SELECT started_at, status FROM runs WHERE run_id = ?", (run_id,)).fetchone()
     started = from_us(run["started_at"])
-    last = db.execute("SELECT max(ts) FROM events WHERE run_id = ?", (run_id,)).fetchone()[0]
-    until = max(until, started, from_us(last or 0))  # the time of day may have been set back
+    last = from_us(db.execute("SELECT coalesce(max(ts), 0) FROM events WHERE run_id = ?", (run_id,)).fetchone()[0])
+    stands_still = run["status"] == "waiting"
+    until = max(last if stands_still else until, started, last)  # the time of day may have been set back
     total_ms = (until - started).total_seconds() * 1000
     waited = db.execute(f"SELECT wait_ms FROM ({WAITED}) WHERE run_id = ?", (run_id,)).fetchone()  # noqa: S608
     waited_ms = waited["wait_ms"] if waited else 0.0
@@ -55,7 +59,8 @@ def _at_work_us(db: sqlite3.Connection, run_id: str) -> float:
     spans = db.execute(
         "SELECT started_at AS began, llm_duration_ms AS ms FROM llm_calls WHERE run_id = :run "
         "UNION ALL SELECT called_at, duration_ms FROM tool_calls "
-        "WHERE run_id = :run AND status = 'finished' AND tool_name <> 'call_subagent' ORDER BY began",
+        "WHERE run_id = :run AND status = 'finished' AND tool_name NOT IN ('call_subagent', 'plan_create') "
+        "ORDER BY began",
         {"run": run_id},
     )
     total, until = 0.0, 0.0

@@ -4,6 +4,7 @@ import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from artifactflow_nb.store.plans import load_plans
 from artifactflow_nb.store.requests import load_open_requests
 from artifactflow_nb.store.runs import StoredRun, load_run, load_unfinished
 from artifactflow_nb.store.storable import row_count
@@ -20,6 +21,7 @@ class Overview:
         unfinished: The runs that run or wait, the oldest first.
         newest: The newest runs, the newest first.
         tokens: Input and output tokens of these, by run.
+        plans: How far the plans of these are, by run; empty for one without.
     """
 
     n_conversations: int
@@ -28,6 +30,7 @@ class Overview:
     unfinished: Sequence[StoredRun]
     newest: Sequence[StoredRun]
     tokens: Sequence[int]
+    plans: Sequence[str]
 
 
 def load_overview(db: sqlite3.Connection, n_newest: int) -> Overview:
@@ -40,6 +43,7 @@ def load_overview(db: sqlite3.Connection, n_newest: int) -> Overview:
         unfinished=load_unfinished(db),
         newest=newest,
         tokens=[_tokens(db, run.run_id) for run in newest],
+        plans=[", ".join(plan.progress for plan in load_plans(db, run.run_id)) for run in newest],
     )
 
 

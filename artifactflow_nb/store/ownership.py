@@ -5,7 +5,6 @@ clock has a part in it, and letting go needs neither space on the disk nor a sto
 """
 
 import os
-import sys
 import weakref
 from collections.abc import Callable
 from contextlib import suppress
@@ -15,37 +14,8 @@ from pathlib import Path
 from typing import IO
 
 from artifactflow_nb.store.faults import fault
+from artifactflow_nb.store.locks import is_locked, lock, unlock
 from artifactflow_nb.store.runs import INTERRUPTED, RUNNING
-
-if sys.platform == "win32":
-    import msvcrt
-
-    def _try_lock(file: IO[bytes], *, shared: bool = False) -> bool:
-        del shared  # all locks are exclusive here
-        try:
-            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
-        except OSError:
-            return False
-        return True
-
-    def _remove(path: Path, file: IO[bytes]) -> None:
-        file.close()  # a file in use cannot be removed
-        with suppress(OSError):  # somebody looks at it just now: a file that nobody locks says the same
-            path.unlink(missing_ok=True)
-
-else:
-    import fcntl
-
-    def _try_lock(file: IO[bytes], *, shared: bool = False) -> bool:
-        try:
-            fcntl.flock(file, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
-        except (BlockingIOError, PermissionError):
-            return False
-        return True
-
-    def _remove(path: Path, file: IO[bytes]) -> None:
-        with file, suppress(OSError):  # where nothing can be removed, a file that nobody locks says the same
-            path.unlink(missing_ok=True)  # while it is locked, or who has just opened it would lock what nobody finds
 
 
 def _call(method: "weakref.WeakMethod[Callable[[], None]]") -> None:
@@ -72,26 +42,24 @@ class Ownership:
         """Make the folder, and clear away what dead engines left; `OSError` if the folder cannot be used."""
         self._folder.mkdir(parents=True, exist_ok=True)
         for path in self._folder.glob("*.lock"):
-            with suppress(OSError), path.open("rb") as file:  # another engine was faster, or it is not ours to remove
-                if _try_lock(file):
-                    _remove(path, file)
+            with suppress(OSError):  # it is not ours to remove
+                if (file := lock(path)) is not None:  # else it is at work
+                    unlock(path, file)
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=partial(_call, weakref.WeakMethod(self._forget)))
 
     def hold(self) -> str:
         """Become the owner of one more run; the owner's name. `StoreError` if the lock cannot be made."""
-        for number in self._numbers:
-            owner = f"{self._engine}.{number}"
+        while True:
+            owner = f"{self._engine}.{next(self._numbers)}"
             path = self._path(owner)
             try:
-                file = path.open("ab")
+                file = lock(path)
             except OSError as error:
                 raise fault(path, f"The lock {path} of a run cannot be made", error) from error
-            if _try_lock(file) and path.exists():  # else another engine has it, or cleared it away just now
-                break
-            file.close()
-        self._held[owner] = file
-        return owner
+            if file is not None:  # else another engine looks whether it can be cleared away
+                self._held[owner] = file
+                return owner
 
     def holds(self, owner: str | None) -> bool:
         """Whether this engine is that owner now."""
@@ -100,7 +68,7 @@ class Ownership:
     def let_go(self, owner: str) -> None:
         """Give one lock back: whoever looks finds the run interrupted, unless the store says that it ended or waits."""
         if (file := self._held.pop(owner, None)) is not None:
-            _remove(self._path(owner), file)
+            unlock(self._path(owner), file)
 
     def close(self) -> None:
         """Give all locks back."""
@@ -123,8 +91,7 @@ def is_gone(folder: Path, owner: str | None) -> bool:
         return True
     path = folder / "owners" / f"{owner}.lock"
     try:
-        with path.open("rb") as file:
-            return _try_lock(file, shared=True)
+        return not is_locked(path)
     except OSError:
         return not os.path.lexists(path)
 

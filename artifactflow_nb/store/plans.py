@@ -88,6 +88,16 @@ class PlanStore:
         return int(row[0])
 
 
+def load_plans(db: sqlite3.Connection, run_id: str) -> list[Plan]:
+    """The plans that a run has begun, in order, as they stand now."""
+    sql = """
+        SELECT tool_call_id, conversation_id, message_id FROM plan_jobs AS j JOIN runs USING (run_id)
+        WHERE run_id = ? GROUP BY tool_call_id ORDER BY min(j.started_at), tool_call_id
+    """
+    found = [_progress(db, conversation, message, call) for call, conversation, message in db.execute(sql, (run_id,))]
+    return [progress.plan for progress in found if progress is not None]
+
+
 def _progress(db: sqlite3.Connection, conversation_id: str, message_id: str, tool_call_id: str) -> Progress | None:
     for (content,) in db.execute(_NEWEST, (conversation_id, TASK_PLAN, message_id)):
         plan = _plan(content)
@@ -124,6 +134,7 @@ def _write_job(db: sqlite3.Connection, change: PlanChange, job: PlanJob) -> None
         return
     row = {
         "job_id": job.job_id,
+        "plan_id": change.plan.plan_id,
         "run_id": change.by.run_id,
         "tool_call_id": change.tool_call_id,
         "n": job.n,

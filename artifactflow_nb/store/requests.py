@@ -8,6 +8,7 @@ import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 import orjson
 
@@ -57,7 +58,7 @@ class RequestStore:
             if not insert(db, "approvals", row, or_ignore=True):
                 return False
             if decision is not None:
-                _decide(db, request.id, decision, asked_at)
+                _decide(db, request.id, decision, asked_at, number=None)
             insert_events(db, events)
             return True
 
@@ -74,8 +75,9 @@ class RequestStore:
 
         def work(db: sqlite3.Connection) -> list[ApprovalRequest]:
             requests = [_undecided(db, request_id, run_id) for request_id in decisions]
-            for request_id, decision in decisions.items():
-                _decide(db, request_id, decision, decided_at)
+            last = db.execute("SELECT coalesce(max(decision_number), 0) FROM approvals").fetchone()[0]
+            for number, (request_id, decision) in enumerate(decisions.items(), last + 1):
+                _decide(db, request_id, decision, decided_at, number=number)
             return requests
 
         return await self._database.write(work)
@@ -210,11 +212,13 @@ def _undecided(db: sqlite3.Connection, request_id: str, run_id: str | None) -> A
     return _request(row)
 
 
-def _decide(db: sqlite3.Connection, request_id: str, decision: Decision, decided_at: datetime) -> None:
+def _decide(
+    db: sqlite3.Connection, request_id: str, decision: Decision, decided_at: datetime, *, number: int | None
+) -> None:
+    """Store a decision; those of persons have a number, by which they are in order."""
     db.execute(
         "UPDATE approvals SET decision = ?, decided_at = max(asked_at, ?), decided_by = ?, instruction = ?, scope = ?, "
-        "edited_json = ?, by_code = ?, decision_number = (SELECT coalesce(max(decision_number), 0) + 1 FROM approvals) "
-        "WHERE request_id = ?",
+        "edited_json = ?, by_code = ?, decision_number = ? WHERE request_id = ?",
         (
             decision.word,
             to_us(decided_at),
@@ -223,6 +227,7 @@ def _decide(db: sqlite3.Connection, request_id: str, decision: Decision, decided
             decision.scope,
             None if decision.params is None else to_json(decision.params),
             decision.by_code,
+            number,
             request_id,
         ),
     )
@@ -261,7 +266,7 @@ def _request(row: sqlite3.Row) -> ApprovalRequest:
     )
 
 
-def decision_of(row: sqlite3.Row) -> Decision | None:
+def decision_of(row: sqlite3.Row | Mapping[str, Any]) -> Decision | None:
     """The decision of a row of `approvals`; None if there is none yet."""
     if row["decision"] is None:
         return None

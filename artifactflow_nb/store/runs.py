@@ -129,15 +129,23 @@ class RunStore:
 
         await self._database.write(work)
 
-    async def pause(self, run_id: str, event: StreamEvent) -> None:
-        """Set the run waiting: nobody owns it until somebody decides and claims it."""
+    async def pause(self, run_id: str, event: StreamEvent) -> bool:
+        """Set the run waiting: nobody owns it until somebody decides and claims it.
 
-        def work(db: sqlite3.Connection) -> None:
+        False, and nothing stored, if somebody has just decided something, which its events do not tell yet: so what
+        was decided before a pause is told before it.
+        """
+
+        def work(db: sqlite3.Connection) -> bool:
+            untold = "SELECT 1 FROM approvals WHERE run_id = ? AND decision IS NOT NULL AND NOT announced"
+            if db.execute(untold, (run_id,)).fetchone():
+                return False
             db.execute("UPDATE runs SET status = 'waiting', owner = NULL WHERE run_id = ?", (run_id,))
             _set_message(db, run_id, WAITING, None)
             insert_events(db, [event_row(event)])
+            return True
 
-        await self._database.write(work)
+        return await self._database.write(work)
 
     async def claim(self, run_id: str, owner: str, *, gone_owner: str | None = None) -> bool:
         """Take a waiting run, or one whose owner's process is gone, to go on with it; False if somebody was faster."""

@@ -271,6 +271,7 @@ decided, and with what the run was made."""
 _PLANS = """
 CREATE TABLE plan_jobs (
     job_id TEXT PRIMARY KEY,
+    plan_id TEXT NOT NULL,
     run_id TEXT NOT NULL REFERENCES runs ON DELETE CASCADE,
     tool_call_id TEXT NOT NULL REFERENCES tool_calls ON DELETE CASCADE,
     n INTEGER NOT NULL,

@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
-from functools import partial
+from functools import cached_property, partial
 from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_type_hints, overload
 
 import orjson
@@ -86,7 +86,7 @@ Preview = Callable[[ToolContext, BaseModel], Awaitable[str] | str]
 IsNote = Callable[[BaseModel], bool]
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(frozen=True, repr=False)
 class Tool(Shown):
     """A tool as the engine holds it; made by `tool`, seldom by hand.
 
@@ -123,9 +123,9 @@ class Tool(Shown):
     asks_as: Literal["tool", "plan", "edit"] = "tool"
     stands_alone: bool = False
 
-    @property
+    @cached_property
     def spec(self) -> ToolSpec:
-        """Name, description and JSON schema."""
+        """Name, description and JSON schema; made once, as every agent and every engine asks for it several times."""
         schema = self.params.model_json_schema()
         schema.pop("title", None)
         for prop in schema.get("properties", {}).values():
@@ -143,7 +143,7 @@ class Tool(Shown):
 
     def _shape(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """Fit values of the text protocol to the declared types: a single value, or none, where a list is asked for."""
-        fields = self.params.model_fields
+        fields = {field.alias or name: field for name, field in self.params.model_fields.items()}
         return {
             name: _listed(value) if name in fields and _is_list(fields[name].annotation) else value
             for name, value in params.items()
@@ -162,7 +162,8 @@ class Tool(Shown):
     def signature(self) -> str:
         """How it is called, as Python writes it: `search(query: str, limit: int = 5)`."""
         properties = self.spec.parameters.get("properties", {})
-        told = [_parameter(name, field, properties.get(name, {})) for name, field in self.params.model_fields.items()]
+        fields = {field.alias or name: field for name, field in self.params.model_fields.items()}
+        told = [_parameter(name, field, properties.get(name, {})) for name, field in fields.items()]
         return f"{self.name}({', '.join(told)})"
 
     @property
@@ -225,10 +226,10 @@ class Tool(Shown):
     async def _invoke(self, ctx: ToolContext, args: BaseModel) -> Any:
         if self.handler is None:
             raise ToolError(f"{self.name} is carried out by the flow and cannot be run here.")
-        values = {name: getattr(args, name) for name in type(args).model_fields}
+        values = {**(args.model_extra or {}), **{name: getattr(args, name) for name in type(args).model_fields}}
         if inspect.iscoroutinefunction(self.handler):
             return await self.handler(ctx, **values)
-        return await in_thread(partial(self.handler, ctx, **values), self.name)
+        return await in_thread(partial(self.handler, ctx, **values), f"tool-{self.name}")
 
     def _too_late(self) -> str:
         stopped = "and was stopped" if inspect.iscoroutinefunction(self.handler) else "and may still be at work"
@@ -366,7 +367,8 @@ def _problem(detail: Mapping[str, Any]) -> str:
 
 def _parameter(name: str, declared: FieldInfo, prop: Mapping[str, Any]) -> str:
     kind = inspect.formatannotation(declared.annotation).replace("typing.", "")
-    return f"{name}: {kind}" if declared.is_required() else f"{name}: {kind} = {prop.get('default')!r}"
+    default = repr(prop["default"]) if "default" in prop else "..."
+    return f"{name}: {kind}" if declared.is_required() else f"{name}: {kind} = {default}"
 
 
 def _placeholder(prop: Mapping[str, Any], schema: Mapping[str, Any]) -> str | list[Any]:

@@ -12,4 +12,4 @@ T = TypeVar("T")
 async def within(timeout_s: float, work: Callable[[], T], name: str) -> T:
     """What the function returns or raises; `TimeoutError` after `timeout_s` seconds. The name is the thread's."""
     async with asyncio.timeout(timeout_s):
-        return await in_thread(work, name)
+        return await in_thread(work, f"tool-{name}")

@@ -4,45 +4,25 @@ A field that comes back as it was shown is the parameter as it was, whatever its
 What a field cannot show exactly is shown as JSON. A budget has no tool; its form are its limits.
 """
 
-import json
-import math
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
 from artifactflow_nb.budget import Budget
 from artifactflow_nb.errors import FormError, ToolError
-from artifactflow_nb.store.storable import to_json
-from artifactflow_nb.text.width import clip
 from artifactflow_nb.tools.base import Tool
+from artifactflow_nb.tools.form_shapes import LIMITS, Kind, Parameter, Shape, as_json, parameters
+from artifactflow_nb.tools.form_values import UnfitError, quoted, read_value
 
-Kind = Literal["text", "multiline", "integer", "number", "checkbox", "choice", "json", "list"]
-Shown = str | bool | tuple[str, ...] | None
+Shown = str | bool | tuple[str, ...] | tuple[int, ...] | None
 
 LINE_CHARS = 80
 """A longer text is edited in a field of several lines."""
 
-_LARGEST = 2**63
-_REFERENCE = "#/$defs/"
-_WHOLE_NUMBER = re.compile(r"[+-]?\d+")
-_BLANK: dict[Kind, Shown] = {"checkbox": False, "list": ()}
-_NULL = {"const": None}
-_KINDS: dict[frozenset[str], Kind] = {
-    frozenset({"string"}): "text",
-    frozenset({"integer"}): "integer",
-    frozenset({"number"}): "number",
-    frozenset({"integer", "number"}): "number",
-}
-_SENT: dict[Kind, type] = {"checkbox": bool, "list": list}
+_BLANK: dict[Kind, Shown] = {"checkbox": False, "list": (), "items": ()}
 _HELD: dict[Kind, tuple[type, ...]] = {"checkbox": (bool,), "integer": (int,), "number": (int, float)}
-_LIMITS = {
-    "tokens": "Input and output tokens of all model calls of the run, those that are spent included.",
-    "usd": "US dollars that these calls cost.",
-    "seconds": "Seconds that the run is at work, without the time in which it waits for you.",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +31,14 @@ class Field:
 
     Attributes:
         name: Its name among the values that the page sends.
-        kind: `text` (a line), `multiline`, `integer`, `number`, `checkbox`, `choice`, `json` or `list` (a text a line).
+        kind: `text` (a line), `multiline`, `integer`, `number`, `checkbox`, `choice`, `json`, `list` (a text a line) or
+            `items` (objects with fields of their own, to be changed, moved, added and removed).
         value: What the page shows, and sends back if nobody changes it: a text; whether a checkbox is checked; the
-            items of a list; None for no value.
+            items of a list; of `items` their places from 0; None for no value.
         label: What it is called; its name if empty.
         choices: What a `choice` offers, as the page shows it.
+        items: The fields of each of the `items`.
+        blank: The fields of one that is added.
         required: Whether the parameter has no default.
         nullable: Whether no value at all is a value.
         doc: What it is for.
@@ -72,6 +55,8 @@ class Field:
     value: Shown = ""
     label: str = ""
     choices: tuple[str, ...] = ()
+    items: tuple[tuple["Field", ...], ...] = ()
+    blank: tuple["Field", ...] = ()
     required: bool = False
     nullable: bool = False
     doc: str = ""
@@ -87,6 +72,8 @@ class Field:
         told = {
             "label": self.label or self.name,
             "choices": list(self.choices),
+            "items": [[field.as_json() for field in item] for item in self.items],
+            "blank": [field.as_json() for field in self.blank],
             "required": self.required,
             "nullable": self.nullable,
             "doc": self.doc,
@@ -101,26 +88,6 @@ class Field:
         return {"name": self.name, "kind": self.kind, "value": shown} | {key: one for key, one in told.items() if one}
 
 
-@dataclass(frozen=True, slots=True)
-class _Shape:
-    """What a parameter may hold, as far as a page has a field for it."""
-
-    kind: Kind
-    nullable: bool = False
-    choices: tuple[Any, ...] = ()
-    whole: bool = False  # of numbers: whether integers stay integers
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        """The choices as the page shows them, no two alike."""
-        said = [choice if isinstance(choice, str) else _json(choice) for choice in self.choices]
-        return tuple(said if len(set(said)) == len(said) else map(_json, self.choices))
-
-
-class _Unfit(Exception):
-    """What stands in a field cannot be the parameter; the message is for the person."""
-
-
 def form_fields(tool: Tool | None, params: Mapping[str, Any]) -> tuple[Field, ...]:
     """The fields for these parameters of a call, in the order of the signature.
 
@@ -128,7 +95,8 @@ def form_fields(tool: Tool | None, params: Mapping[str, Any]) -> tuple[Field, ..
         tool: The tool; None for a request about the budget, whose fields are the limits.
         params: The parameters, as JSON values; a parameter that is missing is shown with its default.
     """
-    return tuple(_field(name, prop, shape, params) for name, prop, shape in _parameters(tool))
+    shown = _with_objects(tool, params)
+    return tuple(_field(one, shown) for one in parameters(tool))
 
 
 def read_form(tool: Tool | None, params: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
@@ -137,109 +105,90 @@ def read_form(tool: Tool | None, params: Mapping[str, Any], values: Mapping[str,
     Args:
         tool: As for `form_fields`.
         params: The parameters that the form was made from.
-        values: What the page sent, by field; a field that is missing counts as not touched.
+        values: What the page sent, by field; a field that is missing counts as not touched. Of `items` that were
+            touched it sends a list: the place of one that is as it was, else `{"of": place or None, "values": values}`.
 
-    Errors: `FormError` with what is wrong with each field; under the empty name what is wrong with all together.
+    Errors: `FormError` with what is wrong with each field, those of `items` as `steps.0.title`; under the empty name
+        what is wrong with all together.
     """
-    read: dict[str, Any] = {}
-    errors = {name: f"There is no parameter {name!r}." for name in values.keys() - {p[0] for p in _parameters(tool)}}
-    for name, prop, shape in _parameters(tool):
-        shown = _field(name, prop, shape, params)
-        answer = values.get(name, shown.value)
-        try:
-            if not _is_untouched(shown.value, answer):
-                read[name] = _read(shown.kind, shape, answer)
-            elif name in params and not (params[name] is None and not shape.nullable):
-                read[name] = params[name]  # a default that its own type does not allow is left out instead
-        except _Unfit as unfit:
-            errors[name] = str(unfit)
-    if errors := errors or dict(_problems(tool, read)):
+    shown = _with_objects(tool, params)
+    read, errors = _read(parameters(tool), params, values, shown)
+    if errors := errors or dict(_problems(tool, read, shown)):
         raise FormError(errors)
     return read
-
-
-# --- what a signature says -----------------------------------------------------------------------------------------
-
-
-def _parameters(tool: Tool | None) -> list[tuple[str, Mapping[str, Any], _Shape]]:
-    """Name, schema and shape of each parameter."""
-    if tool is None:
-        limits = Budget.model_json_schema()["properties"]
-        properties = {name: {**limits[name], "description": doc} for name, doc in _LIMITS.items()}
-        return [(name, prop, _shape(prop, {})) for name, prop in properties.items()]
-    schema = tool.spec.parameters
-    required = schema.get("required", ())
-    properties = {name: {**prop, "required": name in required} for name, prop in schema.get("properties", {}).items()}
-    return [(name, prop, _shape(prop, schema.get("$defs", {}))) for name, prop in properties.items()]
-
-
-def _alternatives(prop: Any, definitions: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """What a value may be, each possibility by itself; a schema that is no object allows anything."""
-    if not isinstance(prop, Mapping):
-        yield {}
-    elif isinstance(reference := prop.get("$ref"), str):
-        yield from _alternatives(definitions.get(reference.removeprefix(_REFERENCE)), definitions)
-    elif isinstance(several := prop.get("anyOf") or prop.get("oneOf"), list):
-        for one in several:
-            yield from _alternatives(one, definitions)
-    elif isinstance(values := prop.get("enum"), list):
-        yield from ({"const": value} for value in values)
-    elif isinstance(types := prop.get("type"), list):
-        yield from ({**prop, "type": one} for one in types)
-    else:
-        yield _NULL if prop.get("type") == "null" else prop
-
-
-def _shape(prop: Mapping[str, Any], definitions: Mapping[str, Any]) -> _Shape:
-    found = list(_alternatives(prop, definitions))
-    some = [one for one in found if one != _NULL]
-    nullable = len(some) < len(found)
-    if some and all("const" in one for one in some):
-        return _Shape("choice", nullable, tuple(one["const"] for one in some))
-    types = frozenset(str(one.get("type", "any")) for one in some)
-    if types == {"boolean"}:
-        return _Shape("choice", nullable, (True, False)) if nullable else _Shape("checkbox")
-    if types == {"array"} and all(_holds_texts(one, definitions) for one in some):
-        return _Shape("list", nullable)
-    return _Shape(_KINDS.get(types, "json"), nullable or "any" in types, whole="integer" in types)
-
-
-def _holds_texts(array: Mapping[str, Any], definitions: Mapping[str, Any]) -> bool:
-    items = list(_alternatives(array.get("items"), definitions))
-    return "prefixItems" not in array and all(one.get("type") == "string" and "const" not in one for one in items)
 
 
 # --- what a page shows ---------------------------------------------------------------------------------------------
 
 
-def _field(name: str, prop: Mapping[str, Any], shape: _Shape, params: Mapping[str, Any]) -> Field:
-    kind, value = _shown(shape, params.get(name, prop.get("default")))
+def _with_objects(tool: Tool | None, params: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The parameters with every list of objects as such, where agents may have written an object in another way."""
+    of_items = [one for one in parameters(tool) if one.shape.kind == "items" and one.name in params]
+    unclear = [one.name for one in of_items if not _are_objects(one.shape, params[one.name])]
+    if tool is None or not unclear:
+        return params
+    try:
+        bound = tool.bind(params).model_dump(mode="json", include=set(unclear), exclude_unset=True)
+    except ToolError:
+        return params
+    alike = {name: made for name, made in bound.items() if _is_as_long(made, params[name])}
+    return {**params, **alike}
+
+
+def _are_objects(shape: Shape, value: Any) -> bool:
+    """Whether fields can hold all that a list of objects has."""
+    names = {column.name for column in shape.columns}
+    return isinstance(value, list) and all(isinstance(item, dict) and item.keys() <= names for item in value)
+
+
+def _is_as_long(made: Any, written: Any) -> bool:
+    return isinstance(made, list) and isinstance(written, list) and len(made) == len(written)
+
+
+def _field(parameter: Parameter, params: Mapping[str, Any]) -> Field:
+    name, prop, shape = parameter.name, parameter.schema, parameter.shape
+    held = params.get(name, prop.get("default"))
+    kind, value = _shown(shape, held)
+    items = (
+        tuple(tuple(_field(column, item) for column in shape.columns) for item in held or ()) if kind == "items" else ()
+    )
     return Field(
         name,
         kind,
         value,
         choices=shape.labels if kind == "choice" else (),
+        items=items,
+        blank=tuple(_field(column, {}) for column in shape.columns) if kind == "items" else (),
         required=bool(prop.get("required")),
         nullable=shape.nullable,
         doc=str(prop.get("description", "")),
-        placeholder="no limit" if name in _LIMITS and "required" not in prop else "",
+        placeholder="no limit" if name in LIMITS and "required" not in prop else "",
         monospace=kind == "json",
     )
 
 
-def _shown(shape: _Shape, value: Any) -> tuple[Kind, Shown]:
+def _shown(shape: Shape, value: Any) -> tuple[Kind, Shown]:
     """The kind of field for a value, and what stands in it; JSON where no other field can hold it exactly."""
     if value is None:
         return shape.kind, None if shape.nullable else _BLANK.get(shape.kind, "")
     if shape.kind == "choice" and (said := _label(shape, value)) is not None:
         return "choice", said
-    if shape.kind == "list" and isinstance(value, list) and all(map(_is_one_line, value)):
-        return "list", tuple(value)
+    if isinstance(value, list) and (places := _listed(shape, value)) is not None:
+        return shape.kind, places
     if shape.kind == "text" and isinstance(value, str):
         return ("text" if len(value) <= LINE_CHARS and not _breaks(value) else "multiline"), value
     if isinstance(value, _HELD.get(shape.kind, ())) and isinstance(value, bool) == (shape.kind == "checkbox"):
         return shape.kind, value if isinstance(value, bool) else repr(value)
-    return "json", _json(value, indent=2 if isinstance(value, list | dict) and value else None)
+    return "json", as_json(value, indent=2 if isinstance(value, list | dict) and value else None)
+
+
+def _listed(shape: Shape, value: list[Any]) -> Shown:
+    """What a field of a list shows: the texts, or the places of the objects; None if it cannot hold them."""
+    if shape.kind == "list" and all(map(_is_one_line, value)):
+        return tuple(value)
+    if shape.kind == "items" and _are_objects(shape, value):
+        return tuple(range(len(value)))
+    return None
 
 
 def _is_one_line(item: Any) -> bool:
@@ -251,16 +200,69 @@ def _breaks(text: str) -> bool:
     return "\n" in text or "\r" in text
 
 
-def _label(shape: _Shape, value: Any) -> str | None:
-    known = map(_json, shape.choices)  # as JSON: 1 and True are equal otherwise
-    return dict(zip(known, shape.labels, strict=True)).get(_json(value))
-
-
-def _json(value: Any, indent: int | None = None) -> str:
-    return json.dumps(value, ensure_ascii=False, indent=indent, default=str)
+def _label(shape: Shape, value: Any) -> str | None:
+    known = map(as_json, shape.choices)  # as JSON: 1 and True are equal otherwise
+    return dict(zip(known, shape.labels, strict=True)).get(as_json(value))
 
 
 # --- what a page sends ---------------------------------------------------------------------------------------------
+
+
+def _read(
+    known: Iterable[Parameter], params: Mapping[str, Any], values: Mapping[str, Any], shown: Mapping[str, Any]
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """The parameters that the values mean, and what is wrong with the others, by field."""
+    read: dict[str, Any] = {}
+    errors = {name: f"There is no parameter {name!r}." for name in values.keys() - {one.name for one in known}}
+    for one in known:
+        name, shape = one.name, one.shape
+        field = _field(one, shown)
+        answer = values.get(name, field.value)
+        try:
+            if not _is_untouched(field.value, answer):
+                meant = read_value(field.kind, shape, answer)
+                read[name] = _read_items(one, params, shown, meant) if field.kind == "items" and meant else meant
+            elif name in params and not (params[name] is None and not shape.nullable):
+                read[name] = params[name]  # a default that its own type does not allow is left out instead
+        except UnfitError as unfit:
+            errors |= {f"{name}.{where}": told for where, told in unfit.within.items()} or {name: str(unfit)}
+    return read, errors
+
+
+def _read_items(
+    parameter: Parameter, params: Mapping[str, Any], shown: Mapping[str, Any], sent: Iterable[Any]
+) -> list[Any]:
+    """The items of a list that was changed: as they were written where they are as they were."""
+    default = parameter.schema.get("default")
+    written, objects = (values.get(parameter.name, default) or () for values in (params, shown))
+    items: list[Any] = []
+    errors: dict[str, str] = {}
+    for place, entry in enumerate(sent):
+        of, values = _entry(entry, len(objects))
+        if values is None:
+            items.append(written[of])
+            continue
+        item = {} if of is None else objects[of]
+        read, wrong = _read(parameter.shape.columns, item, values, item)
+        items.append(read)
+        errors |= {f"{place}.{name}": told for name, told in wrong.items()}
+    if errors:
+        raise UnfitError("Some of the items do not fit.", errors)
+    return items
+
+
+def _entry(entry: Any, n_given: int) -> tuple[Any, Mapping[str, Any] | None]:
+    """The place of the item that an entry is about, None for a new one; and its values, None if it is as it was."""
+    match entry:
+        case bool():
+            pass
+        case int(of) if 0 <= of < n_given:
+            return of, None
+        case {"of": None, "values": dict(values)}:
+            return None, values
+        case {"of": int(of), "values": dict(values)} if 0 <= of < n_given:
+            return of, values
+    raise UnfitError(f"{quoted(entry)} is not an item of this list.")
 
 
 def _is_untouched(shown: Shown, answer: Any) -> bool:
@@ -269,97 +271,18 @@ def _is_untouched(shown: Shown, answer: Any) -> bool:
     return type(shown) is type(answer) and shown == answer
 
 
-def _read(kind: Kind, shape: _Shape, answer: Any) -> Any:
-    """What a field means that was changed; `_Unfit` if it can mean nothing."""
-    is_empty = answer is None or (isinstance(answer, str) and kind not in {"text", "multiline"} and not answer.strip())
-    if is_empty and (shape.nullable or kind == "list"):
-        return None if shape.nullable else []
-    if is_empty:
-        raise _Unfit("It needs a value.")
-    sent_as = type(answer)
-    if sent_as is not _SENT.get(kind, str):
-        raise _Unfit(f"{_quoted(answer)} is not what a field of this kind holds.")
-    match kind:
-        case "integer":
-            answer = _whole_number(answer)
-        case "number":
-            answer = _number(answer, whole=shape.whole)
-        case "choice":
-            answer = _chosen(shape, answer)
-        case "list":
-            answer = [item for item in answer if str(item).strip()]
-        case "json":
-            answer = _parsed(answer)
-    return answer
-
-
-def _chosen(shape: _Shape, label: str) -> Any:
-    if label not in shape.labels:
-        raise _Unfit(f"{_quoted(label)} is not one of {', '.join(shape.labels)}.")
-    return shape.choices[shape.labels.index(label)]
-
-
-def _whole_number(text: str) -> int:
-    try:
-        if _WHOLE_NUMBER.fullmatch(text.strip()):
-            return _storable(text)
-    except ValueError:
-        pass
-    raise _Unfit(f"{_quoted(text)} is not a whole number such as 12.")
-
-
-def _number(text: str, *, whole: bool) -> float:
-    try:
-        if "_" not in text:  # Python takes it between digits, people do not
-            return _storable(text) if whole and _WHOLE_NUMBER.fullmatch(text.strip()) else _finite(text)
-    except ValueError:
-        pass
-    raise _Unfit(f"{_quoted(text)} is not a number such as 0.5.")
-
-
-def _storable(text: str) -> int:
-    """The integer; a decision keeps a larger one as text, and the tool would get that."""
-    number = int(text)  # raises for more digits than Python takes
-    if not -_LARGEST <= number < _LARGEST:
-        raise ValueError(f"{clip(text, 60)} is beyond 64 bits")
-    return number
-
-
-def _finite(text: str) -> float:
-    number = float(text)
-    if not math.isfinite(number):
-        raise ValueError(f"{text} is no number that JSON has")
-    return number
-
-
-def _parsed(text: str) -> Any:
-    try:
-        value = json.loads(text, parse_constant=_finite, parse_float=_finite, parse_int=_storable)
-        to_json(value)
-    except json.JSONDecodeError as error:
-        raise _Unfit(f"This is not JSON: {error.msg} (line {error.lineno}, column {error.colno}).") from None
-    except ValueError as error:
-        raise _Unfit(f"This is not JSON that can be stored: {error}.") from None
-    except (RecursionError, TypeError):  # reading goes deeper than storing
-        raise _Unfit("This JSON is nested too deeply.") from None
-    return value
-
-
-def _quoted(answer: Any) -> str:
-    return repr(clip(answer, 60)) if isinstance(answer, str) else clip(_json(answer), 60)
-
-
-def _problems(tool: Tool | None, params: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """What the parameters' types say against them, a parameter at a time; then what the tool says."""
+def _problems(tool: Tool | None, params: Mapping[str, Any], shown: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """What the parameters' types say against them, a field at a time; then what the tool says."""
     model: type[BaseModel] = Budget if tool is None else tool.params
+    of_items = {one.name: one.shape for one in parameters(tool) if _field(one, shown).kind == "items"}
     try:
         model.model_validate(params)
     except ValidationError as error:
         for detail in error.errors(include_url=False):
-            name, *within = map(str, detail["loc"] or ("",))
+            name, *within = _place(of_items, tuple(map(str, detail["loc"] or ("",))))
             where = f" at {'.'.join(within)}" if within else ""
             is_missing = detail["type"] == "missing"
-            said = f"There is no value{where}" if is_missing else f"{_quoted(detail['input'])}{where} does not fit"
+            said = f"There is no value{where}" if is_missing else f"{quoted(detail['input'])}{where} does not fit"
             yield name, said + ("." if is_missing else f": {detail['msg'].lower()}.")
         return
     try:
@@ -367,3 +290,12 @@ def _problems(tool: Tool | None, params: Mapping[str, Any]) -> Iterator[tuple[st
             tool.bind(params)
     except ToolError as error:
         yield "", str(error)
+
+
+def _place(of_items: Mapping[str, Shape], loc: tuple[str, ...]) -> tuple[str, ...]:
+    """Where an error stands, from the name of its field on: of `items` that is one within an item."""
+    match loc:
+        case (name, place, column, *within) if name in of_items:
+            if any(known.name == column for known in of_items[name].columns):
+                return (f"{name}.{place}.{column}", *within)
+    return loc

@@ -18,8 +18,10 @@ def _entry(entry: "Tool") -> str:
     required = spec.parameters.get("required", [])
     lines = [f"### {spec.name}", spec.description, "", "Parameters:"]
     for name, prop in spec.parameters.get("properties", {}).items():
-        need = "required" if name in required else f"optional, default {prop.get('default')!r}"
-        lines.append(f"- {name} ({_kind(prop)}, {need}): {prop.get('description', '')}".rstrip(": "))
+        need = "required" if name in required else "optional"
+        need += f", default {prop['default']!r}" if name not in required and "default" in prop else ""
+        about = " ".join(filter(None, [prop.get("description", ""), _written_out(prop)]))
+        lines.append(f"- {name} ({_kind(prop)}, {need}): {about}".rstrip(": "))
         lines += [f"  - {line}" for line in _fields(spec.parameters, prop)]
     return "\n".join([*lines, "", entry.example()])
 
@@ -41,6 +43,15 @@ def _fields(schema: Mapping[str, Any], prop: Mapping[str, Any]) -> list[str]:
     fields = item_fields(schema, prop)
     told = [f"{name} ({_kind(field)}): {field.get('description', '')}".rstrip(": ") for name, field in fields.items()]
     return ["each an object in JSON with:", *told] if told else []
+
+
+def _written_out(prop: Mapping[str, Any]) -> str:
+    """The fields of an object, or of a list's objects, whose schema is written out."""
+    inner = prop.get("items") if prop.get("type") == "array" else prop
+    for one in prop.get("anyOf", [inner]):
+        if isinstance(one, Mapping) and one.get("properties"):
+            return f"Its fields, as JSON schema: {json.dumps(one['properties'], ensure_ascii=False)}"
+    return ""
 
 
 def _kind(prop: Mapping[str, Any]) -> str:

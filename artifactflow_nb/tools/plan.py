@@ -156,11 +156,14 @@ async def _preview(ctx: ToolContext, args: BaseModel) -> str:
     """The steps as a person sees them before deciding."""
     del ctx
     drafts = args.steps if isinstance(args, PlanDraft | PlanDecision) else []
-    return "\n".join(
-        f"{number}. **{portable_line(draft.title)}**"
-        + (f": {portable_line(draft.description)}" * bool(draft.description))
-        for number, draft in enumerate(drafts, 1)
-    )
+    return "\n".join(f"{number}. {_told(draft)}" for number, draft in enumerate(drafts, 1))
+
+
+def _told(draft: StepDraft) -> str:
+    """A step in a line, with the tools that it is restricted to."""
+    description = f": {portable_line(draft.description)}" if draft.description else ""
+    tools = f" (with {portable_line(', '.join(draft.tools))})" if draft.tools else ""
+    return f"**{portable_line(draft.title)}**{description}{tools}"
 
 
 plan_create = Tool(

@@ -57,6 +57,12 @@ class ToolRegistry:
             raise UsageError(f"A tool {entry.name!r} is built in; choose another name.")
         self._tools[entry.name] = entry
 
+    def exchange(self, before: Iterable[Tool], now: Iterable[Tool]) -> None:
+        """Take some tools away, as far as they are there still, and add others, of names that are free then."""
+        gone = set(map(id, before))
+        kept = {name: entry for name, entry in self._tools.items() if id(entry) not in gone}
+        self._tools = {**kept, **{entry.name: entry for entry in now}}
+
     def __iter__(self) -> Iterator[Tool]:
         return iter(self._tools.values())
 

@@ -16,7 +16,9 @@ def is_cancelled() -> bool:
 
 
 async def in_thread(work: Callable[[], T], name: str) -> T:
-    """Run a plain function in a daemon thread, which no end of the process waits for; raise what it raises.
+    """Run a plain function in a daemon thread, `artifactflow-<name>`, which no end of the process waits for.
+
+    It raises what the function raises.
 
     An exit that the function asks for ends the function, not the process.
     """
@@ -35,7 +37,7 @@ async def in_thread(work: Callable[[], T], name: str) -> T:
         with suppress(RuntimeError):  # the loop is closed: nobody waits any more
             loop.call_soon_threadsafe(settle, outcome)
 
-    threading.Thread(target=run, name=f"artifactflow-tool-{name}", daemon=True).start()
+    threading.Thread(target=run, name=f"artifactflow-{name}", daemon=True).start()
     value, error = await done
     if error is not None:
         raise error

@@ -9,7 +9,6 @@ from pydantic import BaseModel
 
 from artifactflow_nb.errors import NotFound, ToolError
 from artifactflow_nb.messages import ToolResult
-from artifactflow_nb.settings import Settings
 from artifactflow_nb.store.sources import SCHEME, SourceManager
 from artifactflow_nb.text.citations import Document, SearchHit, write_counts, write_documents, write_hits
 from artifactflow_nb.text.excerpt import excerpt
@@ -18,7 +17,6 @@ from artifactflow_nb.text.width import clip_words
 from artifactflow_nb.text.words import query_of
 from artifactflow_nb.tools.base import ToolContext, ToolPermission, tool
 from artifactflow_nb.tools.fetch import Fetcher
-from artifactflow_nb.tools.providers import DdgsSearch, SearxngSearch, TavilySearch
 
 _MOST_RESULTS = 20
 _SNIPPET_COLUMNS = 300
@@ -64,15 +62,6 @@ class LocalSearch:
     async def word_counts(self, query: str) -> WordCounts:
         """In how many passages of the scope each word occurs."""
         return await self.sources.word_counts(query, self.scope)
-
-
-def make_search(settings: Settings) -> SearchProvider | None:
-    """The search engine that the settings name; None for the local sources."""
-    if settings.search == "searxng":
-        return SearxngSearch(settings.searxng_url or "")
-    if settings.search == "tavily":
-        return TavilySearch(settings.tavily_key.get_secret_value() if settings.tavily_key else "")
-    return DdgsSearch() if settings.search == "ddgs" else None
 
 
 @tool(category="core", idempotent=True)

@@ -26,6 +26,7 @@ LONG_CHARS = 200
 _DIFF = re.compile(r"(`{3,})diff\n(.*)\n\1", re.DOTALL)
 _DIFF_HEADER_LINES = 2
 _VERDICTS = ("approve", "deny", "instruct")
+_EDIT = {BUDGET: "Change the limits", "plan": "Edit the plan"}
 
 
 def ask_node(question: Question, tool: Tool | None, render: Callable[[str], str]) -> Node:
@@ -44,7 +45,7 @@ def ask_node(question: Question, tool: Tool | None, render: Callable[[str], str]
         "tool": question.tool,
         "title": clip(title, _TITLE_COLUMNS),
         "fields": [field.as_json() for field in fields],
-        "edit": "Change the limits" if is_budget else "Edit parameters",
+        "edit": _EDIT.get(question.kind, "Edit parameters"),
         "submit": "Go on with these" if is_budget else "Approve with these",
         "canAnswer": not is_budget,  # without more to spend the agent could not go on with an answer
     }
@@ -64,8 +65,7 @@ def _html(question: Question, title: str, render: Callable[[str], str]) -> str:
         parts.append(f"<p>{speak(question.message)}</p>")
     if not question.preview:
         return "".join([*parts, params_html(question.params)])
-    previewed = {name for name, value in question.params.items() if str(value).strip() == question.preview.strip()}
-    shown = {name: value for name, value in question.params.items() if name not in previewed}
+    shown = {name: value for name, value in question.params.items() if not _is_said(question, name, value)}
     long = {name: value for name, value in shown.items() if len(labels.value_text(value)) > LONG_CHARS}
     parts += [params_html(shown, without=long), _preview(question.preview, render)]
     if long:  # what the preview says of it is what a person wants to read first
@@ -73,6 +73,14 @@ def _html(question: Question, title: str, render: Callable[[str], str]) -> str:
             f"<details><summary>{escape(', '.join(long))}, as it was sent</summary>{params_html(long)}</details>"
         )
     return "".join(parts)
+
+
+def _is_said(question: Question, name: str, value: Any) -> bool:
+    """Whether the preview says a parameter; of a plan it says the steps, and the title stands above."""
+    is_plan = question.kind == "plan"
+    if is_plan and name == "title":
+        return question.title.endswith(f": {value}")
+    return (is_plan and name == "steps") or str(value).strip() == question.preview.strip()
 
 
 def _preview(preview: str, render: Callable[[str], str]) -> str:

@@ -26,7 +26,7 @@ from artifactflow_nb.widgets.chat_face import kept, left_out
 from artifactflow_nb.widgets.chat_nodes import COMPOSER, bar, downloads, form_text, noted, written
 from artifactflow_nb.widgets.controls import button
 from artifactflow_nb.widgets.conversation_picker import ConversationPicker
-from artifactflow_nb.widgets.frozen import HOW_TO_DECIDE, STILL_RUNNING, framed
+from artifactflow_nb.widgets.frozen import HOW_TO_DECIDE, STILL_RUNNING, framed, plan_styles
 from artifactflow_nb.widgets.gauges import metrics_table, uses
 from artifactflow_nb.widgets.pieces import scrolling
 from artifactflow_nb.widgets.run_view import announcement
@@ -166,7 +166,7 @@ class ChatView(WatchedView):
         """The shown questions with their answers, as far as a notebook has room for them."""
         if self._is_alone and self._turns:
             face = self._turns[0].face()
-            html = framed(noted(self._hints()) + face["text/html"], "chat.css", css="af-chat")
+            html = framed(noted(self._hints()) + face["text/html"], *self._styles(), css="af-chat")
             return {**face, "text/html": html}
         title, nothing = self._branch.title or "New conversation", "" if self._turns else self._why_empty()
         shown = list(kept(self._turns))[::-1]
@@ -180,8 +180,12 @@ class ChatView(WatchedView):
         return {
             "text/plain": "\n\n".join([visible(f"Chat: {title}"), *notes, *(face["text/plain"] for face in faces)]),
             "text/markdown": "\n\n---\n\n".join([heading, *(face["text/markdown"] for face in faces)]),
-            "text/html": framed(head + noted(notes) + told + static_html(metrics), "chat.css", css="af-chat"),
+            "text/html": framed(head + noted(notes) + told + static_html(metrics), *self._styles(), css="af-chat"),
         }
+
+    def _styles(self) -> tuple[str, ...]:
+        """The style files of the face, beside the shared one."""
+        return ("chat.css", *plan_styles(turn.transcript for turn in self._turns))
 
     def _hints(self) -> list[str]:
         """What is to be known of what had not ended when this was saved."""

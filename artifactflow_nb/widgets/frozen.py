@@ -5,8 +5,9 @@ other two are so as well when they are made without what was measured.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
+from artifactflow_nb.plans import checklist_of
 from artifactflow_nb.plots.still import BOTH_STYLE
 from artifactflow_nb.store.runs import INTERRUPTED, RUNNING, WAITING
 from artifactflow_nb.text.cards import quiet_style, visible
@@ -16,6 +17,8 @@ from artifactflow_nb.widgets import labels
 from artifactflow_nb.widgets.assets import stylesheet
 from artifactflow_nb.widgets.base import ViewedRun
 from artifactflow_nb.widgets.parts import Job, ToolUse, Written
+from artifactflow_nb.widgets.plan_nodes import checklist
+from artifactflow_nb.widgets.plan_work import PlanWork
 from artifactflow_nb.widgets.render import RunRenderer, main_artifact
 from artifactflow_nb.widgets.transcript import Transcript
 from artifactflow_nb.widgets.tree import static_html
@@ -59,6 +62,7 @@ def plain(transcript: Transcript) -> str:
     parts = [f"Run {transcript.status}: {transcript.question}"]
     if transcript.problem:
         parts.append(transcript.problem)
+    parts += ["\n".join([f"Plan: {plan.title} ({plan.progress})", *checklist(plan)]) for plan in transcript.plans]
     if transcript.response:
         parts.append(transcript.response.strip())
     if transcript.status == INTERRUPTED:
@@ -75,7 +79,12 @@ def page(transcript: Transcript, renderer: RunRenderer) -> str:
     """A self-contained HTML face; readable where the style is stripped too."""
     hint = {WAITING: HOW_TO_DECIDE, RUNNING: STILL_RUNNING}.get(reachable_status(transcript), "")
     body = static_html(renderer.nodes(transcript)) + (f'<p class="af-quiet">{hint}</p>' if hint else "")
-    return framed(body, *(["form.css"] if transcript.open_questions else []))
+    return framed(body, *(["form.css"] if transcript.open_questions else []), *plan_styles([transcript]))
+
+
+def plan_styles(transcripts: Iterable[Transcript]) -> tuple[str, ...]:
+    """The style file of plans, if there is one among these."""
+    return ("plan.css",) if any(one.plans for one in transcripts) else ()
 
 
 def reachable_status(transcript: Transcript) -> str:
@@ -120,7 +129,8 @@ def markdown(transcript: Transcript, run: ViewedRun, *, measured: bool = True) -
 
 def _artifact(written: Written, run: ViewedRun, *, is_open: bool) -> str:
     text = run.artifact_text(written.artifact_id, written.version)
-    body = portable(text) if written.content_type == "text/markdown" else portable(f"~~~~~~\n{text}\n~~~~~~")
+    markdown = text if written.content_type == "text/markdown" else checklist_of(text, written.content_type)
+    body = portable(f"~~~~~~\n{text}\n~~~~~~" if markdown is None else markdown)
     state = " open" if is_open else ""
     name = (
         f"{escape(clip(written.title, 200))} (<code>{escape(clip(written.artifact_id, 80))}</code> v{written.version})"
@@ -133,11 +143,24 @@ def _steps(job: Job, indent: str) -> Iterator[str]:
         yield f"{indent}- {_step(use)}"
         if use.job:
             yield from _steps(use.job, indent + "  ")
+        if use.plan:
+            yield from _plan(use.plan, indent + "  ")
+
+
+def _plan(plan: PlanWork, indent: str) -> Iterator[str]:
+    """The checklist; below each step what its agents did."""
+    for step, told in zip(plan.steps, checklist(plan), strict=True):
+        yield f"{indent}- {labels.MARKS[step.status]} {_inline(told)}"
+        for job in step.jobs:
+            yield from _steps(job, indent + "  ")
+    for job in plan.jobs:
+        yield from _steps(job, indent)
 
 
 def _step(use: ToolUse) -> str:
     name, about = (use.job.agent, use.job.instruction) if use.job else (use.tool, labels.argument(use.params))
-    said = f" → {_inline(labels.outcome(use))}" if labels.outcome(use) else ""
+    outcome = use.plan.progress if use.plan else labels.outcome(use)
+    said = f" → {_inline(outcome)}" if outcome else ""
     return f"{labels.MARKS[use.status]} `{_code(name)}` {_inline(clip(about, 90))}{said}"
 
 

@@ -5,9 +5,11 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+from artifactflow_nb.plans import progress
 from artifactflow_nb.text.figures import count, duration, usd
 from artifactflow_nb.text.width import clip
 from artifactflow_nb.widgets.parts import Job, ToolUse, Turn
+from artifactflow_nb.widgets.plan_work import StepWork
 from artifactflow_nb.widgets.transcript import Transcript
 
 STATUS_LABELS = {
@@ -26,6 +28,8 @@ MARKS = {
     "failed": "✕",
     "cancelled": "–",
     "interrupted": "!",
+    "pending": "○",
+    "skipped": "–",
 }
 MARK_NAMES = {
     "running": "running",
@@ -35,6 +39,8 @@ MARK_NAMES = {
     "failed": "failed",
     "cancelled": "cancelled",
     "interrupted": "interrupted",
+    "pending": "pending",
+    "skipped": "skipped",
 }
 INTERRUPTED = "Interrupted: its process is gone. run.resume() goes on with it."
 _TELLING_PARAMS = ("query", "url", "urls", "artifact_id", "id", "instruction", "title", "name", "path")
@@ -104,10 +110,20 @@ def preparing(turn: Turn) -> str:
 
 
 def steps(transcript: Transcript) -> str:
-    """`3 agents · 7 tool calls`; the agents are counted where the lead did not work alone."""
-    delegated = sum(use.job is not None for use in transcript.tool_uses)
-    agents = [count(1 + delegated, "agent")] if delegated else []
-    return " · ".join([*agents, count(transcript.totals.n_tool_calls, "tool call")])
+    """`3 agents · 7 tool calls`, and how far plans are; agents are counted where the lead did not work alone."""
+    n_agents = len(transcript.jobs)
+    agents = [count(n_agents, "agent")] if n_agents > 1 else []
+    planned = [step.status for plan in transcript.plans for step in plan.steps]
+    plans = [f"plan: {progress(planned)}"] if planned else []
+    return " · ".join([*agents, count(transcript.totals.n_tool_calls, "tool call"), *plans])
+
+
+def step_state(step: StepWork) -> str:
+    """`failed · 2 attempts`: the status of a step, and how often it was tried if that was more than once."""
+    said = MARK_NAMES[step.status]
+    if step.n_attempts <= 1:
+        return said
+    return f"{said} · attempt {step.n_attempts}" if step.status == "running" else f"{said} · {step.n_attempts} attempts"
 
 
 def elapsed_ms(transcript: Transcript, now: datetime | None = None) -> float:

@@ -2,10 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from artifactflow_nb.text.markdown_blocks import TextBlocks
 from artifactflow_nb.widgets.live_text import LiveText
+
+if TYPE_CHECKING:
+    from artifactflow_nb.widgets.plan_work import PlanWork
 
 
 @dataclass(slots=True)
@@ -38,7 +41,10 @@ class Question:
 
 @dataclass(slots=True)
 class ToolUse:
-    """A tool call; `status` is `running`, `waiting`, `ok` or `failed`."""
+    """A tool call; `status` is `running`, `waiting`, `ok` or `failed`.
+
+    `job` is the one that it delegated to, `plan` the plan that it made.
+    """
 
     id: str
     tool: str
@@ -49,6 +55,7 @@ class ToolUse:
     metadata: Mapping[str, Any] = field(default_factory=dict)
     question: Question | None = None
     job: "Job | None" = None
+    plan: "PlanWork | None" = None
 
 
 @dataclass(slots=True)
@@ -56,7 +63,7 @@ class Turn:
     """One turn of a model, and the calls that it asked for.
 
     `usage` and what follows it are known once it is `done`. `kinds` names the kinds of chunk that have come: the first
-    of a kind brings all text before it along, for a view that came late.
+    of a kind brings all text before it along, for a view that came late. `mishaps`: of middleware.
     """
 
     key: str
@@ -68,12 +75,13 @@ class Turn:
     kinds: set[str] = field(default_factory=set)
     done: bool = False
     retries: list[str] = field(default_factory=list)
+    mishaps: list[str] = field(default_factory=list)
     tools: list[ToolUse] = field(default_factory=list)
 
 
 @dataclass(slots=True)
 class Job:
-    """An agent at work: the lead, or one delegation."""
+    """An agent at work: the lead, one delegation, one step of a plan."""
 
     id: str
     agent: str

@@ -3,7 +3,7 @@
 ::
 
     head     the question, how far it is, Stop
-    work     a fold: the lead's turns, its tool calls, delegated jobs within the call that delegated them
+    work     a fold: the lead's turns, its tool calls; within a call the job that it delegated, or the plan that it made
     asks     open questions to the person
     answer   the text of the turn that answers, block by block
     written  the artifacts, the newest version of each
@@ -17,6 +17,7 @@ from functools import lru_cache, partial
 from typing import Any
 
 from artifactflow_nb.errors import StoreError
+from artifactflow_nb.plans import checklist_of
 from artifactflow_nb.store.runs import INTERRUPTED
 from artifactflow_nb.text.figures import count, duration
 from artifactflow_nb.text.markdown import MarkdownRenderer, escape, speak
@@ -28,6 +29,7 @@ from artifactflow_nb.widgets.base import ViewedRun
 from artifactflow_nb.widgets.controls import button
 from artifactflow_nb.widgets.parts import Job, Question, ToolUse, Turn, Written
 from artifactflow_nb.widgets.pieces import mark, params_html
+from artifactflow_nb.widgets.plan_nodes import PlanNodes
 from artifactflow_nb.widgets.transcript import Transcript
 from artifactflow_nb.widgets.tree import Node
 
@@ -69,6 +71,7 @@ class RunRenderer:
         self.measured = measured
         self._opened = opened
         self._markdown = MarkdownRenderer()
+        self._plans = PlanNodes(self._turns, self._markdown.html, measured=measured)
         self._run = run
         self._artifact_html = lru_cache(64)(self._read_artifact)
         self._result_html = lru_cache(512)(self._read_result)
@@ -125,6 +128,8 @@ class RunRenderer:
             yield from self._reasoning(turn)
             for i, reason in enumerate(turn.retries):
                 yield _notice(f"{turn.key}-retry{i}", f"The model call failed and is tried again: {reason}")
+            for i, mishap in enumerate(turn.mishaps):
+                yield _notice(f"{turn.key}-mishap{i}", mishap)
             if turn is not answering:
                 yield from self._text(turn.key, turn.reply.prose, "af-prose af-md")
             for use in turn.tools:
@@ -149,6 +154,9 @@ class RunRenderer:
     def _tool(self, use: ToolUse) -> Node:
         if use.job:
             return self._delegation(use, use.job)
+        if use.plan:
+            decided = use.question is not None and use.question.approved is not None
+            return self._plans.node(use, use.plan, _decision(use.question) if use.question and decided else "")
         said = escape(labels.outcome(use))
         ms = use.duration_ms or 0.0
         took = duration(ms) if ms >= WORTH_SAYING_MS and self.measured else ""
@@ -221,8 +229,9 @@ class RunRenderer:
 
     def _read_artifact(self, written: Written) -> str:
         text = self._run.artifact_text(written.artifact_id, written.version)
-        if written.content_type == "text/markdown":
-            return self._markdown.html(text)
+        markdown = text if written.content_type == "text/markdown" else checklist_of(text, written.content_type)
+        if markdown is not None:
+            return self._markdown.html(markdown)
         return f'<pre tabindex="0">{escape(text)}</pre>'
 
 

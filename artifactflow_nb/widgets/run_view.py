@@ -83,8 +83,10 @@ class RunView(View):
 
 
 def announcement(transcript: Transcript) -> str:
-    """What a screen reader says of a run: that a decision is needed, how it ended, that its process is gone."""
+    """What a screen reader says of a run: that a decision is needed, which step it is at, how it ended."""
     if transcript.ended or transcript.status == INTERRUPTED:
         return f"Run {transcript.status}."
-    asking = transcript.open_questions
-    return f"{asking[-1].tool} asks for your approval." if asking else ""
+    if asking := transcript.open_questions:
+        return f"{asking[-1].tool} asks for your approval."
+    at_work = [(plan, *plan.running) for plan in transcript.plans if plan.running]
+    return "".join(f"Step {number} of {len(plan.steps)}: {step.title}." for plan, number, step in at_work[-1:])

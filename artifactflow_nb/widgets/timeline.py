@@ -77,10 +77,11 @@ class TimelineView(View):
     def nodes(self) -> tuple[Node, ...]:
         """The state of the run, the drawing, what each agent did, and every span in a table."""
         spans = self._transcript.spans
-        return self._nodes(spans, waterfall_svg(spans, self._now_ms()) if self._measured else "")
+        now_ms = self._now_ms()
+        return self._nodes(spans, waterfall_svg(spans, now_ms) if self._measured else "", now_ms)
 
-    def _nodes(self, spans: tuple[Span, ...], drawing: str) -> tuple[Node, ...]:
-        agents = self._agents(spans)
+    def _nodes(self, spans: tuple[Span, ...], drawing: str, now_ms: float | None) -> tuple[Node, ...]:
+        agents = self._agents(spans, now_ms or 0.0)
         rows = Node("table", scrolling(_table(spans, measured=self._measured), "af-timeline-rows", "As a table"))
         return (
             Node("head", self._head(), css="af-meta"),
@@ -97,9 +98,9 @@ class TimelineView(View):
         question = speak(clip(self._run.question, 90))
         return f'{mark(status)} <strong>{question}</strong> <span class="af-quiet">{said}</span>'
 
-    def _agents(self, spans: tuple[Span, ...]) -> Table:
+    def _agents(self, spans: tuple[Span, ...], now_ms: float) -> Table:
         """What each agent did; times only if they are shown."""
-        used, now_ms = uses([self._transcript]), self._now_ms() or 0.0
+        used = uses([self._transcript])
         rows: list[list[Cell]] = []
         for lane in dict.fromkeys(span.lane for span in spans):
             own = [span for span in spans if span.lane == lane]
@@ -111,13 +112,17 @@ class TimelineView(View):
         goes_on = self._transcript.started_at and self._transcript.status in {RUNNING, WAITING}
         return self._transcript.log.ms(datetime.now(UTC)) if goes_on else None
 
+    def _kept_ms(self) -> float | None:
+        """Up to when what is kept of a run that goes on is drawn; one that waits stands still since it does."""
+        return self._transcript.log.last_ms if self._transcript.status == WAITING else self._now_ms()
+
     def face(self) -> Face:
         """The drawing as it stands, and the tables."""
-        spans = self._transcript.spans
-        told = describe(spans, self._now_ms() or 0.0) if self._measured else count(len(spans), "span")
+        spans, now_ms = self._transcript.spans, self._kept_ms()
+        told = describe(spans, now_ms or 0.0) if self._measured else count(len(spans), "span")
         hint = _HINTS.get(reachable_status(self._transcript), "")
         hints = [hint] if hint else []
-        agents = [self._agents(spans).markdown()] if spans else []
+        agents = [self._agents(spans, now_ms or 0.0).markdown()] if spans else []
         title = f"**Timeline: {portable_line(clip(self._run.question, 200))}**"
         return {
             "text/plain": visible("\n\n".join([f"Timeline: {self._run.question}", told, *hints])),
@@ -128,14 +133,14 @@ class TimelineView(View):
     def _page(self, spans: tuple[Span, ...], told: str, hint: str) -> str:
         drawing = ""
         if self._measured:
-            svg = waterfall_svg(spans, self._now_ms())
+            svg = waterfall_svg(spans, self._kept_ms())
             drawing = drawn(
                 svg, image(svg, f"Timeline. {told}") if len(svg) <= IMAGE_CHARS else f"<p>{escape(told)}</p>"
             )
         note = (
             f'<p class="af-quiet">{hint}</p>' if hint in {STILL_RUNNING, HOW_TO_DECIDE} else ""
         )  # the head says the other
-        return framed(static_html(self._nodes(spans, drawing)) + note, "timeline.css", css=self.css)
+        return framed(static_html(self._nodes(spans, drawing, self._kept_ms())) + note, "timeline.css", css=self.css)
 
     def announcement(self) -> str:
         """That a decision is needed, and how the run ended."""

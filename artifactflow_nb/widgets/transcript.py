@@ -1,4 +1,4 @@
-"""The state of a view: events folded into jobs, turns, tool calls and questions.
+"""The state of a view: events folded into jobs, turns, tool calls, plans and questions.
 
 The same events give the same state, whether they come one by one or are read from the store; chunks only fill what
 `llm_complete` says again in full. Nothing here knows of pages.
@@ -9,10 +9,14 @@ from datetime import datetime
 from typing import Any
 
 from artifactflow_nb.events import BESIDE, MAIN_JOB, StreamEvent
+from artifactflow_nb.plans import PLAN_CREATE
 from artifactflow_nb.store.runs import INTERRUPTED, RUNNING
 from artifactflow_nb.text.markdown_blocks import TextBlocks
 from artifactflow_nb.widgets.live_text import LiveText
 from artifactflow_nb.widgets.parts import Job, Question, ToolUse, Totals, Turn, Written
+from artifactflow_nb.widgets.plan_work import PlanWork
+
+_WENT_ON = "and the run went on without it"
 
 
 class Transcript:
@@ -48,6 +52,7 @@ class Transcript:
         self._turns: dict[tuple[str, str], Turn] = {}
         self._latest: dict[str, Turn] = {}
         self._uses: dict[str, ToolUse] = {}
+        self._plans: dict[str, PlanWork] = {}
         self._seq = 0
 
     @property
@@ -71,8 +76,13 @@ class Transcript:
 
     @property
     def jobs(self) -> list[Job]:
-        """The lead's job, and those that were delegated, in the order in which they began."""
+        """The lead's job, and those that were delegated or work on a plan, in the order in which they began."""
         return list(self._jobs.values())
+
+    @property
+    def plans(self) -> list[PlanWork]:
+        """Every plan that was begun, in order."""
+        return list(self._plans.values())
 
     @property
     def tool_uses(self) -> list[ToolUse]:
@@ -100,17 +110,36 @@ class Transcript:
         self.status = after
         for use in self._uses.values():
             use.status = after if use.status == before else use.status
+        for plan in self.plans:
+            plan.settle(before, after)
         return True
 
     def _job(self, event: StreamEvent) -> Job:
-        """The event's job; a new one hangs under the call that delegated it."""
+        """The event's job; a new one hangs under the call that delegated it, or the plan that goes on."""
         job_id = _lane(event).partition(BESIDE)[0]
         job = self._jobs.get(job_id)
         if job is None:
             job = self._jobs[job_id] = Job(job_id, event.agent or "")
-            self._use(job_id, "call_subagent", {}, self.lead).job = job
+            plan = None if job_id in self._uses else self._open_plan()
+            if plan is None:
+                self._use(job_id, "call_subagent", {}, self.lead).job = job
+            else:
+                plan.add(job)
         job.agent = job.agent or event.agent or ""
         return job
+
+    def _open_plan(self) -> PlanWork | None:
+        """The plan that goes on: they are made one after the other."""
+        use_id = next(reversed(self._plans), "")
+        return self._plans[use_id] if use_id and self._uses[use_id].status not in {"ok", "failed"} else None
+
+    def _plan(self, event: StreamEvent) -> PlanWork:
+        """The plan of the event, which hangs under the call that made it."""
+        use_id = str(event.data["tool_call_id"])
+        if use_id not in self._plans:
+            self._plans[use_id] = PlanWork()
+            self._use(use_id, PLAN_CREATE, {}, self.lead).plan = self._plans[use_id]
+        return self._plans[use_id]
 
     def _turn(self, event: StreamEvent) -> Turn:
         """The turn of the event's model call."""
@@ -158,6 +187,13 @@ class Transcript:
         turn = self._turn(event)
         turn.reply, turn.reasoning = LiveText(), TextBlocks()
         turn.retries.append(str(event.data.get("reason", "")))
+
+    def _on_middleware_error(self, event: StreamEvent) -> None:
+        job, data = self._job(event), event.data
+        turn = self._turn(event) if "call_id" in data else job.turns[-1] if job.turns else None
+        if turn is not None:
+            why = f"{data.get('error_type')}: {data.get('message')}"
+            turn.mishaps.append(f"{data.get('middleware')} failed in {data.get('hook')}, {_WENT_ON}: {why}")
 
     def _on_llm_complete(self, event: StreamEvent) -> None:
         turn = self._turn(event)
@@ -229,6 +265,26 @@ class Transcript:
         )
         self.artifacts[written.artifact_id] = written
 
+    def _on_plan_created(self, event: StreamEvent) -> None:
+        plan = self._plan(event)
+        plan.title = str(event.data.get("title") or "")
+        plan.revise(event.data.get("steps") or ())
+
+    def _on_plan_updated(self, event: StreamEvent) -> None:
+        self._plan(event).update(event.data.get("steps") or (), str(event.data.get("reason") or ""))
+
+    def _on_plan_revised(self, event: StreamEvent) -> None:
+        plan = self._plan(event)
+        plan.revise(event.data.get("steps") or ())
+        plan.notes.append(str(event.data.get("reason") or ""))
+
+    def _on_step_start(self, event: StreamEvent) -> None:
+        job = Job(str(event.data["job_id"]), event.agent or "")
+        self._plan(event).start(event.data, self._jobs.setdefault(job.id, job), event.timestamp)
+
+    def _on_step_complete(self, event: StreamEvent) -> None:
+        self._plan(event).complete(event.data, event.timestamp)
+
     def _on_complete(self, event: StreamEvent) -> None:
         if not event.is_terminal:
             self.status = "waiting"
@@ -250,6 +306,9 @@ class Transcript:
         for use in self._uses.values():
             if use.status in {RUNNING, INTERRUPTED, "waiting"}:
                 use.status = "failed"
+        for plan in self.plans:
+            for left in (RUNNING, INTERRUPTED):
+                plan.settle(left, "cancelled" if status == "cancelled" else "failed", event.timestamp)
 
 
 def _lane(event: StreamEvent) -> str:

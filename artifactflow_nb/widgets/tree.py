@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 _LIVE_ONLY = frozenset({"controls", "form"})
+_LISTS = {"list": ("ol", ' role="list"'), "item": ("li", "")}
+"""The role is said where a style takes the numbers away: some browsers take the list for none then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,9 +20,10 @@ class Node:
     Attributes:
         key: Its name, unique in the tree and the same for as long as it stands for the same thing.
         html: Its own content, sanitised: all of a leaf, the summary of a fold, the text above the buttons of an ask.
-        kind: `leaf`, `box` (own content, then children), `fold` (summary and children); and what only a live page
-            shows: `controls` (a leaf of buttons, see `controls.py`), `form` (made by the page from its data) and
-            `ask`, whose own content stays while its form goes.
+        kind: `leaf`, `box` (own content, then children), `fold` (summary and children), `list` and the `item`s in it,
+            which have no content of their own; and what only a live page shows: `controls` (a leaf of buttons, see
+            `controls.py`), `form` (made by the page from its data) and `ask`, whose own content stays while its form
+            goes.
         css: Class names.
         is_open: Whether a fold is open unless the reader said otherwise.
         data: For a form and an ask: what the page makes it from; JSON values.
@@ -187,4 +190,5 @@ def _static_node(node: Node) -> str:
         state = " open" if node.is_open else ""
         body = f'<div class="af-body">{inside}</div>' if inside else ""
         return f'<details class="{node.css}"{state}><summary>{node.html}</summary>{body}</details>'
-    return f'<div class="{node.css}">{node.html}{inside}</div>'
+    name, role = _LISTS.get(node.kind, ("div", ""))
+    return f'<{name} class="{node.css}"{role}>{node.html}{inside}</{name}>'

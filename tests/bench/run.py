@@ -11,7 +11,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # a script's own folder is on the path, the tests' is not
 
-from bench import cassette, chat, imports, paced, replay, sources, stored, streams, tool_rounds, turns
+from bench import cassette, chat, imports, paced, plan, replay, sources, stored, streams, tool_rounds, turns
 from bench.figures import Figure, print_all
 
 _LIMIT_S = 480
@@ -27,7 +27,7 @@ async def figures() -> AsyncIterator[Figure]:
         yield figure
     async for figure in sources.figures():
         yield figure
-    for section in (turns, paced, stored, replay):
+    for section in (turns, plan, paced, stored, replay):
         async for figure in section.figures():
             yield figure
     for figure in cassette.figures():

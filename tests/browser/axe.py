@@ -37,6 +37,9 @@ _RUN = """async (selector) => {
     }));
 }"""
 
+_SETTLED = "() => !document.getAnimations().some((one) => one instanceof CSSTransition)"
+"""No colour fades from one theme to the other any more."""
+
 
 def axe(page: LabPage, selector: str = ".af-run") -> list[dict[str, Any]]:
     """The violations of serious or critical impact within the visible elements of a selector.
@@ -59,7 +62,7 @@ def axe_in_both_themes(page: LabPage, selector: str = ".af-run") -> list[str]:
     lines = []
     for light in (False, True):
         page.theme(light=light)
-        page.page.wait_for_timeout(300)  # colours fade from one theme to the other
+        page.page.wait_for_function(_SETTLED)
         name = "light" if light else "dark"
         lines += [f"{name}: {found['id']}: {node}" for found in axe(page, selector) for node in found["nodes"]]
     return lines

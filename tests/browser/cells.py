@@ -23,16 +23,20 @@ run = wb.ask({QUESTION!r})
 run"""
 """Streams for about eight seconds."""
 
+HURRY = "wb._thread.engine.model._delay_s = 0"
+"""What still streams is there at once."""
+
 AWAIT = """import time
 started = time.monotonic()
 await run
 print(run.status, "after", "some time" if time.monotonic() - started < 30 else "too long")"""
 
-COMPUTE = """import time
+COMPUTE = """import os, time
 start, rounds = time.time(), 0
-while time.time() - start < 5:
+while not os.path.exists("enough") and time.time() - start < 60:
     rounds += sum(i * i for i in range(50_000)) > 0
 print(f"computed {rounds > 0}")"""
+"""Holds the kernel until there is a file `enough` beside the notebook."""
 
 BROKEN = ("Error displaying widget", "model not found", "Loading widget", "Click to show javascript error")
 """What front ends say of a widget that they cannot show."""

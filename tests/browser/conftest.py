@@ -1,15 +1,17 @@
 """Chromium and the front ends for the tests of this folder."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 
 import pytest
-from browser.lab import CHROMIUM_ARGS, LabPage, LabServer, find_chromium, lab_server, watch
+from browser.lab import CHROMIUM_ARGS, LabPage, LabServer, find_chromium, lab_server
 from browser.overlays import overlay_python
 from browser.servers import JUPYTERLAB, JUPYTERLAB_6, NOTEBOOK_7, VOILA, FrontEnd
+from browser.windows import VIEWPORT, Windows
 from playwright.sync_api import Browser, BrowserContext, sync_playwright
 
 OpenPage = Callable[..., LabPage]
+FAILED = pytest.StashKey[bool]()
 
 
 def missing(reason: str) -> None:
@@ -61,19 +63,38 @@ def voila(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabServer]:
     yield from _served(tmp_path_factory, VOILA)
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Note a failure: no other test gets the page that it happened in."""
+    report = yield
+    item.stash[FAILED] = item.stash.get(FAILED, False) or report.failed
+    return report
+
+
+@pytest.fixture(scope="session")
+def windows(chromium: Browser) -> Windows:
+    """The windows of all browser tests."""
+    return Windows(chromium)
+
+
 @pytest.fixture
 def context(chromium: Browser) -> Iterator[BrowserContext]:
     """A browser window of the test's own."""
-    context = chromium.new_context(viewport={"width": 1280, "height": 900})
+    context = chromium.new_context(viewport=VIEWPORT)
     yield context
     context.close()
 
 
 @pytest.fixture
-def open_page(context: BrowserContext, request: pytest.FixtureRequest) -> OpenPage:
-    """Opens a notebook in a page of its own: of `lab`, or of the server that is given."""
+def open_page(windows: Windows, request: pytest.FixtureRequest) -> Iterator[OpenPage]:
+    """Opens a notebook: of `lab`, or of the server that is given; in a page that other tests had, or in a new one."""
+    opened: list[tuple[LabPage, bool]] = []
 
-    def open_one(name: str, server: LabServer | None = None) -> LabPage:
-        return watch(context, server or request.getfixturevalue("lab"), name)
+    def open_one(name: str, server: LabServer | None = None, *, new: bool = False) -> LabPage:
+        page = windows.open(name, server or request.getfixturevalue("lab"), new=new)
+        opened.append((page, new))
+        return page
 
-    return open_one
+    yield open_one
+    for page, new in opened:
+        windows.give_back(page, stays=not new and not request.node.stash.get(FAILED, True))

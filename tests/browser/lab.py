@@ -3,16 +3,18 @@
 import re
 import shutil
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import nbformat
-from browser.servers import LabServer, call_api, lab_server, start_kernel, write_notebook
-from playwright.sync_api import BrowserContext, ConsoleMessage, Locator, Page, Request, expect
+from browser.servers import LabServer, call_api, lab_server, new_notebook, start_kernel, write_notebook
+from playwright.sync_api import ConsoleMessage, Error, Locator, Page, Request, expect
 
 __all__ = [
-    "CHROMIUM_ARGS", "LabPage", "LabServer", "call_api", "find_chromium", "lab_server", "watch", "write_notebook",
+    "CHROMIUM_ARGS", "LabPage", "LabServer", "call_api", "find_chromium", "lab_server", "new_notebook", "watch",
+    "write_notebook",
 ]  # fmt: skip
 
 CELL_TIMEOUT_MS = 60_000
@@ -23,6 +25,13 @@ _IDLE = """() => {
     const kernel = context?.session?.kernel;
     return context?.isReady && kernel?.status === "idle" && kernel.connectionStatus === "connected";
 }"""
+
+_OPEN = """async (path) => {
+    const { commands, shell } = window.jupyterapp;
+    const opened = await commands.execute("docmanager:open", { path });
+    [...shell.widgets("main")].filter((widget) => widget !== opened).forEach((launcher) => launcher.close());
+}"""
+"""Opens a notebook in a page that shows none, which is one with a launcher."""
 
 _ALL_RUN = r"""() => {
     const prompts = [...document.querySelectorAll(".jp-CodeCell .jp-InputPrompt")].map((node) => node.textContent);
@@ -57,6 +66,8 @@ class LabPage:
     name: str
     requested: list[str] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
+    listeners: dict[str, Callable[..., None]] = field(default_factory=dict)
+    opened: bool = False
 
     @property
     def cells(self) -> Locator:
@@ -71,10 +82,14 @@ class LabPage:
         return self.output(index).locator(".af-run:visible")
 
     def open(self, *, with_kernel: bool = True) -> None:
-        """Open the notebook; wait until its kernel is idle."""
+        """Open the notebook, the next time by loading its page anew; wait until its kernel is idle."""
         if with_kernel:
             start_kernel(self.server, self.name)
-        self.page.goto(self.server.url(self.name))
+        if not self.opened and self.page.evaluate("'jupyterapp' in window"):
+            self.page.evaluate(_OPEN, self.name)
+        else:
+            self.page.goto(self.server.url(self.name))
+        self.opened = True
         expect(self.cells.first).to_be_visible(timeout=CELL_TIMEOUT_MS)
         if with_kernel:
             self.wait_idle()
@@ -149,6 +164,17 @@ class LabPage:
     def _file(self) -> Path:
         return self.server.root / self.name
 
+    def beside(self, name: str) -> Path:
+        """A file in the folder of the notebook, which is where its kernel works."""
+        return self._file.with_name(name)
+
+    def wait_beside(self, name: str, timeout_ms: int = CELL_TIMEOUT_MS) -> None:
+        """Wait until there is a file of this name beside the notebook."""
+        deadline = time.monotonic() + timeout_ms / 1000
+        while not self.beside(name).exists():
+            assert time.monotonic() < deadline, f"There is no {name!r} after {timeout_ms / 1000} s."
+            self.page.wait_for_timeout(100)
+
     def sessions(self) -> list[Any]:
         """What the server says of this notebook's kernel: one session, or none."""
         return [session for session in call_api(self.server, "GET", "sessions") if session["path"] == self.name]
@@ -175,9 +201,9 @@ class LabPage:
         return [address for address in foreign if not any(part in address for part in self.server.front_end.noise)]
 
 
-def watch(context: BrowserContext, server: LabServer, name: str) -> LabPage:
-    """A page whose requests and errors are noted down."""
-    lab = LabPage(context.new_page(), server, name)
+def watch(page: Page, server: LabServer, name: str) -> LabPage:
+    """A notebook in this page, whose requests and errors are noted down until it is left."""
+    lab = LabPage(page, server, name)
 
     def on_console(message: ConsoleMessage) -> None:
         if message.type == "error":
@@ -187,10 +213,13 @@ def watch(context: BrowserContext, server: LabServer, name: str) -> LabPage:
         if not any(known in text for known in server.front_end.noise):
             lab.errors.append(text)
 
+    def on_error(error: Error) -> None:
+        complain(error.stack or str(error))
+
     def on_request(request: Request) -> None:
         lab.requested.append(request.url)
 
-    lab.page.on("console", on_console)
-    lab.page.on("pageerror", lambda error: complain(str(error)))
-    lab.page.on("request", on_request)
+    lab.listeners.update({"console": on_console, "pageerror": on_error, "request": on_request})
+    for event, listener in lab.listeners.items():
+        page.on(event, listener)  # type: ignore[call-overload]  # the names stand above
     return lab

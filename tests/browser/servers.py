@@ -1,5 +1,6 @@
 """Real front ends on loopback ports: JupyterLab, Notebook 7 and Voila, each with a configuration of its own."""
 
+import itertools
 import json
 import os
 import secrets
@@ -9,8 +10,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
@@ -82,18 +84,41 @@ VOILA = FrontEnd(
 )
 
 
-@dataclass(frozen=True)
+@dataclass
 class LabServer:
-    """A running server: its address without path, its token, the folder that it shows, and what it is."""
+    """A running server.
+
+    Attributes:
+        address: Without path.
+        token: What lets a page in.
+        root: The folder that it shows.
+        front_end: What it is.
+        helpers: They start and end kernels, which takes seconds, while a test goes on.
+    """
 
     address: str
     token: str
     root: Path
     front_end: FrontEnd = JUPYTERLAB
+    helpers: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(2))
+    _numbers: Iterator[int] = field(default_factory=itertools.count)
+    _next: Future[Path] | None = None
 
     def url(self, notebook: str) -> str:
         """The address of a notebook, alone on its page."""
         return f"{self.address}/{self.front_end.page.format(name=notebook, token=self.token)}"
+
+    def folder(self) -> Path:
+        """A new folder for one notebook, `run.ipynb`, whose kernel is starting; that of the next starts meanwhile."""
+        folder = (self._next or self.helpers.submit(self._prepare)).result()
+        self._next = self.helpers.submit(self._prepare)
+        return folder
+
+    def _prepare(self) -> Path:
+        folder = self.root / f"run-{next(self._numbers)}"
+        folder.mkdir()
+        start_kernel(self, f"{folder.name}/run.ipynb")
+        return folder
 
 
 @contextmanager
@@ -123,6 +148,7 @@ def lab_server(
             _wait_until_up(server, process, home / "server.log")
             yield server
         finally:
+            server.helpers.shutdown(wait=False, cancel_futures=True)
             _stop(process)
 
 
@@ -186,6 +212,13 @@ def start_kernel(server: LabServer, name: str) -> None:
         call_api(server, "POST", "sessions", session)
 
 
+def end_kernels(server: LabServer, name: str) -> None:
+    """End the kernels that a notebook has by now; nobody waits for it."""
+    for session in call_api(server, "GET", "sessions"):
+        if session["path"] == name:
+            server.helpers.submit(call_api, server, "DELETE", f"sessions/{session['id']}")
+
+
 def _is_up(server: LabServer) -> bool:
     connection = HTTPConnection(server.address.removeprefix("http://"), timeout=20)
     try:
@@ -210,7 +243,7 @@ def _wait_until_up(server: LabServer, process: subprocess.Popen[bytes], log: Pat
 
 def _stop(process: subprocess.Popen[bytes]) -> None:
     """End the server and what it started: they are one process group."""
-    for sign, patience_s in ((signal.SIGINT, 1), (signal.SIGTERM, 10), (signal.SIGKILL, 10)):
+    for sign, patience_s in ((signal.SIGTERM, 10), (signal.SIGKILL, 10)):
         try:
             os.killpg(process.pid, sign)
             process.wait(patience_s)
@@ -218,6 +251,13 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
             return
         except subprocess.TimeoutExpired:
             continue
+
+
+def new_notebook(server: LabServer, *cells: str) -> str:
+    """A notebook of code cells in a folder and with a kernel of its own; its name on the server."""
+    name = f"{server.folder().name}/run.ipynb"
+    write_notebook(server, name, cells)
+    return name
 
 
 def write_notebook(server: LabServer, name: str, cells: Sequence[str]) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 from browser.axe import axe_in_both_themes
-from browser.lab import LabPage, LabServer, write_notebook
+from browser.lab import LabPage, LabServer, new_notebook
 from browser.pictures import save_pictures
 from playwright.sync_api import Locator, expect
 
@@ -57,8 +57,7 @@ print(seen.version, seen.created_by, "by hand" in seen.content)"""
 @pytest.fixture
 def shown(lab: LabServer, open_page: Callable[[str], LabPage]) -> LabPage:
     """A notebook with three artifacts, one of them in two versions, and their panel."""
-    write_notebook(lab, "artifacts.ipynb", [HOLD, SHOW, GO_ON, READ])
-    page = open_page("artifacts.ipynb")
+    page = open_page(new_notebook(lab, HOLD, SHOW, GO_ON, READ))
     page.open()
     page.run_cell(0)
     page.wait_done(0)
@@ -179,6 +178,7 @@ def test_it_fits_into_a_narrow_output(shown: LabPage) -> None:
     assert box is not None
     assert live(page).evaluate("node => node.scrollWidth <= node.clientWidth + 1")
     save_pictures(page, live(page), "artifact-panel-narrow")
+    page.command("application:toggle-left-area")
 
 
 def test_what_is_saved_reads_without_a_kernel(shown: LabPage) -> None:

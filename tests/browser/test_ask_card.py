@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 import pytest
 from browser.axe import SCRIPT, axe_in_both_themes
-from browser.lab import LabPage, LabServer, write_notebook
+from browser.lab import LabPage, LabServer, new_notebook
 from browser.pictures import save_pictures
 from playwright.sync_api import Browser, Locator, Page, expect
 from pydantic import Field
@@ -22,7 +22,7 @@ from artifactflow_nb.widgets.parts import Question
 pytestmark = pytest.mark.browser
 
 STATIC = Path(assets.__file__).parent / "static"
-SCRIPTS = ("tree.js", "field.js", "form.js", "ask.js")
+SCRIPTS = ("tree.js", "field.js", "items.js", "form.js", "ask.js")
 STAGE = """() => {
     window.sent = [];
     window.leaked = [];
@@ -407,11 +407,9 @@ def ask_cell(*turns: str) -> str:
 OpenPage = Callable[[str], LabPage]
 
 
-def opened(lab: LabServer, open_page: OpenPage, name: str, *cells: str) -> LabPage:
+def opened(lab: LabServer, open_page: OpenPage, *cells: str) -> LabPage:
     """A notebook of these cells in a folder of its own, with the first cell run."""
-    (lab.root / name).mkdir()
-    write_notebook(lab, f"{name}/cards.ipynb", cells)
-    page = open_page(f"{name}/cards.ipynb")
+    page = open_page(new_notebook(lab, *cells))
     page.open()
     page.run_cell(0)
     return page
@@ -425,7 +423,7 @@ def printed(page: LabPage, cell: int) -> list[str]:
 
 def test_edited_parameters_arrive_in_the_tool(lab: LabServer, open_page: OpenPage) -> None:
     """A call is edited in its card: what does not fit is told there, what fits is what runs, and is kept."""
-    page = opened(lab, open_page, "edited", ask_cell("call", "'Done.'"), RECEIVED)
+    page = opened(lab, open_page, ask_cell("call", "'Done.'"), RECEIVED)
     out = page.output(0)
     out.get_by_role("button", name="Edit parameters send").click(timeout=20_000)
     out.get_by_label("to", exact=True).fill("")
@@ -456,7 +454,7 @@ def test_edited_parameters_arrive_in_the_tool(lab: LabServer, open_page: OpenPag
 def test_two_cards_at_once_are_answered_by_themselves(lab: LabServer, open_page: OpenPage) -> None:
     """One call is approved for the whole run, the other is answered instead; a later call is not asked about."""
     other = "ToolCall('send', {'to': 'Bob', 'body': 'Dear Bob'})"
-    page = opened(lab, open_page, "two", ask_cell(f"[call, {other}]", "call", "'Done.'"), RECEIVED)
+    page = opened(lab, open_page, ask_cell(f"[call, {other}]", "call", "'Done.'"), RECEIVED)
     cards = page.output(0).locator(".af-live .af-ask")
     expect(cards).to_have_count(2, timeout=20_000)
     second = cards.nth(1)
@@ -480,7 +478,7 @@ def test_two_cards_at_once_are_answered_by_themselves(lab: LabServer, open_page:
 
 def test_a_request_decided_elsewhere_takes_its_card_along(lab: LabServer, open_page: OpenPage) -> None:
     """While a form is open, code decides: the card goes, and what stood in the form has no effect."""
-    page = opened(lab, open_page, "elsewhere", ask_cell("call", "'Done.'"), "run.approve()", RECEIVED)
+    page = opened(lab, open_page, ask_cell("call", "'Done.'"), "run.approve()", RECEIVED)
     out = page.output(0)
     out.get_by_role("button", name="Edit parameters send").click(timeout=20_000)
     out.get_by_label("to", exact=True).fill("Nobody")
@@ -494,7 +492,7 @@ def test_a_request_decided_elsewhere_takes_its_card_along(lab: LabServer, open_p
 def test_a_refusal_of_the_store_is_told_in_the_card(lab: LabServer, open_page: OpenPage) -> None:
     """The tool is gone from the workbench: the card says so and stays, and can be used once the tool is back."""
     forget = "entry = wb._thread.engine.tools._tools.pop('send')"
-    page = opened(lab, open_page, "refused", ask_cell("call", "'Done.'"), forget, "wb.register_tool(entry)", RECEIVED)
+    page = opened(lab, open_page, ask_cell("call", "'Done.'"), forget, "wb.register_tool(entry)", RECEIVED)
     out = page.output(0)
     approve = out.get_by_role("button", name="Approve send")
     expect(approve).to_be_visible(timeout=20_000)

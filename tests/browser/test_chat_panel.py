@@ -4,7 +4,7 @@ import re
 
 import pytest
 from browser.conftest import OpenPage
-from browser.lab import LabPage, LabServer, write_notebook
+from browser.lab import LabPage, LabServer, new_notebook
 from playwright.sync_api import Locator, expect
 
 pytestmark = pytest.mark.browser
@@ -24,9 +24,17 @@ started = wb._thread.call(conversations.start_conversation("A long one"))
 for number in range(70):
     wb._thread.call(conversations.add(started, f"Question number {number}?", f"Answer {number}.\\n\\n" * 3))
 wb.chat(started)"""
+LONG_RUN = """import pathlib, threading
+run = wb.ask("Long?")
+threading.Thread(target=lambda: run.wait(20) and pathlib.Path("ended").touch()).start()
+run"""
 PAGES = """from ipywidgets.widgets import widget
 print("pages:", sum(type(one).__name__ == "Page" for one in widget._instances.values()))"""
 CLOSE = "wb.close()"
+_IS_KEPT = """() => {
+    const { outputs } = window.jupyterapp.shell.currentWidget.content.model.toJSON().cells[1];
+    return outputs.some(({ data }) => data["text/html"].includes("END1"));
+}"""
 _COUNT_SWAPS = """() => {
     window.swaps = 0;
     const isHost = (node) => node.nodeType === 1 && (node.matches(".af-host") || node.querySelector(".af-host"));
@@ -36,13 +44,10 @@ _COUNT_SWAPS = """() => {
 }"""
 
 
-def show(
-    server: LabServer, open_page: OpenPage, name: str, *cells: str, hold: str = HOLD_BRIEF, hurries: bool = False
-) -> LabPage:
-    """A notebook whose first two cells have run; the second shows a chat. Where it hurries, its clock can be put on."""
-    write_notebook(server, f"{name}.ipynb", [hold, *cells])
-    page = open_page(f"{name}.ipynb")
-    if hurries:
+def show(server: LabServer, open_page: OpenPage, *cells: str, hold: str = HOLD_BRIEF, new: bool = False) -> LabPage:
+    """A notebook whose first two cells have run, the second with a chat; a `new` page has a clock to be put on."""
+    page = open_page(new_notebook(server, hold, *cells), new=new)
+    if new:
         page.page.clock.install()
     page.open()
     for index in (0, 1):
@@ -78,7 +83,7 @@ def swaps(page: LabPage) -> int:
 
 def test_a_reader_goes_on_writing_while_the_output_is_drawn_anew(lab: LabServer, open_page: OpenPage) -> None:
     """The focus stays after the first question; words, cursor and a word being composed outlive the saving of it."""
-    page = show(lab, open_page, "chat-writing", CHAT, hold=HOLD)
+    page = show(lab, open_page, CHAT, hold=HOLD)
     page.page.evaluate(_COUNT_SWAPS)
     ask(page, "First?")
     expect(live(page)).to_contain_text("One.", timeout=SOON_MS)
@@ -101,7 +106,7 @@ def test_a_reader_goes_on_writing_while_the_output_is_drawn_anew(lab: LabServer,
 
 def test_a_long_conversation_opens_at_its_end_and_keeps_its_place(lab: LabServer, open_page: OpenPage) -> None:
     """The newest answer is in sight; earlier questions come above what the reader sees, which stays where it is."""
-    page = show(lab, open_page, "chat-long", LONG)
+    page = show(lab, open_page, LONG)
     turns = live(page).locator(".af-turns")
     composer(page).scroll_into_view_if_needed()
     expect(live(page).get_by_text("Answer 69.").last).to_be_in_viewport()
@@ -119,7 +124,7 @@ def test_a_long_conversation_opens_at_its_end_and_keeps_its_place(lab: LabServer
 
 def test_one_press_is_one_run(lab: LabServer, open_page: OpenPage) -> None:
     """A double click on Regenerate, and Shift+Enter twice, each begin one run."""
-    page = show(lab, open_page, "chat-twice", CHAT, "print(len(wb.runs_df()))")
+    page = show(lab, open_page, CHAT, "print(len(wb.runs_df()))")
     composer(page).fill("First?")
     page.page.keyboard.press("Shift+Enter")
     page.page.keyboard.press("Shift+Enter")
@@ -134,9 +139,10 @@ def test_one_press_is_one_run(lab: LabServer, open_page: OpenPage) -> None:
 
 def test_a_console_of_the_same_kernel_mounts_nothing_twice(lab: LabServer, open_page: OpenPage) -> None:
     """Where a second client of the kernel lives in the same page, an output holds one live view."""
-    page = show(lab, open_page, "chat-console", CHAT)
+    page = show(lab, open_page, CHAT, new=True)
     page.command("notebook:create-console", {"activate": False})
-    page.page.wait_for_timeout(4000)
+    expect(page.page.locator(".jp-CodeConsole-banner")).to_be_attached(timeout=SOON_MS)
+    page.page.wait_for_timeout(1000)  # a second view would say hello within 400 ms
     expect(live(page)).to_have_count(1)
     ask(page, "First?")
     expect(live(page)).to_contain_text("END1", timeout=SOON_MS)
@@ -145,7 +151,7 @@ def test_a_console_of_the_same_kernel_mounts_nothing_twice(lab: LabServer, open_
 
 def test_the_readable_face_comes_back(lab: LabServer, open_page: OpenPage) -> None:
     """When the workbench is closed, and when the kernel is restarted, the face stands there, with nothing to press."""
-    page = show(lab, open_page, "chat-closed", CHAT, CLOSE)
+    page = show(lab, open_page, CHAT, CLOSE)
     ask(page, "First?")
     expect(live(page)).to_contain_text("END1", timeout=SOON_MS)
     page.run_cell(2)
@@ -158,7 +164,7 @@ def test_the_readable_face_comes_back(lab: LabServer, open_page: OpenPage) -> No
     page.run_cell(1)
     ask(page, "Again?")
     expect(live(page)).to_contain_text("END1", timeout=SOON_MS)
-    page.page.wait_for_timeout(2500)  # the face is saved
+    page.page.wait_for_function(_IS_KEPT, timeout=SOON_MS)
     page.restart_kernel()
     expect(live(page)).to_have_count(0, timeout=SOON_MS)
     expect(frozen).to_be_visible()
@@ -168,7 +174,7 @@ def test_the_readable_face_comes_back(lab: LabServer, open_page: OpenPage) -> No
 
 def test_what_no_page_shows_any_more_is_closed(lab: LabServer, open_page: OpenPage) -> None:
     """A cell that is run again leaves one view behind; one whose cell is scrolled far away lives on."""
-    page = show(lab, open_page, "chat-again", CHAT, PAGES, *["x = 1\n" * 40] * 30, hurries=True)
+    page = show(lab, open_page, CHAT, PAGES, *["x = 1\n" * 40] * 30, new=True)
     for _ in range(5):
         page.run_cell(1)
         page.wait_done(1)
@@ -185,15 +191,27 @@ def test_what_no_page_shows_any_more_is_closed(lab: LabServer, open_page: OpenPa
     expect(page.output(2)).to_have_text("pages: 1", timeout=SOON_MS)
 
 
+def test_a_notebook_is_closed_while_its_last_face_is_kept(lab: LabServer, open_page: OpenPage) -> None:
+    """Where a notebook is closed as its run ends, and JupyterLab stays, the view of the run asks for nothing more."""
+    page = open_page(new_notebook(lab, HOLD_BRIEF, "run = wb.ask('Now?')\nrun"))
+    page.open()
+    for index in (0, 1):
+        page.run_cell(index)
+    expect(page.output(1).locator(".af-frozen:visible")).to_contain_text("END1", timeout=SOON_MS)
+    page.page.evaluate("window.jupyterapp.shell.currentWidget.dispose()")
+    page.page.wait_for_timeout(1500)  # longer than a page is given to draw what is kept
+    assert page.errors == []
+
+
 def test_what_ended_while_no_page_was_open_is_saved_by_the_next(lab: LabServer, open_page: OpenPage) -> None:
     """A run that ends behind a closed tab stands in the notebook once it is opened again."""
-    page = show(lab, open_page, "chat-closed-tab", CHAT, "run = wb.ask('Long?')\nrun", hold=HOLD)
+    page = show(lab, open_page, CHAT, LONG_RUN, hold=HOLD)
     page.run_cell(2)
     expect(live(page, 2)).to_contain_text("One.", timeout=SOON_MS)
     page.saved_outputs(2)
     name = page.name
     page.page.goto("about:blank")
-    page.page.wait_for_timeout(5000)
+    page.wait_beside("ended")
     page = open_page(name)
     page.open()
     expect(page.output(2).locator(".af-frozen")).to_contain_text("END1", timeout=SOON_MS)

@@ -2,7 +2,7 @@
 
 import pytest
 from browser.conftest import OpenPage
-from browser.lab import LabPage, LabServer, write_notebook
+from browser.lab import LabPage, LabServer, new_notebook
 from playwright.sync_api import Locator, expect
 
 pytestmark = pytest.mark.browser
@@ -19,10 +19,9 @@ SLOW = "model._delay_s = 0.05"
 FAST = "model._delay_s = 0"
 
 
-def show(server: LabServer, open_page: OpenPage, name: str) -> LabPage:
+def show(server: LabServer, open_page: OpenPage) -> LabPage:
     """A notebook with a chat."""
-    write_notebook(server, f"{name}.ipynb", [MAKE, SHOW, SLOW, FAST])
-    page = open_page(f"{name}.ipynb")
+    page = open_page(new_notebook(server, MAKE, SHOW, SLOW, FAST))
     page.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     page.open()
     run(page, 0)
@@ -52,7 +51,7 @@ def ask(page: LabPage, question: str, answer: str) -> None:
 
 def test_a_reader_who_scrolled_up_finds_the_way_back(lab: LabServer, open_page: OpenPage) -> None:
     """While text streams below what is read, a button leads there; at the end there is none, and nothing jumps."""
-    page = show(lab, open_page, "chat-newest")
+    page = show(lab, open_page)
     turns, newest = live(page).locator(".af-turns"), live(page).get_by_role("button", name="Jump to the newest")
     ask(page, "First?", "END1")
     turns.evaluate("box => { box.scrollTop = 100; }")
@@ -60,7 +59,8 @@ def test_a_reader_who_scrolled_up_finds_the_way_back(lab: LabServer, open_page: 
     expect(newest).to_have_count(0)
     turns.evaluate("box => { box.scrollTop = box.scrollHeight; }")
     run(page, 2)
-    ask(page, "Second?", "Line number 3 of")
+    ask(page, "Second?", "Second?")
+    expect(turns.get_by_text("Line number 3 of")).to_have_count(2, timeout=SOON_MS)
     expect(newest).to_have_count(0)
     turns.evaluate("box => { box.scrollTop = 100; }")
     expect(newest).to_be_visible(timeout=SOON_MS)
@@ -72,9 +72,9 @@ def test_a_reader_who_scrolled_up_finds_the_way_back(lab: LabServer, open_page: 
     page.page.keyboard.press("Enter")
     expect(newest).to_have_count(0)
     expect(composer(page)).to_be_focused()
+    run(page, 3)
     expect(live(page)).to_contain_text("END2", timeout=SOON_MS)
     assert turns.evaluate("box => box.scrollHeight - box.scrollTop - box.clientHeight") < 24
-    run(page, 3)
     ask(page, "Third?", "not this")
     copy = live(page).get_by_role("button", name="Copy this code")
     expect(copy).to_have_count(1)
@@ -86,7 +86,7 @@ def test_a_reader_who_scrolled_up_finds_the_way_back(lab: LabServer, open_page: 
 
 def test_a_draft_outlives_page_and_kernel(lab: LabServer, open_page: OpenPage) -> None:
     """What was written and not sent is there after a reload and after a restart; what was sent is not."""
-    page = show(lab, open_page, "chat-draft")
+    page = show(lab, open_page)
     composer(page).fill("Half a\nquestion")
     page.save()
     page.page.reload()

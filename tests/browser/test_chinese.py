@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from browser.lab import LabPage, LabServer, write_notebook
+from browser.lab import LabPage, LabServer, new_notebook
 from playwright.sync_api import expect
 
 pytestmark = pytest.mark.browser
@@ -28,10 +28,9 @@ _OVERFLOWING = """root => [...root.querySelectorAll("p, h1, h2, li, dd, blockquo
 def test_a_chinese_run_reads_well(lab: LabServer, open_page: Callable[[str], LabPage], tmp_path: Path) -> None:
     """Live and finished, the text is marked as Chinese, named fonts stand behind JupyterLab's, nothing runs over."""
     folder = Path(os.environ.get("AF_PICTURES") or tmp_path)
-    (lab.root / "zh").mkdir()
-    shutil.copytree(FOLDER, lab.root / "zh" / "chinese")
-    write_notebook(lab, "zh/chinese.ipynb", CELLS)
-    page = open_page("zh/chinese.ipynb")
+    name = new_notebook(lab, *CELLS)
+    shutil.copytree(FOLDER, (lab.root / name).with_name("chinese"))
+    page = open_page(name)
     page.page.set_viewport_size({"width": 900, "height": 1100})
     page.open()
     page.run_cell(0)

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 import pytest
-from browser.cells import ASK, BROKEN, QUESTION, TELLING
+from browser.cells import ASK, ASK_AT_ONCE, BROKEN, QUESTION, TELLING
 from browser.conftest import OpenPage
-from browser.lab import LabPage, LabServer, write_notebook
+from browser.lab import LabPage, LabServer, new_notebook, write_notebook
 from playwright.sync_api import Locator, expect
 
 pytestmark = pytest.mark.browser
@@ -38,9 +38,7 @@ def assert_clean(page: LabPage) -> None:
 def test_a_run_streams_asks_and_stays(front_end: str, request: pytest.FixtureRequest, open_page: OpenPage) -> None:
     """Text is shown as it arrives, a click approves, and the saved output needs neither widget nor kernel."""
     server: LabServer = request.getfixturevalue(front_end)
-    (server.root / "smoke").mkdir()
-    write_notebook(server, "smoke/run.ipynb", [ASK])
-    page = open_page("smoke/run.ipynb", server)
+    page = open_page(new_notebook(server, ASK), server)
     page.open()
     page.run_cell(0)
     live = page.output(0).locator(".af-run.af-live")
@@ -72,9 +70,7 @@ def ask_in_chat(chat: Locator) -> None:
 def test_every_panel_is_live(front_end: str, request: pytest.FixtureRequest, open_page: OpenPage) -> None:
     """A question is asked and approved in the chat; tree, artifacts and timeline show it, and act when pressed."""
     server: LabServer = request.getfixturevalue(front_end)
-    (server.root / "panels").mkdir()
-    write_notebook(server, "panels/run.ipynb", [PANELS, *OVER_IT])
-    page = open_page("panels/run.ipynb", server)
+    page = open_page(new_notebook(server, PANELS, *OVER_IT), server)
     page.open()
     page.run_cell(0)
     page.wait_done(0)
@@ -110,7 +106,7 @@ def test_a_run_goes_on_in_voila(voila: LabServer, open_page: OpenPage) -> None:
     comes back with a run that waits.
     """
     (voila.root / "smoke").mkdir()
-    write_notebook(voila, "smoke/run.ipynb", [ASK, "await run\nrun.status"])
+    write_notebook(voila, "smoke/run.ipynb", [ASK_AT_ONCE, "await run\nrun.status"])
     page = open_page("smoke/run.ipynb", voila)
     page.page.goto(voila.url(page.name))
     run = page.page.locator(".af-run:visible")

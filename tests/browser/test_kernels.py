@@ -4,22 +4,15 @@ import re
 import time
 
 import pytest
-from browser.cells import ASK, ASK_AT_ONCE, ASK_SLOWLY, AWAIT, BROKEN, COMPUTE, QUESTION, TELLING
+from browser.cells import ASK, ASK_AT_ONCE, ASK_SLOWLY, AWAIT, BROKEN, COMPUTE, HURRY, QUESTION, TELLING
 from browser.conftest import OpenPage
-from browser.lab import LabPage, LabServer, watch, write_notebook
-from playwright.sync_api import Browser, Locator, expect
+from browser.lab import LabPage, LabServer, new_notebook
+from playwright.sync_api import Locator, expect
 
 pytestmark = pytest.mark.browser
 
 SOON_MS = 20_000
 WIDGET = "application/vnd.jupyter.widget-view+json"
-
-
-def notebook(server: LabServer, name: str, *cells: str) -> str:
-    """A notebook in a folder of its own, so that its store is its own too."""
-    (server.root / name).mkdir()
-    write_notebook(server, f"{name}/run.ipynb", cells)
-    return f"{name}/run.ipynb"
 
 
 def approve_button(page: LabPage, cell: int = 0) -> Locator:
@@ -34,7 +27,7 @@ def assert_readable(page: LabPage) -> None:
 
 def test_a_click_while_ipykernel_6_computes_is_heard_afterwards(lab6: LabServer, open_page: OpenPage) -> None:
     """A kernel of ipykernel 6.31 hears a page only between two cells: the card says that it waits for the kernel."""
-    page = open_page(notebook(lab6, "busy", ASK_AT_ONCE, COMPUTE), lab6)
+    page = open_page(new_notebook(lab6, ASK_AT_ONCE, COMPUTE), lab6)
     page.open()
     page.run_cell(0)
     expect(approve_button(page)).to_be_visible(timeout=SOON_MS)
@@ -43,27 +36,32 @@ def test_a_click_while_ipykernel_6_computes_is_heard_afterwards(lab6: LabServer,
     expect(approve_button(page)).to_be_disabled(timeout=2000)
     expect(page.output(0).locator(".af-ask:visible")).to_contain_text("Waiting for the kernel")
     assert not page.output(1).count(), "The cell ended too early to tell."
+    page.beside("enough").touch()
     expect(page.output(1)).to_have_text("computed True", timeout=SOON_MS)
     expect(page.output(0).locator(".af-frozen:visible")).to_contain_text("It is written.", timeout=SOON_MS)
 
 
 def test_text_is_shown_while_ipykernel_6_computes(lab6: LabServer, open_page: OpenPage) -> None:
     """What the kernel says gets through while a cell computes, also where nothing that the page says does."""
-    page = open_page(notebook(lab6, "told", ASK_SLOWLY, COMPUTE), lab6)
+    page = open_page(new_notebook(lab6, ASK_SLOWLY, COMPUTE), lab6)
     page.open()
     page.run_all()
     live = page.run_shown(0)
     expect(live).to_contain_text("Paragraph 1 ", timeout=SOON_MS)
-    lengths = set()
-    while not page.output(1).count() and len(lengths) < 100:
+    lengths = {0}
+    deadline = time.monotonic() + SOON_MS / 1000
+    while len(lengths) < 5 and time.monotonic() < deadline:
         lengths.add(len(live.inner_text()))
-        page.page.wait_for_timeout(250)
-    assert len(lengths) >= 3, lengths
+        page.page.wait_for_timeout(100)
+    assert len(lengths) >= 5, lengths
+    assert not page.output(1).count(), "The cell ended too early to tell."
+    page.beside("enough").touch()
+    expect(page.output(1)).to_have_text("computed True", timeout=SOON_MS)
 
 
 def test_a_click_is_heard_in_an_awaiting_cell(lab: LabServer, open_page: OpenPage) -> None:
     """With ipykernel 7 a cell that awaits the run goes on waiting for the click, and ends with the run."""
-    page = open_page(notebook(lab, "awaiting", ASK_AT_ONCE, AWAIT))
+    page = open_page(new_notebook(lab, ASK_AT_ONCE, AWAIT))
     page.open()
     page.run_all()
     expect(approve_button(page)).to_be_visible(timeout=SOON_MS)
@@ -76,7 +74,7 @@ def test_a_click_is_heard_in_an_awaiting_cell(lab: LabServer, open_page: OpenPag
 
 def test_an_awaiting_cell_does_not_hold_up_ipykernel_6(lab6: LabServer, open_page: OpenPage) -> None:
     """With ipykernel 6.31, which hears no click while a cell awaits, the cell comes back, and the click is heard."""
-    page = open_page(notebook(lab6, "awaiting", ASK_AT_ONCE, AWAIT), lab6)
+    page = open_page(new_notebook(lab6, ASK_AT_ONCE, AWAIT), lab6)
     page.open()
     page.run_all()
     expect(page.output(1)).to_have_text("waiting after some time", timeout=SOON_MS)
@@ -86,7 +84,7 @@ def test_an_awaiting_cell_does_not_hold_up_ipykernel_6(lab6: LabServer, open_pag
 
 def test_a_reload_in_mid_stream_loses_nothing(lab: LabServer, open_page: OpenPage) -> None:
     """After a reload the text goes on from its beginning, and the notebook saved afterwards has the frozen form."""
-    page = open_page(notebook(lab, "reloaded", ASK.replace("delay_s=0.03", "delay_s=0.1")))
+    page = open_page(new_notebook(lab, ASK.replace("delay_s=0.03", "delay_s=0.1"), HURRY))
     page.open()
     page.run_cell(0)
     expect(page.run_shown(0)).to_contain_text("Paragraph 3 ", timeout=SOON_MS)
@@ -97,6 +95,7 @@ def test_a_reload_in_mid_stream_loses_nothing(lab: LabServer, open_page: OpenPag
     before = len(run.inner_text())
     page.page.wait_for_timeout(1000)
     assert len(run.inner_text()) > before
+    page.run_cell(1)
     approve_button(page).click(timeout=SOON_MS)
     expect(page.output(0).locator(".af-frozen:visible")).to_contain_text("It is written.", timeout=SOON_MS)
     [output] = page.saved_outputs(0)
@@ -107,16 +106,15 @@ def test_a_reload_in_mid_stream_loses_nothing(lab: LabServer, open_page: OpenPag
     assert page.foreign_requests() == []
 
 
-def test_two_tabs_show_one_run(lab: LabServer, chromium: Browser, open_page: OpenPage) -> None:
+def test_two_tabs_show_one_run(lab: LabServer, open_page: OpenPage) -> None:
     """Two windows on one notebook both follow the run; an approval in one takes the card away in the other."""
-    name = notebook(lab, "twice", ASK_AT_ONCE)
+    name = new_notebook(lab, ASK_AT_ONCE)
     first = open_page(name)
     first.open()
     first.run_cell(0)
     expect(approve_button(first)).to_be_visible(timeout=SOON_MS)
     first.saved_outputs(0)
-    other_window = chromium.new_context(viewport={"width": 1280, "height": 900})
-    second = watch(other_window, lab, name)
+    second = open_page(name)
     second.open()
     expect(approve_button(second)).to_be_visible(timeout=SOON_MS)
     expect(approve_button(first)).to_be_visible()
@@ -125,7 +123,6 @@ def test_two_tabs_show_one_run(lab: LabServer, chromium: Browser, open_page: Ope
         expect(page.output(0).locator(".af-ask:visible")).to_have_count(0, timeout=SOON_MS)
         expect(page.run_shown(0).locator(".af-answer")).to_contain_text("It is written.", timeout=SOON_MS)
         assert_readable(page)
-    other_window.close()
 
 
 @pytest.mark.parametrize("kernel", ["lab", "lab6"])
@@ -134,9 +131,10 @@ def test_an_interrupt_stops_the_cell_and_not_the_run(
 ) -> None:
     """Stop ends the awaiting cell within a second or two; the run goes on to its end."""
     server: LabServer = request.getfixturevalue(kernel)
-    page = open_page(notebook(server, "interrupted", ASK_SLOWLY, AWAIT), server)
+    page = open_page(new_notebook(server, ASK_SLOWLY, AWAIT, HURRY), server)
     page.open()
-    page.run_all()
+    for cell in (0, 1):
+        page.run_cell(cell)
     live = page.run_shown(0)
     expect(live).to_contain_text("Paragraph 3 ", timeout=SOON_MS)
     started = time.monotonic()
@@ -146,6 +144,7 @@ def test_an_interrupt_stops_the_cell_and_not_the_run(
     before = len(live.inner_text())
     page.page.wait_for_timeout(1500)
     assert len(live.inner_text()) > before
+    page.run_cell(2)
     expect(page.output(0).locator(".af-frozen:visible")).to_contain_text("Paragraph 39 ", timeout=40_000)
 
 
@@ -155,7 +154,7 @@ def test_a_waiting_run_survives_a_restart(lab: LabServer, open_page: OpenPage) -
 [request] = wb.pending()
 print([run.status for run in wb.unfinished()], request.tool)"""
     goes_on = "run = await wb.approve(request.id)\nprint(run.status, len(run.artifacts))"
-    page = open_page(notebook(lab, "restarted", ASK_AT_ONCE, again, goes_on, "run"))
+    page = open_page(new_notebook(lab, ASK_AT_ONCE, again, goes_on, "run"))
     page.open()
     page.run_cell(0)
     expect(approve_button(page)).to_be_visible(timeout=SOON_MS)
@@ -176,7 +175,7 @@ def test_a_streaming_run_is_resumed_after_a_restart(lab: LabServer, open_page: O
     again = f"""{TELLING}wb = af.Workbench(model=af.ScriptedModel(["Told once more."]))
 [run] = wb.unfinished()
 print(run.status)"""
-    page = open_page(notebook(lab, "cut", ASK_SLOWLY, again, "await run.resume()\nprint(run.status)"))
+    page = open_page(new_notebook(lab, ASK_SLOWLY, again, "await run.resume()\nprint(run.status)"))
     page.open()
     page.run_cell(0)
     expect(page.run_shown(0)).to_contain_text("Paragraph 3 ", timeout=SOON_MS)
@@ -191,7 +190,7 @@ print(run.status)"""
 
 def test_nothing_moves_for_who_asked_for_it(lab: LabServer, open_page: OpenPage) -> None:
     """The mark of a run that goes on pulses, but not where the system asks for less motion."""
-    page = open_page(notebook(lab, "still", ASK_SLOWLY))
+    page = open_page(new_notebook(lab, ASK_SLOWLY), new=True)
     page.open()
     page.run_cell(0)
     mark = page.output(0).locator(".af-live .af-mark.af-running").first

@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 from browser.axe import axe, axe_in_both_themes
 from browser.conftest import OpenPage
-from browser.lab import LabPage, LabServer, watch, write_notebook
+from browser.lab import LabPage, LabServer, new_notebook
 from browser.pictures import save_pictures
-from playwright.sync_api import Browser, Locator, ViewportSize, expect
+from browser.windows import Windows
+from playwright.sync_api import Locator, ViewportSize, expect
 
 from artifactflow_nb.widgets.assets import stylesheet
 
@@ -146,11 +147,10 @@ RESTYLED = """(sheets) => {
 
 
 @pytest.fixture(scope="module")
-def opened(chromium: Browser, lab: LabServer) -> Iterator[LabPage]:
+def opened(windows: Windows, lab: LabServer) -> Iterator[LabPage]:
     """A notebook with a waiting run, the panels over a conversation of two branches, charts and frames."""
-    write_notebook(lab, "opened.ipynb", CELLS)
-    context = chromium.new_context(viewport=TALL)
-    page = watch(context, lab, "opened.ipynb")
+    page = windows.open(new_notebook(lab, *CELLS), lab)
+    page.page.set_viewport_size(TALL)
     page.open()
     page.run_all()
     for cell in range(len(CELLS)):
@@ -160,12 +160,12 @@ def opened(chromium: Browser, lab: LabServer) -> Iterator[LabPage]:
     for cell in (CHAT, TREE, PANEL):
         expect(page.output(cell).locator(".af-live")).to_be_visible(timeout=SOON_MS)
     yield page
-    context.close()
+    windows.give_back(page, stays=False)
 
 
 def picture(page: LabPage, cell: int, name: str) -> None:
     """Save pictures of the run or panel that a cell shows."""
-    page.page.wait_for_timeout(700)  # a new face has settled
+    expect(page.run_shown(cell)).to_be_visible(timeout=SOON_MS)
     save_pictures(page, page.run_shown(cell), name)
 
 
@@ -228,8 +228,7 @@ def edit_and_choose(page: LabPage) -> None:
 
 def test_axe_sees_what_is_wrong(lab: LabServer, open_page: OpenPage) -> None:
     """A button without a name and pale text are told, within the panels of JupyterLab too."""
-    write_notebook(lab, "flawed.ipynb", [FLAWED])
-    page = open_page("flawed.ipynb")
+    page = open_page(new_notebook(lab, FLAWED))
     page.open()
     page.run_cell(0)
     page.wait_done(0)
@@ -239,10 +238,9 @@ def test_axe_sees_what_is_wrong(lab: LabServer, open_page: OpenPage) -> None:
 
 def test_components_are_accessible_and_pictured(lab: LabServer, open_page: OpenPage) -> None:
     """A run that waits, a finished one, and every panel over it: no serious violation, in light and in dark."""
-    (lab.root / "looks").mkdir()
-    shutil.copytree(HANDBOOK, lab.root / "looks" / "handbook")
-    write_notebook(lab, "looks/run.ipynb", [ASK, *COMPONENTS.values()])
-    page = open_page("looks/run.ipynb")
+    name = new_notebook(lab, ASK, *COMPONENTS.values())
+    shutil.copytree(HANDBOOK, (lab.root / name).with_name("handbook"))
+    page = open_page(name)
     page.page.set_viewport_size(TALL)
     page.open()
     page.run_cell(0)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import nbformat
 import pytest
-from browser.lab import LabPage, LabServer
+from browser.lab import LabPage, LabServer, new_notebook
 from playwright.sync_api import expect
 
 pytestmark = pytest.mark.browser
@@ -32,16 +32,15 @@ EMPTY_VIEWS = """() => [...document.querySelectorAll(".af-run")]
 
 
 def without_outputs(server: LabServer, name: str) -> str:
-    """The notebook as somebody has it who cleared all outputs; its place on the server."""
-    folder = server.root / "notebooks"
-    folder.mkdir(exist_ok=True)
+    """The notebook as somebody has it who cleared all outputs; its place on the server, in a folder beside the data."""
     shutil.copytree(REPOSITORY / "data", server.root / "data", dirs_exist_ok=True)
     notebook = nbformat.read(REPOSITORY / "notebooks" / f"{name}.ipynb", as_version=4)
     for cell in notebook.cells:
         if cell.cell_type == "code":
             cell.outputs, cell.execution_count = [], None
-    nbformat.write(notebook, folder / f"{name}.ipynb")
-    return f"notebooks/{name}.ipynb"
+    place = new_notebook(server)
+    nbformat.write(notebook, server.root / place)
+    return place
 
 
 def complaints(page: LabPage) -> list[str]:

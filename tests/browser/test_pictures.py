@@ -39,6 +39,12 @@ last = wb.ask("What may be deleted, and when?", conversation_id=first.conversati
 LARGEST_BYTES = 300_000
 
 
+def settle(page: LabPage, ms: int) -> None:
+    """Let what moves come to rest, where somebody wants to look at the pictures."""
+    if os.environ.get("AF_PICTURES"):
+        page.page.wait_for_timeout(ms)
+
+
 def test_waiting_and_finished(lab: LabServer, open_page: Callable[[str], LabPage], tmp_path: Path) -> None:
     """A run that waits for a decision, in the light theme, and the same run finished, in the dark one."""
     folder = Path(os.environ.get("AF_PICTURES") or tmp_path)
@@ -53,16 +59,16 @@ def test_waiting_and_finished(lab: LabServer, open_page: Callable[[str], LabPage
         page.wait_done(cell)
     approve = page.output(1).get_by_role("button", name="Approve create_artifact")
     expect(approve).to_be_visible(timeout=20_000)
-    page.page.wait_for_timeout(600)
+    settle(page, 600)
     page.page.screenshot(path=folder / "quickstart-light.png")
     page.dark()
     page.page.mouse.wheel(0, 600)
     approve.click()
     expect(page.output(1).locator(".af-frozen")).to_be_visible(timeout=20_000)
-    page.page.wait_for_timeout(600)
+    settle(page, 600)
     expect(page.output(1).locator(".af-answer")).to_be_in_viewport()
     page.page.locator(".jp-WindowedPanel-outer").first.evaluate("node => { node.scrollTop = 0; }")
-    page.page.wait_for_timeout(300)
+    settle(page, 300)
     page.page.screenshot(path=folder / "quickstart-dark.png")
     sizes = [(folder / name).stat().st_size for name in ("quickstart-light.png", "quickstart-dark.png")]
     assert all(10_000 < size < LARGEST_BYTES for size in sizes)
@@ -86,7 +92,6 @@ def test_panels(lab: LabServer, open_page: Callable[[str], LabPage], tmp_path: P
         panel = page.output(cell).locator(".af-run").first
         expect(panel).to_be_visible(timeout=20_000)
         page.page.mouse.move(0, 0)
-        page.page.wait_for_timeout(800)
+        settle(page, 800)
         panel.screenshot(path=folder / f"{name}.png")
         assert 10_000 < (folder / f"{name}.png").stat().st_size < LARGEST_BYTES
-    page.theme(light=True)  # for the next page of this server

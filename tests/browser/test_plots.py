@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 import pytest
-from browser.lab import LabPage, LabServer, write_notebook
+from browser.lab import LabPage, LabServer, new_notebook
 from playwright.sync_api import expect
 
 pytestmark = pytest.mark.browser
@@ -26,8 +26,7 @@ INK = "node => getComputedStyle(node).fill"
 
 def test_each_chart_is_drawn_once_and_offline(lab: LabServer, open_page: Callable[[str], LabPage]) -> None:
     """JupyterLab's own extension draws each chart, once, asks nobody for a schema, and follows the theme."""
-    write_notebook(lab, "plots.ipynb", CELLS)
-    page = open_page("plots.ipynb")
+    page = open_page(new_notebook(lab, *CELLS))
     page.open()
     page.theme(light=True)
     for cell in range(len(CELLS)):

@@ -12,9 +12,10 @@ import nbformat
 import pytest
 from browser.cells import BROKEN
 from browser.conftest import OpenPage
-from browser.lab import LabPage, LabServer, watch, write_notebook
+from browser.lab import LabPage, LabServer, new_notebook
+from browser.windows import Windows
 from markdown_it import MarkdownIt
-from playwright.sync_api import Browser, BrowserContext, Page, expect
+from playwright.sync_api import BrowserContext, Page, expect
 
 from artifactflow_nb.export import export_html
 
@@ -122,14 +123,11 @@ class Fetched(HTMLParser):
 
 
 @pytest.fixture(scope="module")
-def saved(lab: LabServer, chromium: Browser) -> Path:
+def saved(lab: LabServer, windows: Windows) -> Path:
     """A notebook with every component, saved while one run waits and one runs; then its kernel was ended."""
-    (lab.root / "saved").mkdir()
     again = [AGAIN, 'wb.run(ids["How are backups checked?"]).view()', "wb.pending()", "wb.run(wb.pending()[0].run_id)",
              'wb.run(ids["What takes long?"]).view()', "wb.timeline(ids['What takes long?'])"]  # fmt: skip
-    write_notebook(lab, "saved/run.ipynb", [ASK, *(source for source, *_ in SHOWN.values()), *again])
-    context = chromium.new_context(viewport={"width": 1280, "height": 900})
-    page = watch(context, lab, "saved/run.ipynb")
+    page = windows.open(new_notebook(lab, ASK, *(source for source, *_ in SHOWN.values()), *again), lab)
     page.open()
     page.run_cell(0)
     expect(page.output(0)).to_have_text("completed waiting", timeout=SOON_MS)
@@ -143,8 +141,8 @@ def saved(lab: LabServer, chromium: Browser) -> Path:
     assert page.errors == []
     assert page.foreign_requests() == []
     page.shutdown_kernel()
-    context.close()
-    return lab.root / "saved" / "run.ipynb"
+    windows.give_back(page, stays=True)
+    return lab.root / page.name
 
 
 def cell_of(name: str) -> int:
@@ -196,7 +194,7 @@ def assert_shown(page: LabPage) -> None:
 def test_it_reads_where_there_is_no_kernel(saved: Path, open_page: OpenPage) -> None:
     """Opened by somebody who has the file alone, each component reads as it was, in a notebook that is not trusted."""
     shutil.copy(saved, saved.with_name("elsewhere.ipynb"))
-    page = open_page("saved/elsewhere.ipynb")
+    page = open_page(f"{saved.parent.name}/elsewhere.ipynb")
     page.open_elsewhere()
     page.page.wait_for_timeout(1000)
     assert_shown(page)
@@ -204,7 +202,7 @@ def test_it_reads_where_there_is_no_kernel(saved: Path, open_page: OpenPage) -> 
 
 def test_a_new_kernel_goes_on(saved: Path, open_page: OpenPage) -> None:
     """The saved faces stand, and views of the same runs are live: one asks again, one approves, one resumes."""
-    page = open_page("saved/run.ipynb")
+    page = open_page(f"{saved.parent.name}/run.ipynb")
     page.open()
     assert_shown(page)
     first = 1 + len(SHOWN)
@@ -235,11 +233,11 @@ def test_a_new_kernel_goes_on(saved: Path, open_page: OpenPage) -> None:
     assert page.foreign_requests() == []
 
 
-def nbconvert(notebook: Path, into: Path, form: str) -> Path:
-    """The notebook as its user converts it, without any setting of ours."""
-    command = [sys.executable, "-m", "nbconvert", "--to", form, "--output-dir", str(into), str(notebook)]
+def nbconvert(into: Path, form: str, *notebooks: Path) -> list[Path]:
+    """The notebooks as their user converts them, without any setting of ours."""
+    command = [sys.executable, "-m", "nbconvert", "--to", form, "--output-dir", str(into), *map(str, notebooks)]
     subprocess.run(command, check=True, capture_output=True)
-    return into / notebook.with_suffix({"html": ".html", "markdown": ".md"}[form]).name
+    return [into / notebook.with_suffix({"html": ".html", "markdown": ".md"}[form]).name for notebook in notebooks]
 
 
 @pytest.fixture
@@ -294,14 +292,15 @@ def test_nbconvert_alone_reads_too(saved: Path, tmp_path: Path, offline: Page) -
     """Converted without any help of ours it asks for what nbconvert asks for in an empty notebook, and no more."""
     empty = tmp_path / "empty.ipynb"
     nbformat.write(nbformat.v4.new_notebook(), empty)
-    nothing = asked_for(offline, nbconvert(empty, tmp_path, "html"))
-    assert asked_for(offline, nbconvert(saved, tmp_path, "html")) <= nothing
+    nothing, asked = (asked_for(offline, page) for page in nbconvert(tmp_path, "html", empty, saved))
+    assert asked <= nothing
     assert_readable(offline)
 
 
 def test_nbconvert_to_markdown_reads_too(saved: Path, tmp_path: Path, offline: Page) -> None:
     """The HTML of a face stays HTML in a Markdown page, whatever stands in it: nothing of it turns up as text."""
-    text = nbconvert(saved, tmp_path, "markdown").read_text(encoding="utf-8")
+    [converted] = nbconvert(tmp_path, "markdown", saved)
+    text = converted.read_text(encoding="utf-8")
     page = tmp_path / "page.html"
     page.write_text(f"<meta charset='utf-8'>{MarkdownIt('commonmark').enable('table').render(text)}", encoding="utf-8")
     assert asked_for(offline, page) == set()

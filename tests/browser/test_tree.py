@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 from browser.axe import axe_in_both_themes
-from browser.lab import LabPage, LabServer, write_notebook
+from browser.lab import LabPage, LabServer, new_notebook
 from browser.pictures import save_pictures
 from playwright.sync_api import Locator, expect
 
@@ -47,8 +47,7 @@ print(run.status)"""
 @pytest.fixture
 def shown(lab: LabServer, open_page: Callable[[str], LabPage]) -> LabPage:
     """A notebook with a conversation of four questions on two branches, and its tree."""
-    write_notebook(lab, "tree.ipynb", [HOLD, SHOW, ASK])
-    page = open_page("tree.ipynb")
+    page = open_page(new_notebook(lab, HOLD, SHOW, ASK))
     page.open()
     page.run_cell(0)
     page.wait_done(0)
@@ -169,7 +168,7 @@ def test_the_saved_tree_reads_without_a_kernel(shown: LabPage, open_page: Callab
     page = shown
     page.save()
     page.shutdown_kernel()
-    again = open_page("tree.ipynb")
+    again = open_page(page.name)
     again.open(with_kernel=False)
     saved = again.output(1).locator(".af-run.af-frozen")
     expect(saved.locator("svg.af-branches")).to_be_visible()
@@ -185,8 +184,7 @@ def test_the_saved_tree_reads_without_a_kernel(shown: LabPage, open_page: Callab
 
 def test_a_thousand_questions_stay_usable(lab: LabServer, open_page: Callable[[str], LabPage]) -> None:
     """They are shown at once, most of them folded; Enter opens the fold, and the focus stays where it was."""
-    write_notebook(lab, "long.ipynb", [HOLD_LONG, SHOW_LONG])
-    page = open_page("long.ipynb")
+    page = open_page(new_notebook(lab, HOLD_LONG, SHOW_LONG))
     page.open()
     page.run_cell(0)
     page.wait_done(0)

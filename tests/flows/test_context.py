@@ -6,6 +6,7 @@ from itertools import pairwise, takewhile
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from spent import within
 
 from artifactflow_nb.agents.protocols import PROTOCOLS
 from artifactflow_nb.flows.context import (
@@ -45,6 +46,17 @@ def test_what_fits_is_not_touched() -> None:
     messages = conversation(2, 2, 10)
     assert not should_compress(messages, "minimal")
     assert compress_messages(messages, "minimal") == messages
+
+
+def test_very_many_short_messages_are_fitted_fast() -> None:
+    """Where a marker is what is too much, each message is looked at once and not once for every other one."""
+    rounds = [Message("tool" if n % 2 else "assistant", "x" * 40) for n in range(5_000)]
+    messages = [Message("system", "s" * 1_000), Message("user", "Why?"), *rounds]
+    for attempt in within(0.5):
+        with attempt:
+            fitted = compress_messages(messages, "full")
+    assert len(fitted) > 3_000
+    assert not should_compress(fitted, "full")
 
 
 def test_old_messages_go_first_and_a_marker_says_so() -> None:

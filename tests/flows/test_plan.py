@@ -14,6 +14,7 @@ from artifactflow_nb.engine import Engine
 from artifactflow_nb.events import StreamEvent, StreamEventType
 from artifactflow_nb.plans import Plan
 from artifactflow_nb.store.artifacts import Authorship
+from artifactflow_nb.store.metrics import load_spent
 from artifactflow_nb.tools.base import ToolContext, tool
 from artifactflow_nb.xml_calls import parse_results
 
@@ -165,6 +166,19 @@ async def test_a_replanner_that_cannot_decide_ends_the_plan(
     found = await last_plan(engine, result)
     assert statuses(found) == ["failed", "skipped"]
     assert found.steps[1].result.startswith(reason)
+
+
+async def test_a_decision_may_name_no_steps(open_engine: OpenEngine) -> None:
+    """An empty list, which the text protocol writes as an empty text, is a list without steps."""
+    script = by_agent(
+        agent=[plan("One"), ENDED],
+        executor=[*failing(), "1."],
+        replanner=[decide("retry", steps=[]), "Go."],
+        summarizer=["Sum."],
+    )
+    engine = await open_engine(script)
+    result = await ask(engine)
+    assert (result.response, statuses(await last_plan(engine, result))) == (ENDED, ["completed"])
 
 
 async def test_the_limit_of_steps_ends_a_plan_honestly(open_engine: OpenEngine) -> None:
@@ -411,6 +425,22 @@ async def test_a_step_waits_inside_and_goes_on_in_another_engine(open_engine: Op
     assert (result.response, sent) == (ENDED, ["Ada"])
     assert asked(first) + asked(second) == {"agent": 2, "executor": 3, "summarizer": 1}
     assert statuses(await last_plan(second, result)) == ["completed", "completed"]
+
+
+async def test_waiting_within_a_step_is_no_time_at_work(open_engine: OpenEngine) -> None:
+    """What a person takes to decide within a step counts no more than elsewhere, though the plan's call covers it."""
+    script = by_agent(agent=[plan("One"), ENDED], executor=[call("send", to="Ada"), "Sent."], summarizer=["Sum."])
+    engine = await open_engine(script)
+    engine.register_tool(send, agent="executor")
+    waiting = await ask(engine)
+    await asyncio.sleep(0.5)
+    result = await answer(engine, waiting, Decision(approved=True))
+    spent = await engine.database.read(lambda db: load_spent(db, result.run_id))
+    (row,) = await engine.database.read(
+        lambda db: db.execute("SELECT duration_ms FROM tool_calls WHERE tool_name = 'plan_create'").fetchall()
+    )
+    assert spent.seconds < 0.4
+    assert row["duration_ms"] > 0
 
 
 async def test_a_hand_made_change_is_kept(open_engine: OpenEngine) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from scripts import call, delegate, report
+from scripts import by_agent, call, decide, delegate, plan, report, who_asks
 
 import artifactflow_nb as af
 from artifactflow_nb.models.scripted import ScriptedModel
@@ -20,6 +20,19 @@ def answer(request: object) -> str:
     turns = [delegate("search_agent", "look") + call("read_artifact", id="nothing"), report("One.\nTwo."), "Done."]
     started = max(place for place, message in enumerate(rest) if "ook" in message.content and message.role == "user")
     return turns[len(rest[started:]) // 2]
+
+
+def planning() -> ScriptedModel:
+    """Answers, but plans if it is asked to: of three steps the second fails twice, and the third is not reached."""
+    script = by_agent(
+        agent=[plan("Find", "Compare", "Write"), "Done."],
+        executor=["Found.", *(turn for _ in range(2) for turn in (call("report_failure", reason="No."), "It failed."))],
+        replanner=[decide("retry"), "Once more.", decide("finish", "It is enough."), "So be it."],
+        summarizer=["One of three."],
+    )
+    return ScriptedModel(
+        lambda request: answer(request) if who_asks(request) in {"lead", "search"} else script(request)
+    )
 
 
 def bench(folder: Path, model: ScriptedModel | None = None) -> af.Workbench:
@@ -46,13 +59,14 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def worked(kept: Path, tmp_path: Path) -> Path:
-    """A store of one's own: two answered runs, the second in the place of the first, one that waits, and a source."""
+    """A store of one's own: an answered run and one in its place, one that waits, one with a plan, and a source."""
     if not (kept / "data").exists():
         (kept / "letters.md").write_text("# Letters\n\nA letter is sent once.\n", encoding="utf-8")
-        with bench(kept / "data") as wb:
+        with bench(kept / "data", planning()) as wb:
             wb.add_sources(kept)
             first = wb.ask("Look.").wait().approve().wait()
             wb.edit(first, "Look again.").wait().deny("No.").wait()
             wb.ask("Look elsewhere.").wait()
+            wb.ask("Plan it.", flow="plan").wait()
     shutil.copytree(kept / "data", tmp_path / "data")
     return tmp_path / "data" / "store.db"

@@ -12,6 +12,7 @@ import pytest
 from artifactflow_nb import frames
 from artifactflow_nb.frames.filters import bound
 from artifactflow_nb.frames.reading import opened
+from artifactflow_nb.plans import PLAN_TYPE, Plan, PlanStep
 from artifactflow_nb.store.database import Database, insert
 
 MESSAGES, VERSIONS, RUNS = 10_000, 1_000, 400
@@ -54,6 +55,10 @@ def add_run(db: Any, number: int) -> None:
     counts = {"version": 1, "lines_added": 1, "lines_removed": 0, "created_at": number}
     of_run = {"conversation_id": one, "run_id": one, "message_id": one}
     insert(db, "artifact_versions", {"artifact_id": "a", **of_run, **texts, **counts})
+    plan = {"content_type": PLAN_TYPE, "content": Plan(one, "x", (PlanStep("1", "x"),)).to_json()}
+    insert(db, "artifact_versions", {"artifact_id": "task_plan", **of_run, **texts, **counts, **plan})
+    job = {**dict.fromkeys(("agent_name", "instruction"), "x"), "kind": "execute", "step_id": "1", "attempt": 1, "n": 1}
+    insert(db, "plan_jobs", {**job, "job_id": one, "plan_id": one, "run_id": one, "tool_call_id": one, "started_at": 1})
 
 
 def steps(path: Path, frame: frames.Frame, given: Mapping[str, object]) -> int:

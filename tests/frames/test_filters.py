@@ -36,6 +36,11 @@ def same(narrowed: pd.DataFrame, expected: pd.DataFrame) -> None:
     )
 
 
+def began(steps: pd.DataFrame) -> pd.Series:
+    """When the plan of each step was begun."""
+    return steps.groupby("plan_id")["started_at"].transform("min")
+
+
 def ids(frame: frames.Frame) -> str:
     return frame.name
 
@@ -57,7 +62,7 @@ def test_rows_of_some_conversations(worked: Path, frame: frames.Frame) -> None:
     everything, runs = frames.load(worked, frame), frames.load(worked, frames.RUNS)
     for conversation, found in runs.groupby("conversation_id"):
         expected = everything[everything["run_id"].isin(found["run_id"])]
-        assert 0 < len(expected) < len(everything) or frame.name == "artifacts"
+        assert len(expected) < len(everything) or frame is frames.PLAN_STEPS
         same(frames.load(worked, frame, conversation=conversation), expected)
     same(frames.load(worked, frame, conversation=runs["conversation_id"].unique()), everything)
 
@@ -66,7 +71,7 @@ def test_rows_of_some_conversations(worked: Path, frame: frames.Frame) -> None:
 def test_rows_of_some_time(worked: Path, frame: frames.Frame) -> None:
     """From `since` on and before `until`; rows without a time are left out."""
     everything = frames.load(worked, frame)
-    moments = everything[TIMES[frame.name]]
+    moments = began(everything) if frame is frames.PLAN_STEPS else everything[TIMES[frame.name]]
     middle = moments.dropna().sort_values().iloc[len(moments.dropna()) // 2]
     same(frames.load(worked, frame, since=middle), everything[moments >= middle])
     same(frames.load(worked, frame, until=middle), everything[moments < middle])

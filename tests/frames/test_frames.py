@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Awaitable, Callable
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -17,6 +18,7 @@ from artifactflow_nb.engine import Engine
 from artifactflow_nb.frames.columns import FLOAT, IDS, INT, TIME, n_chars, n_lines
 from artifactflow_nb.frames.reading import opened
 from artifactflow_nb.models.scripted import ScriptedModel
+from artifactflow_nb.plans import Plan, PlanStep
 from artifactflow_nb.store.artifacts import Authorship
 
 OpenBench = Callable[..., af.Workbench]
@@ -36,6 +38,8 @@ CONTRACT = {
     "tool_calls": "tool_call_id, run_id, step, agent_name, tool_name, args_json, success, error_type, error_message, "
     "called_at, completed_at, duration_ms, approval, approval_scope, approval_wait_ms, decided_by, result_chars, "
     "result_truncated, cassette",
+    "plan_steps": "plan_id, run_id, tool_call_id, step_id, number, agent_name, title, status, attempts, result_chars, "
+    "started_at, completed_at, duration_ms, n_llm_calls, n_tool_calls, total_tokens, cost_usd, result",
     "events": "run_id, seq, ts, t_rel_ms, event_type, agent_name, tool_name, data_json",
     "messages": "message_id, conversation_id, parent_id, depth, sibling_index, n_siblings, is_active, content, "
     "response, status, run_id, created_at",
@@ -58,7 +62,7 @@ def types(frame: pd.DataFrame) -> list[tuple[str, str]]:
 # --- what every frame keeps to --------------------------------------------------------------------------------------
 
 
-def test_there_are_eight_frames_with_their_columns(worked: Path) -> None:
+def test_there_are_nine_frames_with_their_columns(worked: Path) -> None:
     """Names and order of the columns are a contract with everybody who has written a notebook."""
     assert {name: ", ".join(frame.columns) for name, frame in read(worked).items()} == CONTRACT
 
@@ -163,6 +167,45 @@ def test_the_rows_say_what_happened(worked: Path) -> None:
     assert events["seq"].is_monotonic_increasing
     assert (events["t_rel_ms"] >= 0).all()
     assert "llm_chunk" not in events["event_type"].tolist()
+
+
+def test_plan_steps_tell_how_far_plans_are(worked: Path) -> None:
+    """One row for each step, with what its attempts took; one that was not reached has no time."""
+    steps = frames.load(worked, frames.PLAN_STEPS)
+    assert steps[["number", "step_id", "title", "status", "attempts", "result"]].to_numpy().tolist() == [
+        [1, "1", "Find", "completed", 1, "Found."],
+        [2, "2", "Compare", "failed", 2, "No."],
+        [3, "3", "Write", "skipped", 0, "It is enough."],
+    ]
+    assert steps["agent_name"].astype(object).fillna("").tolist() == ["executor", "executor", ""]
+    assert steps[["n_llm_calls", "n_tool_calls"]].to_numpy().tolist() == [[1, 0], [4, 2], [0, 0]]
+    assert steps["result_chars"].tolist() == [6, 3, 13]
+    calls = frames.load(worked, frames.LLM_CALLS)
+    of_steps = calls.query("agent_name == 'executor'")["total_tokens"]
+    assert steps["total_tokens"].dropna().tolist() == [of_steps.iloc[0], of_steps.iloc[1:].sum()]
+    assert (steps["duration_ms"][:2] > 0).all()
+    assert (steps["started_at"][:2] < steps["completed_at"][:2]).all()
+    assert steps.iloc[2][["started_at", "completed_at", "duration_ms", "total_tokens", "cost_usd"]].isna().all()
+    (run,) = frames.load(worked, frames.RUNS).query("flow == 'plan'").to_dict("records")
+    assert run["tool_ms"] < steps["duration_ms"].sum(), "the plan's own call is no work of a tool"
+
+
+async def test_plan_steps_are_those_of_the_last_text_that_is_a_plan(worked: Path, open_engine: OpenEngine) -> None:
+    """What a person wrote into a plan is in the frame; a text over it that is none, or another's, is passed over."""
+    (row,) = frames.load(worked, frames.RUNS).query("flow == 'plan'").to_dict("records")
+    engine = await open_engine()
+    where = Authorship(row["conversation_id"], row["message_id"], "user")
+    plan = Plan.from_json((await engine.artifacts.versions(row["conversation_id"], "task_plan"))[-1].content)
+    hostile = replace(plan, title="\0", steps=(*plan.steps, PlanStep("four'", '</td>\0"<b>', result="a\0b")))
+    half = replace(plan, title="half").to_json().replace("half", "\\ud800")
+    texts = [hostile.to_json(), half, "{}", "no JSON", '{"plan_id": 1}', "[" * 100_000]
+    for text in [*texts, replace(plan, plan_id="another").to_json()]:
+        await engine.artifacts.revise(where, "task_plan", text, update_type="update")
+    steps = frames.load(worked, frames.PLAN_STEPS)
+    assert steps["title"].tolist() == ["Find", "Compare", "Write", '</td>\0"<b>']
+    assert steps["result"].tolist()[3] == "a\0b"
+    assert steps["result_chars"].tolist()[3] == 3
+    assert steps["plan_id"].unique().tolist() == [plan.plan_id]
 
 
 def test_approvals_tell_what_was_decided(worked: Path) -> None:

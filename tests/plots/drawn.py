@@ -7,7 +7,7 @@ from typing import Any
 from xml.etree import ElementTree as ET
 
 import pandas as pd
-from scripts import by_agent, call, delegate, report
+from scripts import by_agent, call, decide, delegate, plan, report
 
 import artifactflow_nb as af
 from artifactflow_nb.events import StreamEvent
@@ -86,7 +86,7 @@ def xml(svg: str) -> ET.Element:
 
 def texts(svg: str) -> list[str]:
     """Every label that is drawn."""
-    return ["".join(node.itertext()) for node in xml(svg).iter(f"{SVG}text")]
+    return [node.text or "" for node in xml(svg).iter(f"{SVG}text")]
 
 
 def tips(svg: str) -> list[str]:
@@ -115,6 +115,23 @@ class Ran:
     llm_calls: pd.DataFrame
     tool_calls: pd.DataFrame
     approvals: pd.DataFrame
+
+
+def planned(folder: Path) -> tuple[Ran, pd.DataFrame]:
+    """A run with a plan of which a step waits for a person and another fails once; its steps as a frame."""
+    script = by_agent(
+        agent=[plan("Find", "Send"), "Done."],
+        executor=["Found.", call("report_failure", reason="No."), "It failed.", report(), "Sent."],
+        replanner=[decide("retry"), "Once more."],
+        summarizer=["Both."],
+    )
+    model = ScriptedModel(script, delay_s=0.005)
+    with af.Workbench(model=model, approvals={"create_artifact": "ask"}, data_dir=folder) as wb:
+        run = wb.ask("Look.", flow="plan").wait()
+        run.approve()
+        run.wait()
+        made = Ran(list(run.events), wb.llm_calls_df(), wb.tool_calls_df(), wb.approvals_df())
+        return made, wb.plan_steps_df()
 
 
 def ran(folder: Path) -> Ran:

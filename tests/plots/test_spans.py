@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
-from plots.drawn import ran, seconds, tool_frame
+from plots.drawn import planned, ran, seconds, tool_frame
 from widgets.played import START, Script
 
 from artifactflow_nb.events import StreamEvent, StreamEventType
@@ -44,6 +44,30 @@ def test_events_and_frames_agree(tmp_path: Path) -> None:
         assert theirs.end_ms is not None
         assert mine.start_ms - apart == pytest.approx(theirs.start_ms, abs=60)
         assert mine.end_ms - apart == pytest.approx(theirs.end_ms, abs=60)
+
+
+def test_each_step_of_a_plan_has_a_lane(tmp_path: Path) -> None:
+    """Its calls and waits are its own in the events and in the frames; the plan's call only covers them."""
+    run, steps = planned(tmp_path)
+    told = spans_of_events(run.events)
+    stored = spans_of_frames(run.llm_calls, run.tool_calls, run.approvals, steps)
+    assert sorted((span.lane, span.kind, span.name, span.status, span.detail) for span in told) == sorted(
+        (span.lane, span.kind, span.name, span.status, span.detail) for span in stored
+    )
+    lanes = list(dict.fromkeys(span.lane for span in told))
+    assert lanes == ["agent", "executor: Find", "executor: Send", "replanner", "summarizer"]
+    of_step = [(span.kind, span.name) for span in told if span.lane == "executor: Send"]
+    assert of_step.count(("wait", "create_artifact")) == of_step.count(("tool", "report_failure")) == 1
+    (plan,) = (span for span in told if span.name == "plan_create")
+    assert (plan.is_delegation, plan.detail) == (True, "The plan")
+    assert all(plan.start_ms <= span.start_ms for span in told if span.lane.startswith("executor"))
+
+
+def test_without_the_steps_an_executor_has_one_lane(tmp_path: Path) -> None:
+    """The frames of calls alone do not say which step a call belongs to."""
+    run, _ = planned(tmp_path)
+    lanes = {span.lane for span in spans_of_frames(run.llm_calls, run.tool_calls, run.approvals)}
+    assert lanes == {"agent", "executor", "replanner", "summarizer"}
 
 
 def test_waits_are_known_from_tool_calls_alone(tmp_path: Path) -> None:

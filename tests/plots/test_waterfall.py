@@ -146,6 +146,14 @@ def test_names_are_text(name: str) -> None:
     assert all(len(label) < 100 for label in texts(svg))
 
 
+def test_a_name_that_is_cut_off_shows_when_it_is_pointed_at() -> None:
+    """A step of a plan has a long name; one that has room says nothing twice."""
+    lane = "executor: Find out what there is to be found"
+    svg = waterfall_svg([Span(lane, "model", "m", 0, 9), Span("agent", "model", "m", 9, 20)])
+    assert "executor: Find out wh…" in texts(svg)
+    assert [node.findtext(f"{SVG}title") for node in xml(svg).iter(f"{SVG}text") if len(node)] == [lane]
+
+
 def test_nothing_says_so() -> None:
     """Without spans the drawing says that there is nothing yet."""
     assert texts(waterfall_svg(())) == ["Timeline", "Nothing has taken any time yet."]

@@ -5,6 +5,7 @@ import json
 import os
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -12,6 +13,7 @@ import pytest
 from realserver.proxy import Extend, extending_proxy
 from realserver.server import CALL_MARK, CONTEXT_TOKENS, END_MARK, MODEL, RealServer, why_not
 
+from artifactflow_nb.agents.lead import LEAD
 from artifactflow_nb.engine import Engine
 from artifactflow_nb.errors import ModelRejected
 from artifactflow_nb.events import StreamEvent, StreamEventType
@@ -26,6 +28,7 @@ if why_not() and os.environ.get("AF_REALSERVER") != "required":
 
 QUESTION = "What is the capital of France? Answer with one word."
 STORY = "Write a very long story about a lighthouse keeper, with at least thirty chapters."
+PROMPT = "You are the lead agent. You answer questions with the tools that you have."
 SOON_S = 5.0
 """A short answer takes a tenth of this; a text that nobody ends goes on for several times as long."""
 
@@ -48,12 +51,15 @@ def extended(server: RealServer) -> Iterator[Callable[[Extend], str]]:
 
 @pytest.fixture
 async def open_on(tmp_path: Path) -> AsyncIterator[Any]:
-    """Opens an engine on an endpoint, as settings name it."""
+    """Opens an engine on an endpoint, as settings name it; its lead has a short prompt: one thread reads it."""
+    (tmp_path / "prompts").mkdir()
+    (tmp_path / "prompts" / "lead_agent.md").write_text(PROMPT, encoding="utf-8")
+    lead = replace(LEAD, required_tools=())
     async with AsyncExitStack() as engines:
 
         async def open_engine(base_url: str, **more: Any) -> Engine:
             settings = Settings.load(base_url=base_url, model=MODEL, temperature=0, data_dir=tmp_path / "data", **more)
-            return await engines.enter_async_context(Engine(settings))
+            return await engines.enter_async_context(Engine(settings, lead=lead, prompts=tmp_path / "prompts"))
 
         yield open_engine
 

@@ -1,6 +1,6 @@
 """Runs that nobody ran: any values that a recorded run can have, and a plain one to change."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -108,7 +108,7 @@ failures = st.builds(Failure, short, texts, texts, st.none() | some_ms)
 
 
 @st.composite
-def turns(draw: st.DrawFn, place: tuple[str, int, int]) -> RecordedTurn:
+def turns(draw: st.DrawFn, place: tuple[str, int, int], n_jobs: int = 0) -> RecordedTurn:
     reply = draw(st.none() | replies)
     turn = RecordedTurn(
         *place,
@@ -121,7 +121,7 @@ def turns(draw: st.DrawFn, place: tuple[str, int, int]) -> RecordedTurn:
         reply=reply,
         failure=None if reply else draw(st.none() | failures),
         cost_usd=draw(st.none() | floats),
-        calls=tuple(draw(st.lists(tool_calls, max_size=2))),
+        calls=tuple(draw(st.lists(tool_calls, min_size=n_jobs, max_size=2))),
     )
     return replace(
         turn, pieces=tuple(draw(st.lists(pieces(turn.started_at), max_size=5))) or said(turn, draw(st.integers(0, 40)))
@@ -146,9 +146,22 @@ def said(turn: RecordedTurn, size: int) -> tuple[Piece, ...]:
 paths = st.sampled_from(["main", "main/1.1", "main/1.2", "main/2.1", "main/10.1", "main/2.1/1.1"])
 
 
+def delegating(paths: Iterable[str]) -> dict[tuple[str, int], int]:
+    """The turns that these jobs and those above them come from, each by its job and step, with how many calls."""
+    found: dict[tuple[str, int], int] = {}
+    for path in paths:
+        while "/" in path:
+            path, _, call = path.rpartition("/")  # noqa: PLW2901 - up to the job above
+            step, _, number = call.partition(".")
+            found[path, int(step)] = max(found.get((path, int(step)), 0), int(number))
+    return found
+
+
 @st.composite
 def runs(draw: st.DrawFn, run_id: str = "run-1") -> RecordedRun:
     places = draw(st.lists(st.tuples(paths, st.integers(1, 3), st.integers(0, 1)), max_size=4, unique=True))
+    above = delegating(path for path, _, _ in places)
+    places += [(*at, 0) for at in above if all(place[:2] != at for place in places)]
     return RecordedRun(
         run_id=run_id,
         conversation_id=draw(short),
@@ -162,9 +175,10 @@ def runs(draw: st.DrawFn, run_id: str = "run-1") -> RecordedRun:
         status=draw(short),
         started_at=draw(fine_times.map(lambda at: at.replace(microsecond=at.microsecond // 1000 * 1000))),
         ends=tuple(draw(st.lists(fine_times, max_size=3))),
-        turns=tuple(draw(turns(place)) for place in places),
+        turns=tuple(draw(turns(place, above.get(place[:2], 0))) for place in places),
         budget_asks=tuple(draw(st.lists(asks, max_size=2))),
         order=tuple(draw(st.lists(paths | st.just("run"), max_size=8))),
+        was_stopped=draw(st.booleans()),
         response=draw(st.none() | texts),
         error_type=draw(st.none() | short),
         error_message=draw(st.none() | texts),

@@ -3,17 +3,17 @@
 import asyncio
 import json
 import random
-from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from recordings.test_replay import FRAMES, assert_same, rows
+from recordings.test_replay import FRAMES, assert_same, begun, rows
 from scripts import call, delegate
 
 import artifactflow_nb as af
-from artifactflow_nb.approvals import Decision
+from artifactflow_nb.approvals import ApprovalRequest, Decision
 from artifactflow_nb.events import StreamEvent
 from artifactflow_nb.models.base import ModelEvent, ModelReply, ModelRequest
 from artifactflow_nb.models.scripted import Script, ScriptedModel
@@ -98,16 +98,7 @@ class Stage:
 
     def ask(self, question: str = "What?", **how: Any) -> af.Run:
         """Begin a run that is listened to from its first event on; it is not waited for."""
-        events: list[StreamEvent] = []
-        controller = self.wb._thread.engine.controller
-
-        async def begin() -> Any:
-            stored = await controller.begin(question, **how)
-            await controller.subscribe(stored.run_id, events.append)
-            await controller.start(stored)
-            return stored
-
-        run = self.wb._handle(self.wb._thread.call(begin()))
+        run, events = begun(self.wb, question, **how)
         self.runs.append(run)
         self.heard.append(events)
         return run
@@ -115,12 +106,16 @@ class Stage:
     def click(self, run: af.Run, nth: int = 0, approved: bool = True, **decision: Any) -> None:
         """Decide as a click does, which a replay does by itself."""
         if not self.is_played:
-            self.wb._thread.call(run.port.decide(run.pending[nth].id, Decision(approved, **decision)))
+            self.decide(run.pending[nth], "click", Decision(approved, **decision))
 
     def code(self, run: af.Run, nth: int = 0, approved: bool = True, **decision: Any) -> None:
         """Decide as a cell does, which does so again in a replay."""
-        controller = self.wb._thread.engine.controller
-        self.wb._thread.call(controller.decide(run.pending[nth].id, Decision(approved, **decision)))
+        self.decide(run.pending[nth], "code", Decision(approved, **decision))
+
+    def decide(self, request: ApprovalRequest, how: str, decision: Decision) -> None:
+        """Decide on a request by `click` or by `code`."""
+        decision = replace(decision, by_code=how == "code")
+        self.wb._thread.call(self.wb._thread.engine.controller.decide(request.id, decision))
 
     def seen(self) -> dict[str, Any]:
         """All that can be seen, but for the columns that say that it is a replay."""
@@ -151,11 +146,22 @@ def opened(folder: Path, *, setup: Setup = lambda _wb: None, **options: Any) -> 
     return wb
 
 
-def play_both(folder: Path, scene: Scene, turns: "Script | ScriptedModel", *, times: int = 1, **options: Any) -> Any:
-    """Record a scene and play it; everything must be the same, and the model must not be asked."""
+def play_both(
+    folder: Path,
+    scene: Scene,
+    turns: "Script | ScriptedModel",
+    *,
+    times: int = 1,
+    only_recorded: Mapping[str, Any] | None = None,
+    **options: Any,
+) -> Any:
+    """Record a scene and play it; everything must be the same, and the model must not be asked.
+
+    What `only_recorded` has is passed to the workbench that records, and not to the one that plays.
+    """
     model = turns if isinstance(turns, ScriptedModel) else Uneven(turns)
     cassette = folder / "c.jsonl"
-    with opened(folder, model=model, record=cassette, **options) as wb:
+    with opened(folder, model=model, record=cassette, **options, **(only_recorded or {})) as wb:
         stage = Stage(wb, is_played=False)
         said, recorded = scene(stage), stage.seen()
     for _ in range(times):

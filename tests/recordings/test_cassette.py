@@ -51,12 +51,12 @@ def test_every_value_comes_back_as_it_was(run: RecordedRun) -> None:
 
 @given(st.data())
 @settings(max_examples=25, deadline=None)
-def test_whole_files_come_back(data: st.DataObject) -> None:
+def test_whole_files_come_back(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
     """Runs in a file are read one by one, equal to what was recorded, and the same runs give the same bytes."""
     recorded = [data.draw(runs(f"run-{number}")) for number in range(3)]
     content = cassette_bytes(recorded)
     assert cassette_bytes(recorded) == content
-    path = Path("whole.jsonl")
+    path = tmp_path_factory.getbasetemp() / "whole.jsonl"
     path.write_bytes(content)
     cassette = Cassette.open(path)
     assert [head.run_id for head in cassette.runs] == ["run-0", "run-1", "run-2"]
@@ -86,7 +86,7 @@ def test_a_file_reads_as_it_is_described(tmp_path: Path) -> None:
     lines = [json.loads(line) for line in content.decode().split("\n")[:-1]]
     kinds = [next(iter(line)) for line in lines]
     assert kinds == ["cassette", *["text"] * 3, *["run", "turn", "turn", "timing", "end"] * 2, "end"]
-    assert lines[0] == {"cassette": 1, "package": "artifactflow-nb 0.1.0"}
+    assert lines[0] == {"cassette": 2, "package": "artifactflow-nb 0.1.0"}
     keys = [line["text"] for line in lines if "text" in line]
     assert keys == sorted(keys)
     assert content.count(json.dumps(LONG)[1:-1].encode()) == 3
@@ -101,7 +101,8 @@ def test_a_file_reads_as_it_is_described(tmp_path: Path) -> None:
 def test_turns_are_sorted_and_come_back_in_the_order_of_the_run() -> None:
     """The file sorts by path in natural order, step and attempt; the run's own order is kept beside the times."""
     places = [("main", 10), ("main/10.1", 1), ("main/2.1", 2), ("main", 2), ("main/2.1", 1)]
-    run = a_run(turns=[a_turn(path, step) for path, step in places])
+    calls = {"main": (a_call("call_subagent"),)}
+    run = a_run(turns=[a_turn(path, step, calls=calls.get(path, ())) for path, step in places])
     lines = [json.loads(line) for line in run_lines(run, 1, PLACE, {})]
     written = [(line["turn"], line["step"]) for line in lines if "turn" in line]
     assert written == [("main", 2), ("main", 10), ("main/2.1", 1), ("main/2.1", 2), ("main/10.1", 1)]

@@ -51,8 +51,8 @@ CASES: dict[str, tuple[list[bytes], str]] = {
     "an object of something else": ([b'{"a": 1}'], "line 1: this is no cassette"),
     "a version that is none": ([b'{"cassette": "1"}', *LINES[1:]], "line 1: this is no cassette"),
     "newer": (
-        [b'{"cassette": 2, "package": "artifactflow-nb 9.0"}', b"?"],
-        "version 2, written by artifactflow-nb 9.0",
+        [b'{"cassette": 3, "package": "artifactflow-nb 9.0"}', b"?"],
+        "version 3, written by artifactflow-nb 9.0",
     ),
     "no last line": (LINES[:-1], "line 16: the file ends before this line: it is truncated"),
     "half a run": (LINES[:TIMING], "line 9: the file ends before"),

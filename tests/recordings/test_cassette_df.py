@@ -31,13 +31,17 @@ def test_every_turn_and_call_is_a_row(tmp_path: Path) -> None:
         a_turn(content=f"Look: {LONG}", calls=(a_call(), DENIED, a_call(result=None)), cost_usd=0.25),
         a_turn(step=2, reply=None, failure=Failure("ModelUnavailable", "Gone away."), pieces=()),
     ]
-    frame = framed(tmp_path / "x.jsonl", a_run(turns=turns), a_run("2", "Else?", turns=[a_turn("main/1.1")]))
+    frame = framed(
+        tmp_path / "x.jsonl",
+        a_run(turns=turns),
+        a_run("2", "Else?", turns=[a_turn(calls=(a_call(),)), a_turn("main/1.1")]),
+    )
     assert list(frame.columns) == [column.name for column in CASSETTE.columns]
-    assert frame["kind"].tolist() == ["model", "tool", "tool", "tool", "model", "model"]
-    assert frame["run_number"].tolist() == [1, 1, 1, 1, 1, 2]
-    assert frame["position"].fillna(0).tolist() == [0, 1, 2, 3, 0, 0]
-    assert frame["name"].tolist() == ["m-2026", "web_search", "rewrite_artifact", "web_search", "m", "m-2026"]
-    model, searched, denied, unfinished, failed, other = (row for _, row in frame.iterrows())
+    assert frame["kind"].tolist() == ["model", "tool", "tool", "tool", "model", "model", "tool", "model"]
+    assert frame["run_number"].tolist() == [1, 1, 1, 1, 1, 2, 2, 2]
+    assert frame["position"].fillna(0).tolist() == [0, 1, 2, 3, 0, 0, 1, 0]
+    assert frame["name"].tolist()[:5] == ["m-2026", "web_search", "rewrite_artifact", "web_search", "m"]
+    model, searched, denied, unfinished, failed, *_, other = (row for _, row in frame.iterrows())
     assert (model["answered_chars"], model["input_tokens"], model["cost_usd"]) == (len(LONG) + 6, 100, 0.25)
     assert (model["asked"], model["started_at"], model["attempt"]) == ("Step 1 of main", pd.Timestamp(START), 1)
     assert (searched["asked"], searched["answered"][:12]) == ('{"query":"managers"}', "Found: What ")

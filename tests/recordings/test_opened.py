@@ -14,9 +14,11 @@ import pandas as pd
 import pytest
 from recordings.conftest import Worked
 from recordings.worked import CASSETTE, CITED, bench, taken
+from scripts import by_agent, plan
 
+import artifactflow_nb as af
 from artifactflow_nb import frames
-from artifactflow_nb.errors import CassetteError, UsageError
+from artifactflow_nb.errors import CassetteError, RunFailed, UsageError
 from artifactflow_nb.models.scripted import ScriptedModel
 from artifactflow_nb.opened import OpenedRun, open_run
 from artifactflow_nb.recordings.row_import import import_rows
@@ -59,7 +61,35 @@ def test_a_sealed_run_tells_what_it_was(run: OpenedRun) -> None:
     assert [source.address for source in run.sources] == [CITED]
     assert run.cassette == CASSETTE
     assert run.settings["sources"] == ["notes/"]
-    assert run.manifest["run"]["run_id"] == run.run_id
+    assert run.file_manifest["run"]["run_id"] == run.run_id
+    assert run.manifest["agents"]["lead_agent"]["prompt"] == "lead_agent"
+
+
+READING = {
+    "artifacts", "completed_at", "conversation_id", "error", "events", "manifest", "message_id", "metrics", "pending",
+    "port", "question", "recording", "response", "run_id", "settings", "started_at", "status", "steps", "thread_id",
+    "to_notebook", "view",
+}  # fmt: skip
+"""What a run can be asked, sealed or not."""
+
+DOING = {"approve", "cancel", "deny", "fork", "instruct", "pings", "resume", "seal", "wait", "waited_for"}
+FILE = {"cassette", "close", "file_manifest", "path", "query", "replay", "sources"}
+
+
+def test_a_sealed_run_is_asked_as_the_run_itself(worked: Worked, tmp_path: Path) -> None:
+    """The reading half of a handle has the same names in both, and each gives the same."""
+
+    def public(value: object) -> set[str]:
+        return {name for name in dir(value) if not name.startswith("_") and not name.endswith("_df")}
+
+    with bench(worked.store.parent) as wb:
+        live = wb.run(worked.second)
+        with open_run(live.seal(tmp_path / "run.afrun")) as sealed:
+            assert public(live) == READING | DOING
+            assert public(sealed) == READING | FILE
+            for name in READING - {"port", "recording", "to_notebook", "view"}:
+                assert getattr(sealed, name) == getattr(live, name), name
+            assert sealed.recording() == live.recording()
 
 
 def test_the_frames_are_those_of_the_store(worked: Worked, file: Path, run: OpenedRun, tmp_path: Path) -> None:
@@ -73,6 +103,7 @@ def test_the_frames_are_those_of_the_store(worked: Worked, file: Path, run: Open
         "runs": run.runs_df(),
         "llm_calls": run.llm_calls_df(),
         "tool_calls": run.tool_calls_df(),
+        "plan_steps": run.plan_steps_df(),
         "events": run.events_df(),
         "messages": run.messages_df(),
         "artifacts": run.artifacts_df(),
@@ -82,8 +113,24 @@ def test_the_frames_are_those_of_the_store(worked: Worked, file: Path, run: Open
     beside = {"n_siblings", "is_active", "sibling_index"}  # what stands beside the branch is not in the file
     for name, frame in wanted.items():
         columns = [column for column in frame.columns if column not in beside]
-        assert len(frame) > 0
+        assert len(frame) > 0 or name == "plan_steps"
         pd.testing.assert_frame_equal(found[name][columns], frame[columns])
+
+
+def test_a_plan_goes_along(tmp_path: Path) -> None:
+    """A sealed run with a plan has its steps, opened and put into another store, where its jobs are told apart too."""
+    script = by_agent(agent=[plan("Find", "Compare"), "Done."], executor=["A.", "B."], summarizer=["Both."])
+    with af.Workbench(model=ScriptedModel(script), data_dir=tmp_path / "one", interactive=False) as wb:
+        planned = wb.ask("Plan it.", flow="plan").wait()
+        expected, steps = wb.plan_steps_df(), [step.path for step in planned.steps]
+        path = planned.seal(tmp_path / "plan.afrun")
+    found = open_run(path)
+    pd.testing.assert_frame_equal(found.plan_steps_df(), expected)
+    with af.Workbench(model=ScriptedModel([]), data_dir=tmp_path / "two", interactive=False) as wb:
+        imported = wb.import_run(path)
+        pd.testing.assert_frame_equal(wb.plan_steps_df(imported), expected)
+        assert [step.path for step in imported.steps] == steps
+        assert "The plan (2 of 2 steps)" in imported._card().plain()
 
 
 def test_it_can_be_asked_in_sql(run: OpenedRun) -> None:
@@ -109,7 +156,7 @@ def test_it_shows_itself(run: OpenedRun) -> None:
     text, page, markdown = run._card().plain(), run._repr_html_(), run._repr_markdown_()
     for face in (text, page, markdown):
         assert "Ask: two" in face
-        assert run.manifest["sha256"] in face
+        assert run.file_manifest["sha256"] in face
         assert "artifactflow-nb" in face
     assert "Answered with" in page
     assert repr(run).startswith("OpenedRun('Ask: two', status='completed', path=")
@@ -121,12 +168,14 @@ def test_it_shows_itself(run: OpenedRun) -> None:
 
 
 def test_a_failed_run_says_why(tmp_path: Path, scratch: Path) -> None:
-    """A run without an answer has none, and its error."""
+    """A run without an answer has its error, and who asks for the answer is told, as of the run itself."""
     with bench(tmp_path / "data", model=ScriptedModel([""])) as wb:
         failed = wb.ask("Fail.").wait().run_id
     path = write_sealed(tmp_path / "failed.afrun", taken(tmp_path / "data" / "store.db", failed))
     with open_run(path) as run:
-        assert (run.status, run.response) == ("failed", None)
+        assert run.status == "failed"
+        with pytest.raises(RunFailed, match="empty answer"):
+            _ = run.response
         assert "empty answer" in str(run.error)
         assert "empty answer" in run._repr_html_()
         assert "empty answer" in repr(run.view())

@@ -18,13 +18,23 @@ from artifactflow_nb.events import StreamEvent
 from artifactflow_nb.models.base import ModelRequest
 from artifactflow_nb.models.scripted import ScriptedModel
 
-FRAMES = ("runs_df", "llm_calls_df", "tool_calls_df", "events_df", "messages_df", "artifacts_df", "approvals_df")
+FRAMES = (
+    "runs_df",
+    "llm_calls_df",
+    "tool_calls_df",
+    "plan_steps_df",
+    "events_df",
+    "messages_df",
+    "artifacts_df",
+    "approvals_df",
+)
 TABLES = {
     "conversations": (),
     "messages": (),
     "runs": ("mode", "owner"),
     "llm_calls": ("cassette",),
     "tool_calls": ("cassette",),
+    "plan_jobs": (),
     "approvals": (),
     "events": (),
     "artifact_versions": (),
@@ -96,10 +106,22 @@ def told(event: StreamEvent) -> tuple[Any, ...]:
     return event.seq, event.type, event.timestamp, event.agent, event.tool, data
 
 
-def ask(wb: af.Workbench, question: str = "Fruit?", **how: Any) -> tuple[af.Run, list[tuple[Any, ...]]]:
-    run = wb.ask(question, **how)
+def begun(wb: af.Workbench, question: str, **how: Any) -> tuple[af.Run, list[StreamEvent]]:
+    """A run that is listened to from its first event on, and what is heard of it; it is not waited for."""
     heard: list[StreamEvent] = []
-    run.port.subscribe(heard.append)
+    controller = wb._thread.engine.controller
+
+    async def begin() -> Any:
+        stored = await controller.begin(question, **how)
+        await controller.subscribe(stored.run_id, heard.append)
+        await controller.start(stored)
+        return stored
+
+    return wb._handle(wb._thread.call(begin())), heard
+
+
+def ask(wb: af.Workbench, question: str = "Fruit?", **how: Any) -> tuple[af.Run, list[tuple[Any, ...]]]:
+    run, heard = begun(wb, question, **how)
     run.wait(20)
     if run.pending:
         run.approve(note="Go on.").wait(20)

@@ -10,6 +10,7 @@ from recordings.test_replay import assert_same, rows
 from scripts import call, delegate, who_asks
 
 import artifactflow_nb as af
+from artifactflow_nb.approvals import Decision
 from artifactflow_nb.models.base import ModelRequest
 from artifactflow_nb.models.scripted import ScriptedModel
 
@@ -173,3 +174,106 @@ def test_a_recording_that_ends_with_a_question(tmp_path: Path) -> None:
         assert wb.ask("What?").wait(WAIT_S).approve().wait(WAIT_S).response == "Done."
     with opened(tmp_path, replay=cassette, **setup) as wb:
         assert wb.ask("What?").wait(WAIT_S).approve().wait(WAIT_S).response == "Done."
+
+
+def stopped(stage: Stage, run: af.Run) -> None:
+    """Press Stop, which a replay does by itself."""
+    if not stage.is_played:
+        stage.wb._thread.call(run.port.cancel())
+
+
+def test_a_run_that_was_stopped_by_a_click_while_it_waited(tmp_path: Path) -> None:
+    """It ends by itself, when it did, whoever had decided on another of its questions before."""
+
+    def script(request: ModelRequest) -> Any:
+        if who_asks(request) == "lead":
+            return call("look", word="x") + call("look", word="xx")
+        raise AssertionError
+
+    def scene(stage: Stage) -> Any:
+        for how in ("click", "code", None):
+            run = stage.ask(f"What, {how}?").wait(WAIT_S)
+            if how is not None:
+                getattr(stage, how)(run)
+            stopped(stage, run)
+            run.wait(WAIT_S)
+        return [run.status for run in stage.runs]
+
+    said = play_both(tmp_path, scene, script, setup=asking)
+    assert said == ["cancelled"] * 3
+
+
+@pytest.mark.parametrize("how", ["click", "code"])
+def test_a_run_that_was_cancelled_when_it_had_just_gone_on(tmp_path: Path, how: str) -> None:
+    """What was approved and cancelled before anything began ends there, and the cell that cancelled it may do so."""
+
+    def scene(stage: Stage) -> Any:
+        run = stage.ask().wait(WAIT_S)
+        controller = stage.wb._thread.engine.controller
+
+        async def at_once() -> None:
+            await controller.decide(run.pending[0].id, Decision(approved=True))
+            await controller.cancel(run.run_id, by_code=how == "code")
+
+        stage.wb._thread.call(at_once())
+        return run.wait(WAIT_S).status
+
+    script = ScriptedModel(lambda _: call("look", word="xxx"))
+    said = play_both(tmp_path, scene, script, setup=asking)
+    assert said == "cancelled"
+
+
+def test_a_click_for_the_whole_run_covers_what_else_is_open(tmp_path: Path) -> None:
+    """Two jobs wait for the same tool; one click that holds for the run decides both, in the replay too."""
+
+    def script(request: ModelRequest) -> Any:
+        if who_asks(request) == "lead":
+            return jobs("a", "b") if step_of(request) == 0 else "Done."
+        return [call("look", word=request.messages[1].content), "Found."][min(step_of(request), 1)]
+
+    def scene(stage: Stage) -> Any:
+        run = stage.ask().wait(WAIT_S)
+        stage.click(run, scope="run")
+        return run.wait(WAIT_S).status
+
+    assert play_both(tmp_path, scene, script, setup=asking) == "completed"
+
+
+def test_a_waiting_run_shows_the_same_whenever_it_is_looked_at(tmp_path: Path) -> None:
+    """Metrics, frames, the timeline and the result of a run that waits stop at its pause, and a replay has the same."""
+
+    def shown(stage: Stage, run: af.Run) -> Any:
+        result = stage.wb._thread.call(stage.wb._thread.engine.controller.result(run.run_id))
+        waited = stage.wb.query("SELECT wait_ms FROM runs").values.tolist()
+        faces = stage.wb.timeline(run).face()
+        return repr(run.metrics), repr(result.metrics), run.metrics.as_json(), result._repr_html_(), waited, faces
+
+    def scene(stage: Stage) -> Any:
+        run = stage.ask().wait(WAIT_S)
+        before = shown(stage, run)
+        time.sleep(1.1 if not stage.is_played else 0)
+        assert shown(stage, run) == before
+        return before
+
+    play_both(tmp_path, scene, ScriptedModel(lambda _: call("look", word="x")), setup=asking)
+
+
+def test_what_a_person_writes_between_runs_has_its_time(tmp_path: Path) -> None:
+    """Edits, a new title and a restored version have the times that they had, and what is new the time of now."""
+
+    def scene(stage: Stage) -> Any:
+        run = stage.ask().wait(WAIT_S)
+        time.sleep(0.02)
+        note = run.artifacts["note"].edit("By hand.").rename("Another title")
+        time.sleep(0.02)
+        note.restore(1)
+        run.artifacts["note"].edit("By hand.")  # the same once more
+        stage.ask("And now?", conversation_id=run.conversation_id).wait(WAIT_S)
+        return stage.wb.artifacts_df()["created_at"].tolist()
+
+    def script(request: ModelRequest) -> Any:
+        if "And now?" in request.messages[-1].content:
+            return "Seen."
+        return [call("create_artifact", id="note", title="Note", content="Written."), "Done."][step_of(request)]
+
+    play_both(tmp_path, scene, script)

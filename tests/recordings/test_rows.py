@@ -242,6 +242,12 @@ def test_strings_inside_of_json_are_masked(text: str) -> None:
     assert mask_json(text, plain) == text
 
 
+def test_a_value_whose_name_is_secret_is_masked_in_json() -> None:
+    """As in a cassette, whatever the value is; in a list, or with another name, it is not."""
+    text = '{"password": "of-a-param", "n":{"api_key":"x-y-z-1","key" : 5}, "list":["password","abcd"], "other":"x-y"}'
+    assert mask_json(text, plain) == text.replace("of-a-param", "[secret]").replace("x-y-z-1", "[secret]")
+
+
 @pytest.mark.parametrize("secret", ["one t", "e t", "two", "one two three", "x"])
 def test_masked_text_arrives_as_the_text_did(worked: Worked, secret: str) -> None:
     """The pieces of a reply are as many, at the same times, and say the masked reply, wherever the secret was cut."""
@@ -286,6 +292,7 @@ BAD: dict[str, tuple[Callable[[Rows], Rows], str]] = {
     "a newer schema": (lambda rows: replace(rows, schema=99), "schema 99; 6 to .* Update artifactflow-nb"),
     "an older schema": (lambda rows: replace(rows, schema=5), "schema 5; 6 to .* are known"),
     "a table more": (lambda rows: replace(rows, tables={**rows.tables, "passages": ()}), "The tables are .*passages"),
+    "a table less": (lambda rows: replace(rows, tables={"runs": rows["runs"]}), "The tables are runs; they must be .*plan_jobs"),
     "a column that is none": (lambda rows: changed(rows, "runs", evil="x"), "runs .*: there is no column 'evil'"),
     "a column of the machine": (lambda rows: changed(rows, "sources", mtime_ns=1), "no column 'mtime_ns'"),
     "a column less": (lambda rows: changed(rows, "runs", question=...), "question is missing"),

@@ -202,7 +202,7 @@ FORGED: dict[str, tuple[Callable[[Members], Members], str]] = {
     "another artifact than in the rows": (lambda found: {"artifacts/rasktwo.v2.md": b"x"}, "it does not fit to the"),
     "a member of no kind": (lambda found: {"run.py": b"import os"}, "'run.py': it does not fit"),
     "a pickle": (lambda found: {"rows.pickle": pickle.dumps(print)}, "'rows.pickle': it does not fit"),
-    "rows that are no JSON": (lambda found: {"rows/runs.jsonl": b"{]\n"}, "'rows/runs.jsonl': it is no JSON"),
+    "rows that are no JSON": (lambda found: {"rows/runs.jsonl": b"{]\n"}, "'rows/runs.jsonl': it cannot be read as"),
     "rows that are lists": (lambda found: {"rows/runs.jsonl": b"[]\n"}, "'rows/runs.jsonl': it is a list, not a dict"),
     "rows that are gone": (lambda found: {"rows/runs.jsonl": b""}, "'rows': "),
     "rows of another form": (lambda found: {"rows/runs.jsonl": found["rows/runs.jsonl"] + b" "}, "does not fit"),

@@ -2,6 +2,7 @@
 
 import asyncio
 import sqlite3
+import threading
 from pathlib import Path
 
 import pytest
@@ -36,16 +37,19 @@ async def test_a_cancelled_writer_leaves_no_open_transaction(tmp_path: Path) -> 
     """Cancelling the caller in the middle of a write does not block the next one."""
     database = await opened(tmp_path / "store.db")
 
+    begun, cancelled = threading.Event(), threading.Event()
+
     def slow(db: sqlite3.Connection) -> None:
         db.execute("INSERT INTO conversations VALUES ('conv-1', '', NULL, 0)")
-        db.execute(
-            "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 300000) SELECT max(i) FROM n"
-        )
+        begun.set()
+        assert cancelled.wait(30)
 
     task = asyncio.create_task(database.write(slow))
-    await asyncio.sleep(0.01)
+    assert await asyncio.to_thread(begun.wait, 30)
     task.cancel()
+    cancelled.set()
     await asyncio.wait([task])
+    assert task.cancelled()
     await database.write(lambda db: db.execute("INSERT INTO conversations VALUES ('conv-2', '', NULL, 0)"))
     rows = await database.read(lambda db: [row[0] for row in db.execute("SELECT conversation_id FROM conversations")])
     await database.close()

@@ -5,7 +5,9 @@ from pathlib import Path
 import pytest
 from spent import within
 
+from artifactflow_nb.ambient import SystemClock
 from artifactflow_nb.errors import NotFound, UsageError
+from artifactflow_nb.store.database import Database
 from artifactflow_nb.store.sources import SourceManager
 
 
@@ -153,3 +155,14 @@ async def test_an_unknown_address_names_the_nearest(sources: SourceManager, tmp_
         await sources.read("local:n/lake.md#boat")
     with pytest.raises(NotFound, match=r"local:n/lake\.md#"):
         await sources.read("local:n/lakes.md#boats")
+
+
+async def test_a_further_store_is_given_the_reference_soon(sources: SourceManager, tmp_path: Path):
+    """A process cuts the language reference once, for all stores that it begins."""
+    await sources.add_python_reference()
+    for number, attempt in enumerate(within(0.06)):
+        database = Database(tmp_path / f"further-{number}.db")
+        await database.open()
+        with attempt:
+            await SourceManager(database, SystemClock()).add_python_reference()
+        await database.close()

@@ -64,11 +64,11 @@ def test_a_page_without_an_article_gives_all_its_text():
 
 def test_a_page_with_very_many_elements_gives_all_its_text():
     """Above the limit of elements the main text is not looked for: all text comes, with links, in bounded time."""
-    began = time.monotonic()
+    began = time.process_time()
     found = page("<body><article>" + ("<p>" + "word <a href=/x>link</a> and more, " * 200) * 400)
     assert found.text.startswith("word [link](https://lake.example.org/x) and more, word")
     assert found.text.count("link") == 80_000
-    assert time.monotonic() - began < 10
+    assert time.process_time() - began < 10
 
 
 @pytest.mark.parametrize(
@@ -86,9 +86,9 @@ def test_a_page_with_very_many_elements_gives_all_its_text():
 )
 def test_a_hostile_page_is_read_in_bounded_time(html: str):
     """No page makes the parsers take a time that grows with the square of its size."""
-    began = time.monotonic()
+    began = time.process_time()
     assert "words here" in page(html).text
-    assert time.monotonic() - began < 10
+    assert time.process_time() - began < 10
 
 
 @pytest.mark.parametrize(

@@ -209,10 +209,9 @@ async def test_a_redirect_from_https_to_http_is_not_followed(certificate: tuple[
 async def test_a_slow_server_is_given_up():
     """The time for a whole answer counts also while bytes keep trickling in."""
     with WebServer({"/": Reply(b"x" * 1000, piece_bytes=1, pause_s=0.05)}) as server:
-        began = time.monotonic()
-        page = await fetch(server, "/", total_s=0.4)
+        async with asyncio.timeout(20):  # all of it would take 50 s
+            page = await fetch(server, "/", total_s=0.4)
     assert page.error == "No complete answer within 0.4 s. Try another source."
-    assert time.monotonic() - began < 2
 
 
 async def test_a_server_that_never_speaks_is_given_up():
@@ -287,7 +286,7 @@ async def test_a_bomb_is_not_unpacked(coding: str):
 
     async def beat() -> None:
         while True:
-            beats.append(time.monotonic())
+            beats.append(time.process_time())
             await asyncio.sleep(0.001)
 
     heart = asyncio.create_task(beat())

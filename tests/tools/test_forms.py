@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, model_validator
 
 from artifactflow_nb.errors import FormError
 from artifactflow_nb.tools.base import Tool, ToolContext, tool
@@ -53,6 +53,7 @@ def everything(
     maybe_switch: bool | None = None,
     maybe_tags: list[str] | None = None,
     maybe_colour: Colour | None = None,
+    points: list[Point] | None = None,
     path: Path = Path("a/b"),
 ) -> str:
     """Take every kind of parameter."""
@@ -68,6 +69,7 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
     max_leaves=6,
 )
+POINT = st.fixed_dictionaries({"x": WHOLE}, optional={"y": st.none() | FLOATS})
 PARAMS = st.fixed_dictionaries(
     {
         "text": TEXT,
@@ -90,6 +92,7 @@ PARAMS = st.fixed_dictionaries(
         "maybe_switch": st.none() | st.booleans(),
         "maybe_tags": st.none() | st.lists(TEXT, max_size=3),
         "maybe_colour": st.none() | st.sampled_from(["red", 7]),
+        "points": st.none() | st.lists(POINT, max_size=3),
         "path": TEXT,
     }
 )
@@ -175,10 +178,10 @@ def test_each_type_has_a_field_that_fits_it() -> None:
         "mode": "choice", "colour": "choice", "tags": "list", "names": "list", "matrix": "json", "limits": "json",
         "point": "json", "anything": "json", "amount": "json", "word_or_number": "json", "maybe_text": "text",
         "maybe_whole": "integer", "maybe_switch": "choice", "maybe_tags": "list", "maybe_colour": "choice",
-        "path": "text",
+        "points": "items", "path": "text",
     }  # fmt: skip
     assert {name for name, field in fields.items() if field.nullable} == {
-        "anything", "maybe_text", "maybe_whole", "maybe_switch", "maybe_tags", "maybe_colour"
+        "anything", "maybe_text", "maybe_whole", "maybe_switch", "maybe_tags", "maybe_colour", "points"
     }  # fmt: skip
     assert fields["colour"].choices == ("red", "7")
     assert fields["maybe_switch"].choices == ("true", "false")
@@ -370,3 +373,103 @@ def test_a_field_tells_the_page_only_what_matters() -> None:
     assert composer.as_json() == {
         "name": "content", "kind": "multiline", "value": "", "label": "Your question", "hideLabel": True, "rows": 3
     }  # fmt: skip
+
+
+# --- lists of objects -----------------------------------------------------------------------------------------------
+
+
+class Stop(BaseModel):
+    place: Annotated[str, Field(min_length=1, description="Where.")]
+    nights: Annotated[int, Field(ge=0)] = 1
+    with_whom: list[str] = []
+
+    @model_validator(mode="before")
+    @classmethod
+    def of_text(cls, value: Any) -> Any:
+        return {"place": value} if isinstance(value, str) else value
+
+
+class Loop(BaseModel):
+    name: str = ""
+    within: list["Loop"] = []
+
+
+@tool
+def travel(
+    ctx: ToolContext,
+    stops: Annotated[list[Stop], Field(description="In order.", max_length=4)],
+    loops: list[Loop] = [],  # noqa: B006 - the schema shows it; nobody changes it
+    either: list[Stop | Loop] = [],  # noqa: B006 - the same
+) -> str:
+    """Go there."""
+    return "gone"
+
+
+STOPS: list[Any] = ["Rome", {"place": "Pisa", "nights": 2, "with_whom": ["Ada\nBob"]}, {"place": "Bari"}]
+
+
+def stops(*sent: Any) -> list[Any]:
+    found: list[Any] = read_form(travel, {"stops": STOPS}, {"stops": list(sent)})["stops"]
+    return found
+
+
+def test_a_list_of_objects_has_fields_for_each() -> None:
+    """Of those that the agent wrote in another way, too; one to be added has the defaults; a kind within is JSON."""
+    fields = by_name(form_fields(travel, {"stops": STOPS, "loops": [{"name": "a", "within": []}], "either": []}))
+    field = fields["stops"]
+    assert (field.kind, field.value, field.doc) == ("items", (0, 1, 2), "In order.")
+    assert [[(one.name, one.kind, one.value) for one in item] for item in field.items] == [
+        [("place", "text", "Rome"), ("nights", "integer", "1"), ("with_whom", "list", ())],
+        [("place", "text", "Pisa"), ("nights", "integer", "2"), ("with_whom", "json", '[\n  "Ada\\nBob"\n]')],
+        [("place", "text", "Bari"), ("nights", "integer", "1"), ("with_whom", "list", ())],
+    ]
+    assert [(one.value, one.required, one.doc) for one in field.blank] == [
+        ("", True, "Where."), ("1", False, ""), ((), False, "")
+    ]  # fmt: skip
+    assert [one.kind for one in fields["loops"].blank] == ["text", "json"]
+    assert fields["either"].kind == "json"
+    assert json.loads(json.dumps(field.as_json()))["items"][0][0]["value"] == "Rome"
+
+
+@pytest.mark.parametrize("items", [[{"by": "car"}], [7], {"place": "Rome"}, [{"nights": 1}, "Rome"]])
+def test_objects_that_fields_cannot_show_are_shown_as_json(items: Any) -> None:
+    """What holds something else than the fields, or is no such object for the tool."""
+    assert by_name(form_fields(travel, {"stops": items}))["stops"].kind == "json"
+
+
+def test_items_are_moved_changed_added_and_removed() -> None:
+    """What is as it was comes back as it was written; of a changed one the fields that nobody touched do."""
+    assert stops(0, 1, 2) == STOPS
+    assert stops(2, 0) == [STOPS[2], "Rome"]
+    assert stops({"of": 0, "values": {"place": "Paris", "nights": "1"}}, 2) == [{"place": "Paris"}, STOPS[2]]
+    changed = stops({"of": 1, "values": {"nights": "3", "with_whom": '[\n  "Ada\\nBob"\n]'}})
+    assert changed == [{"place": "Pisa", "nights": 3, "with_whom": ["Ada\nBob"]}]
+    new = {"of": None, "values": {"place": "Bern", "nights": "1", "with_whom": ["Eve", ""]}}
+    assert stops(0, new) == ["Rome", {"place": "Bern", "with_whom": ["Eve"]}]
+    assert stops() == []
+
+
+@pytest.mark.parametrize(
+    ("sent", "errors"),
+    [
+        ([0, {"of": 1, "values": {"nights": "many"}}], {"stops.1.nights": "'many' is not a whole number such as 12."}),
+        ([{"of": 2, "values": {"nights": "-1"}}], {"stops.0.nights": "-1 does not fit: input should be"}),
+        ([{"of": None, "values": {"place": ""}}], {"stops.0.place": "There is no value."}),
+        ([{"of": 0, "values": {"place": ""}}, {"of": 2, "values": {"nights": ""}}],
+         {"stops.1.nights": "It needs a value."}),
+        ([0, 1, 2, 0, 1], {"stops": "list should have at most 4 items"}),
+        ([{"of": 0, "values": {"price": "1"}}], {"stops.0.price": "There is no parameter 'price'."}),
+        ([3], {"stops": "3 is not an item of this list."}),
+        ([-1], {"stops": "-1 is not an item of this list."}),
+        ([True, 0], {"stops": "true is not an item of this list."}),
+        ([{"of": 9, "values": {}}], {"stops": "is not an item of this list."}),
+        ([{"values": {}}], {"stops": "is not an item of this list."}),
+        ("Rome", {"stops": "'Rome' is not what a field of this kind holds."}),
+    ],
+)  # fmt: skip
+def test_what_does_not_fit_in_an_item_is_told_at_its_field(sent: Any, errors: dict[str, str]) -> None:
+    """The error names the list, the place of the item in it, and the field."""
+    with pytest.raises(FormError) as caught:
+        read_form(travel, {"stops": STOPS}, {"stops": sent})
+    assert caught.value.fields.keys() == errors.keys()
+    assert all(told in caught.value.fields[name] for name, told in errors.items())

@@ -3,6 +3,9 @@
 import pytest
 from widgets.played import REPORT, PlayedRun, Script, research
 
+from artifactflow_nb import follow
+from artifactflow_nb.widgets import watch
+
 
 @pytest.fixture
 def script() -> Script:
@@ -20,3 +23,10 @@ def finished(script: Script) -> PlayedRun:
 @pytest.fixture
 def waiting(script: Script) -> PlayedRun:
     return PlayedRun(research(script, decided=False).events)
+
+
+@pytest.fixture(autouse=True)
+def looking_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a view looks for once or twice a second it looks for more often: no test here is about how long that is."""
+    monkeypatch.setattr(watch, "LOOK_EVERY_S", 0.02)
+    monkeypatch.setattr(follow, "FOLLOW_INTERVAL_S", 0.02)

@@ -9,6 +9,7 @@ from artifactflow_nb.approvals import Decision
 from artifactflow_nb.errors import FormError, UsageError
 from artifactflow_nb.text.markdown import MarkdownRenderer
 from artifactflow_nb.tools.base import ToolContext, tool
+from artifactflow_nb.tools.plan import plan_create
 from artifactflow_nb.widgets.ask_card import ask_node, read_decision
 from artifactflow_nb.widgets.parts import Question
 from artifactflow_nb.widgets.tree import Node, static_html
@@ -65,6 +66,33 @@ def test_a_plan_or_a_modification_uses_the_same_card(kind: str) -> None:
     assert "<ol>" in node.html
     assert (node.kind, node.data["fields"], node.data["canAnswer"]) == ("ask", [], True)
     assert read_decision({"verdict": "instruct", "note": "Search first."}, asked, None).instead
+
+
+def test_the_steps_of_a_plan_are_edited_in_its_card() -> None:
+    """They stand in the preview, and in the form as objects; what comes back are the parameters of the plan."""
+    params = {"title": "The <plan>", "steps": ["Find", '{"title": "Compare", "tools": ["web_fetch"]}']}
+    asked = question(
+        kind="plan", tool="plan_create", title="agent wants to carry out a plan: The <plan>", params=params
+    )
+    asked.preview = "1. **Find**\n2. **Compare** (with web_fetch)"
+    node = ask_node(asked, plan_create, MarkdownRenderer().html)
+    assert "<dt>" not in node.html
+    assert node.data["edit"] == "Edit the plan"
+    title, steps = node.data["fields"]
+    assert (title["value"], steps["kind"], steps["value"]) == ("The <plan>", "items", [0, 1])
+    assert [[field["name"] for field in item] for item in steps["items"]] == [
+        ["title", "description", "id", "tools"]
+    ] * 2
+    new = {"of": None, "values": {"title": "Write", "description": "", "id": "", "tools": []}}
+    said = {"verdict": "approve", "params": {"steps": [1, {"of": 0, "values": {"title": "Search"}}, new]}}
+    decision = read_decision(said, asked, plan_create)
+    assert decision.params == {
+        "title": "The <plan>",
+        "steps": [params["steps"][1], {"title": "Search"}, {"title": "Write"}],
+    }
+    assert read_decision({"verdict": "approve", "params": {"steps": [0, 1]}}, asked, plan_create) == Decision(True)
+    asked.title = "agent wants to carry out a plan: The …"
+    assert "<dt>title</dt>" in ask_node(asked, plan_create, str).html
 
 
 def test_without_the_tool_nothing_can_be_edited() -> None:

@@ -1,5 +1,6 @@
 """Views of a run whose process was killed: they say so, and go on when somebody goes on with it."""
 
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -38,16 +39,22 @@ print(wb.ask("What then?").wait().run_id)
 SAID = labels.INTERRUPTED
 
 
-@pytest.fixture
-def wb(tmp_path: Path) -> Iterator[af.Workbench]:
-    """A workbench over the store of a process that was killed while a tool of its run ran."""
-    folder = tmp_path / "data"
+@pytest.fixture(scope="module")
+def left(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a process that was killed while a tool of its run ran."""
+    folder = tmp_path_factory.mktemp("killed") / "data"
     killed = subprocess.Popen([sys.executable, "-c", KILLED, str(folder)], stdout=subprocess.PIPE)
     with killed:
         assert killed.stdout
         killed.stdout.readline()
         killed.kill()
-    made = af.Workbench(model=ScriptedModel(["It is over."]), data_dir=folder)
+    return folder
+
+
+@pytest.fixture
+def wb(left: Path, tmp_path: Path) -> Iterator[af.Workbench]:
+    """A workbench over what the killed process left, in a copy of its own."""
+    made = af.Workbench(model=ScriptedModel(["It is over."]), data_dir=shutil.copytree(left, tmp_path / "data"))
 
     @made.tool(idempotent=True)
     def ponder(ctx: ToolContext) -> str:

@@ -368,17 +368,17 @@ def test_ten_thousand_questions_hold_nobody_up(tmp_path: Path) -> None:
 
 
 def test_a_thousand_questions_open_within_a_second(tmp_path: Path, look: Look) -> None:
-    """Reading, drawing and the face of 1,000 messages with long answers; one more look costs little."""
+    """Reading, drawing and the face of 1,000 messages with long answers, in processor time; one more look is cheap."""
     with af.Workbench(model=ScriptedModel([]), data_dir=tmp_path / "data") as wb:
         add_conversation(wb, 1_000, LONG_ANSWER)
-        begun = time.perf_counter()
+        begun = time.process_time()
         reader = look(wb)
 
         async def face() -> Mapping[str, str]:
             return reader.view.face()
 
         kept = wb._thread.call(face())
-        assert time.perf_counter() - begun < 1.0
+        assert time.process_time() - begun < 1.0
         assert len(kept["text/html"]) < 400_000
         assert "… 940 questions" in kept["text/plain"]
         press(reader, "unfold", first="m1")

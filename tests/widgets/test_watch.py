@@ -5,13 +5,11 @@ import asyncio
 import pytest
 
 from artifactflow_nb.errors import StoreError
-from artifactflow_nb.widgets import watch
 from artifactflow_nb.widgets.watch import Watch
 
 
-async def test_who_is_stopped_before_it_has_started_looks_at_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_who_is_stopped_before_it_has_started_looks_at_nothing() -> None:
     """A view that is closed while it is opened leaves nothing behind that looks on."""
-    monkeypatch.setattr(watch, "LOOK_EVERY_S", 0.01)
     n_looks, is_read = 0, asyncio.Event()
 
     async def read() -> int:

@@ -3,8 +3,9 @@
  *
  * A field that is as it was shown sends the value that the kernel gave, so nothing is lost that the page cannot hold.
  *
- * @typedef {{name: string, kind: "text" | "multiline" | "integer" | "number" | "checkbox" | "choice" | "json" | "list",
- *   value: string | boolean | string[] | null, label?: string, choices?: string[], required?: boolean,
+ * @typedef {{name: string,
+ *   kind: "text" | "multiline" | "integer" | "number" | "checkbox" | "choice" | "json" | "list" | "items",
+ *   value: string | boolean | string[] | number[] | null, items?: FieldData[][], blank?: FieldData[], label?: string, choices?: string[], required?: boolean,
  *   nullable?: boolean, doc?: string, placeholder?: string, rows?: number, hideLabel?: boolean, autofocus?: boolean,
  *   monospace?: boolean, keep?: boolean}} FieldData see artifactflow_nb/tools/forms.py
  */
@@ -20,6 +21,11 @@ function dressedElement(name, css, attributes = {}) {
     if (value !== undefined && value !== false) made.setAttribute(key, value === true ? "" : String(value));
   }
   return made;
+}
+
+/** What stands in fields, by their names. @param {{data: FieldData, value: any}[]} fields */
+function fieldValues(fields) {
+  return Object.fromEntries(fields.map((field) => [field.data.name, field.value]));
 }
 
 /** A button that neither sends a form nor has an act of its own. @param {string} label @param {() => void} onClick */
@@ -128,11 +134,23 @@ class FormField {
     }
   }
 
-  /** @param {string} message empty for nothing */
-  showError(message) {
+  /** The same, by its name. @returns {FieldErrors} */
+  get problems() {
+    return { [this.data.name]: this.problem };
+  }
+
+  /** @param {string} name of a field that something is wrong with */
+  covers(name) {
+    return name === this.data.name;
+  }
+
+  /** @param {FieldErrors} errors @returns {HTMLElement | undefined} what to correct */
+  showErrors(errors) {
+    const message = errors[this.data.name] ?? "";
     this.error.textContent = message;
     if (message) this.control.setAttribute("aria-invalid", "true");
     else this.control.removeAttribute("aria-invalid");
+    return message ? this.control : undefined;
   }
 
   reset() {

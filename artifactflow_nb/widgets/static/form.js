@@ -1,6 +1,6 @@
 /**
  * Forms that the kernel describes: an approval's parameters, the chat's composer, a search, a rename, an editor. The
- * kernel joins field.js in front of this file.
+ * kernel joins field.js and items.js in front of this file.
  *
  * `perform(act, args)` tells the kernel and promises its word; the form adds `values` to the args: what stands in its
  * fields, by name. While it waits nothing in it can be changed; what the kernel refuses is said at the fields that it is
@@ -18,7 +18,7 @@ class KernelForm {
   constructor(data, perform, close) {
     Object.assign(this, { data, perform });
     this.close = close ?? (data.cancelAct ? () => void perform(data.cancelAct, data.args ?? {}) : null);
-    this.fields = data.fields.map((field) => new FormField(field));
+    this.fields = data.fields.map(makeField);
     const suppress = { "data-lm-suppress-shortcuts": "true" }; // JupyterLab's, for what is typed here
     this.root = dressedElement("form", "af-form", { "aria-label": data.label, novalidate: true, ...suppress });
     this.all = element("fieldset", "af-form-fields");
@@ -45,7 +45,7 @@ class KernelForm {
     event.stopPropagation();
     if (event.isComposing) return; // the Enter that ends the composing of a Chinese word
     const isLine = event.target.tagName === "INPUT" && event.target.type === "text";
-    const isAlone = this.fields.length === 1 && isLine;
+    const isAlone = this.fields.length === 1 && this.fields[0].control === event.target && isLine;
     if (event.key === "Enter" && (event.shiftKey || event.ctrlKey || event.metaKey || isLine)) {
       event.preventDefault();
       if (event.shiftKey || event.ctrlKey || event.metaKey || isAlone) this.submit();
@@ -57,10 +57,10 @@ class KernelForm {
 
   async submit() {
     if (this.all.disabled) return;
-    const problems = Object.fromEntries(this.fields.map((field) => [field.data.name, field.problem]));
+    const problems = Object.assign({}, ...this.fields.map((field) => field.problems));
     this.showErrors(problems);
     if (Object.values(problems).some(Boolean)) return;
-    const values = Object.fromEntries(this.fields.map((field) => [field.data.name, field.value]));
+    const values = fieldValues(this.fields);
     const focused = /** @type {HTMLElement} */ (document.activeElement);
     this.all.disabled = true;
     this.said.textContent = "Waiting for the kernel …";
@@ -77,12 +77,10 @@ class KernelForm {
    * @param {FieldErrors} errors @param {string} message what is said where no field is to blame
    */
   showErrors(errors, message = "") {
-    for (const field of this.fields) field.showError(errors[field.data.name] ?? "");
-    const blamed = this.fields.filter((field) => errors[field.data.name]);
-    const names = this.fields.map((field) => field.data.name);
-    const others = Object.keys(errors).filter((name) => errors[name] && !names.includes(name));
+    const blamed = this.fields.map((field) => field.showErrors(errors)).filter(Boolean);
+    const others = Object.keys(errors).filter((name) => errors[name] && !this.fields.some((field) => field.covers(name)));
     this.failed.textContent = others.map((name) => errors[name]).join(" ") || (blamed.length ? "" : message);
-    blamed[0]?.control.focus();
+    blamed[0]?.focus();
   }
 }
 

@@ -39,6 +39,7 @@ class Panel {
     this.hosts = document.getElementsByClassName(this.host);
     this.drafts = new Drafts(model, this.host);
     this.ended = false;
+    this.closed = false;
     this.held = performance.now();
     this.looked = this.held;
     this.onMessage = (/** @type {any} */ message) => this.hear(message);
@@ -140,6 +141,7 @@ class Panel {
 
   /** Whether the output holds the newest face; if not, ask for it. @param {number} n @param {boolean} last */
   checkFace(n, last) {
+    if (this.closed) return;
     this.ended = last;
     const numbers = [findFace(this.model, this.host)?.n ?? n, ...[...this.hosts].map(faceNumber)];
     const isStale = last ? this.isHeld : numbers.some((number) => number < n);
@@ -177,6 +179,7 @@ class Panel {
   }
 
   close() {
+    this.closed = true;
     this.observer.disconnect();
     clearInterval(this.ticking);
     this.model.off("msg:custom", this.onMessage);

@@ -87,8 +87,9 @@ class KeyedTree {
 
   /** @param {string} kind @param {any} data @param {string} key */
   make(kind, data, key) {
-    const root = element(kind === "fold" ? "details" : "div");
-    if (kind === "leaf" || kind === "controls") return { root, own: root, inside: root };
+    const root = element({ fold: "details", list: "ol", item: "li" }[kind] ?? "div");
+    if (kind === "list") root.setAttribute("role", "list"); // some browsers take one without numbers for none
+    if (["leaf", "controls", "list", "item"].includes(kind)) return { root, own: root, inside: root };
     if (kind === "fold") {
       const own = element("summary");
       const inside = element("div", "af-body");

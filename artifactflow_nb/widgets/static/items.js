@@ -1,0 +1,182 @@
+/**
+ * A field that is a list of objects, each with fields of its own: they are changed, moved, added and removed. The kernel
+ * joins field.js in front of this file.
+ *
+ * It sends a list in the order on the page: the place that an object had where nobody touched it, else
+ * `{of: its place or null, values}`. Alt with an arrow moves the object in which one writes.
+ */
+
+class Item {
+  /** @param {ItemsField} list @param {number | null} of its place in what was shown; null for a new one @param {FieldData[]} fields */
+  constructor(list, of, fields) {
+    Object.assign(this, { list, of });
+    this.fields = fields.map((data) => new FormField({ ...data, doc: "", placeholder: data.doc }));
+    this.root = element("li", "af-item");
+    this.group = dressedElement("div", "af-item-fields", { role: "group" });
+    this.number = element("span", "af-item-number");
+    this.up = plainButton("↑", () => list.move(this, -1));
+    this.down = plainButton("↓", () => list.move(this, 1));
+    this.gone = plainButton("Remove", () => list.remove(this));
+    const buttons = element("div", "af-item-buttons");
+    buttons.append(this.number, this.up, this.down, this.gone);
+    const isFolded = (/** @type {FormField} */ field) => list.folded.has(field.data.name);
+    this.group.append(...this.fields.filter((field) => !isFolded(field)).map((field) => field.root));
+    this.group.append(...this.makeMore(this.fields.filter(isFolded)));
+    this.root.append(buttons, this.group);
+    this.root.addEventListener("keydown", (event) => this.onKey(event));
+  }
+
+  /** What may be left out and is so throughout is folded away. @param {FormField[]} fields */
+  makeMore(fields) {
+    if (!fields.length) return [];
+    this.more = element("details", "af-item-more");
+    const summary = element("summary");
+    summary.textContent = `More: ${fields.map((field) => field.data.label || field.data.name).join(", ")}`;
+    this.more.append(summary, ...fields.map((field) => field.root));
+    return [this.more];
+  }
+
+  /** @param {KeyboardEvent} event */
+  onKey(event) {
+    const by = { ArrowUp: -1, ArrowDown: 1 }[event.key];
+    if (!by || !event.altKey || event.isComposing) return;
+    event.preventDefault();
+    this.list.move(this, by);
+  }
+
+  /** Say which one it is. @param {number} place from 0 @param {number} n how many there are */
+  renumber(place, n) {
+    const name = `${this.list.label} ${place + 1}`;
+    this.number.textContent = `${place + 1}.`;
+    this.group.setAttribute("aria-label", name);
+    this.up.setAttribute("aria-label", `Move up: ${name}`);
+    this.down.setAttribute("aria-label", `Move down: ${name}`);
+    this.gone.setAttribute("aria-label", `Remove: ${name}`);
+    this.up.setAttribute("aria-disabled", String(place === 0)); // not disabled, which would take the focus away
+    this.down.setAttribute("aria-disabled", String(place === n - 1));
+  }
+
+  get value() {
+    const isTouched = this.of === null || this.fields.some((field) => field.state !== field.initial);
+    return isTouched ? { of: this.of, values: fieldValues(this.fields) } : this.of;
+  }
+
+  /** @param {FieldErrors} errors by the names of its fields @returns {HTMLElement | undefined} what to correct first */
+  showErrors(errors) {
+    const blamed = this.fields.map((field) => field.showErrors(errors)).find(Boolean);
+    if (blamed && this.more?.contains(blamed)) this.more.open = true;
+    return blamed;
+  }
+}
+
+class ItemsField {
+  /** @param {FieldData} data */
+  constructor(data) {
+    this.data = data;
+    this.label = data.label || data.name;
+    const id = `af-${Math.random().toString(36).slice(2)}`;
+    this.root = dressedElement("div", "af-field af-field-items", { role: "group", "aria-labelledby": id });
+    const named = dressedElement("div", "af-field-label", { id });
+    named.textContent = this.label;
+    const help = element("p", "af-field-help");
+    help.textContent = data.doc ?? "";
+    this.error = dressedElement("p", "af-field-error", { role: "alert" });
+    this.said = dressedElement("p", "af-announcer", { "aria-live": "polite" });
+    this.box = dressedElement("ol", "af-items", { role: "list" });
+    this.control = plainButton("Add", () => this.add());
+    this.control.setAttribute("aria-label", `Add to ${this.label}`);
+    const isBlank = (/** @type {FieldData} */ one) => !one.required && (!one.value || one.value.length === 0);
+    const shown = data.items ?? [];
+    const names = (data.blank ?? []).map((one) => one.name);
+    this.folded = new Set(names.filter((_name, i) => [...shown, data.blank].every((fields) => isBlank(fields[i]))));
+    this.root.append(named, ...(data.doc ? [help] : []), this.box, this.error, this.control, this.said);
+    this.reset();
+  }
+
+  reset() {
+    this.items = (this.data.items ?? []).map((fields, place) => new Item(this, place, fields));
+    this.box.replaceChildren(...this.items.map((item) => item.root));
+    this.renumber();
+  }
+
+  renumber() {
+    this.items.forEach((item, place) => item.renumber(place, this.items.length));
+  }
+
+  add() {
+    const item = new Item(this, null, this.data.blank ?? []);
+    this.items.push(item);
+    this.box.append(item.root);
+    this.renumber();
+    item.fields[0]?.control.focus();
+  }
+
+  /** @param {Item} item @param {number} by */
+  move(item, by) {
+    const from = this.items.indexOf(item);
+    const to = from + by;
+    if (to < 0 || to >= this.items.length) return;
+    const focused = /** @type {HTMLElement} */ (document.activeElement);
+    this.items.splice(from, 1);
+    this.items.splice(to, 0, item);
+    this.box.insertBefore(item.root, this.items[to + 1]?.root ?? null);
+    this.renumber();
+    if (item.root.contains(focused)) focused.focus({ preventScroll: true }); // what is moved in the page loses it
+    item.root.scrollIntoView({ block: "nearest" });
+    this.said.textContent = `Moved to place ${to + 1} of ${this.items.length}.`;
+  }
+
+  /** @param {Item} item */
+  remove(item) {
+    const place = this.items.indexOf(item);
+    this.items.splice(place, 1);
+    item.root.remove();
+    this.renumber();
+    const near = this.items[place] ?? this.items[place - 1];
+    (near?.gone ?? this.control).focus();
+    this.said.textContent = `Removed. ${this.items.length} left.`;
+  }
+
+  /** What the kernel is sent. */
+  get value() {
+    const sent = this.items.map((item) => item.value);
+    const isUntouched = sent.length === (this.data.items ?? []).length && sent.every((one, place) => one === place);
+    return isUntouched ? this.data.value : sent;
+  }
+
+  /** What can be said without the kernel. @returns {FieldErrors} */
+  get problems() {
+    const { name } = this.data;
+    const found = this.items.flatMap((item, place) =>
+      item.fields.flatMap((field) => Object.entries(field.problems).map(([column, said]) => [`${name}.${place}.${column}`, said])),
+    );
+    return Object.fromEntries(found);
+  }
+
+  /** @param {string} name of a field that something is wrong with */
+  covers(name) {
+    return name === this.data.name || name.startsWith(`${this.data.name}.`);
+  }
+
+  /** @param {FieldErrors} errors @returns {HTMLElement | undefined} what to correct first */
+  showErrors(errors) {
+    const left = new Map(Object.entries(errors).filter(([name, said]) => said && this.covers(name)));
+    const blamed = this.items.map((item, place) => {
+      const keys = item.fields.map((field) => [field.data.name, `${this.data.name}.${place}.${field.data.name}`]);
+      const own = Object.fromEntries(keys.map(([column, key]) => [column, left.get(key) ?? ""]));
+      keys.forEach(([, key]) => left.delete(key));
+      return item.showErrors(own);
+    });
+    this.error.textContent = [...left.values()].join(" ");
+    return blamed.find(Boolean) ?? (left.size ? this.control : undefined);
+  }
+
+  grow() {
+    this.items.forEach((item) => item.fields.forEach((field) => field.grow()));
+  }
+}
+
+/** @param {FieldData} data @returns {FormField | ItemsField} */
+function makeField(data) {
+  return data.kind === "items" ? new ItemsField(data) : new FormField(data);
+}

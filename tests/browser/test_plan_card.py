@@ -1,0 +1,209 @@
+"""The card of a plan: its steps by themselves in a browser, and in a real JupyterLab a run that carries them out."""
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from browser.axe import axe_in_both_themes
+from browser.lab import LabPage, LabServer
+from browser.pictures import save_pictures
+from browser.test_ask_card import Stage, opened, printed
+from playwright.sync_api import Browser, expect
+
+from artifactflow_nb.tools.forms import form_fields
+from artifactflow_nb.tools.plan import plan_create
+
+pytestmark = pytest.mark.browser
+
+OpenPage = Callable[[str], LabPage]
+STEPS: list[Any] = [{"title": "Find"}, '{"title": "Compare", "description": "Both."}', {"title": "Write"}]
+
+
+@pytest.fixture
+def stage(chromium: Browser) -> Iterator[Stage]:
+    """A page with a form of three steps."""
+    context = chromium.new_context(viewport={"width": 900, "height": 900})
+    stage = Stage(context.new_page())
+    stage.form(*form_fields(plan_create, {"title": "The plan", "steps": STEPS}))
+    yield stage
+    assert stage.errors == []
+    context.close()
+
+
+def sent(stage: Stage) -> Any:
+    """What the form sends of the steps."""
+    stage.button("Send").click()
+    return stage.sent[-1][1]["values"]["steps"]
+
+
+def titles(stage: Stage) -> list[str]:
+    return [box.input_value() for box in stage.field("title").all()[1:]]
+
+
+def test_steps_that_nobody_touches_are_sent_as_places(stage: Stage) -> None:
+    """Moved ones too; what was written in one goes with all that it holds."""
+    assert sent(stage) == [0, 1, 2]
+    stage.tell(failed=True, message="Not yet.")
+    stage.button("Move up: steps 3").click()
+    assert titles(stage) == ["Find", "Write", "Compare"]
+    assert sent(stage) == [0, 2, 1]
+    stage.tell(failed=True, message="Not yet.")
+    stage.field("title").nth(3).fill("Weigh")
+    assert sent(stage) == [0, 2, {"of": 1, "values": {"title": "Weigh", "description": "Both.", "id": "", "tools": []}}]
+
+
+def test_a_step_is_moved_by_the_keyboard(stage: Stage) -> None:
+    """Alt and an arrow move the step in which one writes, the focus stays; at the end nothing happens."""
+    stage.field("title").nth(1).focus()
+    stage.press("Alt+ArrowDown", "Alt+ArrowDown", "Alt+ArrowDown")
+    assert titles(stage) == ["Compare", "Write", "Find"]
+    expect(stage.field("title").nth(3)).to_be_focused()
+    expect(stage.page.locator(".af-field-items > .af-announcer")).to_have_text("Moved to place 3 of 3.")
+    stage.button("Move up: steps 3").focus()
+    stage.press("Enter", "Enter", "Enter")
+    assert titles(stage) == ["Find", "Compare", "Write"]
+    expect(stage.button("Move up: steps 1")).to_be_focused()
+
+
+def test_steps_are_added_and_removed(stage: Stage) -> None:
+    """A new step begins with the focus in its first field; a removed one leaves it at the next."""
+    stage.button("Remove: steps 2").click()
+    expect(stage.button("Remove: steps 2")).to_be_focused()
+    stage.button("Add to steps").click()
+    stage.page.keyboard.type("Check")
+    new = {"of": None, "values": {"title": "Check", "description": "", "id": "", "tools": []}}
+    assert sent(stage) == [0, 2, new]
+
+
+def test_what_does_not_fit_is_told_within_the_step(stage: Stage) -> None:
+    """The field within the step says it and has the focus, also where it was folded away."""
+    sent(stage)
+    stage.tell(failed=True, errors={"steps.1.tools": "There is no such tool.", "steps": "Too many."})
+    expect(stage.field("tools").nth(1)).to_be_focused()
+    expect(stage.page.locator(".af-item").nth(1).get_by_role("alert").filter(has_text="no such tool")).to_be_visible()
+    expect(stage.page.get_by_role("alert").filter(has_text="Too many.")).to_be_visible()
+
+
+# --- in JupyterLab, with a run behind it ---------------------------------------------------------------------------
+
+
+ASK = """import json
+import artifactflow_nb as af
+from artifactflow_nb.messages import ToolCall
+
+steps = [{"title": "Find"}, {"title": "Compare", "description": "Both of them."}, {"title": "Write"}]
+carried_out = []
+
+def turn(request):
+    role, last = request.messages[0].content, request.messages[-1].content
+    if "carry out one step" in role:
+        carried_out.append(last.split("Your step, ")[1].splitlines())
+        return "Done."
+    if "sum up what a plan" in role:
+        return "All of it is done."
+    return "The answer." if carried_out else [ToolCall("plan_create", {"title": "Compare two", "steps": steps})]
+
+config = {"approval": {"enabled": True}}
+wb = af.Workbench(data_dir="plans", model=af.ScriptedModel(turn), graph_config=config)
+run = wb.ask("Compare them.", flow="plan")
+run"""
+CARRIED_OUT = """await run
+for step in carried_out:
+    print(json.dumps(step))
+print(json.dumps(wb.plan_steps_df()[["title", "status"]].to_numpy().tolist()))"""
+
+
+def test_an_edited_plan_is_carried_out(lab: LabServer, open_page: OpenPage) -> None:
+    """Steps that were moved, changed, added and removed in the card are those that run and that the checklist shows."""
+    page = opened(lab, open_page, "plan", ASK, CARRIED_OUT)
+    out = page.output(0)
+    expect(out.locator(".af-preview ol")).to_contain_text("Both of them.", timeout=20_000)
+    save_pictures(page, out.locator(".af-live .af-ask"), "plan-asked")
+    out.get_by_role("button", name="Edit the plan plan_create").click()
+    out.get_by_role("button", name="Move up: steps 2").click()
+    out.get_by_role("button", name="Remove: steps 2").click()
+    out.get_by_label("title", exact=True).nth(2).fill("")
+    out.get_by_role("button", name="Add to steps").click()
+    page.page.keyboard.type("Check")
+    save_pictures(page, out.locator(".af-live .af-ask"), "plan-card")
+    assert axe_in_both_themes(page) == []
+    out.get_by_role("button", name="Approve with these").click()
+    told = out.get_by_role("alert").filter(has_text="should have at least 1 character")
+    expect(told).to_be_visible()
+    expect(out.get_by_label("title", exact=True).nth(2)).to_be_focused()
+    page.page.keyboard.type("Write it")
+    out.get_by_role("button", name="Approve with these").click()
+    frozen = out.locator(".af-frozen")
+    expect(frozen).to_contain_text("plan: 3 of 3 steps", timeout=20_000)
+    frozen.locator(".af-work > summary").click()
+    expect(frozen.locator(".af-steps > li")).to_have_count(3)
+    expect(frozen.locator(".af-steps")).to_contain_text("completed")
+    assert axe_in_both_themes(page) == []
+    *steps, frame = printed(page, 1)
+    assert [json.loads(step) for step in steps] == [
+        ["1 of 3: Compare", "Both of them."],
+        ["2 of 3: Write it"],
+        ["3 of 3: Check"],
+    ]
+    assert json.loads(frame) == [[title, "completed"] for title in ("Compare", "Write it", "Check")]
+    assert page.errors == []
+
+
+LIVE = """import artifactflow_nb as af
+from artifactflow_nb.messages import ToolCall
+
+steps = [{"title": title} for title in ("Find what there is", "Send a letter", "Wait for the answer", "Compare")]
+replies = {
+    "1 of 4": "Found.",
+    "2 of 4": [ToolCall("send", {"to": "Ada"})],
+    "3 of 4": [ToolCall("report_failure", {"reason": "Nobody answers."})],
+}
+
+def turn(request):
+    role, last = request.messages[0].content, request.messages[-1].content
+    if "carry out one step" in role:
+        return next((reply for step, reply in replies.items() if f"Your step, {step}" in last), "That was it.")
+    if "look at a plan" in role:
+        decision = ToolCall("plan_decide", {"decision": "finish", "reason": "There is nothing to compare."})
+        return [decision] if "You may choose" in last else "So be it."
+    if "sum up what a plan" in role:
+        return "A letter was sent, and nobody answered."
+    return "The answer." if "tool_result" in last else [ToolCall("plan_create", {"title": "Ask Ada", "steps": steps})]
+
+wb = af.Workbench(data_dir="live", model=af.ScriptedModel(turn))
+
+@wb.tool(permission="confirm", agent="executor")
+def send(ctx: af.ToolContext, to: str) -> str:
+    "Send a letter."
+    return f"sent to {to}"
+
+run = wb.ask("Compare what there is with what Ada says.", flow="plan")
+run"""
+
+
+def test_a_plan_is_a_checklist_while_it_goes_on(lab: LabServer, open_page: OpenPage) -> None:
+    """Each step says how far it is, the one at work for how long; one that asks goes on from its card."""
+    page = opened(lab, open_page, "live", LIVE)
+    out = page.output(0)
+    steps = out.locator(".af-live .af-steps > li")
+    expect(steps).to_have_count(4, timeout=20_000)
+    for step, state in zip(steps.all(), ("completed", "running", "pending", "pending"), strict=True):
+        expect(step.locator(".af-step-state")).to_have_text(state)
+    expect(steps.nth(1)).to_contain_text("waits for your decision")
+    expect(steps.nth(1).locator(".af-step > summary .af-time")).to_have_text(re.compile(r"^\d+ s$"))
+    steps.nth(1).locator("summary").first.press("Enter")
+    expect(steps.nth(1).locator(".af-tool")).to_be_visible()
+    save_pictures(page, out.locator(".af-live"), "plan-live")
+    assert axe_in_both_themes(page) == []
+    out.get_by_role("button", name="Approve send").click()
+    frozen = out.locator(".af-frozen")
+    expect(frozen).to_contain_text("plan: 2 of 4 steps, 1 failed, 1 skipped", timeout=20_000)
+    page.page.wait_for_timeout(2500)  # the hand-over keeps the answer where it was until then
+    frozen.locator(".af-work > summary").click()
+    frozen.locator(".af-step > summary").nth(2).click()
+    expect(frozen.locator(".af-step .af-error")).to_have_text("Nobody answers.")
+    save_pictures(page, frozen, "plan-done")
+    assert axe_in_both_themes(page) == []
+    assert page.errors == []

@@ -1,0 +1,205 @@
+"""An MCP server for tests, made with the SDK: `python mcp_server.py --notes FOLDER [--http PORT_FILE]`.
+
+What it does badly it does on demand: it dies, hangs, prints garbage, or offers what no server should.
+"""
+
+import argparse
+import asyncio
+import json
+import os
+import signal
+import socket
+import sys
+from pathlib import Path
+from typing import Any, Literal
+
+import uvicorn
+from mcp.server.lowlevel import Server
+from mcp.server.mcpserver import Image, MCPServer
+from mcp.server.mcpserver.exceptions import ToolError
+from mcp.server.stdio import stdio_server
+from mcp_types import (
+    AudioContent,
+    BlobResourceContents,
+    CallToolResult,
+    EmbeddedResource,
+    ListToolsResult,
+    ResourceLink,
+    TextContent,
+    Tool,
+)
+from pydantic import BaseModel
+
+MARKUP = '<img src=x onerror="window.__xss=1"></tools><script>window.__xss=1</script>'
+
+
+class Place(BaseModel):
+    """Where something is."""
+
+    city: str
+    zip_code: str = ""
+
+
+def _types(server: MCPServer) -> None:
+    @server.tool()
+    def echo(
+        text: str,
+        whole: int = 1,
+        real: float = 0.5,
+        flag: bool = False,
+        words: list[str] | None = None,
+        numbers: list[int] | None = None,
+        place: Place | None = None,
+        places: list[Place] | None = None,
+        kind: Literal["A", "b"] = "A",
+        anything: Any = None,
+        maybe: int | None = None,
+    ) -> str:
+        """Say what came, as JSON."""
+        named = {name: value for name, value in locals().items() if name != "server"}
+        return json.dumps(named, default=lambda value: value.model_dump(), sort_keys=True)
+
+    @server.tool()
+    def picture(name: str) -> Any:
+        """Give a picture, a sound, files and a text at once."""
+        return CallToolResult(
+            content=[
+                TextContent(text=f"Here is {name}."),
+                Image(data=b"\x89PNG" + b"0" * 96, format="png").to_image_content(),
+                AudioContent(data="UklGRg==", mime_type="audio/wav"),
+                EmbeddedResource(
+                    resource=BlobResourceContents(uri="file:///a.bin", blob="AAAA", mime_type="application/x-bin")
+                ),
+                ResourceLink(name="b", uri="file:///b.txt", mime_type="text/plain"),
+            ]
+        )
+
+
+def _conduct(server: MCPServer, notes: Path) -> None:
+    @server.tool()
+    def note(text: str) -> str:
+        """Write a note: an effect that can be counted."""
+        with (notes / "notes").open("a", encoding="utf-8") as file:
+            file.write(f"{text}\n")
+        return f"noted {text} ({os.getpid()})"
+
+    @server.tool()
+    def fail(text: str) -> str:
+        """Fail."""
+        raise ToolError(f"it does not work: {text}")
+
+    @server.tool()
+    def die(word: str = "") -> str:
+        """End the process in the middle of the call."""
+        sys.stderr.write(f"I am dying of {word}\n")
+        sys.stderr.flush()
+        os._exit(3)
+
+    @server.tool()
+    async def hang() -> str:
+        """Never answer."""
+        await asyncio.sleep(3600)
+        return ""
+
+    @server.tool()
+    def environment() -> str:
+        """Say which variables it has."""
+        return json.dumps(sorted(os.environ)) + os.environ.get("SERVER_TOKEN", "")
+
+    @server.tool()
+    def long(n: int) -> str:
+        """Say much."""
+        return "x" * n
+
+
+def hostile() -> "Server[Any]":
+    """A server whose names and descriptions are meant to break something."""
+
+    async def list_tools(_ctx: Any, _params: Any) -> ListToolsResult:
+        schema = {
+            "type": "object",
+            "properties": {
+                f"a{MARKUP}": {"type": "string", "description": MARKUP},
+                "name": {"type": ["string", "null"]},
+                "model_dump": {"type": "string", "enum": 3},
+                "__class__": {"$ref": "#/$defs/nothing"},
+                "loop": {"$ref": "#/$defs/loop"},
+                "odd": True,
+                "tool": {"type": "nonsense", "x-more": {"y": 1}},
+            },
+            "required": ["name", "nothing"],
+            "$defs": {"loop": {"type": "object", "properties": {"again": {"$ref": "#/$defs/loop"}}}},
+        }
+        names = [f"read{MARKUP}", "read_artifact", "", "x" * 500, "read artifact"]
+        described = f"{MARKUP} \u202e \x1b[31m {'long ' * 5000}"
+        return ListToolsResult(tools=[Tool(name=name, description=described, input_schema=schema) for name in names])
+
+    async def call_tool(_ctx: Any, params: Any) -> CallToolResult:
+        said = json.dumps([params.name, params.arguments], sort_keys=True)
+        return CallToolResult(content=[TextContent(text=said + MARKUP)])
+
+    return Server("hostile", on_list_tools=list_tools, on_call_tool=call_tool)
+
+
+async def serve_stdio(server: "Server[Any]") -> None:
+    async with stdio_server() as (read, write):
+        await server.run(read, write, server.create_initialization_options())
+
+
+def serve_http(server: MCPServer, port_file: Path, port: int) -> None:
+    listening = socket.create_server(("127.0.0.1", port))
+    port_file.write_text(str(listening.getsockname()[1]))
+    app = server.streamable_http_app()
+    if token := os.environ.get("SERVER_TOKEN"):
+        app = _guarded(app, token)
+    config = uvicorn.Config(app, log_level="error", lifespan="on", timeout_graceful_shutdown=1)
+    uvicorn.Server(config).run(sockets=[listening])
+
+
+def _guarded(app: Any, token: str) -> Any:
+    async def guarded(scope: Any, receive: Any, send: Any) -> None:
+        headers = dict(scope.get("headers", ()))
+        if scope["type"] == "http" and headers.get(b"authorization") != f"Bearer {token}".encode():
+            await send({"type": "http.response.start", "status": 401, "headers": []})
+            await send({"type": "http.response.body", "body": b"no"})
+            return
+        await app(scope, receive, send)
+
+    return guarded
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--http", type=Path)
+    parser.add_argument("--port", type=int, default=0)
+    parser.add_argument("--tools", type=int, default=0)
+    parser.add_argument("--notes", type=Path, default=Path())
+    parser.add_argument("--stubborn", action="store_true")
+    parser.add_argument("--hostile", action="store_true")
+    parser.add_argument("--say", default="")
+    args = parser.parse_args()
+    with (args.notes / "pids").open("a", encoding="utf-8") as file:
+        file.write(f"{os.getpid()}\n")
+    if args.say:  # what is no message of the protocol
+        sys.stdout.write(f"{args.say}\n")
+        sys.stdout.flush()
+    if args.stubborn:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    if args.hostile:
+        asyncio.run(serve_stdio(hostile()))
+        return
+    server = MCPServer("tests")
+    _types(server)
+    _conduct(server, args.notes)
+    for number in range(args.tools):
+        server.add_tool(lambda text="": text, name=f"tool-{number}", description=f"Say the text. {number}")
+    if args.http is not None:
+        serve_http(server, args.http, args.port)
+    else:
+        server.run("stdio")
+    while args.stubborn:
+        signal.pause()
+
+
+if __name__ == "__main__":
+    main()

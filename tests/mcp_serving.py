@@ -1,0 +1,64 @@
+"""The server of `mcp_server.py` as a configuration, and what became of its processes."""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+SERVER = str(Path(__file__).with_name("mcp_server.py"))
+TOKEN = "tok-very-secret-0123456789"  # noqa: S105 - it opens nothing
+
+
+def where_libraries_are() -> dict[str, str]:
+    """A server gets nothing of the environment, so a library that was installed elsewhere has to be named."""
+    return {"PYTHONPATH": os.environ["PYTHONPATH"]} if "PYTHONPATH" in os.environ else {}
+
+
+def by_stdio(folder: Path, *options: str, env: dict[str, str] | None = None, **more: Any) -> dict[str, Any]:
+    """A server that is started; it notes in the folder what it did, and its process id."""
+    args = [SERVER, "--notes", str(folder), *options]
+    return {"command": sys.executable, "args": args, "env": {**where_libraries_are(), **(env or {})}, **more}
+
+
+@contextmanager
+def over_http(folder: Path, *options: str, port: int = 0, env: dict[str, str] | None = None) -> Iterator[int]:
+    """A server on loopback, in a process of its own; its port."""
+    told = folder / "port"
+    told.unlink(missing_ok=True)
+    args = [sys.executable, SERVER, "--notes", str(folder), "--http", str(told), "--port", str(port), *options]
+    with subprocess.Popen(args, env={**os.environ, **(env or {})}) as process:
+        try:
+            until(lambda: told.exists() and told.read_text() != "")
+            yield int(told.read_text())
+        finally:
+            process.kill()
+
+
+def pids(folder: Path) -> list[int]:
+    """The processes that were started, in order."""
+    file = folder / "pids"
+    return [int(line) for line in file.read_text().split()] if file.exists() else []
+
+
+def alive(folder: Path) -> list[int]:
+    """Those that are there still."""
+    return [pid for pid in pids(folder) if _is_there(pid)]
+
+
+def _is_there(pid: int) -> bool:
+    try:
+        return ") Z " not in Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return False
+
+
+def until(holds: Callable[[], object], seconds: float = 20.0) -> None:
+    """Wait until something holds."""
+    ends = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < ends, "it never came to hold"
+        time.sleep(0.02)
