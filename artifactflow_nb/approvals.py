@@ -20,6 +20,8 @@ SCOPES: tuple[Scope, ...] = ("once", "run", "conversation")
 BUDGET = "budget"
 """The kind, and the tool's name, of a request to spend more than a run's budget."""
 
+Kind = Literal["tool", "plan", "edit", "budget"]
+
 Verdict = Literal["ask", "approve", "deny"]
 VERDICTS: tuple[Verdict, ...] = ("ask", "approve", "deny")
 
@@ -44,7 +46,7 @@ class ApprovalRequest(Shown):
 
     id: str
     run_id: str
-    kind: Literal["tool", "plan", "edit", "budget"]
+    kind: Kind
     agent: str
     tool: str
     params: Mapping[str, Any] = field(repr=False)

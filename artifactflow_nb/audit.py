@@ -1,7 +1,8 @@
 """A sealed run, run again: whether the same comes out of what was recorded.
 
 The flow runs as it would for anybody: prompts are built, replies are read, artifacts are written, in a store of its
-own. Models, tools and the person are played. What differs is noted, and never stops it.
+own. Models, tools and the person are played. What differs is noted, and never stops it. A graph of a user's own is not
+in the file: what it did is played as a whole.
 """
 
 import asyncio
@@ -24,11 +25,11 @@ from artifactflow_nb.agents.prompts import PromptLibrary
 from artifactflow_nb.engine import STORE_FILE, Engine
 from artifactflow_nb.errors import UsageError
 from artifactflow_nb.events import StreamEventType
-from artifactflow_nb.flows.adapted import NODES
 from artifactflow_nb.mcp_tools.offers import from_text
 from artifactflow_nb.recordings.cassette import Cassette
 from artifactflow_nb.recordings.change import Change
 from artifactflow_nb.recordings.deck import Deck
+from artifactflow_nb.recordings.graph_steps import GRAPH
 from artifactflow_nb.recordings.old_ids import ids_by_place
 from artifactflow_nb.recordings.secret_names import MASK
 from artifactflow_nb.recordings.values import RecordedRun
@@ -112,8 +113,7 @@ def replay(
         agents: The agents beside the built-in ones.
         prompts: The folder with one's own prompts; without it the packaged ones, and for own agents none.
 
-    Errors: `UsageError` if an agent is missing, or a run was made by a graph of a user's own; `CassetteError` for a
-        cassette that cannot be read.
+    Errors: `UsageError` if an agent is missing; `CassetteError` for a cassette that cannot be read.
     """
     agents = list(agents)
     with tempfile.TemporaryDirectory(prefix="artifactflow-") as folder:
@@ -122,20 +122,10 @@ def replay(
         path.write_bytes(cassette)
         opened = Cassette.open(path)
         runs = [opened.run(head.run_id) for head in opened.runs]
-        _check_flows(runs)
         own = Path(prompts) if prompts is not None else _stand_ins(place / "prompts", agents)
         found = _in_thread(_play(place / "store", store, opened, runs, list(tools), list(agents), own))
         told = tuple(_differences(store, place / "store" / STORE_FILE))
     return Replay(run_id, not told, told, tuple(found))
-
-
-def _check_flows(runs: Iterable[RecordedRun]) -> None:
-    for run in runs:
-        if NODES in run.settings:
-            raise UsageError(
-                f"The run {run.run_id} was made by a graph of a user's own, the flow {run.flow!r}, which a replay "
-                "cannot run again. What it did can be looked at all the same."
-            )
 
 
 def _stand_ins(folder: Path, agents: Iterable[AgentConfig]) -> Path:
@@ -186,11 +176,14 @@ async def _play(
         written = [dict(row) for row in db.execute("SELECT * FROM artifact_versions ORDER BY rowid")]
     for config in agents:
         engine.register_agent(config)
-    _check_agents(engine, runs)
-    _register(engine, runs, tools)
+    with_agents = [run for run in runs if GRAPH not in run.settings]
+    _check_agents(engine, with_agents)
+    _register(engine, with_agents, tools)
     known: set[str] = set()
     async with engine:
         for run in runs:
+            if (described := run.settings.get(GRAPH)) is not None:
+                engine.flows.play(run.flow, described)
             begun = await engine.controller.begin(
                 run.question,
                 conversation_id=run.conversation_id if run.conversation_id in known else None,

@@ -12,10 +12,10 @@ from artifactflow_nb.budget import Budget
 from artifactflow_nb.drive import Rooms
 from artifactflow_nb.driven import DrivenRuns
 from artifactflow_nb.errors import Conflict, UsageError
-from artifactflow_nb.flows.adapted import NODES
 from artifactflow_nb.manifest import Manifest
 from artifactflow_nb.recordings.change import Change
 from artifactflow_nb.recordings.clock import whole_ms
+from artifactflow_nb.recordings.graph_steps import GRAPH
 from artifactflow_nb.recordings.identity import Ask
 from artifactflow_nb.recordings.values import RecordedRun
 from artifactflow_nb.store.conversations import Parent, ParentId, resolve_parent
@@ -72,27 +72,19 @@ class BegunRuns(DrivenRuns):
         if not question:
             raise UsageError("The question is empty. Write what you want to know.")
         self.check_flow(flow)
-        choices = await self._rooms.choices_for_run(flow, None if budget is None else Budget.of(budget), model)
-        if NODES in choices:
-            self._check_own(flow, change)
+        limits = None if budget is None else Budget.of(budget)
+        choices = await self._rooms.choices_for_run(flow, question, limits, model)
+        if change is not None and GRAPH in choices:
+            raise UsageError(
+                f"The flow {flow!r} is a graph of your own, which cannot be forked at a step: only it knows what "
+                "happens within its nodes. Ask it again."
+            )
         if change is not None:
             choices["fork"] = change.as_json()
         parent = await self._parent(conversation_id, parent_message_id)
         asked = Ask(question, flow, choices, "", parent)
         async with self._one_by_one if self._rooms.deck.cassette is not None else nullcontext():
             return await self._begun(asked, conversation_id, parent_message_id, message_id, thread_id)
-
-    def _check_own(self, flow: str, change: Change | None) -> None:
-        """Refuse what cannot be done with a graph of a user's own: only it knows what happens within its nodes."""
-        if change is not None:
-            raise UsageError(
-                f"The flow {flow!r} is a graph of your own, which cannot be forked at a step. Ask it again."
-            )
-        if self._rooms.deck.mode != "live":
-            raise UsageError(
-                f"The flow {flow!r} is a graph of your own, whose runs are neither recorded nor replayed. Ask it in a "
-                "workbench without record, replay and AF_MODE; run.seal() keeps all that came of it."
-            )
 
     async def _begun(
         self,

@@ -57,8 +57,8 @@ class Rooms:
         database: The store.
         policy: Who answers before a person is asked.
         ownership: The locks of the runs that are driven here.
-        choices_for_run: What a new run of such a flow, with such a budget, and with such a model in the place of the
-            configured one, keeps, so that another process can go on with it: JSON.
+        choices_for_run: What a new run of such a flow, with such a question and budget, and with such a model in the
+            place of the configured one, keeps, so that another process can go on with it: JSON.
         sources_for_run: The sources that a new run searches, as they are when it begins.
         check_budget: Refuses a budget that would never be reached in a run with such a model.
         check_resumed: Refuses a run that was begun with a flow, a model or a budget that this engine cannot keep to.
@@ -74,7 +74,7 @@ class Rooms:
     database: Database
     policy: ApprovalPolicy
     ownership: Ownership
-    choices_for_run: Callable[[str, Budget | None, str | None], Awaitable[dict[str, Any]]]
+    choices_for_run: Callable[[str, str, Budget | None, str | None], Awaitable[dict[str, Any]]]
     sources_for_run: Callable[[], Awaitable[list[str]]]
     check_budget: Callable[[Budget, str | None], None]
     check_resumed: Callable[[StoredRun], Awaitable[None]]
@@ -185,6 +185,8 @@ class RunDriver:
                 return self._cancelled()
             standing = await self._go_on()
             self._is_new = False
+            if standing.failure is not None:
+                return _failure(standing.failure.error_type, standing.failure.message)
             if not (gates := standing.gates):
                 return await self._completed(standing.response)
             async with self.lock:
@@ -274,8 +276,7 @@ class RunDriver:
 
     def _failed(self, error: Exception) -> Ending:
         logger.debug("Run %s failed", self.run.run_id, exc_info=error)
-        data = {"error_type": type(error).__name__, "message": storable_text(told(error))}
-        return Ending(FAILED, StreamEventType.ERROR, data)
+        return _failure(type(error).__name__, told(error))
 
     async def cancel(self) -> None:
         """End a run that waits."""
@@ -332,6 +333,10 @@ class RunDriver:
         self._stop()
         data = {"error_type": type(error).__name__, "message": self.unstored}
         self._journal.publish(self._journal.stamp(StreamEventType.ERROR, data))
+
+
+def _failure(error_type: str, message: str) -> Ending:
+    return Ending(FAILED, StreamEventType.ERROR, {"error_type": error_type, "message": storable_text(message)})
 
 
 def _is_of_the_store(error: Exception) -> bool:

@@ -276,12 +276,14 @@ class Engine(Shown):
         self._added[added.folder] = added
         return added
 
-    async def _choices_of_a_run(self, flow: str, budget: Budget | None, model: str | None) -> dict[str, Any]:
+    async def _choices_of_a_run(
+        self, flow: str, question: str, budget: Budget | None, model: str | None
+    ) -> dict[str, Any]:
         """What was chosen for a run, checked: its budget, its model, and what is configured otherwise than packaged.
 
-        Of a graph of a user's own its nodes; which models it has, only it knows.
+        Of a graph of a user's own what it looks like; which models it has, only it knows.
         """
-        if own := self.flows.own_choices(flow, model):
+        if own := self.flows.own_choices(flow, model, None if self.deck.mode == "live" else question):
             budget = budget or self.settings.budget
             return {**own, **({} if budget is None else {"budget": budget.model_dump(exclude_none=True)})}
         await self.mcp.open()
@@ -361,8 +363,8 @@ class Engine(Shown):
         told = {"flow": flow, "mode": self.deck.mode, "search": self.settings.search, "sources": sources}
         if changed := dict(flat(self.graph_config.changed)):
             told["graph_config"] = changed
-        if own := self.flows.own_choices(flow, None):
-            return self._manifests.of({}, None, **told, graph=own)
+        if own := self.flows.own_choices(flow):
+            return self._manifests.of({}, None, **told, **own)
         return self._manifests.of(self._crew.of_flow(flow), model, **told, **self.mcp.manifest())
 
     async def aclose(self) -> None:

@@ -7,12 +7,14 @@ from artifactflow_nb.agents.planning import AGENT
 from artifactflow_nb.checkpoints import Checkpoints
 from artifactflow_nb.crew import PLAN, RESEARCH
 from artifactflow_nb.errors import UsageError
-from artifactflow_nb.flows.adapted import NODES, AdaptedGraph
+from artifactflow_nb.flows.adapted import AdaptedGraph
 from artifactflow_nb.flows.adapted_flow import AdaptedFlow
+from artifactflow_nb.flows.adapted_replay import PlayedFlow
 from artifactflow_nb.flows.flow import Flow
 from artifactflow_nb.flows.loop import LoopFlow
 from artifactflow_nb.flows.plan import compile_plan
 from artifactflow_nb.flows.research import ExtendableGraph
+from artifactflow_nb.recordings.graph_steps import GRAPH
 from artifactflow_nb.store.runs import StoredRun
 
 
@@ -26,7 +28,7 @@ class FlowRegistry(Mapping[str, Flow]):
     def __init__(self, checkpoints: Checkpoints) -> None:
         self._checkpoints = checkpoints
         self._built_in: dict[str, Flow] = {}
-        self._own: dict[str, AdaptedFlow] = {}
+        self._own: dict[str, AdaptedFlow | PlayedFlow] = {}
 
     def open(self, research: ExtendableGraph) -> None:
         """Compile the built-in flows, now that there are checkpoints."""
@@ -47,6 +49,10 @@ class FlowRegistry(Mapping[str, Flow]):
             raise UsageError(f"A flow cannot be named {name!r}: choose a name that no built-in flow has.")
         self._own[name] = AdaptedFlow(adapted, lambda: self._checkpoints.saver)
 
+    def play(self, name: str, described: Mapping[str, Any]) -> None:
+        """Add a graph that is not here, of which recorded runs are played, and which was described so."""
+        self._own[name] = PlayedFlow(described)
+
     def __getitem__(self, name: str) -> Flow:
         return self._built_in.get(name) or self._own[name]
 
@@ -56,25 +62,31 @@ class FlowRegistry(Mapping[str, Flow]):
     def __len__(self) -> int:
         return len(self._built_in) + len(self._own)
 
-    def own_choices(self, name: str, model: str | None) -> dict[str, Any]:
-        """What a run of a graph of a user's own keeps of it, checked; nothing for a built-in flow."""
+    def own_choices(self, name: str, model: str | None = None, question: str | None = None) -> dict[str, Any]:
+        """What a run of a graph of a user's own keeps of it, checked; nothing for a built-in flow.
+
+        Args:
+            name: The flow.
+            model: The model that was chosen for the run: such a graph takes none.
+            question: What is asked, if what the graph gets of it is kept too, because the run is recorded or played.
+        """
         if (own := self._own.get(name)) is None:
             return {}
         if model is not None:
             raise UsageError(f"The flow {name!r} is a graph with models of its own; leave model={model!r} out.")
-        return {NODES: own.adapted.nodes}
+        return {GRAPH: own.described if question is None else {**own.described, "input": own.asked(question)}}
 
     def check(self, run: StoredRun) -> None:
         """Refuse a run whose graph is not here, or has other nodes by now; `UsageError` says what to do."""
-        own, begun_with = self._own.get(run.flow), run.settings.get(NODES)
+        own, begun_with = self._own.get(run.flow), run.settings.get(GRAPH, {}).get("nodes")
         if run.flow not in self or (begun_with is not None and own is None):
             raise UsageError(
                 f"The run {run.run_id} cannot go on here: its flow {run.flow!r} is a graph that is not registered. "
                 f"Call wb.register_flow({run.flow!r}, af.adapt(graph)) with that graph, then go on."
             )
-        if own is not None and own.adapted.nodes != begun_with:
+        if own is not None and (nodes := own.described["nodes"]) != begun_with:
             raise UsageError(
                 f"The run {run.run_id} cannot go on with the graph that is registered as {run.flow!r}: it was begun "
-                f"with the nodes {', '.join(begun_with or ())}, and this one has {', '.join(own.adapted.nodes)}. "
+                f"with the nodes {', '.join(begun_with or ())}, and this one has {', '.join(nodes)}. "
                 "Register the graph that it was begun with, or cancel the run and ask again."
             )

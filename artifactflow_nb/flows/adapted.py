@@ -4,21 +4,23 @@ The graph stays as it is. What its models and tools do is told by LangGraph's ow
 like what our agents do; where it interrupts, the person is asked (`adapted_questions`).
 """
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from orjson import loads
+
 from artifactflow_nb.approvals import Decision
 from artifactflow_nb.errors import UsageError
+from artifactflow_nb.store.storable import to_json
 from artifactflow_nb.text.cards import Card, Code, Rows, Shown
 
 if TYPE_CHECKING:
     from langgraph.pregel import Pregel
 
-NODES = "graph_nodes"
-"""The setting of a run that names the nodes of the graph that it was begun with; no other run has it."""
-
 _UNNAMED = "LangGraph"
+_ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +47,16 @@ class AdaptedGraph(Shown):
     def nodes(self) -> list[str]:
         """The names of the graph's nodes."""
         return sorted(name for name in self.graph.nodes if not name.startswith("__"))
+
+    @property
+    def described(self) -> dict[str, Any]:
+        """What tells the graph from another one: its nodes, and the edges that LangGraph sees between them."""
+        edges = [f"{edge.source} -> {edge.target}" for edge in self.graph.get_graph().edges]
+        return {"nodes": self.nodes, "edges": sorted(edges)}
+
+    def asked(self, question: str) -> Any:
+        """What the graph gets of a question, as JSON; where an object lies in memory is no part of it."""
+        return loads(_ADDRESS.sub("", to_json(self.input(question))))
 
     def _card(self) -> Card:
         keeps = "its own" if self.graph.checkpointer else "the workbench's"

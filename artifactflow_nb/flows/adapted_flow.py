@@ -21,12 +21,14 @@ from artifactflow_nb.errors import RunFailed, told
 from artifactflow_nb.events import MAIN_JOB
 from artifactflow_nb.flows.adapted import AdaptedGraph, resume_value
 from artifactflow_nb.flows.adapted_questions import request_of, subject_of
+from artifactflow_nb.flows.adapted_replay import GraphReplay
 from artifactflow_nb.flows.adapted_tools import GraphTools
 from artifactflow_nb.flows.adapted_values import last_answer
 from artifactflow_nb.flows.adapted_watch import GraphWatch, Paused
 from artifactflow_nb.flows.flow import Standing
 from artifactflow_nb.flows.permission import ask
 from artifactflow_nb.flows.services import RunContext
+from artifactflow_nb.recordings.graph_player import GraphPlayer
 from artifactflow_nb.store.storable import storable_text
 from artifactflow_nb.tools.base import ToolPermission
 from artifactflow_nb.tools.threads import is_cancelled
@@ -48,9 +50,20 @@ class AdaptedFlow:
         self.adapted = adapted
         self._saver = saver
 
+    @property
+    def described(self) -> dict[str, Any]:
+        """What tells the graph from another one."""
+        return self.adapted.described
+
+    def asked(self, question: str) -> Any:
+        """What the graph gets of a question, as JSON."""
+        return self.adapted.asked(question)
+
     async def go_on(self, ctx: RunContext, *, is_begun: bool) -> Standing:
         """Let the graph go on from its last checkpoint, its own if it keeps any, until it ends or interrupts."""
         del is_begun  # of a graph that keeps its own checkpoints, ours say nothing
+        if isinstance(ctx.tape, GraphPlayer):
+            return await GraphReplay(ctx, ctx.tape).go_on()
         ctx.under_way()
         graph = self._graph()
         config: RunnableConfig = {"configurable": {"thread_id": ctx.run.thread_id}}

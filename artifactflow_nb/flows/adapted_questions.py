@@ -5,9 +5,9 @@
 """
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, cast
 
-from artifactflow_nb.approvals import ApprovalRequest
+from artifactflow_nb.approvals import ApprovalRequest, Kind
 from artifactflow_nb.flows.adapted_values import plain
 from artifactflow_nb.flows.permission import TITLE_COLUMNS
 from artifactflow_nb.flows.services import RunContext
@@ -45,7 +45,7 @@ def request_of(ctx: RunContext, interrupt: "Interrupt", node: str, tool: str) ->
     return ApprovalRequest(
         id=request_id(subject),
         run_id=ctx.run.run_id,
-        kind=cast('Literal["tool", "plan", "edit"]', said["kind"] if said.get("kind") in _KINDS else "tool"),
+        kind=cast("Kind", said["kind"] if said.get("kind") in _KINDS else "tool"),
         agent=node,
         tool=_text(said.get("tool")) or tool,
         params=_params(params),

@@ -65,12 +65,16 @@ class GraphTools:
             opened = OpenCall(own, caller.job_id, caller.agent)
         else:
             opened = found
+        await self.enter(key, opened, is_asked=found is not None)
+
+    async def enter(self, key: str, opened: OpenCall, *, is_asked: bool) -> None:
+        """Note that this call starts, which a model asked for or not, and say so unless it did before."""
         call = opened.call
         span = self._ctx.tape.clock.start(call.tool_call_id, call.tool_call_id)
-        self._at_work[key] = _Use(opened, span, found is not None)
+        self._at_work[key] = _Use(opened, span, is_asked)
         if call.status != STARTED:
             self._emit(opened, StreamEventType.TOOL_START, params=dict(call.call.params))
-        if found is not None:
+        if is_asked:
             await self._ctx.services.calls.start(call.tool_call_id, span.at, self._ctx.journal.take())
 
     def _take(self, name: str, args: Mapping[str, Any], job_id: str) -> OpenCall | None:
@@ -98,13 +102,14 @@ class GraphTools:
     async def fail(self, key: str, error: BaseException) -> None:
         """Store and tell that a tool raised."""
         found = {"error_type": type(error).__name__}
-        await self._finish(key, ToolResult(success=False, error=storable_text(told(error)), metadata=found))
+        await self.conclude(key, ToolResult(success=False, error=storable_text(told(error)), metadata=found))
 
     async def finish(self, key: str, output: Any) -> None:
         """Store and tell what a tool gave."""
-        await self._finish(key, result_of(output))
+        await self.conclude(key, result_of(output))
 
-    async def _finish(self, key: str, result: ToolResult) -> None:
+    async def conclude(self, key: str, result: ToolResult) -> None:
+        """Store and tell this result."""
         use = self._at_work.pop(key)
         completed_at, duration_ms = self._ctx.tape.clock.stop(use.span)
         self._emit(
@@ -118,7 +123,9 @@ class GraphTools:
         if use.is_asked:
             times = use.span.at, completed_at, duration_ms
             events = self._ctx.journal.take()
-            run = ToolRun(use.open.call.tool_call_id, result, "not_needed", *times, events)
+            made = use.open.call.tool_call_id
+            provenance = self._ctx.tape.provenance(made)
+            run = ToolRun(made, result, "not_needed", *times, events, cassette=provenance)
             await self._ctx.services.calls.finish([run])
 
 

@@ -18,21 +18,9 @@ from artifactflow_nb.flows.adapted_tools import GraphTools
 from artifactflow_nb.flows.adapted_values import plain
 from artifactflow_nb.flows.services import RunContext
 from artifactflow_nb.flows.spending import waits_for_budget
-from artifactflow_nb.recordings.event_checks import flaw_of
+from artifactflow_nb.recordings.graph_steps import REPORTED, flaw_of_report
 
 logger = logging.getLogger(__name__)
-
-REPORTED: Mapping[str, tuple[str, ...]] = {
-    StreamEventType.PLAN_CREATED: ("plan_id", "title", "steps"),
-    StreamEventType.PLAN_UPDATED: ("plan_id", "reason", "steps"),
-    StreamEventType.PLAN_REVISED: ("plan_id", "reason", "steps"),
-    StreamEventType.STEP_START: ("plan_id", "step_id", "title"),
-    StreamEventType.STEP_COMPLETE: ("plan_id", "step_id", "title", "status"),
-}
-"""What nodes may report, through the stream writer or as custom events, and what it does not go without.
-
-Everything else that has a type here is told by what really happened, and never because a node says so.
-"""
 
 _DEFAULTS: Mapping[str, Any] = {"job_id": MAIN_JOB, "tool_call_id": "", "attempt": 1}
 
@@ -207,8 +195,7 @@ class GraphWatch:
         if kind not in REPORTED:
             return
         told = {**_DEFAULTS, **plain(data)}
-        missing = [name for name in REPORTED[kind] if name not in told]
-        if flaw := (f"it has no {missing[0]}" if missing else flaw_of(kind, told)):
+        if flaw := flaw_of_report(kind, told):
             logger.warning("An event %s of the graph %s is not passed on: %s.", kind, self._name, flaw)
             return
         self._ctx.tape.clock.read(told["job_id"])

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from artifactflow_nb.flows.services import RunContext
+from artifactflow_nb.recordings.values import Failure
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,10 +16,12 @@ class Standing:
         gates: Where it waits: for each place the ids of the requests that all have to be decided there. Empty when it
             is done.
         response: The answer; empty while it waits.
+        failure: How the run ended when it was recorded, if it failed and is played as a whole.
     """
 
     gates: Sequence[Sequence[str]] = ()
     response: str = ""
+    failure: Failure | None = None
 
 
 class Flow(Protocol):

@@ -1,0 +1,141 @@
+"""The steps of an adapted graph, read from the rows and events of its run."""
+
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import orjson
+
+from artifactflow_nb.errors import RunCancelled
+from artifactflow_nb.events import BESIDE, StreamEventType
+from artifactflow_nb.recordings.clock import RUN
+from artifactflow_nb.recordings.graph_steps import FAIL, LEFT, OF_ASKS, OF_TOOLS, GraphStep, of_turn, path_of_job
+from artifactflow_nb.recordings.values import job_path
+from artifactflow_nb.store.runs import CANCELLED
+from artifactflow_nb.store.schema import from_us
+
+_TOLD_BY_OTHERS = {
+    StreamEventType.METADATA,
+    StreamEventType.AGENT_COMPLETE,  # comes with the reply
+    StreamEventType.MIDDLEWARE_ERROR,
+    StreamEventType.COMPLETE,
+    StreamEventType.CANCELLED,
+    StreamEventType.ERROR,
+}
+_END_A_TURN = {StreamEventType.LLM_COMPLETE, StreamEventType.RETRY}
+
+
+class GraphRows:
+    """The rows of a run that an adapted graph made.
+
+    Args:
+        status: The run's status.
+        events: Its events in their order.
+        turns: Its model calls in the order in which they were stored.
+        calls: Its tool calls.
+        asks: What was asked in it, by subject.
+
+    Attributes:
+        paths: The paths of its jobs by their ids, each tool call's too.
+    """
+
+    def __init__(
+        self,
+        status: str,
+        events: Sequence[sqlite3.Row],
+        turns: Sequence[sqlite3.Row],
+        calls: Sequence[sqlite3.Row],
+        asks: Mapping[str, sqlite3.Row],
+    ) -> None:
+        self._events = [(event, orjson.loads(event["data_json"])) for event in events]
+        self._turns = {turn["call_id"]: turn for turn in turns}
+        self._calls = {call["tool_call_id"]: call for call in calls}
+        self._subjects = {ask["request_id"]: subject for subject, ask in asks.items()}
+        self._settled = {ask["request_id"] for ask in asks.values() if ask["settled"]}
+        self.paths: dict[str, str] = {}
+        for job_id in [*(turn["job_id"] for turn in turns), *self._calls]:
+            self._find_path(job_id)
+        self._begun = self._beginnings()
+        self._ended = {data["call_id"] for event, data in self._events if event["event_type"] in _END_A_TURN}
+        self._left = {key for key, turn in self._turns.items() if self._is_left(turn, status)}
+
+    def _beginnings(self) -> dict[tuple[str, int], int]:
+        """The numbers of the events that tell the beginning of a stored turn, by job and step.
+
+        One that tells it of a turn whose process was killed is followed by another.
+        """
+        stored = {(turn["job_id"], turn["step"]) for turn in self._turns.values()}
+        begun = ((event, data) for event, data in self._events if event["event_type"] == StreamEventType.AGENT_START)
+        told = {(data["job_id"], data["step"]): int(event["seq"]) for event, data in begun}
+        return {place: told[place] for place in told.keys() & stored}
+
+    def _find_path(self, job_id: str) -> str:
+        if job_id not in self.paths:
+            base, beside, _ = job_id.partition(BESIDE)
+            call = self._calls.get(job_id)
+            if beside:
+                self._find_path(base)
+            if call is not None:
+                self.paths[job_id] = job_path(self._find_path(call["job_id"]), call["step"], call["position"])
+            else:
+                self.paths[job_id] = path_of_job(job_id, self.paths)
+        return self.paths[job_id]
+
+    def _is_left(self, turn: sqlite3.Row, status: str) -> bool:
+        if turn["error_type"] != RunCancelled.__name__ or turn["call_id"] in self._ended:
+            return False
+        return status != CANCELLED or any(one["started_at"] >= turn["completed_at"] for one in self._turns.values())
+
+    def lane(self, event: sqlite3.Row, data: Mapping[str, Any]) -> str:
+        """The path of an event's lane; a decision that a person took later has one of its own."""
+        name = "tool_call_id" if event["event_type"] in OF_TOOLS else "job_id"
+        job_id = data.get(name, RUN)
+        return RUN if job_id == RUN else self.paths.get(job_id) or path_of_job(job_id, self.paths)
+
+    def steps(self, run_id: str) -> Iterator[GraphStep]:
+        """The steps in the order of their events; subjects without the run's id."""
+        silent = self._silent()
+        for event, data in self._events:
+            if event["event_type"] in _END_A_TURN:
+                yield from silent.pop(data["call_id"], ())
+            step = None if event["event_type"] in _TOLD_BY_OTHERS else self._step(event, data, run_id)
+            if step is not None:
+                yield step
+        for failed in silent.values():
+            yield from failed
+
+    def _silent(self) -> dict[str, list[GraphStep]]:
+        """The model calls that failed without an event, by the call before whose end they did; else by nothing."""
+        found: dict[str, list[GraphStep]] = {}
+        waiting: list[GraphStep] = []
+        for key, turn in self._turns.items():
+            if key in self._ended:
+                found[key], waiting = waiting, []
+            else:
+                kind = LEFT if key in self._left else FAIL
+                waiting.append(GraphStep(kind, from_us(turn["completed_at"]), about=self._of_turn(turn)))
+        return {**found, "": waiting}
+
+    def _of_turn(self, turn: Mapping[str, Any] | sqlite3.Row) -> str:
+        return of_turn(self.paths[turn["job_id"]], turn["step"])
+
+    def _step(self, event: sqlite3.Row, data: dict[str, Any], run_id: str) -> GraphStep | None:
+        kind, at, seq = event["event_type"], from_us(event["ts"]), event["seq"]
+        who = {"agent": event["agent_name"], "tool": event["tool_name"]}
+        if kind in OF_ASKS:
+            about = self._subjects[data["id"]].replace(run_id, "")
+            if kind == StreamEventType.PERMISSION_RESULT:
+                return None if data["id"] in self._settled else GraphStep(kind, at, seq, about)
+            asked = {"job": self.lane(event, data), "title": data["title"], "message": data["message"]}
+            return GraphStep(kind, at, seq, about, **who, data=asked)
+        about = self._about(kind, data, seq)
+        return GraphStep(kind, at, seq, about) if about else GraphStep(kind, at, seq, **who, data=data)
+
+    def _about(self, kind: str, data: Mapping[str, Any], seq: int) -> str:
+        """The turn or the tool call that an event tells of; empty if none is stored that it does."""
+        if kind in _END_A_TURN:
+            return self._of_turn(self._turns[data["call_id"]])
+        if kind in OF_TOOLS:
+            return self.paths[data["tool_call_id"]] if data["tool_call_id"] in self._calls else ""
+        is_told = kind == StreamEventType.AGENT_START and self._begun.get((data["job_id"], data["step"])) == seq
+        return self._of_turn(data) if is_told else ""
