@@ -66,9 +66,16 @@ def said(text: str, *calls: tuple[str, dict[str, Any]], tokens: tuple[int, int] 
 
 def react_agent(script: Script, *tools: Any, **options: Any) -> Any:
     """LangGraph's own prebuilt agent over a script."""
+    from langgraph.prebuilt import ToolNode
+
+    given = tools[0] if tools and isinstance(tools[0], ToolNode) else list(tools)
+    return prebuilt(ScriptedChat(script=list(script)), given, **options)
+
+
+def prebuilt(model: BaseChatModel, tools: Any, **options: Any) -> Any:
+    """LangGraph's own prebuilt agent."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # it has moved to a package that is not installed here
-        from langgraph.prebuilt import ToolNode, create_react_agent
+        from langgraph.prebuilt import create_react_agent
 
-        given = tools[0] if tools and isinstance(tools[0], ToolNode) else list(tools)
-        return create_react_agent(ScriptedChat(script=list(script)), given, **options)
+        return create_react_agent(model, tools, **options)
