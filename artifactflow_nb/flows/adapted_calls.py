@@ -10,6 +10,7 @@ from artifactflow_nb.events import BESIDE, MAIN_JOB, StreamEventType, TextSoFar
 from artifactflow_nb.flows.adapted_values import deltas_of, reply_of, request_of
 from artifactflow_nb.flows.services import RunContext
 from artifactflow_nb.flows.turn import usage_json
+from artifactflow_nb.flows.unbroken import unbroken
 from artifactflow_nb.messages import Message, ToolCall
 from artifactflow_nb.models.base import ModelDelta, ModelReply, ModelRequest
 from artifactflow_nb.recordings.clock import Span
@@ -185,7 +186,7 @@ class GraphCalls:
         )
         calls = [(tool_call_id(row.call_id, position), call) for position, call in enumerate(reply.calls)]
         self._tell(turn, reply, row)
-        await self._ctx.services.calls.record_turn(row, calls, self._ctx.journal.take())
+        await unbroken(self._ctx.services.calls.record_turn(row, calls, self._ctx.journal.take()))
         return row, calls
 
     def _tell(self, turn: _Turn, reply: ModelReply, row: LlmCall) -> None:
@@ -213,7 +214,7 @@ class GraphCalls:
         row = self._row(turn, content=said, error_type=error_type, error_message=reason)
         if goes_on:
             self._emit(turn, StreamEventType.RETRY, call_id=row.call_id, attempt=1, delay_s=0.0, reason=reason)
-        await self._ctx.services.calls.record_turn(row, (), self._ctx.journal.take())
+        await unbroken(self._ctx.services.calls.record_turn(row, (), self._ctx.journal.take()))
 
     def _row(self, turn: _Turn, **outcome: Any) -> LlmCall:
         opening, usage = turn.opening, outcome.get("usage")

@@ -9,10 +9,10 @@ from artifactflow_nb.ambient import Clock
 from artifactflow_nb.approvals import Decision
 from artifactflow_nb.errors import CassetteMiss
 from artifactflow_nb.events import StreamEventType
-from artifactflow_nb.recordings.clock import RUN
+from artifactflow_nb.recordings.clock import RUN, Times
 from artifactflow_nb.recordings.graph_steps import GraphStep, job_of_path, left_turns, of_turn, rounds
 from artifactflow_nb.recordings.pieces import Piece
-from artifactflow_nb.recordings.player import Player
+from artifactflow_nb.recordings.player import CANCELLED, Player
 from artifactflow_nb.recordings.secrets import Masker
 from artifactflow_nb.recordings.values import RecordedCall, RecordedRun, RecordedTurn, call_id, job_path, tool_call_id
 
@@ -68,6 +68,11 @@ class GraphPlayer(Player):
         """Go on to the next step."""
         self.step = next(self._steps, None)
 
+    @property
+    def was_cut(self) -> bool:
+        """Whether the run was cancelled where it stands after its last step: it did not come to wait any more."""
+        return self.recording.status == CANCELLED and self._n_pauses == len(self._pauses)
+
     def turn(self, step: GraphStep) -> PlayedTurn:
         """The model call that a step is about."""
         return self._by_about[step.about]
@@ -111,6 +116,10 @@ class GraphPlayer(Player):
         last = next(iter(own[len(self._pauses) :]), 0)
         steps = (step for step in self.recording.graph_steps if step.kind != StreamEventType.PERMISSION_RESULT)
         return pause is None or any(step.seq > last for step in steps)
+
+    def _spans(self) -> list[tuple[str, Times]]:
+        begun = ((key, call.called_at) for key, call in self._calls.items() if call.completed_at is None)
+        return [*super()._spans(), *((key, Times(at, at, 0.0)) for key, at in begun if at is not None)]
 
     def _gates(self) -> list[list[str]]:
         run_id = self.recording.run_id
