@@ -10,7 +10,7 @@ from artifactflow_nb.approvals import Decision
 from artifactflow_nb.errors import CassetteMiss
 from artifactflow_nb.events import StreamEventType
 from artifactflow_nb.recordings.clock import RUN, Times
-from artifactflow_nb.recordings.graph_steps import GraphStep, job_of_path, left_turns, of_turn, rounds
+from artifactflow_nb.recordings.graph_steps import FAIL, GraphStep, job_of_path, left_turns, of_turn, rounds
 from artifactflow_nb.recordings.pieces import Piece
 from artifactflow_nb.recordings.player import CANCELLED, Player
 from artifactflow_nb.recordings.secrets import Masker
@@ -87,7 +87,9 @@ class GraphPlayer(Player):
 
     def arrived(self, step: GraphStep) -> Iterator[tuple[PlayedTurn, Piece]]:
         """The pieces of replies that arrived before a step, in order, each once."""
-        until = step.seq or max((piece.seq + 1 for piece in self.turn(step).turn.pieces), default=0)
+        until = step.seq
+        if step.kind == FAIL:
+            until = max((piece.seq + 1 for piece in self.turn(step).turn.pieces), default=0)
         while self._piece is not None and self._piece[1].seq < until:
             yield self._piece
             self._piece = next(self._arriving, None)

@@ -1,17 +1,18 @@
 """The steps of an adapted graph, read from the rows and events of its run."""
 
 import sqlite3
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from itertools import accumulate
+from typing import Any, NamedTuple
 
 import orjson
 
-from artifactflow_nb.errors import RunCancelled
 from artifactflow_nb.events import BESIDE, StreamEventType
 from artifactflow_nb.recordings.clock import RUN
+from artifactflow_nb.recordings.counted import each
 from artifactflow_nb.recordings.graph_steps import FAIL, LEFT, OF_ASKS, OF_TOOLS, GraphStep, of_turn, path_of_job
 from artifactflow_nb.recordings.values import job_path
-from artifactflow_nb.store.runs import CANCELLED
 from artifactflow_nb.store.schema import from_us
 
 _TOLD_BY_OTHERS = {
@@ -25,11 +26,17 @@ _TOLD_BY_OTHERS = {
 _END_A_TURN = {StreamEventType.LLM_COMPLETE, StreamEventType.RETRY}
 
 
+class _Silent(NamedTuple):
+    """A model call that failed without an event, and the step that it is."""
+
+    turn: sqlite3.Row
+    step: GraphStep
+
+
 class GraphRows:
     """The rows of a run that an adapted graph made.
 
     Args:
-        status: The run's status.
         events: Its events in their order.
         turns: Its model calls in the order in which they were stored.
         calls: Its tool calls.
@@ -41,7 +48,6 @@ class GraphRows:
 
     def __init__(
         self,
-        status: str,
         events: Sequence[sqlite3.Row],
         turns: Sequence[sqlite3.Row],
         calls: Sequence[sqlite3.Row],
@@ -49,6 +55,7 @@ class GraphRows:
     ) -> None:
         self._events = [(event, orjson.loads(event["data_json"])) for event in events]
         self._turns = {turn["call_id"]: turn for turn in turns}
+        self._places = {key: place for place, key in enumerate(self._turns)}
         self._calls = {call["tool_call_id"]: call for call in calls}
         self._subjects = {ask["request_id"]: subject for subject, ask in asks.items()}
         self._settled = {ask["request_id"] for ask in asks.values() if ask["settled"]}
@@ -57,7 +64,7 @@ class GraphRows:
             self._find_path(job_id)
         self._begun = self._beginnings()
         self._ended = {data["call_id"] for event, data in self._events if event["event_type"] in _END_A_TURN}
-        self._left = {key for key, turn in self._turns.items() if self._is_left(turn, status)}
+        self._left = {key for key, turn in self._turns.items() if self._is_left(turn)}
 
     def _beginnings(self) -> dict[tuple[str, int], int]:
         """The numbers of the events that tell the beginning of a stored turn, by job and step.
@@ -81,10 +88,12 @@ class GraphRows:
                 self.paths[job_id] = path_of_job(job_id, self.paths)
         return self.paths[job_id]
 
-    def _is_left(self, turn: sqlite3.Row, status: str) -> bool:
-        if turn["error_type"] != RunCancelled.__name__ or turn["call_id"] in self._ended:
+    def _is_left(self, turn: sqlite3.Row) -> bool:
+        """Whether another process went on with the numbers of what a call had said that no event ends."""
+        if turn["call_id"] in self._ended or not turn["pieces_json"]:
             return False
-        return status != CANCELLED or any(one["started_at"] >= turn["completed_at"] for one in self._turns.values())
+        last, over = max(accumulate(each(orjson.loads(turn["pieces_json"])["seq"]))), turn["completed_at"]
+        return any(event["seq"] <= last and event["ts"] > over for event, _ in self._events)
 
     def lane(self, event: sqlite3.Row, data: Mapping[str, Any]) -> str:
         """The path of an event's lane; a decision that a person took later has one of its own."""
@@ -94,27 +103,27 @@ class GraphRows:
 
     def steps(self, run_id: str) -> Iterator[GraphStep]:
         """The steps in the order of their events; subjects without the run's id."""
-        silent = self._silent()
+        silent = deque(self._silent())
         for event, data in self._events:
-            if event["event_type"] in _END_A_TURN:
-                yield from silent.pop(data["call_id"], ())
+            while silent and self._is_over(silent[0].turn, event, data):
+                yield silent.popleft().step
             step = None if event["event_type"] in _TOLD_BY_OTHERS else self._step(event, data, run_id)
             if step is not None:
                 yield step
-        for failed in silent.values():
-            yield from failed
+        yield from (failed.step for failed in silent)
 
-    def _silent(self) -> dict[str, list[GraphStep]]:
-        """The model calls that failed without an event, by the call before whose end they did; else by nothing."""
-        found: dict[str, list[GraphStep]] = {}
-        waiting: list[GraphStep] = []
+    def _silent(self) -> Iterator[_Silent]:
+        """The model calls that failed without an event, in the order in which they were stored."""
         for key, turn in self._turns.items():
-            if key in self._ended:
-                found[key], waiting = waiting, []
-            else:
+            if key not in self._ended:
                 kind = LEFT if key in self._left else FAIL
-                waiting.append(GraphStep(kind, from_us(turn["completed_at"]), about=self._of_turn(turn)))
-        return {**found, "": waiting}
+                yield _Silent(turn, GraphStep(kind, from_us(turn["completed_at"]), about=self._of_turn(turn)))
+
+    def _is_over(self, failed: sqlite3.Row, event: sqlite3.Row, data: Mapping[str, Any]) -> bool:
+        """Whether a call had failed before an event: it is later, or tells the end of a call that was stored later."""
+        ends = self._places.get(data.get("call_id", "")) if event["event_type"] in _END_A_TURN else None
+        is_stored_later = ends is not None and ends > self._places[failed["call_id"]]
+        return is_stored_later or bool(event["ts"] > failed["completed_at"])
 
     def _of_turn(self, turn: Mapping[str, Any] | sqlite3.Row) -> str:
         return of_turn(self.paths[turn["job_id"]], turn["step"])

@@ -17,10 +17,10 @@ GRAPH = "graph"
 """The setting of a run that describes the graph that made it; no other run has it."""
 
 FAIL = "fail"
-"""A model call gave no reply, and the graph ended with it or was stopped."""
+"""A model call gave no reply, and no event says so: the graph ended with it, or was stopped."""
 
 LEFT = "left"
-"""A model call was left when the run's process was closed; what it had said was void."""
+"""The same when the run's process was closed: what had arrived of it is told no more."""
 
 OF_TURNS = (StreamEventType.AGENT_START, StreamEventType.LLM_COMPLETE, StreamEventType.RETRY, FAIL, LEFT)
 OF_TOOLS = (StreamEventType.TOOL_START, StreamEventType.TOOL_COMPLETE)

@@ -105,7 +105,7 @@ class _Reader:
 
     def _graph_rows(self) -> GraphRows:
         turns = self._rows("SELECT * FROM llm_calls WHERE run_id = ? ORDER BY rowid")
-        return GraphRows(self._run.status, self._events, turns, self._calls, self._asks)
+        return GraphRows(self._events, turns, self._calls, self._asks)
 
     def _job_paths(self) -> dict[str, str]:
         """The paths of jobs by their ids, each call's too: it may be a job."""

@@ -17,8 +17,9 @@ from langgraph.types import interrupt
 import artifactflow_nb as af
 from artifactflow_nb.flows.adapted import AdaptedGraph
 
-FLOW = "busy"
+BUSY = "busy"
 LONGEST_S = 0.003
+DONE = said("The team is done. " * 5)
 
 
 class Chat(TypedDict):
@@ -46,70 +47,99 @@ def n_said(messages: list[BaseMessage]) -> int:
     return sum(message.type == "ai" for message in messages)
 
 
-def busy(seed: int, *, is_played: bool = False) -> AdaptedGraph:
-    """The graph, or one of the same look that must not run."""
-    chance = random.Random(seed)  # noqa: S311 - the same each time is what is wanted
+class Busy:
+    """The parts of the graph; of one that is played, no model may be asked."""
 
-    def model(answer: Callable[[list[BaseMessage]], AIMessage], breaks: float = 0.0) -> Answering:
-        def refused(_messages: list[BaseMessage]) -> AIMessage:
-            raise AssertionError("the graph runs")
+    def __init__(self, seed: int, *, is_played: bool) -> None:
+        self.chance = random.Random(seed)  # noqa: S311 - the same each time is what is wanted
+        self.is_played = is_played
 
-        return Answering(script=[], answer=refused if is_played else answer, chance=chance, breaks=breaks)
+    def model(self, answer: Callable[[list[BaseMessage]], AIMessage], breaks: float = 0.0) -> Answering:
+        asked = refused if self.is_played else answer
+        return Answering(script=[], answer=asked, chance=self.chance, breaks=breaks)
 
-    @tool
-    async def look(word: str) -> str:
-        """Look a word up."""
-        await asyncio.sleep(chance.random() * LONGEST_S)
-        return f"{word} is found. " * 30
+    async def a_while(self) -> None:
+        await asyncio.sleep(self.chance.random() * LONGEST_S)
 
-    @tool
-    async def put(word: str) -> str:
-        """Put a word somewhere, if somebody says so, twice."""
-        first = interrupt({"question": f"Put {word}?", "word": word})
-        await asyncio.sleep(chance.random() * LONGEST_S)
-        return f"{first} {interrupt('Really?')}"
+    @property
+    def look(self) -> Any:
+        @tool
+        async def look(word: str) -> str:
+            """Look a word up."""
+            await self.a_while()
+            return f"{word} is found. " * 30
 
-    @tool
-    async def ask_helper(word: str) -> str:
-        """Ask the helper."""
-        done = await helper.ainvoke({"messages": [("user", word)]})
-        return str(done["messages"][-1].content)
+        return look
 
-    def of_helper(messages: list[BaseMessage]) -> AIMessage:
-        word = str(messages[0].content)
-        return said("", ("look", {"word": word}), ("look", {"word": word * 2})) if n_said(messages) == 0 else said(word)
+    @property
+    def put(self) -> Any:
+        @tool
+        async def put(word: str) -> str:
+            """Put a word somewhere, if somebody says so, twice."""
+            first = interrupt({"question": f"Put {word}?", "word": word})
+            await self.a_while()
+            return f"{first} {interrupt('Really?')}"
 
-    def of_team(messages: list[BaseMessage]) -> AIMessage:
-        asks = said("Let us see. ", ("ask_helper", {"word": "a"}), ("put", {"word": "b"}), ("ask_helper", {"word": "c"}))
-        return [asks, said("", ("put", {"word": "d"})), said("The team is done. " * 5)][min(n_said(messages) - 1, 2)]  # the plan aside
+        return put
 
-    helper = prebuilt(model(of_helper), [look])
-    team = prebuilt(model(of_team), [ask_helper, put])
-    often = model(lambda _messages: said("Often tried."), breaks=0.3).with_retry(
-        stop_after_attempt=9, wait_exponential_jitter=False, exponential_jitter_params={"initial": 0.0}
-    )
+    @property
+    def ask_helper(self) -> Any:
+        helper = prebuilt(self.model(helping), [self.look])
 
-    async def plan(_state: Chat) -> dict[str, Any]:
+        @tool
+        async def ask_helper(word: str) -> str:
+            """Ask the helper."""
+            done = await helper.ainvoke({"messages": [("user", word)]})
+            return str(done["messages"][-1].content)
+
+        return ask_helper
+
+    async def plan(self, _state: Chat) -> dict[str, Any]:
         get_stream_writer()({"type": "plan_created", "plan_id": "p", "title": "All", "steps": []})
-        return {"messages": [await model(lambda _messages: said("A plan.")).ainvoke("Plan.")]}
+        return {"messages": [await self.model(lambda _messages: said("A plan.")).ainvoke("Plan.")]}
 
-    async def reporter(_state: Chat) -> dict[str, Any]:
+    async def reporter(self, _state: Chat) -> dict[str, Any]:
         step = {"plan_id": "p", "step_id": "s", "title": "Try"}
+        often = self.model(lambda _messages: said("Often tried."), breaks=0.3).with_retry(
+            stop_after_attempt=9, wait_exponential_jitter=False, exponential_jitter_params={"initial": 0.0}
+        )
         await adispatch_custom_event("step_start", step)
-        found = await asyncio.gather(often.ainvoke("One."), often.ainvoke("Two."), look.ainvoke({"word": "x"}))
+        found = await asyncio.gather(often.ainvoke("One."), often.ainvoke("Two."), self.look.ainvoke({"word": "x"}))
         await adispatch_custom_event("step_complete", {**step, "status": "completed", "result": str(len(found))})
         return {}
 
-    async def asker(_state: Chat) -> dict[str, Any]:
-        return {"messages": [("ai", f"{interrupt('First?')} {interrupt('Second?')}")]}
 
+def refused(_messages: list[BaseMessage]) -> AIMessage:
+    raise AssertionError("the graph runs")
+
+
+def helping(messages: list[BaseMessage]) -> AIMessage:
+    word = str(messages[0].content)
+    return said("", ("look", {"word": word}), ("look", {"word": word * 2})) if n_said(messages) == 0 else said(word)
+
+
+def working(messages: list[BaseMessage]) -> AIMessage:
+    helps = [("ask_helper", {"word": word}) for word in "ac"]
+    turns = [said("Let us see. ", *helps, ("put", {"word": "b"})), said("", ("put", {"word": "d"})), DONE]
+    return turns[min(n_said(messages) - 1, 2)]  # the plan aside
+
+
+async def asker(_state: Chat) -> dict[str, Any]:
+    return {"messages": [("ai", f"{interrupt('First?')} {interrupt('Second?')}")]}
+
+
+def busy(seed: int, *, is_played: bool = False) -> AdaptedGraph:
+    """The graph: a plan, then a team of agents, a reporter and one who asks at the same time, then the end."""
+    parts = Busy(seed, is_played=is_played)
     graph = StateGraph(Chat)
-    for name, node in (("plan", plan), ("team", team), ("reporter", reporter), ("asker", asker)):
-        graph.add_node(name, node)
+    graph.add_node("plan", parts.plan)
+    graph.add_node("team", prebuilt(parts.model(working), [parts.ask_helper, parts.put]))
+    graph.add_node("reporter", parts.reporter)
+    graph.add_node("asker", asker)
     graph.add_node("write", lambda state: {"messages": [("ai", f"All of it: {len(state['messages'])}")]})
     graph.add_edge(START, "plan")
     for name in ("team", "reporter", "asker"):
         graph.add_edge("plan", name)
     graph.add_edge(["team", "reporter", "asker"], "write")
     graph.add_edge("write", END)
-    return af.adapt(graph.compile(), name=FLOW)
+    return af.adapt(graph.compile(), name=BUSY)

@@ -2,6 +2,9 @@
 
 import asyncio
 import operator
+import random
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +20,8 @@ from langgraph.graph import START, StateGraph
 from langgraph.graph.message import add_messages
 from langgraph.types import interrupt
 from mcp_serving import until
+from recordings.busy_graph import BUSY, busy
+from recordings.killed_recording import click_through
 from recordings.replayed import Scene, Setup, Stage, opened, play_both
 
 import artifactflow_nb as af
@@ -169,7 +174,11 @@ def wide(played: bool) -> Any:
 
     graph = StateGraph(Chat)
     for name in ("left", "mid/dle", "right"):
-        script = [said("", ("ask_helper", {"question": "1+1"})), said("2.")] if name == "mid/dle" else [said("One of it."), said("Two of it.")]
+        script = (
+            [said("", ("ask_helper", {"question": "1+1"})), said("2.")]
+            if name == "mid/dle"
+            else [said("One of it."), said("Two of it.")]
+        )
         model = slowly(name, *script)
 
         async def node(state: Chat, model: Any = model) -> dict[str, Any]:
@@ -363,16 +372,24 @@ def test_another_graph_is_told(tmp_path: Path) -> None:
     """A replay of a graph with other nodes, edges or input says what differs, and how to record it."""
     cassette = record(tmp_path, own(said("It is 3."), tools=[add]))
     one = one_node(never)
-    with opened(tmp_path, replay=cassette, setup=with_graph(lambda _played: one)) as wb, pytest.raises(
-        CassetteMiss, match=r"the flow 'mine'(?s:.*)nodes: agent was recorded(?s:.*)nodes: work is new(?s:.*)mode=.auto"
+    with (
+        opened(tmp_path, replay=cassette, setup=with_graph(lambda _played: one)) as wb,
+        pytest.raises(
+            CassetteMiss,
+            match=r"the flow 'mine'(?s:.*)nodes: agent was recorded(?s:.*)nodes: work is new(?s:.*)mode=.auto",
+        ),
     ):
         wb.ask("Ask.", flow="mine")
     other = own(tools=[add], input=lambda text: {"messages": [("user", f"Please: {text}")]})
-    with opened(tmp_path, replay=cassette, setup=other) as wb, pytest.raises(
-        CassetteMiss, match=r"what it gets:(?s:.*)-.*Ask(?s:.*)\+.*Please: Ask"
+    with (
+        opened(tmp_path, replay=cassette, setup=other) as wb,
+        pytest.raises(CassetteMiss, match=r"what it gets:(?s:.*)-.*Ask(?s:.*)\+.*Please: Ask"),
     ):
         wb.ask("Ask.", flow="mine")
-    with opened(tmp_path, replay=cassette, setup=own(tools=[add])) as wb, pytest.raises(CassetteMiss, match="Nearest is"):
+    with (
+        opened(tmp_path, replay=cassette, setup=own(tools=[add])) as wb,
+        pytest.raises(CassetteMiss, match="Nearest is"),
+    ):
         wb.ask("Tell.", flow="mine")
 
 
@@ -401,7 +418,10 @@ def test_auto_plays_what_is_known_and_records_what_is_new(tmp_path: Path) -> Non
                 wb.register_flow("mine", af.adapt(react_agent([said("More.")], add)))
             assert wb.ask(question, flow="mine").wait().response == answer
     with opened(tmp_path, replay=cassette, setup=own(tools=[add])) as wb:
-        assert [wb.ask(question, flow="mine").wait().response for question in ("Ask.", "Ask more.")] == ["New.", "More."]
+        assert [wb.ask(question, flow="mine").wait().response for question in ("Ask.", "Ask more.")] == [
+            "New.",
+            "More.",
+        ]
     assert len(Cassette.open(cassette).runs) == 2
 
 
@@ -420,12 +440,10 @@ def test_a_recording_that_waits_ends_there(tmp_path: Path) -> None:
 
 
 def test_a_sealed_run_is_played_without_its_graph(tmp_path: Path) -> None:
-    """A sealed file has all that a replay needs, and a changed byte of what was said is told."""
+    """A sealed file has all that a replay needs: events, calls and decisions come out the same."""
     with opened(tmp_path, data_dir=tmp_path / "data", setup=sending()) as wb:
         run = wb.ask("Send.", flow="mine").wait().approve().wait().deny().wait()
         path = run.seal(tmp_path / "run.afrun")
-        with pytest.raises(af.UsageError, match="'mine' is a graph of your own, which cannot be forked"):
-            run.fork(step=1, prompt="Send it to Bob.")
     sealed = af.open_run(path)
     found = sealed.replay()
     assert (found.is_same, found.differences, found.prompts) == (True, (), ())
@@ -468,7 +486,10 @@ def test_a_cassette_with_damaged_steps_is_refused(tmp_path: Path) -> None:
     for damaged, told in (
         (steps[1:], "stands where it cannot"),
         (steps[:-1], "no step tells the beginning and the end of the model call 'main 2'"),
-        (tuple(replace(step, about=step.about.replace("1.1", "1.2")) for step in steps), "'main/1.2', which is not rec"),
+        (
+            tuple(replace(step, about=step.about.replace("1.1", "1.2")) for step in steps),
+            "'main/1.2', which is not rec",
+        ),
         ((*steps, GraphStep("complete", steps[0].at)), "'complete' does not say what it is about"),
         ((*steps, GraphStep("step_start", steps[0].at)), "it has no plan_id"),
         ((*steps, GraphStep("permission_request", steps[0].at, about="interrupt::x")), "do not ask"),
@@ -476,3 +497,49 @@ def test_a_cassette_with_damaged_steps_is_refused(tmp_path: Path) -> None:
         cassette.write_bytes(cassette_bytes([replace(recorded, graph_steps=damaged)]))
         with pytest.raises(CassetteError, match=told):
             Cassette.open(cassette).run(head.run_id)
+
+
+ELSEWHERE = """
+import sys
+sys.path[:0] = [sys.argv[1], sys.argv[1] + "/flows"]
+from recordings.busy_graph import BUSY, busy
+from recordings.replayed import opened
+from pathlib import Path
+folder = Path(sys.argv[2])
+with opened(folder, replay=folder / "c.jsonl", setup=lambda wb: wb.register_flow(BUSY, busy(7, is_played=True))) as wb:
+    run = wb.ask("What?", flow=BUSY).wait()
+    while run.pending:
+        run.approve(run.pending[0].id).wait()
+    (folder / "told").write_text(wb.events_df().to_csv() + run._repr_html_())
+"""
+
+
+def test_a_graph_is_played_in_a_fresh_process(tmp_path: Path) -> None:
+    """Elsewhere, with a graph whose models raise when they are asked, all of it is told to the byte."""
+    cassette = tmp_path / "c.jsonl"
+    with opened(tmp_path, record=cassette, setup=lambda wb: wb.register_flow(BUSY, busy(7))) as wb:
+        run = wb.ask("What?", flow=BUSY).wait()
+        while run.pending:
+            run.approve(run.pending[0].id).wait()
+        told = wb.events_df().to_csv() + run._repr_html_()
+    code = [sys.executable, "-c", ELSEWHERE, str(Path(__file__).parents[1]), str(tmp_path)]
+    subprocess.run(code, check=True, timeout=120)
+    assert (tmp_path / "told").read_text() == told
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_busy_graph_is_cancelled_at_any_moment(tmp_path: Path, seed: int) -> None:
+    """Whatever it was at when a click ended it: all that was told is stored, recorded, and comes again."""
+    moment = random.Random(seed).uniform(0.01, 0.3)  # noqa: S311 - nothing secret is drawn
+
+    def scene(stage: Stage) -> Any:
+        run = stage.ask("What?", flow=BUSY)
+        if not stage.is_played:
+            click_through(run, moment)
+            cancel(stage, run, "click")
+        return run.wait().status
+
+    def setup(wb: af.Workbench) -> None:
+        wb.register_flow(BUSY, busy(seed, is_played=wb.settings.cassette_mode == "replay"))
+
+    assert play_both(tmp_path, scene, "", setup=setup) == "cancelled"
