@@ -65,11 +65,11 @@ bench: setup
 	$(BIN)/python tests/bench/run.py
 
 pictures: setup
-	AF_PICTURES=docs $(BIN)/pytest tests/browser/test_pictures.py
+	AF_PICTURES=$(CURDIR)/docs $(BIN)/pytest tests/browser/test_pictures.py
 
 # Every component in light and dark. Git ignores these files but for those added with `git add --force`.
 screenshots: setup front-ends
-	AF_SCREENSHOTS=tests/browser/screenshots $(BIN)/pytest tests/browser
+	AF_SCREENSHOTS=$(CURDIR)/tests/browser/screenshots $(BIN)/pytest tests/browser
 
 clean:
 	rm -rf $(VENV) build tests/browser/node_modules

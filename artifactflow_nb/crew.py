@@ -84,6 +84,7 @@ class Crew:
         self._tools = tools
         self._own: list[AgentConfig] = []
         self._offered: dict[str, list[str]] = {}
+        self._lent: Mapping[str, Sequence[str]] = {}
         self.research = self.research_of(config)
         self.planning = self.planning_of(config, self.research)
 
@@ -152,7 +153,7 @@ class Crew:
     def exchange_tools(
         self, before: Sequence[Tool], tools: Sequence[Tool], offered: Mapping[str, Sequence[str]]
     ) -> None:
-        """Put tools in the place of others that were added.
+        """Put tools in the place of those that came so before; what was registered is offered as it was.
 
         Args:
             before: Those that go.
@@ -160,10 +161,7 @@ class Crew:
             offered: To which agents they are offered, beside those that are configured to have them.
         """
         self._tools.exchange(before, tools)
-        gone = {entry.name for entry in before}
-        for agent in {*self._offered, *offered}:
-            kept = [name for name in self._offered.get(agent, ()) if name not in gone]
-            self._offered[agent] = [*kept, *offered.get(agent, ())]
+        self._lent = offered
         self._offer()
 
     @property
@@ -198,7 +196,7 @@ class Crew:
             known = [entry for entry in known if entry.name != PLAN_CREATE]
         needed = [name for name, parts in _RESERVED.items() if parts == (config.name,)]
         configured = select_tools((*config.required_tools, *needed), known, skip_unknown=True)
-        added = self._tools.select(self._offered.get(config.name, ()))
+        added = self._tools.select([*self._offered.get(config.name, ()), *self._lent.get(config.name, ())])
         return tuple({entry.name: entry for entry in (*configured, *added)}.values())
 
     def _configured(self, config: AgentConfig) -> AgentConfig:

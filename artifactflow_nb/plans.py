@@ -81,8 +81,8 @@ class Plan:
     steps: tuple[PlanStep, ...]
 
     def step(self, step_id: str) -> PlanStep:
-        """The step of this id."""
-        return next(step for step in self.steps if step.id == step_id)
+        """The step of this id; one without a title where a person took it out while it was at work."""
+        return next((step for step in self.steps if step.id == step_id), PlanStep(step_id, ""))
 
     def of(self, *statuses: StepStatus) -> tuple[PlanStep, ...]:
         """The steps of these statuses, in order."""

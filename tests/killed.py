@@ -1,10 +1,12 @@
-"""Kills a working engine again and again, and lets another one finish: `python killed.py FOLDER SEED KILLS FLOW`.
+"""Kills a working engine again and again, and lets another one finish.
 
-The libraries are imported once; each run, and each resume, is a forked child. A line of JSON says how each run came
-out, with what is wrong about it.
+`python killed.py FOLDER FLOW` kills it each time that a change of a plan is stored, `python killed.py FOLDER FLOW SEED
+KILLS` at so many moments that are drawn. The libraries are imported once; each run, and each resume, is a forked child.
+A line of JSON says how each run came out, with what is wrong about it.
 """
 
 import asyncio
+import itertools
 import json
 import os
 import random
@@ -13,11 +15,13 @@ import sqlite3
 import sys
 import time
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 from scripts import call, decide, delegate, plan, report, who_asks
 
 from artifactflow_nb.engine import CHECKPOINT_FILE, STORE_FILE, Engine
+from artifactflow_nb.events import StreamEvent, StreamEventType
 from artifactflow_nb.models.base import ModelRequest
 from artifactflow_nb.models.scripted import ScriptedModel
 from artifactflow_nb.settings import Settings
@@ -88,11 +92,12 @@ PLAN_CHECKS = {
         [("plan_created", 1), ("plan_updated", 1), ("step_complete", 3), ("step_start", 3)],
     ),
 }
+CHANGES = {kind for kind in StreamEventType if kind.startswith(("plan_", "step_"))}
 FLOWS = {"research": (researched, RESEARCH_CHECKS), "plan": (planned, PLAN_CHECKS)}
 
 
-def engine(folder: Path) -> Engine:
-    turns = FLOWS[folder.parent.name][0]
+def engine(folder: Path, flow: str = "research") -> Engine:
+    turns = FLOWS[flow][0]
 
     def turn(request: ModelRequest) -> str:
         said = sum(message.role == "assistant" for message in request.messages)
@@ -104,17 +109,25 @@ def engine(folder: Path) -> Engine:
     return made
 
 
-async def work(folder: Path) -> None:
-    async with engine(folder) as working:
-        run = await working.controller.begin("Send two letters.", flow=folder.parent.name)
+async def work(folder: Path, flow: str, last_change: int = 0) -> None:
+    """Work until the run is over, or dead once so many changes of its plan are stored."""
+    changes = itertools.count(1)
+
+    def die(event: StreamEvent) -> None:
+        if event.type in CHANGES and next(changes) == last_change:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    async with engine(folder, flow) as working:
+        run = await working.controller.begin("Send two letters.", flow=flow)
+        await working.controller.subscribe(run.run_id, die)
         (folder / "begun").touch()
         await (await working.controller.start(run))
         (folder / "over").touch()
 
 
-async def finish(folder: Path) -> None:
+async def finish(folder: Path, flow: str = "research") -> None:
     """Go on with whatever is unfinished."""
-    async with engine(folder) as later:
+    async with engine(folder, flow) as later:
         for run in await later.runs.unfinished():
             await (await later.controller.start(run))
 
@@ -130,7 +143,7 @@ def forked(coroutine_of: object, folder: Path) -> int:
     return pid
 
 
-def problems(folder: Path) -> list[str]:
+def problems(folder: Path, flow: str = "research") -> list[str]:
     """What is wrong with the store of a run that was killed and finished."""
     with closing(sqlite3.connect(folder / STORE_FILE)) as db:
         ask = lambda sql: db.execute(sql).fetchall()  # noqa: E731
@@ -160,7 +173,7 @@ def problems(folder: Path) -> list[str]:
                 "SELECT 1 FROM llm_calls WHERE error_type IS NULL GROUP BY job_id, step HAVING count(*) > 1"
             )
             == [],
-            **{name: ask(sql) == expected for name, (sql, expected) in FLOWS[folder.parent.name][1].items()},
+            **{name: ask(sql) == expected for name, (sql, expected) in FLOWS[flow][1].items()},
             "no letter twice": len(sent) == len(set(sent)),
             "known letters sent": {key for key, error in rows if error is None} <= set(sent),
         }
@@ -177,35 +190,52 @@ def is_unfinished(folder: Path) -> bool:
         return "runs" in tables and db.execute(sql).fetchone() is not None
 
 
-def whole_run_s(folder: Path) -> float:
+def whole_run_s(folder: Path, flow: str) -> float:
     """Seconds that a run takes that nobody kills."""
     folder.mkdir(parents=True)
-    os.waitpid(forked(work, folder), 0)
-    if found := problems(folder):
+    os.waitpid(forked(partial(work, flow=flow), folder), 0)
+    if found := problems(folder, flow):
         raise AssertionError(f"A run that nobody killed has problems: {found}")
     return (folder / "over").stat().st_mtime - (folder / "begun").stat().st_mtime
 
 
-def main(root: Path, seed: int, kills: int, flow: str) -> None:
-    root = root / flow
+def at_changes(root: Path, flow: str) -> None:
+    """Kill a run of its own when the first change of its plan is stored, the second, and so on to the last."""
+    for number in itertools.count(1):
+        folder = root / f"{number:03d}"
+        folder.mkdir(parents=True)
+        os.waitpid(forked(partial(work, flow=flow, last_change=number), folder), 0)
+        if (folder / "over").exists():
+            return
+        told(folder, flow)
+
+
+def told(folder: Path, flow: str) -> None:
+    """Finish a run that was killed, and say how it came out."""
+    midway = is_unfinished(folder)
+    for _ in range(2):  # the second opening sweeps what the first may have left
+        os.waitpid(forked(partial(finish, flow=flow), folder), 0)
+    print(json.dumps({"midway": midway, "problems": problems(folder, flow)}), flush=True)  # noqa: T201 - the result
+
+
+def at_moments(root: Path, flow: str, seed: int, kills: int) -> None:
+    """Kill so many runs at moments that are drawn."""
     chance = random.Random(seed)  # noqa: S311 - nothing secret is drawn
     (root / "first").mkdir(parents=True)
-    asyncio.run(work(root / "first"))  # here, so that the children have what a process makes once
-    longest = min(whole_run_s(root / f"whole-{attempt}") for attempt in range(2))
+    asyncio.run(work(root / "first", flow))  # here, so that the children have what a process makes once
+    longest = min(whole_run_s(root / f"whole-{attempt}", flow) for attempt in range(2))
     for number in range(kills):
         folder = root / f"{number:03d}"
         folder.mkdir(parents=True)
-        pid = forked(work, folder)
+        pid = forked(partial(work, flow=flow), folder)
         while not (folder / "begun").exists():
             time.sleep(0.0005)
         time.sleep(chance.uniform(0, 1) * longest)
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
-        midway = is_unfinished(folder)
-        for _ in range(2):  # the second opening sweeps what the first may have left
-            os.waitpid(forked(finish, folder), 0)
-        print(json.dumps({"midway": midway, "problems": problems(folder)}), flush=True)  # noqa: T201 - the result
+        told(folder, flow)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), sys.argv[4])
+    _, where, name, *drawn = sys.argv
+    at_moments(Path(where), name, *map(int, drawn)) if drawn else at_changes(Path(where), name)

@@ -16,6 +16,7 @@ SHOWN = {
     "01_quickstart": "on the first Monday of each month",
     "06_record_and_replay": "came out the same",
     "07_fork_and_compare": "The batteries of the south station have 12.7 V.",
+    "08_plan_and_execute": "There is frost at the north station",
 }
 """What the page of each notebook shows, one text each."""
 

@@ -37,7 +37,7 @@ from artifactflow_nb.flows.plan_texts import report, task_of_replanner, task_of_
 from artifactflow_nb.flows.services import RunContext
 from artifactflow_nb.flows.state import AgentState, start_of_job
 from artifactflow_nb.messages import ToolResult
-from artifactflow_nb.plans import PLAN_CREATE, Plan, PlanJob, PlanStep, Progress, numbered, plan_id
+from artifactflow_nb.plans import PLAN_CREATE, Plan, PlanJob, PlanRules, PlanStep, Progress, numbered, plan_id
 from artifactflow_nb.tools.delegate import call_subagent
 from artifactflow_nb.tools.plan import PLAN_DECIDE, REPORT_FAILURE, PlanDecision, PlanDraft, plan_decide
 
@@ -54,7 +54,7 @@ class PlanState(TypedDict):
         tool_call_id: The call that made the plan.
         caller_job_id: The job of the loop that made the call.
         goes_to: The next node.
-        step_id: The step that was to be executed then.
+        n: The number of the job that it is entered for.
         reason: Why the plan is over before all of it is done.
     """
 
@@ -64,7 +64,7 @@ class PlanState(TypedDict):
     tool_call_id: str
     caller_job_id: str
     goes_to: str
-    step_id: str
+    n: int
     reason: str
 
 
@@ -72,7 +72,8 @@ class PlanNodes:
     """The nodes of a plan's graph.
 
     A node that is entered again after a crash may have done already what it was entered for: so each looks what comes
-    next as the store has the plan, and leaves that to another node if it is not its own.
+    next as the store has the plan. Another job is left to the graph, also if it is for the same node: LangGraph goes on
+    with the loop that it keeps for this entry, which is that of the job before.
 
     Args:
         loop: The loop of the agents that work on it.
@@ -94,22 +95,18 @@ class PlanNodes:
         graph.add_edge("summarizer", END)
         return graph.compile()
 
-    async def next_move(self, desk: PlanDesk) -> dict[str, str]:
+    async def next_move(self, desk: PlanDesk) -> dict[str, Any]:
         """Where the graph goes, as the store has the plan."""
-        progress = await desk.progress()
-        if (job := progress.open_job) is not None:
-            return {"goes_to": _NODES[job.kind], "step_id": job.step_id, "reason": ""}
-        move = progress.next_move(desk.ctx.plan_duty.rules)
-        return {"goes_to": _NODES[move.kind], "step_id": move.step_id, "reason": move.reason}
+        return _next_move(await desk.progress(), desk.ctx.plan_duty.rules)
 
-    async def executor(self, state: PlanState, runtime: Runtime[RunContext]) -> dict[str, str]:
+    async def executor(self, state: PlanState, runtime: Runtime[RunContext]) -> dict[str, Any]:
         """Carry out a step; its agent's answer is the result, unless it said that it failed."""
         ctx, desk = runtime.context, _desk(state, runtime)
-        if (move := await self.next_move(desk))["goes_to"] != "executor":
-            return move
         progress = await desk.progress()
-        step = progress.plan.step(move["step_id"])
+        if _is_other(move := _next_move(progress, ctx.plan_duty.rules), state):
+            return move
         job = progress.open_job
+        step = progress.plan.step(job.step_id if job else progress.next_move(ctx.plan_duty.rules).step_id)
         if job is None:
             task = task_of_step(ctx.run.question, progress, step)
             job = await desk.start(progress, "execute", EXECUTOR.name, task, step=step)
@@ -128,12 +125,12 @@ class PlanNodes:
             return "failed", f"The rounds of tools were used up before it was done. So far: {end.text}"
         return "completed", end.text
 
-    async def replanner(self, state: PlanState, runtime: Runtime[RunContext]) -> dict[str, str]:
+    async def replanner(self, state: PlanState, runtime: Runtime[RunContext]) -> dict[str, Any]:
         """Let an agent decide how the plan goes on."""
         ctx, desk = runtime.context, _desk(state, runtime)
-        if (move := await self.next_move(desk))["goes_to"] != "replanner":
-            return move
         progress = await desk.progress()
+        if _is_other(move := _next_move(progress, ctx.plan_duty.rules), state):
+            return move
         job = progress.open_job
         if job is None:
             task = task_of_replanner(ctx.run.question, progress, ctx.plan_duty.rules)
@@ -161,10 +158,11 @@ class PlanNodes:
             events = [(StreamEventType.PLAN_REVISED, {**data, "steps": described(plan.steps)})]
         elif decision.decision == "retry":
             plan = plan.with_step(job.step_id, "pending")
-            events = [(StreamEventType.PLAN_UPDATED, {**data, "steps": described([plan.step(job.step_id)])})]
+            again = [step for step in plan.steps if step.id == job.step_id]  # none if a person took it out meanwhile
+            events = [(StreamEventType.PLAN_UPDATED, {**data, "steps": described(again)})]
         await desk.end(plan, ended(job, decision.decision, decision.reason), REPLANNER.name, events)
 
-    async def summarizer(self, state: PlanState, runtime: Runtime[RunContext]) -> dict[str, str]:
+    async def summarizer(self, state: PlanState, runtime: Runtime[RunContext]) -> dict[str, Any]:
         """Note what will not be done, and have an agent say what came of the plan."""
         ctx, desk = runtime.context, _desk(state, runtime)
         progress = await desk.progress()
@@ -189,6 +187,19 @@ class PlanNodes:
 
 def _goes_to(state: PlanState) -> str:
     return state["goes_to"]
+
+
+def _next_move(progress: Progress, rules: PlanRules) -> dict[str, Any]:
+    """Where the graph goes from here, and for which job."""
+    if (job := progress.open_job) is not None:
+        return {"goes_to": _NODES[job.kind], "n": job.n, "reason": ""}
+    move = progress.next_move(rules)
+    return {"goes_to": _NODES[move.kind], "n": len(progress.jobs) + 1, "reason": move.reason}
+
+
+def _is_other(move: Mapping[str, Any], state: PlanState) -> bool:
+    """Whether something else comes next than what a node was entered for."""
+    return (move["goes_to"], move["n"]) != (state["goes_to"], state["n"])
 
 
 def _desk(state: PlanState, runtime: Runtime[RunContext]) -> PlanDesk:

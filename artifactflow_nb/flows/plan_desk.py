@@ -76,8 +76,7 @@ class PlanDesk:
         """Store what came of a step."""
         status: StepStatus = "completed" if job.outcome == "completed" else "failed"
         changed = plan.with_step(job.step_id, status, job.text)
-        step = next((step for step in plan.steps if step.id == job.step_id), PlanStep(job.step_id, ""))
-        data = {**_about(job, step), "status": status, "result": job.text[:RESULT_CHARS]}
+        data = {**_about(job, plan.step(job.step_id)), "status": status, "result": job.text[:RESULT_CHARS]}
         await self.end(changed, job, agent, [(StreamEventType.STEP_COMPLETE, data)])
 
     async def close(self, plan: Plan, reason: str, agent: str) -> Plan:

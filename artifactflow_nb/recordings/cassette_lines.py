@@ -46,6 +46,9 @@ _NO_TIME = datetime(2026, 1, 1, tzinfo=UTC)
 _PATH_NUMBERS = re.compile(r"([0-9]{1,18})")
 
 
+_ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, check_circular=False)
+"""For values that were packed, and so are no deeper than packing allows."""
+
 Line = bytes | memoryview
 T = TypeVar("T")
 
@@ -64,7 +67,7 @@ class BadLine(ValueError):
 
 def dumped(value: JsonObject) -> bytes:
     """A line; `ValueError` for text that UTF-8 cannot hold."""
-    text = json.dumps(value, ensure_ascii=False, allow_nan=False)
+    text = _ENCODER.encode(value)
     if not text.isascii():
         text = _UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
     return text.encode() + b"\n"
@@ -144,7 +147,7 @@ def _texts(turn: RecordedTurn) -> dict[str, str]:
 
 def _order(packing: Packing, order: Sequence[str]) -> JsonObject:
     lanes = {lane: index for index, lane in enumerate(dict.fromkeys(order))}
-    return {"lanes": packing.json(list(lanes), "order"), "seq": counted(lanes[lane] for lane in order)}
+    return {"lanes": packing.json(list(lanes), "order"), "seq": counted(map(lanes.__getitem__, order))}
 
 
 # --- lines to a run --------------------------------------------------------------------------------------------------

@@ -21,6 +21,7 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 from artifactflow_nb.messages import Message
 from artifactflow_nb.models.base import ModelReply
 from artifactflow_nb.recordings.graph_steps import GraphStep
+from artifactflow_nb.recordings.grown import Grown
 from artifactflow_nb.recordings.values import HandWritten, RecordedAsk, RecordedCall, RecordedRun, RecordedTurn
 
 LONGEST_INLINE = 200
@@ -101,14 +102,13 @@ class Packing:
         self._texts = texts
         self._kept: dict[str, Any] = {}
         self._messages: dict[Message, JsonObject] = {}
+        self._sent = Grown(self._message)
 
     def split(self, value: Any) -> tuple[JsonObject, JsonObject]:
         """A value as two objects: what was said, and when.
 
         Errors: `ValueError` that names the field, for what JSON cannot hold.
         """
-        if isinstance(value, Message) and not value.calls:  # most were sent in several turns
-            return self._message(value), {}
         said: JsonObject = {}
         when: JsonObject = {}
         kind: Any = type(value)
@@ -118,9 +118,11 @@ class Packing:
                 continue
             if part.is_when:
                 when[part.name] = self._when(given)
-            elif is_dataclass(given):
+            elif hasattr(given, "__dataclass_fields__"):
                 said[part.name], inner = self.split(given)
                 when |= {part.name: inner} if inner else {}
+            elif isinstance(given, tuple) and given and isinstance(given[0], Message):
+                said[part.name] = list(self._sent(given))
             elif isinstance(given, tuple) and given and is_dataclass(given[0]):
                 pairs = [self.split(each) for each in given]
                 said[part.name] = [inner for inner, _ in pairs]
@@ -130,8 +132,11 @@ class Packing:
         return said, when
 
     def _message(self, message: Message) -> JsonObject:
+        """A message; most were sent in several turns."""
+        if message.calls:
+            return self.split(message)[0]
         if (known := self._messages.get(message)) is None:
-            known = self._messages[message] = {"role": message.role, "content": self.text(message.content)}
+            known = self._messages[message] = self.split(message)[0]
         return known
 
     def _when(self, given: Any) -> Any:
@@ -157,6 +162,8 @@ class Packing:
         """Plain JSON with its long texts elsewhere; a name in it that begins with `$` gets another one."""
         if isinstance(value, str):
             return self.text(value)
+        if value is None or isinstance(value, bool) or _is_number(value):
+            return value
         if depth > _DEEPEST:
             raise ValueError(f"{where} is nested more than {_DEEPEST} deep")
         if isinstance(value, Mapping):
@@ -164,8 +171,6 @@ class Packing:
             return {_escaped(name, where): self.json(value[name], where, depth + 1) for name in names}
         if isinstance(value, list | tuple):
             return [self.json(item, where, depth + 1) for item in value]
-        if value is None or isinstance(value, bool) or _is_number(value):
-            return value
         raise ValueError(f"{where} holds {value!r:.80}, which JSON cannot hold")
 
 

@@ -25,6 +25,7 @@ class _Settings:
     sources: tuple[str, ...] | None = None
     budget: Mapping[str, Any] | None = None
     fork: Change | None = None
+    graph_config: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -118,7 +118,7 @@ def pack(pieces: Sequence[Piece], started_at: datetime, texts: Mapping[str, str]
     packed = {
         "kinds": kinds,
         "chars": counted([len(piece.text) for piece in pieces]),
-        "ms": counted(_steps([(piece.at - started_at) // _MS for piece in pieces])),
+        "ms": counted(_waits([piece.at for piece in pieces], started_at)),
         "seq": counted(_steps([piece.seq for piece in pieces])),
     }
     differing = {kind: text for kind, text in said.items() if text != texts.get(kind, "")}
@@ -149,6 +149,16 @@ def unpack(packed: Mapping[str, Any] | None, started_at: datetime, texts: Mappin
 def _steps(values: Sequence[int]) -> Iterator[int]:
     """The first value, then how much each is above the one before it."""
     return map(sub, values, chain([0], values))
+
+
+def _waits(moments: Iterable[datetime], start: datetime) -> Iterator[int]:
+    """How many milliseconds each is behind the one before; many pieces share theirs."""
+    before = 0
+    for moment, same in groupby(moments):
+        ms = (moment - start) // _MS
+        yield ms - before
+        yield from repeat(0, len(list(same)) - 1)
+        before = ms
 
 
 def _moments(steps: Iterable[int], start: datetime) -> Iterator[datetime]:

@@ -3,6 +3,7 @@
 import sqlite3
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from itertools import repeat
 from typing import Any
 
 import orjson
@@ -15,6 +16,7 @@ from artifactflow_nb.models.base import ModelReply
 from artifactflow_nb.recordings.clock import RUN
 from artifactflow_nb.recordings.graph_reading import GraphRows
 from artifactflow_nb.recordings.graph_steps import GRAPH, left_turns
+from artifactflow_nb.recordings.grown import Grown
 from artifactflow_nb.recordings.pieces import KeptPieces
 from artifactflow_nb.recordings.values import (
     Failure,
@@ -97,6 +99,7 @@ class _Reader:
         self._notices: dict[str, list[RecordedNotice]] = {}
         self._metadata: dict[str, dict[str, Any] | None] = {}
         self._messages: dict[bytes, Message] = {}
+        self._sent = Grown(self._message)
         self._graph = self._graph_rows() if GRAPH in self._run.settings else None
         self._paths = self._job_paths() if self._graph is None else self._graph.paths
 
@@ -147,7 +150,7 @@ class _Reader:
             ends=tuple(from_us(event["ts"]) for event in self._events if event["event_type"] in _ENDS),
             turns=turns,
             budget_asks=tuple(ask for ask in budget if ask is not None),
-            order=tuple(lanes.get(seq, "") for seq in range(1, max(lanes, default=0) + 1)),
+            order=tuple(map(lanes.get, range(1, max(lanes, default=0) + 1), repeat(""))),
             response=run.response,
             error_type=run.error_type,
             error_message=run.error_message,
@@ -246,7 +249,7 @@ class _Reader:
 
     def _prompt(self, row: sqlite3.Row, offer: Mapping[str, Any]) -> Prompt:
         return Prompt(
-            messages=tuple(map(self._message, orjson.loads(row["request_json"]))),
+            messages=self._sent(orjson.loads(row["request_json"])),
             model=row["request_model"],
             temperature=row["temperature"],
             tool_protocol=offer.get("tool_protocol", "xml"),

@@ -73,16 +73,15 @@ _COOKIES = re.compile(
 
 def _users(text: str) -> Iterator[_Span]:
     """User and password of an address; a user alone if no person is called so."""
-    if "://" in text and "@" in text:
-        for found in _USER.finditer(text):
-            if ":" in found["value"] or looks_random(found["value"]):
-                yield found.span("value")
+    for found in _USER.finditer(text) if "@" in text else ():
+        if ":" in found["value"] or looks_random(found["value"]):
+            yield found.span("value")
 
 
 def _queries(text: str) -> Iterator[_Span]:
     """Values of an address's query; those of a mere key or token only if no word looks like them."""
     end = 0
-    for found in _ASKED.finditer(text) if "=" in text else ():
+    for found in _ASKED.finditer(text):
         name = found["name"]
         if found.start() < end or not may_say_secret(name) or (value := _ANSWER.match(text, found.end())) is None:
             continue
@@ -98,7 +97,7 @@ def _shows(value: str) -> bool:
 
 def _tagged(text: str) -> Iterator[_Span]:
     """Parameters of a call that is written as text: `<api_key><![CDATA[...]]></api_key>`."""
-    for found in _TAG.finditer(text) if "</" in text else ():
+    for found in _TAG.finditer(text):
         if says_secret(found["name"]) and (value := _TAGGED.match(text, found.end())):
             part = value.lastgroup or ""
             if is_secret(found["name"], value[part]):
@@ -166,11 +165,10 @@ def _authorizations(text: str) -> Iterator[_Span]:
 
 def _bearers(text: str) -> Iterator[_Span]:
     """What follows `Bearer`."""
-    if "earer " in text:
-        for found in _BEARER.finditer(text):
-            value = found["value"]
-            if looks_random(value) or (found["open"] and is_no_word(value) and not is_told_of(value)):
-                yield found.span("value")
+    for found in _BEARER.finditer(text):
+        value = found["value"]
+        if looks_random(value) or (found["open"] and is_no_word(value) and not is_told_of(value)):
+            yield found.span("value")
 
 
 def _cookies(text: str) -> Iterator[_Span]:
@@ -184,6 +182,12 @@ def _cookies(text: str) -> Iterator[_Span]:
 
 FORMS: tuple[Form, ...] = (
     *SHAPES,
-    *(_users, _queries, _authorizations, _bearers, _cookies, _tagged, _given),
+    Form("://", _users),
+    Form("=", _queries),
+    Form("", _authorizations),
+    Form("earer ", _bearers),
+    Form("", _cookies),
+    Form("</", _tagged),
+    Form("", _given),
 )
 """All of them, keys of a form of their own first."""

@@ -5,6 +5,7 @@ secret (`KEY_FILE`, `password_length`), or counts (`MAX_TOKENS`), says nothing; 
 """
 
 import re
+from functools import lru_cache
 from itertools import pairwise
 
 MASK = "[secret]"
@@ -18,6 +19,7 @@ _LEAST_PASSWORD = 6
 _LEAST_RANDOM = 20
 _LONGEST_PLAIN = 16
 _LONGEST_NAME = 100
+_REMEMBERED = 1024
 
 
 def _listed(words: str) -> frozenset[str]:
@@ -26,6 +28,7 @@ def _listed(words: str) -> frozenset[str]:
 
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _VARIABLE = re.compile(r"[A-Z]+(?:_[A-Z]+)+|\$\{?\w+\}?|%\w+%|\{\{.*\}\}")
+_SCHEME = re.compile(r"(?:bearer|basic|token)\s+", re.IGNORECASE)
 _SENTENCE = re.compile(r"[A-Za-z]+ [a-z]+")
 _ADDRESSED = re.compile(r"(?:[A-Za-z]:)?(?:~|\.{1,2})?[/\\]|[a-z][a-z+.-]*://(?![^/\s]*@)|unix:")
 _RANDOM_PART = re.compile(r"(?=[^/\\]*[0-9])(?=[^/\\]*[a-z])(?=[^/\\]*[A-Z])[A-Za-z0-9+=]{16,}+")
@@ -79,6 +82,7 @@ def _words(name: str) -> list[str]:
     return [] if said in _ABOUT else words
 
 
+@lru_cache(_REMEMBERED)
 def says_secret(name: str) -> bool:
     """Whether a name says that its value is secret: `api_key`, `clientSecret`, `X-Auth-Token`, `password`.
 
@@ -124,7 +128,9 @@ def is_secret(name: str, value: str) -> bool:
 
 
 def is_told_of(value: str) -> bool:
-    """Whether a value is what one writes in the place of a secret: `optional`, `OPENAI_API_KEY`, `sha256`."""
+    """Whether a value is what one writes in the place of a secret: `optional`, `OPENAI_API_KEY`, `Bearer $TOKEN`."""
+    if scheme := _SCHEME.match(value):
+        value = value[scheme.end() :]
     return value.lower() in _DESCRIBED or any(form.fullmatch(value) for form in (_VARIABLE, _PLACEHOLDER, _STANDARD))
 
 

@@ -4,11 +4,23 @@ A form is looked for where its first letters stand, so that the time is that of 
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 
-Form = Callable[[str], Iterator[tuple[int, int]]]
-"""Finds the parts of a text that are secret: begin and end of each, in order."""
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """A form that secrets have.
+
+    Attributes:
+        sign: What stands in every text that holds one: a text without it, as nearly all are, is passed over at once.
+        find: Finds the parts of a text that are secret: begin and end of each, in order.
+    """
+
+    sign: str
+    find: Callable[[str], Iterator[tuple[int, int]]]
+
 
 _ESCAPE = re.compile(r"(?:\\[nrtbf]|%[0-9A-Fa-f]{2}|\\u[0-9A-Fa-f]{4})\Z")
 """What JSON and addresses write before a key; its last character is no letter of a word."""
@@ -72,33 +84,44 @@ def _begins(text: str, at: int) -> bool:
     return before not in {"+", "/"} or at < _BASE64_CHARS or not _BASE64.match(text, at - _BASE64_CHARS, at)
 
 
-def _places(text: str, part: str) -> Iterator[int]:
-    at = text.find(part)
-    while at >= 0:
-        yield at
-        at = text.find(part, at + len(part))
+def _keys(begin: re.Pattern[str], keys: Sequence[tuple[str, re.Pattern[str]]], text: str) -> Iterator[tuple[int, int]]:
+    """Keys that begin with letters of these, where all of them end in what is found."""
+    end = 0
+    for found in begin.finditer(text):
+        for first, rest in keys:
+            at = found.end() - len(first)
+            if at < end or not text.startswith(first, at) or not _begins(text, at):
+                continue
+            if key := rest.match(text, found.end()):
+                end = key.end()
+                yield at, end
 
 
-def _key(first: str, rest: re.Pattern[str], text: str) -> Iterator[tuple[int, int]]:
-    for at in _places(text, first):
-        if _begins(text, at) and (found := rest.match(text, at + len(first))):
-            yield at, found.end()
+def _forms_of_keys() -> Iterator[Form]:
+    """Those that end in the same mark are looked for in one go: where that mark stands."""
+    groups: dict[str, list[tuple[str, re.Pattern[str]]]] = {}
+    for first, rest in _KEYS:
+        groups.setdefault(first[-1] if first[-1] in "_-" else first, []).append((first, re.compile(rest)))
+    for sign, keys in groups.items():
+        behind = "|".join(f"(?<={re.escape(first)})" for first, _ in keys)
+        yield Form(sign, partial(_keys, re.compile(f"{re.escape(sign)}(?:{behind})"), keys))
 
 
 def _secret_address(before: str, rest: re.Pattern[str], text: str) -> Iterator[tuple[int, int]]:
-    for at in _places(text, before):
+    at = text.find(before)
+    while at >= 0:
         if found := rest.match(text, at + len(before)):
             yield found.span()
+        at = text.find(before, at + len(before))
 
 
 def _private_keys(text: str) -> Iterator[tuple[int, int]]:
-    if "PRIVATE KEY" in text:
-        yield from (found.span() for found in _PEM.finditer(text))
+    yield from (found.span() for found in _PEM.finditer(text))
 
 
 SHAPES: tuple[Form, ...] = (
-    *(partial(_key, first, re.compile(rest)) for first, rest in _KEYS),
-    *(partial(_secret_address, before, re.compile(rest)) for before, rest in _AFTER),
-    _private_keys,
+    *_forms_of_keys(),
+    *(Form(before, partial(_secret_address, before, re.compile(rest))) for before, rest in _AFTER),
+    Form("PRIVATE KEY", _private_keys),
 )
 """All of them."""

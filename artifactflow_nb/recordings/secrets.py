@@ -9,13 +9,15 @@ import base64
 import html
 import json
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
+from datetime import datetime
 from functools import cache, lru_cache
 from typing import Any, Self, TypeVar
 from urllib.parse import quote, quote_plus
 
 from artifactflow_nb.messages import Message
+from artifactflow_nb.recordings.grown import Grown
 from artifactflow_nb.recordings.identity import Ask, Asked
 from artifactflow_nb.recordings.masked import SHORTEST_WORD, is_long_enough, is_masked
 from artifactflow_nb.recordings.pieces import KeptPieces, Piece
@@ -51,8 +53,10 @@ class Masker:
     def __init__(self, secrets: Iterable[str] = ()) -> None:
         known = {form for secret in secrets if _is_one(secret) for form in _spellings(secret.strip())}
         self._known = tuple(sorted(known, key=lambda secret: (-len(secret), secret)))
+        self._forms = (*(Form(secret, _of(secret)) for secret in self._known), *FORMS)
         self._remembered = lru_cache(_REMEMBERED)(self._fixed)
-        self._sent = lru_cache(_REMEMBERED)(self._fields)
+        self._plain = lru_cache(_REMEMBERED)(self._fields)
+        self._sent = Grown(self._value)
 
     @classmethod
     def of(cls, settings: Settings, environment: Mapping[str, str], keys_of_models: Iterable[str] = ()) -> Self:
@@ -137,17 +141,26 @@ class Masker:
         """A value whose texts are masked; the same object if nothing had to be."""
         if isinstance(value, str):
             return self.text(value)
-        if is_dataclass(value) and not isinstance(value, type):
+        if value is None or isinstance(value, int | float | datetime):
+            return value
+        if hasattr(value, "__dataclass_fields__"):
             is_plain = isinstance(value, Message) and not value.calls  # most were sent in several turns
-            remembered: Any = self._sent
+            remembered: Any = self._plain
             return remembered(value) if is_plain else self._fields(value)
-        if isinstance(value, KeptPieces) or (isinstance(value, tuple) and value and isinstance(value[0], Piece)):
-            return self._pieces(value)
-        if isinstance(value, tuple | list):
-            return type(value)(self._value(item) for item in value)
+        if isinstance(value, tuple | list | KeptPieces):
+            return self._items(value)
         if isinstance(value, Mapping):
             return {self.text(name): self._named(name, item) for name, item in value.items()}
         return value
+
+    def _items(self, values: Sequence[Any]) -> Sequence[Any]:
+        first = None if isinstance(values, KeptPieces) or not values else values[0]
+        if isinstance(values, KeptPieces) or isinstance(first, Piece):
+            return self._pieces(values)
+        if isinstance(first, Message):
+            return self._sent(values)
+        made: Sequence[Any] = [self._value(value) for value in values]
+        return tuple(made) if isinstance(values, tuple) else made
 
     def _named(self, name: str, value: Any) -> Any:
         return MASK if isinstance(value, str) and is_secret(name, value) else self._value(value)
@@ -189,8 +202,8 @@ class Masker:
         """The masked text, and where places in the text are in it; a place inside a secret is behind what masks it."""
         for _ in range(_MOST_PASSES):
             before = text
-            for find in (*map(_of, self._known), *FORMS):
-                if spans := list(find(text)):
+            for form in self._forms:
+                if form.sign in text and (spans := list(form.find(text))):
                     places = [_after(place, spans) for place in places] if places else places
                     text = _replaced(text, spans)
             if text == before:
@@ -203,7 +216,7 @@ def _names(kind: Any) -> tuple[str, ...]:
     return tuple(field.name for field in fields(kind) if field.name not in _NEVER)
 
 
-def _of(secret: str) -> Form:
+def _of(secret: str) -> Callable[[str], Iterator[_Span]]:
     """Finds a known secret."""
 
     def find(text: str) -> Iterator[_Span]:

@@ -128,7 +128,7 @@ def figures() -> Iterator[Figure]:
     with tempfile.TemporaryDirectory() as folder, lab_server(Path(folder)) as server, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=find_chromium(), args=list(CHROMIUM_ARGS))
         write_notebook(server, "chat.ipynb", _CELLS)
-        lab = watch(browser.new_context(), server, "chat.ipynb")
+        lab = watch(browser.new_page(), server, "chat.ipynb")
         received = Received()
         lab.page.on("websocket", received.listen)
         lab.open()

@@ -34,9 +34,13 @@ print(run.status, "after", "some time" if time.monotonic() - started < 30 else "
 COMPUTE = """import os, time
 start, rounds = time.time(), 0
 while not os.path.exists("enough") and time.time() - start < 60:
-    rounds += sum(i * i for i in range(50_000)) > 0
+    rounds += sum(i * i for i in range(2_000_000)) > 0
 print(f"computed {rounds > 0}")"""
-"""Holds the kernel until there is a file `enough` beside the notebook."""
+"""Holds the kernel until there is a file `enough` beside the notebook.
+
+It looks for the file seldom: a thread that lets go of the interpreter's lock for an instant, oftener than the switch
+interval of 5 ms, starves every other thread (CPython restarts their wait each time), and would hold up what is tested.
+"""
 
 BROKEN = ("Error displaying widget", "model not found", "Loading widget", "Click to show javascript error")
 """What front ends say of a widget that they cannot show."""

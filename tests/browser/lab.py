@@ -201,6 +201,10 @@ class LabPage:
         return [address for address in foreign if not any(part in address for part in self.server.front_end.noise)]
 
 
+_SPLASH = re.compile(r"NotFoundError: .*removeChild.* is not a child of this node\.\n\s+at \S+/jlab_core\.\S+\s*")
+"""JupyterLab takes its splash out of the page a moment after it is loaded, twice if two have asked for it."""
+
+
 def watch(page: Page, server: LabServer, name: str) -> LabPage:
     """A notebook in this page, whose requests and errors are noted down until it is left."""
     lab = LabPage(page, server, name)
@@ -214,7 +218,9 @@ def watch(page: Page, server: LabServer, name: str) -> LabPage:
             lab.errors.append(text)
 
     def on_error(error: Error) -> None:
-        complain(error.stack or str(error))
+        told = error.stack or str(error)
+        if not _SPLASH.fullmatch(told):
+            complain(told)
 
     def on_request(request: Request) -> None:
         lab.requested.append(request.url)

@@ -13,6 +13,7 @@ from playwright.sync_api import Locator
 LARGEST_BYTES = 150_000
 _MARGIN_PX = 8
 _VIEWPORT_HEIGHT_PX = 1400
+_INTO_VIEW = "node => node.scrollIntoView({ block: node.offsetHeight < innerHeight * 0.8 ? 'center' : 'start' })"
 _REPOSITORY = Path(__file__).parents[2]
 
 
@@ -34,7 +35,7 @@ def save_pictures(page: LabPage, component: Locator, name: str) -> None:
 def _save(page: LabPage, component: Locator, name: str, *, light: bool) -> None:
     page.theme(light=light)
     component.scroll_into_view_if_needed()
-    component.evaluate("node => node.scrollIntoView({ block: 'start' })")
+    component.evaluate(_INTO_VIEW)
     page.page.wait_for_timeout(400)  # what scrolled and changed colour has settled
     box = component.bounding_box()
     assert box, f"{name} is not visible"

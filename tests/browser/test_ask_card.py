@@ -22,7 +22,7 @@ from artifactflow_nb.widgets.parts import Question
 pytestmark = pytest.mark.browser
 
 STATIC = Path(assets.__file__).parent / "static"
-SCRIPTS = ("tree.js", "field.js", "items.js", "form.js", "ask.js")
+SCRIPTS = ("code.js", "tree.js", "field.js", "items.js", "form.js", "ask.js")
 STAGE = """() => {
     window.sent = [];
     window.leaked = [];
@@ -74,7 +74,7 @@ class Stage:
         page.on("pageerror", lambda error: self.errors.append(str(error)))
         page.set_content(f"<!doctype html><style>{assets.all_styles()}</style><section class='af-run'></section>")
         scripts = "\n".join((STATIC / name).read_text(encoding="utf-8") for name in SCRIPTS)
-        page.evaluate(f"{scripts}\nObject.assign(window, {{ makeForm, makeAskControls }}); undefined")
+        page.evaluate(f"{scripts}\nObject.assign(window, {{ makeForm, makeAskControls, KeyedTree }}); undefined")
         page.evaluate(STAGE)
 
     def ask(self, question: Question) -> None:

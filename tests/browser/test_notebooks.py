@@ -20,6 +20,7 @@ PANELS = {
     "05_metrics_and_plots": ("How are backups checked?",),
     "06_record_and_replay": ("How are backups checked?",),
     "07_fork_and_compare": ("Does the north station need new batteries?",),
+    "08_plan_and_execute": ("plan: 3 of 4 steps, 1 failed",),
 }
 """What the views of each page show, one text each."""
 
@@ -27,18 +28,25 @@ ALL_HAVE_RUN = r"""() => {
     const prompts = [...document.querySelectorAll(".jp-CodeCell .jp-InputPrompt")].map((node) => node.textContent);
     return prompts.every((prompt) => /\[\d+\]/.test(prompt));
 }"""
+ALL_PICTURES = """() => [...document.querySelectorAll(".jp-MarkdownOutput img")].every((one) => one.naturalWidth > 0)"""
 EMPTY_VIEWS = """() => [...document.querySelectorAll(".af-run")]
     .filter((view) => view.checkVisibility() && !view.innerText.trim()).length"""
 
 
+def place_beside_data(server: LabServer) -> str:
+    """A place for a notebook on the server, in a folder beside what notebooks read and show."""
+    for folder in ("data", "docs", "tests/browser/screenshots"):
+        shutil.copytree(REPOSITORY / folder, server.root / folder, dirs_exist_ok=True)
+    return new_notebook(server)
+
+
 def without_outputs(server: LabServer, name: str) -> str:
-    """The notebook as somebody has it who cleared all outputs; its place on the server, in a folder beside the data."""
-    shutil.copytree(REPOSITORY / "data", server.root / "data", dirs_exist_ok=True)
+    """The notebook as somebody has it who cleared all outputs; its place on the server."""
     notebook = nbformat.read(REPOSITORY / "notebooks" / f"{name}.ipynb", as_version=4)
     for cell in notebook.cells:
         if cell.cell_type == "code":
             cell.outputs, cell.execution_count = [], None
-    place = new_notebook(server)
+    place = place_beside_data(server)
     nbformat.write(notebook, server.root / place)
     return place
 
@@ -65,9 +73,23 @@ def run_and_approve(page: LabPage) -> int:
     return clicks
 
 
+def test_the_shipped_quickstart_runs(lab: LabServer, open_page: Callable[[str], LabPage]) -> None:
+    """Every cell of notebooks/01_quickstart.ipynb runs in the browser, each question approved with a click."""
+    name = place_beside_data(lab)
+    shutil.copy(REPOSITORY / "notebooks" / "01_quickstart.ipynb", lab.root / name)
+    page = open_page(name)
+    page.open()
+    page.run_all()
+    page.approve_until_done()
+    expect(page.page.locator(".af-frozen .af-artifact").first).to_contain_text("Sources")
+    assert complaints(page) == []
+    assert page.errors == []
+    assert page.foreign_requests() == []
+
+
 @pytest.mark.parametrize("name", PANELS)
 def test_a_page_of_the_documentation_runs(name: str, lab: LabServer, open_page: Callable[[str], LabPage]) -> None:
-    """Every cell runs, only one question waits for a click, and no view is empty or asks for anything elsewhere."""
+    """Every cell runs, only one question waits for a click, every picture is there, and no view is empty."""
     page = open_page(without_outputs(lab, name))
     page.page.set_viewport_size({"width": 1280, "height": 9000})  # JupyterLab draws only the cells that are seen
     page.open()
@@ -77,6 +99,7 @@ def test_a_page_of_the_documentation_runs(name: str, lab: LabServer, open_page: 
         shown = views.get_by_text(text).or_(views.get_by_placeholder(text))
         expect(shown.filter(visible=True).first).to_be_visible(timeout=20_000)
     page.page.wait_for_function(f"() => ({EMPTY_VIEWS})() === 0", timeout=20_000)
+    page.page.wait_for_function(ALL_PICTURES, timeout=20_000)
     assert complaints(page) == []
     assert page.errors == []
     assert page.foreign_requests() == []

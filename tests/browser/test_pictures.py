@@ -92,6 +92,6 @@ def test_panels(lab: LabServer, open_page: Callable[[str], LabPage], tmp_path: P
         panel = page.output(cell).locator(".af-run").first
         expect(panel).to_be_visible(timeout=20_000)
         page.page.mouse.move(0, 0)
-        settle(page, 800)
+        page.page.wait_for_timeout(800)  # a panel takes the place of what was shown before, and its theme changes
         panel.screenshot(path=folder / f"{name}.png")
         assert 10_000 < (folder / f"{name}.png").stat().st_size < LARGEST_BYTES

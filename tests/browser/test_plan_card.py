@@ -14,6 +14,7 @@ from playwright.sync_api import Browser, expect
 
 from artifactflow_nb.tools.forms import form_fields
 from artifactflow_nb.tools.plan import plan_create
+from artifactflow_nb.widgets.tree import Node, TreeDiff
 
 pytestmark = pytest.mark.browser
 
@@ -86,6 +87,25 @@ def test_what_does_not_fit_is_told_within_the_step(stage: Stage) -> None:
     expect(stage.page.get_by_role("alert").filter(has_text="Too many.")).to_be_visible()
 
 
+def test_an_element_of_another_kind_keeps_what_it_holds(stage: Stage) -> None:
+    """A line that becomes a fold, as a step does that begins, has all of its text, and a fold its children."""
+    inside = (Node("task", "<p>What it takes.</p>"), Node("result", "<p>What came of it.</p>"))
+    states = [
+        Node("step", '<b class="pending">One</b>', "leaf"),
+        Node("step", '<b class="running">One</b>', "fold", is_open=True, children=inside[:1]),
+        Node("step", '<b class="running">One</b>', "box", children=inside[:1]),
+        Node("step", '<b class="completed">One</b>', "fold", is_open=True, children=inside),
+    ]
+    diff = TreeDiff()
+    section = stage.page.locator(".af-run")
+    section.evaluate("section => { section.replaceChildren(); window.tree = new KeyedTree(section, {}); }")
+    for state in states:
+        stage.page.evaluate("patch => tree.apply(patch)", diff.patch((state,)))
+        expect(section.locator("b")).to_have_class(re.findall('class="([a-z]+)"', state.html))
+        shown = [line for line in section.inner_text().split("\n") if line]
+        assert shown == ["One", *(re.sub("<.*?>", "", one.html) for one in state.children)]
+
+
 # --- in JupyterLab, with a run behind it ---------------------------------------------------------------------------
 
 
@@ -117,7 +137,7 @@ print(json.dumps(wb.plan_steps_df()[["title", "status"]].to_numpy().tolist()))""
 
 def test_an_edited_plan_is_carried_out(lab: LabServer, open_page: OpenPage) -> None:
     """Steps that were moved, changed, added and removed in the card are those that run and that the checklist shows."""
-    page = opened(lab, open_page, "plan", ASK, CARRIED_OUT)
+    page = opened(lab, open_page, ASK, CARRIED_OUT)
     out = page.output(0)
     expect(out.locator(".af-preview ol")).to_contain_text("Both of them.", timeout=20_000)
     save_pictures(page, out.locator(".af-live .af-ask"), "plan-asked")
@@ -185,7 +205,7 @@ run"""
 
 def test_a_plan_is_a_checklist_while_it_goes_on(lab: LabServer, open_page: OpenPage) -> None:
     """Each step says how far it is, the one at work for how long; one that asks goes on from its card."""
-    page = opened(lab, open_page, "live", LIVE)
+    page = opened(lab, open_page, LIVE)
     out = page.output(0)
     steps = out.locator(".af-live .af-steps > li")
     expect(steps).to_have_count(4, timeout=20_000)
@@ -195,6 +215,8 @@ def test_a_plan_is_a_checklist_while_it_goes_on(lab: LabServer, open_page: OpenP
     expect(steps.nth(1).locator(".af-step > summary .af-time")).to_have_text(re.compile(r"^\d+ s$"))
     steps.nth(1).locator("summary").first.press("Enter")
     expect(steps.nth(1).locator(".af-tool")).to_be_visible()
+    expect(steps.first).to_have_text(re.compile(r"^\s*✓\s+1\. Find what there is\s+completed \d+ m?s"))
+    steps.nth(1).locator("summary").first.blur()
     save_pictures(page, out.locator(".af-live"), "plan-live")
     assert axe_in_both_themes(page) == []
     out.get_by_role("button", name="Approve send").click()

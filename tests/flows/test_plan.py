@@ -470,3 +470,20 @@ async def test_a_hand_made_change_is_kept(open_engine: OpenEngine) -> None:
     await work
     assert [step.title for step in (await last_plan(engine, run)).steps] == ["One", "Another"]
     assert "Your step, 2 of 2: Another" in told_to(engine, "executor")[-1]
+
+
+async def test_a_step_that_a_person_takes_out_at_work_is_not_put_back(open_engine: OpenEngine) -> None:
+    """Its agent waited, and concludes; then the plan goes on with the steps that it has."""
+    sent.clear()
+    letter = [call("send", to="Ada"), "Sent."]
+    script = by_agent(agent=[plan("One", "Two"), ENDED], executor=[*letter, "2."], summarizer=["Sum."])
+    engine = await open_engine(script)
+    engine.register_tool(send, agent="executor")
+    waiting = await ask(engine)
+    found = await last_plan(engine, waiting)
+    by = Authorship(waiting.conversation_id, waiting.message_id, "user")
+    left = replace(found, steps=found.steps[1:])
+    await engine.artifacts.revise(by, "task_plan", left.to_json(), update_type="update")
+    result = await answer(engine, waiting, Decision(approved=True))
+    assert (result.response, sent) == (ENDED, ["Ada"])
+    assert [(step.title, step.status) for step in (await last_plan(engine, result)).steps] == [("Two", "completed")]

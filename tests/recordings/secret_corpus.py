@@ -123,6 +123,7 @@ PLAIN = (
     "Authorization: Basic credentials",
     "Authorization: Bearer YOUR_ACCESS_TOKEN",
     "Use the header `Authorization: Bearer $TOKEN` or `X-Api-Key: ${API_KEY}`.",
+    '{"headers": {"Authorization": "Bearer ${FAR_TOKEN}"}}',
     "commit 4f2a9c0b7e1d8356a4f2a9c0b7e1d8356a4f2a9c fixes the key",
     "git checkout 9fceb02d0ae598e95dc970b74767f19372d61af8 -- token.py",
     "UUID 550e8400-e29b-41d4-a716-446655440000 is the key of the row.",

@@ -107,6 +107,7 @@ SETTINGS_THAT_ARE_NONE: dict[str, Any] = {
     "settings: budget is 5, which does not fit": {"budget": 5},
     "settings: model is 5, which does not fit": {"model": 5},
     "settings: sources is 'notes/', which does not fit": {"sources": "notes/"},
+    "settings: graph_config is '/etc/fstab', which does not fit": {"graph_config": "/etc/fstab"},
 }
 
 

@@ -8,9 +8,9 @@ from recordings.older import make_older
 from recordings.worked import bench
 
 import artifactflow_nb as af
-from artifactflow_nb.store.schema import _STEPS
 
-FIRST, BEFORE_RECORDINGS = 1, len(_STEPS) - 1
+FIRST, BEFORE_RECORDINGS = 1, 5
+"""Versions of the schema."""
 
 
 @pytest.fixture(params=[FIRST, BEFORE_RECORDINGS])

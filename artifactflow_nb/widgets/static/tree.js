@@ -67,14 +67,12 @@ class KeyedTree {
   place([key, parent, after, kind, css, open, data]) {
     let entry = this.entries.get(key);
     const asData = JSON.stringify(data);
-    if (entry && (entry.kind !== kind || (kind === "form" && entry.data !== asData))) {
-      entry.root.remove();
-      entry = undefined;
-    }
-    if (!entry) {
+    if (!entry || entry.kind !== kind || (kind === "form" && entry.data !== asData)) {
+      const before = entry;
       entry = { ...this.make(kind, data, key), kind, html: "", data: asData };
       entry.root.dataset.key = key;
       this.entries.set(key, entry);
+      if (before) this.takeOver(key, before);
     }
     if (entry.root.className !== css) entry.root.className = css;
     if (kind === "fold" && !entry.root.dataset.byReader) entry.root.open = open;
@@ -83,6 +81,14 @@ class KeyedTree {
     if (entry.root !== next && (entry.root.parentNode !== within || entry.root.nextSibling !== next)) {
       within.insertBefore(entry.root, next);
     }
+  }
+
+  /** What was within an element that is of another kind now stays: a patch tells only what changes. @param {string} key @param {Entry} before */
+  takeOver(key, before) {
+    const children = [...before.inside.children].filter((child) => /** @type {HTMLElement} */ (child).dataset.key);
+    before.root.remove();
+    this.write(key, 0, before.html);
+    this.entries.get(key)?.inside.append(...children);
   }
 
   /** @param {string} kind @param {any} data @param {string} key */
