@@ -37,6 +37,7 @@ from artifactflow_nb.models.recorded import RecordedModel
 from artifactflow_nb.recordings.by_hand import RecordedHand
 from artifactflow_nb.recordings.configured import Configured
 from artifactflow_nb.recordings.deck import Deck
+from artifactflow_nb.recordings.graph_steps import GRAPH
 from artifactflow_nb.recordings.identity import Ask
 from artifactflow_nb.recordings.secrets import Masker
 from artifactflow_nb.settings import Settings
@@ -324,6 +325,9 @@ class Engine(Shown):
     async def _check_resumed(self, run: StoredRun) -> None:
         """Refuse a run that another engine began with what is not to be had here: a flow, a model, tools, a price."""
         self.flows.check(run)
+        if GRAPH in run.settings:
+            self._check_played(run)
+            return
         model, budget = run.settings.get("model"), run.settings.get("budget")
         try:
             await self.mcp.open()
@@ -337,6 +341,14 @@ class Engine(Shown):
                 f"The run {run.run_id} cannot go on here as it was begun. {error} Resume it in a workbench with the "
                 "settings that it was begun with, or cancel it and ask again."
             ) from error
+
+    def _check_played(self, run: StoredRun) -> None:
+        """Refuse to go on with what another engine plays of a graph: the graph would run."""
+        if run.mode == "replay" and self.deck.player(run.run_id) is None:
+            raise UsageError(
+                f"The run {run.run_id} was played from a cassette by another workbench, and cannot go on without that. "
+                "Ask again in a workbench with replay=."
+            )
 
     async def _sources_of_a_run(self) -> list[str]:
         """The scope of a run. Small folders are looked through for files that are new, changed or gone.

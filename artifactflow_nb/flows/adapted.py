@@ -77,7 +77,8 @@ def adapt(
 
     Its model calls and tool calls become events and rows like those of our agents, with the node's name as the agent;
     an `interrupt(value)` asks the person, and gives back what they decide; `cancel` and budgets hold. A graph that is
-    compiled without a checkpointer gets the workbench's, so that its interrupts survive the process.
+    compiled without a checkpointer gets the workbench's, so that its interrupts survive the process. Its runs are
+    recorded and sealed like others, and played as a whole: what it did comes again, and the graph itself does not run.
 
     Args:
         graph: What `StateGraph.compile()`, `create_react_agent` or `@entrypoint` gave.

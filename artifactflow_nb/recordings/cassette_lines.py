@@ -8,6 +8,7 @@
     {"timing": "2026-01-01T00:00:00+00:00", "run": {...}, "turns": [...], "order": {...}}
     {"end": "run-...", "sha256": ...}
 
+The steps of an adapted graph stand in the `run` line, what they are about in the turns.
 What differs between two recordings of the same content stands in the `timing` line, and in no other but for the ids.
 """
 

@@ -346,6 +346,16 @@ async def test_prices_hold_for_the_models_of_a_graph(open_engine: OpenEngine) ->
     assert result.status == "completed"
 
 
+async def test_a_cost_limit_asks_whatever_the_other_agents_cost(open_engine: OpenEngine) -> None:
+    """A run beyond its cost is let go on if the graph's model has a price; no other model has to have one."""
+    price = {"scripted-chat": {"input": 2.0, "output": 10.0}}
+    engine = await open_engine(settings={"prices": price})
+    agent = react_agent([said("", ("add", {"a": 1, "b": 2})), said("It is 3."), said("It is 3.")], add)
+    waiting = await run(engine, agent, budget={"usd": 1e-6, "when_spent": "ask"})
+    result = await engine.controller.resume(waiting.thread_id, approved=True)
+    assert (result.status, result.response) == ("completed", "It is 3.")
+
+
 async def test_a_cost_limit_without_a_price_is_told(open_engine: OpenEngine) -> None:
     """A limit in dollars on a model without a price ends the run, since it would never be reached."""
     engine = await open_engine()

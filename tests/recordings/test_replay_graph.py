@@ -543,3 +543,16 @@ def test_a_busy_graph_is_cancelled_at_any_moment(tmp_path: Path, seed: int) -> N
         wb.register_flow(BUSY, busy(seed, is_played=wb.settings.cassette_mode == "replay"))
 
     assert play_both(tmp_path, scene, "", setup=setup) == "cancelled"
+
+
+def test_what_is_played_does_not_go_on_elsewhere(tmp_path: Path) -> None:
+    """A replay that waits in a store of its own is not taken up by a workbench without the cassette: the graph ran."""
+    setup = with_graph(lambda _played: both("One?"), answer=heard)
+    cassette, data = record(tmp_path, setup), tmp_path / "played"
+    with opened(tmp_path, replay=cassette, data_dir=data, setup=setup) as wb:
+        run_id = wb.ask("Ask.", flow="mine").wait().run_id
+    with (
+        opened(tmp_path, data_dir=data, setup=setup) as wb,
+        pytest.raises(af.UsageError, match="was played from a cassette by another workbench"),
+    ):
+        wb.run(run_id).approve()
