@@ -11,7 +11,7 @@ import orjson
 from artifactflow_nb.events import BESIDE, StreamEventType
 from artifactflow_nb.recordings.clock import RUN
 from artifactflow_nb.recordings.counted import each
-from artifactflow_nb.recordings.graph_steps import FAIL, LEFT, OF_ASKS, OF_TOOLS, GraphStep, of_turn, path_of_job
+from artifactflow_nb.recordings.graph_steps import FAIL, HELD, LEFT, OF_ASKS, OF_TOOLS, GraphStep, of_turn, path_of_job
 from artifactflow_nb.recordings.values import job_path
 from artifactflow_nb.store.schema import from_us
 
@@ -63,17 +63,17 @@ class GraphRows:
         for job_id in [*(turn["job_id"] for turn in turns), *self._calls]:
             self._find_path(job_id)
         self._begun = self._beginnings()
-        self._ended = {data["call_id"] for event, data in self._events if event["event_type"] in _END_A_TURN}
+        self._ended = {data.get("call_id") for event, data in self._events if event["event_type"] in _END_A_TURN}
         self._left = {key for key, turn in self._turns.items() if self._is_left(turn)}
 
-    def _beginnings(self) -> dict[tuple[str, int], int]:
+    def _beginnings(self) -> dict[tuple[Any, Any], int]:
         """The numbers of the events that tell the beginning of a stored turn, by job and step.
 
         One that tells it of a turn whose process was killed is followed by another.
         """
         stored = {(turn["job_id"], turn["step"]) for turn in self._turns.values()}
         begun = ((event, data) for event, data in self._events if event["event_type"] == StreamEventType.AGENT_START)
-        told = {(data["job_id"], data["step"]): int(event["seq"]) for event, data in begun}
+        told = {(data.get("job_id"), data.get("step")): int(event["seq"]) for event, data in begun}
         return {place: told[place] for place in told.keys() & stored}
 
     def _find_path(self, job_id: str) -> str:
@@ -129,22 +129,25 @@ class GraphRows:
         return of_turn(self.paths[turn["job_id"]], turn["step"])
 
     def _step(self, event: sqlite3.Row, data: dict[str, Any], run_id: str) -> GraphStep | None:
+        """The step that an event tells; None if it tells none, or one of what is not stored."""
         kind, at, seq = event["event_type"], from_us(event["ts"]), event["seq"]
         who = {"agent": event["agent_name"], "tool": event["tool_name"]}
-        if kind in OF_ASKS:
-            about = self._subjects[data["id"]].replace(run_id, "")
-            if kind == StreamEventType.PERMISSION_RESULT:
-                return None if data["id"] in self._settled else GraphStep(kind, at, seq, about)
-            asked = {"job": self.lane(event, data), "title": data["title"], "message": data["message"]}
+        about = self._about(kind, data, seq).replace(run_id, "")
+        if kind == StreamEventType.PERMISSION_REQUEST and about:
+            asked = {"job": self.lane(event, data), "title": data.get("title", ""), "message": data.get("message", "")}
             return GraphStep(kind, at, seq, about, **who, data=asked)
-        about = self._about(kind, data, seq)
-        return GraphStep(kind, at, seq, about) if about else GraphStep(kind, at, seq, **who, data=data)
+        if about:
+            return GraphStep(kind, at, seq, about)
+        return GraphStep(kind, at, seq, **who, data=data) if kind in HELD else None
 
     def _about(self, kind: str, data: Mapping[str, Any], seq: int) -> str:
-        """The turn or the tool call that an event tells of; empty if none is stored that it does."""
-        if kind in _END_A_TURN:
-            return self._of_turn(self._turns[data["call_id"]])
+        """What an event tells of: a turn, a tool call, a question; empty if that is not stored, or told otherwise."""
+        if kind in OF_ASKS:
+            is_told = kind == StreamEventType.PERMISSION_RESULT and data["id"] in self._settled
+            return "" if is_told else self._subjects.get(data["id"], "")
         if kind in OF_TOOLS:
             return self.paths[data["tool_call_id"]] if data["tool_call_id"] in self._calls else ""
-        is_told = kind == StreamEventType.AGENT_START and self._begun.get((data["job_id"], data["step"])) == seq
-        return self._of_turn(data) if is_told else ""
+        if kind == StreamEventType.AGENT_START:
+            return self._of_turn(data) if self._begun.get((data.get("job_id"), data.get("step"))) == seq else ""
+        turn = self._turns.get(data.get("call_id", "")) if kind in _END_A_TURN else None
+        return "" if turn is None else self._of_turn(turn)

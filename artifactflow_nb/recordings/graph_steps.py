@@ -38,7 +38,8 @@ REPORTED: Mapping[str, tuple[str, ...]] = {
 Everything else that has a type here is told by what really happened, and never because a node says so.
 """
 
-_HELD = {*REPORTED, *OF_TOOLS, StreamEventType.AGENT_START}
+HELD = frozenset({*REPORTED, *OF_TOOLS, StreamEventType.AGENT_START})
+"""What a step may hold by itself: what nodes report, their own tools, and the beginning of a call that was killed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +134,8 @@ def check_steps(steps: tuple[GraphStep, ...], turns: set[str], calls: set[str], 
             _check_turn(step, left, open_turns)
         elif step.about not in (calls if step.kind in OF_TOOLS else asks if step.kind in OF_ASKS else ()):
             raise ValueError(f"the step {step.kind!r:.40} is about {step.about!r:.80}, which is not recorded")
+        elif step.kind == StreamEventType.PERMISSION_REQUEST:
+            _check_question(step)
     if left or open_turns:
         raise ValueError(f"no step tells the beginning and the end of the model call {min(left | open_turns)!r:.80}")
 
@@ -144,10 +147,16 @@ def flaw_of_report(kind: str, data: Mapping[str, Any]) -> str | None:
 
 
 def _check_held(step: GraphStep) -> None:
-    if step.kind not in _HELD:
+    if step.kind not in HELD:
         raise ValueError(f"a step {step.kind!r:.40} does not say what it is about")
     if flaw := flaw_of_report(step.kind, step.data):
         raise ValueError(f"the step {step.kind} is damaged: {flaw}")
+
+
+def _check_question(step: GraphStep) -> None:
+    wrong = [name for name in ("job", "title", "message") if not isinstance(step.data.get(name), str)]
+    if wrong:
+        raise ValueError(f"the step {step.kind} has no {wrong[0]}")
 
 
 def _check_turn(step: GraphStep, left: set[str], open_turns: set[str]) -> None:

@@ -28,7 +28,7 @@ import artifactflow_nb as af
 from artifactflow_nb.errors import CassetteError, CassetteMiss
 from artifactflow_nb.recordings.cassette import Cassette
 from artifactflow_nb.recordings.cassette_file import cassette_bytes
-from artifactflow_nb.recordings.graph_steps import GraphStep
+from artifactflow_nb.recordings.graph_steps import GraphStep, check_steps
 
 
 class Chat(TypedDict):
@@ -497,6 +497,9 @@ def test_a_cassette_with_damaged_steps_is_refused(tmp_path: Path) -> None:
         cassette.write_bytes(cassette_bytes([replace(recorded, graph_steps=damaged)]))
         with pytest.raises(CassetteError, match=told):
             Cassette.open(cassette).run(head.run_id)
+    asks = GraphStep("permission_request", steps[0].at, about="interrupt::x", data={"job": "main"})
+    with pytest.raises(ValueError, match="permission_request has no title"):
+        check_steps((asks,), set(), set(), {"interrupt::x"})
 
 
 ELSEWHERE = """
