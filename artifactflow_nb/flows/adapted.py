@@ -79,6 +79,7 @@ def adapt(
     an `interrupt(value)` asks the person, and gives back what they decide; `cancel` and budgets hold. A graph that is
     compiled without a checkpointer gets the workbench's, so that its interrupts survive the process. Its runs are
     recorded and sealed like others, and played as a whole: what it did comes again, and the graph itself does not run.
+    Middleware is not told of its calls: LangChain's callbacks are, which a graph brings along.
 
     Args:
         graph: What `StateGraph.compile()`, `create_react_agent` or `@entrypoint` gave.

@@ -37,6 +37,9 @@ if TYPE_CHECKING:
     from langchain_core.runnables import RunnableConfig
     from langgraph.checkpoint.base import BaseCheckpointSaver
 
+RECURSION_LIMIT = 10_007
+"""Supersteps of a graph that sets no limit: as LangGraph has it; its stream of events would put 25 in that place."""
+
 
 class AdaptedFlow:
     """Runs an adapted graph.
@@ -66,7 +69,8 @@ class AdaptedFlow:
             return await GraphReplay(ctx, ctx.tape).go_on()
         ctx.under_way()
         graph = self._graph()
-        config: RunnableConfig = {"configurable": {"thread_id": ctx.run.thread_id}}
+        limit = (graph.config or {}).get("recursion_limit", RECURSION_LIMIT)
+        config: RunnableConfig = {"configurable": {"thread_id": ctx.run.thread_id}, "recursion_limit": limit}
         tools = GraphTools(ctx, await ctx.services.calls.unfinished(ctx.run.run_id))
         watch = GraphWatch(ctx, self.adapted.name, tools)
         state = await graph.aget_state(config)

@@ -312,6 +312,15 @@ async def test_a_cancelled_graph_is_stopped_and_its_text_kept(open_engine: OpenE
     assert last.data["partial"] == "Half"
 
 
+@pytest.mark.parametrize(("limit", "status"), [(None, "completed"), (9, "failed")])
+async def test_a_graph_takes_as_many_steps_as_it_may(open_engine: OpenEngine, limit: int | None, status: str) -> None:
+    """The limit of steps is LangGraph's, or that of the graph itself."""
+    script = [said("", ("add", {"a": n, "b": n})) for n in range(30)]
+    agent = react_agent([*script, said("Added.")], add)
+    result = await run(await open_engine(), agent if limit is None else agent.with_config(recursion_limit=limit))
+    assert (result.status, result.error_type) == (status, "GraphRecursionError" if limit else None)
+
+
 async def test_a_budget_stops_a_graph_before_its_next_model_call(open_engine: OpenEngine) -> None:
     """A graph that has spent its budget makes no further model call."""
     engine = await open_engine()
