@@ -12,6 +12,7 @@ _HOMES = {
     "Workbench": "workbench",
     "Run": "run",
     "Engine": "engine",
+    "adapt": "flows.adapted",
     "accept_cassette": "recordings.cassette_file",
     "cassette_df": "frames.cassette",
     "compare": "comparing.comparison",

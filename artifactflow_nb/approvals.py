@@ -20,6 +20,8 @@ SCOPES: tuple[Scope, ...] = ("once", "run", "conversation")
 BUDGET = "budget"
 """The kind, and the tool's name, of a request to spend more than a run's budget."""
 
+Kind = Literal["tool", "plan", "edit", "budget"]
+
 Verdict = Literal["ask", "approve", "deny"]
 VERDICTS: tuple[Verdict, ...] = ("ask", "approve", "deny")
 
@@ -33,7 +35,7 @@ class ApprovalRequest(Shown):
         run_id: The run that waits for it.
         kind: `tool`, `plan`, `edit` or `budget`.
         agent: Who wants to act.
-        tool: With what; `budget` where the run wants to spend more.
+        tool: With what; `budget` where the run wants to spend more, the node where an adapted graph asks.
         params: With which parameters; of a budget, the limits that would hold then.
         title: The question in a line.
         preview: What would be written or sent; empty if the parameters say it all.
@@ -44,7 +46,7 @@ class ApprovalRequest(Shown):
 
     id: str
     run_id: str
-    kind: Literal["tool", "plan", "edit", "budget"]
+    kind: Kind
     agent: str
     tool: str
     params: Mapping[str, Any] = field(repr=False)

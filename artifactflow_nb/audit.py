@@ -1,7 +1,8 @@
 """A sealed run, run again: whether the same comes out of what was recorded.
 
 The flow runs as it would for anybody: prompts are built, replies are read, artifacts are written, in a store of its
-own. Models, tools and the person are played. What differs is noted, and never stops it.
+own. Models, tools and the person are played. What differs is noted, and never stops it. A graph of a user's own is not
+in the file: what it did is played as a whole.
 """
 
 import asyncio
@@ -28,6 +29,7 @@ from artifactflow_nb.mcp_tools.offers import from_text
 from artifactflow_nb.recordings.cassette import Cassette
 from artifactflow_nb.recordings.change import Change
 from artifactflow_nb.recordings.deck import Deck
+from artifactflow_nb.recordings.graph_steps import GRAPH
 from artifactflow_nb.recordings.old_ids import ids_by_place
 from artifactflow_nb.recordings.secret_names import MASK
 from artifactflow_nb.recordings.values import RecordedRun
@@ -174,11 +176,14 @@ async def _play(
         written = [dict(row) for row in db.execute("SELECT * FROM artifact_versions ORDER BY rowid")]
     for config in agents:
         engine.register_agent(config)
-    _check_agents(engine, runs)
-    _register(engine, runs, tools)
+    with_agents = [run for run in runs if GRAPH not in run.settings]
+    _check_agents(engine, with_agents)
+    _register(engine, with_agents, tools)
     known: set[str] = set()
     async with engine:
         for run in runs:
+            if (described := run.settings.get(GRAPH)) is not None:
+                engine.flows.play(run.flow, described)
             begun = await engine.controller.begin(
                 run.question,
                 conversation_id=run.conversation_id if run.conversation_id in known else None,

@@ -15,6 +15,7 @@ from artifactflow_nb.errors import Conflict, UsageError
 from artifactflow_nb.manifest import Manifest
 from artifactflow_nb.recordings.change import Change
 from artifactflow_nb.recordings.clock import whole_ms
+from artifactflow_nb.recordings.graph_steps import GRAPH
 from artifactflow_nb.recordings.identity import Ask
 from artifactflow_nb.recordings.values import RecordedRun
 from artifactflow_nb.store.conversations import Parent, ParentId, resolve_parent
@@ -71,7 +72,13 @@ class BegunRuns(DrivenRuns):
         if not question:
             raise UsageError("The question is empty. Write what you want to know.")
         self.check_flow(flow)
-        choices = await self._rooms.choices_for_run(None if budget is None else Budget.of(budget), model)
+        limits = None if budget is None else Budget.of(budget)
+        choices = await self._rooms.choices_for_run(flow, question, limits, model)
+        if change is not None and GRAPH in choices:
+            raise UsageError(
+                f"The flow {flow!r} is a graph of your own, which cannot be forked at a step: only it knows what "
+                "happens within its nodes. Ask it again."
+            )
         if change is not None:
             choices["fork"] = change.as_json()
         parent = await self._parent(conversation_id, parent_message_id)

@@ -18,6 +18,7 @@ from artifactflow_nb.errors import Conflict, NotFound, StoreError, ToolError, Us
 from artifactflow_nb.events import ExecutionMetrics, StreamEvent
 from artifactflow_nb.flows.permission import take_answers
 from artifactflow_nb.recordings.clock import whole_ms
+from artifactflow_nb.recordings.graph_steps import GRAPH
 from artifactflow_nb.store.conversations import Parent, ParentId
 from artifactflow_nb.store.metrics import load_metrics
 from artifactflow_nb.store.ownership import observed_status
@@ -238,8 +239,10 @@ class ExecutionController(BegunRuns):
         await self._rooms.check_resumed(run)
         if request.kind == BUDGET:
             budget = Budget.of({**request.params, **(decision.params or {})})
-            if decision.approved:
+            if decision.approved and GRAPH not in run.settings:  # what its models cost, only the graph's calls tell
                 self._rooms.check_budget(budget, run.settings.get("model"))
+            return request
+        if not request.tool_call_id:  # a graph of the user's asks: what it can do with an answer only it knows
             return request
         if decision.approved and request.tool not in {entry.name for entry in self._services.tools}:
             raise UsageError(f"The tool {request.tool!r} is not registered here: register it first, then approve.")

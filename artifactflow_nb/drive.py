@@ -1,13 +1,13 @@
-"""Driving one run's graph to its end or to a pause; the one place that ends a run.
+"""Driving one run's flow to its end or to a pause; the one place that ends a run.
 
 ::
 
-    graph ──> all loops done ──────────────────────────> complete
+    flow ───> an answer ───────────────────────────────> complete
       ^  ├──> an exception ────────────────────────────> error, cancelled
       │  └──> the store fails ─────────────────────────> nothing is stored: the run is interrupted, and can be resumed
       └ yes ─ is a gate's last request decided by now? ─ no ──> complete (interrupted): the run waits
 
-A resume carries no value: the graph is entered again where it stopped, and the gate reads the decisions from the store.
+A resume carries no value: the flow goes on where it stopped, and reads the decisions from the store.
 """
 
 import asyncio
@@ -22,12 +22,11 @@ from artifactflow_nb.budget import Budget
 from artifactflow_nb.checkpoints import Checkpoints
 from artifactflow_nb.errors import Conflict, NotFound, StoreError, masked, told
 from artifactflow_nb.events import MAIN_JOB, StreamEventType
+from artifactflow_nb.flows.flow import Flow, Standing
 from artifactflow_nb.flows.journal import Feed, Journal
-from artifactflow_nb.flows.loop import RECURSION_LIMIT, LoopGraph, final_text
 from artifactflow_nb.flows.permission import announce_decisions, take_answers
 from artifactflow_nb.flows.plan_desk import broken_off
 from artifactflow_nb.flows.services import RunContext, Services
-from artifactflow_nb.flows.state import initial_state
 from artifactflow_nb.recordings.deck import Deck
 from artifactflow_nb.recordings.left import load_left
 from artifactflow_nb.recordings.tape import Tape
@@ -49,14 +48,6 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Flow:
-    """A compiled flow and the agent that its main loop runs."""
-
-    graph: LoopGraph
-    agent: str
-
-
-@dataclass(frozen=True, slots=True)
 class Rooms:
     """What every driver of an engine works with.
 
@@ -67,11 +58,11 @@ class Rooms:
         database: The store.
         policy: Who answers before a person is asked.
         ownership: The locks of the runs that are driven here.
-        choices_for_run: What a new run with such a budget, and with such a model instead of the configured one, keeps,
-            so that another process can go on with it: JSON.
+        choices_for_run: What a new run of such a flow, with such a question and budget, and with such a model in the
+            place of the configured one, keeps, so that another process can go on with it: JSON.
         sources_for_run: The sources that a new run searches, as they are when it begins.
         check_budget: Refuses a budget that would never be reached in a run with such a model.
-        check_resumed: Refuses a run that was begun with a model or a budget that this engine cannot keep to.
+        check_resumed: Refuses a run that was begun with a flow, a model or a budget that this engine cannot keep to.
         deck: What runs are played from and recorded into.
         services_for_run: The services of a run: with the agents as they were configured when it was begun.
         offer_recorded: Offers agents, where runs are played, what MCP servers offered to a run with this manifest.
@@ -84,7 +75,7 @@ class Rooms:
     database: Database
     policy: ApprovalPolicy
     ownership: Ownership
-    choices_for_run: Callable[[Budget | None, str | None], Awaitable[dict[str, Any]]]
+    choices_for_run: Callable[[str, str, Budget | None, str | None], Awaitable[dict[str, Any]]]
     sources_for_run: Callable[[], Awaitable[list[str]]]
     check_budget: Callable[[Budget, str | None], None]
     check_resumed: Callable[[StoredRun], Awaitable[None]]
@@ -145,7 +136,6 @@ class RunDriver:
         self._rooms = rooms
         self._feed = feed
         self._is_new = is_new
-        self._flow = rooms.flows[run.flow]
         self._tape = tape
         self._journal = Journal(run.run_id, self._tape, rooms.services.runs, feed)
         services = rooms.services_for_run(run)
@@ -201,11 +191,12 @@ class RunDriver:
                 self._tape.clock.go_on(self._feed.opened_at)
             if self._tape.stops:
                 return self._cancelled()
-            state = await self._run_graph()
+            standing = await self._go_on()
             self._is_new = False
-            if "__interrupt__" not in state:
-                return await self._completed(state)
-            gates = [list(stopped.value["requests"]) for stopped in state["__interrupt__"]]
+            if standing.failure is not None:
+                return _failure(standing.failure.error_type, standing.failure.message)
+            if not (gates := standing.gates):
+                return await self._completed(standing.response)
             async with self.lock:
                 has_paused = False
                 while not has_paused and not await self._hear(gates):
@@ -227,24 +218,12 @@ class RunDriver:
         requests, run_id = self._rooms.services.requests, self.run.run_id
         await announce_decisions(requests, self._journal, run_id, only_while_waiting=only_while_waiting)
 
-    async def _run_graph(self) -> dict[str, Any]:
-        """Enter the graph where it stands: at its start, or where its last checkpoint says."""
-        config: Any = {"configurable": {"thread_id": self.run.thread_id}, "recursion_limit": RECURSION_LIMIT}
+    async def _go_on(self) -> Standing:
+        """Let the flow go on from where it stands."""
         checkpoints = self._rooms.checkpoints
         async with checkpoints.using():
-            goes_on = not self._is_new and await checkpoints.knows(self.run.thread_id)
-            start = None if goes_on else self._initial_state()
-            return await self._flow.graph.ainvoke(start, config, context=self._context, durability="async")
-
-    def _initial_state(self) -> Any:
-        run = self.run
-        return initial_state(
-            task=run.question,
-            agent=self._flow.agent,
-            session_id=run.conversation_id,
-            thread_id=run.thread_id,
-            user_message_id=run.message_id,
-        )
+            is_begun = not self._is_new and await checkpoints.knows(self.run.thread_id)
+            return await self._rooms.flows[self.run.flow].go_on(self._context, is_begun=is_begun)
 
     async def _hear(self, gates: Sequence[Sequence[str]], *, paused: bool = False) -> bool:
         """Take the decisions that are recorded, and say all that were taken; whether the run can go on."""
@@ -288,8 +267,7 @@ class RunDriver:
         except StoreError as error:
             self.unrecorded = str(error)
 
-    async def _completed(self, state: Mapping[str, Any]) -> Ending:
-        response = await final_text(self._context, state["graph_response"])
+    async def _completed(self, response: str) -> Ending:
         data = {**await self._outcome(success=True, response=response), "interrupted": False}
         return Ending(COMPLETED, StreamEventType.COMPLETE, data, response)
 
@@ -306,8 +284,7 @@ class RunDriver:
 
     def _failed(self, error: Exception) -> Ending:
         logger.debug("Run %s failed", self.run.run_id, exc_info=error)
-        data = {"error_type": type(error).__name__, "message": storable_text(told(self._masked(error)))}
-        return Ending(FAILED, StreamEventType.ERROR, data)
+        return _failure(type(error).__name__, told(self._masked(error)))
 
     def _masked(self, error: Exception) -> Exception:
         """An error that is to be told: whatever was called in the run may have said secrets in it."""
@@ -376,6 +353,10 @@ class RunDriver:
         self._stop()
         data = {"error_type": type(error).__name__, "message": self.unstored}
         self._journal.publish(self._journal.stamp(StreamEventType.ERROR, data))
+
+
+def _failure(error_type: str, message: str) -> Ending:
+    return Ending(FAILED, StreamEventType.ERROR, {"error_type": error_type, "message": storable_text(message)})
 
 
 def _is_of_the_store(error: Exception) -> bool:

@@ -13,7 +13,6 @@ from typing import Any, Self
 
 from artifactflow_nb.agents.base import AgentConfig, BaseAgent
 from artifactflow_nb.agents.lead import LEAD
-from artifactflow_nb.agents.planning import AGENT
 from artifactflow_nb.agents.prompts import PromptLibrary
 from artifactflow_nb.ambient import Clock, Ids, RandomIds, SystemClock
 from artifactflow_nb.approvals import ApprovalPolicy, Policy
@@ -21,11 +20,10 @@ from artifactflow_nb.budget import Budget, Price
 from artifactflow_nb.checkpoints import Checkpoints
 from artifactflow_nb.controller import ExecutionController
 from artifactflow_nb.crew import Crew, config_of
-from artifactflow_nb.drive import Flow, Rooms
+from artifactflow_nb.drive import Rooms
 from artifactflow_nb.errors import UsageError
-from artifactflow_nb.flows.plan import compile_plan
+from artifactflow_nb.flow_registry import FlowRegistry
 from artifactflow_nb.flows.services import Services
-from artifactflow_nb.flows.state import PLAN, RESEARCH
 from artifactflow_nb.flows.watch import Watchers
 from artifactflow_nb.graph_config import GraphConfig, flat
 from artifactflow_nb.makers import keys_of, make_deck, make_model, make_search
@@ -39,6 +37,7 @@ from artifactflow_nb.models.recorded import RecordedModel
 from artifactflow_nb.recordings.by_hand import RecordedHand
 from artifactflow_nb.recordings.configured import Configured
 from artifactflow_nb.recordings.deck import Deck
+from artifactflow_nb.recordings.graph_steps import GRAPH
 from artifactflow_nb.recordings.identity import Ask
 from artifactflow_nb.recordings.secrets import Masker
 from artifactflow_nb.settings import Settings
@@ -86,6 +85,7 @@ class Engine(Shown):
     Attributes:
         graph_config: What is configured for agents and flows; runs keep what they were begun with.
         controller: Runs questions; there once the engine is open.
+        flows: The flows by name; graphs of a user's own are registered there.
         sources: The local sources.
         watchers: The middleware.
         mcp: The MCP servers, with what they offer.
@@ -136,6 +136,7 @@ class Engine(Shown):
         self._reference: str | None = None
         self._indexing = asyncio.Lock()
         self._checkpoints = Checkpoints(self.folder / CHECKPOINT_FILE)
+        self.flows = FlowRegistry(self._checkpoints)
         self._crew = Crew(
             self.graph_config,
             settings=settings,
@@ -198,14 +199,10 @@ class Engine(Shown):
             watchers=self.watchers,
             mask=self._masked,
         )
-        graph = self.research.compile(self._checkpoints.saver)
-        flows = {
-            RESEARCH: Flow(graph, self.research.lead.config.name),
-            PLAN: Flow(compile_plan(self._checkpoints.saver), AGENT.name),
-        }
+        self.flows.open(self.research)
         return Rooms(
             services,
-            flows,
+            self.flows,
             self._checkpoints,
             self.database,
             self.policy,
@@ -281,8 +278,16 @@ class Engine(Shown):
         self._added[added.folder] = added
         return added
 
-    async def _choices_of_a_run(self, budget: Budget | None, model: str | None) -> dict[str, Any]:
-        """What was chosen for a run, checked: its budget, its model, and what is configured otherwise than packaged."""
+    async def _choices_of_a_run(
+        self, flow: str, question: str, budget: Budget | None, model: str | None
+    ) -> dict[str, Any]:
+        """What was chosen for a run, checked: its budget, its model, and what is configured otherwise than packaged.
+
+        Of a graph of a user's own what it looks like; which models it has, only it knows.
+        """
+        if own := self.flows.own_choices(flow, model, None if self.deck.mode == "live" else question):
+            budget = budget or self.settings.budget
+            return {**own, **({} if budget is None else {"budget": budget.model_dump(exclude_none=True)})}
         await self.mcp.open()
         if not self.deck.is_strict:
             self._crew.check(self.graph_config)
@@ -319,7 +324,11 @@ class Engine(Shown):
                 )
 
     async def _check_resumed(self, run: StoredRun) -> None:
-        """Refuse a run that another engine began with what is not to be had here: a model, tools, a price."""
+        """Refuse a run that another engine began with what is not to be had here: a flow, a model, tools, a price."""
+        self.flows.check(run)
+        if GRAPH in run.settings:
+            self._check_played(run)
+            return
         model, budget = run.settings.get("model"), run.settings.get("budget")
         try:
             await self.mcp.open()
@@ -333,6 +342,14 @@ class Engine(Shown):
                 f"The run {run.run_id} cannot go on here as it was begun. {error} Resume it in a workbench with the "
                 "settings that it was begun with, or cancel it and ask again."
             ) from error
+
+    def _check_played(self, run: StoredRun) -> None:
+        """Refuse to go on with what another engine plays of a graph: the graph would run."""
+        if run.mode == "replay" and self.deck.player(run.run_id) is None:
+            raise UsageError(
+                f"The run {run.run_id} was played from a cassette by another workbench, and cannot go on without that. "
+                "Ask again in a workbench with replay=."
+            )
 
     async def _sources_of_a_run(self) -> list[str]:
         """The scope of a run. Small folders are looked through for files that are new, changed or gone.
@@ -359,6 +376,8 @@ class Engine(Shown):
         told = {"flow": flow, "mode": self.deck.mode, "search": self.settings.search, "sources": sources}
         if changed := dict(flat(self.graph_config.changed)):
             told["graph_config"] = changed
+        if own := self.flows.own_choices(flow):
+            return self._manifests.of({}, None, **told, **own)
         return self._manifests.of(self._crew.of_flow(flow), model, **told, **self.mcp.manifest())
 
     async def aclose(self) -> None:

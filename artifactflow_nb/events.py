@@ -9,7 +9,8 @@
     complete | cancelled | error                                  exactly one ends a run
 
 `job_id` in the data tells parallel jobs of one agent apart: `main` for the lead, the id of the delegating tool call for
-a sub-agent. Every type but `llm_chunk` is stored.
+a sub-agent; `main~writer` is what the node `writer` of an adapted graph does while another works in `main`. Every type
+but `llm_chunk` is stored.
 """
 
 import json
@@ -23,6 +24,8 @@ from artifactflow_nb.text.cards import Card, Code, Fold, Rows, Shown, Table
 from artifactflow_nb.text.figures import count, duration, moment
 
 MAIN_JOB = "main"
+BESIDE = "~"
+"""What follows it in a job's id says who works beside that job at the same time."""
 
 
 class StreamEventType(StrEnum):

@@ -68,7 +68,7 @@ class Manifests:
     def __init__(self, prompts: PromptLibrary, database: Database) -> None:
         self._prompts = prompts
         self._database = database
-        self._seen: tuple[Any, ...] = ()
+        self._seen: tuple[Any, ...] | None = None
         self._lasting: Mapping[str, Any] = {}
         self._sources: dict[str, tuple[Any, Hashed]] = {}
 

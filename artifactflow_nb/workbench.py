@@ -24,6 +24,7 @@ from artifactflow_nb.budget import Budget
 from artifactflow_nb.engine import STORE_FILE, Engine
 from artifactflow_nb.engine_thread import EngineThread
 from artifactflow_nb.errors import UsageError
+from artifactflow_nb.flows.adapted import AdaptedGraph
 from artifactflow_nb.frames.face import WithFrames
 from artifactflow_nb.middleware import Middleware
 from artifactflow_nb.models.base import Model
@@ -133,7 +134,7 @@ class Workbench(WithFrames, WithOverview, WithViews):
         *,
         conversation_id: InConversation | None = None,
         parent_message_id: ParentId = Parent.ACTIVE,
-        flow: str = "research",
+        flow: str | AdaptedGraph = "research",
         budget: Budget | Mapping[str, Any] | None = None,
         model: str | None = None,
     ) -> Run:
@@ -143,7 +144,7 @@ class Workbench(WithFrames, WithOverview, WithViews):
             question: What you want to know.
             conversation_id: A conversation to go on with: itself, one of its runs, or its id; None starts a new one.
             parent_message_id: The message to continue from; None for a new root, left out for the active branch.
-            flow: Which flow.
+            flow: Which flow: its name, or a graph of your own, `af.adapt(graph)`, which is registered by its name.
             budget: What the run may spend, `af.Budget(tokens=50_000)` for example; None for what is configured.
             model: A model's name at the endpoint, for this run; agents that have a model of their own keep it.
 
@@ -153,12 +154,13 @@ class Workbench(WithFrames, WithOverview, WithViews):
         text = _text(question)
         conversation = None if conversation_id is None else _conversation_id(conversation_id)
         begin = self._thread.engine.controller.begin
+        named = flow if isinstance(flow, str) else self.register_flow(flow.name, flow)
         return self._started(
             lambda: begin(
                 text,
                 conversation_id=conversation,
                 parent_message_id=parent_message_id,
-                flow=flow,
+                flow=named,
                 budget=budget,
                 model=model,
             )
@@ -356,6 +358,16 @@ class Workbench(WithFrames, WithOverview, WithViews):
     def register_agent(self, config: AgentConfig) -> None:
         """Add an agent that the lead can delegate to; its prompt is `<name>.md` in the folder passed as `prompts`."""
         self._thread.engine.register_agent(config)
+
+    def register_flow(self, name: str, flow: AdaptedGraph) -> str:
+        """Add a graph of your own, made with `af.adapt`, as a flow for `ask`; its name.
+
+        A run that waits is gone on with by the graph that is registered under its flow's name, in a new kernel too.
+
+        Errors: `UsageError` for something else, or the name of a built-in flow.
+        """
+        self._thread.engine.flows.register(name, flow)
+        return name
 
     def close(self) -> None:
         """Close the store and end the engine's thread; runs that were going on can be resumed by another workbench."""

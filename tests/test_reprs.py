@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from graphs import react_agent
 from IPython.core.formatters import PlainTextFormatter
 from markdown_it import MarkdownIt
 from scripts import call
@@ -137,6 +138,7 @@ def held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, 
             "noting": noting,
             "debug": debug,
             "wb.repro()": wb.repro(),
+            "af.adapt(graph)": af.adapt(react_agent([]), name=HOSTILE),
             "run.steps": done.steps,
             "wb.settings": wb.settings,
             "wb.settings.budget": wb.settings.budget,

@@ -26,7 +26,7 @@ from artifactflow_nb.tools.base import MAX_RESULT_CHARS, Tool
 
 DENIED = "Permission denied"
 
-_ERROR_CHARS = 2_000  # of an error in the event that tells it; the call's row has all of it
+ERROR_CHARS = 2_000  # of an error in the event that tells it; the call's row has all of it
 
 Perform = Callable[[], Awaitable[ToolResult]]
 
@@ -76,7 +76,7 @@ async def keep_result(
         **where,
         "success": result.success,
         "duration_ms": duration_ms,
-        "error": result.error and cut_text(result.error, _ERROR_CHARS),
+        "error": result.error and cut_text(result.error, ERROR_CHARS),
         "metadata": dict(result.metadata),
     }
     ctx.journal.emit(StreamEventType.TOOL_COMPLETE, done, agent=agent.config.name, tool=name, lane=lane)

@@ -29,6 +29,7 @@ from pydantic import BaseModel
 from artifactflow_nb.agents.base import BaseAgent
 from artifactflow_nb.errors import CassetteMiss, RunFailed, StoreError, ToolError, masked, told
 from artifactflow_nb.flows.execute import keep_result, params_of, run_call, with_word
+from artifactflow_nb.flows.flow import Standing
 from artifactflow_nb.flows.permission import announce_decisions, bind, has_to_wait, waiting_calls
 from artifactflow_nb.flows.services import RunContext, agent_of
 from artifactflow_nb.flows.spending import waits_for_budget
@@ -37,6 +38,7 @@ from artifactflow_nb.flows.state import (
     ExecutionPhase,
     GraphResponse,
     executing_phase,
+    initial_state,
     merge_agent_response_to_state,
     start_of_job,
 )
@@ -73,7 +75,7 @@ async def model(state: AgentState, runtime: Runtime[RunContext]) -> dict[str, An
     turns = await ctx.services.calls.transcript(ctx.run.run_id, state["job_id"])
     turn = taken(state, turns)
     if turn is None:
-        if waiting := await waits_for_budget(ctx, agent, state["job_id"]):
+        if waiting := await waits_for_budget(ctx, agent.config.name, state["job_id"]):
             return {"phase": ExecutionPhase.WAITING_PERMISSION.value, "pending": waiting}
         turn = await take_turn(ctx, state, turns)
     waiting = await waiting_calls(ctx, agent, state["job_id"], turn.calls)
@@ -241,3 +243,30 @@ async def final_text(ctx: RunContext, response: GraphResponse) -> str:
         limit = ", cut off at its output limit" if is_cut else ""
         raise RunFailed(f"The model ended with {what}{limit}. Ask again, or choose another model.")
     return f"{text}\n\n{CUT_OFF}" if is_cut else text
+
+
+@dataclass(frozen=True, slots=True)
+class LoopFlow:
+    """A flow that is made of loops: its compiled graph, and the agent that the main loop runs."""
+
+    graph: LoopGraph
+    agent: str
+
+    async def go_on(self, ctx: RunContext, *, is_begun: bool) -> Standing:
+        """Enter the graph where it stands: at its start, or where its last checkpoint says."""
+        config: Any = {"configurable": {"thread_id": ctx.run.thread_id}, "recursion_limit": RECURSION_LIMIT}
+        start = None if is_begun else self._start(ctx)
+        state = await self.graph.ainvoke(start, config, context=ctx, durability="async")
+        if stops := state.get("__interrupt__"):
+            return Standing([list(stop.value["requests"]) for stop in stops])
+        return Standing(response=await final_text(ctx, state["graph_response"]))
+
+    def _start(self, ctx: RunContext) -> AgentState:
+        run = ctx.run
+        return initial_state(
+            task=run.question,
+            agent=self.agent,
+            session_id=run.conversation_id,
+            thread_id=run.thread_id,
+            user_message_id=run.message_id,
+        )

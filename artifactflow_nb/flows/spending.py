@@ -4,7 +4,6 @@ A budget that is reached ends the run, or is put before a person like a tool cal
 decision. Each approval sets new limits; what was decided is read from the store, so it holds in another process too.
 """
 
-from artifactflow_nb.agents.base import BaseAgent
 from artifactflow_nb.approvals import BUDGET, ApprovalRequest
 from artifactflow_nb.budget import Budget, Spent
 from artifactflow_nb.errors import BudgetExceeded
@@ -14,7 +13,7 @@ from artifactflow_nb.recordings.values import request_id
 from artifactflow_nb.tools.base import ToolPermission
 
 
-async def waits_for_budget(ctx: RunContext, agent: BaseAgent, job_id: str) -> list[str]:
+async def waits_for_budget(ctx: RunContext, agent: str, job_id: str) -> list[str]:
     """What the next model call waits for: nothing, or the decision on going on.
 
     Errors: `BudgetExceeded` if the run must not go on.
@@ -42,14 +41,14 @@ async def waits_for_budget(ctx: RunContext, agent: BaseAgent, job_id: str) -> li
 
 
 def _request(
-    ctx: RunContext, agent: BaseAgent, allowed: Budget, proposed: Budget, spent: Spent, n_earlier: int
+    ctx: RunContext, agent: str, allowed: Budget, proposed: Budget, spent: Spent, n_earlier: int
 ) -> ApprovalRequest:
     about = f"{BUDGET}:{ctx.run.run_id}:{n_earlier}"
     return ApprovalRequest(
         id=request_id(about),
         run_id=ctx.run.run_id,
         kind="budget",
-        agent=agent.config.name,
+        agent=agent,
         tool=BUDGET,
         params=proposed.limits,
         title=f"The run has spent {allowed.told(spent)}. Go on?",

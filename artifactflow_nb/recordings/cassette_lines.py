@@ -8,6 +8,7 @@
     {"timing": "2026-01-01T00:00:00+00:00", "run": {...}, "turns": [...], "order": {...}}
     {"end": "run-...", "sha256": ...}
 
+The steps of an adapted graph stand in the `run` line, what they are about in the turns.
 What differs between two recordings of the same content stands in the `timing` line, and in no other but for the ids.
 """
 
@@ -21,12 +22,14 @@ from functools import partial
 from itertools import pairwise
 from typing import Any, TypeVar
 
+from artifactflow_nb.approvals import BUDGET
 from artifactflow_nb.events import MAIN_JOB
 from artifactflow_nb.recordings import pieces as arrival
 from artifactflow_nb.recordings.bounded import loads
 from artifactflow_nb.recordings.cassette_values import JsonObject, Packing, Unpacking, start_of, text_key
 from artifactflow_nb.recordings.counted import counted, each, n_counted
 from artifactflow_nb.recordings.form_checks import check_manifest
+from artifactflow_nb.recordings.graph_steps import GRAPH, base_of, check_steps, of_turn, own_jobs
 from artifactflow_nb.recordings.identity import Place
 from artifactflow_nb.recordings.values import RecordedRun, RecordedTurn, job_path, plan_of_job
 
@@ -180,22 +183,35 @@ def read_run(lines: Sequence[Line], text_of: Callable[[str], str]) -> RecordedRu
         turns.append(_read(index, partial(_read_turn, unpacking, lines[index], when, room)))
     if any(not in_order(before) < in_order(after) for before, after in pairwise(turns)):
         raise BadLine(1, "its turns are not in their order, or one of them is there twice")
-    _check_jobs(turns)
     in_sequence = _read(last, lambda: _in_sequence(turns, timing.sequence))
     order = _read(last, lambda: _read_order(unpacking, timing.order))
     said = _read(0, lambda: _without(loaded(lines[0]), "run", "after", "nth"))
     apart = {"turns": in_sequence, "started_at": timing.start, "order": order}
     run = _read(0, lambda: unpacking.value(RecordedRun, said, timing.run, **apart))
+    calls = {job_path(turn.path, turn.step, position) for turn in turns for position in range(len(turn.calls))}
+    _check_jobs(turns, calls | own_jobs(run.graph_steps))
+    _read(0, lambda: _check_graph(run, calls))
     _read(0, lambda: check_manifest(run.manifest))
     return run
 
 
-def _check_jobs(turns: Sequence[RecordedTurn]) -> None:
+def _check_graph(run: RecordedRun, calls: set[str]) -> None:
+    if GRAPH not in run.settings:
+        if run.graph_steps or run.graph_asks:
+            raise ValueError("it has steps of a graph, and its settings name none")
+        return
+    asked = {step.about for step in run.graph_steps if step.is_interrupt}
+    if len(asked) != len(run.graph_asks):
+        raise ValueError("its steps do not ask what its graph_asks are about")
+    budget = {f"{BUDGET}::{n}" for n in range(len(run.budget_asks))}
+    check_steps(run.graph_steps, {of_turn(turn.path, turn.step) for turn in run.turns}, calls, asked | budget)
+
+
+def _check_jobs(turns: Sequence[RecordedTurn], delegated: set[str]) -> None:
     """Check that each turn is of a job that a call delegates: the ids of calls follow from that."""
-    calls = ((turn, position) for turn in turns for position in range(len(turn.calls)))
-    jobs = {MAIN_JOB} | {job_path(turn.path, turn.step, position) for turn, position in calls}
+    jobs = {MAIN_JOB} | delegated
     for index, turn in enumerate(turns, 1):
-        if turn.path not in jobs and plan_of_job(turn.path) not in jobs:
+        if base_of(turn.path) not in jobs and plan_of_job(turn.path) not in jobs:
             raise BadLine(index, f"no call delegates the job {turn.path!r:.80}")
 
 

@@ -20,6 +20,7 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 
 from artifactflow_nb.messages import Message
 from artifactflow_nb.models.base import ModelReply
+from artifactflow_nb.recordings.graph_steps import GraphStep
 from artifactflow_nb.recordings.grown import Grown
 from artifactflow_nb.recordings.values import HandWritten, RecordedAsk, RecordedCall, RecordedRun, RecordedTurn
 
@@ -39,6 +40,7 @@ _WHEN: Mapping[type, frozenset[str]] = {
     ModelReply: frozenset({"ttft_ms"}),
     RecordedCall: frozenset({"called_at", "completed_at", "duration_ms"}),
     RecordedAsk: frozenset({"asked_at", "decided_at", "told_at"}),
+    GraphStep: frozenset({"seq", "at"}),
 }
 """What differs between two recordings of the same content."""
 

@@ -183,28 +183,29 @@ class RecordedClock(RunClock):
     def read(self, lane: str = RUN) -> datetime:
         """The next recorded time of the lane; the time of day if there is none."""
         recorded = next(self._reads.get(lane, iter(())), None)
-        return super().read(lane) if recorded is None else self._set(lane, recorded)
+        return super().read(lane) if recorded is None else self.move(lane, recorded)
 
     def start(self, key: str, lane: str) -> Span:
         """Begin a call at its recorded time."""
         if (times := self._spans.get(key)) is None:
             return super().start(key, lane)
         self._ticks[key] = iter(times.pieces)
-        return Span(key, lane, self._set(lane, times.started_at), None)
+        return Span(key, lane, self.move(lane, times.started_at), None)
 
     def tick(self, span: Span) -> datetime:
         """The recorded time of the next piece."""
         recorded = next(self._ticks.get(span.key, iter(())), None)
-        return super().tick(span) if recorded is None else self._set(span.lane, recorded)
+        return super().tick(span) if recorded is None else self.move(span.lane, recorded)
 
     def stop(self, span: Span) -> tuple[datetime, float]:
         """The recorded end of a call, and how long it took."""
         times = self._spans.get(span.key)
         if times is None or times.completed_at is None:
             return super().stop(span)
-        return self._set(span.lane, times.completed_at), times.duration_ms
+        return self.move(span.lane, times.completed_at), times.duration_ms
 
-    def _set(self, lane: str, moment: datetime) -> datetime:
+    def move(self, lane: str, moment: datetime) -> datetime:
+        """Note that a lane is at this time, which is recorded."""
         self._moments[lane] = moment
         self._latest = max(self._latest, moment)
         return moment

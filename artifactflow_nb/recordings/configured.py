@@ -14,6 +14,7 @@ from artifactflow_nb.messages import ToolProtocol
 from artifactflow_nb.recordings.cassette import Cassette
 from artifactflow_nb.recordings.cassette_lines import TurnOutline
 from artifactflow_nb.recordings.change import Change
+from artifactflow_nb.recordings.graph_steps import GRAPH
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,10 +29,10 @@ class Configured:
 
 
 def configured(cassette: Cassette) -> dict[str, Configured]:
-    """How agents asked, by their names."""
+    """How agents asked, by their names; the nodes of an adapted graph are none."""
     votes: dict[str, Counter[tuple[bool, Configured]]] = {}
     for settings, turns in cassette.outlines():
-        for agent, vote in _votes(settings, turns):
+        for agent, vote in () if GRAPH in settings else _votes(settings, turns):
             votes.setdefault(agent, Counter())[vote] += 1
     return {agent: _elected(found) for agent, found in sorted(votes.items())}
 

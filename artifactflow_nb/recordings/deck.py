@@ -26,10 +26,13 @@ from artifactflow_nb.recordings.change import Change
 from artifactflow_nb.recordings.clock import RunClock
 from artifactflow_nb.recordings.configured import Configured, configured
 from artifactflow_nb.recordings.fork import ForkTape
+from artifactflow_nb.recordings.graph_player import GraphPlayer
+from artifactflow_nb.recordings.graph_steps import GRAPH
 from artifactflow_nb.recordings.identity import Ask, Asked, places
-from artifactflow_nb.recordings.misses import RE_RECORD, told_of_place
+from artifactflow_nb.recordings.misses import RE_RECORD, told_of_graph, told_of_place
 from artifactflow_nb.recordings.player import Player
 from artifactflow_nb.recordings.reading import load_recording
+from artifactflow_nb.recordings.rows import ENDED
 from artifactflow_nb.recordings.secrets import Masker
 from artifactflow_nb.recordings.tape import LiveTape, Tape
 from artifactflow_nb.recordings.values import RecordedRun
@@ -85,10 +88,26 @@ class Deck:
         for ask in chain([masked], self._worded(asked, self.cassette)):
             head = self.cassette.find(places([*self._asked, ask], self._keys())[-1].key)
             if head is not None:
-                return self.cassette.run(head.run_id)
+                return self._checked(masked, self.cassette.run(head.run_id))
         if self.is_strict:
             raise CassetteMiss(self.masker.text(_no_such_question(masked, self.cassette)))
         return None
+
+    def _checked(self, asked: Ask, recording: RecordedRun) -> RecordedRun | None:
+        """A recording; None if it is one of a graph that has changed, or that waits, and may be made anew.
+
+        Errors: `CassetteMiss` if it must not.
+        """
+        graph = self.masker.compared(recording.settings.get(GRAPH), asked.settings.get(GRAPH))
+        if found := told_of_graph(*graph):
+            if not self.is_strict:
+                return None
+            told = (
+                f"{asked.question!r:.200} was asked of a graph that is not as it was recorded, the flow {asked.flow!r}."
+            )
+            raise CassetteMiss("\n".join([told, *found, RE_RECORD]))
+        may_go_on = GRAPH not in recording.settings or recording.status in ENDED
+        return recording if may_go_on or self.is_strict else None
 
     def _worded(self, asked: Asked, cassette: Cassette) -> Iterator[Ask]:
         """What is asked in the words of recorded runs, where it differs from these in nothing but secrets."""
@@ -111,8 +130,12 @@ class Deck:
         if self.file is not None:
             self.file.skip(self._asked[-1])
         if recording is not None:
-            player = Player(recording, clock, is_strict=self.is_strict, audits=self.audits, masker=self.masker)
-            self._players[recording.run_id] = player
+            self._players[recording.run_id] = self._player_for(recording, clock)
+
+    def _player_for(self, recording: RecordedRun, clock: Clock) -> Player:
+        if GRAPH in recording.settings:
+            return GraphPlayer(recording, clock, audits=self.audits, masker=self.masker)
+        return Player(recording, clock, is_strict=self.is_strict, audits=self.audits, masker=self.masker)
 
     def player(self, run_id: str) -> Player | None:
         """What plays a run; None if it is made."""

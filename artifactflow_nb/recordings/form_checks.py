@@ -26,6 +26,15 @@ class _Settings:
     budget: Mapping[str, Any] | None = None
     fork: Change | None = None
     graph_config: Mapping[str, Any] | None = None
+    graph: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Graph:
+    """What is read of the description of an adapted graph."""
+
+    nodes: tuple[str, ...]
+    edges: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +72,8 @@ def check_settings(settings: Mapping[str, Any]) -> None:
     read = _named("settings", lambda: _typed(_Settings, settings))
     if (budget := read.budget) is not None:
         _named("settings.budget", lambda: Budget.of(budget))
+    if (graph := read.graph) is not None:
+        _named("settings.graph", lambda: _typed(_Graph, graph))
     if read.fork is not None and (decision := read.fork.decision) is not None:
         _named("settings.fork.decision", lambda: _Plain().value(Decision, decision, {}))
 

@@ -1,9 +1,10 @@
 """What is told of a miss: who asked for what, how it differs from what was recorded, and what to do."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from difflib import SequenceMatcher, unified_diff
 from itertools import islice, takewhile, zip_longest
+from typing import Any
 
 import orjson
 
@@ -53,6 +54,24 @@ def told_of_place(asked: Asked, recording: RecordedRun) -> Iterator[str]:
         yield f"{name}: recorded {before or 'none'}, now {after or 'none'}"
     if not differing:
         yield "it was asked after another message, or less often there than now"
+
+
+def told_of_graph(recorded: Mapping[str, Any] | None, now: Mapping[str, Any] | None) -> list[str]:
+    """How the graph that is asked differs from the recorded one, or what it gets; empty if nothing does."""
+    if recorded is None or now is None:
+        return [] if recorded is now else ["it is no graph of a user's own" if now is None else "it was none then"]
+    found = []
+    for what in ("nodes", "edges"):
+        before, after = set(recorded.get(what, ())), set(now.get(what, ()))
+        found += [f"{what}: {one} was recorded, and is not there now" for one in sorted(before - after)]
+        found += [f"{what}: {one} is new" for one in sorted(after - before)]
+    if "input" in recorded and "input" in now and recorded["input"] != now["input"]:
+        found += ["what it gets:", *_diff(_written(recorded["input"]), _written(now["input"]))]
+    return found
+
+
+def _written(value: Any) -> str:
+    return orjson.dumps(value, option=orjson.OPT_INDENT_2).decode()
 
 
 def told_of_call(calling: Calling, call: RecordedCall | None, result: ToolResult | None, question: str) -> str | None:

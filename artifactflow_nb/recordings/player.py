@@ -86,6 +86,7 @@ class Player:
         }
         self._asks = {key: call.ask for key, call in self._calls.items() if call.ask is not None}
         self._asks |= {self._budget(n): ask for n, ask in enumerate(recording.budget_asks)}
+        self._asks |= recording.interrupts
         self._looked_up: dict[str, RecordedTurn | CassetteMiss] = {}
         self._hits: set[str] = set()
         self._taken: set[str] = set()
@@ -113,13 +114,16 @@ class Player:
 
     def _is_open(self) -> bool:
         """Whether the recording tells after its last pause that all of a reply's calls, or the budget, were decided."""
-        gates = [[key for key in self._calls_of(turn) if key in self._asks] for turn in self._turns.values()]
-        gates += [[self._budget(n)] for n in range(len(self.recording.budget_asks))]
         return any(
             all(self._asks[key].decision is not None for key in gate)
             and any(self._told.get(key, _NEVER)[0] == len(self._pauses) for key in gate)
-            for gate in gates
+            for gate in self._gates()
         )
+
+    def _gates(self) -> list[list[str]]:
+        """The subjects of what was asked at the same time."""
+        gates = [[key for key in self._calls_of(turn) if key in self._asks] for turn in self._turns.values()]
+        return gates + [[self._budget(n)] for n in range(len(self.recording.budget_asks))]
 
     def _calls_of(self, turn: RecordedTurn) -> list[str]:
         return [tool_call_id(self._id_of(turn), position) for position in range(len(turn.calls))]

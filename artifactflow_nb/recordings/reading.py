@@ -14,6 +14,8 @@ from artifactflow_nb.events import MAIN_JOB, StreamEventType
 from artifactflow_nb.messages import Message, ToolCall, ToolResult, Usage
 from artifactflow_nb.models.base import ModelReply
 from artifactflow_nb.recordings.clock import RUN
+from artifactflow_nb.recordings.graph_reading import GraphRows
+from artifactflow_nb.recordings.graph_steps import GRAPH, left_turns
 from artifactflow_nb.recordings.grown import Grown
 from artifactflow_nb.recordings.pieces import KeptPieces
 from artifactflow_nb.recordings.values import (
@@ -84,7 +86,8 @@ class _Reader:
         self._row = db.execute("SELECT * FROM runs WHERE run_id = ?", (run_id,)).fetchone()
         self._run = load_run(db, run_id)
         self._events = db.execute(
-            "SELECT seq, ts, event_type, tool_name, data_json FROM events WHERE run_id = ? ORDER BY seq", (run_id,)
+            "SELECT seq, ts, event_type, agent_name, tool_name, data_json FROM events WHERE run_id = ? ORDER BY seq",
+            (run_id,),
         ).fetchall()
         self._calls = self._rows("SELECT * FROM tool_calls WHERE run_id = ? ORDER BY step, position")
         self._calls_of: dict[str, list[sqlite3.Row]] = {}
@@ -97,10 +100,15 @@ class _Reader:
         self._metadata: dict[str, dict[str, Any] | None] = {}
         self._messages: dict[bytes, Message] = {}
         self._sent = Grown(self._message)
-        self._paths = self._job_paths()
+        self._graph = self._graph_rows() if GRAPH in self._run.settings else None
+        self._paths = self._job_paths() if self._graph is None else self._graph.paths
 
     def _rows(self, sql: str) -> list[sqlite3.Row]:
         return self._db.execute(sql, (self._run_id,)).fetchall()
+
+    def _graph_rows(self) -> GraphRows:
+        turns = self._rows("SELECT * FROM llm_calls WHERE run_id = ? ORDER BY rowid")
+        return GraphRows(self._events, turns, self._calls, self._asks)
 
     def _job_paths(self) -> dict[str, str]:
         """The paths of jobs by their ids, each call's too: it may be a job."""
@@ -120,7 +128,8 @@ class _Reader:
         """All of it."""
         lanes = dict(self._lanes())
         turns = tuple(self._turns())
-        left = given_up(turns)  # what had arrived of these has the numbers of what was told later
+        steps = () if self._graph is None else tuple(self._graph.steps(self._run_id))
+        left = given_up(turns) | left_turns(steps)  # what had arrived of these has the numbers of what was told later
         for turn in turns:
             if isinstance(turn.pieces, KeptPieces) and turn.place not in left:
                 lanes.update(dict.fromkeys(turn.pieces.numbers, turn.path))
@@ -149,6 +158,8 @@ class _Reader:
             was_stopped=bool(orjson.loads(self._events[-1]["data_json"]).get("clicked")),
             by_hand=tuple(self._by_hand()),
             manifest=orjson.loads(row["manifest_json"]),
+            graph_steps=steps,
+            graph_asks=tuple(self._asked(step.subject(self._run_id)) for step in steps if step.is_interrupt),
         )
 
     def _by_hand(self) -> Iterator[HandWritten]:
@@ -191,6 +202,8 @@ class _Reader:
             if ask is not None and not ask["settled"]:
                 self._told[ask["subject"]] = event["ts"]
                 return lane_of_answer(self._subject_path(ask["subject"]))
+        if self._graph is not None:
+            return self._graph.lane(event, data)
         if is_of_a_plan(event):
             job = data.get("tool_call_id", "")
         if kind in {StreamEventType.TOOL_START, StreamEventType.TOOL_COMPLETE}:
@@ -273,8 +286,10 @@ class _Reader:
         )
 
     def _ask(self, subject: str) -> RecordedAsk | None:
-        if (row := self._asks.get(subject)) is None:
-            return None
+        return self._asked(subject) if subject in self._asks else None
+
+    def _asked(self, subject: str) -> RecordedAsk:
+        row = self._asks[subject]
         told = self._told.get(subject)
         return RecordedAsk(
             kind=row["kind"],

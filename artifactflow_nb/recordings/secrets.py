@@ -33,7 +33,8 @@ _REMEMBERED = 512
 _NEVER = frozenset(
     {
         *("run_id", "conversation_id", "message_id", "thread_id", "parent_message_id", "path", "order"),
-        *("flow", "status", "role", "kind", "scope", "decided_by", "tool_protocol", "tool_choice", "package_version"),
+        *("flow", "status", "role", "kind", "about", "scope", "decided_by", "tool_protocol", "tool_choice"),
+        *("package_version",),
     }
 )
 """Fields that are this package's own words."""

@@ -24,6 +24,7 @@ from artifactflow_nb.events import MAIN_JOB
 from artifactflow_nb.messages import Message, ToolResult
 from artifactflow_nb.models.base import ModelReply
 from artifactflow_nb.plans import PLAN_CREATE, plan_job_id
+from artifactflow_nb.recordings.graph_steps import GraphStep, job_of_path
 from artifactflow_nb.recordings.pieces import Piece
 
 
@@ -211,6 +212,8 @@ class RecordedRun:
         ends: The times of the run's pauses, and last of its end.
         was_stopped: Whether a click ended it.
         by_hand: What a person wrote on its message, in order.
+        graph_steps: What an adapted graph did, in order; empty for every other run.
+        graph_asks: The requests of an adapted graph's interrupts, in order.
     """
 
     run_id: str
@@ -235,6 +238,14 @@ class RecordedRun:
     was_stopped: bool = False
     by_hand: tuple[HandWritten, ...] = ()
     manifest: Mapping[str, Any] = field(default_factory=dict)
+    graph_steps: tuple[GraphStep, ...] = ()
+    graph_asks: tuple[RecordedAsk, ...] = ()
+
+    @property
+    def interrupts(self) -> dict[str, RecordedAsk]:
+        """The requests of an adapted graph's interrupts by their subjects."""
+        asked = (step.subject(self.run_id) for step in self.graph_steps if step.is_interrupt)
+        return dict(zip(asked, self.graph_asks, strict=True))
 
 
 def given_up(turns: Sequence[RecordedTurn]) -> set[tuple[str, int, int]]:
@@ -305,8 +316,9 @@ def job_ids(run_id: str, turns: tuple[RecordedTurn, ...]) -> dict[str, str]:
     """The ids of a run's jobs by their paths, those that nothing was delegated to included."""
     ids = {MAIN_JOB: MAIN_JOB}
     for turn in sorted(turns, key=lambda turn: (turn.path.count("/"), turn.step, turn.attempt)):
-        if turn.path not in ids and (found := _PLAN_JOB.fullmatch(turn.path)):
-            ids[turn.path] = plan_job_id(ids[found[1]], int(found[2]))
+        if turn.path not in ids:
+            found = _PLAN_JOB.fullmatch(turn.path)
+            ids[turn.path] = plan_job_id(ids[found[1]], int(found[2])) if found else job_of_path(turn.path, ids)
         key = call_id(run_id, ids[turn.path], turn.step, turn.attempt)
         for position in range(len(turn.calls)):
             ids[job_path(turn.path, turn.step, position)] = tool_call_id(key, position)

@@ -101,6 +101,15 @@ class StoredCall:
 
 
 @dataclass(frozen=True, slots=True)
+class OpenCall:
+    """A tool call that is not finished, in the job and of the agent whose reply asked for it."""
+
+    call: StoredCall
+    job_id: str
+    agent: str
+
+
+@dataclass(frozen=True, slots=True)
 class StoredReply:
     """What came back of a model call: its text with the calls that are written in it, and why it stopped."""
 
@@ -153,6 +162,13 @@ SELECT json_extract(args_json, '$.instruction') FROM tool_calls WHERE tool_call_
 """
 
 
+_UNFINISHED = """
+SELECT t.* FROM tool_calls t WHERE t.run_id = ? AND t.status <> 'finished'
+AND t.step = (SELECT max(c.step) FROM llm_calls c WHERE c.run_id = t.run_id AND c.job_id = t.job_id)
+ORDER BY t.rowid
+"""
+
+
 class CallStore:
     """Reads and writes the calls of runs. Each write takes the events that belong to it into its transaction."""
 
@@ -199,6 +215,17 @@ class CallStore:
         sql = "SELECT * FROM tool_calls WHERE call_id = ? ORDER BY position"
         rows = await self._database.read(lambda db: db.execute(sql, (call_id,)).fetchall())
         return tuple(map(_stored_call, rows))
+
+    async def last_step(self, run_id: str, job_id: str) -> int:
+        """The number of a job's last turn, failed ones included; 0 if there is none."""
+        sql = "SELECT coalesce(max(step), 0) FROM llm_calls WHERE run_id = ? AND job_id = ?"
+        row = await self._database.read(lambda db: db.execute(sql, (run_id, job_id)).fetchone())
+        return int(row[0])
+
+    async def unfinished(self, run_id: str) -> list[OpenCall]:
+        """The tool calls of each job's last turn that are not finished, in order."""
+        rows = await self._database.read(lambda db: db.execute(_UNFINISHED, (run_id,)).fetchall())
+        return [OpenCall(_stored_call(row), row["job_id"], row["agent_name"]) for row in rows]
 
     async def reply(self, call_id: str) -> StoredReply:
         """What came back of one model call."""

@@ -77,6 +77,7 @@ class StoredRun:
     response: str | None
     started_at: datetime
     completed_at: datetime | None
+    mode: str = "live"
 
 
 class RunStore:
@@ -232,6 +233,7 @@ def load_run(db: sqlite3.Connection, run_id: str) -> StoredRun:
         row["response"],
         from_us(row["started_at"]),
         None if row["completed_at"] is None else from_us(row["completed_at"]),
+        row["mode"],
     )
 
 

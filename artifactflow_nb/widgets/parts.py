@@ -13,7 +13,10 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Question:
-    """A permission that was asked for; `approved` is None while it is open, `kind` says what for."""
+    """A permission that was asked for; `approved` is None while it is open, `kind` says what for.
+
+    One that is about no tool call has its own id for `tool_call_id`.
+    """
 
     id: str
     kind: str
@@ -29,6 +32,11 @@ class Question:
     scope: str = ""
     decided_by: str = ""
     instruction: str = ""
+
+    @property
+    def is_of_call(self) -> bool:
+        """Whether a tool call waits for it, and runs once it is approved."""
+        return self.tool_call_id != self.id
 
 
 @dataclass(slots=True)

@@ -8,8 +8,7 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
 
-from artifactflow_nb.approvals import BUDGET
-from artifactflow_nb.events import MAIN_JOB, StreamEvent
+from artifactflow_nb.events import BESIDE, MAIN_JOB, StreamEvent
 from artifactflow_nb.plans import PLAN_CREATE
 from artifactflow_nb.store.runs import INTERRUPTED, RUNNING
 from artifactflow_nb.text.markdown_blocks import TextBlocks
@@ -51,6 +50,7 @@ class Transcript:
         self.context: Mapping[str, int] = {}
         self._jobs = {MAIN_JOB: self.lead}
         self._turns: dict[tuple[str, str], Turn] = {}
+        self._latest: dict[str, Turn] = {}
         self._uses: dict[str, ToolUse] = {}
         self._plans: dict[str, PlanWork] = {}
         self._seq = 0
@@ -69,7 +69,7 @@ class Transcript:
     @property
     def totals(self) -> Totals:
         """Tokens and calls."""
-        calls = [use for use in self._uses.values() if use.question is None or use.question.kind != BUDGET]
+        calls = [use for use in self._uses.values() if use.question is None or use.question.is_of_call]
         turns = [turn for job in self.jobs for turn in job.turns if turn.usage]
         costs = [turn.cost_usd for turn in turns if turn.cost_usd is not None]
         tokens = sum(int(turn.usage.get("total_tokens") or 0) for turn in turns)
@@ -121,7 +121,7 @@ class Transcript:
 
     def _job(self, event: StreamEvent) -> Job:
         """The event's job; a new one hangs under the call that delegated it, or the plan that goes on."""
-        job_id = str(event.data.get("job_id") or MAIN_JOB)
+        job_id = _lane(event).partition(BESIDE)[0]
         job = self._jobs.get(job_id)
         if job is None:
             job = self._jobs[job_id] = Job(job_id, event.agent or "")
@@ -149,12 +149,12 @@ class Transcript:
     def _turn(self, event: StreamEvent) -> Turn:
         """The turn of the event's model call."""
         job = self._job(event)
-        key = (job.id, str(event.data.get("call_id", "")))
+        key = lane, _ = _lane(event), str(event.data.get("call_id", ""))
         if key not in self._turns:
-            last = job.turns[-1] if job.turns else None
+            last = self._latest.get(lane)
             if last and not last.done:  # the attempt that it stood for was given up: its process is gone
-                job.turns.pop()
-            self._turns[key] = Turn(key[1])
+                job.turns.remove(last)
+            self._turns[key] = self._latest[lane] = Turn(key[1])
             job.turns.append(self._turns[key])
         return self._turns[key]
 
@@ -255,7 +255,7 @@ class Transcript:
         question.decided_by = str(event.data.get("decided_by") or "")
         question.instruction = str(event.data.get("instruction") or "")
         use = self._uses[question.tool_call_id]
-        carried_out = "ok" if question.kind == BUDGET else "running"
+        carried_out = "running" if question.is_of_call else "ok"
         use.status = carried_out if question.approved else "failed"
         use.params = event.data.get("params") or use.params
         self.status = "waiting" if self.status == "waiting" and self.open_questions else "running"
@@ -317,3 +317,7 @@ class Transcript:
         for plan in self.plans:
             for left in (RUNNING, INTERRUPTED):
                 plan.settle(left, "cancelled" if status == "cancelled" else "failed", event.timestamp)
+
+
+def _lane(event: StreamEvent) -> str:
+    return str(event.data.get("job_id") or MAIN_JOB)

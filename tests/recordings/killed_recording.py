@@ -1,4 +1,4 @@
-"""Ends processes that record, at any moment, and lets others finish: `python killed_recording.py FOLDER SEED NUMBER`.
+"""Ends processes that record, at any moment, and lets others finish: `killed_recording.py FOLDER SEED NUMBER FLOW`.
 
 Every process is a forked child: one records until it is killed, or closes its workbench, at a moment drawn by chance;
 one goes on with what is left; one plays the cassette and compares. A line of JSON says what differs, for each run.
@@ -18,6 +18,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # a script's own folder is on the path, the tests' is not
 
+from recordings.busy_graph import BUSY, busy
 from recordings.replayed import FRAMES, Uneven, assert_seen, opened, step_of
 from recordings.test_replay import rows
 from scripts import call, delegate, report, who_asks
@@ -31,6 +32,7 @@ from artifactflow_nb.tools.base import ToolContext
 QUESTION = "What?"
 LONGEST_S = 0.5
 ABOUT = ("seq", "event_type", "job_id", "step", "tool_name", "title")
+Work = Callable[[Path, int, str], None]
 ASKED: dict[str, Any] = {"approvals": {"rewrite_artifact": "ask", "put": "ask"}, "interactive": False}
 
 
@@ -85,8 +87,13 @@ def with_tools(wb: af.Workbench) -> None:
     wb.register_tool(look, agent="lead_agent")
 
 
-def workbench(folder: Path, seed: int) -> af.Workbench:
-    return opened(folder, model=Faulty(script, seed), record=folder / "c.jsonl", setup=with_tools, **ASKED)
+def workbench(folder: Path, seed: int, flow: str) -> af.Workbench:
+    setup = with_tools if flow == "research" else with_graph(seed)
+    return opened(folder, model=Faulty(script, seed), record=folder / "c.jsonl", setup=setup, **ASKED)
+
+
+def with_graph(seed: int, *, is_played: bool = False) -> Callable[[af.Workbench], None]:
+    return lambda wb: wb.register_flow(BUSY, busy(seed, is_played=is_played))
 
 
 def click_through(run: af.Run, seconds: float = 20) -> None:
@@ -98,27 +105,27 @@ def click_through(run: af.Run, seconds: float = 20) -> None:
         time.sleep(0.002)
 
 
-def record(folder: Path, seed: int) -> None:
-    with workbench(folder, seed) as wb:
-        run = wb.ask(QUESTION)
+def record(folder: Path, seed: int, flow: str) -> None:
+    with workbench(folder, seed, flow) as wb:
+        run = wb.ask(QUESTION, flow=flow)
         (folder / "begun").write_text(run.run_id)
         click_through(run)
         (folder / "over").touch()
 
 
-def close_after(seconds: float) -> Callable[[Path, int], None]:
-    def work(folder: Path, seed: int) -> None:
-        with workbench(folder, seed) as wb:
-            run = wb.ask(QUESTION)
+def close_after(seconds: float) -> Work:
+    def work(folder: Path, seed: int, flow: str) -> None:
+        with workbench(folder, seed, flow) as wb:
+            run = wb.ask(QUESTION, flow=flow)
             (folder / "begun").write_text(run.run_id)
             click_through(run, seconds)
 
     return work
 
 
-def finish(folder: Path, seed: int) -> None:
+def finish(folder: Path, seed: int, flow: str) -> None:
     """Go on with what is left, and keep what can be seen of it."""
-    with workbench(folder, seed + 1) as wb:
+    with workbench(folder, seed + 1, flow) as wb:
         run = wb.run((folder / "begun").read_text())
         if run.status == "interrupted" or (run.status == "waiting" and not run.pending):
             (folder / "resumed").touch()
@@ -127,10 +134,11 @@ def finish(folder: Path, seed: int) -> None:
         (folder / "seen").write_bytes(pickle.dumps(seen(wb, run)))
 
 
-def play(folder: Path, _seed: int) -> None:
+def play(folder: Path, seed: int, flow: str) -> None:
     """Play what was recorded, and say what differs."""
-    with opened(folder, replay=folder / "c.jsonl", setup=with_tools, **ASKED) as wb:
-        run = wb.ask(QUESTION).wait(20)
+    setup = with_tools if flow == "research" else with_graph(seed, is_played=True)
+    with opened(folder, replay=folder / "c.jsonl", setup=setup, **ASKED) as wb:
+        run = wb.ask(QUESTION, flow=flow).wait(20)
         now, recorded = seen(wb, run), pickle.loads((folder / "seen").read_bytes())  # noqa: S301 - just written here
         try:
             assert_seen(now, recorded)
@@ -159,12 +167,12 @@ def seen(wb: af.Workbench, run: af.Run) -> dict[str, Any]:
     return {"frames": frames, "rows": rows(wb), "heard": [], "ends": [(run.status, run.error)], "shown": shown}
 
 
-def forked(work: Callable[[Path, int], None], folder: Path, seed: int) -> int:
+def forked(work: Work, folder: Path, seed: int, flow: str) -> int:
     """Do it in a child; the child's process id."""
     pid = os.fork()
     if pid == 0:
         try:
-            work(folder, seed)
+            work(folder, seed, flow)
         except BaseException as error:  # noqa: BLE001 - told to the parent
             (folder / "differs").write_text(f"{work.__name__}: {error!r}"[:3000])
         finally:
@@ -172,28 +180,28 @@ def forked(work: Callable[[Path, int], None], folder: Path, seed: int) -> int:
     return pid
 
 
-def main(root: Path, seed: int, number: int) -> None:
+def main(root: Path, seed: int, number: int, flow: str) -> None:
     chance = random.Random(seed)  # noqa: S311 - nothing secret is drawn
     for n in range(number):
         folder = root / f"{n:03d}"
         folder.mkdir(parents=True)
         moment = chance.uniform(0, LONGEST_S)
         if n % 3 == 2:
-            os.waitpid(forked(close_after(moment), folder, seed + 2 * n), 0)
+            os.waitpid(forked(close_after(moment), folder, seed + 2 * n, flow), 0)
         else:
-            pid = forked(record, folder, seed + 2 * n)
+            pid = forked(record, folder, seed + 2 * n, flow)
             while not (folder / "begun").exists() or not (folder / "begun").read_text():
                 time.sleep(0.0005)
             time.sleep(moment)
             os.kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
-        os.waitpid(forked(finish, folder, seed + 2 * n), 0)
+        os.waitpid(forked(finish, folder, seed + 2 * n, flow), 0)
         midway = (folder / "resumed").exists()
         if midway:  # one that was killed between its end and its recording is not recorded
-            os.waitpid(forked(play, folder, seed + 2 * n), 0)
+            os.waitpid(forked(play, folder, seed + 2 * n, flow), 0)
         differs = (folder / "differs").read_text() if (folder / "differs").exists() else ""
         print(json.dumps({"midway": midway, "differs": differs}), flush=True)  # noqa: T201 - the result
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]))
+    main(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), sys.argv[4])

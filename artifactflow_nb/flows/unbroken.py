@@ -1,0 +1,19 @@
+"""Work that is not cut short: what was told is stored, too, also when the run is cancelled at that moment."""
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+async def unbroken(work: Coroutine[Any, Any, T]) -> T:
+    """What the work gives; it comes to its end even if who waits for it is cancelled, and only then learns that."""
+    task = asyncio.ensure_future(work)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait([task])
+        if not task.cancelled():
+            task.exception()  # it is the end of the run that meets a store that fails
+        raise
