@@ -30,7 +30,6 @@ from artifactflow_nb.models.base import ModelDelta, ModelEvent, ModelRequest, Re
 from artifactflow_nb.tools.base import ToolContext
 
 QUESTION = "What?"
-LONGEST_S = 0.5
 ABOUT = ("seq", "event_type", "job_id", "step", "tool_name", "title")
 Work = Callable[[Path, int, str], None]
 ASKED: dict[str, Any] = {"approvals": {"rewrite_artifact": "ask", "put": "ask"}, "interactive": False}
@@ -180,12 +179,20 @@ def forked(work: Work, folder: Path, seed: int, flow: str) -> int:
     return pid
 
 
+def whole_s(folder: Path, seed: int, flow: str) -> float:
+    """How long a run takes that nobody ends, on this machine, now."""
+    folder.mkdir(parents=True)
+    os.waitpid(forked(record, folder, seed, flow), 0)
+    return (folder / "over").stat().st_mtime - (folder / "begun").stat().st_mtime
+
+
 def main(root: Path, seed: int, number: int, flow: str) -> None:
     chance = random.Random(seed)  # noqa: S311 - nothing secret is drawn
+    longest_s = whole_s(root / "whole", seed, flow) * 0.9
     for n in range(number):
         folder = root / f"{n:03d}"
         folder.mkdir(parents=True)
-        moment = chance.uniform(0, LONGEST_S)
+        moment = chance.uniform(0, longest_s)
         if n % 3 == 2:
             os.waitpid(forked(close_after(moment), folder, seed + 2 * n, flow), 0)
         else:
