@@ -13,7 +13,6 @@ from artifactflow_nb.events import StreamEvent, StreamEventType
 from artifactflow_nb.flows.services import RunContext
 from artifactflow_nb.plans import JobKind, Plan, PlanJob, PlanStep, Progress, StepStatus, plan_id, plan_job_id
 from artifactflow_nb.recordings.clock import RUN
-from artifactflow_nb.store.artifact_versions import Artifact
 from artifactflow_nb.store.artifacts import Authorship
 from artifactflow_nb.store.plans import Changed, PlanChange, PlanEdit, Tell
 
@@ -145,7 +144,7 @@ class PlanDesk:
 
         def tell(changed: Changed) -> StreamEvent | None:
             written = changed.written
-            return None if written is None else replace(event, data={**where, **_summary(written)})
+            return None if written is None else replace(event, data={**where, **written.told})
 
         return tell
 
@@ -188,13 +187,3 @@ def described(steps: Iterable[PlanStep]) -> list[dict[str, str]]:
     return [
         {"id": step.id, "title": step.title, "description": step.description, "status": step.status} for step in steps
     ]
-
-
-def _summary(artifact: Artifact) -> dict[str, Any]:
-    return {
-        "artifact_id": artifact.artifact_id,
-        "version": artifact.version,
-        "title": artifact.title,
-        "content_type": artifact.content_type,
-        "update_type": artifact.update_type,
-    }

@@ -68,6 +68,12 @@ class Artifact:
     message_id: str | None
 
     @property
+    def told(self) -> dict[str, Any]:
+        """What events say of it, without its text."""
+        named = ("artifact_id", "version", "title", "content_type", "update_type")
+        return {name: getattr(self, name) for name in named}
+
+    @property
     def markdown(self) -> str:
         """The text, if it is Markdown; a plan as a checklist; else the text in a fence that nothing in it can close."""
         if self.content_type == "text/markdown":

@@ -6,7 +6,6 @@ to the byte, so that a passage copied out of it is found again.
 
 import asyncio
 import re
-from collections.abc import Mapping
 from typing import Annotated, Any
 
 from pydantic import BaseModel, StringConstraints
@@ -148,7 +147,7 @@ async def read_artifact(
     """
     artifact = await ctx.service(ArtifactManager).read(ctx.conversation_id, id, version, message_id=ctx.message_id)
     text = _part(artifact, 1 if from_line is None else from_line, n_lines)
-    return ToolResult(success=True, data=text, metadata=_summary(artifact))
+    return ToolResult(success=True, data=text, metadata=artifact.told)
 
 
 ARTIFACT_TOOLS: tuple[Tool, ...] = (create_artifact, update_artifact, rewrite_artifact, read_artifact)
@@ -173,21 +172,10 @@ def _part(artifact: Artifact, from_line: int, n_lines: int | None) -> str:
 
 
 def _written(ctx: ToolContext, artifact: Artifact) -> ToolResult:
-    summary = _summary(artifact)
-    ctx.notify(StreamEventType.ARTIFACT_CHANGED, {"tool_call_id": ctx.tool_call_id, **summary})
+    ctx.notify(StreamEventType.ARTIFACT_CHANGED, {"tool_call_id": ctx.tool_call_id, **artifact.told})
     done = {"create": "Created", "update": "Updated", "rewrite": "Rewrote"}[artifact.update_type]
     text = f"{done} {artifact.artifact_id} (version {artifact.version}, {len(artifact.content)} characters)."
-    return ToolResult(success=True, data=text, metadata=summary)
-
-
-def _summary(artifact: Artifact) -> Mapping[str, Any]:
-    return {
-        "artifact_id": artifact.artifact_id,
-        "version": artifact.version,
-        "title": artifact.title,
-        "content_type": artifact.content_type,
-        "update_type": artifact.update_type,
-    }
+    return ToolResult(success=True, data=text, metadata=artifact.told)
 
 
 def _no_single_passage(artifact: Artifact, old: str) -> str:
