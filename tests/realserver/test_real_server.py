@@ -5,7 +5,6 @@ import json
 import os
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, ExitStack
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -13,7 +12,6 @@ import pytest
 from realserver.proxy import Extend, extending_proxy
 from realserver.server import CALL_MARK, CONTEXT_TOKENS, END_MARK, MODEL, RealServer, why_not
 
-from artifactflow_nb.agents.lead import LEAD
 from artifactflow_nb.engine import Engine
 from artifactflow_nb.errors import ModelRejected
 from artifactflow_nb.events import StreamEvent, StreamEventType
@@ -54,12 +52,13 @@ async def open_on(tmp_path: Path) -> AsyncIterator[Any]:
     """Opens an engine on an endpoint, as settings name it; its lead has a short prompt: one thread reads it."""
     (tmp_path / "prompts").mkdir()
     (tmp_path / "prompts" / "lead_agent.md").write_text(PROMPT, encoding="utf-8")
-    lead = replace(LEAD, required_tools=())
+    config = {"lead_agent": {"tools": []}}
     async with AsyncExitStack() as engines:
 
         async def open_engine(base_url: str, **more: Any) -> Engine:
-            settings = Settings.load(base_url=base_url, model=MODEL, temperature=0, data_dir=tmp_path / "data", **more)
-            return await engines.enter_async_context(Engine(settings, lead=lead, prompts=tmp_path / "prompts"))
+            own = {"base_url": base_url, "data_dir": tmp_path / "data", "graph_config": config, **more}
+            settings = Settings.load(model=MODEL, temperature=0, **own)
+            return await engines.enter_async_context(Engine(settings, prompts=tmp_path / "prompts"))
 
         yield open_engine
 
