@@ -14,7 +14,7 @@ from artifactflow_nb.flows.unbroken import unbroken
 from artifactflow_nb.messages import Message, ToolCall
 from artifactflow_nb.models.base import ModelDelta, ModelReply, ModelRequest
 from artifactflow_nb.recordings.clock import Span
-from artifactflow_nb.recordings.pieces import Piece, pack
+from artifactflow_nb.recordings.pieces import Noted, Piece, pack
 from artifactflow_nb.recordings.values import RecordedTurn, call_id, tool_call_id
 from artifactflow_nb.store.calls import PENDING, LlmCall, Offer, OpenCall, StoredCall
 from artifactflow_nb.store.storable import storable_text
@@ -52,7 +52,7 @@ class _Turn:
     span: Span
     known: RecordedTurn | None = None
     ttft_ms: float | None = None
-    pieces: list[Piece] = field(default_factory=list)
+    pieces: list[Noted] = field(default_factory=list)
     texts: dict[str, TextSoFar] = field(default_factory=dict)
 
     @property
@@ -145,7 +145,7 @@ class GraphCalls:
         data = {"job_id": opening.job_id, "call_id": opening.call_id, "kind": delta.kind, "delta": delta.text}
         n_parts = text.append(delta.text)
         seq = self._ctx.journal.chunk(opening.agent, data, text, n_parts, tool=delta.tool or None)
-        turn.pieces.append(Piece(delta.kind, delta.tool, delta.text, at, seq))
+        turn.pieces.append((delta.kind, delta.tool, delta.text, at, seq))
 
     def keep(self, key: str, pieces: Sequence[Piece]) -> None:
         """Take in pieces of a reply that are told no more."""

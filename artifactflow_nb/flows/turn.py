@@ -21,7 +21,7 @@ from artifactflow_nb.flows.services import RunContext, agent_of, is_main
 from artifactflow_nb.flows.state import AgentState
 from artifactflow_nb.messages import Message, ToolCall, Usage
 from artifactflow_nb.models.base import ModelDelta, ModelReply, ModelRequest, RetryNotice
-from artifactflow_nb.recordings.pieces import Piece, pack
+from artifactflow_nb.recordings.pieces import Noted, pack
 from artifactflow_nb.recordings.tape import Asking, GivenUp
 from artifactflow_nb.recordings.values import call_id, tool_call_id
 from artifactflow_nb.store.calls import PENDING, Begun, LlmCall, Offer, StoredCall, StoredTurn
@@ -162,7 +162,7 @@ class _Call:
         self._n_begun += 1
         self._chosen = self._ctx.tape.model(self._id, self._ctx.run.settings.get("model"))
         self._model = self._agent.model_in_a_run(self._chosen)
-        self._pieces: list[Piece] = []
+        self._pieces: list[Noted] = []
         self._texts = {"answer": TextSoFar(), "reasoning": TextSoFar(), "call": TextSoFar()}
 
     def _emit(self, kind: StreamEventType, **data: Any) -> None:
@@ -236,7 +236,7 @@ class _Call:
         data = {"job_id": self._job_id, "call_id": self._id, "kind": delta.kind, "delta": delta.text}
         at = self._ctx.tape.clock.tick(self._span)
         seq = self._ctx.journal.chunk(self._name, data, text, text.append(delta.text), tool=delta.tool or None)
-        self._pieces.append(Piece(delta.kind, delta.tool, delta.text, at, seq))
+        self._pieces.append((delta.kind, delta.tool, delta.text, at, seq))
 
     async def _retry(self, messages: tuple[Message, ...], notice: RetryNotice) -> None:
         attempt = self._n_failed + notice.attempt

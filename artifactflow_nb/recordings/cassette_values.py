@@ -32,6 +32,7 @@ _DEEPEST = 100
 _LARGEST = 2**63
 _US = timedelta(microseconds=1)
 _PER_MS = 1000
+_LISTS = (list, tuple)
 
 _WHEN: Mapping[type, frozenset[str]] = {
     RecordedRun: frozenset({"ends"}),
@@ -169,7 +170,7 @@ class Packing:
         if isinstance(value, Mapping):
             names = sorted(value, key=str) if where in _SORTED else value
             return {_escaped(name, where): self.json(value[name], where, depth + 1) for name in names}
-        if isinstance(value, list | tuple):
+        if isinstance(value, _LISTS):
             return [self.json(item, where, depth + 1) for item in value]
         raise ValueError(f"{where} holds {value!r:.80}, which JSON cannot hold")
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import cached_property
 from itertools import accumulate, chain, groupby, repeat
-from operator import attrgetter, sub
+from operator import sub
 from typing import Any, NamedTuple, overload
 
 from artifactflow_nb.models.base import DeltaKind
@@ -15,7 +15,6 @@ from artifactflow_nb.recordings.counted import counted, each
 
 _KINDS: tuple[DeltaKind, ...] = ("answer", "reasoning", "call")
 _MS = timedelta(milliseconds=1)
-_KIND_AND_TOOL = attrgetter("kind", "tool")
 
 
 class Piece(NamedTuple):
@@ -34,6 +33,10 @@ class Piece(NamedTuple):
     text: str
     at: datetime
     seq: int
+
+
+Noted = tuple[DeltaKind, str, str, datetime, int]
+"""A piece as it is noted while it arrives, thousands of times in a turn: the fields of a `Piece`, and no more."""
 
 
 class KeptPieces(Sequence[Piece]):
@@ -98,7 +101,7 @@ class KeptPieces(Sequence[Piece]):
         return repr(self._pieces)
 
 
-def pack(pieces: Sequence[Piece], started_at: datetime, texts: Mapping[str, str]) -> dict[str, Any] | None:
+def pack(pieces: Sequence[Noted], started_at: datetime, texts: Mapping[str, str]) -> dict[str, Any] | None:
     """The pieces as JSON; None if there are none.
 
     Args:
@@ -110,16 +113,17 @@ def pack(pieces: Sequence[Piece], started_at: datetime, texts: Mapping[str, str]
         return None
     if isinstance(pieces, KeptPieces) and pieces.fit(started_at, texts):
         return dict(pieces.packed)
-    kinds, said = [], dict.fromkeys(_KINDS, "")
-    for (kind, tool), group in groupby(pieces, key=_KIND_AND_TOOL):
-        parts = [piece.text for piece in group]
-        kinds.append([kind, tool, len(parts)])
-        said[kind] += "".join(parts)
+    of_kinds, tools, parts, moments, numbers = zip(*pieces, strict=True)
+    kinds, said, end = [], dict.fromkeys(_KINDS, ""), 0
+    for (kind, tool), group in groupby(zip(of_kinds, tools, strict=True)):
+        start, end = end, end + len(list(group))
+        kinds.append([kind, tool, end - start])
+        said[kind] += "".join(parts[start:end])
     packed = {
         "kinds": kinds,
-        "chars": counted([len(piece.text) for piece in pieces]),
-        "ms": counted(_waits([piece.at for piece in pieces], started_at)),
-        "seq": counted(_steps([piece.seq for piece in pieces])),
+        "chars": counted(map(len, parts)),
+        "ms": counted(_waits(moments, started_at)),
+        "seq": counted(_steps(numbers)),
     }
     differing = {kind: text for kind, text in said.items() if text != texts.get(kind, "")}
     return packed | ({"said": differing} if differing else {})

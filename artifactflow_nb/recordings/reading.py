@@ -46,6 +46,7 @@ _NOT_OF_TOOLS = {
     StreamEventType.MIDDLEWARE_ERROR,
 }
 
+_OF_CALLS = {StreamEventType.TOOL_START, StreamEventType.TOOL_COMPLETE}
 _ENDS = {StreamEventType.COMPLETE, StreamEventType.CANCELLED, StreamEventType.ERROR}
 
 
@@ -206,7 +207,7 @@ class _Reader:
             return self._graph.lane(event, data)
         if is_of_a_plan(event):
             job = data.get("tool_call_id", "")
-        if kind in {StreamEventType.TOOL_START, StreamEventType.TOOL_COMPLETE}:
+        if kind in _OF_CALLS:
             job = lane_of_call(event["tool_name"] or "", data.get("tool_call_id", ""), job)
         return RUN if job == RUN else self._paths.get(job, "")
 

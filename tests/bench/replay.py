@@ -30,7 +30,7 @@ from artifactflow_nb.events import StreamEvent, StreamEventType
 from artifactflow_nb.flows import turn
 from artifactflow_nb.models.scripted import ScriptedModel
 from artifactflow_nb.recordings.deck import Deck
-from artifactflow_nb.recordings.pieces import Piece, pack
+from artifactflow_nb.recordings.pieces import Noted, pack
 from artifactflow_nb.recordings.secrets import Masker
 from artifactflow_nb.recordings.values import RecordedRun
 from artifactflow_nb.settings import Settings
@@ -178,9 +178,9 @@ async def _recorded(folder: Path, endpoint: Mapping[str, str]) -> tuple[float, f
             with _measured(added):
                 await super().keep(recording)
 
-    def packed(pieces: list[Piece], started_at: datetime, texts: Mapping[str, str]) -> dict[str, Any] | None:
+    def packed(pieces: list[Noted], started_at: datetime, texts: Mapping[str, str]) -> dict[str, Any] | None:
         with _measured(again):
-            noted = [Piece(piece.kind, piece.tool, piece.text, piece.at, piece.seq) for piece in pieces]
+            noted: list[Noted] = [(kind, tool, text, at, seq) for kind, tool, text, at, seq in pieces]
         with _measured(added):
             return pack(noted, started_at, texts)
 
