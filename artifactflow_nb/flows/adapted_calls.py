@@ -210,7 +210,7 @@ class GraphCalls:
     async def fail(self, key: str, error_type: str, message: str, *, goes_on: bool = False) -> None:
         """Store that a call gave no reply; if the graph goes on all the same, what it had said is void."""
         turn = self._open.pop(key)
-        said, reason = turn.text("answer").text, storable_text(message)
+        said, reason = turn.text("answer").text, storable_text(self._ctx.services.mask(message))
         row = self._row(turn, content=said, error_type=error_type, error_message=reason)
         if goes_on:
             self._emit(turn, StreamEventType.RETRY, call_id=row.call_id, attempt=1, delay_s=0.0, reason=reason)

@@ -102,8 +102,8 @@ class GraphTools:
 
     async def fail(self, key: str, error: BaseException) -> None:
         """Store and tell that a tool raised."""
-        found = {"error_type": type(error).__name__}
-        await self.conclude(key, ToolResult(success=False, error=storable_text(told(error)), metadata=found))
+        found, why = {"error_type": type(error).__name__}, self._ctx.services.mask(told(error))
+        await self.conclude(key, ToolResult(success=False, error=storable_text(why), metadata=found))
 
     async def finish(self, key: str, output: Any) -> None:
         """Store and tell what a tool gave."""

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from conftest import OpenEngine
+from graphs import react_agent, said
 from scripts import by_agent, call, decide, plan
 from turns import KEY
 
@@ -69,6 +70,23 @@ async def test_a_run_that_fails_tells_no_key(open_engine: OpenEngine, error: Exc
     assert (result.status, result.error_type) == ("failed", type(error).__name__)
     assert "the key [secret] is not valid" in str(result.error_message)
     assert_untold(engine, debug)
+
+
+async def test_a_graph_of_a_users_own_tells_no_key(open_engine: OpenEngine) -> None:
+    """What its tool and its model raise is stored and told without the key."""
+    from langgraph.prebuilt import ToolNode
+
+    def lookup(word: str) -> str:
+        """Look a word up."""
+        raise RuntimeError(SAID)
+
+    for script in ([said("", ("lookup", {"word": "x"}))], [RuntimeError(SAID)]):
+        engine = await open_engine(settings={"api_key": KEY, "model": "m"})
+        engine.flows.register("mine", af.adapt(react_agent(script, ToolNode([lookup], handle_tool_errors=False))))
+        result = await engine.controller.execute("What?", flow="mine")
+        assert result.status == "failed"
+        assert KEY not in everything(engine)
+        assert everything(engine).count("the key [secret] is not valid") > 1
 
 
 class Tired(ScriptedModel):
