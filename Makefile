@@ -8,6 +8,8 @@ AXE := tests/browser/node_modules/.package-lock.json
 ALLOW_ROOT := $(if $(filter 0,$(shell id -u)),--allow-root)
 LABFLAGS ?=
 WORKERS ?= 2
+# Thousands of stores are made in the tests, 10 GB that would be put on the disk: they lie in memory where 4 GB are free.
+IN_MEMORY := $(shell df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 && $$4 > 4000000 { print "TMPDIR=/dev/shm" }')
 
 # Another environment may be active in the shell: IPython would look for packages there. Modules are compiled once.
 unexport VIRTUAL_ENV PYTHONDONTWRITEBYTECODE
@@ -57,8 +59,8 @@ check: setup
 # In two processes what needs no browser; then the browser tests, one after the other: each drives Chromium and a kernel;
 # then the notebooks, as on a machine without a network and without keys.
 test: check front-ends
-	$(BIN)/pytest -n $(WORKERS) --dist worksteal -m 'not browser'
-	$(BIN)/pytest tests/browser
+	$(IN_MEMORY) $(BIN)/pytest -n $(WORKERS) --dist worksteal -m 'not browser'
+	$(IN_MEMORY) $(BIN)/pytest tests/browser
 	PYTHONPATH=$(CURDIR)/tests/no_network AF_APPROVALS=approve $(BIN)/pytest -p refusals --nbval notebooks
 
 bench: setup

@@ -22,6 +22,7 @@ _HOMES = {
     "plot_tokens": "plots.tokens",
     "plot_latency": "plots.latency",
     "plot_cost": "plots.cost",
+    "plot_evaluations": "plots.evaluations",
     "AgentConfig": "agents.base",
     "ToolContext": "tools.base",
     "ToolPermission": "tools.base",

@@ -26,7 +26,15 @@ from artifactflow_nb.text.text_diff import ShownAsDiff, TextDiff
 
 T = TypeVar("T")
 
-DONE = {"create": "created", "update": "changed", "rewrite": "rewritten", "restore": "restored", "rename": "renamed"}
+DONE = {
+    "create": "created",
+    "update": "changed",
+    "rewrite": "rewritten",
+    "restore": "restored",
+    "rename": "renamed",
+    "arrange": "arranged",
+    "delete": "deleted",
+}
 """What was done to make a version, by its `update_type`."""
 
 

@@ -11,7 +11,7 @@ import re
 import sqlite3
 import tempfile
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
@@ -26,6 +26,8 @@ from artifactflow_nb.engine import STORE_FILE, Engine
 from artifactflow_nb.errors import UsageError
 from artifactflow_nb.events import StreamEventType
 from artifactflow_nb.mcp_tools.offers import from_text
+from artifactflow_nb.origin import Origin
+from artifactflow_nb.projects import WORK
 from artifactflow_nb.recordings.cassette import Cassette
 from artifactflow_nb.recordings.change import Change
 from artifactflow_nb.recordings.deck import Deck
@@ -45,6 +47,7 @@ TABLES = {
     "llm_calls": ("cassette", "request_json", "request_hash", "context_chars", "offer_json"),
     "tool_calls": ("cassette",),
     "plan_jobs": (),
+    "block_jobs": (),
     "approvals": ("decision_number",),
     "events": (),
     "artifact_versions": (),
@@ -174,6 +177,7 @@ async def _play(
     engine = Engine(Settings.model_construct(data_dir=folder), deck=deck, prompts=prompts)
     with closing(connect(store, read_only=True)) as db:
         written = [dict(row) for row in db.execute("SELECT * FROM artifact_versions ORDER BY rowid")]
+        conversations = [dict(row) for row in db.execute("SELECT * FROM conversations")]
     for config in agents:
         engine.register_agent(config)
     with_agents = [run for run in runs if GRAPH not in run.settings]
@@ -181,7 +185,9 @@ async def _play(
     _register(engine, with_agents, tools)
     known: set[str] = set()
     async with engine:
-        for run in runs:
+        if any(row["message_id"] is None for row in written):
+            known |= await engine.database.write(partial(_write_before, conversations=conversations, written=written))
+        for run in _begun_by_hand(runs):
             if (described := run.settings.get(GRAPH)) is not None:
                 engine.flows.play(run.flow, described)
             begun = await engine.controller.begin(
@@ -192,13 +198,39 @@ async def _play(
                 budget=run.settings.get("budget"),
                 model=run.settings.get("model"),
                 change=Change.of_settings(run.settings),
+                work=run.settings.get(WORK),
+                origin=Origin.of_settings(run.settings),
             )
             await engine.database.write(partial(_skip_versions, run=begun.run_id, written=written))
+            await engine.database.write(partial(_write_by_hand, message=None, written=written))
             known.add(run.conversation_id)  # its first root may lie on another branch, which is not in the file
             await (await engine.controller.start(begun))
             await engine.database.write(partial(_write_by_hand, message=run.message_id, written=written))
     players = (deck.player(run.run_id) for run in runs)
     return [found for player in players if player is not None for found in player.differences]
+
+
+def _begun_by_hand(runs: Sequence[RecordedRun]) -> Iterator[RecordedRun]:
+    """Those that no other of them begins."""
+    known = {run.run_id for run in runs}
+    for run in runs:
+        origin = Origin.of_settings(run.settings)
+        if origin is None or origin.run_id not in known:
+            yield run
+
+
+def _write_before(
+    db: sqlite3.Connection, *, conversations: Sequence[Mapping[str, Any]], written: Sequence[Mapping[str, Any]]
+) -> set[str]:
+    """Put in what a person wrote before the first run, on no message, with its conversations; their ids."""
+    ours = [row for row in written if row["run_id"] is None and row["message_id"] is None]
+    found = {row["conversation_id"] for row in ours}
+    for row in conversations:
+        if row["conversation_id"] in found:
+            insert(db, "conversations", {**row, "active_message_id": None})
+    for row in ours:
+        insert(db, "artifact_versions", row)
+    return found
 
 
 def _skip_versions(db: sqlite3.Connection, *, run: str, written: Sequence[Mapping[str, Any]]) -> None:
@@ -212,8 +244,8 @@ def _skip_versions(db: sqlite3.Connection, *, run: str, written: Sequence[Mappin
         db.execute("INSERT OR REPLACE INTO deleted_versions VALUES (?, ?, ?)", (*key, version - 1))
 
 
-def _write_by_hand(db: sqlite3.Connection, *, message: str, written: Sequence[Mapping[str, Any]]) -> None:
-    """Put the versions in that a person wrote after a run: nobody is here to write them again."""
+def _write_by_hand(db: sqlite3.Connection, *, message: str | None, written: Sequence[Mapping[str, Any]]) -> None:
+    """Put the versions in that a person wrote after a run, or before the first: nobody is here to write them again."""
     for row in written:
         if row["run_id"] is None and row["message_id"] == message:
             insert(db, "artifact_versions", row, or_ignore=True)  # the run wrote one of that number: that is told

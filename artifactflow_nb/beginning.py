@@ -8,16 +8,23 @@ from pathlib import Path
 from typing import Any
 
 from artifactflow_nb import __version__
+from artifactflow_nb.belongings import values
 from artifactflow_nb.budget import Budget
 from artifactflow_nb.drive import Rooms
 from artifactflow_nb.driven import DrivenRuns
 from artifactflow_nb.errors import Conflict, UsageError
+from artifactflow_nb.flows.adapted import History, history_of
+from artifactflow_nb.flows.compose_texts import references
+from artifactflow_nb.flows.state import COMPOSE, RESEARCH
 from artifactflow_nb.manifest import Manifest
+from artifactflow_nb.origin import SUBRUN, Origin
+from artifactflow_nb.projects import WORK
 from artifactflow_nb.recordings.change import Change
 from artifactflow_nb.recordings.clock import whole_ms
 from artifactflow_nb.recordings.graph_steps import GRAPH
 from artifactflow_nb.recordings.identity import Ask
 from artifactflow_nb.recordings.values import RecordedRun
+from artifactflow_nb.skills import FOLDER, SETTING, SKILLS, known_skills, load_shared, named_skills
 from artifactflow_nb.store.conversations import Parent, ParentId, resolve_parent
 from artifactflow_nb.store.runs import NewRun, StoredRun, is_run
 
@@ -59,21 +66,30 @@ class BegunRuns(DrivenRuns):
         parent_message_id: ParentId = Parent.ACTIVE,
         message_id: str | None = None,
         thread_id: str | None = None,
-        flow: str = "research",
+        flow: str = RESEARCH,
         budget: Budget | Mapping[str, Any] | None = None,
         model: str | None = None,
         change: Change | None = None,
+        work: Mapping[str, Any] | None = None,
+        origin: Origin | None = None,
     ) -> StoredRun:
         """Check and store a question as a message with its run; `start` lets it run.
 
-        A change makes it a fork of the run that it names.
+        A change makes it a fork of the run that it names; work says what of a project it writes, if it talks with
+        nobody: `{"write": [ids of blocks]}`; origin for which call of another run it works.
         """
         question = content.encode("utf-8", "replace").decode().strip()
         if not question:
             raise UsageError("The question is empty. Write what you want to know.")
         self.check_flow(flow)
+        shared: dict[str, str] = {}
+        if flow == COMPOSE:
+            shared = await self._shared_skills()
+            said = question if work is None else ""
+            await self._check_project(said, conversation_id, parent_message_id, shared)
+        kept = self._rooms.flows[flow]
         limits = None if budget is None else Budget.of(budget)
-        choices = await self._rooms.choices_for_run(flow, question, limits, model)
+        choices = await self._rooms.choices_for_run(flow, limits, model)
         if change is not None and GRAPH in choices:
             raise UsageError(
                 f"The flow {flow!r} is a graph of your own, which cannot be forked at a step: only it knows what "
@@ -81,10 +97,21 @@ class BegunRuns(DrivenRuns):
             )
         if change is not None:
             choices["fork"] = change.as_json()
+        if shared:
+            choices[SETTING] = shared
+        if work is not None:
+            choices[WORK] = dict(work)
+        if origin is not None:
+            choices[SUBRUN] = origin.as_json()
         parent = await self._parent(conversation_id, parent_message_id)
+        if GRAPH in choices and self._rooms.deck.mode != "live":
+            before = await self._history(conversation_id, parent)
+            choices[GRAPH]["input"] = self._rooms.flows.asked(flow, question, before)
         asked = Ask(question, flow, choices, "", parent)
         async with self._one_by_one if self._rooms.deck.cassette is not None else nullcontext():
-            return await self._begun(asked, conversation_id, parent_message_id, message_id, thread_id)
+            stored = await self._begun(asked, conversation_id, parent_message_id, message_id, thread_id)
+        self._rooms.flows.keep(stored.run_id, kept)
+        return stored
 
     async def _begun(
         self,
@@ -111,11 +138,34 @@ class BegunRuns(DrivenRuns):
         self.begun.setdefault(stored.run_id, {})
         return stored
 
+    async def _shared_skills(self) -> dict[str, str]:
+        """The skills that are shared by all projects now; a run that is only played has those of its recording."""
+        if self._rooms.deck.is_strict:
+            return {}
+        return await asyncio.to_thread(load_shared, self._folder / FOLDER)
+
+    async def _check_project(
+        self, question: str, conversation_id: str | None, parent: ParentId, shared: Mapping[str, str]
+    ) -> None:
+        """Refuse to compose without a project, and a question that names blocks or skills which there are not."""
+        if conversation_id is None:
+            raise UsageError('The compose flow writes a project. Name it: wb.ask("...", project="name").')
+        above = await self._rooms.database.read(lambda db: resolve_parent(db, conversation_id, parent))
+        references(await self._services.blocks.tree(conversation_id, above), question)
+        own = await self._services.belongings.all(conversation_id, above, SKILLS)
+        named_skills(question, known_skills(values(own), shared), strictly=not self._rooms.deck.is_strict)
+
     async def _parent(self, conversation_id: str | None, parent: ParentId) -> str | None:
         """The message that is continued, as far as it tells one recording from another."""
         if conversation_id is None or self._rooms.deck.mode == "live":
             return None
         return await self._rooms.database.read(lambda db: resolve_parent(db, conversation_id, parent))
+
+    async def _history(self, conversation_id: str | None, parent: str | None) -> History:
+        """The conversation up to the message that is continued."""
+        if conversation_id is None:
+            return []
+        return history_of(await self._services.conversations.format_conversation_history(conversation_id, parent))
 
     async def _new_run(
         self,
@@ -178,6 +228,11 @@ class BegunRuns(DrivenRuns):
         self.begun[run.run_id] = manifest
         return await self._services.runs.begin(run, recording.conversation_id)
 
+    async def flow_of(self, message_id: str) -> str:
+        """The flow of the run that answered a message; that of new questions if none did."""
+        run_id = (await self._services.conversations.message(message_id)).run_id
+        return RESEARCH if run_id is None else (await self._services.runs.get(run_id)).flow
+
     async def begin_sibling(
         self,
         message_id: str,
@@ -195,7 +250,9 @@ class BegunRuns(DrivenRuns):
         given: dict[str, Any] = {"budget": budget, "model": model}
         if message.run_id is not None:
             before = await self._services.runs.get(message.run_id)
-            given = {name: value or before.settings.get(name) for name, value in given.items()} | {"flow": before.flow}
+            self._rooms.flows.check_is_here(before)
+            given = {name: value or before.settings.get(name) for name, value in given.items()}
+            given |= {"flow": before.flow, "work": before.settings.get(WORK)}
         return await self.begin(
             message.content if content is None else content,
             conversation_id=message.conversation_id,

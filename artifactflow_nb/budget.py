@@ -12,6 +12,9 @@ from artifactflow_nb.text.figures import count, usd
 
 TOKENS_OF_A_PRICE = 1_000_000
 
+_DIGITS = 6
+"""How exact what is left of a cost or a time is told."""
+
 
 class Price(Shown, BaseModel):
     """What a model's tokens cost, in US dollars for a million of them.
@@ -48,7 +51,7 @@ def cost_usd(prices: Mapping[str, Price], models: Iterable[str | None], usage: U
 
 
 class Spent(BaseModel):
-    """What a run has spent so far.
+    """What a run has spent so far, or it and those that it began.
 
     Attributes:
         tokens: Input and output tokens of all model calls.
@@ -62,11 +65,21 @@ class Spent(BaseModel):
     usd: float = 0.0
     seconds: float = 0.0
 
+    def plus(self, other: "Spent") -> "Spent":
+        """What both are together."""
+        return Spent(tokens=self.tokens + other.tokens, usd=self.usd + other.usd, seconds=self.seconds + other.seconds)
+
+    def at_least(self, other: "Spent") -> "Spent":
+        """Of each the greater."""
+        return Spent(**{name: max(getattr(self, name), getattr(other, name)) for name in Spent.model_fields})
+
 
 class Budget(Shown, BaseModel):
     """Limits of one run, checked before each of its model calls; a limit that is None does not hold.
 
-    A call that has begun is not cut off, so the last one, and those of other agents at work, may go beyond.
+    A call that has begun is not cut off, so the last one, and those of other agents at work, may go beyond. What a run
+    has researched in runs of their own counts before the next call of the agent that had it researched; each of these
+    may spend what was left when that agent asked for it.
 
     Attributes:
         tokens: Input and output tokens of all model calls.
@@ -101,10 +114,18 @@ class Budget(Shown, BaseModel):
         """The limits that are reached."""
         return {name: limit for name, limit in self.limits.items() if getattr(spent, name) >= limit}
 
-    def extended(self, spent: Spent, by: "Budget") -> "Budget":
-        """The budget with as much again, from what is spent, of each limit that is reached."""
-        more = {name: getattr(spent, name) + getattr(by, name) for name in self.exceeded(spent)}
+    def extended(self, spent: Spent, by: "Budget", void: Spent | None = None) -> "Budget":
+        """The budget with as much again of each limit that is reached, from what is spent and has to be spent again."""
+        base = spent if void is None else spent.plus(void)
+        more = {name: getattr(base, name) + getattr(by, name) for name in self.exceeded(spent)}
         return self.model_copy(update=more)
+
+    def left(self, spent: Spent) -> Self:
+        """The budget with what this leaves of each limit, none of which is reached."""
+        left = {name: limit - getattr(spent, name) for name, limit in self.limits.items()}
+        for name in left.keys() - {"tokens"}:  # sums of floats depend on their order, in which calls happen to end
+            left[name] = max(round(left[name], _DIGITS), 10**-_DIGITS)
+        return self.model_copy(update=left)
 
     def told(self, spent: Spent) -> str:
         """How much of each reached limit is spent, in words."""

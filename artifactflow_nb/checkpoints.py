@@ -52,7 +52,7 @@ class Checkpoints:
         LangGraph numbers counters by the time of day and takes the highest number for the newest. After the clock was
         set back between two processes that is an old one; entering the graph there repeats nothing either.
         """
-        return await self.saver.aget_tuple({"configurable": {"thread_id": thread_id}}) is not None
+        return await self.saver.knows(thread_id)
 
     async def drop(self, thread_id: str) -> None:
         """Forget the thread; what cannot be dropped is swept when the file is opened again."""

@@ -5,26 +5,26 @@ can: a new one, one whose requests are decided, one whose process is gone.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from artifactflow_nb.approvals import BUDGET, ApprovalRequest, Decision
-from artifactflow_nb.beginning import BegunRuns
 from artifactflow_nb.budget import Budget
 from artifactflow_nb.errors import Conflict, NotFound, StoreError, ToolError, UsageError
 from artifactflow_nb.events import ExecutionMetrics, StreamEvent
-from artifactflow_nb.flows.permission import take_answers
 from artifactflow_nb.recordings.clock import whole_ms
 from artifactflow_nb.recordings.graph_steps import GRAPH
+from artifactflow_nb.recordings.values import request_id
 from artifactflow_nb.store.conversations import Parent, ParentId
 from artifactflow_nb.store.metrics import load_metrics
 from artifactflow_nb.store.ownership import observed_status
 from artifactflow_nb.store.plans import PlanStore
 from artifactflow_nb.store.requests import load_open_requests
 from artifactflow_nb.store.runs import COMPLETED, INTERRUPTED, StoredRun, load_run
+from artifactflow_nb.subruns import SubRuns
 from artifactflow_nb.text.cards import Card, Code, Fold, Prose, Rows, Shown
 from artifactflow_nb.text.figures import duration
 from artifactflow_nb.tools.base import ToolContext
@@ -71,7 +71,7 @@ class RunResult(Shown):
         return Card("Run result", self.status, rows, folds)
 
 
-class ExecutionController(BegunRuns):
+class ExecutionController(SubRuns):
     """Runs questions through flows.
 
     Args:
@@ -182,16 +182,35 @@ class ExecutionController(BegunRuns):
             with suppress(Conflict):  # somebody decided it at this moment
                 await requests.decide({other.id: same}, self._moment(other, same))
         for run_id in dict.fromkeys([request.run_id, *(other.run_id for other in covered)]):
-            await self._carry_on(run_id, request_id)
+            await self._decided(run_id, request_id)
+            run = await self._services.runs.get(run_id)
+            if run.origin is not None:  # which waits at the same request, unless it was deleted
+                with suppress(NotFound):
+                    await self._decided((await self._services.runs.get(run.origin.run_id)).run_id, request_id)
 
     async def _until_due(self, request: ApprovalRequest) -> None:
-        """Wait as long as the run is driven and has not come to where the recording has the decision."""
-        player, task = self._rooms.deck.player(request.run_id), self._tasks.get(request.run_id)
-        if player is None or task is None:
+        """Wait as long as the run is driven and has not come to where the recording has the decision.
+
+        The same holds for the run that began it, and for what clicks decided before on others that this began.
+        """
+        if (player := self._rooms.deck.player(request.run_id)) is None:
             return
-        due = asyncio.create_task(player.until_due(request.subject))
-        await asyncio.wait([due, task], return_when=asyncio.FIRST_COMPLETED)
-        due.cancel()
+        await self._while_driven([request.run_id], player.until_due(request.subject))
+        asked, beside = player.ask(request.subject), player.beside
+        family = [one.recording.run_id for one in beside]
+        if (caller := player.caller) is not None:
+            family.append(caller.recording.run_id)
+            await self._while_driven(family, caller.until_waited(request.id))
+        if asked is not None and asked.decided_at is not None:
+            for one in beside:
+                await self._while_driven(family, one.until_decided(asked.decided_at, by_code=False))
+
+    async def _while_driven(self, run_ids: Sequence[str], event: Awaitable[Any]) -> None:
+        """Wait for an event as long as one of these runs is driven."""
+        awaited = asyncio.ensure_future(event)
+        while not awaited.done() and (tasks := [self._tasks[key] for key in run_ids if key in self._tasks]):
+            await asyncio.wait([awaited, *tasks], return_when=asyncio.FIRST_COMPLETED)
+        awaited.cancel()
 
     def _moment(self, request: ApprovalRequest, decision: Decision) -> datetime:
         """When a decision is taken: as it is recorded if it is, else now, in the time of its run."""
@@ -205,33 +224,15 @@ class ExecutionController(BegunRuns):
         player = self._rooms.deck.player(request.run_id)
         return player is not None and player.is_taken(request.subject)
 
-    async def _carry_on(self, run_id: str, request_id: str) -> None:
-        """Go on with a run as soon as it can, now that a request was decided; who looks on sees the decision."""
-        if (player := self._rooms.deck.player(run_id)) is not None:
-            await take_answers(self._services.requests, player, by_code=False)
-        driver = self._drivers.get(run_id)
-        if driver is not None:
-            async with driver.lock:
-                if driver.driving:
-                    with suppress(StoreError):  # the driver meets it too, and says the decision when the run is resumed
-                        await driver.announce()
-                    return
+    async def _decided(self, run_id: str, request_id: str) -> None:
+        """Go on with a run on which something was decided; what keeps it from that is told with the decision."""
         try:
-            if not await self.go_on(await self._services.runs.get(run_id)):
-                with suppress(StoreError):  # then whoever goes on with the run says it
-                    await self.announce_waiting(run_id)
-                    await self._end_as_recorded(run_id)
+            await self._carry_on(run_id)
         except (StoreError, UsageError) as error:
             raise StoreError(
                 f"The decision on {request_id} is stored, but its run cannot go on now. {error} "
                 "Once that is put right, run.resume() goes on with it."
             ) from error
-
-    async def _end_as_recorded(self, run_id: str) -> None:
-        """End a run that waits if a click ended it there when it was recorded."""
-        player = self._rooms.deck.player(run_id)
-        if player is not None and player.stops:
-            await self.cancel(run_id, by_code=False)
 
     async def _check_decidable(self, request_id: str, decision: Decision) -> ApprovalRequest:
         request = await self._services.requests.get(request_id)
@@ -273,9 +274,12 @@ class ExecutionController(BegunRuns):
         if message_id is not None and message_id != run.message_id:
             raise NotFound(f"The thread {thread_id!r} answers {run.message_id!r}, not {message_id!r}.")
         given = {key: one if isinstance(one, Decision) else Decision(one) for key, one in decisions.items()}
-        for request_id, decision in given.items():
-            await self._check_decidable(request_id, decision)
-        await self._services.requests.decide(given, whole_ms(self._services.clock.now()), run_id=run.run_id)
+        for key, decision in given.items():
+            await self._check_decidable(key, decision)
+        asked = await self._services.requests.decide(given, whole_ms(self._services.clock.now()), run_id=run.run_id)
+        for request in asked:
+            if request.run_id != run.run_id:  # of a run that it began
+                await self._decided(request.run_id, request.id)
         return await self._services.runs.get(run.run_id)
 
     async def result(self, run_id: str) -> RunResult:
@@ -303,7 +307,12 @@ class ExecutionController(BegunRuns):
         )
 
     async def single_request(self, run_id: str) -> ApprovalRequest:
-        """The one open request of a run; `UsageError` that lists them if there are several, `NotFound` if none."""
+        """The one open request of a run; `UsageError` that lists them if there are several, `NotFound` if none.
+
+        It is what code is about to decide: in a replay one that is decided already, if code had decided it.
+        """
+        if (taken := self._taken_for_code(run_id)) is not None:
+            return await self._services.requests.get(taken)
         pending = await self._services.requests.open_requests(run_id)
         if not pending:
             raise NotFound(f"The run {run_id!r} waits for no decision.")
@@ -311,3 +320,11 @@ class ExecutionController(BegunRuns):
             listed = "; ".join(f"{request.id}: {request.title}" for request in pending)
             raise UsageError(f"{len(pending)} requests are open; name the one that you mean. {listed}")
         return pending[0]
+
+    def _taken_for_code(self, run_id: str) -> str | None:
+        """The id of the request that was decided first of those that code has not come to; None if there is none."""
+        if (player := self._rooms.deck.player(run_id)) is None:
+            return None
+        late = [one for each in (player, *player.begun) for one in each.taken_for_code]
+        taken = [(ask.decided_at, subject) for subject, ask in late if ask.decided_at is not None]
+        return request_id(min(taken)[1]) if taken else None

@@ -12,8 +12,20 @@ by itself.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from artifactflow_nb.agents.base import AgentConfig, BaseAgent
+from artifactflow_nb.agents.composing import (
+    COMPOSER,
+    EDITOR,
+    EVALUATOR,
+    GENERATOR,
+    GRADER,
+    OUTLINER,
+    WRITER,
+    ComposerAgent,
+    GeneratorAgent,
+)
 from artifactflow_nb.agents.crawl import CRAWL
 from artifactflow_nb.agents.lead import LEAD, LeadAgent
 from artifactflow_nb.agents.planning import AGENT, AGENT_WITHOUT_PLANS, EXECUTOR, REPLANNER, SUMMARIZER
@@ -22,23 +34,46 @@ from artifactflow_nb.agents.search import SEARCH
 from artifactflow_nb.errors import UsageError
 from artifactflow_nb.flows.research import ExtendableGraph
 from artifactflow_nb.flows.services import Services
-from artifactflow_nb.flows.state import PLAN, RESEARCH
+from artifactflow_nb.flows.state import COMPOSE, PLAN, RESEARCH
 from artifactflow_nb.graph_config import AgentNode, AskedNode, GraphConfig
 from artifactflow_nb.models.base import Model
 from artifactflow_nb.models.recorded import RecordedModel
 from artifactflow_nb.plans import PLAN_CREATE
+from artifactflow_nb.projects import GRADE_FIELD, REVIEW
 from artifactflow_nb.recordings.configured import Configured
 from artifactflow_nb.settings import Settings
 from artifactflow_nb.store.runs import StoredRun
 from artifactflow_nb.tools.base import Tool
+from artifactflow_nb.tools.block_texts import PROPOSE
+from artifactflow_nb.tools.composing import COMPOSE_TOOLS
 from artifactflow_nb.tools.delegate import call_subagent
+from artifactflow_nb.tools.evaluation import GRADE
+from artifactflow_nb.tools.outline import PROPOSE_OUTLINE
 from artifactflow_nb.tools.plan import PLAN_DECIDE, REPORT_FAILURE, naming
 from artifactflow_nb.tools.registry import ToolRegistry, select_tools
 
-_OWN: Mapping[str, str] = {PLAN_CREATE: AGENT.name, PLAN_DECIDE: REPLANNER.name, REPORT_FAILURE: EXECUTOR.name}
+_OWN: Mapping[str, str] = {
+    PLAN_CREATE: AGENT.name,
+    PLAN_DECIDE: REPLANNER.name,
+    REPORT_FAILURE: EXECUTOR.name,
+    PROPOSE: EDITOR.name,
+    PROPOSE_OUTLINE: OUTLINER.name,
+    GRADE_FIELD: EVALUATOR.name,
+    GRADE: GRADER.name,
+    REVIEW: GENERATOR.name,
+}
 """Tools that are a part's own: it alone is offered them, whatever is configured."""
 
 _DELEGATE = (LEAD.name, AGENT.name)
+
+_COMPOSING = (COMPOSER.name, WRITER.name, EDITOR.name, OUTLINER.name, GRADER.name, EVALUATOR.name, GENERATOR.name)
+_CONFIGURED = tuple(
+    one.name for one in (LEAD, SEARCH, CRAWL, AGENT, EXECUTOR, COMPOSER, WRITER, EDITOR, OUTLINER, GRADER)
+)
+"""The agents whose tools stand in the configuration."""
+
+_OF_BLOCKS = frozenset(entry.name for entry in COMPOSE_TOOLS)
+"""Tools that work with the blocks of a project."""
 
 
 class Crew:
@@ -56,6 +91,7 @@ class Crew:
     Attributes:
         research: The agents of the research flow, as new runs have them.
         planning: Those of the plan flow, by name.
+        composing: Those of the compose flow, by name.
 
     Errors: `UsageError` for an agent that is configured to have a tool which it cannot have.
     """
@@ -81,8 +117,10 @@ class Crew:
         self._own: list[AgentConfig] = []
         self._offered: dict[str, list[str]] = {}
         self._lent: Mapping[str, Sequence[str]] = {}
+        self._passed: tuple[Any, ...] = ()
         self.research = self.research_of(config)
         self.planning = self.planning_of(config, self.research)
+        self.composing = self.composing_of(config)
 
     def research_of(self, config: GraphConfig) -> ExtendableGraph:
         """The agents of the research flow as a run with this configuration has them."""
@@ -104,13 +142,27 @@ class Crew:
         others = (with_node(EXECUTOR, config.executor), *(with_model(one, node) for one, node in asked))
         return {one.config.name: one for one in (answers, *(self._made(other, config) for other in others))}
 
+    def composing_of(self, config: GraphConfig) -> dict[str, BaseAgent]:
+        """The agents of the compose flow as a run with this configuration has them; the first one answers."""
+        composer = self._configured(with_node(COMPOSER, config.composer), config)
+        answers = ComposerAgent(composer, self._tools_of(composer, config), self._model, self._prompts)
+        known = [self._configured(one, config) for one in (EVALUATOR, GENERATOR)]
+        orders = [GeneratorAgent(one, self._tools_of(one, config), self._model, self._prompts) for one in known]
+        nodes = ((WRITER, config.writer), (EDITOR, config.editor), (OUTLINER, config.outliner), (GRADER, config.grader))
+        others = [with_node(other, node) for other, node in nodes]
+        return {one.config.name: one for one in (answers, *(self._made(other, config) for other in others), *orders)}
+
     def services_for(self, services: Services, run: StoredRun) -> Services:
         """With the agents as the run has them: what was configured when it was begun holds until it ends."""
         if run.settings.get("graph_config", {}) == services.graph_config.changed:  # as for most runs
             return services
         config = config_of(run)
         research = self.research_of(config)
-        parts = {research.lead.config.name: research.lead, **self.planning_of(config, research)}
+        parts = {
+            research.lead.config.name: research.lead,
+            **self.planning_of(config, research),
+            **self.composing_of(config),
+        }
         return replace(services, lead=research.lead, parts=parts, agents=research.agents, graph_config=config)
 
     def _made(self, config: AgentConfig, graph: GraphConfig) -> BaseAgent:
@@ -118,18 +170,28 @@ class Crew:
         config = self._configured(config, graph)
         return BaseAgent(config, self._tools_of(config, graph), self._model, self._prompts)
 
-    def of_flow(self, flow: str) -> Mapping[str, BaseAgent]:
-        """The agents that take part in a flow, by name; the first is the one that answers."""
-        if flow == PLAN:
-            return {**self.planning, **self.research.agents}
-        return {self.research.lead.config.name: self.research.lead, **self.research.agents}
+    def of_flow(self, flow: str, config: GraphConfig | None = None) -> Mapping[str, BaseAgent]:
+        """The agents that take part in a flow, by name; the first is the one that answers.
+
+        They are as a run has them that was begun with this configuration; with None, as new runs have them.
+        """
+        is_other = config is not None and config.changed != self._config.changed
+        if flow == COMPOSE:
+            return self.composing_of(config) if config is not None and is_other else self.composing
+        research, planning = self.research, self.planning
+        if config is not None and is_other:
+            research = self.research_of(config)
+            planning = self.planning_of(config, research)
+        return {**(planning if flow == PLAN else {research.lead.config.name: research.lead}), **research.agents}
 
     def register_agent(self, config: AgentConfig) -> None:
         """Add an agent that the lead can delegate to; `UsageError` if it cannot be, or its name is taken."""
-        if config.name in self.planning:
-            raise UsageError(
-                f"An agent cannot be called {config.name!r}: the plan flow has one of this name. Choose another name."
-            )
+        for flow, agents in ((PLAN, self.planning), (COMPOSE, self.composing)):
+            if config.name in agents:
+                raise UsageError(
+                    f"An agent cannot be called {config.name!r}: the {flow} flow has one of this name. "
+                    "Choose another name."
+                )
         made = self._made(config, self._config)
         self._prompts.check(config.prompt or config.name)
         self._check_tools(config.name, config.required_tools)
@@ -164,7 +226,13 @@ class Crew:
     @property
     def agents(self) -> Mapping[str, BaseAgent]:
         """All agents by name, the one that leads research first."""
-        return {**self.of_flow(RESEARCH), **self.of_flow(PLAN)}
+        return {**self.of_flow(RESEARCH), **self.of_flow(PLAN), **self.of_flow(COMPOSE)}
+
+    def agent(self, name: str) -> BaseAgent:
+        """The agent of this name; `UsageError` with those that are known if there is none."""
+        if name not in self.agents:
+            raise UsageError(f"There is no agent {name!r}; known are: {', '.join(self.agents)}.")
+        return self.agents[name]
 
     def _offer(self) -> None:
         """Offer each agent what it is to have by now."""
@@ -172,10 +240,18 @@ class Crew:
             if (tools := self._tools_of(other.config, self._config)) != other.tools:
                 other.offer(tools)
 
-    def check(self, config: GraphConfig) -> None:
-        """Refuse a configuration that names tools which are not known by now; `UsageError` with those that are."""
-        for name in (LEAD.name, SEARCH.name, CRAWL.name, AGENT.name, EXECUTOR.name):
-            self._check_tools(name, getattr(config, name).tools)
+    def check(self, config: GraphConfig, flow: str | None) -> None:
+        """Refuse a configuration that names tools which are not known by now; `UsageError` with those that are.
+
+        If a flow is named, only its agents are looked at: tools of others may be of servers that are not started.
+        """
+        asked = (config, flow, *self._tools)
+        if asked == self._passed:  # as for most runs
+            return
+        for name in _CONFIGURED:
+            if flow is None or name in self.of_flow(flow):
+                self._check_tools(name, getattr(config, name).tools)
+        self._passed = asked
 
     def _check_tools(self, agent: str, specs: Sequence[str]) -> None:
         try:
@@ -197,7 +273,7 @@ class Crew:
         offered = {entry.name: entry for entry in (*configured, *added)}
         for name in {PLAN_CREATE, PLAN_DECIDE} & offered.keys():
             steps = self._tools_of(with_node(EXECUTOR, graph.executor), graph)
-            offered[name] = naming(offered[name], [entry.name for entry in steps])
+            offered[name] = naming(offered[name], tuple(entry.name for entry in steps))
         return tuple(offered.values())
 
     def _configured(self, config: AgentConfig, graph: GraphConfig) -> AgentConfig:
@@ -232,7 +308,10 @@ class Crew:
 def _refused(tool: str, agent: str) -> str:
     """Why an agent cannot be configured to have a tool; empty if it can."""
     if tool in _OWN:
-        return f"the plan flow itself offers it, to {_OWN[tool]} alone"
+        flow = "compose" if tool in _OF_BLOCKS else "plan"
+        return f"the {flow} flow itself offers it, to {_OWN[tool]} alone"
+    if tool in _OF_BLOCKS and agent not in _COMPOSING:
+        return "it is for the agents of the compose flow alone"
     return "only the lead can delegate" if tool == call_subagent.name and agent not in _DELEGATE else ""
 
 

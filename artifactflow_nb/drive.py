@@ -15,18 +15,20 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from artifactflow_nb.approvals import ApprovalPolicy
 from artifactflow_nb.budget import Budget
 from artifactflow_nb.checkpoints import Checkpoints
 from artifactflow_nb.errors import Conflict, NotFound, StoreError, masked, told
-from artifactflow_nb.events import MAIN_JOB, StreamEventType
-from artifactflow_nb.flows.flow import Flow, Standing
+from artifactflow_nb.events import MAIN_JOB, StreamEvent, StreamEventType
+from artifactflow_nb.flow_registry import FlowRegistry
+from artifactflow_nb.flows.flow import Standing
 from artifactflow_nb.flows.journal import Feed, Journal
 from artifactflow_nb.flows.permission import announce_decisions, take_answers
 from artifactflow_nb.flows.plan_desk import broken_off
 from artifactflow_nb.flows.services import RunContext, Services
+from artifactflow_nb.flows.subruns import Subruns
 from artifactflow_nb.recordings.deck import Deck
 from artifactflow_nb.recordings.left import load_left
 from artifactflow_nb.recordings.tape import Tape
@@ -35,8 +37,12 @@ from artifactflow_nb.store.metrics import load_metrics
 from artifactflow_nb.store.ownership import Ownership
 from artifactflow_nb.store.runs import CANCELLED, COMPLETED, FAILED, WAITING, StoredRun
 from artifactflow_nb.store.storable import storable_text
+from artifactflow_nb.store.subruns import load_begun
 from artifactflow_nb.tools.threads import is_cancelled
 from artifactflow_nb.xml_calls import parse_reply
+
+if TYPE_CHECKING:
+    from sqlite3 import Connection
 
 RAMP = 8
 """How many new runs make their way to their first model call at the same time; the others wait for their turn.
@@ -58,29 +64,31 @@ class Rooms:
         database: The store.
         policy: Who answers before a person is asked.
         ownership: The locks of the runs that are driven here.
-        choices_for_run: What a new run of such a flow, with such a question and budget, and with such a model in the
-            place of the configured one, keeps, so that another process can go on with it: JSON.
+        choices_for_run: What a new run of such a flow, with such a budget, and with such a model in the place of the
+            configured one, keeps, so that another process can go on with it: JSON.
         sources_for_run: The sources that a new run searches, as they are when it begins.
         check_budget: Refuses a budget that would never be reached in a run with such a model.
         check_resumed: Refuses a run that was begun with a flow, a model or a budget that this engine cannot keep to.
         deck: What runs are played from and recorded into.
         services_for_run: The services of a run: with the agents as they were configured when it was begun.
         offer_recorded: Offers agents, where runs are played, what MCP servers offered to a run with this manifest.
+        subruns: What runs begin others by.
         ramp: Lets new runs through to their first model call, a few at a time.
     """
 
     services: Services
-    flows: Mapping[str, Flow]
+    flows: FlowRegistry
     checkpoints: Checkpoints
     database: Database
     policy: ApprovalPolicy
     ownership: Ownership
-    choices_for_run: Callable[[str, str, Budget | None, str | None], Awaitable[dict[str, Any]]]
+    choices_for_run: Callable[[str, Budget | None, str | None], Awaitable[dict[str, Any]]]
     sources_for_run: Callable[[], Awaitable[list[str]]]
     check_budget: Callable[[Budget, str | None], None]
     check_resumed: Callable[[StoredRun], Awaitable[None]]
     deck: Deck
     services_for_run: Callable[[StoredRun], Services]
+    subruns: Callable[[], Subruns]
     offer_recorded: Callable[[Mapping[str, Any]], None] = lambda _manifest: None
     ramp: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(RAMP))
 
@@ -139,10 +147,9 @@ class RunDriver:
         self._tape = tape
         self._journal = Journal(run.run_id, self._tape, rooms.services.runs, feed)
         services = rooms.services_for_run(run)
-        watch = services.watchers.of_run(run.run_id, self._journal, services.mask, services.plans)
-        self._context = RunContext(
-            run, rooms.policy, self._journal, services, self._tape, watch, self._leave_ramp, is_new=is_new
-        )
+        watch = services.watchers.of_run(run, self._journal, services.mask, services.plans)
+        given = services, self._tape, watch, rooms.subruns(), self._leave_ramp
+        self._context = RunContext(run, rooms.policy, self._journal, *given, is_new=is_new)
         self._on_ramp = False
 
     async def drive(self) -> None:
@@ -223,13 +230,13 @@ class RunDriver:
         checkpoints = self._rooms.checkpoints
         async with checkpoints.using():
             is_begun = not self._is_new and await checkpoints.knows(self.run.thread_id)
-            return await self._rooms.flows[self.run.flow].go_on(self._context, is_begun=is_begun)
+            return await self._rooms.flows.of_run(self.run).go_on(self._context, is_begun=is_begun)
 
-    async def _hear(self, gates: Sequence[Sequence[str]], *, paused: bool = False) -> bool:
+    async def _hear(self, gates: Sequence[Sequence[str]]) -> bool:
         """Take the decisions that are recorded, and say all that were taken; whether the run can go on."""
         requests = self._rooms.services.requests
-        await take_answers(requests, self._tape, by_code=not paused)
-        await self.announce(only_while_waiting=paused)
+        await take_answers(requests, self._tape, by_code=True)
+        await self.announce()
         return await requests.any_decided(gates)
 
     async def _pause(self, gates: Sequence[Sequence[str]]) -> bool:
@@ -240,6 +247,8 @@ class RunDriver:
         data = {**await self._outcome(success=False, response=""), "interrupted": True, "pending": pending}
         # Whoever decides later, in whatever process, reads from the gates whether the run can go on.
         data["gates"] = sorted([asked for asked in gate if asked in pending] for gate in gates)
+        if not all(data["gates"]):  # a run that this one began went on at this moment
+            return False
         event = self._journal.stamp(StreamEventType.COMPLETE, data)
         if not await services.runs.pause(run_id, event):
             return False
@@ -249,7 +258,9 @@ class RunDriver:
 
     async def _goes_on(self, gates: Sequence[Sequence[str]]) -> bool:
         """Whether somebody has decided by now, and the run, which waits, is ours again; else it rests."""
-        is_over = await self._hear(gates, paused=True) or self._tape.stops
+        is_ended = await self._rooms.subruns().answer_at_pause(self.run, gates)
+        await self.announce(only_while_waiting=True)
+        is_over = is_ended or await self._rooms.services.requests.any_decided(gates)
         if is_over and await self._rooms.services.runs.claim(self.run.run_id, self.owner):
             return True
         self._stop()
@@ -322,6 +333,12 @@ class RunDriver:
             self._tape.clock.read()
         try:
             plans = [] if ending.status == COMPLETED else await broken_off(self._context, ending.why)
+            begun: list[str] = []
+
+            def along(db: "Connection") -> list[StreamEvent]:
+                begun.extend(load_begun(db, run_id))
+                return [told for plan in plans for told in services.plans.write(db, plan)]
+
             event = self._journal.stamp(ending.kind, ending.data)
             await self._journal.flush()
             events = await services.runs.finish(
@@ -329,7 +346,7 @@ class RunDriver:
                 ending.status,
                 event,
                 response=ending.response,
-                along=lambda db: [told for plan in plans for told in services.plans.write(db, plan)],
+                along=along,
             )
         except Conflict:
             self._feed.publish_all(await services.runs.events(run_id, self._feed.last_seq))
@@ -339,6 +356,7 @@ class RunDriver:
             return
         for event in events:
             self._journal.publish(event)
+        await self._rooms.subruns().end(begun, by_code=not ending.data.get("clicked"))
         await self._rooms.checkpoints.drop(self.run.thread_id)
         await self._keep()
 
@@ -350,6 +368,7 @@ class RunDriver:
             f"{told(self._masked(error))} The run {self.run.run_id} is interrupted. Once that is put right, "
             "run.resume() goes on with it and repeats nothing that is stored."
         )
+        self._rooms.flows.let_go(self.run.run_id)  # to put it right may mean to register another graph
         self._stop()
         data = {"error_type": type(error).__name__, "message": self.unstored}
         self._journal.publish(self._journal.stamp(StreamEventType.ERROR, data))

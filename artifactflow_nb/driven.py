@@ -40,6 +40,7 @@ class DrivenRuns:
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._unstored: dict[str, str] = {}
         self._unrecorded: dict[str, str] = {}
+        self._asides: set[asyncio.Task[None]] = set()
         self._starting: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._feeds = Feeds(rooms.services.runs, self._drivers.__contains__)
 
@@ -118,6 +119,28 @@ class DrivenRuns:
             if observed_status(self._folder, run.status, run.owner) == INTERRUPTED:
                 raise StoreError(why)
 
+    async def join_or_decide(self, run_id: str) -> bool:
+        """Wait as `join` does; in a replay only until code has to decide while the run is driven.
+
+        Where that was recorded, the run had paused before, which clicks end by themselves now.
+
+        Returns:
+            Whether code has to decide.
+        """
+        if (player := self._rooms.deck.player(run_id)) is None:
+            await self.join(run_id)
+            return False
+        joined = asyncio.ensure_future(self.join(run_id))
+        left_to_code = asyncio.ensure_future(player.until_left_to_code())
+        try:
+            await asyncio.wait([joined, left_to_code], return_when=asyncio.FIRST_COMPLETED)
+            if joined.done():
+                joined.result()
+            return not joined.done()
+        finally:
+            joined.cancel()
+            left_to_code.cancel()
+
     async def _driver(self, run: StoredRun) -> RunDriver:
         """A driver for a run that is ours from now on."""
         is_ours = self._is_ours(run)
@@ -158,11 +181,19 @@ class DrivenRuns:
     def _forget(self, run_id: str, driver: RunDriver) -> None:
         if self._drivers.get(run_id) is driver:
             del self._drivers[run_id], self._tasks[run_id]
+        if driver.ended:
+            self._rooms.flows.let_go(run_id)
         if driver.unstored:
             self._unstored[run_id] = driver.unstored
         if driver.unrecorded:
             self._unrecorded[run_id] = driver.unrecorded
         self._feeds.forget_ended(run_id)
+
+    def _beside(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do something that nobody waits for, until the engine is closed."""
+        task = asyncio.create_task(work)
+        self._asides.add(task)
+        task.add_done_callback(self._asides.discard)
 
     async def cancel(self, run_id: str, *, by_code: bool = True) -> None:
         """End a run: what it has written stays, the text that had arrived is kept and marked.
@@ -175,7 +206,7 @@ class DrivenRuns:
 
         Errors: `Conflict` if it has ended already; `StoreError` if it was stopped and its end could not be stored.
         """
-        if (player := self._rooms.deck.player(run_id)) is not None and player.is_cut and not player.parted_at:
+        if (player := self._rooms.deck.player(run_id)) is not None and player.ends_by_itself and not player.parted_at:
             await self.join(run_id)
             return
         ended = False
@@ -210,6 +241,7 @@ class DrivenRuns:
         drivers, tasks = list(self._drivers.values()), list(self._tasks.values())
         for driver in drivers:
             driver.detached = True
+        tasks += self._asides
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)

@@ -16,10 +16,10 @@ from artifactflow_nb.agents.lead import LEAD
 from artifactflow_nb.agents.prompts import PromptLibrary
 from artifactflow_nb.ambient import Clock, Ids, RandomIds, SystemClock
 from artifactflow_nb.approvals import ApprovalPolicy, Policy
-from artifactflow_nb.budget import Budget, Price
+from artifactflow_nb.budget import Price
 from artifactflow_nb.checkpoints import Checkpoints
 from artifactflow_nb.controller import ExecutionController
-from artifactflow_nb.crew import Crew, config_of
+from artifactflow_nb.crew import Crew
 from artifactflow_nb.drive import Rooms
 from artifactflow_nb.errors import UsageError
 from artifactflow_nb.flow_registry import FlowRegistry
@@ -31,17 +31,20 @@ from artifactflow_nb.manifest import Manifest, Manifests
 from artifactflow_nb.mcp_bench import McpBench
 from artifactflow_nb.middleware import Middleware
 from artifactflow_nb.models.base import Model, model_name
+from artifactflow_nb.models.in_order import InOrderModel
 from artifactflow_nb.models.offline import OfflineModel
-from artifactflow_nb.models.openai import OpenAIModel
 from artifactflow_nb.models.recorded import RecordedModel
 from artifactflow_nb.recordings.by_hand import RecordedHand
 from artifactflow_nb.recordings.configured import Configured
 from artifactflow_nb.recordings.deck import Deck
-from artifactflow_nb.recordings.graph_steps import GRAPH
 from artifactflow_nb.recordings.identity import Ask
 from artifactflow_nb.recordings.secrets import Masker
+from artifactflow_nb.run_choices import RunChoices
 from artifactflow_nb.settings import Settings
 from artifactflow_nb.store.artifacts import ArtifactManager
+from artifactflow_nb.store.belongings import BelongingStore
+from artifactflow_nb.store.block_jobs import BlockJobStore
+from artifactflow_nb.store.blocks import BlockStore
 from artifactflow_nb.store.calls import CallStore
 from artifactflow_nb.store.conversations import ConversationManager
 from artifactflow_nb.store.database import Database
@@ -52,16 +55,18 @@ from artifactflow_nb.store.requests import RequestStore
 from artifactflow_nb.store.runs import RunStore, StoredRun
 from artifactflow_nb.store.source_values import Added, Progress
 from artifactflow_nb.store.sources import SourceManager
+from artifactflow_nb.store.subruns import SubrunStore
 from artifactflow_nb.text.cards import Card, Code, Fold, Shown, Table
 from artifactflow_nb.tools.artifacts import ARTIFACT_TOOLS
 from artifactflow_nb.tools.base import Tool
+from artifactflow_nb.tools.composing import COMPOSE_TOOLS
 from artifactflow_nb.tools.delegate import call_subagent
 from artifactflow_nb.tools.fetch import Fetcher
 from artifactflow_nb.tools.plan import PLAN_TOOLS
 from artifactflow_nb.tools.registry import ToolRegistry
 from artifactflow_nb.tools.web import LocalSearch, SearchProvider, web_fetch, web_search
 
-FREE = {OfflineModel.default_model: Price(input=0, output=0)}
+FREE = dict.fromkeys((OfflineModel.default_model, InOrderModel.default_model), Price(input=0, output=0))
 STORE_FILE = "store.db"
 CHECKPOINT_FILE = "checkpoints.db"
 LOOKED_THROUGH = 1000
@@ -122,10 +127,13 @@ class Engine(Shown):
         self._fetcher = Fetcher(settings.allowed_hosts)
         self.artifacts = ArtifactManager(self.database, self.clock, RecordedHand(self.deck, self.database))
         self.plans = PlanStore(self.database, self.artifacts)
+        self.blocks = BlockStore(self.database, self.artifacts, self._mask)
+        self.block_jobs = BlockJobStore(self.database)
+        self.belongings = BelongingStore(self.database, self.artifacts, self._mask)
         self.conversations = ConversationManager(self.database, self.clock, self.ids)
         self.runs = RunStore(self.database)
         self.requests = RequestStore(self.database)
-        self.tools = ToolRegistry((*ARTIFACT_TOOLS, call_subagent, web_search, web_fetch, *PLAN_TOOLS))
+        self.tools = ToolRegistry((*ARTIFACT_TOOLS, call_subagent, web_search, web_fetch, *PLAN_TOOLS, *COMPOSE_TOOLS))
         self._prices = {**FREE, **settings.prices}
         self._prompts = PromptLibrary(prompts)
         self._manifests = Manifests(self._prompts, self.database)
@@ -179,6 +187,10 @@ class Engine(Shown):
             raise
         return self
 
+    def _mask(self, text: str) -> str:
+        """A text without the secrets that are known now, and what has the form of one."""
+        return Masker.of(self.settings, os.environ, self.model_keys).text(text)
+
     def _rooms(self) -> Rooms:
         services = Services(
             clock=self.clock,
@@ -191,15 +203,32 @@ class Engine(Shown):
             tools=self.tools,
             lead=self.research.lead,
             plans=self.plans,
+            blocks=self.blocks,
+            block_jobs=self.block_jobs,
+            belongings=self.belongings,
+            subruns=SubrunStore(self.database),
             parts=self.agents,
             agents=self.research.agents,
             graph_config=self.graph_config,
             tool_services=self._tool_services,
             prices=self._prices,
             watchers=self.watchers,
-            mask=self._masked,
+            mask=self._mask,
         )
         self.flows.open(self.research)
+        choices = RunChoices(
+            self.settings,
+            self.graph_config,
+            self.flows,
+            self._crew,
+            self.tools,
+            self.mcp,
+            self.policy,
+            self.model,
+            self._agent_models,
+            self._prices,
+            self.deck,
+        )
         return Rooms(
             services,
             self.flows,
@@ -207,22 +236,24 @@ class Engine(Shown):
             self.database,
             self.policy,
             self._ownership,
-            self._choices_of_a_run,
+            choices.of_run,
             self._sources_of_a_run,
-            self._check_budget,
-            self._check_resumed,
+            choices.check_budget,
+            choices.check_resumed,
             self.deck,
             partial(self._crew.services_for, services),
+            lambda: self.controller,
             self.mcp.as_recorded,
         )
-
-    def _masked(self, text: str) -> str:
-        return Masker.of(self.settings, os.environ, self.model_keys).text(text)
 
     def _tool_services(self, run: StoredRun) -> Mapping[type, Any]:
         return {
             ArtifactManager: self.artifacts,
             PlanStore: self.plans,
+            BlockStore: self.blocks,
+            BlockJobStore: self.block_jobs,
+            BelongingStore: self.belongings,
+            RequestStore: self.requests,
             SourceManager: self.sources,
             SearchProvider: self._search or LocalSearch(self.sources, run.settings.get("sources")),
             Fetcher: self._fetcher,
@@ -238,7 +269,7 @@ class Engine(Shown):
         """
         if not isinstance(entry, Tool):
             raise UsageError(f"{entry!r} is no tool. Make one of a typed function with @af.tool.")
-        self._crew.register_tool(entry, self._agent(agent or self.research.lead.config.name).config.name)
+        self._crew.register_tool(entry, self._crew.agent(agent or self.research.lead.config.name).config.name)
 
     def register_agent(self, config: AgentConfig) -> None:
         """Add an agent that the lead can delegate to; only the lead delegates."""
@@ -259,14 +290,10 @@ class Engine(Shown):
         """All agents by name, the lead first."""
         return self._crew.agents
 
-    def _agent(self, name: str) -> BaseAgent:
-        if name not in self.agents:
-            raise UsageError(f"There is no agent {name!r}; known are: {', '.join(self.agents)}.")
-        return self.agents[name]
-
     async def list_models(self) -> list[str]:
         """The names of the models that can be asked for, at every endpoint that an agent uses; each once."""
-        endpoints = dict.fromkeys([self.model, *(agent.model for agent in self.agents.values())])
+        asked = [self.model, *(agent.model for agent in self.agents.values())]
+        endpoints = dict.fromkeys(model for model in asked if not isinstance(model, InOrderModel))
         return list(dict.fromkeys([name for endpoint in endpoints for name in await endpoint.list_models()]))
 
     async def add_sources(self, path: str | Path, progress: Progress | None = None) -> Added:
@@ -277,79 +304,6 @@ class Engine(Shown):
         added = await self.sources.add_folder(path, progress)
         self._added[added.folder] = added
         return added
-
-    async def _choices_of_a_run(
-        self, flow: str, question: str, budget: Budget | None, model: str | None
-    ) -> dict[str, Any]:
-        """What was chosen for a run, checked: its budget, its model, and what is configured otherwise than packaged.
-
-        Of a graph of a user's own what it looks like; which models it has, only it knows.
-        """
-        if own := self.flows.own_choices(flow, model, None if self.deck.mode == "live" else question):
-            budget = budget or self.settings.budget
-            return {**own, **({} if budget is None else {"budget": budget.model_dump(exclude_none=True)})}
-        await self.mcp.open()
-        if not self.deck.is_strict:
-            self._crew.check(self.graph_config)
-        if not self.deck.is_strict or not self.settings.mcp:  # what was offered is known once the recording is found
-            self.policy.check_tools(entry.name for entry in self.tools)
-        for name in self._agent_models:
-            self._agent(name)
-        budget = budget or self.settings.budget
-        if budget is not None:
-            self._check_budget(budget, model)
-        limits = {} if budget is None else {"budget": budget.model_dump(exclude_none=True)}
-        chosen = {} if model is None else {"model": await self._checked(model)}
-        changed = self.graph_config.changed
-        return {**limits, **chosen, **({"graph_config": changed} if changed else {})}
-
-    async def _checked(self, model: str) -> str:
-        """The name of a model that can be asked for; an endpoint itself refuses a name that it does not know."""
-        if not isinstance(model, str) or not model.strip():
-            raise UsageError(f"model is {model!r}; for one run it must be a model's name at the endpoint.")
-        if self.deck.is_strict or isinstance(self.model, OpenAIModel):
-            return model
-        if model not in (known := await self.model.list_models()):
-            raise UsageError(f"There is no model {model!r} here; known are: {', '.join(known)}.")
-        return model
-
-    def _check_budget(self, budget: Budget, model: str | None) -> None:
-        """Refuse a limit on the cost where the cost of a model is not known: it would never be reached."""
-        for agent in self.agents.values() if budget.usd is not None and not self.deck.is_strict else ():
-            if (name := agent.model_in_a_run(model)) not in self._prices:
-                raise UsageError(
-                    f"The budget limits the cost, and there is no price for the model {name!r} of "
-                    f"{agent.config.name}. Pass prices={{{name!r}: {{'input': ..., 'output': ...}}}}, in "
-                    "US dollars for a million tokens."
-                )
-
-    async def _check_resumed(self, run: StoredRun) -> None:
-        """Refuse a run that another engine began with what is not to be had here: a flow, a model, tools, a price."""
-        self.flows.check(run)
-        if GRAPH in run.settings:
-            self._check_played(run)
-            return
-        model, budget = run.settings.get("model"), run.settings.get("budget")
-        try:
-            await self.mcp.open()
-            self._crew.check(config_of(run))
-            if model is not None:
-                await self._checked(model)
-            if budget is not None:
-                self._check_budget(Budget.of(budget), model)
-        except UsageError as error:
-            raise UsageError(
-                f"The run {run.run_id} cannot go on here as it was begun. {error} Resume it in a workbench with the "
-                "settings that it was begun with, or cancel it and ask again."
-            ) from error
-
-    def _check_played(self, run: StoredRun) -> None:
-        """Refuse to go on with what another engine plays of a graph: the graph would run."""
-        if run.mode == "replay" and self.deck.player(run.run_id) is None:
-            raise UsageError(
-                f"The run {run.run_id} was played from a cassette by another workbench, and cannot go on without that. "
-                "Ask again in a workbench with replay=."
-            )
 
     async def _sources_of_a_run(self) -> list[str]:
         """The scope of a run. Small folders are looked through for files that are new, changed or gone.

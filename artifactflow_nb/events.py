@@ -5,6 +5,7 @@
     metadata
     agent_start  llm_chunk ...  llm_complete  agent_complete      one turn of an agent's job
     tool_start  tool_complete  artifact_changed                   what the turn asked for
+    subrun_start                                                  a call is carried out by a run of its own
     permission_request  permission_result                         what a person was asked
     complete | cancelled | error                                  exactly one ends a run
 
@@ -59,6 +60,9 @@ class StreamEventType(StrEnum):
     PERMISSION_RESULT = "permission_result"
     """job_id, tool_call_id, id, approved, decision (approved | edited | denied | instructed), scope, decided_by,
     instruction, params (those edited, or None)"""
+
+    SUBRUN_START = "subrun_start"
+    """job_id, tool_call_id, run_id (of the run that works for the call), flow, question"""
 
     ARTIFACT_CHANGED = "artifact_changed"
     """tool_call_id, artifact_id, version, title, content_type, update_type"""

@@ -145,6 +145,11 @@ class GraphConfig(Shown, _Values):
         executor: What carries out a step.
         replanner: What decides after a step.
         summarizer: What sums up a plan that is over.
+        composer: The agent of the compose flow that talks with the person.
+        writer: Its agent that writes a block.
+        editor: Its agent that edits one.
+        outliner: Its agent that proposes a structure.
+        grader: Its agent that judges a block.
         settings: What holds for a graph as a whole.
     """
 
@@ -157,6 +162,11 @@ class GraphConfig(Shown, _Values):
     executor: ExecutorNode
     replanner: ReplannerNode
     summarizer: SummarizerNode
+    composer: AgentNode
+    writer: AgentNode
+    editor: AgentNode
+    outliner: AgentNode
+    grader: AgentNode
     settings: GraphSettings
     _source: str = PrivateAttr(default=PACKAGED)
 

@@ -1,12 +1,14 @@
 """Where the tools of MCP servers come to an engine's agents: from the servers, or from the recording that is played."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from artifactflow_nb.agents.base import BaseAgent
 from artifactflow_nb.crew import Crew
 from artifactflow_nb.errors import ToolError, UsageError
+from artifactflow_nb.flows.state import COMPOSE, PLAN, RESEARCH
+from artifactflow_nb.graph_config import GraphConfig
 from artifactflow_nb.manifest import Manifest
 from artifactflow_nb.mcp_servers import McpServer
 from artifactflow_nb.mcp_tools.connection import check_installed
@@ -14,7 +16,7 @@ from artifactflow_nb.mcp_tools.offers import Offer, Offers, from_text, to_text, 
 from artifactflow_nb.mcp_tools.servers import ServerSet
 from artifactflow_nb.messages import ToolResult
 from artifactflow_nb.tools.base import Tool
-from artifactflow_nb.tools.registry import ToolRegistry
+from artifactflow_nb.tools.registry import MCP, ToolRegistry
 
 
 class McpBench:
@@ -60,22 +62,46 @@ class McpBench:
         """Whether a server is running."""
         return "played" if self.is_played else self._set.state_of(name)
 
-    async def open(self) -> None:
-        """Start the servers that are not running, and offer their tools; nothing where runs are played.
+    @property
+    def knows_all(self) -> bool:
+        """Whether every tool is known that a server may have."""
+        return self._set.knows_all
+
+    async def open(self, flow: str, config: GraphConfig | None = None) -> None:
+        """Start the servers that a run needs and that are not running, and offer their tools.
+
+        A run needs a server if an agent of its flow may be offered its tools: it is named for them, or configured to
+        have them, if only by `all`. A graph of a user's own needs none, and where runs are played nobody does.
+
+        Args:
+            flow: The run's flow.
+            config: What the run was begun with; None for what is configured now.
 
         Errors: `UsageError` for servers that cannot be started, or are configured with names that are not known.
         """
-        if not self._set:
+        if not self._set or flow not in {RESEARCH, PLAN, COMPOSE}:
             return
         async with self._opening:
             agents = self._crew.agents
             self._check_agents(agents)
             own = set(map(id, self._tools))
             taken = [entry.name for entry in self._registry if id(entry) not in own]
-            offers = await self._set.offers(taken, next(iter(agents)))
+            lead = next(iter(agents))
+            at_work = self._crew.of_flow(flow, config)
+            needed = [name for name, server in self.servers.items() if self._is_needed(server, lead, at_work, taken)]
+            offers = await self._set.offers(taken, lead, needed)
             if offers != self.offers:  # with what is read back, a replay has the same tools to the letter
                 kept = from_text(to_text(offers))
                 self._offer(offers, await asyncio.to_thread(lambda: [tool_of(offer, self._call) for offer in kept]))
+
+    def _is_needed(self, server: McpServer, lead: str, agents: Mapping[str, BaseAgent], known: Collection[str]) -> bool:
+        """Whether one of the agents may be offered the server's tools, of which the names may not be known yet."""
+        if any(name in agents for name in server.agents or (lead,)):
+            return True
+        others = {offer.name for offer in self.offers if offer.server != server.name}
+        categories = {entry.category for entry in self._registry} - {MCP}
+        specs = {spec for agent in agents.values() for spec in agent.config.required_tools}
+        return bool(specs - set(known) - others - categories)
 
     def _check_agents(self, agents: Mapping[str, BaseAgent]) -> None:
         for server in self.servers.values():

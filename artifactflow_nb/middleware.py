@@ -35,7 +35,8 @@ class ModelCall(Shown):
         tools: The names of the tools that the agent is offered.
         temperature: Sampling temperature; None for the endpoint's own.
         at: When the job had come to it, aware, in UTC; it begins when all middleware was told.
-        caller_id: The tool call that the job works for: it delegated the job, or made the plan; empty for `main`.
+        caller_id: The tool call that the job works for: it delegated the job, or made the plan; for `main` the one that
+            has the whole run work for it, in another run, or empty.
     """
 
     run_id: str
@@ -130,7 +131,8 @@ class ToolInvocation(Shown):
         tool: The tool's name.
         params: What it runs with, as the model wrote it or a person changed it.
         at: When the job had come to it, aware, in UTC; it begins when all middleware was told.
-        caller_id: The tool call that the job works for: it delegated the job, or made the plan; empty for `main`.
+        caller_id: The tool call that the job works for: it delegated the job, or made the plan; for `main` the one that
+            has the whole run work for it, in another run, or empty.
     """
 
     run_id: str

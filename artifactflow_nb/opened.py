@@ -57,7 +57,7 @@ def open_run(path: str | os.PathLike[str]) -> "OpenedRun":
 class OpenedRun(WithFrames, RunRecord):
     """What a sealed file tells of its run: what was asked, what came of it, and everything in between.
 
-    It has the eight frames and `query`, as a workbench has. What it cannot give is done in a workbench.
+    It has the frames and `query`, as a workbench has. What it cannot give is done in a workbench.
 
     Args:
         path: The file.
@@ -199,6 +199,10 @@ class StillView:
 
 class StillPort(RunReader):
     """A run that has ended, in a store that no engine has open, for views that could also decide and stop."""
+
+    def subrun(self, run_id: str) -> "StillPort":
+        """A run that this one began; `NotFound` if the file does not hold it."""
+        return StillPort(self._store, self.read(lambda db: load_run(db, run_id)))
 
     def subscribe(self, listener: Callable[[StreamEvent], None]) -> Callable[[], None]:
         """Tell all events at once; nothing comes after them."""

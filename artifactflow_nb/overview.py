@@ -83,7 +83,10 @@ class WithOverview(Shown, ABC):
         return RunList(map(self._handle, stored), 'No runs yet. Ask with wb.ask("...").')
 
     def unfinished(self) -> RunList:
-        """Runs that run, wait, or were interrupted, also those of earlier kernels; the oldest first."""
+        """Runs that run, wait, or were interrupted, also those of earlier kernels; the oldest first.
+
+        A run that another of them began goes on with that one, and is not listed.
+        """
         return RunList(map(self._handle, self._read(load_unfinished)), "No run is running or waiting.")
 
     def pending(self) -> RequestList:

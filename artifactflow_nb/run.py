@@ -192,10 +192,11 @@ class Run(RunRecord):
         """Return when the run has ended, or waits and nobody is there; runs on the engine's loop."""
         engine = self._thread.engine
         while True:
-            await engine.controller.join(self.run_id)
+            has_to_decide = await engine.controller.join_or_decide(self.run_id)
             stored = await engine.runs.get(self.run_id)
             status = observed_status(self._folder, stored.status, stored.owner)
-            if status not in {WAITING, RUNNING} or (status == WAITING and not await self._somebody_is_there()):
+            needs_nobody = status not in {WAITING, RUNNING}
+            if needs_nobody or ((status == WAITING or has_to_decide) and not await self._somebody_is_there()):
                 return
             await asyncio.sleep(HEARTBEAT_S)
 

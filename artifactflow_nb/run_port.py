@@ -51,6 +51,10 @@ class RunReader:
         """The events that are stored so far, in order."""
         return self.read(lambda db: load_events(db, self.run_id))
 
+    def subrun(self, run_id: str) -> "RunReader":
+        """A run that this one began; `NotFound` if it is not in the store."""
+        return RunReader(self._store, self.read(lambda db: load_run(db, run_id)))
+
     def status(self) -> str:
         """The run's status in the store now; `interrupted` if its process is gone."""
         status = self._observed()
@@ -86,6 +90,10 @@ class RunPort(RunReader):
     def __init__(self, thread: EngineThread, stored: StoredRun) -> None:
         super().__init__(thread.engine.database.path, stored)
         self._thread = thread
+
+    def subrun(self, run_id: str) -> "RunPort":
+        """A run that this one began, with the same to be done; `NotFound` if it is not in the store."""
+        return RunPort(self._thread, self.read(lambda db: load_run(db, run_id)))
 
     def subscribe(self, listener: Callable[[StreamEvent], None]) -> Callable[[], None]:
         """Hear the run's events, those that were stored first, on the engine's thread; returns what ends it."""

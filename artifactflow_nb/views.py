@@ -8,9 +8,13 @@ from artifactflow_nb.budget import Budget
 from artifactflow_nb.conversation import ConversationHandle
 from artifactflow_nb.engine_thread import EngineThread
 from artifactflow_nb.errors import NotFound, UsageError
+from artifactflow_nb.flows.adapted import AdaptedGraph
+from artifactflow_nb.flows.state import COMPOSE, RESEARCH
+from artifactflow_nb.project import Project
 from artifactflow_nb.run import Run
 from artifactflow_nb.store.conversation_list import Conversation
 from artifactflow_nb.store.runs import INTERRUPTED, RUNNING, WAITING
+from artifactflow_nb.with_projects import WithProjects
 
 if TYPE_CHECKING:
     from artifactflow_nb.widgets.panel import Panel
@@ -21,7 +25,7 @@ Place = Run | Conversation | str
 """What names a place in the tree: a run, a conversation, or the id of a run, a message or a conversation."""
 
 
-class WithViews:
+class WithViews(WithProjects):
     """The part of a workbench that shows things."""
 
     _thread: EngineThread
@@ -38,11 +42,18 @@ class WithViews:
         """The handle of a run; the workbench makes it."""
         raise NotImplementedError
 
+    def _flow_named(self, flow: str | AdaptedGraph | None, project: str | Project | None) -> str:
+        """The name of a flow, registered if it is a graph; None is `compose` for a project, else `research`."""
+        if flow is None:
+            return RESEARCH if project is None else COMPOSE
+        return flow if isinstance(flow, str) else self._thread.engine.flows.add(flow)
+
     def chat(
         self,
         conversation: Place | None = None,
         *,
-        flow: str = "research",
+        flow: str | AdaptedGraph | None = None,
+        project: str | Project | None = None,
         budget: Budget | Mapping[str, Any] | None = None,
         model: str | None = None,
     ) -> "Panel":
@@ -50,20 +61,25 @@ class WithViews:
 
         Args:
             conversation: Which: itself, its id, or one of its runs or messages; None to begin a new one.
-            flow: Which flow answers what is asked here.
+            flow: Which flow answers what is asked here, as for `ask`.
+            project: The project that is written, or its name; its conversation is shown.
             budget: What each run may spend; None for what is configured.
             model: The name of the model that is asked here; None for what is configured.
 
-        Errors: `NotFound` for an unknown conversation; `UsageError` for an unknown flow, or a budget that cannot be.
+        Errors: `NotFound` for an unknown conversation or project; `UsageError` for an unknown flow, or a budget that
+            cannot be.
         """
         from artifactflow_nb.widgets.chat import ChatView
 
         conversation_id = None if conversation is None else self._branch(conversation)[0]
-        self._thread.engine.controller.check_flow(flow)
+        if project is not None:
+            conversation_id = self._conversation_of(project, conversation_id)
+        named = self._flow_named(flow, project)
+        self._thread.engine.controller.check_flow(named)
         limits = None if budget is None else Budget.of(budget)
         return self._panel(
             lambda is_live: ChatView(
-                self._thread, conversation_id, flow=flow, budget=limits, model=model, measured=is_live
+                self._thread, conversation_id, flow=named, budget=limits, model=model, measured=is_live
             )
         )
 
@@ -178,3 +194,9 @@ class WithViews:
         return self._panel(
             lambda is_live: ChatView(self._thread, run.conversation_id, only=run.message_id, measured=is_live)
         )
+
+    def _board_of(self, conversation_id: str) -> "Panel":
+        """A project's board, as `project.board()` shows it."""
+        from artifactflow_nb.widgets.board import BoardView
+
+        return self._panel(lambda is_live: BoardView(self._thread, conversation_id, dated=is_live))

@@ -17,7 +17,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
 
-from artifactflow_nb.agents.base import AgentConfig
 from artifactflow_nb.approvals import Policy
 from artifactflow_nb.artifact import is_watched
 from artifactflow_nb.budget import Budget
@@ -29,6 +28,8 @@ from artifactflow_nb.frames.face import WithFrames
 from artifactflow_nb.middleware import Middleware
 from artifactflow_nb.models.base import Model
 from artifactflow_nb.overview import WithOverview
+from artifactflow_nb.own_parts import WithOwnParts
+from artifactflow_nb.project import Project
 from artifactflow_nb.recordings.row_import import import_rows
 from artifactflow_nb.recordings.sealed import read_sealed
 from artifactflow_nb.run import Run
@@ -37,14 +38,13 @@ from artifactflow_nb.store.conversation_list import Conversation
 from artifactflow_nb.store.conversations import Parent, ParentId, StoredMessage
 from artifactflow_nb.store.runs import StoredRun
 from artifactflow_nb.store.source_values import Added
-from artifactflow_nb.tools.base import Tool, tool
 from artifactflow_nb.views import WithViews
 
 OfMessage = Run | StoredMessage | str
 InConversation = Run | Conversation | StoredMessage | str
 
 
-class Workbench(WithFrames, WithOverview, WithViews):
+class Workbench(WithFrames, WithOverview, WithOwnParts, WithViews):
     """Asks questions, shows and keeps what comes of them.
 
     Args:
@@ -134,7 +134,8 @@ class Workbench(WithFrames, WithOverview, WithViews):
         *,
         conversation_id: InConversation | None = None,
         parent_message_id: ParentId = Parent.ACTIVE,
-        flow: str | AdaptedGraph = "research",
+        flow: str | AdaptedGraph | None = None,
+        project: str | Project | None = None,
         budget: Budget | Mapping[str, Any] | None = None,
         model: str | None = None,
     ) -> Run:
@@ -144,7 +145,9 @@ class Workbench(WithFrames, WithOverview, WithViews):
             question: What you want to know.
             conversation_id: A conversation to go on with: itself, one of its runs, or its id; None starts a new one.
             parent_message_id: The message to continue from; None for a new root, left out for the active branch.
-            flow: Which flow: its name, or a graph of your own, `af.adapt(graph)`, which is registered by its name.
+            flow: Which flow: its name, or a graph of your own, `af.adapt(graph)`, which is registered by its name, see
+                `register_flow`; None for `compose` where a project is named, else `research`.
+            project: The project that is written, or its name; its conversation is gone on with.
             budget: What the run may spend, `af.Budget(tokens=50_000)` for example; None for what is configured.
             model: A model's name at the endpoint, for this run; agents that have a model of their own keep it.
 
@@ -153,17 +156,19 @@ class Workbench(WithFrames, WithOverview, WithViews):
         """
         text = _text(question)
         conversation = None if conversation_id is None else _conversation_id(conversation_id)
-        begin = self._thread.engine.controller.begin
-        named = flow if isinstance(flow, str) else self.register_flow(flow.name, flow)
+        if project is not None:
+            conversation = self._conversation_of(project, conversation)
+        engine, named = self._thread.engine, self._flow_named(flow, project)
         return self._started(
-            lambda: begin(
+            lambda: engine.controller.begin(
                 text,
                 conversation_id=conversation,
                 parent_message_id=parent_message_id,
                 flow=named,
                 budget=budget,
                 model=model,
-            )
+            ),
+            named,
         )
 
     def regenerate(
@@ -182,7 +187,8 @@ class Workbench(WithFrames, WithOverview, WithViews):
 
         Errors: `NotFound` for an unknown run or message.
         """
-        return self._started(lambda: self._beside(message, None, budget, model))
+        flow = self._thread.call(self._flow_of(message))
+        return self._started(lambda: self._beside(message, None, budget, model), flow)
 
     def edit(
         self,
@@ -196,8 +202,8 @@ class Workbench(WithFrames, WithOverview, WithViews):
 
         Arguments and errors as for `regenerate`; `UsageError` for an empty question.
         """
-        text = _text(question)
-        return self._started(lambda: self._beside(message, text, budget, model))
+        text, flow = _text(question), self._thread.call(self._flow_of(message))
+        return self._started(lambda: self._beside(message, text, budget, model), flow)
 
     async def _beside(
         self,
@@ -209,14 +215,17 @@ class Workbench(WithFrames, WithOverview, WithViews):
         begin_sibling = self._thread.engine.controller.begin_sibling
         return await begin_sibling(await self._message_id(message), question, budget=budget, model=model)
 
-    def _started(self, begin: Callable[[], Awaitable[StoredRun]]) -> Run:
+    async def _flow_of(self, message: OfMessage) -> str:
+        return await self._thread.engine.controller.flow_of(await self._message_id(message))
+
+    def _started(self, begin: Callable[[], Awaitable[StoredRun]], flow: str) -> Run:
         async def start() -> StoredRun:
             stored = await begin()
             await self._thread.engine.controller.start(stored)
             return stored
 
         if self.settings.mcp:  # servers may be slow to start: that can be interrupted
-            self._thread.follow(self._thread.engine.mcp.open(), lambda: None)
+            self._thread.follow(self._thread.engine.mcp.open(flow), lambda: None)
         return self._handle(self._thread.call(start()))
 
     def rename_conversation(self, conversation: InConversation, title: str) -> None:
@@ -326,48 +335,6 @@ class Workbench(WithFrames, WithOverview, WithViews):
             raise
         line.end("Indexed")
         return added
-
-    def models(self) -> list[str]:
-        """The names of the models that the endpoint offers, for `model=`, `AF_MODEL` and `agent_models`."""
-        return self._thread.call(self._thread.engine.list_models())
-
-    def register_tool(self, entry: Tool, *, agent: str | None = None) -> None:
-        """Add a tool, made with `af.tool`, and offer it to an agent: the lead, or the one that is named."""
-        self._thread.engine.register_tool(entry, agent=agent)
-
-    def tool(
-        self, handler: Callable[..., Any] | None = None, /, *, agent: str | None = None, **options: Any
-    ) -> Tool | Callable[[Callable[..., Any]], Tool]:
-        """Make a tool of a typed function and offer it to an agent: `@wb.tool`, or `@wb.tool(permission="confirm")`.
-
-        Args:
-            handler: The function; see `af.tool` for what it has to have.
-            agent: The agent that may call it; None for the lead.
-            options: As for `af.tool`: `name`, `permission`, `category`, `idempotent`, `timeout_s` and so on.
-
-        Errors: `UsageError` as for `af.tool` and `register_tool`.
-        """
-
-        def make(handler: Callable[..., Any]) -> Tool:
-            entry = tool(**options)(handler)
-            self.register_tool(entry, agent=agent)
-            return entry
-
-        return make if handler is None else make(handler)
-
-    def register_agent(self, config: AgentConfig) -> None:
-        """Add an agent that the lead can delegate to; its prompt is `<name>.md` in the folder passed as `prompts`."""
-        self._thread.engine.register_agent(config)
-
-    def register_flow(self, name: str, flow: AdaptedGraph) -> str:
-        """Add a graph of your own, made with `af.adapt`, as a flow for `ask`; its name.
-
-        A run that waits is gone on with by the graph that is registered under its flow's name, in a new kernel too.
-
-        Errors: `UsageError` for something else, or the name of a built-in flow.
-        """
-        self._thread.engine.flows.register(name, flow)
-        return name
 
     def close(self) -> None:
         """Close the store and end the engine's thread; runs that were going on can be resumed by another workbench."""

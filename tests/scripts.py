@@ -34,6 +34,11 @@ _ROLES = {
     "executor": "carry out one step",
     "replanner": "look at a plan",
     "summarizer": "sum up what a plan",
+    "composer": "You write a document together",
+    "writer": "You write one block",
+    "editor": "You edit one block",
+    "outliner": "You propose the structure",
+    "grader": "You judge one block",
 }
 
 

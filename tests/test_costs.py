@@ -1,5 +1,6 @@
 """What runs must not cost: bytes, loads and compilations that grow where nothing new is said."""
 
+import asyncio
 import json
 import sqlite3
 import tracemalloc
@@ -19,6 +20,8 @@ from spent import Try
 from artifactflow_nb.ambient import SteppingClock
 from artifactflow_nb.engine import Engine
 from artifactflow_nb.events import StreamEventType
+from artifactflow_nb.flows.loop import job_loop
+from artifactflow_nb.flows.research import _research_loop
 from artifactflow_nb.messages import Message
 from artifactflow_nb.models.base import ModelDelta, ModelRequest
 from artifactflow_nb.models.openai import OpenAIModel
@@ -65,10 +68,10 @@ def one_job(request: ModelRequest) -> str:
     return "Done." if len(rest) > 1 else delegate("search_agent", "look") + report()
 
 
-async def test_a_graph_is_compiled_once_for_each_engine(
-    open_engine: OpenEngine, monkeypatch: pytest.MonkeyPatch
+async def test_a_graph_is_compiled_once_in_a_process(
+    open_engine: OpenEngine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Runs, resumes and jobs compile nothing; what is compiled is compiled when the engine opens."""
+    """The first run of a flow compiles its graphs; opening, later runs, resumes, jobs, other engines compile none."""
     compiled = Counter[str]()
     compile_graph = StateGraph.compile
 
@@ -77,13 +80,35 @@ async def test_a_graph_is_compiled_once_for_each_engine(
         return compile_graph(self, *args, **options)
 
     monkeypatch.setattr(StateGraph, "compile", counted)
-    engine = await open_engine(one_job, approvals={"create_artifact": "ask"})
-    opened = compiled["graphs"]
-    assert opened > 0
-    for number in range(5):
-        waiting = await engine.controller.execute(f"Question {number}?")
-        assert (await engine.controller.resume(waiting.thread_id, approved=True)).status == "completed"
-    assert compiled["graphs"] == opened
+    for made_before in (job_loop, _research_loop):
+        made_before.cache_clear()
+    asking = {"approvals": {"create_artifact": "ask"}}
+    engines = [await open_engine(one_job, folder=tmp_path / name, **asking) for name in "ab"]
+    assert compiled["graphs"] == 0
+    for number in range(6):
+        controller = engines[number % 2].controller
+        waiting = await controller.execute(f"Question {number}?")
+        assert (await controller.resume(waiting.thread_id, approved=True)).status == "completed"
+        assert compiled["graphs"] == 2, "the lead's loop, and that of the agents it delegates to"
+
+
+async def test_a_run_takes_no_thread_but_those_of_its_files(
+    open_engine: OpenEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nodes of the loop and what leads from one to the next are called on the engine's own thread."""
+    engine = await open_engine(one_job)
+    await engine.controller.execute("The first question, for which the reference is indexed.")
+    asked: list[Any] = []
+    loop = asyncio.get_running_loop()
+    in_executor = loop.run_in_executor
+
+    def noted(pool: Any, work: Callable[..., Any], *args: Any) -> Any:
+        asked.append(work)
+        return in_executor(pool, work, *args)
+
+    monkeypatch.setattr(loop, "run_in_executor", noted)
+    assert (await engine.controller.execute("Another?")).status == "completed"
+    assert asked == []
 
 
 async def statements(engine: Engine, work: Callable[[], Any]) -> Counter[str]:

@@ -1,6 +1,7 @@
 """A run and a workbench when the disk is full, the store is old or damaged, or the clock is set: nothing is lost."""
 
 import asyncio
+import itertools
 import json
 import shutil
 import sqlite3
@@ -10,6 +11,7 @@ from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from conftest import OpenEngine
@@ -23,6 +25,7 @@ from artifactflow_nb.errors import StoreError
 from artifactflow_nb.models.scripted import ScriptedModel
 from artifactflow_nb.recordings.clock import RunClock
 from artifactflow_nb.settings import Settings
+from artifactflow_nb.store.database import connect
 from artifactflow_nb.store.schema import _STEPS
 from artifactflow_nb.tools.base import ToolContext, tool
 
@@ -85,18 +88,54 @@ async def note(ctx: ToolContext) -> str:
 
 
 async def limit_checkpoints(engine: Engine, pages: int) -> None:
-    """Let the file of the checkpoints have no page more than it has, and these: SQLite then says that it is full."""
+    """Let the file of the checkpoints have no page more than these: SQLite then says that it is full."""
     saver = engine._checkpoints.saver
-    (found,) = saver.conn.execute("PRAGMA page_count").fetchone()
-    saver.conn.execute(f"PRAGMA max_page_count = {found + pages}")
+    await saver._lane.ask(lambda: saver.conn.execute(f"PRAGMA max_page_count = {pages}").fetchone())
 
 
-@pytest.mark.parametrize("spare", [0, 1, 2, 4, 6])
-async def test_full_checkpoints_alone_interrupt_a_run_that_then_goes_on(open_engine: OpenEngine, spare: int) -> None:
+async def written(engine: Engine) -> None:
+    """Wait until the checkpoints are written that a run has come to: that goes on while its next node works."""
+    saver, before = engine._checkpoints.saver, -1
+    while before != (now := await saver._lane.ask(lambda: saver.conn.total_changes)):
+        before = now
+        await asyncio.sleep(0.05)
+
+
+async def fill_checkpoints(engine: Engine) -> None:
+    """Leave no room in the file of the checkpoints."""
+    await written(engine)
+    with closing(connect(engine._checkpoints.path)) as db:
+        (pages,) = db.execute("PRAGMA page_count").fetchone()
+        db.execute(f"PRAGMA max_page_count = {pages}")
+        for sql in (
+            "INSERT INTO checkpoints VALUES (?, '', '1', NULL, 'bytes', '', NULL)",
+            "INSERT INTO writes VALUES (?, '', '1', 'task', '', 0, 'channel', 'bytes', '')",
+        ):
+            refused = 0
+            while refused < TIMES:  # one place in an index has room when another has none
+                try:
+                    db.execute(sql, (uuid4().hex,))
+                    refused = 0
+                except sqlite3.OperationalError:
+                    refused += 1
+    await limit_checkpoints(engine, pages)
+
+
+@pytest.mark.parametrize("n_notes", [0, 1, 2, 3])
+async def test_full_checkpoints_alone_interrupt_a_run_that_then_goes_on(open_engine: OpenEngine, n_notes: int) -> None:
     """The error names the file that is full; with space the run goes on and asks the model nothing twice."""
     engine = await open_engine([call("note"), call("note"), call("note"), "Done."])
-    engine.register_tool(note)
-    await limit_checkpoints(engine, spare)
+    taken = itertools.count(1)
+
+    async def fill_after(ctx: ToolContext) -> str:
+        """Take a note."""
+        if next(taken) == n_notes:
+            await fill_checkpoints(engine)
+        return f"noted by {ctx.agent}"
+
+    engine.register_tool(tool(name="note")(fill_after))
+    if n_notes == 0:
+        await fill_checkpoints(engine)
     result = await engine.controller.execute("Take notes.")
     assert result.status == "interrupted"
     assert "checkpoints.db cannot be used: the disk is full: database or disk is full" in str(result.error_message)
@@ -117,7 +156,7 @@ async def test_another_engine_takes_a_run_over_whose_store_failed(open_engine: O
     first, second = await open_engine([call("note"), "Never."]), await open_engine(["Done."])
     first.register_tool(note)
     second.register_tool(note)
-    await limit_checkpoints(first, 0)
+    await fill_checkpoints(first)
     result = await first.controller.execute("Take notes.")
     await (await second.controller.start(await second.runs.get(result.run_id)))
     assert (await second.controller.result(result.run_id)).status == "completed"
@@ -144,7 +183,7 @@ def test_whoever_waits_for_a_run_hears_why_it_stopped(tmp_path: Path) -> None:
     """`run.wait()` raises what went wrong and what to do, the status is clear, and `run.resume()` goes on."""
     with af.Workbench(model=ScriptedModel([call("note"), "Done."]), data_dir=tmp_path / "data") as wb:
         wb.register_tool(note)
-        wb._thread.call(limit_checkpoints(wb._thread.engine, 0))
+        wb._thread.call(fill_checkpoints(wb._thread.engine))
         run = wb.ask("Take notes.")
         with pytest.raises(StoreError, match=r"checkpoints.db cannot be used: the disk is full.*run.resume\(\)"):
             run.wait()

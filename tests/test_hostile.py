@@ -84,7 +84,7 @@ def tree_of(text: str) -> Iterator[Node]:
     entries = [
         TreeEntry(f"{n}{text}", None, text, text, "failed", START, error=text, is_active=n == 0) for n in range(2)
     ]
-    written = Artifact(text, 1, text, text, text, "create", START, text, text, text)
+    written = Artifact(text, 1, text, text, text, "create", START, text, text, text, text, None)
     yield tree_nodes.conversation_list((found,), text, text, has_more=True)
     yield tree_nodes.conversation_list((), None, text, has_more=False)
     yield from tree_nodes.heading(found)
@@ -97,8 +97,8 @@ def tree_of(text: str) -> Iterator[Node]:
 
 def panel_of(text: str) -> Iterator[Node]:
     """What the panel of artifacts shows and opens where every text is this one."""
-    old = Artifact(text, 1, text, text, text, text, START, text, text, text)
-    new = Artifact(text, 2, text, text, f"{text}\n\n{text}", text, START, text, text, text)
+    old = Artifact(text, 1, text, text, text, text, START, text, text, text, text, None)
+    new = Artifact(text, 2, text, text, f"{text}\n\n{text}", text, START, text, text, text, text, None)
     yield artifact_nodes.heading(text, "waiting")
     yield artifact_nodes.artifact_list((new,), text)
     for version in (old, new):

@@ -304,7 +304,7 @@ def test_completion_offers_what_may_stand_there(shell: InteractiveShell, wb: af.
     assert offered(shell, "%af cancel ") == offered(shell, "%af metrics ") == [run.run_id]
     assert request.id not in offered(shell, f"%af deny {request.id} ")
     assert offered(shell, "%%ask --") == ["--flow", "--model", "--budget", "--conversation", "--wb"]
-    assert offered(shell, "%%ask --flow ") == ["research", "plan"]
+    assert offered(shell, "%%ask --flow ") == ["research", "plan", "compose"]
     assert "scripted" in offered(shell, "%%ask --model ")
     assert offered(shell, "%%ask --conversation ") == ["continue", run.conversation_id]
     assert "--flow" not in offered(shell, "ask --")

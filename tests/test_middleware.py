@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from conftest import OpenEngine
 from loopback import Answer, ChatServer
-from recordings.replayed import Stage, Uneven, jobs, opened, play_both, searching, with_look
+from recordings.replayed import WAIT_S, Stage, Uneven, jobs, opened, play_both, searching, with_look
 from scripts import by_agent, call, delegate, report
 
 import artifactflow_nb as af
@@ -490,10 +490,37 @@ def test_a_person_sees_that_middleware_failed(tmp_path: Path) -> None:
 async def test_without_middleware_nothing_is_made(open_engine: OpenEngine) -> None:
     """Telling nobody takes no longer than asking whether there is somebody."""
     engine = await open_engine(["Yes."])
-    watch = engine.watchers.of_run("run-1", None, str, None)
+    watch = engine.watchers.of_run(await engine.controller.begin("Well?"), None, str, None)
     nothing: Any = None  # any look into it would fail
     started = time.perf_counter()
     for _ in range(10_000):
         assert await watch.model_asked(nothing, "p", 1, nothing) is None
         assert await watch.tool_called(*[nothing] * 6, is_new=True) is None
     assert time.perf_counter() - started < 0.5
+
+
+class Hesitating(af.Middleware):
+    """Is told of the second call for a long time, and lets a test know of it."""
+
+    def __init__(self) -> None:
+        self.was_told = threading.Event()
+
+    async def before_model(self, call: af.ModelCall) -> None:
+        if call.step > 1:
+            self.was_told.set()
+            await asyncio.sleep(WAIT_S)
+
+
+def test_a_run_that_was_cancelled_before_the_model_was_asked_is_replayed(tmp_path: Path) -> None:
+    """Cut off between the beginning of the agent's turn and its call, which has no row, then and in each replay."""
+    hook = Hesitating()
+
+    def scene(stage: Stage) -> Any:
+        run = stage.ask()
+        if not stage.is_played:
+            assert hook.was_told.wait(WAIT_S)
+        run.cancel()
+        return run.status, len(stage.wb.llm_calls_df())
+
+    turns, only = [call("look", word="X"), "Never said."], {"middleware": [hook]}
+    assert play_both(tmp_path, scene, turns, setup=with_look, only_recorded=only, times=3) == ("cancelled", 1)

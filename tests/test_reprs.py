@@ -18,6 +18,7 @@ from scripts import call
 
 import artifactflow_nb as af
 from artifactflow_nb.models.scripted import ScriptedModel
+from artifactflow_nb.project_template import ProjectTemplate
 from artifactflow_nb.text.cards import MAX_ROWS, Card, Code, Fold, Prose, Table
 from artifactflow_nb.text.listing import Listing
 
@@ -132,8 +133,22 @@ def held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, 
         engine = wb._thread.engine
         messages = [wb._thread.call(engine.conversations.message(run.message_id)) for run in (done, waits)]
         results = [wb._thread.call(engine.controller.result(run.run_id)) for run in (done, waits)]
+        project = wb.project(HOSTILE[:80], template={"name": "x", "phases": ["one", "two"]})
+        project.add("A", HOSTILE, need_review=True, prompt=HOSTILE)
+        project.add("B", HOSTILE, depends_on=["A"], why=HOSTILE)
+        project["A"].write("Other.")
         yield {
             "wb": wb,
+            "wb.project(name)": project,
+            "wb.projects()": wb.projects(),
+            "project.blocks": project.blocks,
+            "project.stale": project.stale,
+            "project.deleted": project.deleted,
+            "project['B']": project["B"],
+            "project.advance_to_phase()": project.advance_to_phase(),
+            "ProjectTemplate.load()": ProjectTemplate.load(
+                {"name": HOSTILE[:100].replace("\x1b", ""), "phases": ["a"]}
+            ),
             "wb.graph_config": wb.graph_config,
             "noting": noting,
             "debug": debug,
@@ -239,7 +254,7 @@ def test_the_workbench_says_what_is_configured_and_what_goes_on(held: dict[str, 
         "web_search asks   tavily",
         f"data              {wb.data_dir}",
         "sources           1 indexed; runs search ",
-        "conversations     2",
+        "conversations     3",
         "runs now          1 waiting",
         "waits             1 request for your decision: see wb.pending()",
         "Newest runs:",

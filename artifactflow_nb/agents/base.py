@@ -8,9 +8,14 @@ from typing import Any, Self, cast
 
 from artifactflow_nb.agents.prompts import PromptLibrary
 from artifactflow_nb.agents.protocols import PROTOCOLS, CallProtocol
+from artifactflow_nb.block_order import Order
+from artifactflow_nb.blocks import Block, BlockTree
 from artifactflow_nb.errors import UsageError
 from artifactflow_nb.messages import Message, ToolCall, ToolProtocol, Usage
 from artifactflow_nb.models.base import Model, ModelEvent, ModelReply, ModelRequest, model_name
+from artifactflow_nb.personas import Persona
+from artifactflow_nb.projects import ProjectHead
+from artifactflow_nb.skills import Skill
 from artifactflow_nb.text.cards import Card, Code, Rows, Shown
 from artifactflow_nb.tools.base import Tool
 
@@ -93,6 +98,40 @@ class AgentResponse:
 
 
 @dataclass(frozen=True, slots=True)
+class ProjectContext:
+    """What a prompt tells of a project.
+
+    Attributes:
+        head: The project.
+        tree: Its blocks.
+        references: The blocks that the person's message names with `@`.
+        personas: Those for whom it is written.
+        skills: The instructions that can be used.
+        used: Those of them that the person's message names.
+    """
+
+    head: ProjectHead
+    tree: BlockTree
+    references: Sequence[Block] = ()
+    personas: Sequence[Persona] = ()
+    skills: Sequence[Skill] = ()
+    used: Sequence[Skill] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """What an agent that needs no language model is to do now.
+
+    Attributes:
+        calls: The calls that it makes: names of tools, with their parameters.
+        words: What it says, if there are none.
+    """
+
+    calls: Sequence[tuple[str, Mapping[str, Any]]] = ()
+    words: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class PromptContext:
     """What a system prompt is built from besides the agent itself; what changes most comes last in the prompt.
 
@@ -102,6 +141,9 @@ class PromptContext:
         artifacts: The inventory of the branch: (id, title, version).
         task_plan: The plan of this turn; empty if there is none yet.
         feedback: What a person said of the last turn; empty if nothing.
+        project: The project that is written; None where none is.
+        order: Which of its blocks are to be written or reviewed now; None for an agent that does not see to that.
+        due: What else is to be done now by an agent that needs no language model; None for others.
     """
 
     now: datetime
@@ -109,6 +151,9 @@ class PromptContext:
     artifacts: Sequence[tuple[str, str, int]] = ()
     task_plan: str = ""
     feedback: str = ""
+    project: ProjectContext | None = None
+    order: Order | None = None
+    due: Due | None = None
 
 
 class BaseAgent:

@@ -1,4 +1,4 @@
-"""What leaves the notebook as a file: executed notebooks with their pages; artifacts and conversations for others."""
+"""What leaves the notebook as a file: executed notebooks with their pages; artifacts, conversations, projects."""
 
 from artifactflow_nb.export.conversation import conversation_document
 from artifactflow_nb.export.files import (
@@ -13,6 +13,7 @@ from artifactflow_nb.export.files import (
     write_document,
 )
 from artifactflow_nb.export.notebook import Exported, execute, export_html
+from artifactflow_nb.export.project import project_document
 from artifactflow_nb.export.takeaway import TakenAlong
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "execute",
     "export_html",
     "file_name",
+    "project_document",
     "write_artifact",
     "write_document",
 ]

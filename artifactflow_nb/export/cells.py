@@ -1,4 +1,4 @@
-"""A document as a notebook: a Markdown cell for each of its chapters, harmless wherever the notebook is opened."""
+"""A document as a notebook: a Markdown cell for each of its chapters or parts, harmless wherever it is opened."""
 
 import json
 from collections.abc import Iterator
@@ -6,7 +6,7 @@ from typing import Any
 
 from markdown_it import MarkdownIt
 
-from artifactflow_nb.export.document import Document
+from artifactflow_nb.export.document import Document, Part
 from artifactflow_nb.text.cards import markdown_text
 from artifactflow_nb.text.markdown import portable
 
@@ -15,12 +15,11 @@ _CHAPTERS = {"h1", "h2"}
 
 def to_ipynb(document: Document) -> bytes:
     """The notebook, in format 4.5; the same text gives the same bytes."""
-    title = [] if document.has_title else [f"# {markdown_text(document.title)}"]
-    sources = [*title, *_chapters(portable(document.markdown))]
+    parts = document.parts or [Part(chapter, {}) for chapter in _chapters_of(document)]
     kernel = {"name": "python3", "display_name": "Python 3 (ipykernel)", "language": "python"}
     origin = {**document.about, "sha256": document.sha256}
     notebook = {
-        "cells": [_cell(f"{document.sha256[:12]}-{n}", source) for n, source in enumerate(sources)],
+        "cells": [_cell(f"{document.sha256[:12]}-{n}", part) for n, part in enumerate(parts)],
         "metadata": {"artifactflow": origin, "kernelspec": kernel, "language_info": {"name": "python"}},
         "nbformat": 4,
         "nbformat_minor": 5,
@@ -28,8 +27,15 @@ def to_ipynb(document: Document) -> bytes:
     return (json.dumps(notebook, ensure_ascii=False, indent=1) + "\n").encode("utf-8", "replace")
 
 
-def _cell(cell_id: str, source: str) -> dict[str, Any]:
-    return {"cell_type": "markdown", "id": cell_id, "metadata": {}, "source": source.splitlines(keepends=True)}
+def _cell(cell_id: str, part: Part) -> dict[str, Any]:
+    metadata = {"artifactflow": part.about} if part.about else {}
+    source = part.markdown.splitlines(keepends=True)
+    return {"cell_type": "markdown", "id": cell_id, "metadata": metadata, "source": source}
+
+
+def _chapters_of(document: Document) -> list[str]:
+    title = [] if document.has_title else [f"# {markdown_text(document.title)}"]
+    return [*title, *_chapters(portable(document.markdown))]
 
 
 def _chapters(markdown: str) -> Iterator[str]:

@@ -1,7 +1,7 @@
 """A text on its way into a file, as all its exported forms see it: Markdown, harmless HTML, and where it comes from."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -10,6 +10,19 @@ from typing import Any
 from artifactflow_nb.store.artifact_versions import Artifact
 from artifactflow_nb.text.figures import moment
 from artifactflow_nb.text.markdown import MarkdownRenderer
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of a text that is a cell of its own in a notebook.
+
+    Attributes:
+        markdown: The part; harmless already.
+        about: What its cell tells programs; JSON values.
+    """
+
+    markdown: str
+    about: Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -26,6 +39,7 @@ class Document:
         identifier: Which text it is, in a few words.
         origin: A line that says where it comes from.
         about: The same for programs; JSON values.
+        parts: The text in the parts that it was put together from; empty for a text that was written as a whole.
     """
 
     name: str
@@ -37,6 +51,7 @@ class Document:
     identifier: str
     origin: str
     about: Mapping[str, Any]
+    parts: Sequence[Part] = ()
 
     @cached_property
     def html(self) -> str:

@@ -15,7 +15,7 @@ class TakenAlong:
         raise NotImplementedError
 
     def to_markdown(self, path: AnyPath | None = None, *, overwrite: bool = False) -> Path:
-        """Write a Markdown file: an artifact's text as it is, a conversation harmless wherever it is rendered.
+        """Write a Markdown file: an artifact's text as it is, other texts harmless wherever they are read.
 
         Args:
             path: The file; a folder to have it named there after what it holds; None for the working directory.
@@ -38,5 +38,5 @@ class TakenAlong:
         return self._write("docx", path, overwrite=overwrite)
 
     def to_ipynb(self, path: AnyPath | None = None, *, overwrite: bool = False) -> Path:
-        """Write a notebook, a Markdown cell a chapter or question; arguments and errors as for `to_markdown`."""
+        """Write a notebook, a Markdown cell a chapter, question or block; arguments and errors as for `to_markdown`."""
         return self._write("ipynb", path, overwrite=overwrite)

@@ -12,14 +12,13 @@ before its `interrupt` is done twice.
 
 from collections.abc import Callable
 from contextlib import aclosing
-from copy import copy
 from typing import TYPE_CHECKING, Any
 
 from langgraph.types import Command, Interrupt, StateSnapshot
 
 from artifactflow_nb.errors import RunFailed, told
 from artifactflow_nb.events import MAIN_JOB
-from artifactflow_nb.flows.adapted import AdaptedGraph, resume_value
+from artifactflow_nb.flows.adapted import AdaptedGraph, History, history_of, resume_value
 from artifactflow_nb.flows.adapted_questions import request_of, subject_of
 from artifactflow_nb.flows.adapted_replay import GraphReplay
 from artifactflow_nb.flows.adapted_tools import GraphTools
@@ -28,6 +27,7 @@ from artifactflow_nb.flows.adapted_watch import GraphWatch, Paused
 from artifactflow_nb.flows.flow import Standing
 from artifactflow_nb.flows.permission import ask
 from artifactflow_nb.flows.services import RunContext
+from artifactflow_nb.flows.with_saver import with_saver
 from artifactflow_nb.recordings.graph_player import GraphPlayer
 from artifactflow_nb.store.storable import storable_text
 from artifactflow_nb.tools.base import ToolPermission
@@ -47,20 +47,19 @@ class AdaptedFlow:
     Args:
         adapted: The graph.
         saver: Gives the workbench's checkpoints, for a graph that has none of its own.
+
+    Attributes:
+        described: What tells the graph from another one.
     """
 
     def __init__(self, adapted: AdaptedGraph, saver: "Callable[[], BaseCheckpointSaver[str]]") -> None:
         self.adapted = adapted
+        self.described: dict[str, Any] = dict(adapted.described)
         self._saver = saver
 
-    @property
-    def described(self) -> dict[str, Any]:
-        """What tells the graph from another one."""
-        return self.adapted.described
-
-    def asked(self, question: str) -> Any:
+    def asked(self, question: str, history: History) -> Any:
         """What the graph gets of a question, as JSON."""
-        return self.adapted.asked(question)
+        return self.adapted.asked(question, history)
 
     async def go_on(self, ctx: RunContext, *, is_begun: bool) -> Standing:
         """Let the graph go on from its last checkpoint, its own if it keeps any, until it ends or interrupts."""
@@ -75,7 +74,7 @@ class AdaptedFlow:
         watch = GraphWatch(ctx, self.adapted.name, tools)
         state = await graph.aget_state(config)
         is_new = state.created_at is None
-        start: Any = self.adapted.input(ctx.run.question) if is_new else None
+        start: Any = await self._start(ctx) if is_new else None
         goes_on = is_new or bool(state.next or state.interrupts)
         while goes_on:
             if state.interrupts:
@@ -83,11 +82,11 @@ class AdaptedFlow:
                     return Standing([gate])
                 start = await self._decided(ctx, state.interrupts)
             try:
-                await self._run(graph, start, config, watch)
+                was_halted = await self._run(graph, start, config, watch)
             except Paused as paused:
                 return Standing([paused.requests])
-            state = await graph.aget_state(config)
-            goes_on = bool(state.interrupts)
+            state, start = await graph.aget_state(config), None
+            goes_on = bool(state.interrupts) or (was_halted and bool(state.next))
         if state.next:
             raise RunFailed(
                 f"The graph stopped before {', '.join(state.next)}, as interrupt_before or interrupt_after says, where "
@@ -95,30 +94,47 @@ class AdaptedFlow:
             )
         return Standing(response=self._answer(state.values if watch.output is None else watch.output))
 
-    def _graph(self) -> Any:
-        """The graph, with our checkpoints if it has none; `Pregel.copy` would forget the classes of its state."""
-        if self.adapted.graph.checkpointer:
-            return self.adapted.graph
-        ours = copy(self.adapted.graph)
-        ours.checkpointer = self._saver()
-        return ours
+    async def _start(self, ctx: RunContext) -> Any:
+        """What the graph begins with; `RunFailed` if the run has begun before: what it did would be done again."""
+        run = ctx.run
+        if ctx.journal.last_seq > 1:  # the first tells that the question was asked
+            raise RunFailed(_lost(self.adapted.checkpointer))
+        told_before = await ctx.services.conversations.format_conversation_history(
+            run.conversation_id, run.parent_message_id
+        )
+        return self.adapted.given(run.question, history_of(told_before))
 
-    async def _run(self, graph: Any, start: Any, config: "RunnableConfig", watch: GraphWatch) -> None:
-        """Let the graph run until it stops by itself; what of it is left when it fails or is stopped is stored."""
-        told_of = {**config, "callbacks": [watch.failures]}
+    def _graph(self) -> Any:
+        """The graph, with our checkpoints if it has none."""
+        graph = self.adapted.graph
+        return graph if self.adapted.checkpointer is not None else with_saver(graph, self._saver())
+
+    async def _run(self, graph: Any, start: Any, config: "RunnableConfig", watch: GraphWatch) -> bool:
+        """Let the graph run until it stops by itself, or at its budget: whether it did, and may go on all the same.
+
+        What of it is left when it fails or is stopped is stored.
+        """
+        told_of = {**config, "callbacks": await watch.enter()}
         how = {"stream_mode": ["custom"], "subgraphs": True, "durability": "async", "context": self.adapted.context}
         try:
             async with aclosing(graph.astream_events(start, told_of, version="v2", **how)) as events:
                 async for event in events:
                     await watch.take(event)
-        except Exception as error:
-            await watch.stop(None if is_cancelled() else error)
-            if (node := watch.failed_node()) is None or error not in watch.failures.of.values():
+            await watch.end()
+        except BaseException as error:
+            if is_cancelled() or not watch.is_halted:
+                await self._failed(error, watch)
                 raise
+        if watch.is_halted:
+            await watch.halt()
+        return watch.is_halted
+
+    async def _failed(self, error: BaseException, watch: GraphWatch) -> None:
+        """Store what a graph leaves that failed or was cancelled; `RunFailed` if the node that failed is known."""
+        cause = error if isinstance(error, Exception) and not is_cancelled() else None
+        await watch.stop(cause)
+        if isinstance(error, Exception) and (node := watch.failed_node(error)) is not None:
             raise RunFailed(f"The graph failed in {node}: {told(error)}") from error
-        except BaseException:
-            await watch.stop(None)
-            raise
 
     async def _ask(self, ctx: RunContext, state: StateSnapshot, watch: GraphWatch) -> list[str]:
         """Put before the person what the graph interrupted for; the requests that are open, all by their ids."""
@@ -151,3 +167,17 @@ class AdaptedFlow:
                 "Say what the answer is with af.adapt(graph, answer=lambda state: ...)."
             )
         return storable_text(text.strip())
+
+
+def _lost(saver: "BaseCheckpointSaver[Any] | None") -> str:
+    """That a run has begun, and that how far it has come is not to be found."""
+    if saver is None:
+        return (
+            "The run had begun, and how far its graph has come is not in this data folder, as after checkpoints.db was "
+            "deleted, or when the run was brought here from elsewhere. Ask again."
+        )
+    return (
+        f"The run had begun, and the graph's own checkpointer, {type(saver).__name__}, knows nothing of it, as one in "
+        "memory does in a new process. Compile the graph with one that lasts, or without one, so that the workbench "
+        "keeps how far it has come; then ask again."
+    )

@@ -38,7 +38,8 @@ def request_of(ctx: RunContext, interrupt: "Interrupt", node: str, tool: str) ->
     """
     said = interrupt.value if isinstance(interrupt.value, Mapping) else {"question": interrupt.value}
     asked = _text(said.get("title") or said.get("question") or f"{node} asks before it goes on")
-    line = " ".join(asked.split())
+    first, _, rest = asked.strip().partition("\n")
+    line = " ".join(first.split())
     title = clip(line, TITLE_COLUMNS)
     params = said.get("params", {key: said[key] for key in said if key not in _WORDS})
     subject = subject_of(ctx, interrupt)
@@ -51,7 +52,7 @@ def request_of(ctx: RunContext, interrupt: "Interrupt", node: str, tool: str) ->
         params=_params(params),
         title=title,
         preview=_text(said.get("preview")),
-        message=_text(said.get("message")) or ("" if title == line else asked),
+        message=_text(said.get("message")) or (rest.strip() if title == line else asked),
         about=subject,
     )
 

@@ -14,8 +14,10 @@ from typing import Any, cast
 from artifactflow_nb.approvals import ApprovalRequest, Kind
 from artifactflow_nb.errors import CassetteMiss, UsageError
 from artifactflow_nb.events import StreamEventType
-from artifactflow_nb.flows.adapted_calls import GraphCalls, Opening
+from artifactflow_nb.flows.adapted import History
+from artifactflow_nb.flows.adapted_calls import GRAPH_OFFER, GraphCalls
 from artifactflow_nb.flows.adapted_tools import GraphTools
+from artifactflow_nb.flows.call_record import Opening
 from artifactflow_nb.flows.flow import Standing
 from artifactflow_nb.flows.permission import ask
 from artifactflow_nb.flows.services import RunContext
@@ -42,7 +44,7 @@ class PlayedFlow:
     def __init__(self, described: Mapping[str, Any]) -> None:
         self.described = dict(described)
 
-    def asked(self, _question: str) -> Any:
+    def asked(self, _question: str, _history: History) -> Any:
         """What the graph got."""
         return self.described.get("input")
 
@@ -128,7 +130,15 @@ class GraphReplay:
         made, job_id, turn = self._player.turn(step)
         asked = turn.prompt
         opening = Opening(
-            made, job_id, turn.step, turn.agent, turn.provider, asked.model, asked.temperature, asked.messages
+            made,
+            job_id,
+            turn.step,
+            turn.agent,
+            turn.provider,
+            asked.model,
+            asked.temperature,
+            asked.messages,
+            GRAPH_OFFER,
         )
         self._calls.enter(made, opening, turn)
 

@@ -1,6 +1,7 @@
 """LangChain's messages as the values of the workbench. Nothing else here knows how LangChain writes them."""
 
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -8,6 +9,7 @@ import orjson
 from artifactflow_nb.messages import Message, Role, ToolCall, ToolResult, Usage
 from artifactflow_nb.models.base import ModelDelta, ModelReply, ModelRequest, estimate_usage
 from artifactflow_nb.store.storable import storable_text, to_json
+from artifactflow_nb.text.media import media
 
 _ROLES: Mapping[str, Role] = {
     "system": "system",
@@ -18,6 +20,9 @@ _ROLES: Mapping[str, Role] = {
     "function": "tool",
 }
 _REASONING = {"reasoning", "thinking", "reasoning_content"}
+_MEDIA = {"image", "image_url", "audio", "video", "file", "document"}
+_MEDIA_TYPES = ("mime_type", "media_type")
+_DATA_URL = re.compile(r"data:([^;,]*)[^,]*,")
 _REASONS = ("finish_reason", "stop_reason", "done_reason")
 
 
@@ -68,6 +73,30 @@ def _calls(message: Any) -> tuple[ToolCall, ...]:
     return (*sound, *broken)
 
 
+def call_ids(message: Any) -> tuple[str | None, ...]:
+    """The ids that LangChain gives the tool calls of a reply, in the order of its calls here."""
+    calls = (*getattr(message, "tool_calls", ()), *getattr(message, "invalid_tool_calls", ()))
+    return tuple(call.get("id") for call in calls)
+
+
+def answers_of(messages: Iterable[Any]) -> dict[str, tuple[ToolCall, ToolResult]]:
+    """The tool calls of a conversation that are answered in it, with their answers, by the ids that LangChain gives."""
+    asked: dict[str | None, ToolCall] = {}
+    found: dict[str, tuple[ToolCall, ToolResult]] = {}
+    for message in messages:
+        asked.update(zip(call_ids(message), _calls(message), strict=True))
+        key = getattr(message, "tool_call_id", None)
+        if key is not None and (call := asked.pop(key, None)) is not None:
+            found[key] = call, result_of(message)
+    return found
+
+
+def conversation_of(state: Any) -> Sequence[Any]:
+    """The messages in a graph's state, or in what it gave; none if it has no such part."""
+    messages = state.get("messages") if isinstance(state, Mapping) else getattr(state, "messages", None)
+    return messages if isinstance(messages, Sequence) else ()
+
+
 def _call(name: str, args: Mapping[str, Any]) -> ToolCall:
     return ToolCall(storable_text(name), plain(args))
 
@@ -89,6 +118,19 @@ def deltas_of(chunk: Any) -> Iterator[ModelDelta]:
     for call in getattr(chunk, "tool_call_chunks", ()):
         if call["name"] or call["args"]:
             yield ModelDelta(storable_text(call["args"] or ""), "call", storable_text(call["name"] or ""))
+
+
+def space_of(metadata: Mapping[str, Any]) -> str:
+    """The node that an event is of, with those around it, each with its task: `team:1f..|writer:2e..`."""
+    return str(metadata.get("langgraph_checkpoint_ns") or "")
+
+
+def output_of(response: Any) -> Any:
+    """What a model gave, of what its callbacks are told: as the event that it is complete has it."""
+    first = next((made for batch in response.generations for made in batch), None)
+    if first is not None and hasattr(first, "message"):
+        return first.message
+    return {"generations": [[{"text": made.text} for made in batch] for batch in response.generations]}
 
 
 def reply_of(output: Any, request: ModelRequest, model: str, ttft_ms: float | None) -> ModelReply:
@@ -127,16 +169,40 @@ def result_of(output: Any) -> ToolResult:
 
 
 def _told(content: Any) -> str:
-    """What a tool gave, as text: blocks of text by what they say, all else as JSON."""
-    if isinstance(content, Sequence) and all(isinstance(block, Mapping) and "text" in block for block in content):
+    """What a tool gave, as text: blocks of text by what they say, pictures and the like by what they are."""
+    if not isinstance(content, list) or not all(isinstance(block, str | Mapping) for block in content):
+        return to_json(content)
+    if all(map(_says, content)):
         return _text(content)
-    return to_json(content)
+    parts = [_text([block]) if _says(block) else _media(block) for block in content]
+    if not any(parts):
+        return to_json(content)
+    return "\n\n".join(to_json(block) if part is None else part for part, block in zip(parts, content, strict=True))
+
+
+def _says(block: Any) -> bool:
+    return isinstance(block, str) or (_is_text(block) and "text" in block)
+
+
+def _media(block: Mapping[str, Any]) -> str | None:
+    """What a block of bytes is; None for another one.
+
+    They are in the block itself, or in what it calls its source or its own kind: `{"image_url": {"url": "data:..."}}`.
+    """
+    if (kind := block.get("type")) not in _MEDIA:
+        return None
+    inner = next((block[name] for name in ("source", kind) if name in block), block)
+    place = inner if isinstance(inner, Mapping) else {"url": inner}
+    told = next((str(one[name]) for one in (place, block) for name in _MEDIA_TYPES if one.get(name)), "of no type")
+    held = str(next((place[name] for name in ("base64", "data", "file_data", "url") if place.get(name)), ""))
+    if found := _DATA_URL.match(held):
+        return media(kind, found[1] or told, held[found.end() :])
+    return media(kind, told, held) if held and held != place.get("url") else None
 
 
 def last_answer(state: Any) -> str | None:
     """The text of the last AI message in a graph's state, or a state that is text itself; None if there is none."""
     if isinstance(state, str):
         return state
-    messages = state.get("messages") if isinstance(state, Mapping) else getattr(state, "messages", None)
-    said = [message for message in messages or () if getattr(message, "type", "") == "ai"]
+    said = [message for message in conversation_of(state) if getattr(message, "type", "") == "ai"]
     return _text(said[-1].content) if said else None

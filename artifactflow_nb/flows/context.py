@@ -10,10 +10,15 @@ from dataclasses import replace
 from typing import Any
 
 from artifactflow_nb.agents.base import PromptContext
+from artifactflow_nb.agents.composing import EVALUATOR
 from artifactflow_nb.agents.protocols import PROTOCOLS, CallProtocol
+from artifactflow_nb.flows.compose_texts import next_in_order, project_context
+from artifactflow_nb.flows.grading import due_of_evaluation, due_of_evaluator
 from artifactflow_nb.flows.services import RunContext, is_main
+from artifactflow_nb.flows.state import COMPOSE
 from artifactflow_nb.messages import Message, ToolResult
 from artifactflow_nb.plans import plan_of
+from artifactflow_nb.projects import WORK
 from artifactflow_nb.store.artifact_versions import TASK_PLAN, Artifact
 from artifactflow_nb.store.calls import StoredCall, StoredTurn
 from artifactflow_nb.store.storable import to_json
@@ -36,6 +41,15 @@ class ContextManager:
         Nothing for an agent that works for a plan: all that it has to know of that stands in its instruction.
         """
         services, run = ctx.services, ctx.run
+        if is_main(job_id) and run.flow == COMPOSE:
+            project = await project_context(ctx)
+            work = run.settings.get(WORK, {})
+            if "evaluate" in work:
+                return PromptContext(now=run.started_at, due=await due_of_evaluation(ctx, work["evaluate"]))
+            order = await next_in_order(ctx, project.tree) if work else None
+            return PromptContext(now=run.started_at, project=project, order=order)
+        if agent == EVALUATOR.name:
+            return PromptContext(now=run.started_at, due=await due_of_evaluator(ctx, job_id))
         if not is_main(job_id) and agent not in services.agents:
             return PromptContext(now=run.started_at)
         artifacts = await services.artifacts.list_artifacts(run.conversation_id, message_id=run.message_id)

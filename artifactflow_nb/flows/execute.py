@@ -5,15 +5,14 @@ only if its tool is idempotent; otherwise the model is told that nobody knows wh
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from typing import Any
 
 from artifactflow_nb.agents.base import BaseAgent
 from artifactflow_nb.errors import CassetteMiss, StoreError, ToolError
 from artifactflow_nb.events import StreamEventType
 from artifactflow_nb.flows.context import cut_text
-from artifactflow_nb.flows.permission import bind
+from artifactflow_nb.flows.permission import bind, params_of
 from artifactflow_nb.flows.services import RunContext
 from artifactflow_nb.messages import ToolResult
 from artifactflow_nb.middleware import ToolInvocation
@@ -128,12 +127,6 @@ def _denial(asked: Asked | None) -> ToolResult | None:
         return ToolResult(success=False, error=answer, metadata={"error_type": "Instructed"})
     said = f". The person says: {asked.decision.instruction}" if asked.decision.instruction else ""
     return ToolResult(success=False, error=f"{DENIED}{said}", metadata={"error_type": "PermissionDenied"})
-
-
-def params_of(call: StoredCall, asked: Asked | None) -> Mapping[str, Any]:
-    """What a call runs with: its own parameters, or those that the person put in their place."""
-    edited = asked.decision.params if asked and asked.decision else None
-    return call.call.params if edited is None else edited
 
 
 def with_word(result: ToolResult, asked: Asked | None) -> ToolResult:

@@ -128,6 +128,11 @@ class Journal:
         self._timer: asyncio.TimerHandle | None = None
         self._flush: asyncio.Task[None] | None = None
 
+    @property
+    def last_seq(self) -> int:
+        """The number of the last event that was told, chunks aside."""
+        return self._feed.last_seq
+
     def stamp(
         self,
         kind: StreamEventType,

@@ -19,8 +19,9 @@ crash or an interrupt repeats nothing.
 """
 
 import os
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import takewhile
 from typing import Any
 
@@ -28,9 +29,9 @@ from pydantic import BaseModel
 
 from artifactflow_nb.agents.base import BaseAgent
 from artifactflow_nb.errors import CassetteMiss, RunFailed, StoreError, ToolError, masked, told
-from artifactflow_nb.flows.execute import keep_result, params_of, run_call, with_word
+from artifactflow_nb.flows.execute import keep_result, run_call, with_word
 from artifactflow_nb.flows.flow import Standing
-from artifactflow_nb.flows.permission import announce_decisions, bind, has_to_wait, waiting_calls
+from artifactflow_nb.flows.permission import announce_decisions, bind, has_to_wait, params_of, waiting_calls
 from artifactflow_nb.flows.services import RunContext, agent_of
 from artifactflow_nb.flows.spending import waits_for_budget
 from artifactflow_nb.flows.state import (
@@ -45,6 +46,8 @@ from artifactflow_nb.flows.state import (
 from artifactflow_nb.flows.turn import take_turn, taken
 from artifactflow_nb.messages import ToolResult
 from artifactflow_nb.store.calls import FINISHED, StoredCall
+from artifactflow_nb.store.requests import Asked
+from artifactflow_nb.store.runs import StoredRun
 from artifactflow_nb.tools.delegate import Delegation
 from artifactflow_nb.tools.threads import is_cancelled
 from artifactflow_nb.xml_calls import parse_reply
@@ -90,7 +93,7 @@ async def gate(state: AgentState, runtime: Runtime[RunContext]) -> dict[str, Any
     await runtime.context.tape.until_taken(pending)
     asked = await runtime.context.services.requests.decisions(pending)
     if undecided := [asked[key].request_id for key in pending if asked[key].decision is None]:
-        interrupt({"requests": undecided})  # raises: the node is entered anew, and reads anew, when the run goes on
+        interrupt({"gates": [undecided]})  # raises: the node is entered anew, and reads anew, when the run goes on
     return {"phase": ExecutionPhase.TOOL_EXECUTING.value, "pending": []}
 
 
@@ -111,15 +114,27 @@ def tools_node(delegates: Mapping[str, Delegate]) -> Any:
         if asked:  # another process may have decided meanwhile
             await announce_decisions(ctx.services.requests, ctx.journal, ctx.run.run_id)
         for index, call in enumerate(calls):
-            if is_job(agent, call):
-                jobs = takewhile(lambda call: is_job(agent, call), calls[index:])
+            jobs = list(takewhile(lambda call: is_job(agent, call), calls[index:]))
+            if waiting := await _that_wait(ctx, agent, state["job_id"], jobs or [call], asked):
+                return {"phase": ExecutionPhase.WAITING_PERMISSION.value, "pending": waiting}
+            if jobs:
                 return {"phase": ExecutionPhase.TOOL_EXECUTING.value, "pending": [job.tool_call_id for job in jobs]}
-            if await has_to_wait(ctx, agent, state["job_id"], call, asked.get(call.tool_call_id)):
-                return {"phase": ExecutionPhase.WAITING_PERMISSION.value, "pending": [call.tool_call_id]}
             await run_call(ctx, agent, state["job_id"], call, asked.get(call.tool_call_id))
         return {"phase": executing_phase(state["job_id"]).value, "pending": []}
 
     return tools
+
+
+async def _that_wait(
+    ctx: RunContext, agent: BaseAgent, job_id: str, calls: Sequence[StoredCall], asked: Mapping[str, Asked]
+) -> list[str]:
+    """The ids of those calls that have to wait for a person, now that their turn has come."""
+    keys = [call.tool_call_id for call in calls]
+    return [
+        key
+        for key, call in zip(keys, calls, strict=True)
+        if await has_to_wait(ctx, agent, job_id, call, asked.get(key))
+    ]
 
 
 async def _calls(ctx: RunContext, state: AgentState) -> tuple[StoredCall, ...]:
@@ -151,13 +166,22 @@ def build_loop(
     return graph
 
 
-def _after_model(state: AgentState) -> str:
+@cache
+def job_loop() -> LoopGraph:
+    """The loop of agents that hand nothing on, compiled: it keeps nothing, so one does for all flows and engines."""
+    return build_loop().compile()
+
+
+# Coroutines, though they wait for nothing: LangGraph calls a plain function on another thread, and waits for that.
+
+
+async def _after_model(state: AgentState) -> str:
     if state["phase"] == ExecutionPhase.COMPLETED:
         return END
     return "gate" if state["phase"] == ExecutionPhase.WAITING_PERMISSION else "tools"
 
 
-def _after_tools(state: AgentState) -> str | list[Send]:
+async def _after_tools(state: AgentState) -> str | list[Send]:
     if state["phase"] == ExecutionPhase.WAITING_PERMISSION:
         return "gate"
     return [Send("job", {**state, "pending": [key]}) for key in state["pending"]] or "model"
@@ -180,8 +204,9 @@ def job_node(delegates: Mapping[str, Delegate]) -> Any:
             args = entry.bind(params_of(call, asked.get(key)))
             return with_word(await delegates[entry.name](ctx, state, key, args), asked.get(key))
 
-        if call.status != FINISHED:
-            await keep_result(ctx, agent, state["job_id"], call, asked.get(key), perform)
+        with ctx.beside.at_work(key):
+            if call.status != FINISHED:
+                await keep_result(ctx, agent, state["job_id"], call, asked.get(key), perform)
         return {}
 
     return job
@@ -217,6 +242,17 @@ async def run_job(ctx: RunContext, loop: LoopGraph, start: AgentState) -> JobEnd
     return JobEnd(text, is_used_up=end["agent_memory"]["tool_round_count"] > most)
 
 
+async def last_call(ctx: RunContext, job_id: str, tool: str) -> Mapping[str, Any] | None:
+    """The parameters of the last call of a tool in a job that succeeded, as it was carried out; None if none did."""
+    turns = await ctx.services.calls.transcript(ctx.run.run_id, job_id)
+    calls = [call for turn in turns for call in turn.calls if call.call.name == tool]
+    done = [call for call in calls if call.result is not None and call.result.success]
+    if not done:
+        return None
+    asked = await ctx.services.requests.decisions([done[-1].tool_call_id])
+    return params_of(done[-1], asked.get(done[-1].tool_call_id))
+
+
 def to_subagents(loop: LoopGraph) -> Delegate:
     """Carries out what is delegated to a sub-agent: its loop, whose answer is the result."""
 
@@ -247,25 +283,36 @@ async def final_text(ctx: RunContext, response: GraphResponse) -> str:
 
 @dataclass(frozen=True, slots=True)
 class LoopFlow:
-    """A flow that is made of loops: its compiled graph, and the agent that the main loop runs."""
+    """A flow that is made of loops.
 
-    graph: LoopGraph
+    Attributes:
+        graph: Gives its graph, ready to run; asked only when one runs: nobody waits for flows that are not used.
+        agent: The agent that the main loop runs.
+    """
+
+    graph: Callable[[], LoopGraph]
     agent: str
 
     async def go_on(self, ctx: RunContext, *, is_begun: bool) -> Standing:
         """Enter the graph where it stands: at its start, or where its last checkpoint says."""
         config: Any = {"configurable": {"thread_id": ctx.run.thread_id}, "recursion_limit": RECURSION_LIMIT}
         start = None if is_begun else self._start(ctx)
-        state = await self.graph.ainvoke(start, config, context=ctx, durability="async")
+        ctx.beside.begin()
+        state = await self.graph().ainvoke(start, config, context=ctx, durability="async")
         if stops := state.get("__interrupt__"):
-            return Standing([list(stop.value["requests"]) for stop in stops])
+            return Standing([list(gate) for stop in stops for gate in stop.value["gates"]])
         return Standing(response=await final_text(ctx, state["graph_response"]))
+
+    def leader(self, run: StoredRun) -> str:
+        """The agent that the main loop of a run is of."""
+        del run
+        return self.agent
 
     def _start(self, ctx: RunContext) -> AgentState:
         run = ctx.run
         return initial_state(
             task=run.question,
-            agent=self.agent,
+            agent=self.leader(run),
             session_id=run.conversation_id,
             thread_id=run.thread_id,
             user_message_id=run.message_id,

@@ -5,8 +5,10 @@ waits for a person. What was decided is read from the table, so that nothing is 
 permission may depend on what the calls before it do is looked at when its turn comes.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from functools import partial
+from typing import Any
 
 from pydantic import BaseModel
 
@@ -40,6 +42,12 @@ async def waiting_calls(ctx: RunContext, agent: BaseAgent, job_id: str, calls: S
         if not decided:
             waiting.append(call.tool_call_id)
     return waiting
+
+
+def params_of(call: StoredCall, asked: Asked | None) -> Mapping[str, Any]:
+    """What a call runs with: its own parameters, or those that the person put in their place."""
+    edited = asked.decision.params if asked and asked.decision else None
+    return call.call.params if edited is None else edited
 
 
 async def has_to_wait(ctx: RunContext, agent: BaseAgent, job_id: str, call: StoredCall, asked: Asked | None) -> bool:
@@ -120,9 +128,9 @@ def _request(
 
 def _title(agent: str, entry: Tool, params: dict[str, object]) -> str:
     """The question in a line: who wants to do what, with the first of the parameters."""
-    first = next((" ".join(str(value).split()) for value in params.values()), "")
-    wanted = "carry out a plan" if entry.asks_as == "plan" else f"run {entry.name}"
-    return clip(f"{agent} wants to {wanted}: {first}", TITLE_COLUMNS)
+    first = next(iter(params.values()), "")
+    told = "" if entry.wants_to and isinstance(first, list) else f": {' '.join(str(first).split())}"
+    return clip(f"{agent} wants to {entry.wants_to or f'run {entry.name}'}{told}", TITLE_COLUMNS)
 
 
 async def ask(ctx: RunContext, job_id: str, request: ApprovalRequest, permission: ToolPermission) -> bool:
@@ -155,15 +163,17 @@ async def ask(ctx: RunContext, job_id: str, request: ApprovalRequest, permission
     return decision is None
 
 
-async def take_answers(requests: RequestStore, tape: Tape, *, by_code: bool) -> None:
+async def take_answers(requests: RequestStore, tape: Tape, *, by_code: bool, only: Sequence[str] | None = None) -> None:
     """Decide what is recorded as decided by now, each when it was.
 
     Args:
         requests: Where decisions are stored.
         tape: What is recorded.
-        by_code: Also what code decided, which may be about to do so again; else only clicks, up to the first such.
+        by_code: Also what code decided, which is given time to do so again; else only clicks, up to the first such.
+        only: Of these requests; None for all.
     """
-    if not (recorded := tape.answers(by_code=by_code)):
+    recorded = [one for one in tape.answers(by_code=by_code) if only is None or request_id(one[0]) in only]
+    if not recorded:
         return
     asked = await requests.decisions([subject for subject, _ in recorded])
     for subject, recorded_ask in recorded:
@@ -171,9 +181,15 @@ async def take_answers(requests: RequestStore, tape: Tape, *, by_code: bool) -> 
             break
         undecided = asked[subject].decision is None
         if undecided and recorded_ask.decision is not None and recorded_ask.decided_at is not None:
-            with suppress(Conflict):  # another job of the run did so at this moment
+            await tape.until_code(recorded_ask, partial(_is_decided, requests, subject))
+            with suppress(Conflict):  # code, or another job of the run, did so at this moment
                 await requests.decide({request_id(subject): recorded_ask.decision}, recorded_ask.decided_at)
                 tape.took(subject)
+
+
+async def _is_decided(requests: RequestStore, subject: str) -> bool:
+    found = (await requests.decisions([subject])).get(subject)
+    return found is None or found.decision is not None
 
 
 async def announce_decisions(

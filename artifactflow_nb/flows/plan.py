@@ -21,6 +21,7 @@ the transcript of the agent.
 """
 
 from collections.abc import Mapping
+from functools import cache
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from langgraph.graph import END, START, StateGraph
@@ -30,12 +31,21 @@ from pydantic import BaseModel
 from artifactflow_nb.agents.planning import EXECUTOR, REPLANNER, SUMMARIZER
 from artifactflow_nb.errors import ToolError, told
 from artifactflow_nb.events import StreamEventType
-from artifactflow_nb.flows.execute import params_of
-from artifactflow_nb.flows.loop import Delegate, JobEnd, LoopGraph, build_loop, run_job, to_subagents
+from artifactflow_nb.flows.loop import (
+    Delegate,
+    JobEnd,
+    LoopGraph,
+    build_loop,
+    job_loop,
+    last_call,
+    run_job,
+    to_subagents,
+)
 from artifactflow_nb.flows.plan_desk import PlanDesk, Told, described, ended, updated
 from artifactflow_nb.flows.plan_texts import report, task_of_replanner, task_of_step, task_of_summary
 from artifactflow_nb.flows.services import RunContext
 from artifactflow_nb.flows.state import AgentState, start_of_job
+from artifactflow_nb.flows.with_saver import with_saver
 from artifactflow_nb.messages import ToolResult
 from artifactflow_nb.plans import PLAN_CREATE, Plan, PlanJob, PlanRules, PlanStep, Progress, numbered, plan_id
 from artifactflow_nb.store.plans import Changed, PlanEdit
@@ -119,7 +129,7 @@ class PlanNodes:
         return await self.next_move(desk)
 
     async def _outcome(self, ctx: RunContext, job: PlanJob, end: JobEnd) -> tuple[str, str]:
-        if (reported := await _last_call(ctx, job, REPORT_FAILURE)) is not None:
+        if (reported := await last_call(ctx, job.job_id, REPORT_FAILURE)) is not None:
             return "failed", str(reported.get("reason", "")) or end.text
         if end.error is not None:
             return "failed", told(end.error)
@@ -138,7 +148,7 @@ class PlanNodes:
             task = task_of_replanner(ctx.run.question, progress, ctx.plan_duty.rules)
             job = await desk.start(progress, "replan", REPLANNER.name, task, step=progress.last_step)
         end = await self._run(ctx, state, job, REPLANNER.name)
-        decision = await _last_call(ctx, job, PLAN_DECIDE)
+        decision = await last_call(ctx, job.job_id, PLAN_DECIDE)
         await self._act(desk, (await desk.progress()).plan, job, decision, end)
         return await self.next_move(desk)
 
@@ -182,7 +192,7 @@ class PlanNodes:
         return await run_job(ctx, self._loop, start_of_job(state, job.job_id, agent, job.instruction, tools))
 
 
-def _goes_to(state: PlanState) -> str:
+async def _goes_to(state: PlanState) -> str:  # a coroutine, or LangGraph would call it on another thread
     return state["goes_to"]
 
 
@@ -217,17 +227,6 @@ def _desk(state: PlanState, runtime: Runtime[RunContext]) -> PlanDesk:
     return PlanDesk(runtime.context, state["tool_call_id"], state["caller_job_id"])
 
 
-async def _last_call(ctx: RunContext, job: PlanJob, tool: str) -> Mapping[str, Any] | None:
-    """The parameters of the last call of a tool in a job that succeeded, as it was carried out; None if none did."""
-    turns = await ctx.services.calls.transcript(ctx.run.run_id, job.job_id)
-    calls = [call for turn in turns for call in turn.calls if call.call.name == tool]
-    done = [call for call in calls if call.result is not None and call.result.success]
-    if not done:
-        return None
-    asked = await ctx.services.requests.decisions([done[-1].tool_call_id])
-    return params_of(done[-1], asked.get(done[-1].tool_call_id))
-
-
 def to_plan(loop: LoopGraph) -> Delegate:
     """Carries out plans, with the loop of the agents that work on them."""
     nodes = PlanNodes(loop)
@@ -250,8 +249,13 @@ def to_plan(loop: LoopGraph) -> Delegate:
     return delegate
 
 
+@cache
+def _plan_loop() -> LoopGraph:
+    """The loop of the agent that plans, compiled: it keeps nothing, so one does for all engines."""
+    loop = job_loop()
+    return build_loop({call_subagent.name: to_subagents(loop), PLAN_CREATE: to_plan(loop)}).compile()
+
+
 def compile_plan(checkpointer: "BaseCheckpointSaver[str]") -> LoopGraph:
-    """The flow, ready to run; done once for an engine."""
-    loop = build_loop().compile()
-    delegates = {call_subagent.name: to_subagents(loop), PLAN_CREATE: to_plan(loop)}
-    return build_loop(delegates).compile(checkpointer=checkpointer)
+    """The flow, ready to run, with these checkpoints."""
+    return with_saver(_plan_loop(), checkpointer)

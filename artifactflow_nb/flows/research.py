@@ -1,11 +1,13 @@
 """The research flow: the lead's loop, with the sub-agents' loop inside; agents are added before it is compiled."""
 
 from collections.abc import Sequence
+from functools import cache
 from typing import TYPE_CHECKING
 
 from artifactflow_nb.agents.base import AgentConfig, BaseAgent
 from artifactflow_nb.agents.lead import LeadAgent
-from artifactflow_nb.flows.loop import LoopGraph, build_loop, to_subagents
+from artifactflow_nb.flows.loop import LoopGraph, build_loop, job_loop, to_subagents
+from artifactflow_nb.flows.with_saver import with_saver
 from artifactflow_nb.tools.delegate import call_subagent
 
 if TYPE_CHECKING:
@@ -37,12 +39,19 @@ class ExtendableGraph:
     def compile(
         self, checkpointer: "BaseCheckpointSaver[str]", interrupt_before: Sequence[str] | None = None
     ) -> LoopGraph:
-        """The graph, ready to run; done once for an engine.
+        """The graph, ready to run, with these checkpoints.
 
         Args:
             checkpointer: Where the program counter is kept.
             interrupt_before: Names of nodes (`model`, `gate`, `tools`, `job`) before which a run shall pause.
         """
-        stops = list(interrupt_before) if interrupt_before else None
-        delegates = {call_subagent.name: to_subagents(build_loop().compile())}
-        return build_loop(delegates).compile(checkpointer=checkpointer, interrupt_before=stops)
+        graph = with_saver(_research_loop(), checkpointer)
+        graph.interrupt_before_nodes = list(interrupt_before or ())
+        graph.validate()
+        return graph
+
+
+@cache
+def _research_loop() -> LoopGraph:
+    """The lead's loop, compiled: the agents that it may hand work to stand in a run's context, not in the graph."""
+    return build_loop({call_subagent.name: to_subagents(job_loop())}).compile()

@@ -15,21 +15,29 @@ from artifactflow_nb.approvals import ApprovalPolicy
 from artifactflow_nb.budget import Price
 from artifactflow_nb.errors import ToolError
 from artifactflow_nb.events import MAIN_JOB, StreamEventType
+from artifactflow_nb.flows.beside import Beside
 from artifactflow_nb.flows.journal import Journal
-from artifactflow_nb.flows.state import PLAN, AgentState
+from artifactflow_nb.flows.state import COMPOSE, PLAN, AgentState
+from artifactflow_nb.flows.subruns import Subruns
 from artifactflow_nb.flows.watch import Watch, Watchers
 from artifactflow_nb.graph_config import GraphConfig
 from artifactflow_nb.plans import PlanRules
 from artifactflow_nb.recordings.tape import Tape
+from artifactflow_nb.skills import SETTING
 from artifactflow_nb.store.artifacts import ArtifactManager
+from artifactflow_nb.store.belongings import BelongingStore
+from artifactflow_nb.store.block_jobs import BlockJobStore
+from artifactflow_nb.store.blocks import BlockStore
 from artifactflow_nb.store.calls import CallStore
 from artifactflow_nb.store.conversations import ConversationManager
 from artifactflow_nb.store.plans import PlanStore
 from artifactflow_nb.store.requests import RequestStore
 from artifactflow_nb.store.runs import RunStore, StoredRun
+from artifactflow_nb.store.subruns import SubrunStore
 from artifactflow_nb.tools.base import ToolContext, ToolPermission
 from artifactflow_nb.tools.plan import REPORT_FAILURE, PlanDuty
 from artifactflow_nb.tools.registry import ToolRegistry
+from artifactflow_nb.tools.skills import SharedSkills
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +64,10 @@ class Services:
     tools: ToolRegistry
     lead: LeadAgent
     plans: PlanStore
+    blocks: BlockStore
+    block_jobs: BlockJobStore
+    belongings: BelongingStore
+    subruns: SubrunStore
     parts: Mapping[str, BaseAgent]
     agents: Mapping[str, BaseAgent]
     graph_config: GraphConfig
@@ -83,8 +95,10 @@ class RunContext:
         services: The engine's rooms.
         tape: What comes from outside.
         watch: Tells middleware of the run's calls.
+        subruns: What begins runs for calls of this one.
         under_way: Told when the run's model is asked: from now on others do the work.
         is_new: Whether the run was begun here and never stopped since.
+        beside: The jobs of the run that are at work.
     """
 
     run: StoredRun
@@ -93,8 +107,10 @@ class RunContext:
     services: Services
     tape: Tape
     watch: Watch
+    subruns: Subruns
     under_way: Callable[[], None] = lambda: None
     is_new: bool = True
+    beside: Beside = field(default_factory=Beside)
 
     def agent(self, name: str) -> BaseAgent:
         """The agent of this name: one that has a part in a flow, or one that can be delegated to; else `ToolError`."""
@@ -117,6 +133,8 @@ class RunContext:
         """What a tool is told of the call; it may notify from any thread."""
         loop, thread = asyncio.get_running_loop(), threading.get_ident()
         duty: Mapping[type, Any] = {PlanDuty: self.plan_duty} if self.run.flow == PLAN else {}
+        if self.run.flow == COMPOSE:
+            duty = {SharedSkills: SharedSkills(self.run.settings.get(SETTING, {}))}
 
         def notify(kind: str, data: Mapping[str, Any]) -> None:
             told = {"job_id": job_id, **data}

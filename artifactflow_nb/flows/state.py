@@ -9,7 +9,7 @@ from typing import Any, TypedDict
 
 from artifactflow_nb.events import MAIN_JOB
 
-RESEARCH, PLAN = "research", "plan"
+RESEARCH, PLAN, COMPOSE = "research", "plan", "compose"
 """The flows."""
 
 LABEL_CHARS = 120

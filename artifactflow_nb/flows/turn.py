@@ -5,26 +5,26 @@ from the stored reply.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import aclosing, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
 import orjson
 
 from artifactflow_nb.agents.base import AgentResponse, BaseAgent
-from artifactflow_nb.budget import cost_usd
 from artifactflow_nb.errors import ContextOverflow, ModelError, ModelUnavailable, RunCancelled
-from artifactflow_nb.events import StreamEventType, TextSoFar
+from artifactflow_nb.events import StreamEventType
+from artifactflow_nb.flows.call_record import CallRecord, Opening
 from artifactflow_nb.flows.context import COMPRESSION_LEVELS, ContextManager, stronger_level
 from artifactflow_nb.flows.rounds import RoundNotes, alone, at_the_end, within
 from artifactflow_nb.flows.services import RunContext, agent_of, is_main
 from artifactflow_nb.flows.state import AgentState
-from artifactflow_nb.messages import Message, ToolCall, Usage
+from artifactflow_nb.messages import Message, ToolCall
 from artifactflow_nb.models.base import ModelDelta, ModelReply, ModelRequest, RetryNotice
-from artifactflow_nb.recordings.pieces import Noted, pack
 from artifactflow_nb.recordings.tape import Asking, GivenUp
 from artifactflow_nb.recordings.values import call_id, tool_call_id
-from artifactflow_nb.store.calls import PENDING, Begun, LlmCall, Offer, StoredCall, StoredTurn
+from artifactflow_nb.store.calls import PENDING, Begun, Offer, StoredCall, StoredTurn
 from artifactflow_nb.store.storable import storable_text, to_json
 
 _TOO_LONG = "The prompt was too long for the model; it is sent once more, compressed."
@@ -62,11 +62,11 @@ async def take_turn(ctx: RunContext, state: AgentState, turns: Sequence[StoredTu
         return await _prompt(ctx, agent, job_id, instruction, turns, note, level)
 
     call.announce(instruction)
-    level, messages, reply = await _fitting(call, prompt, state["compression_level"], conclude)
+    level, reply = await _fitting(call, prompt, state["compression_level"], conclude)
     response = agent.read(reply, conclude=conclude, interactions=_interactions(turns))
     if last_words:
         response = within(last_words, response)
-    return await call.record(messages, reply, alone(agent, response), level)
+    return await call.record(reply, alone(agent, response), level)
 
 
 def _interactions(turns: Sequence[StoredTurn]) -> list[dict[str, Any]]:
@@ -85,19 +85,19 @@ def _interactions(turns: Sequence[StoredTurn]) -> list[dict[str, Any]]:
 
 async def _fitting(
     call: "_Call", prompt: Callable[[str], Awaitable[tuple[Message, ...]]], level: str, conclude: bool
-) -> tuple[str, tuple[Message, ...], ModelReply]:
+) -> tuple[str, ModelReply]:
     """The reply to the prompt at this level, or, where that was too long, to one that is compressed more strongly."""
     messages = await prompt(level)
     stronger = stronger_level(messages, level)
     if stronger is None:
-        return level, messages, await call.stream(messages, conclude)
+        return level, await call.stream(messages, conclude)
     if not call.was_too_long:
         try:
-            return level, messages, await call.stream(messages, conclude, may_shorten=True)
+            return level, await call.stream(messages, conclude, may_shorten=True)
         except ContextOverflow:
             call.shorten()
     messages = await prompt(stronger)
-    return stronger, messages, await call.stream(messages, conclude)
+    return stronger, await call.stream(messages, conclude)
 
 
 async def _instruction(ctx: RunContext, job_id: str) -> str:
@@ -162,16 +162,12 @@ class _Call:
         self._n_begun += 1
         self._chosen = self._ctx.tape.model(self._id, self._ctx.run.settings.get("model"))
         self._model = self._agent.model_in_a_run(self._chosen)
-        self._pieces: list[Noted] = []
-        self._texts = {"answer": TextSoFar(), "reasoning": TextSoFar(), "call": TextSoFar()}
-
-    def _emit(self, kind: StreamEventType, **data: Any) -> None:
-        self._ctx.journal.emit(kind, {"job_id": self._job_id, "step": self._step, **data}, agent=self._name)
 
     def announce(self, instruction: str) -> None:
         """Say that the agent's turn begins, unless that was said before the run was taken up again."""
         if not self._is_announced:
-            self._emit(StreamEventType.AGENT_START, instruction=instruction, model=self._model)
+            told = {"job_id": self._job_id, "step": self._step, "instruction": instruction, "model": self._model}
+            self._ctx.journal.emit(StreamEventType.AGENT_START, told, agent=self._name)
 
     async def stream(self, messages: tuple[Message, ...], conclude: bool, *, may_shorten: bool = False) -> ModelReply:
         """The model's reply; its pieces are told as they arrive, each failed attempt is stored.
@@ -181,46 +177,56 @@ class _Call:
         attempt = self._attempt + self._n_failed
         request = self._agent.request(messages, conclude=conclude, chosen=self._chosen)
         asking = Asking(self._id, self._name, self._job_id, self._step, self._model, request)
-        self._offer = _offer(request)
+        await self._ctx.tape.within(self._id)
         await self._look_up(asking, attempt)
         self._ctx.under_way()
         try:
-            async for event in self._ctx.tape.stream(asking, lambda: self._agent.model.stream(request)):
-                if type(event) is ModelDelta:
-                    self._tell(event)
-                elif isinstance(event, RetryNotice):
-                    await self._retry(messages, event)
-                    attempt = self._attempt + self._n_failed + event.attempt
-                    await self._look_up(replace(asking, call_id=self._id), attempt)
-                elif isinstance(event, GivenUp):
-                    await self._give_up(messages, attempt, event)
-                    attempt += 1
-                    await self._look_up(replace(asking, call_id=self._id), attempt)
-                elif isinstance(event, ModelReply):
-                    return _storable(event)
-            partial = self._texts["answer"].text
-            raise ModelUnavailable(f"{self._agent.model.provider} ended its turn without a reply.", partial=partial)
+            stream = self._ctx.tape.stream(asking, lambda: self._agent.model.stream(request))
+            async with aclosing(stream) if isinstance(stream, AsyncGenerator) else nullcontext(stream) as events:
+                async for event in events:
+                    if type(event) is ModelDelta:
+                        self._tell(event)
+                    elif isinstance(event, RetryNotice):
+                        await self._retry(event)
+                        attempt = self._attempt + self._n_failed + event.attempt
+                        await self._look_up(replace(asking, call_id=self._id), attempt)
+                    elif isinstance(event, GivenUp):
+                        await self._give_up(attempt, event)
+                        attempt += 1
+                        await self._look_up(replace(asking, call_id=self._id), attempt)
+                    elif isinstance(event, ModelReply):
+                        return _storable(event)
+            ended = f"{self._agent.model.provider} ended its turn without a reply."
+            raise ModelUnavailable(ended, partial=self._record.partial)
         except ModelError as error:
             is_shortened = may_shorten and isinstance(error, ContextOverflow)
             told = {"attempt": self._attempt, "delay_s": 0.0, "reason": _TOO_LONG} if is_shortened else None
             why = type(error).__name__, self._ctx.services.mask(str(error)), error.partial
-            await self._record_failure(messages, attempt, *why, told=told)
+            await self._record_failure(attempt, *why, told=told)
             raise
         except asyncio.CancelledError:
-            await self._record_failure(messages, attempt, *_GIVEN_UP, self._texts["answer"].text)
+            await self._record_failure(attempt, *_GIVEN_UP, self._record.partial)
             raise
 
     async def _look_up(self, asking: Asking, attempt: int) -> None:
         """Find out what is recorded of an attempt, tell who watches, and begin to measure it."""
         self._recorded = self._ctx.tape.look_up(asking)
-        self._told = await self._ctx.watch.model_asked(
-            asking, self._provider, attempt, self._ctx.tape.clock.now(self._job_id)
+        provider = self._agent.model.provider if self._recorded is None else self._recorded.provider
+        opening = Opening(
+            call_id=self._id,
+            job_id=self._job_id,
+            step=self._step,
+            agent=self._name,
+            provider=provider,
+            model=self._model,
+            temperature=self._agent.config.temperature,
+            messages=asking.request.messages,
+            offer=_offer(asking.request),
         )
-        self._span = self._ctx.tape.clock.start(self._id, self._job_id)
-
-    @property
-    def _provider(self) -> str:
-        return self._agent.model.provider if self._recorded is None else self._recorded.provider
+        self._record = CallRecord(self._ctx, opening, self._recorded)
+        now = self._ctx.tape.clock.now(self._job_id)
+        self._told = await self._ctx.watch.model_asked(asking, provider, attempt, now)
+        self._record.start()
 
     def shorten(self) -> None:
         """Begin another attempt, with a shorter prompt."""
@@ -232,29 +238,24 @@ class _Call:
         is_empty = not delta.text and delta.kind != "call" and self._recorded is None  # a mask may empty recorded ones
         if not self._agent.config.streaming or is_empty:
             return
-        text = self._texts[delta.kind]
-        data = {"job_id": self._job_id, "call_id": self._id, "kind": delta.kind, "delta": delta.text}
-        at = self._ctx.tape.clock.tick(self._span)
-        seq = self._ctx.journal.chunk(self._name, data, text, text.append(delta.text), tool=delta.tool or None)
-        self._pieces.append((delta.kind, delta.tool, delta.text, at, seq))
+        self._record.tell(delta)
 
-    async def _retry(self, messages: tuple[Message, ...], notice: RetryNotice) -> None:
+    async def _retry(self, notice: RetryNotice) -> None:
         attempt = self._n_failed + notice.attempt
         reason = self._ctx.services.mask(notice.reason)
         told = {"attempt": attempt, "delay_s": notice.delay_s, "reason": reason}
         failed = attempt, "ModelUnavailable", reason, ""
-        await self._record_failure(messages, *failed, retry_delay_s=notice.delay_s, told=told)
+        await self._record_failure(*failed, retry_delay_s=notice.delay_s, told=told)
         self._new_attempt()
 
-    async def _give_up(self, messages: tuple[Message, ...], attempt: int, given_up: GivenUp) -> None:
+    async def _give_up(self, attempt: int, given_up: GivenUp) -> None:
         """Store an attempt as it was left; nobody is told what had arrived of it, since that comes again."""
-        self._pieces = list(given_up.pieces)
-        await self._record_failure(messages, attempt, *_GIVEN_UP, given_up.partial)
+        self._record.keep(given_up.pieces)
+        await self._record_failure(attempt, *_GIVEN_UP, given_up.partial)
         self._new_attempt()
 
     async def _record_failure(
         self,
-        messages: tuple[Message, ...],
         attempt: int,
         error_type: str,
         error_message: str,
@@ -263,80 +264,22 @@ class _Call:
         told: Mapping[str, Any] | None = None,
     ) -> None:
         """Store an attempt that failed; where another follows, what is told of that goes with it."""
-        row = self._row(
-            messages,
-            attempt=attempt,
-            content=storable_text(partial),
-            error_type=error_type,
-            error_message=storable_text(error_message),
-            retry_delay_s=retry_delay_s,
+        row = self._record.failed(
+            error_type, error_message, partial, attempt=attempt, retry_delay_s=retry_delay_s, told=told
         )
-        if told is not None:
-            self._emit(StreamEventType.RETRY, call_id=self._id, **told)
         await self._ctx.services.calls.record_turn(row, (), self._ctx.journal.take())
         await self._ctx.watch.model_failed(self._told, row)
 
-    async def record(
-        self, messages: tuple[Message, ...], reply: ModelReply, response: AgentResponse, level: str
-    ) -> Turn:
+    async def record(self, reply: ModelReply, response: AgentResponse, level: str) -> Turn:
         """Store the reply with its calls, and say that the turn is over."""
-        row = self._row(
-            messages,
-            response_model=reply.model,
-            finish_reason=reply.finish_reason,
-            ttft_ms=reply.ttft_ms,
-            usage=reply.usage,
-            attempt=self._attempt - 1 + self._n_failed + reply.attempts,
-            content=reply.content,
-            reasoning=reply.reasoning,
-            n_native_calls=len(reply.calls),
+        attempt = self._attempt - 1 + self._n_failed + reply.attempts
+        row = self._record.replied(
+            reply, response.content, response.routing, attempt=attempt, limit_chars=COMPRESSION_LEVELS[level]
         )
         calls = [(tool_call_id(self._id, position), call) for position, call in enumerate(response.tool_calls)]
-        usage = usage_json(reply.usage)
-        self._emit(
-            StreamEventType.LLM_COMPLETE,
-            call_id=self._id,
-            model=reply.model,
-            text=response.content,
-            reasoning=reply.reasoning,
-            finish_reason=reply.finish_reason,
-            duration_ms=row.llm_duration_ms,
-            ttft_ms=reply.ttft_ms,
-            token_usage=usage,
-            cost_usd=row.cost_usd,
-            context={"chars": row.context_chars, "limit_chars": COMPRESSION_LEVELS[level]},
-        )
-        routing = list(response.routing)
-        self._emit(StreamEventType.AGENT_COMPLETE, content=response.content, routing=routing, token_usage=usage)
         await self._ctx.services.calls.record_turn(row, calls, self._ctx.journal.take())
         await self._ctx.watch.model_replied(self._told, row, reply, response.tool_calls)
         return Turn(self._id, tuple(StoredCall(key, call, PENDING) for key, call in calls), level)
-
-    def _row(self, messages: tuple[Message, ...], **outcome: Any) -> LlmCall:
-        usage, models = outcome.get("usage"), (self._model, outcome.get("response_model"))
-        cost = cost_usd(self._ctx.services.prices, models, usage)
-        completed_at, duration_ms = self._ctx.tape.clock.stop(self._span)
-        texts = {"answer": outcome["content"], "reasoning": outcome.get("reasoning", "")}
-        known = self._recorded
-        return LlmCall(
-            call_id=self._id,
-            run_id=self._ctx.run.run_id,
-            job_id=self._job_id,
-            step=self._step,
-            agent_name=self._name,
-            provider=self._provider,
-            request_model=self._model,
-            messages=messages,
-            started_at=self._span.at,
-            completed_at=completed_at,
-            llm_duration_ms=duration_ms,
-            temperature=self._agent.config.temperature,
-            cost_usd=cost if known is None else known.cost_usd,
-            cassette=self._ctx.tape.provenance(self._id),
-            offer=self._offer,
-            pieces=pack(self._pieces, self._span.at, texts),
-            **outcome,
-        )
 
 
 def _storable(reply: ModelReply) -> ModelReply:
@@ -355,15 +298,3 @@ def _offer(request: ModelRequest) -> Offer:
     offered = request.tools if request.tool_protocol == "native" else ()
     tools = [{"name": tool.name, "description": tool.description, "parameters": tool.parameters} for tool in offered]
     return Offer(request.tool_protocol, request.tool_choice, to_json(tools) if tools else "")
-
-
-def usage_json(usage: Usage) -> dict[str, Any]:
-    """Tokens as events carry them."""
-    return {
-        "input_tokens": usage.input_tokens,
-        "output_tokens": usage.output_tokens,
-        "total_tokens": usage.total_tokens,
-        "reasoning_tokens": usage.reasoning_tokens,
-        "cache_read_tokens": usage.cache_read_tokens,
-        "estimated": usage.estimated,
-    }

@@ -30,6 +30,7 @@ from artifactflow_nb.models.base import ModelReply
 from artifactflow_nb.recordings.tape import Asking
 from artifactflow_nb.store.calls import LlmCall
 from artifactflow_nb.store.plans import PlanStore
+from artifactflow_nb.store.runs import StoredRun
 from artifactflow_nb.store.storable import storable_text, to_json
 from artifactflow_nb.tools.threads import in_thread, is_cancelled
 
@@ -55,9 +56,9 @@ class Watchers:
             hook: [one for one in self.middleware if is_told(one, hook)] for hook in (HOOKS if self.middleware else ())
         }
 
-    def of_run(self, run_id: str, journal: Journal, mask: Callable[[str], str], plans: PlanStore) -> "Watch":
+    def of_run(self, run: StoredRun, journal: Journal, mask: Callable[[str], str], plans: PlanStore) -> "Watch":
         """What tells them of one run; the arguments are those of `Watch`."""
-        return Watch(self, run_id, journal, mask, plans)
+        return Watch(self, run, journal, mask, plans)
 
 
 class Watch:
@@ -65,17 +66,18 @@ class Watch:
 
     Args:
         watchers: Who is told.
-        run_id: The run.
+        run: The run.
         journal: Where it is noted what went wrong.
         mask: Takes secrets out of that.
         plans: Knows which jobs work for a plan.
     """
 
     def __init__(
-        self, watchers: Watchers, run_id: str, journal: Journal, mask: Callable[[str], str], plans: PlanStore
+        self, watchers: Watchers, run: StoredRun, journal: Journal, mask: Callable[[str], str], plans: PlanStore
     ) -> None:
         self._watchers = watchers
-        self._run_id = run_id
+        self._run_id = run.run_id
+        self._caller_id = "" if run.origin is None else run.origin.tool_call_id
         self._journal = journal
         self._mask = mask
         self._plans = plans
@@ -167,8 +169,8 @@ class Watch:
             await self._tell("on_tool_error", call, why)
 
     async def _caller_of(self, job_id: str) -> str:
-        """The tool call that a job works for; empty for the agent that leads."""
-        return "" if job_id == MAIN_JOB else await self._plans.call_of(job_id) or job_id
+        """The tool call that a job works for; of the agent that leads, the one that its run works for, or none."""
+        return self._caller_id if job_id == MAIN_JOB else await self._plans.call_of(job_id) or job_id
 
     async def _tell(self, hook: str, call: ModelCall | ToolInvocation, *more: Any) -> None:
         for one in self._watchers.told_of[hook]:

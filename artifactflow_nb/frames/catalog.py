@@ -1,11 +1,13 @@
 """The frames: one row per run, model call, tool call, event, message, version of an artifact, request, source.
 
-That of the steps of plans stands in `plan_steps.py`.
+That of runs stands in `runs.py`, that of the steps of plans in `plan_steps.py`; those of projects in `blocks.py`,
+`evaluations.py` and `project_runs.py`.
 
 Tables are named with their schema: where SQL is asked by hand, a bare name is the frame, and `main.runs` the table.
 Conditions refer to a row's own table alone, so that they also narrow down what is added up for the row.
 """
 
+from artifactflow_nb.frames.blocks import BLOCKS
 from artifactflow_nb.frames.columns import (
     BOOL,
     ENUM,
@@ -19,114 +21,17 @@ from artifactflow_nb.frames.columns import (
     Frame,
     n_chars,
     n_lines,
+    observed,
     stored,
 )
+from artifactflow_nb.frames.evaluations import EVALUATIONS
 from artifactflow_nb.frames.filters import of_list, of_run, of_time
 from artifactflow_nb.frames.plan_steps import PLAN_STEPS
-from artifactflow_nb.store.metrics import WAITED
+from artifactflow_nb.frames.project_runs import PROJECT_RUNS
+from artifactflow_nb.frames.runs import RUNS
 
 _NEWEST_RUN = "FROM main.runs WHERE message_id = m.message_id ORDER BY rowid DESC LIMIT 1"
 
-
-def _observed(status: str, owner: str) -> str:
-    """The expression for a status as it is: `interrupted` where a process is gone that should be running."""
-    return f"CASE WHEN {status} = 'running' AND owner_is_gone({owner}) THEN 'interrupted' ELSE {status} END"
-
-
-# --- runs ------------------------------------------------------------------------------------------------------------
-
-_RUN_TABLES = f"""
-main.runs AS r
-LEFT JOIN (
-    SELECT run_id,
-        count(*) FILTER (WHERE error_type IS NULL) AS n_llm_calls,
-        sum(llm_duration_ms) AS llm_ms,
-        count(*) FILTER (WHERE attempt > 1) AS n_retries,
-        sum(input_tokens) AS input_tokens,
-        sum(output_tokens) AS output_tokens,
-        sum(reasoning_tokens) AS reasoning_tokens,
-        sum(cache_read_tokens) AS cache_read_tokens,
-        max(tokens_estimated) AS tokens_estimated,
-        sum(cost_usd) AS cost_usd,
-        group_concat(DISTINCT coalesce(response_model, request_model)) AS models,
-        min(started_at + ttft_ms * 1000) AS first_token_at
-    FROM main.llm_calls {WITHIN} GROUP BY run_id
-) AS l USING (run_id)
-LEFT JOIN (
-    SELECT run_id,
-        count(*) AS n_tool_calls,
-        sum(success = 0) AS n_tool_errors,
-        sum(duration_ms) FILTER (WHERE tool_name NOT IN ('call_subagent', 'plan_create')) AS tool_ms
-    FROM main.tool_calls {WITHIN} GROUP BY run_id
-) AS t USING (run_id)
-LEFT JOIN (
-    SELECT run_id, count(*) FILTER (WHERE decided_by IS NOT 'policy') AS n_interrupts
-    FROM main.approvals {WITHIN} GROUP BY run_id
-) AS a USING (run_id)
-LEFT JOIN (
-    WITH events AS (SELECT * FROM main.events {WITHIN}), approvals AS (SELECT * FROM main.approvals {WITHIN})
-    {WAITED}
-) AS w USING (run_id)
-LEFT JOIN (
-    SELECT run_id, count(DISTINCT artifact_id) AS n_artifacts FROM main.artifact_versions {WITHIN} GROUP BY run_id
-) AS v USING (run_id)
-"""  # noqa: S608 - constants only
-
-_TOTAL_MS = "max(r.completed_at - r.started_at, 0) / 1000.0"  # in stores of older releases a clock set back shows
-_ACTIVE_MS = f"max({_TOTAL_MS} - coalesce(w.wait_ms, 0), 0)"
-_TTFT_MS = "max(l.first_token_at - r.started_at, 0) / 1000.0"
-_RUN_STATUS = _observed("r.status", "r.owner")
-
-RUNS = Frame(
-    "runs",
-    (
-        *stored(
-            IDS, TEXT, "r", run_id="The run.", conversation_id="Its conversation.", thread_id="Its LangGraph thread."
-        ),
-        *stored(IDS, TEXT, "r", message_id="The message that it answers.", parent_run_id="The run that started it."),
-        *stored("what", ENUM, "r", flow="Which flow."),
-        *stored("what", TEXT, "r", question="What was asked."),
-        Column(
-            "status", "outcome", ENUM, _RUN_STATUS, "running, waiting, completed, failed, cancelled or interrupted."
-        ),
-        *stored("outcome", TEXT, "r", error_type="What kind of error ended it."),
-        *stored("what", ENUM, "r", mode="live, record, replay or auto."),
-        Column("models", "what", TEXT, "l.models", "The models that answered."),
-        *stored("time", TIME, "r", started_at="When it began.", completed_at="When it ended."),
-        Column("total_duration_ms", "time", FLOAT, _TOTAL_MS, "From its beginning to its end."),
-        Column("active_ms", "time", FLOAT, _ACTIVE_MS, "Without the time that a person took to decide."),
-        Column("wait_ms", "time", FLOAT, "coalesce(w.wait_ms, 0.0)", "The time that a person took to decide."),
-        Column("llm_ms", "time", FLOAT, "l.llm_ms", "The time of its model calls, added up."),
-        Column("tool_ms", "time", FLOAT, "t.tool_ms", "The time of its tool calls without delegation, added up."),
-        Column("ttft_ms", "time", FLOAT, _TTFT_MS, "From its beginning to the first text."),
-        Column("n_llm_calls", "counts", INT, "coalesce(l.n_llm_calls, 0)", "Model calls that gave a reply."),
-        Column("n_tool_calls", "counts", INT, "coalesce(t.n_tool_calls, 0)", "Tool calls."),
-        Column(
-            "n_tool_errors", "counts", INT, "coalesce(t.n_tool_errors, 0)", "Those without success, denied ones too."
-        ),
-        Column("n_interrupts", "counts", INT, "coalesce(a.n_interrupts, 0)", "Requests put before a person."),
-        Column("n_retries", "counts", INT, "coalesce(l.n_retries, 0)", "Attempts of model calls after the first."),
-        *stored("tokens", INT, "l", input_tokens="Tokens of all prompts.", output_tokens="Tokens of all replies."),
-        *stored("tokens", INT, "l", reasoning_tokens="Those of the replies spent on reasoning."),
-        *stored("tokens", INT, "l", cache_read_tokens="Those of the prompts read from the endpoint's cache."),
-        Column("total_tokens", "tokens", INT, "l.input_tokens + l.output_tokens", "Input and output tokens."),
-        *stored("tokens", BOOL, "l", tokens_estimated="Whether any of them were estimated."),
-        *stored("cost", FLOAT, "l", cost_usd="What it cost."),
-        Column("n_artifacts", "counts", INT, "coalesce(v.n_artifacts, 0)", "Artifacts that it wrote."),
-        *stored("what", TEXT, "r", package_version="The release that ran it."),
-        *stored("replay", TEXT, "r", manifest_json="Versions, models, hashes of prompts and tools."),
-    ),
-    _RUN_TABLES,
-    "r.rowid",
-    {
-        "run": of_list("r.run_id", "run"),
-        "conversation": of_list("r.conversation_id", "conversation"),
-        "status": of_list(_RUN_STATUS, "status"),
-        **of_time("r.started_at"),
-    },
-    scope="SELECT run_id FROM main.runs AS r",
-    within="WHERE run_id IN scope",
-)
 
 # --- what a run did --------------------------------------------------------------------------------------------------
 
@@ -254,7 +159,7 @@ _MESSAGE_TABLES = f"""
 """SQLite, whose estimates of rows are far off here, is told the way: `+` keeps it from the roots of all conversations
 where only some are asked for, and `CROSS JOIN` has it look up each message of the tree."""
 
-_MESSAGE_STATUS = _observed("m.status", f"(SELECT owner {_NEWEST_RUN})")
+_MESSAGE_STATUS = observed("m.status", f"(SELECT owner {_NEWEST_RUN})")
 
 MESSAGES = Frame(
     "messages",
@@ -294,7 +199,7 @@ ARTIFACTS = Frame(
         *stored("size", INT, "v", lines_added="Lines that the version before it on its branch did not have."),
         *stored("size", INT, "v", lines_removed="Lines that only the version before it on its branch had."),
         *stored("size", TEXT, "v", sha256="Equal for equal texts."),
-        *stored("what", ENUM, "v", update_type="create, update, rewrite, restore or rename."),
+        *stored("what", ENUM, "v", update_type="create, update, rewrite, restore, rename, arrange or delete."),
         *stored("time", TIME, "v", created_at="When it was written."),
         *stored("what", ENUM, "v", created_by="Who wrote it: an agent, or user."),
         *stored(IDS, TEXT, "v", run_id="The run that wrote it; NA for a person."),
@@ -325,4 +230,17 @@ SOURCES = Frame(
     of_time("s.fetched_at"),
 )
 
-FRAMES = (RUNS, LLM_CALLS, TOOL_CALLS, PLAN_STEPS, EVENTS, MESSAGES, ARTIFACTS, APPROVALS, SOURCES)
+FRAMES = (
+    RUNS,
+    LLM_CALLS,
+    TOOL_CALLS,
+    PLAN_STEPS,
+    EVENTS,
+    MESSAGES,
+    ARTIFACTS,
+    BLOCKS,
+    EVALUATIONS,
+    PROJECT_RUNS,
+    APPROVALS,
+    SOURCES,
+)

@@ -99,6 +99,11 @@ class Frame:
         return tuple(column for column in self.columns if column.name in names or column.group in names)
 
 
+def observed(status: str, owner: str) -> str:
+    """The expression for a status as it is: `interrupted` where a process is gone that should be running."""
+    return f"CASE WHEN {status} = 'running' AND owner_is_gone({owner}) THEN 'interrupted' ELSE {status} END"
+
+
 def n_chars(text: str) -> str:
     """The expression for the number of characters of a text, which is also right where the text holds NUL.
 

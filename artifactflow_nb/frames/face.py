@@ -4,20 +4,24 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from artifactflow_nb.frames.blocks import BLOCKS
 from artifactflow_nb.frames.catalog import (
     APPROVALS,
     ARTIFACTS,
     EVENTS,
     LLM_CALLS,
     MESSAGES,
-    RUNS,
     SOURCES,
     TOOL_CALLS,
 )
-from artifactflow_nb.frames.filters import Columns, Conversations, Runs, Statuses, When
+from artifactflow_nb.frames.evaluations import EVALUATIONS
+from artifactflow_nb.frames.filters import Columns, Conversations, OfConversation, Projects, Runs, Statuses, When
 from artifactflow_nb.frames.plan_steps import PLAN_STEPS
+from artifactflow_nb.frames.project_runs import PROJECT_RUNS
 from artifactflow_nb.frames.query import Params, query
 from artifactflow_nb.frames.reading import describe, load
+from artifactflow_nb.frames.runs import RUNS
+from artifactflow_nb.projects import project_conversation
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -167,6 +171,84 @@ class WithFrames(ABC):
         Groups of columns: `what`, `size`, `time`. Arguments as for `runs_df`.
         """
         return load(self._store, ARTIFACTS, run, conversation=conversation, since=since, until=until, columns=columns)
+
+    def blocks_df(
+        self,
+        project: Projects = None,
+        *,
+        conversation: Conversations = None,
+        since: When = None,
+        until: When = None,
+        columns: Columns = None,
+    ) -> "pd.DataFrame":
+        """One row per block of each project, as the active branch has it; a time filters by `updated_at`.
+
+        `project` keeps to a project, its name, or several. Groups of columns: `what`, `place`, `outcome`, `size`,
+        `time`. Other arguments and errors as for `runs_df`.
+        """
+        return load(
+            self._store,
+            BLOCKS,
+            project=project,
+            conversation=conversation,
+            since=since,
+            until=until,
+            columns=columns,
+        )
+
+    def evaluations_df(
+        self,
+        project: OfConversation | str | None = None,
+        *,
+        run: Runs = None,
+        since: When = None,
+        until: When = None,
+        all_branches: bool = False,
+        columns: Columns = None,
+    ) -> "pd.DataFrame":
+        """One row per grade that a text of a project was given on its active branch; a time filters by `created_at`.
+
+        With `all_branches` those of the others are there, too, and `is_active` tells them apart; with `run` those that
+        the run gave, wherever it stands. Groups of columns: `what`, `outcome`, `time`, `tree`. Other arguments as for
+        `runs_df`, and `project`: its name or handle.
+        """
+        return load(
+            self._store,
+            EVALUATIONS,
+            run,
+            conversation=project_conversation(project) if isinstance(project, str) else project,
+            since=since,
+            until=until,
+            is_active=None if all_branches or run is not None else True,
+            columns=columns,
+        )
+
+    def project_runs_df(
+        self,
+        project: Projects = None,
+        *,
+        run: Runs = None,
+        since: When = None,
+        until: When = None,
+        status: Statuses = None,
+        columns: Columns = None,
+    ) -> "pd.DataFrame":
+        """One row per run of each project, those included that other runs began for it: all that `runs_df` says of it.
+
+        Besides, `work` says what it did for the project (talk, write, evaluate; of a run that another began, its flow),
+        and counts tell of the blocks that it wrote and the grades that it gave. What a run spent that it began stands
+        in a row of its own. `project` is as for `blocks_df`; other arguments, groups and errors are as for `runs_df`.
+        """
+        return load(
+            self._store,
+            PROJECT_RUNS,
+            run,
+            since=since,
+            until=until,
+            status=status,
+            project=project,
+            columns=columns,
+        )
 
     def approvals_df(
         self,

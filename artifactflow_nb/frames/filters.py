@@ -32,8 +32,18 @@ class OfConversation(Protocol):
         ...
 
 
+class Named(Protocol):
+    """What has a name: a `Project`."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        ...
+
+
 Runs = OfRun | str | Iterable[OfRun | str] | None
 Conversations = OfConversation | str | Iterable[OfConversation | str] | None
+Projects = Named | str | Iterable[Named | str] | None
 When = datetime | timedelta | str | None
 Statuses = str | Iterable[str] | None
 Columns = str | Iterable[str] | None
@@ -71,8 +81,9 @@ def bound(frame: Frame, given: Mapping[str, object]) -> dict[str, str | int]:
     times: dict[str, int] = {name: moment(name, wanted.pop(name)) for name in ("since", "until") if name in wanted}
     if times.get("since", -math.inf) > times.get("until", math.inf):
         raise UsageError(f"since is {given['since']!r}, which is after until, {given['until']!r}. Swap them.")
+    flags = {name: int(bool(wanted.pop(name))) for name in ("is_active",) if name in wanted}
     texts = {name: to_json(_texts(name, value)) for name, value in wanted.items()}
-    return {**texts, **times}
+    return {**texts, **times, **flags}
 
 
 def moment(name: str, value: object) -> int:
@@ -102,9 +113,10 @@ def _time(value: object) -> datetime:
 
 def _texts(name: str, value: object) -> list[str]:
     """The ids or statuses that a filter names: one, or any number of them; objects stand for their ids."""
-    single = isinstance(value, str) or hasattr(value, f"{name}_id")
+    known_by = "name" if name == "project" else f"{name}_id"
+    single = isinstance(value, str) or (hasattr(value, known_by) and name != "project")
     several = list(value) if isinstance(value, Iterable) and not single else [value]
-    return [_text(name, getattr(one, f"{name}_id", one)) for one in several]
+    return [_text(name, getattr(one, known_by, one)) for one in several]
 
 
 def _text(name: str, text: object) -> str:
@@ -118,5 +130,6 @@ def _text(name: str, text: object) -> str:
 _WANTED = {
     "run": "pass a Run, the id of a run, or a list of them.",
     "conversation": "pass the id of a conversation, a Run of it, or a list of them.",
+    "project": "pass a Project, the name of one, or a list of them.",
     "status": f"pass one or several of {', '.join(STATUSES)}.",
 }

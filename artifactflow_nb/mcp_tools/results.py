@@ -6,6 +6,7 @@ from typing import Any
 
 from artifactflow_nb.messages import ToolResult
 from artifactflow_nb.text.figures import count
+from artifactflow_nb.text.media import media, size_of
 
 MOST_CHARS = 1_000_000
 """How much of a result is kept; models are shown less of it, as of any tool's."""
@@ -36,14 +37,14 @@ def _parts(answer: Any) -> Iterable[str]:
 
 
 def _media(part: Any) -> str:
-    return f"[{part.type}, {part.mime_type}, {_size(part.data)}; it cannot be shown here]"
+    return media(part.type, part.mime_type, part.data)
 
 
 def _resource(part: Any) -> str:
     found = part.resource
     if hasattr(found, "text"):
         return f"[{found.uri}]\n{found.text}"
-    return f"[file {found.uri}, {found.mime_type or 'of no type'}, {_size(found.blob)}; it cannot be shown here]"
+    return f"[file {found.uri}, {found.mime_type or 'of no type'}, {size_of(found.blob)}; it cannot be shown here]"
 
 
 def _link(part: Any) -> str:
@@ -62,8 +63,3 @@ _SAID: Mapping[str, Callable[[Any], str]] = {
     "resource": _resource,
     "resource_link": _link,
 }
-
-
-def _size(base64: str) -> str:
-    """How much a text in base64 holds."""
-    return count(len(base64) * 3 // 4 - base64[-2:].count("="), "byte")

@@ -39,17 +39,26 @@ class ServerSet:
         held = self._held.get(name)
         return "disabled" if held is None else held.state
 
-    async def offers(self, taken: Collection[str], lead: str) -> Offers:
-        """What the servers offer; those that are not there are started first, all at once. As `offers_of`.
+    @property
+    def knows_all(self) -> bool:
+        """Whether every server has said what tools it has."""
+        return all(held.known is not None for held in self._held.values())
+
+    async def offers(self, taken: Collection[str], lead: str, needed: Collection[str]) -> Offers:
+        """What the servers offer that are needed; of the others those that are known. As `offers_of`.
+
+        Those that are needed and not there are started first, all at once.
 
         Errors: `UsageError` for servers that cannot be started, each with why and what to do.
         """
-        found = await asyncio.gather(*(held.listed() for held in self._held.values()), return_exceptions=True)
+        used = [one for name, one in self._held.items() if name in needed or one.known is not None]
+        asked = (held.listed(anew=held.server.name in needed) for held in used)
+        found = await asyncio.gather(*asked, return_exceptions=True)
         problems = [str(one) for one in found if isinstance(one, ToolError | UsageError)]
         if problems:
             raise UsageError("\n".join(problems))
         listed: list[tuple[McpServer, Sequence[Listed]]] = []
-        for held, one in zip(self._held.values(), found, strict=True):
+        for held, one in zip(used, found, strict=True):
             if isinstance(one, BaseException):
                 raise one
             listed.append((held.server, one))
@@ -65,13 +74,18 @@ class ServerSet:
 
 
 class _Held:
-    """One server and its sessions: one that is used, and such as end by themselves."""
+    """One server and its sessions: one that is used, and such as end by themselves.
+
+    Attributes:
+        server: The server.
+        known: Its tools as it listed them when it was last started; None before it has.
+    """
 
     def __init__(self, server: McpServer) -> None:
         self.server = server
         self._lock = asyncio.Lock()
         self._opened: list[Connection] = []
-        self._listed: list[Listed] | None = None
+        self.known: list[Listed] | None = None
         self._n_starts = 0
         self._is_closed = False
 
@@ -81,15 +95,20 @@ class _Held:
             return "not started"
         return _RUNNING if self._opened[-1].is_usable else "ended"
 
-    async def listed(self) -> list[Listed]:
-        """Its tools, as it lists them when it is started; a new run may start it however often it ended."""
+    async def listed(self, *, anew: bool) -> list[Listed]:
+        """Its tools, as it lists them when it is started; a new run may start it however often it ended.
+
+        If it need not be asked `anew`, what is known of it will do, whether it is there or not.
+        """
+        if not anew and self.known is not None:
+            return self.known
         if self.state != _RUNNING:
             self._n_starts = 0
         connection = await self._connection()
         async with self._lock:
-            if self._listed is None:
-                self._listed = await connection.list_tools()
-            return self._listed
+            if self.known is None:
+                self.known = await connection.list_tools()
+            return self.known
 
     async def call(self, tool: str, arguments: Mapping[str, Any]) -> ToolResult:
         """Call a tool; one that hangs may hang all of its server, so the next call has another."""
@@ -125,7 +144,7 @@ class _Held:
                     "started again in this run; go on without it."
                 )
             self._n_starts += 1
-            self._listed = None
+            self.known = None
             server = self.server.filled(os.environ)
             await load_sdk()
             opened = Connection(server, self.server.secrets(os.environ))

@@ -3,6 +3,9 @@
 It is stateless and deterministic. The tools that it is offered tell it which part it plays; the transcript tells it how
 far that part has come; every turn is the text that a language model would write, tool calls included::
 
+    propose_edits offered   editor        the edits that are asked for word by word
+    a block is asked for    writer        search -> reading -> the block's text, of quotes
+    blocks can be arranged  composer      the call that a plain request asks for -> what came of it
     plan_create offered     agent         plan -> answer from the plan's report
     report_failure offered  executor      as a step says: addresses, quotes, the report, or a failure
     plan_decide offered     replanner     retry, go on or finish, by the kind of failure
@@ -10,6 +13,7 @@ far that part has come; every turn is the text that a language model would write
     call_subagent offered   coordinator   plan, search job -> reading job -> report -> answer
     web_search offered      searcher      query -> second query if the first gave little -> list of addresses
     web_fetch offered       reader        fetch -> quotes
+    only unknown ones       says that this takes a language model
     none                    concludes with what the transcript holds
 
 No question and no answer is known to it: what it says of a subject is quoted from the sources.
@@ -21,9 +25,20 @@ import time
 from collections.abc import AsyncIterator, Callable, Mapping
 
 from artifactflow_nb.messages import ToolProtocol
-from artifactflow_nb.models import offline_lead, offline_plan, offline_read, offline_replan, offline_step
+from artifactflow_nb.models import (
+    offline_compose,
+    offline_edit,
+    offline_lead,
+    offline_plan,
+    offline_read,
+    offline_replan,
+    offline_step,
+    offline_write,
+)
 from artifactflow_nb.models.base import ModelDelta, ModelEvent, ModelReply, ModelRequest, estimate_usage, model_card
+from artifactflow_nb.models.offline_block_read import is_writing
 from artifactflow_nb.models.offline_plan_read import is_summary
+from artifactflow_nb.models.offline_report import words
 from artifactflow_nb.models.offline_transcript import Transcript
 from artifactflow_nb.text.cards import Card, Shown
 
@@ -31,6 +46,8 @@ _PIECE = re.compile(r"(?:\S+\s*){1,4}|\s+")
 
 
 _PARTS: Mapping[str, Callable[[Transcript], str]] = {
+    offline_edit.PROPOSE: offline_edit.turn,
+    **dict.fromkeys(offline_compose.TOOLS, offline_compose.turn),
     "plan_create": offline_plan.turn,
     "report_failure": offline_step.turn,
     "plan_decide": offline_replan.turn,
@@ -39,6 +56,9 @@ _PARTS: Mapping[str, Callable[[Transcript], str]] = {
     "web_fetch": offline_read.turn,
 }
 """Who plays: the first whose tool is offered."""
+
+_LEADING = (*offline_compose.TOOLS, "call_subagent", "plan_create")
+"""Who has one of these is asked by a person, whatever the words are; a writer has none."""
 
 
 class OfflineModel(Shown):
@@ -83,11 +103,15 @@ class OfflineModel(Shown):
 
 def _turn(request: ModelRequest) -> str:
     transcript = Transcript.read(request.messages, _offered(request))
+    if is_writing(transcript.instruction) and not any(map(transcript.plays, _LEADING)):
+        return offline_write.turn(transcript)
     for tool, part in _PARTS.items():
         if transcript.plays(tool):
             return part(transcript)
     if not transcript.tools and is_summary(transcript.instruction):
         return offline_replan.summary(transcript.instruction)
+    if transcript.tools.isdisjoint(offline_lead.WRITING) and transcript.tools:
+        return words(transcript.question)["cannot"]
     return offline_lead.turn(transcript)
 
 

@@ -4,6 +4,7 @@ Each step is tried once; one that fails or is denied is told to the person and p
 """
 
 from artifactflow_nb.models import offline_report as report
+from artifactflow_nb.models.offline_audience import answering
 from artifactflow_nb.models.offline_report import Findings
 from artifactflow_nb.models.offline_transcript import Step, Transcript, failures
 from artifactflow_nb.text.citations import SearchHit, read_counts, read_hits, read_quotes, write_counts
@@ -15,6 +16,9 @@ _PLAN = "task_plan"
 
 REPORT = "research_report"
 """The artifact that holds what was found."""
+
+WRITING = frozenset({"create_artifact", "rewrite_artifact"})
+"""The tools that write what was found."""
 
 MOST_READ = 8
 """How many sources are read at most."""
@@ -114,7 +118,7 @@ def _findings(transcript: Transcript) -> Findings:
     looked = _data(reading) if _hits(transcript) else _data(_jobs(transcript, _SEARCHER))
     return Findings(
         question=transcript.question,
-        quotes=tuple(read_quotes(_data(reading))),
+        quotes=tuple(answering(transcript.question, read_quotes(_data(reading)))),
         searched=tuple(hit.title for hit in _hits(transcript)),
         looked=bool(looked) and not failures(looked),
         problems=(*(f"{_who(step)}: {step.error}" for step in transcript.steps if _lost(step)), *failures(told)),

@@ -1,10 +1,13 @@
 """The offline model as a reader: fetch what the instruction names, quote what answers the question."""
 
+from collections.abc import Collection
+
 from artifactflow_nb.models import offline_search
 from artifactflow_nb.models.offline_transcript import Transcript, failure
-from artifactflow_nb.models.ranking import best_quotes
+from artifactflow_nb.models.ranking import MOST_QUOTES, best_quotes
 from artifactflow_nb.text.citations import (
     Document,
+    Quotes,
     addresses_in,
     read_counts,
     read_documents,
@@ -41,12 +44,21 @@ def _addresses(transcript: Transcript) -> list[str]:
     return addresses_in(transcript.instruction) or list(dict.fromkeys(found))
 
 
+def quotes_of(transcript: Transcript, most: int = MOST_QUOTES, known: Collection[str] = ()) -> list[Quotes]:
+    """The sentences of what was fetched that answer the question, at most so many, and none of those that are known."""
+    texts = "\n".join([transcript.instruction, *(step.data for step in transcript.of("web_search"))])
+    documents, counts = _documents(transcript), read_counts(texts)
+    return best_quotes(transcript.query, documents, counts, transcript.question, most=most, known=known)
+
+
+def _documents(transcript: Transcript) -> list[Document]:
+    return [document for step in transcript.of("web_fetch") for document in read_documents(step.data)]
+
+
 def _report(transcript: Transcript, addresses: list[str]) -> str:
     if not addresses:
         return f"{NOTHING} The instruction names no address to read."
-    documents = [document for step in transcript.of("web_fetch") for document in read_documents(step.data)]
-    texts = "\n".join([transcript.instruction, *(step.data for step in transcript.of("web_search"))])
-    quotes = best_quotes(transcript.query, documents, read_counts(texts), transcript.question)
+    documents, quotes = _documents(transcript), quotes_of(transcript)
     head = f"Quotes from the sources, the most relevant first, for: {transcript.question}"
     parts = [head, write_quotes(quotes)] if quotes else [NOTHING, *_read(documents)]
     return "\n\n".join([*parts, *_problems(transcript, documents)])

@@ -47,6 +47,8 @@ _ENGLISH = {
     "in_vain": "The steps that are left have nothing to work on.",
     "over": "No step is left.",
     "courtesy": "Ask a question that the sources may answer: they are searched and read, and what they say is quoted.",
+    "cannot": "This cannot be done without a language model. To use one, set OPENAI_BASE_URL, OPENAI_API_KEY and "
+    "AF_MODEL.",
     "offline": "No language model was used (offline extractive mode): all that is said above on the subject is quoted "
     "verbatim from the sources. To use a language model, set OPENAI_BASE_URL, OPENAI_API_KEY and AF_MODEL.",
 }
@@ -82,6 +84,7 @@ _CHINESE = {
     "in_vain": "剩下的步骤没有可用的内容。",
     "over": "没有剩下的步骤。",
     "courtesy": "请提一个资料可能回答的问题：我会检索、阅读资料，并逐字引用其中的说明。",
+    "cannot": "没有语言模型，这件事做不到。要使用语言模型，请设置 OPENAI_BASE_URL、OPENAI_API_KEY 和 AF_MODEL。",
     "offline": "没有使用语言模型（离线摘录模式）：以上与主题有关的内容均逐字引自资料。要使用语言模型，"
     "请设置 OPENAI_BASE_URL、OPENAI_API_KEY 和 AF_MODEL。",
 }

@@ -5,7 +5,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from artifactflow_nb.call_places import CALL
 from artifactflow_nb.messages import Message, ToolResult
+from artifactflow_nb.text.framing import without_context
 from artifactflow_nb.text.wordlists import STOP_WORDS
 from artifactflow_nb.text.words import Query, query_of
 from artifactflow_nb.xml_calls import parse_reply, parse_results
@@ -57,6 +59,7 @@ class Transcript:
         steps: The calls so far, in order.
         tools: Names of the tools that may be called now.
         artifacts: Ids of the artifacts that the conversation has, as the system prompt lists them.
+        told: The system prompt.
     """
 
     instruction: str
@@ -64,6 +67,7 @@ class Transcript:
     steps: tuple[Step, ...]
     tools: frozenset[str]
     artifacts: frozenset[str] = frozenset()
+    told: str = ""
 
     @classmethod
     def read(cls, messages: Sequence[Message], tools: frozenset[str]) -> "Transcript":
@@ -71,10 +75,10 @@ class Transcript:
         talk = [message for message in messages if message.role != "system"]
         asked = [i for i, message in enumerate(talk) if message.role == "user" and _asks(talk, i)]
         start = asked[-1] if asked else 0
-        earlier = talk[asked[-2]].content if len(asked) > 1 else ""
-        instruction = talk[start].content if talk else ""
+        earlier = without_context(talk[asked[-2]].content) if len(asked) > 1 else ""
+        instruction = without_context(talk[start].content) if talk else ""
         told = "\n".join(message.content for message in messages if message.role == "system")
-        return cls(instruction, earlier, tuple(_steps(talk[start + 1 :])), tools, _inventory(told))
+        return cls(instruction, earlier, tuple(_steps(talk[start + 1 :])), tools, _inventory(told), told)
 
     def plays(self, tool: str) -> bool:
         """Whether this tool is offered, or was and is not any more."""
@@ -96,20 +100,26 @@ class Transcript:
     def question(self) -> str:
         """The question: the line of an instruction that states it, else all of it without its addresses."""
         stated = _QUESTION_LINE.search(self.instruction)
-        return (stated[1] if stated else re.sub(r"\b(?:local:|https?://)\S+", " ", self.instruction)).strip()
+        asked = stated[1] if stated else re.sub(r"\b(?:local:|https?://)\S+", " ", self.instruction)
+        return uncalled(asked).strip()
 
     @property
     def context(self) -> str:
         """The earlier question where this one leans on it; empty where it stands alone."""
         stated = _EARLIER_LINE.search(self.instruction)
         if stated:
-            return stated[1].strip()
-        return self.earlier if self.earlier and leans(self.question) else ""
+            return uncalled(stated[1]).strip()
+        return uncalled(self.earlier) if self.earlier and leans(self.question) else ""
 
     @property
     def query(self) -> Query:
         """What is asked for, the earlier question counting for less."""
         return query_of(self.question, self.context)
+
+
+def uncalled(text: str) -> str:
+    """What somebody else wrote, so that it is no call when the model repeats it."""
+    return CALL.sub(lambda mark: f"&lt;{mark[0][1:]}", text)
 
 
 def _inventory(told: str) -> frozenset[str]:

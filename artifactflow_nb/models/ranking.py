@@ -5,7 +5,7 @@ question asks for; the weights were fitted on questions about the language refer
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from artifactflow_nb.text.citations import Document, Quotes
@@ -15,8 +15,10 @@ from artifactflow_nb.text.quoting import choose, rate, related_words
 from artifactflow_nb.text.relevance import Scorer, WordCounts, count_words
 from artifactflow_nb.text.words import Query, n_words
 
+MOST_QUOTES = 6
+"""How many sentences are quoted unless more or fewer are asked for."""
+
 _MOST_SOURCES = 4
-_MOST_QUOTES = 6
 _FIRST_QUOTES, _FURTHER_QUOTES = 5, 2
 _SECOND_BEST, _FURTHER_BEST = 0.5, 0.6  # of the best sentence's rank, in the first source and in further ones
 _FEW_QUOTES, _FAIR = 3, 0.3  # the first source gives so many, if they are at least fair
@@ -45,7 +47,13 @@ class Judged:
 
 
 def best_quotes(
-    query: Query, documents: Sequence[Document], counts: WordCounts | None = None, question: str = ""
+    query: Query,
+    documents: Sequence[Document],
+    counts: WordCounts | None = None,
+    question: str = "",
+    *,
+    most: int = MOST_QUOTES,
+    known: Collection[str] = (),
 ) -> list[Quotes]:
     """The best sentences of the best documents, best first; empty if the documents do not answer the question.
 
@@ -54,6 +62,8 @@ def best_quotes(
         documents: In the order in which a search gave them.
         counts: How common the question's words are in all sources; counted in the documents if None.
         question: The question as it was asked.
+        most: How many sentences at most.
+        known: Sentences that were quoted already and are not quoted again.
     """
     taken = _distinct([one for one in map(dissect, documents) if one.sentences])
     scorer = Scorer(query, _counts(query, taken, counts))
@@ -61,7 +71,7 @@ def best_quotes(
     if not best or not answers(scorer, best[0]):
         return []
     kept = [one for one in best[:_MOST_SOURCES] if one.score >= _ENOUGH * best[0].score and answers(scorer, one)]
-    return _quote(scorer, [one.taken for one in kept], question)
+    return _quote(scorer, [one.taken for one in kept], question, most, known)
 
 
 def _distinct(taken: Sequence[Dissected]) -> list[Dissected]:
@@ -117,18 +127,19 @@ def answers(scorer: Scorer, judged: Judged) -> bool:
     return judged.evidence >= _LEAST_OF_FEW + large * (_LEAST_OF_MANY - _LEAST_OF_FEW)
 
 
-def _quote(scorer: Scorer, kept: Sequence[Dissected], question: str) -> list[Quotes]:
+def _quote(scorer: Scorer, kept: Sequence[Dissected], question: str, room: int, known: Collection[str]) -> list[Quotes]:
     """Sentences of each, the most of the first, in the text's order."""
     related = related_words(scorer, kept)
     quotes: list[Quotes] = []
-    room, best = _MOST_QUOTES, 0.0
+    best = 0.0
     for one in kept:
         rated = rate(scorer, one, question, related)
         best = best or rated[0].score
+        rated = [each for each in rated if each.sentence.quote not in known]
         limit, enough = (_FURTHER_QUOTES, _FURTHER_BEST) if quotes else (_FIRST_QUOTES, _SECOND_BEST)
         chosen = choose(scorer, rated, min(limit, room), enough * best)
-        if not quotes and len(chosen) < _FEW_QUOTES:
-            chosen = choose(scorer, rated, _FEW_QUOTES, _FAIR * best)
+        if not quotes and not known and len(chosen) < min(_FEW_QUOTES, room):
+            chosen = choose(scorer, rated, min(_FEW_QUOTES, room), _FAIR * best)
         if chosen:
             in_order = sorted(chosen, key=lambda sentence: sentence.start)
             quotes.append(Quotes(one.document.title, one.document.address, tuple(each.quote for each in in_order)))

@@ -8,7 +8,7 @@ import pandas as pd
 from artifactflow_nb.errors import UsageError
 
 TEXT, INT, FLOAT = "string", "Int64", "Float64"
-_SOURCES = {name: f"wb.{name}_df()" for name in ("llm_calls", "tool_calls", "approvals", "plan_steps")}
+_SOURCES = {name: f"wb.{name}_df()" for name in ("llm_calls", "tool_calls", "approvals", "plan_steps", "evaluations")}
 
 
 class Table:
@@ -16,7 +16,7 @@ class Table:
 
     Args:
         frame: The frame, or None for one without rows.
-        name: Which one it should be: `llm_calls`, `tool_calls`, `approvals` or `plan_steps`.
+        name: Which one it should be: `llm_calls`, `tool_calls`, `approvals`, `plan_steps` or `evaluations`.
         chart: The function that reads it, for what an error says.
         needed: The columns that must be there.
 

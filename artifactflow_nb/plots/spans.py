@@ -10,11 +10,12 @@ from datetime import datetime
 
 from artifactflow_nb.events import MAIN_JOB, StreamEvent, StreamEventType
 from artifactflow_nb.plans import PLAN_CREATE
+from artifactflow_nb.projects import RUN_RESEARCH
 from artifactflow_nb.text.width import clip
 
 MODEL, TOOL, WAIT = "model", "tool", "wait"
-DELEGATED = {"call_subagent": "agent_name", PLAN_CREATE: "title"}
-"""The tools that have other agents work, and which of their parameters says whom, or for what."""
+DELEGATED = {"call_subagent": "agent_name", PLAN_CREATE: "title", RUN_RESEARCH: "query"}
+"""The tools that have other agents work, or another run, and which of their parameters says whom, or for what."""
 DENIED_ERRORS = frozenset({"PermissionDenied", "Instructed"})
 _DETAIL_COLUMNS = 160
 _GOES_ON = 1.05
@@ -30,7 +31,8 @@ class Span:
     """A stretch of time. All moments are milliseconds since the run began.
 
     Attributes:
-        lane: The agent whose time it was; for a step of a plan with the step's title.
+        lane: The agent whose time it was; for a step of a plan with the step's title, in a run that works for a call
+            with its question.
         kind: `model`, `tool` or `wait` (for a person).
         name: The model, or the tool that was called or asked about.
         start_ms: When it began.
@@ -76,7 +78,7 @@ def token_detail(input_tokens: int | None, output_tokens: int | None) -> str:
 
 
 def step_lane(agent: str, title: str) -> str:
-    """The lane of an agent that carries out a step of a plan."""
+    """The lane of an agent that carries out a step of a plan, or works in a run of its own for a call."""
     return f"{agent}: {title}"
 
 

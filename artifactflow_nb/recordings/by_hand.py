@@ -1,7 +1,8 @@
 """What a person writes by hand between the runs of a notebook: a decision like others, recorded with the run before it.
 
-The recording of a run has what was written on its message. When the notebook is executed again, its cells write again;
-what says the same as before was written when it was.
+The recording of a run has what was written on its message, and that of a conversation's first run what was written
+before there was a message. When the notebook is executed again, its cells write again; what says the same as before was
+written when it was.
 """
 
 from datetime import datetime
@@ -28,17 +29,30 @@ class RecordedHand:
         self._left: dict[str, list[HandWritten]] = {}
 
     def at(self, by: Authorship, artifact_id: str, update_type: str, sha256: str) -> datetime | None:
-        """When the run that is played says that this was written, each time once; None if it does not."""
-        player = None if by.message_id is None else self._deck.player_of(by.message_id)
-        if player is None or player.parted_at is not None:
-            return None
-        left = self._left.setdefault(player.recording.run_id, list(player.recording.by_hand))
+        """When a recording says that this was written, each time once; None if it does not."""
+        left = self._beforehand(by.conversation_id) if by.message_id is None else self._by_hand(by.message_id)
         written = artifact_id, update_type, sha256
         found = next((one for one in left if (one.artifact_id, one.update_type, one.sha256) == written), None)
         if found is None:
             return None
         left.remove(found)
         return found.at
+
+    def _by_hand(self, message_id: str) -> list[HandWritten]:
+        """What is left of what was written on a message whose run is played, as it was so far."""
+        player = self._deck.player_of(message_id)
+        if player is None or player.parted_at is not None:
+            return []
+        return self._left.setdefault(player.recording.run_id, list(player.recording.by_hand))
+
+    def _beforehand(self, conversation_id: str) -> list[HandWritten]:
+        """What is left of what was written in a conversation before its first run."""
+        if self._deck.cassette is None:
+            return []
+        if conversation_id not in self._left:
+            first = self._deck.cassette.first_of(conversation_id)
+            self._left[conversation_id] = [] if first is None else list(first.beforehand)
+        return self._left[conversation_id]
 
     async def wrote(self, by: Authorship) -> None:
         """Put the run on whose message something was written into the cassette again.

@@ -54,6 +54,11 @@ class Cassette:
         """The run of this key; None if there is none."""
         return next((head for head in self.runs if head.run_key == run_key), None)
 
+    def first_of(self, conversation_id: str) -> RecordedRun | None:
+        """The run with which a conversation began; None if it is not here. Errors: as of `run`."""
+        runs = (self.run(head.run_id) for head in self.runs if head.conversation_id == conversation_id)
+        return next((run for run in runs if run.is_new_conversation), None)
+
     def run(self, run_id: str) -> RecordedRun:
         """A run with all its turns; `NotFound` if it holds none of this id, `CassetteError` for what cannot be read."""
         block = self._found.blocks.get(run_id)

@@ -14,7 +14,7 @@ from artifactflow_nb.errors import CassetteError
 from artifactflow_nb.recordings.cassette import read_bytes, run_of
 from artifactflow_nb.recordings.cassette_lines import dumped, run_lines, text_line
 from artifactflow_nb.recordings.cassette_scan import FORMAT, Block, scan, scan_edited
-from artifactflow_nb.recordings.identity import Asked, Place, key_at, places
+from artifactflow_nb.recordings.identity import Asked, Place, continued, key_at, places
 from artifactflow_nb.recordings.secrets import Masker
 from artifactflow_nb.recordings.values import RecordedRun
 from artifactflow_nb.recordings.whole_file import OnlyWriter, one_at_a_time, write_whole
@@ -239,7 +239,7 @@ def _linked(runs: Sequence[RecordedRun], blocks: Sequence[Block]) -> list[Place]
     linked: list[Place] = []
     for run, block in zip(runs, blocks, strict=True):
         before, nth = block.head.place.after, block.head.place.nth
-        after = keys.get(run.parent_message_id or "", before)
+        after = keys.get(continued(run) or "", before)
         key = keys[run.message_id] = key_at(run.flow, run.question, run.settings, after, nth)
         linked.append(Place(key, after, nth))
     return linked

@@ -19,6 +19,7 @@ from typing import Literal, Self
 
 from artifactflow_nb.ambient import Clock
 from artifactflow_nb.errors import CassetteMiss
+from artifactflow_nb.origin import Origin
 from artifactflow_nb.recordings.cassette import Cassette
 from artifactflow_nb.recordings.cassette_file import CassetteFile
 from artifactflow_nb.recordings.cassette_scan import RunHead
@@ -130,7 +131,11 @@ class Deck:
         if self.file is not None:
             self.file.skip(self._asked[-1])
         if recording is not None:
-            self._players[recording.run_id] = self._player_for(recording, clock)
+            player = self._players[recording.run_id] = self._player_for(recording, clock)
+            origin = Origin.of_settings(recording.settings)
+            if origin is not None and (caller := self._players.get(origin.run_id)) is not None:
+                player.caller = caller
+                caller.begun.append(player)
 
     def _player_for(self, recording: RecordedRun, clock: Clock) -> Player:
         if GRAPH in recording.settings:

@@ -27,6 +27,16 @@ class _Settings:
     fork: Change | None = None
     graph_config: Mapping[str, Any] | None = None
     graph: Mapping[str, Any] | None = None
+    compose: "_Work | None" = None
+    skills: Mapping[str, str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """What is read of what a run writes of a project, or has judged."""
+
+    write: tuple[str, ...] = ()
+    evaluate: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +84,8 @@ def check_settings(settings: Mapping[str, Any]) -> None:
         _named("settings.budget", lambda: Budget.of(budget))
     if (graph := read.graph) is not None:
         _named("settings.graph", lambda: _typed(_Graph, graph))
+    if not all(isinstance(text, str) for text in (read.skills or {}).values()):
+        raise ValueError("settings.skills holds what is no text")
     if read.fork is not None and (decision := read.fork.decision) is not None:
         _named("settings.fork.decision", lambda: _Plain().value(Decision, decision, {}))
 

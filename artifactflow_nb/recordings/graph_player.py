@@ -119,9 +119,9 @@ class GraphPlayer(Player):
         steps = (step for step in self.recording.graph_steps if step.kind != StreamEventType.PERMISSION_RESULT)
         return pause is None or any(step.seq > last for step in steps)
 
-    def _spans(self) -> list[tuple[str, Times]]:
+    def _spans(self) -> dict[str, Times]:
         begun = ((key, call.called_at) for key, call in self._calls.items() if call.completed_at is None)
-        return [*super()._spans(), *((key, Times(at, at, 0.0)) for key, at in begun if at is not None)]
+        return super()._spans() | {key: Times(at, at, 0.0) for key, at in begun if at is not None}
 
     def _gates(self) -> list[list[str]]:
         run_id = self.recording.run_id

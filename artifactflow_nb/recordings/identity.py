@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from artifactflow_nb.ambient import derived_id
+from artifactflow_nb.origin import SUBRUN, Origin
+from artifactflow_nb.projects import WORK
 
 ROOT = "root"
 """What a run comes after that begins a conversation."""
@@ -29,7 +31,10 @@ class Asked(Protocol):
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        """What it was begun with; `model`, `budget` and what is otherwise in a `fork` count."""
+        """What it was begun with.
+
+        What counts: `model`, `budget`, what is otherwise in a `fork`, what is written of a project, for which call.
+        """
 
     @property
     def message_id(self) -> str:
@@ -69,8 +74,18 @@ class Place:
 def key_at(flow: str, question: str, settings: Mapping[str, Any], after: str, nth: int) -> str:
     """The key of what is asked so, there, for the nth time."""
     forked = {name: value for name, value in (settings.get("fork") or {}).items() if name != "of"}
-    chosen = json.dumps([settings.get("model"), settings.get("budget"), *([forked] if forked else [])], sort_keys=True)
+    work = [settings[WORK]] if WORK in settings else []
+    work += [] if (origin := Origin.of_settings(settings)) is None else [{SUBRUN: origin.place}]
+    chosen = json.dumps(
+        [settings.get("model"), settings.get("budget"), *([forked] if forked else []), *work], sort_keys=True
+    )
     return derived_id("ask", flow, question, chosen, after, nth)
+
+
+def continued(run: Asked) -> str | None:
+    """The message that a run comes after: that of the run which began it, or the one that its own continues."""
+    origin = Origin.of_settings(run.settings)
+    return run.parent_message_id if origin is None else origin.message_id
 
 
 def places(runs: Iterable[Asked], keys: Mapping[str, str] | None = None) -> list[Place]:
@@ -85,7 +100,7 @@ def places(runs: Iterable[Asked], keys: Mapping[str, str] | None = None) -> list
     found: list[Place] = []
     by_message, times = dict(keys or {}), Counter[str]()
     for run in runs:
-        parent = run.parent_message_id
+        parent = continued(run)
         after = ROOT if parent is None else by_message.get(parent, parent)
         first = key_at(run.flow, run.question, run.settings, after, 1)
         times[first] += 1

@@ -9,9 +9,10 @@ from datetime import datetime
 
 import orjson
 
+from artifactflow_nb.delegating import DELEGATING
 from artifactflow_nb.events import StreamEvent, StreamEventType
 from artifactflow_nb.recordings.clock import RUN, Left
-from artifactflow_nb.recordings.values import DELEGATING, is_of_a_plan, lane_of_call
+from artifactflow_nb.recordings.values import is_of_a_plan, lane_of_call
 from artifactflow_nb.store.calls import FINISHED, STARTED
 from artifactflow_nb.store.runs import load_events
 from artifactflow_nb.store.schema import from_us, to_us

@@ -57,14 +57,19 @@ def told_of_place(asked: Asked, recording: RecordedRun) -> Iterator[str]:
 
 
 def told_of_graph(recorded: Mapping[str, Any] | None, now: Mapping[str, Any] | None) -> list[str]:
-    """How the graph that is asked differs from the recorded one, or what it gets; empty if nothing does."""
+    """How the graph that is asked differs from the recorded one, or what it gets; empty if nothing does.
+
+    What is not known of both, as the tools of one that was described earlier, is not compared. Nor are models: where a
+    run is played, none needs to be at hand.
+    """
     if recorded is None or now is None:
         return [] if recorded is now else ["it is no graph of a user's own" if now is None else "it was none then"]
     found = []
-    for what in ("nodes", "edges"):
-        before, after = set(recorded.get(what, ())), set(now.get(what, ()))
-        found += [f"{what}: {one} was recorded, and is not there now" for one in sorted(before - after)]
-        found += [f"{what}: {one} is new" for one in sorted(after - before)]
+    for what in ("nodes", "edges", "tools"):
+        if what in recorded and what in now:
+            before, after = set(recorded[what]), set(now[what])
+            found += [f"{what}: {one} is not there now" for one in sorted(before - after)]
+            found += [f"{what}: {one} is new" for one in sorted(after - before)]
     if "input" in recorded and "input" in now and recorded["input"] != now["input"]:
         found += ["what it gets:", *_diff(_written(recorded["input"]), _written(now["input"]))]
     return found

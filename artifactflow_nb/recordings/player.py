@@ -8,23 +8,22 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from itertools import takewhile
 
 from artifactflow_nb.ambient import Clock
 from artifactflow_nb.approvals import BUDGET, Decision
 from artifactflow_nb.errors import CassetteMiss
 from artifactflow_nb.messages import ToolResult
 from artifactflow_nb.models.base import ModelEvent, RetryNotice
+from artifactflow_nb.recordings.answers import Answers
 from artifactflow_nb.recordings.change import Change
 from artifactflow_nb.recordings.clock import RUN, RecordedClock, Times
 from artifactflow_nb.recordings.likeness import count_otherwise, has_masks, told_of_masked_call
 from artifactflow_nb.recordings.misses import told_of_decision, told_of_prompt, told_of_unknown
 from artifactflow_nb.recordings.numbers import RecordedNumbers
-from artifactflow_nb.recordings.played import prompt_of, raised, streamed, tell
+from artifactflow_nb.recordings.played import places_of_answers, prompt_of, raised, spans, streamed, tell, works_after
 from artifactflow_nb.recordings.secrets import Masker
 from artifactflow_nb.recordings.tape import Asking, Calling, GivenUp, Numbers, Provenance
 from artifactflow_nb.recordings.values import (
-    RecordedAsk,
     RecordedCall,
     RecordedRun,
     RecordedTurn,
@@ -40,7 +39,7 @@ _NEVER = (-1, 0)
 _ENDED = {"completed", "failed", CANCELLED}
 
 
-class Player:
+class Player(Answers):
     """The tape of a recorded run.
 
     Args:
@@ -52,12 +51,11 @@ class Player:
         masker: Compares what is with what was recorded, from which secrets were taken; None for one that knows none.
 
     Attributes:
-        recording: The run.
         clock: Its time.
         differences: What an audit noted.
-        parted_at: The place of the first model call or tool call that was not as recorded; None if all were.
         is_cut: Whether the run was cancelled while it was at work: the replay then ends there by itself.
         was_stopped: Whether a click ended the run.
+        ends_by_itself: Whether the replay ends it where it was cancelled; else code that cancelled it does so again.
     """
 
     def __init__(
@@ -69,10 +67,8 @@ class Player:
         audits: bool = False,
         masker: Masker | None = None,
     ) -> None:
-        self.recording = recording
-        self.parted_at: str | None = None
+        super().__init__(recording, audits=audits)
         self._is_strict = is_strict
-        self._audits = audits
         self.differences: list[str] = []
         self._masker = masker or Masker()
         self._change = Change.of_settings(recording.settings)
@@ -84,33 +80,29 @@ class Player:
             for key, turn in self._turns.items()
             for position, call in enumerate(turn.calls)
         }
-        self._asks = {key: call.ask for key, call in self._calls.items() if call.ask is not None}
+        self._asks |= {key: call.ask for key, call in self._calls.items() if call.ask is not None}
         self._asks |= {self._budget(n): ask for n, ask in enumerate(recording.budget_asks)}
         self._asks |= recording.interrupts
         self._looked_up: dict[str, RecordedTurn | CassetteMiss] = {}
         self._hits: set[str] = set()
-        self._taken: set[str] = set()
-        self._answered: set[str] = set()
-        self._n_pauses = 0
-        self._progress = asyncio.Event()
         self._numbers: RecordedNumbers | None = None
         has_ended = recording.status in _ENDED
         self._pauses = recording.ends[:-1] if has_ended else recording.ends
-        self._told = self._places_of_answers()
-        self.clock = RecordedClock(clock, recording.started_at, dict(self._spans()), self._reads())
-        was_at_work = self._works_after(max(self._pauses, default=None))
+        self._told = places_of_answers(self._asks, self._pauses, map(self._lane, recording.order))
+        self.clock = RecordedClock(clock, recording.started_at, self._spans(), self._reads())
+        was_at_work = self._works_after(max(self._pauses, default=None)) or recording.subruns_worked
         self.is_cut = recording.status == CANCELLED and (was_at_work or self._is_open())
-        self.was_stopped = recording.was_stopped
+        self.was_stopped, self.ends_by_itself = recording.was_stopped, self.is_cut
         self._may_stop = recording.status == CANCELLED and not was_at_work
         self._cuts = {key for key, turn in self._turns.items() if turn.was_cut and turn.place not in self._given_up}
         self._cuts |= {key for key, call in self._calls.items() if call.called_at and call.is_open}
         self._cancel: Callable[[], object] = lambda: None
 
     def _works_after(self, pause: datetime | None) -> bool:
-        """Whether the recording tells anything after its last pause: then it was cancelled at work."""
-        began = [turn.started_at for turn in self._turns.values()]
-        began += [call.called_at for call in self._calls.values() if call.called_at is not None]
-        return pause is None or any(at >= pause for at in began)
+        return works_after(self._turns, self._calls, pause)
+
+    def _spans(self) -> dict[str, Times]:
+        return spans(self._turns, self._calls)
 
     def _is_open(self) -> bool:
         """Whether the recording tells after its last pause that all of a reply's calls, or the budget, were decided."""
@@ -128,20 +120,6 @@ class Player:
     def _calls_of(self, turn: RecordedTurn) -> list[str]:
         return [tool_call_id(self._id_of(turn), position) for position in range(len(turn.calls))]
 
-    def _places_of_answers(self) -> dict[str, tuple[int, int]]:
-        """After how many pauses each answer was told, and with which number; by the times where that is not known."""
-        places = {
-            subject: (sum(pause <= ask.decided_at for pause in self._pauses), 0)
-            for subject, ask in self._asks.items()
-            if ask.decided_at is not None and not ask.settled
-        }
-        n_pauses = -1  # the first of the run's own events is its beginning
-        for seq, lane in enumerate(map(self._lane, self.recording.order), 1):
-            n_pauses += lane == RUN
-            if (subject := lane.removeprefix(lane_of_answer(""))) in places and subject != lane:
-                places[subject] = n_pauses, seq
-        return places
-
     def _id_of(self, turn: RecordedTurn) -> str:
         return call_id(self.recording.run_id, self._jobs[turn.path], turn.step, turn.attempt)
 
@@ -151,18 +129,6 @@ class Player:
 
     def _budget(self, n: int) -> str:
         return f"{BUDGET}:{self.recording.run_id}:{n}"
-
-    def _spans(self) -> "list[tuple[str, Times]]":
-        turns = [
-            (key, Times(turn.started_at, turn.completed_at, turn.duration_ms, tuple(one.at for one in turn.pieces)))
-            for key, turn in self._turns.items()
-        ]
-        calls = [
-            (key, Times(call.called_at, call.completed_at, call.duration_ms))
-            for key, call in self._calls.items()
-            if call.called_at is not None
-        ]
-        return turns + calls
 
     def _reads(self) -> Mapping[str, Sequence[datetime]]:
         told = {lane_of_answer(subject): [ask.told_at] for subject, ask in self._asks.items() if ask.told_at}
@@ -264,8 +230,7 @@ class Player:
     async def result(self, calling: Calling, live: Callable[[], Awaitable[ToolResult]]) -> ToolResult:
         """What came of the call; a tool that works in the store runs again, and has to give the same."""
         call = self._calls.get(calling.tool_call_id)
-        if self.is_cut and not self.parted_at and (call is None or call.is_open):
-            await self._cut(calling.tool_call_id)
+        await self.within(calling.tool_call_id)
         if call is None or call.result is None:
             if self._is_strict:
                 raise CassetteMiss(self._told_of_call(calling, call, None) or calling.tool)
@@ -310,41 +275,12 @@ class Player:
         """Whether the recording has this call, or this question about the budget."""
         return subject in self._calls or subject in self._asks
 
-    def ask(self, subject: str) -> RecordedAsk | None:
-        """What was asked about it."""
-        return self._asks.get(subject)
-
-    def answers(self, *, by_code: bool) -> Sequence[tuple[str, RecordedAsk]]:
-        """What was decided before the next pause; by clicks only, unless code is asked for or is not here."""
-        due = [subject for subject in self._left() if self._told[subject][0] <= self._n_pauses]
-        found = [(subject, self._asks[subject]) for subject in due]
-        return found if by_code or self._audits else list(takewhile(lambda one: not one[1].by_code, found))
-
-    def paused(self) -> None:
-        """Count the pauses: what code decides after one waits for it."""
-        self._n_pauses += 1
-        self._wake()
-
-    def _wake(self) -> None:
-        """Let those look again who wait for the run to come to where something was decided."""
-        self._progress.set()
-        self._progress = asyncio.Event()
-
-    async def until_due(self, subject: str) -> None:
-        """Return when the run has come to where this was decided: as often paused, and all decided before it."""
-        while subject in self._left() and self._left()[0] != subject:
-            await self._progress.wait()
-        while subject in self._left() and self._told[subject][0] > self._n_pauses:
-            await self._progress.wait()
-
-    async def until_taken(self, subjects: Sequence[str]) -> None:
-        """Return when the clicks on these are taken, which come in their order; code decides by itself."""
-        while not {subject for subject, _ in self.answers(by_code=False)}.isdisjoint(subjects):
-            await self._progress.wait()
-
-    def _left(self) -> list[str]:
-        """What is decided from here on, in order."""
-        return sorted(self._told.keys() & self._asks.keys() - self._answered, key=self._told.__getitem__)
+    async def within(self, key: str) -> None:
+        """Stand still if the recorded run was cut off within this tool call, or before it asked this of a model."""
+        call = self._calls.get(key)
+        was_over = key in self._turns or (call is not None and not call.is_open)
+        if self.is_cut and not self.parted_at and not was_over:
+            await self._cut(key)
 
     @property
     def stops(self) -> bool:
@@ -352,20 +288,18 @@ class Player:
 
         Code that cancelled it while it waited is there to do so again.
         """
-        is_due = self.is_cut or self.was_stopped or self._audits
-        is_last = self._n_pauses == len(self._pauses) and self._told.keys() <= self._answered
-        return self._may_stop and is_due and is_last and not self.parted_at
+        return self.is_at_end and (self.is_cut or self.was_stopped or self._audits)
 
-    def took(self, subject: str) -> None:
-        """Note that a decision was taken from the recording."""
-        self._taken.add(subject)
-        self._answered.add(subject)
-        self._wake()
+    @property
+    def is_at_end(self) -> bool:
+        """Whether all is decided that was, and the run was cancelled, by whomever, before it did anything else."""
+        is_paused = self._may_stop and self._n_pauses == len(self._pauses)
+        return is_paused and self._told.keys() <= self._answered and not self.parted_at
 
     def decided(self, subject: str, decision: Decision) -> datetime | None:
         """When this decision was taken in the recording; a different one parts the ways."""
         self._answered.add(subject)
-        self._wake()
+        self.wake()
         if (ask := self._asks.get(subject)) is None or ask.decision is None:
             return None
         recorded, now = self._masker.compared(ask.decision, decision)
@@ -374,27 +308,21 @@ class Player:
                 raise CassetteMiss(found)
             self._part(subject, "a decision")
             return None
+        self._claimed.add(subject)
         return ask.decided_at
-
-    def is_taken(self, subject: str) -> bool:
-        """Whether the recording decided this itself."""
-        return subject in self._taken
 
     # --- another way -------------------------------------------------------------------------------------------------
 
     def _part(self, key: str, place: str) -> None:
         """Note that the run goes another way from a call on: its own calls are not those that are recorded."""
         self.parted_at = self.parted_at or place
-        self._wake()
-        if (turn := self._turns.pop(key, None)) is not None:
-            for position in range(len(turn.calls)):
-                self._drop(tool_call_id(key, position))
-        self._drop(key)
+        self.wake()
+        turn = self._turns.pop(key, None)
+        calls = () if turn is None else range(len(turn.calls))
+        for gone in (key, *(tool_call_id(key, position) for position in calls)):
+            self.clock.forget(gone)
+            self._calls.pop(gone, None)
+            self._asks.pop(gone, None)
         self.clock.part()
         if self._numbers is not None:
             self._numbers.forget()
-
-    def _drop(self, key: str) -> None:
-        self.clock.forget(key)
-        self._calls.pop(key, None)
-        self._asks.pop(key, None)

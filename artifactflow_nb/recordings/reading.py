@@ -59,11 +59,17 @@ def load_recording(db: sqlite3.Connection, run_id: str) -> RecordedRun:
 
 
 def load_branch(db: sqlite3.Connection, run_id: str) -> list[RecordedRun]:
-    """A run and those that its prompts rest on: the runs of its branch, from the root on."""
+    """A run and those that its prompts rest on: the runs of its branch, from the root on, and those that each began."""
     branch = [load_recording(db, run_id)]
     while (before := _run_of(db, branch[-1].parent_message_id)) is not None:
         branch.append(load_recording(db, before))
-    return branch[::-1]
+    return [one for run in branch[::-1] for one in (run, *_begun_by(db, run.run_id))]
+
+
+def _begun_by(db: sqlite3.Connection, run_id: str) -> Iterator[RecordedRun]:
+    """The runs that a run began, in order."""
+    for row in db.execute("SELECT run_id FROM runs WHERE parent_run_id = ? ORDER BY rowid", (run_id,)).fetchall():
+        yield load_recording(db, row["run_id"])
 
 
 def _run_of(db: sqlite3.Connection, message_id: str | None) -> str | None:
@@ -157,18 +163,39 @@ class _Reader:
             error_message=run.error_message,
             package_version=row["package_version"],
             was_stopped=bool(orjson.loads(self._events[-1]["data_json"]).get("clicked")),
-            by_hand=tuple(self._by_hand()),
+            by_hand=tuple(self._by_hand("message_id = ?", self._run.message_id)),
+            beforehand=tuple(self._beforehand()),
             manifest=orjson.loads(row["manifest_json"]),
             graph_steps=steps,
             graph_asks=tuple(self._asked(step.subject(self._run_id)) for step in steps if step.is_interrupt),
+            subrun_waits=self._subrun_waits(),
+            subruns_worked=self._subruns_worked(),
         )
 
-    def _by_hand(self) -> Iterator[HandWritten]:
+    def _subrun_waits(self) -> tuple[tuple[str, ...], ...]:
+        ours = {ask["request_id"] for ask in self._asks.values()}
+        told = [orjson.loads(event["data_json"]) for event in self._events if event["event_type"] in _ENDS]
+        open_then = (data.get("pending") if isinstance(data.get("pending"), list) else [] for data in told)
+        waits = [tuple(key for key in keys if isinstance(key, str) and key not in ours) for keys in open_then]
+        return tuple(waits) if any(waits) else ()
+
+    def _subruns_worked(self) -> bool:
+        told = [event for event in self._events if event["event_type"] == "complete"]
+        pauses = [event["ts"] for event in told if orjson.loads(event["data_json"]).get("interrupted")]
         sql = (
-            "SELECT * FROM artifact_versions WHERE message_id = ? AND run_id IS NULL AND created_by = ? ORDER BY rowid"
+            "SELECT 1 FROM runs r JOIN events e USING (run_id) WHERE r.parent_run_id = ? AND e.ts > ? "
+            "AND e.event_type NOT IN ('permission_result', 'cancelled')"
         )
-        for row in self._db.execute(sql, (self._run.message_id, USER)):
+        return bool(pauses) and self._db.execute(sql, (self._run_id, pauses[-1])).fetchone() is not None
+
+    def _by_hand(self, where: str, of: str) -> Iterator[HandWritten]:
+        sql = f"SELECT * FROM artifact_versions WHERE {where} AND run_id IS NULL AND created_by = ? ORDER BY rowid"  # noqa: S608 - a condition of this class
+        for row in self._db.execute(sql, (of, USER)):
             yield HandWritten(row["artifact_id"], row["update_type"], row["sha256"], from_us(row["created_at"]))
+
+    def _beforehand(self) -> Iterator[HandWritten]:
+        if self._is_first():
+            yield from self._by_hand("conversation_id = ? AND message_id IS NULL", self._run.conversation_id)
 
     def _is_first(self) -> bool:
         sql = "SELECT run_id FROM runs WHERE conversation_id = ? ORDER BY rowid LIMIT 1"

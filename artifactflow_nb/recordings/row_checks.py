@@ -160,19 +160,24 @@ def _declared(db: sqlite3.Connection) -> Iterator[tuple[str, str, str, str]]:
 
 
 def _check_branch(rows: Rows) -> None:
-    """Check that there is one conversation, and in it one branch that ends with the run's message."""
-    if len(rows["conversations"]) != 1:
-        raise CassetteError(f"There are {len(rows['conversations'])} conversations; there must be one.")
-    before = None
+    """Check that the run ends a branch, and that the other conversations are those of runs that were begun for it."""
+    if not (runs := [row for row in rows["runs"] if row["run_id"] == rows.run_id]):
+        raise CassetteError(f"The run {rows.run_id[:80]!r} is not in the file.")
+    ours, last = runs[0]["conversation_id"], dict[str, Any]()
     for row in rows["messages"]:
-        if row.get("parent_id") != before:
+        before = last.get(row["conversation_id"])
+        if row.get("parent_id") != before or (before is not None and row["conversation_id"] != ours):
             raise _fail("messages", row, "it does not follow the message before it")
-        before = row["message_id"]
-    runs = [row for row in rows["runs"] if row["run_id"] == rows.run_id]
-    if not runs or runs[0]["message_id"] != before:
-        raise CassetteError(f"The run {rows.run_id[:80]!r} does not answer the last message of the file.")
-    if rows["conversations"][0]["active_message_id"] != before:
-        raise _fail("conversations", rows["conversations"][0], "its active message is not the last of the file")
+        last[row["conversation_id"]] = row["message_id"]
+    if last.get(ours) != runs[0]["message_id"]:
+        raise CassetteError(f"The run {rows.run_id[:80]!r} does not answer the last message of its conversation.")
+    known = {row["run_id"] for row in rows["runs"]}
+    begun = {row["conversation_id"] for row in rows["runs"] if row.get("parent_run_id") in known}
+    for row in rows["conversations"]:
+        if row["conversation_id"] not in {ours, *begun}:
+            raise _fail("conversations", row, "no run of the file was begun in it by another")
+        if row["active_message_id"] != last.get(row["conversation_id"]):
+            raise _fail("conversations", row, "its active message is not the last of the file")
 
 
 def _check_ends(rows: Rows) -> None:

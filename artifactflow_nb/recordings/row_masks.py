@@ -32,7 +32,8 @@ _DERIVED = {"sha256", "request_hash", "pieces_json"}
 def mask_rows(rows: Rows, mask: Mask) -> Rows:
     """The same rows, masked; rows in which nothing is masked are equal to what they were."""
     texts = {row["sha256"]: mask(row["content"]) for row in rows["texts"]}
-    renamed = {key: sha256(text) for key, text in texts.items()}
+    versions = {row["sha256"]: mask(row["content"]) for row in rows["artifact_versions"]}  # named by those of blocks
+    renamed = {key: sha256(text) for key, text in (versions | texts).items()}
     tables = {name: tuple(_masked(row, mask, renamed) for row in found) for name, found in rows.tables.items()}
     kept = {renamed[key]: text for key, text in texts.items()}
     tables["texts"] = tuple({"sha256": key, "content": kept[key]} for key in sorted(kept))

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from math import inf
 from typing import Any, get_args
 
+from artifactflow_nb.blocks import check_noted
 from artifactflow_nb.events import StreamEventType
 from artifactflow_nb.plans import JobKind
 from artifactflow_nb.recordings.bounded import is_shallow, loads
@@ -62,6 +63,12 @@ def _check_job(row: Row, told: Told) -> None:
     del told
     if row["kind"] not in _JOBS or row["n"] < 1:
         raise ValueError(f"there is no job {row['kind'][:80]!r} with the number {row['n']}")
+
+
+def _check_block_job(row: Row, told: Told) -> None:
+    del row
+    if not all(isinstance(value, str) for value in told["basis_json"].values()):
+        raise ValueError("its basis names no hashes")
 
 
 def _check_call(row: Row, told: Told) -> None:
@@ -130,12 +137,19 @@ def _n_pieces(packed: Mapping[str, Any]) -> float:
     return max(counts)
 
 
+def _check_version(row: Row, told: Told) -> None:
+    if "block_json" in told:
+        check_noted(row["block_json"])
+
+
 _CHECKS: Mapping[str, Callable[[Row, Told], None]] = {
     "plan_jobs": _check_job,
+    "block_jobs": _check_block_job,
     "runs": _check_run,
     "llm_calls": _check_turn,
     "tool_calls": _check_call,
     "approvals": _check_ask,
     "events": _check_event,
+    "artifact_versions": _check_version,
 }
 """What is checked of the rows of a table beside what is checked of all; each raises `ValueError`."""

@@ -1,7 +1,8 @@
 """The rows of a run, out of one store and into another, as plain JSON by table.
 
-A run does not stand alone: its prompts rest on the messages before it, on what their runs did, and on the artifacts
-that its branch sees. All of that goes along, and nothing of other branches or conversations does.
+A run does not stand alone: its prompts rest on the messages before it, on what their runs did, on the artifacts that
+its branch sees, and on the runs that these began, each in a conversation of its own. All of that goes along, and
+nothing of other branches or conversations does.
 """
 
 import re
@@ -33,17 +34,21 @@ def _of_runs(table: str, order: str = "rowid") -> str:
 
 
 _QUERIES = {
-    "conversations": "SELECT * FROM conversations WHERE conversation_id = :conversation",
+    "conversations": (
+        "SELECT * FROM conversations WHERE conversation_id IN (SELECT value FROM json_each(:conversations)) "
+        "ORDER BY rowid"
+    ),
     "messages": "SELECT * FROM messages WHERE message_id IN (SELECT value FROM json_each(:path)) ORDER BY rowid",
     "runs": _of_runs("runs"),
     "texts": "SELECT * FROM texts WHERE sha256 IN (SELECT value FROM json_each(:texts)) ORDER BY sha256",
     "llm_calls": _of_runs("llm_calls"),
     "tool_calls": _of_runs("tool_calls"),
     "plan_jobs": _of_runs("plan_jobs"),
+    "block_jobs": _of_runs("block_jobs"),
     "approvals": _of_runs("approvals"),
     "events": _of_runs("events", "run_id, seq"),
     "artifact_versions": (
-        "SELECT * FROM artifact_versions WHERE conversation_id = :conversation "
+        "SELECT * FROM artifact_versions WHERE conversation_id IN (SELECT value FROM json_each(:conversations)) "
         "AND (message_id IS NULL OR message_id IN (SELECT value FROM json_each(:path))) "
         "AND (run_id IS NULL OR run_id IN (SELECT value FROM json_each(:runs))) ORDER BY rowid"
     ),
@@ -58,10 +63,19 @@ _QUERIES = {
     ),
 }  # fmt: skip
 
+_RUNS = """
+WITH RECURSIVE wanted (run_id) AS (
+    SELECT run_id FROM runs WHERE message_id IN (SELECT value FROM json_each(?))
+    UNION SELECT r.run_id FROM runs r JOIN wanted w ON r.parent_run_id = w.run_id
+)
+SELECT run_id, status, conversation_id, message_id FROM runs WHERE run_id IN wanted ORDER BY rowid
+"""
+"""The runs that answer messages, and those that they began."""
+
 TABLES = tuple(_QUERIES)
 """The tables, in an order in which each row comes after those that it refers to."""
 
-LATER_TABLES = frozenset({"plan_jobs"})
+LATER_TABLES = frozenset({"plan_jobs", "block_jobs"})
 """Tables that older releases did not have; a file without rows of theirs has no member for them."""
 
 NAMING_TEXTS = {"runs": ("manifest_json",), "llm_calls": ("request_json", "offer_json")}
@@ -102,18 +116,18 @@ def load_rows(db: sqlite3.Connection, run_id: str) -> Rows:
 
     Of the local sources that were read or are cited, the sections go along as they are indexed now.
 
-    Errors: `NotFound` for an unknown run; `Conflict` if it, or one before it on its branch, has not ended.
+    Errors: `NotFound` for an unknown run; `Conflict` if it, or one that it rests on, has not ended.
     """
     run = load_run(db, run_id)
     path = load_tree(db, run.conversation_id).path(run.message_id)
-    sql = "SELECT run_id, status FROM runs WHERE message_id IN (SELECT value FROM json_each(?)) ORDER BY rowid"
-    runs = db.execute(sql, (to_json(path),)).fetchall()
+    runs = db.execute(_RUNS, (to_json(path),)).fetchall()
+    last = {found["conversation_id"]: found["message_id"] for found in runs} | {run.conversation_id: run.message_id}
     for found in runs:
         if found["status"] not in ENDED:
             raise Conflict(f"The run {found['run_id']} is {found['status']}. Wait until it has ended, or cancel it.")
     of = {
-        "conversation": run.conversation_id,
-        "path": to_json(path),
+        "conversations": to_json(list(last)),
+        "path": to_json([*path, *(found["message_id"] for found in runs if found["message_id"] not in path)]),
         "runs": to_json([found["run_id"] for found in runs]),
     }
     tables = {name: _load(db, name, of) for name in TABLES if name not in {"texts", "sources", "sections"}}
@@ -121,7 +135,9 @@ def load_rows(db: sqlite3.Connection, run_id: str) -> Rows:
     local = _local_addresses(tables)
     wanted = {"sources": to_json([one.partition("#")[0] for one in local]), "sections": to_json(local)}
     tables |= {name: _load(db, name, wanted) for name in ("sources", "sections")}
-    tables["conversations"] = tuple({**row, "active_message_id": run.message_id} for row in tables["conversations"])
+    tables["conversations"] = tuple(
+        {**row, "active_message_id": last[row["conversation_id"]]} for row in tables["conversations"]
+    )
     return Rows(run_id, known_version(db), {name: tables[name] for name in TABLES})
 
 

@@ -156,6 +156,9 @@ class Tape(Protocol):
         Unless what code decided is asked for too, the first such ends it: the code is there to do so again.
         """
 
+    async def until_code(self, asked: RecordedAsk, is_decided: Callable[[], Awaitable[bool]]) -> None:
+        """Give code the time to decide this, if it had."""
+
     async def until_taken(self, subjects: Sequence[str]) -> None:
         """Return when none of these is left that a click decides before the run pauses next."""
 
@@ -169,6 +172,12 @@ class Tape(Protocol):
     @property
     def was_stopped(self) -> bool:
         """Whether a click ended the run."""
+
+    def waits_for(self, request_id: str) -> bool:
+        """Whether the run pauses while this request of a run that it began is open, or goes on beside it."""
+
+    async def within(self, key: str) -> None:
+        """Return, unless the run was cut off within this tool call, or before it made this model call."""
 
     def took(self, subject: str) -> None:
         """Note that a decision was taken from the recording."""
@@ -246,6 +255,9 @@ class LiveTape:
         del by_code
         return ()
 
+    async def until_code(self, asked: RecordedAsk, is_decided: Callable[[], Awaitable[bool]]) -> None:
+        """Nothing is recorded."""
+
     async def until_taken(self, subjects: Sequence[str]) -> None:
         """Decisions come when they come."""
         del subjects
@@ -262,6 +274,14 @@ class LiveTape:
     def was_stopped(self) -> bool:
         """Whoever does so says it."""
         return False
+
+    def waits_for(self, request_id: str) -> bool:
+        """It pauses."""
+        del request_id
+        return True
+
+    async def within(self, key: str) -> None:
+        """Nothing is recorded."""
 
     def took(self, subject: str) -> None:
         """Nothing is recorded."""

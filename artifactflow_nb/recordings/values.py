@@ -19,11 +19,13 @@ from typing import Any
 
 from artifactflow_nb.ambient import derived_id
 from artifactflow_nb.approvals import Decision
+from artifactflow_nb.delegating import DELEGATING
 from artifactflow_nb.errors import RunCancelled
 from artifactflow_nb.events import MAIN_JOB
 from artifactflow_nb.messages import Message, ToolResult
 from artifactflow_nb.models.base import ModelReply
-from artifactflow_nb.plans import PLAN_CREATE, plan_job_id
+from artifactflow_nb.plans import plan_job_id
+from artifactflow_nb.projects import RUN_RESEARCH
 from artifactflow_nb.recordings.graph_steps import GraphStep, job_of_path
 from artifactflow_nb.recordings.pieces import Piece
 
@@ -130,8 +132,8 @@ class RecordedCall:
 
     @property
     def is_open(self) -> bool:
-        """Whether it did not finish; one that delegates is as far as its job is."""
-        return self.result is None and self.tool not in DELEGATING
+        """Whether it did not finish; one that delegates to a job of the run is as far as that is."""
+        return self.result is None and (self.tool not in DELEGATING or self.tool == RUN_RESEARCH)
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,11 +185,11 @@ class RecordedTurn:
 
 @dataclass(frozen=True, slots=True)
 class HandWritten:
-    """A version of an artifact that a person wrote, once a run had answered.
+    """A version of an artifact that a person wrote, once a run had answered or before there was one.
 
     Attributes:
         artifact_id: Of which artifact.
-        update_type: `update`, `rewrite`, `restore` or `rename`.
+        update_type: What was done, as `Artifact` says it.
         sha256: The hash of its text.
         at: When.
     """
@@ -212,8 +214,11 @@ class RecordedRun:
         ends: The times of the run's pauses, and last of its end.
         was_stopped: Whether a click ended it.
         by_hand: What a person wrote on its message, in order.
+        beforehand: What a person had written in its conversation, on no message, if this began with it; in order.
         graph_steps: What an adapted graph did, in order; empty for every other run.
         graph_asks: The requests of an adapted graph's interrupts, in order.
+        subrun_waits: For each pause the requests of runs that it had begun, for which it waited; empty if it never did.
+        subruns_worked: Whether runs that it had begun were at work after its last pause.
     """
 
     run_id: str
@@ -237,9 +242,12 @@ class RecordedRun:
     package_version: str = ""
     was_stopped: bool = False
     by_hand: tuple[HandWritten, ...] = ()
+    beforehand: tuple[HandWritten, ...] = ()
     manifest: Mapping[str, Any] = field(default_factory=dict)
     graph_steps: tuple[GraphStep, ...] = ()
     graph_asks: tuple[RecordedAsk, ...] = ()
+    subrun_waits: tuple[tuple[str, ...], ...] = ()
+    subruns_worked: bool = False
 
     @property
     def interrupts(self) -> dict[str, RecordedAsk]:
@@ -254,10 +262,6 @@ def given_up(turns: Sequence[RecordedTurn]) -> set[tuple[str, int, int]]:
     for turn in turns:
         last[turn.path, turn.step] = max(turn.attempt, last.get((turn.path, turn.step), 0))
     return {turn.place for turn in turns if turn.was_cut and turn.attempt < last[turn.path, turn.step]}
-
-
-DELEGATING = ("call_subagent", PLAN_CREATE)
-"""The names of the tools whose calls are jobs of their own."""
 
 
 def call_id(run_id: str, job_id: str, step: int, attempt: int) -> str:

@@ -20,23 +20,30 @@ from artifactflow_nb.text.markdown import portable
 
 TASK_PLAN = "task_plan"
 
-_SEEN = """
+DELETE = "delete"
+"""The `update_type` of a version that says that a block was deleted."""
+
+SEEN = f"""
 WITH RECURSIVE branch (message_id, parent_id, distance) AS (
     SELECT message_id, parent_id, 0 FROM messages WHERE message_id = :message_id
     UNION ALL
     SELECT m.message_id, m.parent_id, distance + 1 FROM messages m JOIN branch b ON m.message_id = b.parent_id
 ),
 seen AS (
-    SELECT v.rowid AS place, row_number() OVER (
-        PARTITION BY v.artifact_id ORDER BY b.distance IS NULL, b.distance, v.version DESC
-    ) AS rank
+    SELECT v.rowid AS place, v.artifact_id, v.version - coalesce(b.distance, 1 << 30) * (1 << 31) AS nearness
     FROM artifact_versions v LEFT JOIN branch b USING (message_id)
     WHERE v.conversation_id = :conversation_id AND (:artifact_id IS NULL OR v.artifact_id = :artifact_id)
-    AND (v.message_id IS NULL OR b.distance = 0 OR (b.distance > 0 AND v.artifact_id <> 'task_plan'))
-)
-SELECT v.* FROM seen JOIN artifact_versions v ON v.rowid = place WHERE
+    AND (v.message_id IS NULL OR b.distance = 0 OR (b.distance > 0 AND v.artifact_id <> '{TASK_PLAN}'))
+),
+present AS (SELECT place, max(nearness) FROM seen GROUP BY artifact_id)
+"""  # noqa: S608 - constants only
+"""The versions that the branch of a message sees, and those of them that are the state of their artifacts there.
+
+The nearest is the newest of the message that is nearest to the end of the branch; what is on no message is behind all.
 """
-"""The versions that the branch of a message sees; those of rank 1 are the state of their artifacts there."""
+
+_PRESENT = f"{SEEN} SELECT v.* FROM present JOIN artifact_versions v ON v.rowid = place WHERE "  # noqa: S608 - so
+_VERSIONS = f"{SEEN} SELECT v.* FROM seen JOIN artifact_versions v ON v.rowid = place WHERE "  # noqa: S608 - so
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +56,14 @@ class Artifact:
         title: Its title.
         content_type: Its media type, `text/markdown` by default.
         content: Its text.
-        update_type: `create`, `update`, `rewrite`, `restore` or `rename`.
+        update_type: `create`, `update`, `rewrite`, `restore` or `rename`; of a block also `arrange`, when something
+            but its name and text was changed, and `delete`.
         created_at: When this version was written.
         created_by: Who wrote it.
         run_id: The run that wrote it, or None.
         message_id: The message whose run wrote it, or None.
+        reason: Why it was written, if somebody said so.
+        block_json: What it notes as a block of a project; None if it is none.
     """
 
     artifact_id: str
@@ -66,6 +76,13 @@ class Artifact:
     created_by: str
     run_id: str | None
     message_id: str | None
+    reason: str
+    block_json: str | None
+
+    @property
+    def is_deleted(self) -> bool:
+        """Whether it says that the artifact was deleted."""
+        return self.update_type == DELETE
 
     @property
     def told(self) -> dict[str, Any]:
@@ -91,9 +108,22 @@ class Artifact:
 
 
 def list_seen(db: sqlite3.Connection, conversation_id: str, message_id: str | None) -> list[Artifact]:
-    """The newest version of each artifact that the branch of the message sees, in the order of their ids."""
+    """The newest version of each artifact that the branch of the message sees, in the order of their ids.
+
+    Those that were deleted there are left out.
+    """
     check_branch(db, conversation_id, message_id)
-    return _load_seen(db, conversation_id, message_id, None, "rank = 1 ORDER BY v.artifact_id")
+    which = f"update_type <> '{DELETE}' ORDER BY v.artifact_id"
+    return _load(db, _PRESENT + which, conversation_id, message_id)
+
+
+def list_of_type(
+    db: sqlite3.Connection, conversation_id: str, message_id: str | None, content_type: str
+) -> list[Artifact]:
+    """Those of a media type; no other's text is read."""
+    check_branch(db, conversation_id, message_id)
+    which = f"content_type = :content_type AND update_type <> '{DELETE}' ORDER BY v.artifact_id"
+    return _load(db, _PRESENT + which, conversation_id, message_id, content_type=content_type)
 
 
 def read_version(db: sqlite3.Connection, conversation_id: str, artifact_id: str, version: int) -> Artifact:
@@ -117,22 +147,23 @@ def check_branch(db: sqlite3.Connection, conversation_id: str, message_id: str |
         require_message(db, conversation_id, message_id)
 
 
-def _load_seen(
+def _load(
     db: sqlite3.Connection,
+    sql: str,
     conversation_id: str,
     message_id: str | None,
-    artifact_id: str | None,
-    which: str,
+    artifact_id: str | None = None,
     version: int | None = None,
+    content_type: str | None = None,
 ) -> list[Artifact]:
     names = {"conversation_id": conversation_id, "message_id": message_id, "artifact_id": artifact_id}
-    number = storable_number(version)
-    return [to_artifact(row) for row in db.execute(_SEEN + which, {**names, "version": number})]
+    names["content_type"] = content_type
+    return [to_artifact(row) for row in db.execute(sql, {**names, "version": storable_number(version)})]
 
 
 def current(db: sqlite3.Connection, conversation_id: str, artifact_id: str, message_id: str | None) -> Artifact | None:
     """The branch's present version of an artifact; None if it sees none."""
-    return next(iter(_load_seen(db, conversation_id, message_id, artifact_id, "rank = 1")), None)
+    return next(iter(_load(db, _PRESENT + "true", conversation_id, message_id, artifact_id)), None)
 
 
 def require_seen(
@@ -140,10 +171,11 @@ def require_seen(
 ) -> Artifact:
     """A version as the branch sees it, its present one if no number is given; `NotFound` says what it has."""
     check_branch(db, conversation_id, message_id)
-    which = "rank = 1" if version is None else "v.version = :version"
-    if found := _load_seen(db, conversation_id, message_id, artifact_id, which, version):
+    sql = _PRESENT + "true" if version is None else _VERSIONS + "version = :version"
+    found = _load(db, sql, conversation_id, message_id, artifact_id, version)
+    if found and not (version is None and found[0].is_deleted):
         return found[0]
-    if version is not None and (history := _load_seen(db, conversation_id, message_id, artifact_id, "true")):
+    if version is not None and (history := _load(db, _VERSIONS + "true", conversation_id, message_id, artifact_id)):
         known = ", ".join(map(str, sorted(one.version for one in history)))
         raise NotFound(
             f"There is no version {version!r} of the artifact {artifact_id!r} on this branch; it has: {known}."
@@ -157,16 +189,19 @@ def load_history(
 ) -> list[Artifact]:
     """The versions that the branch sees; the last is its present one."""
     require_seen(db, conversation_id, artifact_id, message_id, None)
-    return _load_seen(db, conversation_id, message_id, artifact_id, "true ORDER BY rank DESC")
+    return _load(db, _VERSIONS + "true ORDER BY nearness", conversation_id, message_id, artifact_id)
 
 
 def load_histories(db: sqlite3.Connection, conversation_id: str, message_id: str | None) -> dict[str, list[Artifact]]:
-    """The versions that the branch sees of each of its artifacts, by id; the last of each is its present one."""
+    """The versions that the branch sees of each of its artifacts, by id; the last of each is its present one.
+
+    Artifacts that were deleted there are left out.
+    """
     check_branch(db, conversation_id, message_id)
     found: dict[str, list[Artifact]] = {}
-    for artifact in _load_seen(db, conversation_id, message_id, None, "true ORDER BY v.artifact_id, rank DESC"):
+    for artifact in _load(db, _VERSIONS + "true ORDER BY v.artifact_id, nearness", conversation_id, message_id):
         found.setdefault(artifact.artifact_id, []).append(artifact)
-    return found
+    return {key: versions for key, versions in found.items() if not versions[-1].is_deleted}
 
 
 def to_artifact(row: sqlite3.Row | dict[str, Any]) -> Artifact:
@@ -182,4 +217,6 @@ def to_artifact(row: sqlite3.Row | dict[str, Any]) -> Artifact:
         row["created_by"],
         row["run_id"],
         row["message_id"],
+        row["reason"],
+        row["block_json"],
     )

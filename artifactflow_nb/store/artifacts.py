@@ -26,6 +26,7 @@ from artifactflow_nb.store.artifact_versions import (
     require_seen,
     to_artifact,
 )
+from artifactflow_nb.store.block_rows import followed_block, restored_block
 from artifactflow_nb.store.database import Database, insert
 from artifactflow_nb.store.schema import to_us
 from artifactflow_nb.store.storable import storable_text
@@ -62,6 +63,7 @@ class Authorship:
         run_id: The run, or None for a person.
         tool_call_id: The call: a second write by the same call changes nothing and gives back the first.
         at: When; None for the time of the write.
+        reason: Why, if somebody says so.
     """
 
     conversation_id: str
@@ -70,6 +72,7 @@ class Authorship:
     run_id: str | None = None
     tool_call_id: str | None = None
     at: datetime | None = None
+    reason: str = ""
 
 
 class Hand(Protocol):
@@ -95,14 +98,19 @@ class LiveHand:
 
 
 @dataclass(frozen=True, slots=True)
-class _Text:
-    """What a version says, without who wrote it."""
+class NewVersion:
+    """What a version is to say, without who writes it.
+
+    Attributes:
+        block_json: What it notes as a block; None for what follows from the version before it.
+    """
 
     artifact_id: str
     title: str
     content: str
     content_type: str
     update_type: str
+    block_json: str | None = None
 
 
 class ArtifactManager:
@@ -130,12 +138,13 @@ class ArtifactManager:
             raise UsageError("An artifact needs an id, for example 'research_report'.")
 
         def work(db: sqlite3.Connection) -> Artifact:
-            if (present := current(db, by.conversation_id, artifact_id, by.message_id)) is not None:
+            present = current(db, by.conversation_id, artifact_id, by.message_id)
+            if present is not None and not present.is_deleted:
                 raise Conflict(
                     f"The artifact {artifact_id!r} exists (version {present.version}). "
                     "Change it with update_artifact or rewrite_artifact, or choose another id."
                 )
-            return self._append(db, by, None, _Text(artifact_id, title, content, content_type, "create"))
+            return self.append(db, by, None, NewVersion(artifact_id, title, content, content_type, "create"))
 
         return await self._write_once(by, work)
 
@@ -165,7 +174,7 @@ class ArtifactManager:
             present = self._expected(db, by, artifact_id, expected_version)
             text = content if isinstance(content, str) else content(present)
             named = " ".join((title or "").split()) or present.title
-            return self._append(db, by, present, _Text(artifact_id, named, text, present.content_type, update_type))
+            return self.append(db, by, present, NewVersion(artifact_id, named, text, present.content_type, update_type))
 
         return await self._write_once(by, work)
 
@@ -179,8 +188,8 @@ class ArtifactManager:
 
         def work(db: sqlite3.Connection) -> Artifact:
             present = self._expected(db, by, artifact_id, expected_version)
-            text = _Text(artifact_id, wanted, present.content, present.content_type, "rename")
-            return self._append(db, by, present, text)
+            text = NewVersion(artifact_id, wanted, present.content, present.content_type, "rename")
+            return self.append(db, by, present, text)
 
         return await self._write_once(by, work)
 
@@ -195,9 +204,9 @@ class ArtifactManager:
                 present = current(db, by.conversation_id, artifact_id, by.message_id)
             else:
                 present = self._expected(db, by, artifact_id, expected_version)
-            return self._append(
-                db, by, present, _Text(artifact_id, old.title, old.content, old.content_type, "restore")
-            )
+            noted = restored_block(present, old)
+            text = NewVersion(artifact_id, old.title, old.content, old.content_type, "restore", noted)
+            return self.append(db, by, present, text)
 
         return await self._write_once(by, work)
 
@@ -212,7 +221,7 @@ class ArtifactManager:
         if present is not None and (present.title, present.content) == (title, content):
             return None
         kind = "create" if present is None else "rewrite"
-        return self._append(db, by, present, _Text(artifact_id, title, content, content_type, kind))
+        return self.append(db, by, present, NewVersion(artifact_id, title, content, content_type, kind))
 
     def _expected(self, db: sqlite3.Connection, by: Authorship, artifact_id: str, expected: int | None) -> Artifact:
         """The branch's present version, which must be the expected one."""
@@ -232,16 +241,34 @@ class ArtifactManager:
             return work(db) if row is None else to_artifact(row)
 
         written = await self._database.write(once)
-        if by.created_by == USER:
-            await self._hand.wrote(by)
+        await self.wrote(by)
         return written
 
-    def _append(self, db: sqlite3.Connection, by: Authorship, before: Artifact | None, text: _Text) -> Artifact:
-        content = storable_text(text.content)
+    async def wrote(self, by: Authorship) -> None:
+        """Note, behind a transaction of a caller, that something was written; by a person, it may have to be recorded.
+
+        Errors: those of the person's `Hand`.
+        """
+        if by.created_by == USER:
+            await self._hand.wrote(by)
+
+    def when(self, by: Authorship, artifact_id: str, update_type: str, content: str) -> datetime:
+        """The time that a version has which is written now: what a person wrote may be recorded already."""
+        if by.at is not None:
+            return by.at
         sha256 = hashlib.sha256(content.encode()).hexdigest()
-        at = by.at
-        if at is None and by.created_by == USER:
-            at = self._hand.at(by, text.artifact_id, text.update_type, sha256)
+        known = self._hand.at(by, artifact_id, update_type, sha256) if by.created_by == USER else None
+        return known or self._clock.now()
+
+    def append(self, db: sqlite3.Connection, by: Authorship, before: Artifact | None, text: NewVersion) -> Artifact:
+        """Write a version behind the one that the branch has, in the transaction of a caller who stores more.
+
+        What a block notes beside its name and text follows from these, unless the version says it.
+        """
+        content = storable_text(text.content)
+        noted = text.block_json
+        if noted is None and before is not None and before.block_json is not None:
+            noted = followed_block(db, by.conversation_id, by.message_id, before, text.title, content, by.created_by)
         added, removed = _line_changes(before.content if before else "", content)
         row = {
             "conversation_id": by.conversation_id,
@@ -250,15 +277,17 @@ class ArtifactManager:
             "title": storable_text(text.title),
             "content_type": text.content_type,
             "content": content,
-            "sha256": sha256,
+            "sha256": hashlib.sha256(content.encode()).hexdigest(),
             "lines_added": added,
             "lines_removed": removed,
             "update_type": text.update_type,
-            "created_at": to_us(at or self._clock.now()),
+            "created_at": to_us(self.when(by, text.artifact_id, text.update_type, content)),
             "created_by": by.created_by,
             "run_id": by.run_id,
             "message_id": by.message_id,
             "tool_call_id": by.tool_call_id,
+            "reason": storable_text(by.reason),
+            "block_json": noted,
         }
         insert(db, "artifact_versions", row)
         return to_artifact(row)

@@ -158,6 +158,7 @@ class ToolRun:
 
 _INSTRUCTION = """
 SELECT instruction FROM plan_jobs WHERE job_id = ?1 UNION ALL
+SELECT instruction FROM block_jobs WHERE job_id = ?1 UNION ALL
 SELECT json_extract(args_json, '$.instruction') FROM tool_calls WHERE tool_call_id = ?1
 """
 
@@ -216,6 +217,11 @@ class CallStore:
         rows = await self._database.read(lambda db: db.execute(sql, (call_id,)).fetchall())
         return tuple(map(_stored_call, rows))
 
+    async def call(self, tool_call_id: str) -> StoredCall:
+        """A tool call that there is."""
+        sql = "SELECT * FROM tool_calls WHERE tool_call_id = ?"
+        return _stored_call(await self._database.read(lambda db: db.execute(sql, (tool_call_id,)).fetchone()))
+
     async def last_step(self, run_id: str, job_id: str) -> int:
         """The number of a job's last turn, failed ones included; 0 if there is none."""
         sql = "SELECT coalesce(max(step), 0) FROM llm_calls WHERE run_id = ? AND job_id = ?"
@@ -234,7 +240,7 @@ class CallStore:
         return StoredReply(row["content"], row["reasoning"], row["finish_reason"])
 
     async def instruction(self, job_id: str) -> str:
-        """What the delegating call of a job asks for, or the plan that it works for."""
+        """What the delegating call of a job asks for, or what it was told to do for a plan or with a block."""
         row = await self._database.read(lambda db: db.execute(_INSTRUCTION, (job_id,)).fetchone())
         return str(row[0] or "")
 

@@ -1,12 +1,17 @@
 """What a run cost, added up from its rows."""
 
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime
+from typing import Any
 
 from artifactflow_nb.budget import Spent
-from artifactflow_nb.events import AgentExecution, ExecutionMetrics, TokenUsage, ToolExecution
+from artifactflow_nb.delegating import DELEGATING
+from artifactflow_nb.events import MAIN_JOB, AgentExecution, ExecutionMetrics, TokenUsage, ToolExecution
 from artifactflow_nb.store.schema import from_us
+
+OWN_TIME = f"tool_name NOT IN ({', '.join(map(repr, DELEGATING))})"
+"""The condition that the time of a tool call is its own, and not that of what other agents did for it."""
 
 WAITED = """
 SELECT run_id, coalesce(sum(max(next_ts - ts, 0)), 0) / 1000.0 AS wait_ms
@@ -21,6 +26,22 @@ GROUP BY run_id
 
 A run that waits has none of its present pause: what it shows does not depend on when somebody looks.
 """
+
+
+_OF_THESE = "run_id IN (SELECT :run UNION ALL SELECT run_id FROM runs WHERE :begun AND parent_run_id = :run)"
+"""The condition that something is of a run or, if that is wanted, of one that it began."""
+
+_AT_WORK = f"""
+SELECT started_at AS began, llm_duration_ms AS ms FROM llm_calls WHERE {_OF_THESE} AND began <= :until
+UNION ALL SELECT called_at AS began, duration_ms FROM tool_calls
+WHERE {_OF_THESE} AND status = 'finished' AND {OWN_TIME} AND began <= :until
+ORDER BY began
+"""  # noqa: S608 - constants only
+
+LAST_TURN = "SELECT max(started_at) FROM llm_calls WHERE run_id = :run AND job_id = :main AND error_type IS NULL"
+"""When the last turn of a run's main job began: all that it had begun before rested then."""
+
+_ALL_TIME = 2**63 - 1
 
 
 def load_metrics(db: sqlite3.Connection, run_id: str, until: datetime) -> ExecutionMetrics:
@@ -44,25 +65,29 @@ def load_metrics(db: sqlite3.Connection, run_id: str, until: datetime) -> Execut
     )
 
 
-def load_spent(db: sqlite3.Connection, run_id: str) -> Spent:
-    """What a run has spent: of calls that have ended, failed ones included as far as their usage is known."""
+def load_spent(db: sqlite3.Connection, run_id: str, *, with_begun: bool = False) -> Spent:
+    """What a run has spent, or it and those that it began: of calls that have ended, as far as their usage is known."""
+    return _spent(db, {"run": run_id, "begun": with_begun, "until": _ALL_TIME})
+
+
+def load_spent_by_turn(db: sqlite3.Connection, run_id: str) -> Spent:
+    """What a run and those that it began had spent with the last turn of its main job."""
+    until = db.execute(LAST_TURN, {"run": run_id, "main": MAIN_JOB}).fetchone()[0]
+    return _spent(db, {"run": run_id, "begun": True, "until": until})
+
+
+def _spent(db: sqlite3.Connection, these: Mapping[str, Any]) -> Spent:
     row = db.execute(
-        "SELECT coalesce(sum(input_tokens + output_tokens), 0), coalesce(sum(cost_usd), 0.0) FROM llm_calls "
-        "WHERE run_id = ?",
-        (run_id,),
+        "SELECT coalesce(sum(input_tokens + output_tokens), 0), coalesce(sum(cost_usd), 0.0) FROM llm_calls "  # noqa: S608 - constants
+        f"WHERE {_OF_THESE} AND started_at <= :until",
+        these,
     ).fetchone()
-    return Spent(tokens=row[0], usd=row[1], seconds=_at_work_us(db, run_id) / 1e6)
+    return Spent(tokens=row[0], usd=row[1], seconds=_at_work_us(db, these) / 1e6)
 
 
-def _at_work_us(db: sqlite3.Connection, run_id: str) -> float:
+def _at_work_us(db: sqlite3.Connection, these: Mapping[str, Any]) -> float:
     """The microseconds in which a model or a tool was at work; those in which several were count once."""
-    spans = db.execute(
-        "SELECT started_at AS began, llm_duration_ms AS ms FROM llm_calls WHERE run_id = :run "
-        "UNION ALL SELECT called_at, duration_ms FROM tool_calls "
-        "WHERE run_id = :run AND status = 'finished' AND tool_name NOT IN ('call_subagent', 'plan_create') "
-        "ORDER BY began",
-        {"run": run_id},
-    )
+    spans = db.execute(_AT_WORK, these)
     total, until = 0.0, 0.0
     for began, ms in spans:
         ended = began + ms * 1000

@@ -14,7 +14,9 @@ import orjson
 
 from artifactflow_nb.approvals import BUDGET, ApprovalRequest, Decision, Scope
 from artifactflow_nb.errors import Conflict, NotFound
+from artifactflow_nb.events import MAIN_JOB
 from artifactflow_nb.store.database import Database, insert
+from artifactflow_nb.store.metrics import LAST_TURN
 from artifactflow_nb.store.runs import RUNNING, WAITING, EventRow, StoredRun, insert_events
 from artifactflow_nb.store.schema import to_us
 from artifactflow_nb.store.storable import storable_text, to_json
@@ -23,6 +25,14 @@ _OLDEST_FIRST = (
     "a.asked_at, a.job_id, (SELECT position FROM tool_calls c WHERE c.tool_call_id = a.tool_call_id), a.rowid"
 )
 """By when it was asked in its job: of jobs that work at the same time, which one stores first is chance."""
+
+
+_FIRST = "coalesce(r.parent_run_id, r.run_id)"
+"""The run that a person asked for: what holds for it, holds for the runs that it began, too."""
+
+_CONVERSATION = f"coalesce((SELECT conversation_id FROM runs f WHERE f.run_id = {_FIRST}), r.conversation_id)"  # noqa: S608 - a constant
+_FIRST_OF = f"(SELECT {_FIRST} FROM runs r WHERE r.run_id = ?)"  # noqa: S608 - a constant
+_CONVERSATION_OF = f"(SELECT {_CONVERSATION} FROM runs r WHERE r.run_id = ?)"  # noqa: S608 - a constant
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +96,12 @@ class RequestStore:
         """A request; `NotFound` if there is none of this id."""
         return await self._database.read(lambda db: _request(_find(db, request_id)))
 
+    async def of_call(self, tool_call_id: str) -> ApprovalRequest | None:
+        """The request of a tool call; None if nobody was asked about it."""
+        sql = "SELECT * FROM approvals WHERE tool_call_id = ?"
+        row: sqlite3.Row | None = await self._database.read(lambda db: db.execute(sql, (tool_call_id,)).fetchone())
+        return None if row is None else _request(row)
+
     async def decisions(self, subjects: Sequence[str]) -> dict[str, Asked]:
         """For each subject that has a request, a tool call for example: the request's id and its decision."""
         if not subjects:
@@ -95,20 +111,26 @@ class RequestStore:
         rows = await self._database.read(lambda db: db.execute(sql, tuple(subjects)).fetchall())
         return {row["subject"]: Asked(row["request_id"], decision_of(row)) for row in rows}
 
-    async def of_budget(self, run_id: str) -> list[tuple[ApprovalRequest, Decision | None]]:
-        """The requests to go on beyond a run's budget with their decisions, the oldest first."""
-        sql = "SELECT * FROM approvals WHERE run_id = ? AND kind = 'budget' ORDER BY rowid"
-        rows = await self._database.read(lambda db: db.execute(sql, (run_id,)).fetchall())
+    async def of_budget(self, run_id: str, *, by_turn: bool = False) -> list[tuple[ApprovalRequest, Decision | None]]:
+        """The requests to go on beyond a run's budget with their decisions, the oldest first.
+
+        With `by_turn`, those that were decided when the last turn of its main job began.
+        """
+        until = f"AND decided_at <= ({LAST_TURN})" if by_turn else ""
+        sql = f"SELECT * FROM approvals WHERE run_id = :run AND kind = 'budget' {until} ORDER BY rowid"  # noqa: S608 - constants
+        these = {"run": run_id, "main": MAIN_JOB}
+        rows = await self._database.read(lambda db: db.execute(sql, these).fetchall())
         return [(_request(row), decision_of(row)) for row in rows]
 
     async def standing(self, run: StoredRun, tool: str) -> Decision | None:
         """What a person decided on this tool for the whole run or conversation, the newest first; None if nothing."""
         sql = (
-            "SELECT a.* FROM approvals a JOIN runs r USING (run_id) WHERE a.tool_name = ? AND a.decision IS NOT NULL "
-            "AND ((a.scope = 'run' AND a.run_id = ?) OR (a.scope = 'conversation' AND r.conversation_id = ?)) "
+            "SELECT a.* FROM approvals a JOIN runs r USING (run_id) WHERE a.tool_name = ? AND a.decision IS NOT NULL "  # noqa: S608 - constants
+            f"AND ((a.scope = 'run' AND {_FIRST} = {_FIRST_OF}) "
+            f"OR (a.scope = 'conversation' AND {_CONVERSATION} = {_CONVERSATION_OF})) "
             "ORDER BY a.decision_number DESC LIMIT 1"
         )
-        place = (tool, run.run_id, run.conversation_id)
+        place = (tool, run.run_id, run.run_id)
         row = await self._database.read(lambda db: db.execute(sql, place).fetchone())
         found = None if row is None else decision_of(row)
         return found and Decision(found.approved, decided_by=found.decided_by, scope=found.scope)
@@ -120,8 +142,8 @@ class RequestStore:
         sql = (
             "SELECT a.* FROM approvals a JOIN runs r USING (run_id) WHERE a.tool_name = ? AND a.kind = ? "  # noqa: S608 - constants
             "AND a.request_id <> ? AND a.decision IS NULL AND r.status IN ('running', 'waiting') "
-            "AND (a.run_id = ? OR (? = 'conversation' AND r.conversation_id = "
-            f"(SELECT conversation_id FROM runs WHERE run_id = ?))) ORDER BY {_OLDEST_FIRST}"
+            f"AND ({_FIRST} = {_FIRST_OF} OR (? = 'conversation' AND {_CONVERSATION} = {_CONVERSATION_OF})) "
+            f"ORDER BY {_OLDEST_FIRST}"
         )
         place = (request.tool, request.kind, request.id, request.run_id, scope, request.run_id)
         rows = await self._database.read(lambda db: db.execute(sql, place).fetchall())
@@ -160,40 +182,51 @@ class RequestStore:
         return await self._database.write(work)
 
     async def any_decided(self, gates: Sequence[Sequence[str]]) -> bool:
-        """Whether one of these gates is open by now: all the requests that it waits for, by their ids, are decided."""
+        """Whether one of these gates is open by now: nothing that it waits for can be decided any more.
+
+        All its requests are decided, or of a run that is over: one which the run that waits had begun.
+        """
         sql = (
             "SELECT 1 FROM json_each(?) gate WHERE NOT EXISTS (SELECT 1 FROM json_each(gate.value) asked "
-            "JOIN approvals a ON a.request_id = asked.value WHERE a.decision IS NULL)"
+            "JOIN approvals a ON a.request_id = asked.value JOIN runs r USING (run_id) "
+            "WHERE a.decision IS NULL AND r.status IN ('running', 'waiting'))"
         )
         row = await self._database.read(lambda db: db.execute(sql, (to_json(gates),)).fetchone())
         return row is not None
 
     async def ready(self, run_id: str) -> bool:
         """Whether a run that waits can go on: one of the gates at which it paused last is open."""
+        return await self.any_decided(await self.gates(run_id))
+
+    async def gates(self, run_id: str) -> list[list[str]]:
+        """The gates at which a run paused last, each the ids of the requests that it waits for there."""
         sql = "SELECT data_json FROM events WHERE run_id = ? AND event_type = 'complete' ORDER BY seq DESC LIMIT 1"
         row = await self._database.read(lambda db: db.execute(sql, (run_id,)).fetchone())
         paused = {} if row is None else orjson.loads(row[0])
         older = [[request_id] for request_id in paused.get("pending", ())]  # a pause that does not tell its gates
-        return await self.any_decided(paused.get("gates", older))
+        gates: list[list[str]] = paused.get("gates", older)
+        return gates
 
     async def open_requests(self, run_id: str | None = None) -> list[ApprovalRequest]:
-        """Requests without a decision, of one run or of all that wait, the oldest first."""
+        """Requests without a decision, of one run and those that it began or of all that wait, the oldest first."""
         return await self._database.read(lambda db: load_open_requests(db, run_id))
 
 
 def load_open_requests(db: sqlite3.Connection, run_id: str | None = None) -> list[ApprovalRequest]:
-    """Requests without a decision, of one run or of all unfinished ones, the oldest first."""
+    """Requests without a decision, of one run and those that it began or of all unfinished ones, the oldest first."""
     rows = db.execute(
         "SELECT a.* FROM approvals a JOIN runs r USING (run_id) WHERE a.decision IS NULL "  # noqa: S608 - a constant
-        f"AND r.status IN ('running', 'waiting') AND (? IS NULL OR a.run_id = ?) ORDER BY {_OLDEST_FIRST}",
-        (run_id, run_id),
+        f"AND r.status IN ('running', 'waiting') AND (?1 IS NULL OR ?1 IN (r.run_id, r.parent_run_id)) "
+        f"ORDER BY {_OLDEST_FIRST}",
+        (run_id,),
     )
     return [_request(row) for row in rows]
 
 
 def _find(db: sqlite3.Connection, request_id: str) -> sqlite3.Row:
     row: sqlite3.Row | None = db.execute(
-        "SELECT a.*, r.status AS run_status FROM approvals a JOIN runs r USING (run_id) WHERE request_id = ?",
+        "SELECT a.*, r.status AS run_status, r.parent_run_id FROM approvals a JOIN runs r USING (run_id) "
+        "WHERE request_id = ?",
         (request_id,),
     ).fetchone()
     if row is None:
@@ -203,7 +236,7 @@ def _find(db: sqlite3.Connection, request_id: str) -> sqlite3.Row:
 
 def _undecided(db: sqlite3.Connection, request_id: str, run_id: str | None) -> ApprovalRequest:
     row = _find(db, request_id)
-    if run_id is not None and row["run_id"] != run_id:
+    if run_id is not None and run_id not in {row["run_id"], row["parent_run_id"]}:
         raise NotFound(f"The request {request_id!r} is not of the run {run_id!r}; nothing was decided.")
     if row["decision"] is not None:
         raise Conflict(f"The request {request_id!r} was decided already: {row['decision']}. It stays so.")

@@ -15,6 +15,7 @@ import orjson
 from artifactflow_nb.budget import Spent
 from artifactflow_nb.errors import Conflict, NotFound, UsageError
 from artifactflow_nb.events import StreamEvent, StreamEventType
+from artifactflow_nb.origin import Origin
 from artifactflow_nb.store.conversations import (
     ParentId,
     insert_conversation,
@@ -23,9 +24,10 @@ from artifactflow_nb.store.conversations import (
     resolve_parent,
 )
 from artifactflow_nb.store.database import Database, insert
-from artifactflow_nb.store.metrics import load_spent
+from artifactflow_nb.store.metrics import load_spent, load_spent_by_turn
 from artifactflow_nb.store.schema import from_us, to_us
 from artifactflow_nb.store.storable import to_json
+from artifactflow_nb.text.framing import without_context
 
 RUNNING, WAITING, COMPLETED, FAILED, CANCELLED = "running", "waiting", "completed", "failed", "cancelled"
 INTERRUPTED = "interrupted"
@@ -79,6 +81,11 @@ class StoredRun:
     completed_at: datetime | None
     mode: str = "live"
 
+    @property
+    def origin(self) -> Origin | None:
+        """The call of another run for which it works; None for most."""
+        return Origin.of_settings(self.settings)
+
 
 class RunStore:
     """Reads and writes runs and events.
@@ -96,7 +103,7 @@ class RunStore:
         def work(db: sqlite3.Connection) -> StoredRun:
             conversation_id = new_conversation_id if run.conversation_id is None else run.conversation_id
             if run.conversation_id is None:
-                insert_conversation(db, conversation_id, "", now)
+                insert_conversation(db, conversation_id, _title(db, run), now)
             require_conversation(db, conversation_id)
             if db.execute("SELECT 1 FROM runs WHERE thread_id = ?", (run.thread_id,)).fetchone():
                 raise UsageError(f"A thread {run.thread_id!r} exists already; leave thread_id out to get a new one.")
@@ -192,12 +199,16 @@ class RunStore:
         return await self._database.read(work)
 
     async def unfinished(self) -> list[StoredRun]:
-        """Runs that wait or run, the oldest first."""
-        return await self._database.read(load_unfinished)
+        """Runs that wait or run, the oldest first; those that runs began, too."""
+        return await self._database.read(_load_open)
 
-    async def spent(self, run_id: str) -> Spent:
-        """What a run has spent so far."""
-        return await self._database.read(lambda db: load_spent(db, run_id))
+    async def spent(self, run_id: str, *, with_begun: bool = False) -> Spent:
+        """What a run has spent so far, or it and those that it began."""
+        return await self._database.read(lambda db: load_spent(db, run_id, with_begun=with_begun))
+
+    async def spent_by_turn(self, run_id: str) -> Spent:
+        """What a run and those that it began had spent with the last turn of its main job."""
+        return await self._database.read(lambda db: load_spent_by_turn(db, run_id))
 
     async def newest(self) -> str | None:
         """The id of the run that began last; None if there is none."""
@@ -243,7 +254,13 @@ def is_run(db: sqlite3.Connection, run_id: str) -> bool:
 
 
 def load_unfinished(db: sqlite3.Connection) -> list[StoredRun]:
-    """Runs that wait or run, the oldest first."""
+    """Runs that wait or run, the oldest first; without those that such a run began, which go on with it."""
+    runs = _load_open(db)
+    ids = {run.run_id for run in runs}
+    return [run for run in runs if run.origin is None or run.origin.run_id not in ids]
+
+
+def _load_open(db: sqlite3.Connection) -> list[StoredRun]:
     rows = db.execute("SELECT run_id FROM runs WHERE status IN ('running', 'waiting') ORDER BY rowid").fetchall()
     return [load_run(db, row["run_id"]) for row in rows]
 
@@ -285,12 +302,24 @@ def insert_events(db: sqlite3.Connection, rows: Sequence[EventRow]) -> None:
     db.executemany("INSERT INTO events VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
 
 
+def _title(db: sqlite3.Connection, run: NewRun) -> str:
+    """What the conversation of a run that works for another is called; empty where its first question is its title."""
+    if (origin := Origin.of_settings(run.settings)) is None:
+        return ""
+    sql = "SELECT title FROM conversations JOIN runs USING (conversation_id) WHERE run_id = ?"
+    above = db.execute(sql, (origin.run_id,)).fetchone()
+    question = without_context(run.question)
+    return question if above is None else f"{run.flow} for {above['title']}: {question}"
+
+
 def _run_row(run: NewRun, conversation_id: str, now: int) -> dict[str, Any]:
+    origin = Origin.of_settings(run.settings)
     return {
         "run_id": run.run_id,
         "conversation_id": conversation_id,
         "message_id": run.message_id,
         "thread_id": run.thread_id,
+        "parent_run_id": origin and origin.run_id,
         "flow": run.flow,
         "question": run.question,
         "status": RUNNING,

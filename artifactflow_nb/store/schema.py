@@ -290,7 +290,28 @@ CREATE INDEX plan_jobs_by_run ON plan_jobs (run_id);
 """
 """What agents were asked to do for the plans of runs, which are artifacts."""
 
-_STEPS = (_FIRST, _SOURCES, _BUDGETS, _BRANCHES, _SOURCE_FILES, _RECORDINGS, _PLANS)
+_BLOCKS = """
+ALTER TABLE artifact_versions ADD COLUMN reason TEXT NOT NULL DEFAULT '';
+ALTER TABLE artifact_versions ADD COLUMN block_json TEXT;
+CREATE TABLE block_jobs (
+    job_id TEXT PRIMARY KEY,
+    run_id TEXT NOT NULL REFERENCES runs ON DELETE CASCADE,
+    block_id TEXT NOT NULL,
+    agent_name TEXT NOT NULL,
+    instruction TEXT NOT NULL,
+    seen TEXT NOT NULL,
+    basis_json TEXT NOT NULL,
+    started_at INTEGER NOT NULL
+);
+CREATE INDEX block_jobs_by_run ON block_jobs (run_id);
+"""
+"""Why a version was written, and what one that is a block of a project notes beside its name and text; what agents were
+asked to do with blocks, and from which texts."""
+
+_SUBRUNS = "CREATE INDEX runs_by_parent ON runs (parent_run_id) WHERE parent_run_id IS NOT NULL"
+"""Which runs a run began."""
+
+_STEPS = (_FIRST, _SOURCES, _BUDGETS, _BRANCHES, _SOURCE_FILES, _RECORDINGS, _PLANS, _BLOCKS, _SUBRUNS)
 
 
 _OWN_TABLES = {"conversations", "messages", "runs", "events"}

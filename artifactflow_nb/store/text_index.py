@@ -111,23 +111,20 @@ def insert(
     connection: sqlite3.Connection, source_id: str, sections: Iterable[PreparedSection]
 ) -> tuple[int, int] | None:
     """Store the sections of a source that has none; the numbers of its first and last passage, None if it has none."""
-    ids: list[int] = []
+    first = 1 + _number(connection, "SELECT ifnull(max(passage_id), 0) FROM passages")
+    places: list[tuple[int, int | None, int, int]] = []
+    words: list[tuple[int, str, str, str]] = []
     for position, section in enumerate(sections):
         section_id = connection.execute(
             "INSERT INTO sections (source_id, anchor, title, text, position) VALUES (?, ?, ?, ?, ?)",
             (source_id, section.anchor, section.title, section.text, position),
         ).lastrowid
-        for passage in section.passages:
-            passage_id = connection.execute(
-                "INSERT INTO passages (section_id, start, end) VALUES (?, ?, ?)",
-                (section_id, passage.start, passage.end),
-            ).lastrowid
-            connection.execute(
-                "INSERT INTO passage_words (rowid, title, heading, body) VALUES (?, ?, ?, ?)",
-                (passage_id, passage.title, passage.heading, passage.body),
-            )
-            ids.append(passage_id or 0)
-    return (ids[0], ids[-1]) if ids else None
+        for number, one in enumerate(section.passages, first + len(places)):
+            places.append((number, section_id, one.start, one.end))
+            words.append((number, one.title, one.heading, one.body))
+    connection.executemany("INSERT INTO passages (passage_id, section_id, start, end) VALUES (?, ?, ?, ?)", places)
+    connection.executemany("INSERT INTO passage_words (rowid, title, heading, body) VALUES (?, ?, ?, ?)", words)
+    return (first, first + len(places) - 1) if places else None
 
 
 def remove(connection: sqlite3.Connection, source_id: str) -> None:

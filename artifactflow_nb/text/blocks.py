@@ -18,7 +18,7 @@ Kind = Literal["heading", "term", "prose", "item", "code", "table"]
 PASSAGE_COLUMNS = 800
 _TERM_CHARS = 300  # a longer paragraph is no definition's term
 
-_HASHES = re.compile(r" {0,3}(#{1,6})\s+(\S.*?)\s*#*\s*$")
+_HASHES = re.compile(r" {0,3}(#{1,6})\s+(\S.*)$")
 _UNDERLINE = re.compile(r"([*=\-~^#\"])\1{2,}\s*$")
 _FENCE = re.compile(r"\s*(`{3,}|~{3,})")
 ITEM_MARK = re.compile(
@@ -121,7 +121,7 @@ def _next(lines: list[_Line], i: int) -> tuple[int, Block]:
         stop = _after_fence(lines, i, fence[1])
         return stop, Block(line.start, lines[stop - 1].end, "code", line.indent)
     if heading := _HASHES.match(line.text):
-        return i + 1, Block(line.start, line.end, "heading", 0, len(heading[1]), heading[2])
+        return i + 1, Block(line.start, line.end, "heading", 0, len(heading[1]), _unclosed(heading[2]))
     if i + 1 < len(lines) and line.indent == 0 and _is_underline(line.text, lines[i + 1].text):
         level = 1 if lines[i + 1].text[0] in "*=" else 2
         return i + 2, Block(line.start, lines[i + 1].end, "heading", 0, level, line.text.strip())
@@ -129,6 +129,11 @@ def _next(lines: list[_Line], i: int) -> tuple[int, Block]:
         return i + 1, Block(line.start, line.end, "heading", 0, level, line.text.strip())
     stop = _after_paragraph(lines, i)
     return stop, Block(line.start, lines[stop - 1].end, _kind(lines[i:stop]), line.indent)
+
+
+def _unclosed(title: str) -> str:
+    """A heading without the hashes that close it; the first character stays."""
+    return title.rstrip("#").rstrip() or title[0]
 
 
 def _after_fence(lines: list[_Line], i: int, mark: str) -> int:

@@ -1,6 +1,7 @@
 """Figures in a few words: counts, durations, sizes and times, as people read them."""
 
 from datetime import UTC, datetime
+from decimal import Decimal
 
 _SECOND_MS = 1000
 _MINUTE_S = 60
@@ -37,7 +38,7 @@ def usd(amount: float, *, exact: bool = False) -> str:
     """
     if exact:
         return f"{amount:,.10g} USD"
-    return f"{amount:,.2f} USD" if abs(amount) >= 1 else f"{amount:.3g} USD"
+    return f"{amount:,.2f} USD" if abs(amount) >= 1 else f"{Decimal(f'{amount:.3g}'):f} USD"
 
 
 def size(n_bytes: float) -> str:

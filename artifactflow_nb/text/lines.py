@@ -6,6 +6,7 @@ against 16,000 take some 45 ms. Beyond that, lines that stand once in both texts
 between them is compared while there is time, and then taken as replaced.
 """
 
+import re
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -35,6 +36,13 @@ def unified_diff(before: str, after: str, before_name: str, after_name: str) -> 
     old, new = split_lines(before), split_lines(after)
     hunks = [_hunk(group, old, new) for group in _grouped(changes(old, new))]
     return "".join([f"--- {before_name}\n+++ {after_name}\n", *hunks]) if hunks else ""
+
+
+def fenced_diff(before: str, after: str, before_name: str, after_name: str) -> str:
+    """The same in a fence of Markdown that nothing in it can close; empty if there is none."""
+    diff = unified_diff(before, after, before_name, after_name)
+    fence = "`" * max(3, 1 + max(map(len, re.findall("`+", diff)), default=0))
+    return f"{fence}diff\n{diff.rstrip()}\n{fence}" if diff else ""
 
 
 def _hunk(group: Sequence[Change], old: Sequence[str], new: Sequence[str]) -> str:

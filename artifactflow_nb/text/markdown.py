@@ -31,6 +31,8 @@ _MAX_NESTING = 20
 _FENCE_WORDS = re.compile(r"^([ \t>*+\-\d.)]*(?:`{3,}(?=[^\n`]*$)|~{3,}))[ \t]*([^\n]*)$", re.MULTILINE)
 _LANGUAGE = re.compile(r"[\w+#.-]*")
 _DUNDER = re.compile(r"(?<![\w\\])__[A-Za-z]\w*?__(?!\w)")
+_DOLLAR = re.compile(r"(?<!\\)((?:\\\\)*)\$")
+"""One that may begin a formula; one that is escaped already stays so."""
 _CODE_SPAN = re.compile(r"(?<![\\`])(`+)(?!`)(.*?)(?<!`)\1(?!`)", re.DOTALL)
 
 
@@ -217,7 +219,8 @@ def _is_loaded(markdown: str, judge: MarkdownIt) -> bool:
 
 
 def _defuse(text: str) -> str:
-    text = text.replace("![", "[").replace("]:", r"]\:").replace("<", "&lt;").replace("$", r"\$")
+    text = text.replace("![", "[").replace("]:", r"]\:").replace("<", "&lt;")
+    text = _DOLLAR.sub(r"\1\$", text)
     return re.sub(r"\]\((?!https?://|mailto:|#)", r"]\\(", text)
 
 

@@ -53,7 +53,7 @@ def mentioned(text: str) -> list[str]:
     found = [piece for _, pieces in quoted(text, _MOST_OF_CODE) for piece in pieces]
     symbols = _SYMBOL.findall(text)
     written = _WORD.findall(text.replace('"', " ").replace("`", " "))
-    words = [_POSSESSIVE.sub("", word.lower()) for word in written]
+    words = [_POSSESSIVE.sub("", word.lower()) or word for word in written]
     named = [word.lower() for before, word in pairwise(written) if before.islower() and _is_capitalised(word)]
     named += [word for word, noun in pairwise(words) if word not in STOP_WORDS and _NOUNS.match(noun)]
     bare = [] if found or symbols else _bare(words)

@@ -8,6 +8,9 @@ from artifactflow_nb.text.chinese import CJK
 _ELLIPSIS = "…"
 _JOINER = "\u200d"
 _WIDE_OR_NONE = re.compile(r"[^\u0020-\u02ff\u2010-\u2027]")  # whatever may not be one column
+_WIDE = re.compile(r"[\u3000-\u3029\u3041-\u3096\u30a1-\u30ff\u4e00-\u9fff\uac00-\ud7a3\uff01-\uff60]+")
+"""Those of them that are known to take two columns: most of a Chinese text, which would else be asked one by one."""
+
 _UNSPACED = re.compile(rf"[{CJK}\u3000-\u303f\uff00-\uffef]")
 
 
@@ -15,7 +18,9 @@ def width(text: str) -> int:
     """The columns that a line takes."""
     if text.isascii():
         return len(text)
-    return len(text) + sum(_columns(character) - 1 for character in _WIDE_OR_NONE.findall(text))
+    rest = _WIDE.sub("", text)
+    wide = len(text) - len(rest)
+    return 2 * wide + len(rest) + sum(_columns(character) - 1 for character in _WIDE_OR_NONE.findall(rest))
 
 
 def _columns(character: str) -> int:
@@ -28,8 +33,9 @@ def cut(text: str, columns: int) -> str:
     """The longest beginning that takes at most so many columns and takes nothing apart: no accent, no joined emoji."""
     if text.isascii():
         return text[:columns]
-    taken, end = 0, 0
-    for end, character in enumerate(text):  # noqa: B007 - where it stopped is what is asked for
+    fits = max(columns, 0) // 2  # characters that take at most two columns each
+    taken, end = width(text[:fits]), fits
+    for end, character in enumerate(text[fits:], fits):  # noqa: B007 - where it stopped is what is asked for
         taken += _columns(character)
         if taken > columns:
             break

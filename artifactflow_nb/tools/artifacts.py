@@ -5,7 +5,6 @@ to the byte, so that a passage copied out of it is found again.
 """
 
 import asyncio
-import re
 from typing import Annotated, Any
 
 from pydantic import BaseModel, StringConstraints
@@ -15,7 +14,7 @@ from artifactflow_nb.events import StreamEventType
 from artifactflow_nb.messages import ToolResult
 from artifactflow_nb.store.artifact_versions import TASK_PLAN, Artifact
 from artifactflow_nb.store.artifacts import ArtifactManager, Authorship
-from artifactflow_nb.text.lines import split_lines, unified_diff
+from artifactflow_nb.text.lines import fenced_diff, split_lines
 from artifactflow_nb.tools.base import Tool, ToolContext, ToolPermission, tool
 from artifactflow_nb.tools.passages import SHOWN, lines_around, nearest_passages, places, unlike_in_space
 from artifactflow_nb.tools.plan import PlanDuty
@@ -70,9 +69,7 @@ async def _change(ctx: ToolContext, args: BaseModel) -> str:
     if after is None:
         old, new = params["old"], params["new"]
         before, after = (before, before.replace(old, new, 1)) if before.count(old) == 1 else (old, new)
-    diff = await asyncio.to_thread(unified_diff, before, after, name, f"{artifact_id} as proposed")
-    fence = "`" * max(3, 1 + max(map(len, re.findall("`+", diff)), default=0))
-    return f"{fence}diff\n{diff.rstrip()}\n{fence}" if diff else ""
+    return await asyncio.to_thread(fenced_diff, before, after, name, f"{artifact_id} as proposed")
 
 
 _WRITES: dict[str, Any] = {"category": "core", "idempotent": True, "runs_in_replay": True, "is_note": _is_plan}

@@ -24,7 +24,7 @@ from pydantic.fields import FieldInfo
 from artifactflow_nb.errors import ArtifactFlowError, Conflict, NotFound, StoreError, ToolError, UsageError
 from artifactflow_nb.messages import ToolResult, ToolSpec
 from artifactflow_nb.text.cards import Card, Code, Fold, Rows, Shown, Table
-from artifactflow_nb.tools.manual import item_fields, manual
+from artifactflow_nb.tools.manual import entry_of, placeholder
 from artifactflow_nb.tools.threads import in_thread, is_cancelled
 from artifactflow_nb.xml_calls import format_call
 
@@ -105,6 +105,7 @@ class Tool(Shown):
         runs_in_replay: Whether it runs again when a run is replayed, because what it does is kept in the store, as with
             artifacts. Of any other tool the recorded result is taken.
         asks_as: The kind of the request to the person.
+        wants_to: What the request says that the agent wants to do; empty for `run` and the tool's name.
         stands_alone: Whether its call must be the only one of a reply.
         is_last_word: Whether it may be called once more when the rounds of tool calls are used up.
     """
@@ -122,6 +123,7 @@ class Tool(Shown):
     is_note: IsNote = lambda _args: False
     runs_in_replay: bool = False
     asks_as: Literal["tool", "plan", "edit"] = "tool"
+    wants_to: str = ""
     stands_alone: bool = False
     is_last_word: bool = False
 
@@ -133,6 +135,11 @@ class Tool(Shown):
         for prop in schema.get("properties", {}).values():
             prop.pop("title", None)
         return ToolSpec(self.name, self.description, schema)
+
+    @cached_property
+    def manual(self) -> str:
+        """What a model reads of it where calls are written in the text; made once, as `spec` is."""
+        return entry_of(self)
 
     def bind(self, params: Mapping[str, Any]) -> BaseModel:
         """The parameters, validated; `ToolError` names each one that does not fit and shows how to call."""
@@ -155,7 +162,7 @@ class Tool(Shown):
         """A call of this tool in the text protocol, with the kind of each value in its place."""
         schema = self.spec.parameters
         properties = schema.get("properties", {})
-        return format_call(self.name, {name: _placeholder(prop, schema) for name, prop in properties.items()})
+        return format_call(self.name, {name: placeholder(prop, schema) for name, prop in properties.items()})
 
     def __repr__(self) -> str:
         return f"Tool({self.signature}, permission={self._permission_told!r}, category={self.category!r})"
@@ -182,7 +189,7 @@ class Tool(Shown):
             ("stopped after", f"{self.timeout_s:g} s"),
         ]
         folds = [Fold("Parameters", Table(("name", "meaning"), params), is_open=True)] if params else []
-        return Card("Tool", self.signature, rows, [*folds, Fold("What the model reads", Code(manual([self])))])
+        return Card("Tool", self.signature, rows, [*folds, Fold("What the model reads", Code(self.manual))])
 
     async def permission_for(self, ctx: ToolContext, args: BaseModel) -> ToolPermission:
         """The permission that this call needs."""
@@ -371,14 +378,6 @@ def _parameter(name: str, declared: FieldInfo, prop: Mapping[str, Any]) -> str:
     kind = inspect.formatannotation(declared.annotation).replace("typing.", "")
     default = repr(prop["default"]) if "default" in prop else "..."
     return f"{name}: {kind}" if declared.is_required() else f"{name}: {kind} = {default}"
-
-
-def _placeholder(prop: Mapping[str, Any], schema: Mapping[str, Any]) -> str | list[Any]:
-    if fields := item_fields(schema, prop):
-        return [{name: _placeholder(field, {}) for name, field in fields.items()}, "..."]
-    if prop.get("type") == "array":
-        return [str(prop.get("items", {}).get("type", "value")), "..."]
-    return str(prop.get("type", "value"))
 
 
 def _normal(outcome: Any) -> ToolResult:

@@ -19,6 +19,7 @@ LIMITS = {
 
 _REFERENCE = "#/$defs/"
 _NULL = {"const": None}
+_NAMES = {bool: "boolean", int: "integer", float: "number", str: "string", dict: "object", list: "array"}
 _KINDS: dict[frozenset[str], Kind] = {
     frozenset({"string"}): "text",
     frozenset({"integer"}): "integer",
@@ -73,6 +74,18 @@ def parameters(tool: Tool | None) -> list[Parameter]:
         return [_parameter(name, {**limits[name], "description": doc}, {}) for name, doc in LIMITS.items()]
     schema = tool.spec.parameters
     return _properties(schema, schema.get("$defs", {}))
+
+
+def parameters_of(values: Mapping[str, Any]) -> list[Parameter]:
+    """Parameters that no signature tells of: each may hold what is of the kind of its value."""
+    return [_parameter(name, {**_schema_of(value), "required": True}, {}) for name, value in values.items()]
+
+
+def _schema_of(value: Any) -> Mapping[str, Any]:
+    if isinstance(value, list) and value and all(isinstance(item, str) for item in value):
+        return {"type": "array", "items": {"type": "string"}}
+    named = _NAMES.get(type(value))
+    return {} if named is None else {"type": named}
 
 
 def _properties(schema: Mapping[str, Any], definitions: Mapping[str, Any], *, within: bool = False) -> list[Parameter]:

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ValidationError
 from artifactflow_nb.budget import Budget
 from artifactflow_nb.errors import FormError, ToolError
 from artifactflow_nb.tools.base import Tool
-from artifactflow_nb.tools.form_shapes import LIMITS, Kind, Parameter, Shape, as_json, parameters
+from artifactflow_nb.tools.form_shapes import LIMITS, Kind, Parameter, Shape, as_json, parameters, parameters_of
 from artifactflow_nb.tools.form_values import UnfitError, quoted, read_value
 
 Shown = str | bool | tuple[str, ...] | tuple[int, ...] | None
@@ -99,6 +99,11 @@ def form_fields(tool: Tool | None, params: Mapping[str, Any]) -> tuple[Field, ..
     return tuple(_field(one, shown) for one in parameters(tool))
 
 
+def value_fields(values: Mapping[str, Any]) -> tuple[Field, ...]:
+    """The fields for values of which no signature is known: each is edited as what it is."""
+    return tuple(_field(one, values) for one in parameters_of(values))
+
+
 def read_form(tool: Tool | None, params: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
     """The parameters that a form means, which `Tool.bind` accepts.
 
@@ -114,6 +119,17 @@ def read_form(tool: Tool | None, params: Mapping[str, Any], values: Mapping[str,
     shown = _with_objects(tool, params)
     read, errors = _read(parameters(tool), params, values, shown)
     if errors := errors or dict(_problems(tool, read, shown)):
+        raise FormError(errors)
+    return read
+
+
+def read_values(values: Mapping[str, Any], sent: Mapping[str, Any]) -> dict[str, Any]:
+    """The values that a form means which `value_fields` made of them, from what the page sent.
+
+    Errors: `FormError` with what is wrong with each field.
+    """
+    read, errors = _read(parameters_of(values), values, sent, values)
+    if errors:
         raise FormError(errors)
     return read
 

@@ -10,10 +10,11 @@ if TYPE_CHECKING:
 
 def manual(tools: "Sequence[Tool]") -> str:
     """What each is for, its parameters and how to write the call."""
-    return "\n\n".join(_entry(entry) for entry in tools)
+    return "\n\n".join(entry.manual for entry in tools)
 
 
-def _entry(entry: "Tool") -> str:
+def entry_of(entry: "Tool") -> str:
+    """What the manual says of one tool."""
     spec = entry.spec
     required = spec.parameters.get("required", [])
     lines = [f"### {spec.name}", spec.description, "", "Parameters:"]
@@ -21,7 +22,8 @@ def _entry(entry: "Tool") -> str:
         need = "required" if name in required else "optional"
         need += f", default {prop['default']!r}" if name not in required and "default" in prop else ""
         about = " ".join(filter(None, [prop.get("description", ""), _written_out(prop)]))
-        lines.append(f"- {name} ({_kind(prop)}, {need}): {about}".rstrip(": "))
+        kind = "object" if object_fields(spec.parameters, prop) else _kind(prop)
+        lines.append(f"- {name} ({kind}, {need}): {about}".rstrip(": "))
         lines += [f"  - {line}" for line in _fields(spec.parameters, prop)]
     return "\n".join([*lines, "", entry.example()])
 
@@ -39,10 +41,31 @@ def item_fields(schema: Mapping[str, Any], prop: Mapping[str, Any]) -> Mapping[s
 
 
 def _fields(schema: Mapping[str, Any], prop: Mapping[str, Any]) -> list[str]:
-    """What an object of a list holds, a line a field."""
-    fields = item_fields(schema, prop)
+    """What an object, or each of a list, holds, a line a field."""
+    fields, lead = item_fields(schema, prop), "each an object in JSON with:"
+    if not fields:
+        fields, lead = object_fields(schema, prop), "an object in JSON with:"
     told = [f"{name} ({_kind(field)}): {field.get('description', '')}".rstrip(": ") for name, field in fields.items()]
-    return ["each an object in JSON with:", *told] if told else []
+    return [lead, *told] if told else []
+
+
+def object_fields(schema: Mapping[str, Any], prop: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The fields of the object that a parameter is, by name; empty for any other. Arguments as for `item_fields`."""
+    for one in prop.get("anyOf", [prop]):
+        if reference := str(one.get("$ref", "")).removeprefix("#/$defs/"):
+            found: Mapping[str, Any] = schema.get("$defs", {}).get(reference, {}).get("properties", {})
+            return found
+    return {}
+
+
+def placeholder(prop: Mapping[str, Any], schema: Mapping[str, Any]) -> str | list[Any] | dict[str, Any]:
+    """What stands for a parameter in an example of a call: its kind. Arguments as for `item_fields`."""
+    if fields := item_fields(schema, prop) or object_fields(schema, prop):
+        one = {name: placeholder(field, {}) for name, field in fields.items()}
+        return one if object_fields(schema, prop) else [one, "..."]
+    if prop.get("type") == "array":
+        return [str(prop.get("items", {}).get("type", "value")), "..."]
+    return str(prop.get("type", "value"))
 
 
 def _written_out(prop: Mapping[str, Any]) -> str:

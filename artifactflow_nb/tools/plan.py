@@ -5,6 +5,7 @@ Each is a typed value: what an agent decides stands in the parameters of its cal
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Annotated, Any
 
 import orjson
@@ -186,6 +187,7 @@ plan_create = Tool(
     idempotent=True,
     preview=_preview,
     asks_as="plan",
+    wants_to="carry out a plan",
     stands_alone=True,
 )
 
@@ -199,6 +201,7 @@ plan_decide = Tool(
     idempotent=True,
     preview=_preview,
     asks_as="plan",
+    wants_to="carry out a plan",
     stands_alone=True,
 )
 
@@ -215,8 +218,12 @@ report_failure = replace(_report_failure, is_last_word=True)
 REPORT_FAILURE = report_failure.name
 
 
-def naming(entry: Tool, step_tools: Iterable[str]) -> Tool:
-    """The tool of an agent that writes steps, whose description names what steps can use."""
+@lru_cache(maxsize=64)
+def naming(entry: Tool, step_tools: tuple[str, ...]) -> Tool:
+    """The tool of an agent that writes steps, whose description names what steps can use.
+
+    It is the same tool for every engine with the same tools: its schema and manual are made once, too.
+    """
     names = ", ".join(name for name in step_tools if name != REPORT_FAILURE)
     return replace(entry, description=f"{entry.description} Steps can use: {names or 'no tools'}.")
 

@@ -94,10 +94,11 @@ def done(one: Artifact) -> str:
     return f"{DONE.get(one.update_type, one.update_type)} by {one.created_by}"
 
 
-def looks(shown: Shown) -> Node:
-    """The ways to look at it, and what can be done with the whole."""
+def looks(shown: Shown, *, is_renamed: bool = True) -> Node:
+    """The ways to look at it, and what can be done with the whole: rename it, unless that is done elsewhere."""
     views = [button(label, "look", pressed=shown.look == look, look=look) for look, label in LOOKS.items()]
-    doing = [button("Edit", "edit_ask", css="af-primary"), button("Rename", "rename_ask")]
+    doing = [button("Edit", "edit_ask", css="af-primary")]
+    doing += [button("Rename", "rename_ask")] if is_renamed else []
     if shown.version.version != shown.present.version:
         name = f"Restore version {shown.version.version} as the newest"
         doing = [button("Restore", "restore", css="af-primary", name=name, version=shown.version.version)]

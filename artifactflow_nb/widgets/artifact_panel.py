@@ -21,6 +21,7 @@ from artifactflow_nb.errors import Conflict, NotFound, UsageError
 from artifactflow_nb.export import FORMS, artifact_bytes, file_name
 from artifactflow_nb.store.artifact_versions import TASK_PLAN, Artifact
 from artifactflow_nb.store.artifacts import USER, Authorship
+from artifactflow_nb.store.block_jobs import UNENDED
 from artifactflow_nb.store.conversation_list import Conversation
 from artifactflow_nb.store.message_tree import load_tree
 from artifactflow_nb.text.diff_html import Layout, diff_html
@@ -42,6 +43,7 @@ class ArtifactPanel(WatchedView):
         thread: The engine's thread.
         conversation_id: The conversation; None for that in which was asked last.
         message_id: The last message of the branch; None for the active branch, whichever that is by then.
+        only: The one artifact that is shown, without the list and a way to rename it; empty for all.
         dated: Say in the face when versions were written.
     """
 
@@ -54,9 +56,11 @@ class ArtifactPanel(WatchedView):
         conversation_id: str | None = None,
         message_id: str | None = None,
         *,
+        only: str = "",
         dated: bool = True,
     ) -> None:
         super().__init__()
+        self._only = only
         self._engine = thread.engine
         self._conversation_id = conversation_id
         self._fixed = message_id
@@ -116,7 +120,10 @@ class ArtifactPanel(WatchedView):
         self._message_id = self._fixed or await self._followed(conversation)
         self._title = conversation.title
         if self._message_id is not None:
-            self._status = (await self._engine.conversations.message(self._message_id)).status
+            last = await self._engine.conversations.message(self._message_id)
+            self._status = last.status
+            heard = last.run_id if last.status in UNENDED else None
+            await self._run_news.hear(self._engine.controller, heard)
         self._histories = await self._engine.artifacts.histories(self._conversation_id, message_id=self._message_id)
 
     async def _followed(self, conversation: Conversation) -> str | None:
@@ -134,6 +141,8 @@ class ArtifactPanel(WatchedView):
 
     def _choose_one(self) -> None:
         """Keep the artifact that was chosen; else the newest that is no plan."""
+        if self._only:
+            self._histories = {key: history for key, history in self._histories.items() if key == self._only}
         if self._chosen in self._histories:
             return
         self._chosen, self._form = "", None
@@ -181,14 +190,16 @@ class ArtifactPanel(WatchedView):
         shown = self._shown
         if shown is None:
             return (head, Node("nothing", f"<p>{NOTHING}</p>", css="af-quiet"))
+        if self._only:
+            return tuple(self._detail(shown))
         present = [history[-1] for history in self._histories.values()]
         listed = artifact_nodes.artifact_list(_plan_last(present), self._chosen)
         detail = Node("detail", kind="box", css="af-art-detail", children=tuple(self._detail(shown)))
         return (head, Node("both", kind="box", css="af-art-both", children=(listed, detail)))
 
     def _detail(self, shown: Shown) -> list[Node]:
-        made = [artifact_nodes.title(shown), artifact_nodes.looks(shown), artifact_nodes.taking()]
-        made.append(artifact_nodes.versions(shown))
+        looks = artifact_nodes.looks(shown, is_renamed=not self._only)
+        made = [artifact_nodes.title(shown), looks, artifact_nodes.taking(), artifact_nodes.versions(shown)]
         if self._form is not None and self._base is not None:
             if self._is_left:
                 made.append(artifact_nodes.elsewhere())

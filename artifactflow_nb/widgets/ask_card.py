@@ -9,12 +9,12 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from artifactflow_nb.approvals import BUDGET, SCOPES, ApprovalRequest, Decision
+from artifactflow_nb.approvals import BUDGET, SCOPES, Decision
 from artifactflow_nb.errors import FormError, UsageError
 from artifactflow_nb.text.markdown import escape, speak
 from artifactflow_nb.text.width import clip
 from artifactflow_nb.tools.base import Tool
-from artifactflow_nb.tools.forms import form_fields, read_form
+from artifactflow_nb.tools.forms import Field, form_fields, read_form, read_values, value_fields
 from artifactflow_nb.widgets import labels
 from artifactflow_nb.widgets.parts import Question
 from artifactflow_nb.widgets.pieces import mark, params_html, scrolling
@@ -26,6 +26,7 @@ LONG_CHARS = 200
 _DIFF = re.compile(r"(`{3,})diff\n(.*)\n\1", re.DOTALL)
 _DIFF_HEADER_LINES = 2
 _VERDICTS = ("approve", "deny", "instruct")
+_MISSING = {True: "what the agent should do instead", False: "what you answer"}
 _EDIT = {BUDGET: "Change the limits", "plan": "Edit the plan"}
 
 
@@ -34,22 +35,38 @@ def ask_node(question: Question, tool: Tool | None, render: Callable[[str], str]
 
     Args:
         question: What is asked.
-        tool: The tool that waits; None for a budget, and where nobody here knows the tool: its call cannot be edited.
+        tool: The tool that waits; None where nobody here knows it, whose call cannot be edited then. A question that is
+            about no call needs none: its parameters are edited as what they are.
         render: Makes sanitised HTML of the preview's Markdown.
     """
     title = _title(question)
     is_budget = question.kind == BUDGET
-    fields = form_fields(None if is_budget else tool, question.params) if is_budget or tool else ()
     data = {
         "request": question.id,
         "tool": question.tool,
         "title": clip(title, _TITLE_COLUMNS),
-        "fields": [field.as_json() for field in fields],
+        "fields": [field.as_json() for field in _fields(question, tool)],
         "edit": _EDIT.get(question.kind, "Edit parameters"),
         "submit": "Go on with these" if is_budget else "Approve with these",
-        "canAnswer": not is_budget,  # without more to spend the agent could not go on with an answer
+        **_words(question),
     }
     return Node(f"ask-{question.id}", _html(question, title, render), "ask", "af-ask", data=data)
+
+
+def _fields(question: Question, tool: Tool | None) -> tuple[Field, ...]:
+    if question.kind == BUDGET:
+        return form_fields(None, question.params)
+    if not question.is_of_call:
+        return value_fields(question.params)
+    return form_fields(tool, question.params) if tool else ()
+
+
+def _words(question: Question) -> dict[str, str]:
+    """What an answer and a note are called; an empty `answer` where there is none to give."""
+    if not question.is_of_call and question.kind != BUDGET:  # a graph asks: it gets the answer, and may read the note
+        return {"answer": "Answer", "answerField": "Your answer", "note": "Note"}
+    answer = "" if question.kind == BUDGET else "Answer instead"  # without more to spend no agent could go on with it
+    return {"answer": answer, "answerField": "What the agent should do instead", "note": "Note to the agent"}
 
 
 def _title(question: Question) -> str:
@@ -59,10 +76,11 @@ def _title(question: Question) -> str:
 def _html(question: Question, title: str, render: Callable[[str], str]) -> str:
     parts = [f'<p class="af-ask-title">{mark("waiting")} <strong>{speak(title)}</strong></p>']
     if not (question.tool in question.title and question.agent in question.title):
-        agent = f' <span class="af-quiet">· {escape(question.agent)}</span>' if question.agent else ""
+        is_named = question.agent in {"", question.tool}
+        agent = "" if is_named else f' <span class="af-quiet">· {escape(question.agent)}</span>'
         parts.append(f"<p><code>{escape(question.tool)}</code>{agent}</p>")
     if question.message:
-        parts.append(f"<p>{speak(question.message)}</p>")
+        parts.append(f'<p class="af-ask-message">{speak(question.message)}</p>')
     if not question.preview:
         return "".join([*parts, params_html(question.params)])
     shown = {name: value for name, value in question.params.items() if not _is_said(question, name, value)}
@@ -104,13 +122,13 @@ def _row(number: int, line: str) -> str:
     return f"<{name}>{escape(line)}\n</{name}>"
 
 
-def read_decision(args: Mapping[str, Any], asked: Question | ApprovalRequest, tool: Tool | None) -> Decision:
+def read_decision(args: Mapping[str, Any], asked: Question, tool: Tool | None) -> Decision:
     """The decision that a card sends.
 
     Args:
         args: `verdict` (approve, deny or instruct), `note`, `scope`, and `params`: what stands in the form, or None.
         asked: What was asked.
-        tool: The tool that waits; None for a budget, and where nobody here knows the tool.
+        tool: The tool that waits; None where nobody here knows it, or no call waits.
 
     Errors: `FormError` for fields that cannot be used, `UsageError` for everything else; nothing is decided then.
     """
@@ -120,7 +138,7 @@ def read_decision(args: Mapping[str, Any], asked: Question | ApprovalRequest, to
         raise UsageError(f"The verdict is {verdict!r}; it must be one of {', '.join(map(repr, _VERDICTS))}.")
     if verdict == "instruct":
         if not note:
-            raise FormError({"note": "Say what the agent should do instead."})
+            raise FormError({"note": f"Say {_MISSING[asked.is_of_call]}."})
         return Decision(approved=False, instruction=note, instead=True)
     known = next((one for one in SCOPES if one == scope), None)
     if known is None:
@@ -129,14 +147,18 @@ def read_decision(args: Mapping[str, Any], asked: Question | ApprovalRequest, to
     return Decision(approved=verdict == "approve", instruction=note, params=params, scope=known)
 
 
-def _edited(values: Any, asked: Question | ApprovalRequest, tool: Tool | None) -> Mapping[str, Any] | None:
+def _edited(values: Any, asked: Question, tool: Tool | None) -> Mapping[str, Any] | None:
     """The parameters in the form; None if they are those that were asked about."""
-    is_budget = asked.kind == BUDGET
-    if tool is None and not is_budget:
+    if tool is None and asked.is_of_call:
         raise UsageError(f"The tool {asked.tool!r} is not registered here: register it first, then edit its call.")
     if not isinstance(values, Mapping):
         raise UsageError("The edited parameters must be values by name.")
-    params = read_form(None if is_budget else tool, asked.params, values)
+    if asked.kind == BUDGET:
+        params = read_form(None, asked.params, values)
+    elif asked.is_of_call:
+        params = read_form(tool, asked.params, values)
+    else:
+        params = read_values(asked.params, values)
     return None if _exactly(params) == _exactly(asked.params) else params
 
 

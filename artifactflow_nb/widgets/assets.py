@@ -8,7 +8,7 @@ from importlib.resources import files
 _STATIC = files("artifactflow_nb.widgets") / "static"
 _SCRIPTS = (
     *("tree.js", "follow.js", "clocks.js", "code.js", "place.js", "field.js", "items.js", "form.js", "ask.js"),
-    *("effects.js", "face.js", "drafts.js", "branches.js", "mount.js", "panel.js"),
+    *("effects.js", "face.js", "drafts.js", "branches.js", "board.js", "mount.js", "panel.js"),
 )
 _BASE_STYLE = "view.css"
 _COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)

@@ -25,6 +25,9 @@ class ViewedRun(Protocol):
     def stored_events(self) -> Sequence[StreamEvent]:
         """The events that are stored so far, in order; all but chunks."""
 
+    def subrun(self, run_id: str) -> "ViewedRun":
+        """A run that this one began; `NotFound` if it is not in the store."""
+
     def subscribe(self, listener: Listener) -> Callable[[], None]:
         """Call the listener on the engine's loop with all stored events, then with new ones; returns what ends it."""
 

@@ -151,7 +151,7 @@ class ChatView(WatchedView):
         return ()
 
     def _metrics(self) -> tuple[Node, ...]:
-        found = uses(turn.transcript for turn in self._turns)
+        found = uses(run for turn in self._turns for run in turn.transcript.with_subruns())
         if not found:
             return ()
         table = Node("metrics-table", scrolling(metrics_table(found), "af-metrics-table", "Tokens, time and cost"))

@@ -94,7 +94,7 @@ class ChatBranch:
         if is_going_on:
             await turn.follow()
         elif message.run_id is not None:
-            turn.take_all(await self._runs.events(message.run_id))
+            await turn.take_all(await self._runs.events(message.run_id))
         return turn
 
     async def make_faces(self) -> None:
@@ -148,7 +148,7 @@ class ChatBranch:
     def turn_that_asks(self, request_id: str) -> ChatTurn:
         """The turn whose run asks this of the person; `NotFound` if none that is shown does."""
         for turn in self.turns:
-            if request_id in turn.transcript.questions:
+            if turn.transcript.asked(request_id) is not None:
                 return turn
         raise NotFound("The run that asks this is not shown any more. wb.pending() lists what waits.")
 

@@ -192,19 +192,19 @@ def _nested(seen: list[_Seen]) -> Iterator[_Seen]:
     jobs: dict[tuple[str, str], list[_Seen]] = {}
     for one in seen:
         jobs.setdefault((one.call.run_id, one.call.job_id), []).append(one)
-    calls = {(one.call.run_id, _id(one.call)) for one in seen}
-    below: dict[tuple[str, str], list[tuple[str, str]]] = {}
+    calls = {_id(one.call) for one in seen}
+    below: dict[str, list[tuple[str, str]]] = {}
     for key, (first, *_) in sorted(jobs.items(), key=lambda job: (job[1][0].call.at, job[0])):
-        caller = key[0], first.call.caller_id
-        below.setdefault(caller if caller in calls else ("", ""), []).append(key)
+        caller = first.call.caller_id
+        below.setdefault(caller if caller in calls else "", []).append(key)
 
     def walk(key: tuple[str, str]) -> Iterator[_Seen]:
         for one in jobs[key]:
             yield one
-            for job in below.get((one.call.run_id, _id(one.call)), ()):
+            for job in below.get(_id(one.call), ()):
                 yield from walk(job)
 
-    for key in below.get(("", ""), ()):
+    for key in below.get("", ()):
         yield from walk(key)
 
 

@@ -37,9 +37,11 @@ def uses(transcripts: Iterable[Transcript]) -> dict[str, AgentUse]:
     found: dict[str, AgentUse] = {}
     for transcript in transcripts:
         for job in transcript.jobs:
-            if job.agent:  # else it has not begun
-                called = AgentUse(n_tool_calls=len(job.tools))
-                found[job.agent] = sum(map(_use, job.turns), found.get(job.agent, AgentUse()) + called)
+            for name in filter(None, job.agents):  # a job that has not begun has none
+                found.setdefault(name, AgentUse())
+            for turn in job.turns:
+                if name := turn.agent or job.agent:
+                    found[name] = found.get(name, AgentUse()) + _use(turn) + AgentUse(n_tool_calls=len(turn.calls))
     return found
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from artifactflow_nb.plans import progress
 from artifactflow_nb.text.figures import count, duration, usd
 from artifactflow_nb.text.width import clip
-from artifactflow_nb.widgets.parts import Job, ToolUse, Turn
+from artifactflow_nb.widgets.parts import Job, Question, ToolUse, Turn
 from artifactflow_nb.widgets.plan_work import StepWork
 from artifactflow_nb.widgets.transcript import Transcript
 
@@ -42,6 +42,7 @@ MARK_NAMES = {
     "pending": "pending",
     "skipped": "skipped",
 }
+WAITS = "waits for your decision"
 INTERRUPTED = "Interrupted: its process is gone. run.resume() goes on with it."
 _TELLING_PARAMS = ("query", "url", "urls", "artifact_id", "id", "instruction", "title", "name", "path")
 _ARGUMENT_COLUMNS = 90
@@ -51,6 +52,18 @@ _SECOND_MS = 1000
 def state(status: str) -> str:
     """A run's status, and what to do about it where that cannot be seen."""
     return INTERRUPTED if status == "interrupted" else STATUS_LABELS[status]
+
+
+def asker(question: Question) -> str:
+    """`web_search within run_research`: the tool that asks, and where the run that asks works for a call, which."""
+    return f"{question.tool} within {question.within}" if question.within else question.tool
+
+
+def waits_below(transcript: Transcript) -> str:
+    """What the runs ask that a run began: `web_search within run_research asks`; empty if nothing."""
+    below = [question for question in transcript.waits_for if question.id not in transcript.questions]
+    names = list(dict.fromkeys(map(asker, below)))
+    return f"{', '.join(names)} {'ask' if len(names) > 1 else 'asks'}" if names else ""
 
 
 def value_text(value: Any) -> str:
@@ -68,14 +81,22 @@ def argument(params: Mapping[str, Any]) -> str:
     return clip(text, _ARGUMENT_COLUMNS)
 
 
+def about(use: ToolUse) -> str:
+    """What a call is about, in a few words; of a question that is about no call, what is asked."""
+    question = use.question
+    asked = question.title if question and not question.is_of_call else ""
+    return clip(asked, _ARGUMENT_COLUMNS) if asked else argument(use.params)
+
+
 def outcome(use: ToolUse) -> str:
     """What came of a call: `5 results`, `v1`, `denied`, the error; empty while it runs."""
     question = use.question
     if question and question.approved is False:
-        word = {"instructed": "answered instead"}.get(question.decision, "denied")
+        answered = "answered instead" if question.is_of_call else "answered"
+        word = answered if question.decision == "instructed" else "denied"
         return clip(f"{word}: {question.instruction}", 80) if question.instruction else word
     if use.status == "waiting":
-        return "waits for your decision"
+        return WAITS
     if use.error:
         return clip(use.error, 80)
     if "version" in use.metadata:
@@ -87,6 +108,11 @@ def outcome(use: ToolUse) -> str:
     return f"{telling[0][1]:,} {telling[0][0]}" if telling else ""
 
 
+def use_status(use: ToolUse) -> str:
+    """The status of a call; one that a run of its own carries out waits when that does."""
+    return use.subrun.transcript.status if use.status == "running" and use.subrun else use.status
+
+
 def activity(job: Job) -> str:
     """What an agent is doing now, in a few words."""
     turn = job.turns[-1] if job.turns else None
@@ -96,7 +122,7 @@ def activity(job: Job) -> str:
     if running:
         return clip(f"{running[-1].tool} {argument(running[-1].params)}", _ARGUMENT_COLUMNS)
     if any(use.status == "waiting" for use in turn.tools):
-        return "waits for your decision"
+        return WAITS
     if turn.done:
         return "thinking" if turn.tools else ""
     return preparing(turn) or clip(turn.reply.prose.text[-200:], _ARGUMENT_COLUMNS) or "thinking"
@@ -110,8 +136,8 @@ def preparing(turn: Turn) -> str:
 
 
 def steps(transcript: Transcript) -> str:
-    """`3 agents · 7 tool calls`, and how far plans are; agents are counted where the lead did not work alone."""
-    n_agents = len(transcript.jobs)
+    """`3 agents · 7 tool calls`, and how far plans are; agents are counted where not one worked alone."""
+    n_agents = sum(len(job.agents) for job in transcript.jobs)
     agents = [count(n_agents, "agent")] if n_agents > 1 else []
     planned = [step.status for plan in transcript.plans for step in plan.steps]
     plans = [f"plan: {progress(planned)}"] if planned else []
@@ -144,6 +170,11 @@ def summary_line(transcript: Transcript, *, measured: bool = True) -> str:
     total = elapsed_ms(transcript)
     time = duration(total) if waited < _SECOND_MS else f"{duration(total)}, {duration(waited)} of it waiting for you"
     return " · ".join([time, count(totals.tokens, "token"), *cost(totals.cost_usd), *calls])
+
+
+def brief(transcript: Transcript) -> str:
+    """Elapsed time and tokens of a run."""
+    return f"{duration(elapsed_ms(transcript))} · {count(transcript.totals.tokens, 'token')}"
 
 
 def cost(amount_usd: float | None) -> list[str]:

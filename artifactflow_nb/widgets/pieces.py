@@ -16,12 +16,12 @@ def mark(status: str) -> str:
 
 
 def params_html(params: Mapping[str, Any], *, without: Iterable[str] = ()) -> str:
-    """Parameters as a list of names and values, long ones cut short; empty if there are none."""
+    """Parameters as a list of names and values, long ones cut short, without those that are None: they are left out."""
     hidden = set(without)
     rows = [
         f"<dt>{escape(name)}</dt><dd>{speak(_shortened(labels.value_text(value)))}</dd>"
         for name, value in params.items()
-        if name not in hidden
+        if name not in hidden and value is not None
     ]
     return f'<dl class="af-params">{"".join(rows)}</dl>' if rows else ""
 

@@ -3,7 +3,8 @@
 ::
 
     head     the question, how far it is, Stop
-    work     a fold: the lead's turns, its tool calls; within a call the job that it delegated, or the plan that it made
+    work     a fold: the lead's turns, its tool calls; within a call the job that it delegated, the plan that it made,
+             or the run that carries it out: the same once more, without the buttons of a run
     asks     open questions to the person
     answer   the text of the turn that answers, block by block
     written  the artifacts, the newest version of each
@@ -16,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache, partial
 from typing import Any
 
-from artifactflow_nb.errors import StoreError
+from artifactflow_nb.errors import NotFound, StoreError
 from artifactflow_nb.plans import checklist_of
 from artifactflow_nb.store.runs import INTERRUPTED
 from artifactflow_nb.text.figures import count, duration
@@ -27,15 +28,17 @@ from artifactflow_nb.widgets import labels
 from artifactflow_nb.widgets.ask_card import ask_node
 from artifactflow_nb.widgets.base import ViewedRun
 from artifactflow_nb.widgets.controls import button
-from artifactflow_nb.widgets.parts import Job, Question, ToolUse, Turn, Written
+from artifactflow_nb.widgets.parts import Job, Question, Subrun, ToolUse, Turn, Written
 from artifactflow_nb.widgets.pieces import mark, params_html
 from artifactflow_nb.widgets.plan_nodes import PlanNodes
+from artifactflow_nb.widgets.subrun_nodes import subrun_node
 from artifactflow_nb.widgets.transcript import Transcript
 from artifactflow_nb.widgets.tree import Node
 
 RESULT_CHARS = 1500
 WORTH_SAYING_MS = 10
 PLAN_ID = "task_plan"
+_WHO_COLUMNS = 60
 _DECISIONS = {
     "approved": "Approved",
     "edited": "Approved with other parameters",
@@ -44,12 +47,18 @@ _DECISIONS = {
 
 
 def answer_turn(transcript: Transcript) -> Turn | None:
-    """The turn of the lead whose text is the answer, or may become it; None if there is none."""
-    turn = transcript.lead.turns[-1] if transcript.lead.turns else None
-    if turn is None or turn.tools or turn.reply.call_chars:
+    """The turn of the lead whose text is the answer, or may become it; None if there is none.
+
+    What a turn says while another goes on may become the answer, too, but which of them does the end tells.
+    """
+    turns = transcript.lead.turns
+    if transcript.response:
+        said = transcript.response.strip()
+        return next((turn for turn in reversed(turns) if not turn.calls and turn.said == said), None)
+    if not turns or turns[-1].tools or turns[-1].reply.call_chars:
         return None
-    said = turn.reply.prose.text.strip()
-    return None if transcript.response and said != transcript.response.strip() else turn
+    *before, last = turns
+    return None if not transcript.ended and any(map(last.overlaps, before)) else last
 
 
 def main_artifact(transcript: Transcript) -> str:
@@ -75,6 +84,7 @@ class RunRenderer:
         self._run = run
         self._artifact_html = lru_cache(64)(self._read_artifact)
         self._result_html = lru_cache(512)(self._read_result)
+        self._below = lru_cache(32)(self._renderer_below)
 
     def nodes(self, transcript: Transcript, **which: Any) -> tuple[Node, ...]:
         """The content of the view; `which` as for `state`."""
@@ -90,8 +100,15 @@ class RunRenderer:
 
         `which` are the arguments of these acts.
         """
+        children = () if transcript.ended else (_run_controls(transcript.status, which),)
+        return Node("state", self.progress(transcript), "box", "af-meta", children=children)
+
+    def progress(self, transcript: Transcript) -> str:
+        """How far a run is, what it waits for where that is not asked beside it, and what it took."""
         status = transcript.status
-        said = [mark(status), f'<span class="af-status">{labels.state(status)}</span>']
+        below = labels.waits_below(transcript)
+        waits = f" · {escape(below)}" if below else ""
+        said = [mark(status), f'<span class="af-status">{labels.state(status)}{waits}</span>']
         if transcript.ended:
             said[1:] = [f"<span>{labels.STATUS_LABELS[status]} · {escape(self._summary(transcript))}</span>"]
         elif status != INTERRUPTED and transcript.started_at and self.measured:
@@ -99,8 +116,7 @@ class RunRenderer:
             said.append(f'<span class="af-time" data-since="{since:.0f}"></span>')
             counts = [count(transcript.totals.tokens, "token"), *labels.cost(transcript.totals.cost_usd)]
             said.append(f'<span class="af-counts">{" · ".join(counts)}</span>')
-        children = () if transcript.ended else (_run_controls(status, which),)
-        return Node("state", " ".join(said), "box", "af-meta", children=children)
+        return " ".join(said)
 
     def _summary(self, transcript: Transcript) -> str:
         return labels.summary_line(transcript, measured=self.measured)
@@ -118,24 +134,37 @@ class RunRenderer:
 
     def _work(self, transcript: Transcript) -> Node:
         lead = transcript.lead
-        name = f'<span class="af-name">{escape(lead.agent or "Work")}</span>'
-        summary = f'{name} <span class="af-arg">{escape(labels.steps(transcript))}</span>'
+        who = clip(", ".join(lead.agents) or "Work", _WHO_COLUMNS)
+        summary = (
+            f'<span class="af-name">{escape(who)}</span> <span class="af-arg">{escape(labels.steps(transcript))}</span>'
+        )
         children = tuple(self._turns(lead, answer_turn(transcript)))
+        if transcript.ended and not children:
+            return Node("work", summary, css="af-work af-line")
         return Node("work", summary, "fold", "af-work", not transcript.ended, children=children)
 
     def _turns(self, job: Job, answering: Turn | None = None) -> Iterator[Node]:
+        """What was done, and where several did it, who did what."""
+        named = job.agents[0] if len(job.agents) == 1 else ""
         for turn in job.turns:
-            yield from self._reasoning(turn)
-            for i, reason in enumerate(turn.retries):
-                yield _notice(f"{turn.key}-retry{i}", f"The model call failed and is tried again: {reason}")
-            for i, mishap in enumerate(turn.mishaps):
-                yield _notice(f"{turn.key}-mishap{i}", mishap)
-            if turn is not answering:
-                yield from self._text(turn.key, turn.reply.prose, "af-prose af-md")
-            for use in turn.tools:
-                yield self._tool(use)
-            if preparing := labels.preparing(turn):
-                yield Node(f"{turn.key}-prep", f"{mark('running')} {escape(preparing)}", css="af-prep")
+            made = list(self._turn(turn, is_answering=turn is answering))
+            if made and turn.agent and turn.agent != named:
+                named = turn.agent
+                yield Node(f"{turn.key}-who", f"<p>{escape(named)}</p>", css="af-who")
+            yield from made
+
+    def _turn(self, turn: Turn, *, is_answering: bool) -> Iterator[Node]:
+        yield from self._reasoning(turn)
+        for i, reason in enumerate(turn.retries):
+            yield _notice(f"{turn.key}-retry{i}", f"The model call failed and is tried again: {reason}")
+        for i, mishap in enumerate(turn.mishaps):
+            yield _notice(f"{turn.key}-mishap{i}", mishap)
+        if not is_answering:
+            yield from self._text(turn.key, turn.reply.prose, "af-prose af-md")
+        for use in turn.tools:
+            yield self._tool(use)
+        if preparing := labels.preparing(turn):
+            yield Node(f"{turn.key}-prep", f"{mark('running')} {escape(preparing)}", css="af-prep")
 
     def _reasoning(self, turn: Turn) -> Iterator[Node]:
         text = turn.reasoning.text
@@ -157,44 +186,75 @@ class RunRenderer:
         if use.plan:
             decided = use.question is not None and use.question.approved is not None
             return self._plans.node(use, use.plan, _decision(use.question) if use.question and decided else "")
+        if use.subrun:
+            return subrun_node(use, use.subrun, self._within(use.subrun), self._came_of(use), measured=self.measured)
         said = escape(labels.outcome(use))
         ms = use.duration_ms or 0.0
         took = duration(ms) if ms >= WORTH_SAYING_MS and self.measured else ""
         summary = (
             f'{mark(use.status)} <code class="af-name">{escape(use.tool)}</code> '
-            f'<span class="af-arg">{speak(labels.argument(use.params))}</span> '
+            f'<span class="af-arg">{speak(labels.about(use))}</span> '
             f'<span class="af-out">{said}</span> <span class="af-time">{took}</span>'
         )
-        details = Node(f"{use.id}-details", self._details(use), css="af-details")
+        details = Node(f"{use.id}-details", self._params(use) + self._came_of(use), css="af-details")
         return Node(use.id, summary, "fold", "af-tool", children=(details,))
 
-    def _details(self, use: ToolUse) -> str:
-        shown = "artifact_id" in use.metadata and use.status == "ok"
-        parts = [params_html(use.params, without={"content"} if shown else set())]
-        if shown and "content" in use.params:
-            parts.append(f'<p class="af-quiet">{count(len(str(use.params["content"])), "character")} written</p>')
+    def _params(self, use: ToolUse) -> str:
+        if "artifact_id" not in use.metadata or use.status != "ok" or "content" not in use.params:
+            return params_html(use.params)
+        written = f'<p class="af-quiet">{count(len(str(use.params["content"])), "character")} written</p>'
+        return params_html(use.params, without={"content"}) + written
+
+    def _came_of(self, use: ToolUse, said: str = "") -> str:
+        """Decision and result of a call; no result that was `said` already."""
+        parts = []
         if use.question and use.question.approved is not None:
             parts.append(f'<p class="af-quiet">{escape(_decision(use.question))}</p>')
         if use.error:
             parts.append(f'<p class="af-error">{escape(use.error)}</p>')
-        elif use.status == "ok":
-            parts.append(_unless_unreadable(partial(self._result_html, use.id)))
+        elif use.status == "ok" and use.subrun is None:  # what that run answered and wrote stands there
+            parts.append(_unless_unreadable(partial(self._result_html, use.id, said)))
         return "".join(parts)
 
     def _delegation(self, use: ToolUse, job: Job) -> Node:
         said = labels.outcome(use) or (labels.activity(job) if use.status == "running" else "")
-        calls = count(len(job.tools), "tool call") if use.status != "running" else ""
+        took = [count(len(job.calls), "tool call")] if use.status != "running" else []
+        if use.is_delegation:
+            name, about = f'<span class="af-name">{escape(job.agent)}</span>', clip(job.instruction, 90)
+            task = Node(f"{use.id}-task", f"<p>{speak(job.instruction)}</p>", css="af-task")
+            children = (task, *self._turns(job))
+        else:
+            name, about = f'<code class="af-name">{escape(use.tool)}</code>', labels.about(use)
+            took.insert(0, clip(", ".join(job.agents), _WHO_COLUMNS))
+            task = Node(f"{use.id}-task", params_html(use.params), css="af-details")
+            came_of_it = self._came_of(use, job.turns[-1].said if job.turns else "")
+            result = [Node(f"{use.id}-details", came_of_it, css="af-details")] if came_of_it else []
+            children = (task, *self._turns(job), *result)
         summary = (
-            f'{mark(use.status)} <span class="af-name">{escape(job.agent)}</span> '
-            f'<span class="af-arg">{speak(clip(job.instruction, 90))}</span> '
-            f'<span class="af-out">{escape(said)}</span> <span class="af-time">{calls}</span>'
+            f'{mark(use.status)} {name} <span class="af-arg">{speak(about)}</span> '
+            f'<span class="af-out">{escape(said)}</span> <span class="af-time">{escape(" · ".join(took))}</span>'
         )
-        instruction = Node(f"{use.id}-task", f"<p>{speak(job.instruction)}</p>", css="af-task")
-        return Node(use.id, summary, "fold", "af-tool af-job", children=(instruction, *self._turns(job)))
+        return Node(use.id, summary, "fold", "af-tool af-job", children=children)
 
-    def _read_result(self, tool_call_id: str) -> str:
+    def _within(self, subrun: Subrun) -> tuple[Node, ...]:
+        """How far a run is that carries out a call, and what it did; nothing of one that is not here."""
+        if not subrun.is_known:
+            return ()
+        try:
+            below = self._below(subrun.run_id)
+        except NotFound:  # it was deleted while it is shown
+            return ()
+        except StoreError as error:
+            return (_notice("unreadable", str(error)),)
+        state = Node("state", below.progress(subrun.transcript), css="af-meta")
+        return (state, *below.parts(subrun.transcript))
+
+    def _renderer_below(self, run_id: str) -> "RunRenderer":
+        return RunRenderer(self._run.subrun(run_id), measured=self.measured, opened=False)
+
+    def _read_result(self, tool_call_id: str, said: str) -> str:
         text = self._run.tool_result(tool_call_id)
-        if not text:
+        if not text or text.strip() == said:
             return ""
         left = len(text) - RESULT_CHARS
         more = f'<p class="af-quiet">… {count(left, "character")} more</p>' if left > 0 else ""
@@ -257,7 +317,8 @@ def _notice(key: str, text: str, css: str = "af-notice") -> Node:
 
 
 def _decision(question: Question) -> str:
-    verdict = _DECISIONS.get(question.decision, "Denied")
+    answered = question.decision == "instructed" and not question.is_of_call
+    verdict = "Answered" if answered else _DECISIONS.get(question.decision, "Denied")
     where = f" for the {question.scope}" if question.scope in {"run", "conversation"} else ""
     by = f" by {question.decided_by}" if question.decided_by else ""
     note = f": {question.instruction}" if question.instruction else ""

@@ -3,6 +3,7 @@
 from artifactflow_nb.errors import NotFound
 from artifactflow_nb.events import StreamEvent
 from artifactflow_nb.store.runs import INTERRUPTED
+from artifactflow_nb.widgets import labels
 from artifactflow_nb.widgets.ask_card import read_decision
 from artifactflow_nb.widgets.base import ViewedRun
 from artifactflow_nb.widgets.following import Follower
@@ -63,7 +64,7 @@ class RunView(View):
     async def act_decide(self, act: Act) -> None:
         """Answer a request of the run."""
         request_id = act.args.get("request")
-        question = self.transcript.questions.get(str(request_id))
+        question = self.transcript.asked(str(request_id))
         if question is None:
             raise NotFound(f"The run {self._run.run_id} has no request {request_id!r}.")
         decision = read_decision(act.args, question, self._run.tool(question.tool))
@@ -86,7 +87,9 @@ def announcement(transcript: Transcript) -> str:
     """What a screen reader says of a run: that a decision is needed, which step it is at, how it ended."""
     if transcript.ended or transcript.status == INTERRUPTED:
         return f"Run {transcript.status}."
-    if asking := transcript.open_questions:
-        return f"{asking[-1].tool} asks for your approval."
+    if asking := transcript.waits_for:
+        latest = asking[-1]
+        who = labels.asker(latest)
+        return f"{who} asks for your approval." if latest.is_of_call else f"{who} asks: {latest.title}"
     at_work = [(plan, *plan.running) for plan in transcript.plans if plan.running]
     return "".join(f"Step {number} of {len(plan.steps)}: {step.title}." for plan, number, step in at_work[-1:])

@@ -2,17 +2,18 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
 from artifactflow_nb.events import StreamEvent
-from artifactflow_nb.plots.spans import MODEL, TOOL, WAIT, Span, SpanLog
+from artifactflow_nb.plots.spans import MODEL, TOOL, WAIT, Span, SpanLog, step_lane
 from artifactflow_nb.plots.still import drawn, image
 from artifactflow_nb.plots.waterfall import describe, waterfall_svg
 from artifactflow_nb.store.runs import INTERRUPTED, RUNNING, WAITING
 from artifactflow_nb.text.cards import Cell, Table, html_text, visible
 from artifactflow_nb.text.figures import count, duration
+from artifactflow_nb.text.framing import without_context
 from artifactflow_nb.text.markdown import escape, portable_line, speak
 from artifactflow_nb.text.width import clip
 from artifactflow_nb.widgets import labels
@@ -33,6 +34,7 @@ IMAGE_CHARS = 100_000
 _HINTS = {RUNNING: STILL_RUNNING, WAITING: HOW_TO_DECIDE, INTERRUPTED: labels.INTERRUPTED}
 _COUNTED = ("agent", "model calls", "tool calls", "failed", "input tokens", "output tokens")
 _TIMED = ("model time", "tool time", "waiting for you")
+_LANE_COLUMNS = 40
 _HEADS = ("agent", "kind", "name", "from", "took", "status", "")
 
 
@@ -95,12 +97,14 @@ class TimelineView(View):
         said = labels.state(status)
         if self._transcript.ended and self._measured:
             said += f" · {labels.summary_line(self._transcript)}"
+        if below := labels.waits_below(self._transcript):
+            said += f" · {escape(below)}"
         question = speak(clip(self._run.question, 90))
         return f'{mark(status)} <strong>{question}</strong> <span class="af-quiet">{said}</span>'
 
     def _agents(self, spans: tuple[Span, ...], now_ms: float) -> Table:
         """What each agent did; times only if they are shown."""
-        used = uses([self._transcript])
+        used = self._transcript.used()
         rows: list[list[Cell]] = []
         for lane in dict.fromkeys(span.lane for span in spans):
             own = [span for span in spans if span.lane == lane]
@@ -154,23 +158,49 @@ class TimelineView(View):
 
 
 class _Spanned(Transcript):
-    """A transcript with the spans of its run."""
+    """A transcript with the spans of its run, and of those that work for its calls, in lanes of their own."""
 
-    def __init__(self, question: str) -> None:
-        super().__init__(question)
+    def __init__(self, question: str, within: str = "") -> None:
+        super().__init__(question, within)
         self.log = SpanLog()
 
     @property
     def spans(self) -> tuple[Span, ...]:
-        """All spans so far; what a lost process left open goes on no more."""
-        if self.status != INTERRUPTED:
-            return self.log.spans
-        return tuple(replace(span, status=INTERRUPTED) if span.end_ms is None else span for span in self.log.spans)
+        """All spans so far, as they began; what a lost process left open goes on no more."""
+        found = list(self.log.spans)
+        if self.status == INTERRUPTED:
+            found = [replace(span, status=INTERRUPTED) if span.end_ms is None else span for span in found]
+        elif self.ended:  # of a run that ended with the one above it, before it could say so
+            last = self.log.last_ms
+            found = [replace(span, end_ms=last, status=self.status) if span.end_ms is None else span for span in found]
+        for about, began, below in self._below():
+            found += (_moved(span, began, step_lane(span.lane, about)) for span in below.spans)
+        return tuple(sorted(found, key=lambda span: span.start_ms))
+
+    def used(self) -> dict[str, AgentUse]:
+        """What was used in each lane."""
+        found = uses([self])
+        for about, _, below in self._below():
+            found |= {step_lane(name, about): use for name, use in below.used().items()}
+        return found
+
+    def _below(self) -> "Iterator[tuple[str, float, _Spanned]]":
+        """The runs that work for calls, each with what it is about and when it began, in milliseconds of this run."""
+        for subrun in self.subruns.values():
+            below = subrun.transcript
+            if isinstance(below, _Spanned) and below.started_at is not None:
+                yield clip(without_context(below.question), _LANE_COLUMNS), self.log.ms(below.started_at), below
 
     def apply(self, event: StreamEvent) -> bool:
         """Take in the next event; whether it is new."""
         self.log.apply(event)
         return super().apply(event)
+
+
+def _moved(span: Span, by_ms: float, lane: str) -> Span:
+    """A span of a run that began so much later, in another lane."""
+    end, first = (None if ms is None else ms + by_ms for ms in (span.end_ms, span.first_token_ms))
+    return replace(span, lane=lane, start_ms=span.start_ms + by_ms, end_ms=end, first_token_ms=first)
 
 
 def _figures(spans: Sequence[Span], use: AgentUse) -> list[int]:

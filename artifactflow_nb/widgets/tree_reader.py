@@ -4,11 +4,11 @@ from collections.abc import Callable
 
 from artifactflow_nb.approvals import Decision
 from artifactflow_nb.errors import Conflict, NotFound
-from artifactflow_nb.events import StreamEvent
 from artifactflow_nb.store.conversations import StoredMessage
 from artifactflow_nb.text.markdown import MarkdownRenderer, speak
 from artifactflow_nb.widgets.ask_card import read_decision
 from artifactflow_nb.widgets.base import ViewedRun
+from artifactflow_nb.widgets.following import Follower
 from artifactflow_nb.widgets.render import RunRenderer
 from artifactflow_nb.widgets.run_view import announcement
 from artifactflow_nb.widgets.transcript import Transcript
@@ -26,25 +26,19 @@ class Reading:
 
     Attributes:
         message: The message.
-        close: Ends the following of the run; whoever has `take` called sets it.
     """
 
     def __init__(self, message: StoredMessage, run: ViewedRun | None, changed: Callable[[], None]) -> None:
         self.message = message
-        self.close: Callable[[], None] = lambda: None
-        self._changed = changed
         self._run = run
         self._transcript = Transcript(message.content)
         self._renderer = RunRenderer(run) if run else None
+        self._follower = Follower(run, self._transcript, changed, lambda: None) if run else None
 
-    def take(self, event: StreamEvent) -> None:
-        """Take in an event of the run."""
-        self._transcript.apply(event)
-        self._changed()
-
-    def observe(self, *, is_gone: bool) -> None:
-        """Take in whether the process of the run is gone."""
-        self._transcript.observe(is_gone=is_gone)
+    async def start(self) -> None:
+        """Take in what the run did so far, and what it will do."""
+        if self._follower is not None:
+            await self._follower.start()
 
     def nodes(self) -> tuple[Node, ...]:
         """The question, the steps, what is asked of the person, the answer, the artifacts."""
@@ -65,14 +59,25 @@ class Reading:
 
     async def decide(self, act: Act) -> None:
         """Answer a request of the run."""
-        question = self._transcript.questions.get(str(act.args.get("request")))
+        question = self._transcript.asked(str(act.args.get("request")))
         if question is None or self._run is None:
             raise NotFound("The run that is shown has no such request.")
         decision: Decision = read_decision(act.args, question, self._run.tool(question.tool))
         await self._run.decide(question.id, decision)
+
+    async def go_on(self) -> None:
+        """Go on with the run; `Conflict` if it cannot be."""
+        if self._follower is None:
+            raise Conflict("No run answers this question, so it cannot be resumed.")
+        await self._follower.go_on()
 
     async def cancel(self) -> None:
         """End the run."""
         if self._run is None:
             raise Conflict("No run answers this question, so there is nothing to stop.")
         await self._run.cancel()
+
+    def close(self) -> None:
+        """Follow no more."""
+        if self._follower is not None:
+            self._follower.close()

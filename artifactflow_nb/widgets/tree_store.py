@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from artifactflow_nb.engine_thread import EngineThread
-from artifactflow_nb.errors import Conflict
 from artifactflow_nb.run_port import RunPort
 from artifactflow_nb.store.conversation_list import Conversation
 from artifactflow_nb.store.message_tree import MessageTree
@@ -51,11 +50,10 @@ class TreeStore:
     async def read(self, message_id: str, changed: Callable[[], None]) -> Reading:
         """A message to read, with all that its run has done so far; `changed` is called when there is more."""
         message = await self.conversations.message(message_id)
-        if message.run_id is None:
-            return Reading(message, None, changed)
-        engine = self._thread.engine
-        reading = Reading(message, RunPort(self._thread, await engine.runs.get(message.run_id)), changed)
-        reading.close = await engine.controller.subscribe(message.run_id, reading.take)
+        runs = self._thread.engine.runs
+        run = None if message.run_id is None else RunPort(self._thread, await runs.get(message.run_id))
+        reading = Reading(message, run, changed)
+        await reading.start()
         return reading
 
     async def ask(self, conversation_id: str, message_id: str, question: str) -> str:
@@ -70,13 +68,6 @@ class TreeStore:
     async def _start(self, stored: StoredRun) -> str:
         await self._thread.engine.controller.start(stored)
         return stored.message_id
-
-    async def resume(self, message_id: str) -> None:
-        """Go on with an interrupted run; `Conflict` if it cannot be."""
-        message = await self.conversations.message(message_id)
-        if message.run_id is None:
-            raise Conflict("No run answers this question, so it cannot be resumed.")
-        await RunPort(self._thread, await self._thread.engine.runs.get(message.run_id)).go_on()
 
     async def compare(
         self, conversation_id: str, entries: Sequence[TreeEntry], left: str, right: str

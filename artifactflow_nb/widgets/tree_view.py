@@ -13,7 +13,6 @@ from collections.abc import Collection, Sequence
 from artifactflow_nb.engine_thread import EngineThread
 from artifactflow_nb.errors import NotFound
 from artifactflow_nb.store.conversation_list import Conversation
-from artifactflow_nb.store.runs import INTERRUPTED
 from artifactflow_nb.store.tree_reading import TreeEntry
 from artifactflow_nb.text.figures import count
 from artifactflow_nb.text.markdown import MarkdownRenderer
@@ -113,7 +112,6 @@ class TreeView(WatchedView):
         known = {entry.message_id for entry in self._entries}
         if self._selected not in known:
             self._read_no_more()
-        self._observe()
         is_plain = self._selected is None and not self._opened
         layout = await self._draw()
         self._kept_layout = layout if is_plain else await asyncio.to_thread(lay_out, self._entries)
@@ -151,14 +149,7 @@ class TreeView(WatchedView):
             return
         self._read_no_more()
         self._selected, self._reading = message_id, reading
-        self._observe()
         await self._draw()
-
-    def _observe(self) -> None:
-        """Have what is read know whether its process is gone."""
-        if self._reading is not None:
-            status = {entry.message_id: entry.status for entry in self._entries}
-            self._reading.observe(is_gone=status.get(self._reading.message.message_id) == INTERRUPTED)
 
     def _read_no_more(self) -> None:
         if self._reading is not None:
@@ -314,11 +305,6 @@ class TreeView(WatchedView):
         asked = await self._store.regenerate(self._entry(act).message_id)
         await self._show(self._chosen, asked)
 
-    async def act_resume(self, act: Act) -> None:
-        """Go on with an interrupted run."""
-        await self._store.resume(self._entry(act).message_id)
-        await self._load()
-
     async def act_prune_ask(self, act: Act) -> None:
         """Ask whether a branch is to go."""
         entry = self._entry(act)
@@ -365,6 +351,12 @@ class TreeView(WatchedView):
         """Answer a request of the run."""
         if self._reading is not None:
             await self._reading.decide(act)
+
+    async def act_resume(self, _act: Act) -> None:
+        """Go on with the run, whose process is gone."""
+        if self._reading is not None:
+            await self._reading.go_on()
+            await self._load()
 
     async def act_stop(self, _act: Act) -> None:
         """End the run."""

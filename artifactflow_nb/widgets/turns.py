@@ -62,10 +62,12 @@ class ChatTurn:
         if self._follower is not None:
             await self._follower.start()
 
-    def take_all(self, events: list[StreamEvent]) -> None:
+    async def take_all(self, events: list[StreamEvent]) -> None:
         """Take in what happened, of a run that has ended."""
         for event in events:
             self.transcript.apply(event)
+        if self._follower is not None:
+            await self._follower.follow_below()
 
     def _changed(self, *, keep: bool) -> None:
         self._forget()
@@ -206,8 +208,8 @@ class ChatTurn:
 
     async def decide(self, args: Mapping[str, Any]) -> None:
         """Answer a question of the run, with what its card sends."""
-        question = self.transcript.questions[str(args.get("request"))]
-        if self.run is not None:
+        question = self.transcript.asked(str(args.get("request")))
+        if self.run is not None and question is not None:
             await self.run.decide(question.id, read_decision(args, question, self.run.tool(question.tool)))
 
     async def go_on(self) -> None:

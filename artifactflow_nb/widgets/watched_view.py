@@ -2,15 +2,17 @@
 
 from abc import abstractmethod
 
+from artifactflow_nb.widgets.run_news import RunNews
 from artifactflow_nb.widgets.view import Screen, View
 from artifactflow_nb.widgets.watch import Watch
 
 
 class WatchedView(View):
-    """Follows the store from its opening on."""
+    """Follows the store from its opening on, and at once what a run makes that it hears."""
 
     def __init__(self) -> None:
         self._watch = Watch(self._state, self._follow)
+        self._run_news = RunNews(self._watch.look)
 
     async def open(self, screen: Screen) -> None:
         """Load what is to be shown, and follow the store from then on."""
@@ -21,6 +23,7 @@ class WatchedView(View):
     def close(self) -> None:
         """Stop following."""
         self._watch.stop()
+        self._run_news.close()
 
     @abstractmethod
     async def _state(self) -> object:

@@ -27,7 +27,7 @@ from loopback import Answer, ChatProcess
 
 from artifactflow_nb.engine import Engine
 from artifactflow_nb.events import StreamEvent, StreamEventType
-from artifactflow_nb.flows import turn
+from artifactflow_nb.flows import call_record
 from artifactflow_nb.models.scripted import ScriptedModel
 from artifactflow_nb.recordings.deck import Deck
 from artifactflow_nb.recordings.pieces import Noted, pack
@@ -185,7 +185,7 @@ async def _recorded(folder: Path, endpoint: Mapping[str, str]) -> tuple[float, f
             return pack(noted, started_at, texts)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(turn, "pack", packed)
+        patch.setattr(call_record, "pack", packed)
         total = await run_once(folder, lambda: Watched.open("record", _new(folder) / "c.jsonl", Masker()), endpoint)
     noting = sum(cost.cpu for cost in again)
     recording = total.cpu - noting

@@ -1,6 +1,6 @@
 """All figures, each as a ratio to a floor measured in the same run: `python tests/bench/run.py`.
 
-Takes less than eight minutes and stops by itself; the chat is measured in a real JupyterLab in Chromium. The exit
+Takes about eight minutes and stops by itself; the chat is measured in a real JupyterLab in Chromium. The exit
 status is 1 if a target is missed.
 """
 
@@ -11,10 +11,25 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # a script's own folder is on the path, the tests' is not
 
-from bench import cassette, chat, imports, paced, plan, replay, sources, stored, streams, tool_rounds, turns
+from bench import (
+    blocks,
+    cassette,
+    chat,
+    compose,
+    imports,
+    paced,
+    plan,
+    replay,
+    sources,
+    stored,
+    streams,
+    tool_rounds,
+    turns,
+)
 from bench.figures import Figure, print_all
 
-_LIMIT_S = 480
+_LIMIT_S = 1200
+"""Nothing is to hang for ever; a slow machine takes ten minutes."""
 
 
 async def figures() -> AsyncIterator[Figure]:
@@ -27,7 +42,7 @@ async def figures() -> AsyncIterator[Figure]:
         yield figure
     async for figure in sources.figures():
         yield figure
-    for section in (turns, plan, paced, stored, replay):
+    for section in (turns, plan, compose, paced, stored, blocks, replay):
         async for figure in section.figures():
             yield figure
     for figure in cassette.figures():

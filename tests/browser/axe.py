@@ -3,6 +3,7 @@
 It is installed from the lock file beside this one (`npm ci`), as `make test` does.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,15 @@ SCRIPT = Path(__file__).parent / "node_modules" / "axe-core" / "axe.min.js"
 _SERIOUS = ("serious", "critical")
 _EXCUSED = ("label-content-name-mismatch", 'role="treeitem"')
 """A rule, and whom it does not concern: a node of the tree says its question whole, where the drawing cuts it short."""
-_RUN = """async (selector) => {
-    const roots = [...document.querySelectorAll(selector)].filter((root) => root.checkVisibility());
+OF_COLOUR = ["color-contrast", "link-in-text-block"]
+"""The rules that a theme can break: it changes colours, and nothing of what is there."""
+_RUN = """async ([selector, rules]) => {
+    const seen = () => [...document.querySelectorAll(selector)].filter((root) => root.checkVisibility());
+    let roots = seen();
+    // For a moment there is nothing, where JupyterLab draws an output anew.
+    for (const until = performance.now() + 5000; !roots.length && performance.now() < until; roots = seen()) {
+        await new Promise((done) => setTimeout(done, 50));
+    }
     if (!roots.length) throw new Error(`Nothing that ${selector} names can be seen.`);
     // Within the clipping panels of JupyterLab axe takes nothing for visible, and would look at no contrast. While they
     // do not clip, other panels may lie behind a view: it keeps the ground that it is seen on.
@@ -29,7 +37,7 @@ _RUN = """async (selector) => {
     const before = [...above].map((node) => [node, node.style.cssText]);
     before.forEach(([node]) => node.style.setProperty("overflow", "visible", "important"));
     roots.forEach((root, i) => root.style.setProperty("background-color", grounds[i], "important"));
-    const found = await axe.run({ include: roots }, { resultTypes: ["violations"] }).finally(() => {
+    const found = await axe.run({ include: roots }, { resultTypes: ["violations"], ...rules }).finally(() => {
         before.forEach(([node, style]) => { node.style.cssText = style; });
     });
     return found.violations.map(({ id, impact, help, nodes }) => ({
@@ -41,15 +49,15 @@ _SETTLED = "() => !document.getAnimations().some((one) => one instanceof CSSTran
 """No colour fades from one theme to the other any more."""
 
 
-def axe(page: LabPage, selector: str = ".af-run") -> list[dict[str, Any]]:
-    """The violations of serious or critical impact within the visible elements of a selector.
+def axe(page: LabPage, selector: str = ".af-run", rules: Sequence[str] = ()) -> list[dict[str, Any]]:
+    """The violations of serious or critical impact within the visible elements of a selector, of these rules or of all.
 
     Each has `id` (the rule), `impact`, `help` and `nodes` (what violates it, and why). A selector that names nothing
     visible is an error.
     """
     if page.page.evaluate("typeof window.axe") == "undefined":
         page.page.evaluate(SCRIPT.read_text(encoding="utf-8"))
-    found: list[dict[str, Any]] = page.page.evaluate(_RUN, selector)
+    found: list[dict[str, Any]] = page.page.evaluate(_RUN, [selector, {"runOnly": list(rules)} if rules else {}])
     rule, whom = _EXCUSED
     for violation in found:
         if violation["id"] == rule:
@@ -58,11 +66,13 @@ def axe(page: LabPage, selector: str = ".af-run") -> list[dict[str, Any]]:
 
 
 def axe_in_both_themes(page: LabPage, selector: str = ".af-run") -> list[str]:
-    """The same for the dark and the light theme, a line each; the theme is light afterwards."""
+    """The same for the dark and the light theme, a line each; the theme is light afterwards.
+
+    What has nothing to do with colours is looked at once.
+    """
     lines = []
-    for light in (False, True):
-        page.theme(light=light)
+    for name, rules in (("dark", OF_COLOUR), ("light", ())):
+        page.theme(light=name == "light")
         page.page.wait_for_function(_SETTLED)
-        name = "light" if light else "dark"
-        lines += [f"{name}: {found['id']}: {node}" for found in axe(page, selector) for node in found["nodes"]]
+        lines += [f"{name}: {found['id']}: {node}" for found in axe(page, selector, rules) for node in found["nodes"]]
     return lines

@@ -204,6 +204,12 @@ class LabPage:
 _SPLASH = re.compile(r"NotFoundError: .*removeChild.* is not a child of this node\.\n\s+at \S+/jlab_core\.\S+\s*")
 """JupyterLab takes its splash out of the page a moment after it is loaded, twice if two have asked for it."""
 
+_CLOSED = re.compile(
+    r"TypeError: Cannot read properties of null \(reading 'footer'\)"
+    r"\n\s+at \S+\._ensureFocus .*\n\s+at \S+\.onActivateRequest .*(\n\s+at .*/jlab_core\..*)+"
+)
+"""JupyterLab gives the focus to a notebook that was closed before the message came which asked for that."""
+
 
 def watch(page: Page, server: LabServer, name: str) -> LabPage:
     """A notebook in this page, whose requests and errors are noted down until it is left."""
@@ -214,13 +220,12 @@ def watch(page: Page, server: LabServer, name: str) -> LabPage:
             complain(f"{message.text} ({message.location.get('url', '')})")
 
     def complain(text: str) -> None:
-        if not any(known in text for known in server.front_end.noise):
+        is_known = any(known.fullmatch(text) for known in (_SPLASH, _CLOSED))
+        if not is_known and not any(known in text for known in server.front_end.noise):
             lab.errors.append(text)
 
     def on_error(error: Error) -> None:
-        told = error.stack or str(error)
-        if not _SPLASH.fullmatch(told):
-            complain(told)
+        complain(error.stack or str(error))
 
     def on_request(request: Request) -> None:
         lab.requested.append(request.url)

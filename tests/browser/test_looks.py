@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from browser.axe import axe, axe_in_both_themes
+from browser.axe import OF_COLOUR, axe, axe_in_both_themes
 from browser.conftest import OpenPage
 from browser.lab import LabPage, LabServer, new_notebook
 from browser.pictures import save_pictures
@@ -234,6 +234,7 @@ def test_axe_sees_what_is_wrong(lab: LabServer, open_page: OpenPage) -> None:
     page.wait_done(0)
     expect(page.output(0)).to_contain_text("Pale words.")
     assert {violation["id"] for violation in axe(page)} == {"button-name", "color-contrast"}
+    assert {violation["id"] for violation in axe(page, rules=OF_COLOUR)} == {"color-contrast"}
 
 
 def test_components_are_accessible_and_pictured(lab: LabServer, open_page: OpenPage) -> None:

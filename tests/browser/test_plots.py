@@ -3,7 +3,9 @@
 from collections.abc import Callable
 
 import pytest
+from browser.axe import axe_in_both_themes
 from browser.lab import LabPage, LabServer, new_notebook
+from browser.pictures import save_pictures
 from playwright.sync_api import expect
 
 pytestmark = pytest.mark.browser
@@ -42,3 +44,38 @@ def test_each_chart_is_drawn_once_and_offline(lab: LabServer, open_page: Callabl
     assert title.evaluate(INK) != light
     assert page.foreign_requests() == []
     assert page.errors == []
+
+
+JUDGED = """import pandas as pd
+import artifactflow_nb as af
+
+given = [("Summary", "clarity", 5), ("Summary", "evidence", 3), ("方法", "clarity", 8), ("Summary", "clarity", 7),
+         ("A block whose name says all that will ever be in it, and more", "evidence", 9)]
+grades = pd.DataFrame([
+    {"block": block, "dimension": dimension, "score": score, "evidence_json": '["3 mm a year."]', "advice": "Say when."}
+    for block, dimension, score in given
+])
+af.plot_evaluations(grades)"""
+
+
+def test_evaluations_are_drawn_with_their_evidence(lab: LabServer, open_page: Callable[[str], LabPage]) -> None:
+    """The drawing follows the theme, the table beneath it has the evidence, and both stay in the saved notebook."""
+    page = open_page(new_notebook(lab, JUDGED))
+    page.open()
+    page.run_cell(0)
+    page.wait_done(0)
+    drawn = page.output(0).locator("svg:visible")
+    expect(drawn).to_have_count(1)
+    expect(drawn.get_by_text("5 → 7", exact=True)).to_be_visible()
+    page.output(0).locator("summary").click()
+    expect(page.output(0).get_by_role("cell", name="“3 mm a year.”").first).to_be_visible()
+    assert axe_in_both_themes(page, ".jp-OutputArea-output .af-card") == []
+    save_pictures(page, page.output(0), "evaluations")
+    page.save()
+    page.shutdown_kernel()
+    page.open_elsewhere()
+    kept = page.output(0)
+    expect(kept.locator("svg:visible, img:visible").first).to_be_visible()
+    expect(kept.locator("summary")).to_have_text("The same as a table, with the evidence: 4 scores")
+    assert page.errors == []
+    assert page.foreign_requests() == []

@@ -58,7 +58,9 @@ HOSTILE = """# Title <script>window.x=1</script>
 @pytest.fixture
 def artifact() -> Artifact:
     when = datetime(2026, 11, 22, 4, 30, tzinfo=UTC)
-    return Artifact("research_report", 3, "The report", "text/markdown", TEXT, "update", when, "user", "run-1", "msg-1")
+    return Artifact(
+        "research_report", 3, "The report", "text/markdown", TEXT, "update", when, "user", "run-1", "msg-1", "", None
+    )
 
 
 def test_markdown_is_the_text_to_the_byte(artifact: Artifact) -> None:

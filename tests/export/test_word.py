@@ -21,7 +21,9 @@ from artifactflow_nb.store.artifact_versions import Artifact
 
 def exported(content: str, **changes: Any) -> bytes:
     when = datetime(2026, 11, 22, 4, 30, tzinfo=UTC)
-    artifact = Artifact("report", 2, "The report", "text/markdown", content, "update", when, "user", None, None)
+    artifact = Artifact(
+        "report", 2, "The report", "text/markdown", content, "update", when, "user", None, None, "", None
+    )
     return artifact_bytes(replace(artifact, **changes), "docx")
 
 

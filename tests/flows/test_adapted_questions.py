@@ -107,6 +107,17 @@ async def test_an_interrupt_asks_the_person_in_its_own_words(open_engine: OpenEn
     assert (request.agent, request.tool, dict(request.params)) == ("asks_0", "asks_0", {})
 
 
+async def test_a_question_of_several_lines_is_told_once(open_engine: OpenEngine) -> None:
+    """Its first line is the title, and what follows is the message; a first line that is too long stands in both."""
+    engine = await open_engine()
+    [request] = (await waiting(engine, "Publish it?\n\nIt cannot be taken back.")).pending
+    assert (request.title, request.message) == ("Publish it?", "It cannot be taken back.")
+    long = f"{'Shall it be published ' * 10}?\nIt is new."
+    [request] = (await waiting(engine, long)).pending
+    assert request.title.endswith("…")
+    assert request.message == long
+
+
 async def test_an_interrupt_can_say_more_about_what_it_asks(open_engine: OpenEngine) -> None:
     """A mapping names kind, tool, title, message, preview and parameters; what else it holds are parameters."""
     value = {"kind": "edit", "tool": "publish", "question": "Publish?", "message": "It is new.", "preview": "# Text"}
@@ -199,7 +210,7 @@ async def test_a_waiting_graph_goes_on_in_another_engine(open_engine: OpenEngine
     with pytest.raises(af.UsageError, match=r"wb.register_flow\('mine', af.adapt\(graph\)\)"):
         await other.controller.resume(result.thread_id, approved=True)
     other.flows.register("mine", af.adapt(asking("One?", "Two?"), answer=heard))
-    with pytest.raises(af.UsageError, match="begun with the nodes asks_0, and this one has asks_0, asks_1"):
+    with pytest.raises(af.UsageError, match="begun with: nodes: asks_1 is new; edges"):
         await other.controller.resume(result.thread_id, approved=True)
     assert [request.title for request in await other.requests.open_requests()] == ["Go on?"]
     other.flows.register("mine", af.adapt(asking("Go on?"), answer=heard))
@@ -286,3 +297,10 @@ def test_an_interrupt_is_answered_by_its_run(workbench: OpenWorkbench) -> None:
         shown.apply(event)
     assert ([use.status for use in shown.tool_uses], shown.totals.n_tool_calls) == (["ok"], 0)
     assert len(wb.approvals_df()) == 1
+
+
+def test_a_chat_asks_a_graph_that_was_not_registered(workbench: OpenWorkbench) -> None:
+    """`wb.chat` takes what `wb.ask` takes: a graph is registered by its name."""
+    wb = workbench(interactive=False)
+    wb.chat(flow=af.adapt(asking("Who?"), name="asks"))
+    assert "asks" in wb.flows

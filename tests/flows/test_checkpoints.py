@@ -7,20 +7,29 @@ import sys
 from contextlib import closing
 from fractions import Fraction
 from itertools import pairwise
-from typing import Any
+from typing import Annotated, Any, TypedDict
 
 import ormsgpack
 import pytest
 from conftest import OpenEngine
+from langgraph.channels.delta import DeltaChannel
 from langgraph.checkpoint.serde.jsonplus import EXT_CONSTRUCTOR_SINGLE_ARG, JsonPlusSerializer
+from langgraph.graph import START, StateGraph
+from langgraph.types import interrupt
 from scripts import call, delegate, report
 
 from artifactflow_nb.approvals import Decision
 from artifactflow_nb.engine import CHECKPOINT_FILE, Engine
+from artifactflow_nb.errors import StoreError
+from artifactflow_nb.flows.adapted import AdaptedGraph, adapt
 from artifactflow_nb.messages import ToolCall
 from artifactflow_nb.saver import LaneSaver
 from artifactflow_nb.store.database import connect
 from artifactflow_nb.tools.base import ToolContext, tool
+
+MEBI = 2**20
+INCREMENTAL = 2
+"""How SQLite calls it that a file can be made smaller step by step."""
 
 ODD = {"role": "assistant", "content": "half \ud83d pair", "type": "ai", "id": ["langchain", "schema"], "lc": 2}
 """What libraries of this kind make an object of their own from, or cannot write."""
@@ -110,10 +119,11 @@ async def test_strict_reading_of_checkpoints_is_on(open_engine: OpenEngine) -> N
     engine = await open_engine([])
     third = ormsgpack.packb(("fractions", "Fraction", "1/3"))
     foreign = ormsgpack.packb(ormsgpack.Ext(EXT_CONSTRUCTOR_SINGLE_ARG, third))
-    graphs = [flow.graph.checkpointer for flow in engine.controller._rooms.flows.values()]
+    graphs = [flow.graph().checkpointer for flow in engine.controller._rooms.flows.values()]
     for saver in (engine._checkpoints.saver, *graphs):
         assert isinstance(saver, LaneSaver)
-        assert not isinstance(saver.serde.loads_typed(("msgpack", foreign)), Fraction)
+        with pytest.raises(StoreError, match="an object of the class fractions.Fraction"):
+            saver.serde.loads_typed(("msgpack", foreign))
     assert JsonPlusSerializer(allowed_msgpack_modules=True).loads_typed(("msgpack", foreign)) == Fraction(1, 3)
 
 
@@ -177,3 +187,102 @@ async def test_the_metadata_of_checkpoints_has_no_key_of_a_user(open_engine: Ope
     engine, waiting = await waiting_with_two_jobs(open_engine)
     assert waiting.status == "waiting"
     assert {key for entry in metadata(engine) for key in entry} <= OWN_METADATA
+
+
+class Counted(TypedDict, total=False):
+    count: int
+    ballast: Any
+    messages: list[Any]
+
+
+def counting(rounds: int, ballast: Any = None, *, asks: bool = True) -> Any:
+    """A graph that makes so many rounds with something heavy or odd in its state, then asks."""
+
+    def count(state: Counted) -> dict[str, Any]:
+        return {"count": state.get("count", 0) + 1, "ballast": ballast() if ballast else None}
+
+    def end(state: Counted) -> dict[str, Any]:
+        return {"messages": [("ai", f"{interrupt('End?') if asks else 'Ended'} {state['count']}")]}
+
+    graph = StateGraph(Counted).add_node("count", count).add_node("end", end).add_edge(START, "count")
+    return graph.add_conditional_edges("count", lambda state: "end" if state["count"] >= rounds else "count").compile()
+
+
+def counted(graph: Any) -> AdaptedGraph:
+    return adapt(graph, input=lambda _question, _history: {"count": 0}, answer=lambda state: state["messages"][-1][1])
+
+
+async def test_a_thread_has_one_checkpoint(open_engine: OpenEngine) -> None:
+    """However many rounds a run makes, where it stands is kept once, and what was not written of it is held once."""
+    engine = await open_engine()
+    engine.flows.register("mine", counted(counting(12, object)))
+    waiting = await engine.controller.execute("Count.", flow="mine")
+    assert len(await sizes(engine)) == 1
+    assert len(engine._checkpoints.saver._memory._threads[waiting.thread_id]) == 1
+    done = await engine.controller.resume(waiting.thread_id, approved=True)
+    assert (done.response, await sizes(engine)) == ("True 12", [])
+
+
+def in_file(engine: Engine) -> int:
+    """Bytes of the file and of the log beside it."""
+    return sum(path.stat().st_size for path in engine.folder.glob(f"{CHECKPOINT_FILE}*"))
+
+
+async def test_a_file_that_was_large_gives_its_space_back(open_engine: OpenEngine) -> None:
+    """A state of many megabytes leaves a small file and a small log when its run is over."""
+    engine = await open_engine()
+    engine.flows.register("mine", counted(counting(6, lambda: "x" * 20 * MEBI)))
+    waiting = await engine.controller.execute("Count.", flow="mine")
+    assert in_file(engine) > 20 * MEBI
+    await engine.controller.resume(waiting.thread_id, approved=True)
+    assert in_file(engine) < 10 * MEBI
+
+
+async def test_a_file_of_an_older_release_gives_its_space_back(open_engine: OpenEngine) -> None:
+    """A file that was begun without that is made anew once, when it is opened with much unused space."""
+    engine = await open_engine()
+    await engine.aclose()
+    path = engine.folder / CHECKPOINT_FILE
+    with closing(connect(path)) as db:
+        db.execute("PRAGMA auto_vacuum = NONE")
+        db.execute("VACUUM")
+        db.execute("INSERT INTO checkpoints VALUES ('gone', '', '1', NULL, 'bytes', zeroblob(?), NULL)", (20 * MEBI,))
+    engine = await open_engine()  # sweeps what no run has any more
+    await engine.aclose()
+    await (await open_engine()).aclose()
+    assert in_file(engine) < 5 * MEBI
+    with closing(connect(path)) as db:
+        assert db.execute("PRAGMA auto_vacuum").fetchone()[0] == INCREMENTAL
+
+
+async def test_a_checkpoint_that_builds_on_those_before_it_keeps_them(open_engine: OpenEngine) -> None:
+    """A channel of which only what was added is written has all of it after a wait in another process."""
+
+    class Grown(TypedDict):
+        words: Annotated[list[str], DeltaChannel(lambda words, more: [*words, *(one for part in more for one in part)])]
+
+    def grow(state: Grown) -> dict[str, Any]:
+        return {"words": [str(len(state["words"]))]}
+
+    def end(_state: Grown) -> dict[str, Any]:
+        interrupt("End?")
+        return {}
+
+    def growing() -> AdaptedGraph:
+        graph = StateGraph(Grown).add_node("grow", grow).add_node("end", end).add_edge(START, "grow")
+        again = graph.add_conditional_edges("grow", lambda state: "end" if len(state["words"]) > 5 else "grow")
+        return adapt(
+            again.compile(),
+            input=lambda _question, _history: {"words": ["a"]},
+            answer=lambda state: str(state["words"]),
+        )
+
+    engine = await open_engine()
+    engine.flows.register("mine", growing())
+    waiting = await engine.controller.execute("Grow.", flow="mine")
+    assert waiting.status == "waiting", waiting.error_message
+    await engine.aclose()
+    other = await open_engine()
+    other.flows.register("mine", growing())
+    done = await other.controller.resume(waiting.thread_id, approved=True)
+    assert done.response == "['a', '1', '2', '3', '4', '5']"

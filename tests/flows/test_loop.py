@@ -3,6 +3,7 @@
 import asyncio
 import sqlite3
 from collections import Counter
+from collections.abc import AsyncIterator
 from contextlib import closing
 from typing import Any
 
@@ -13,6 +14,7 @@ from scripts import by_agent, call, delegate, report
 from artifactflow_nb.engine import CHECKPOINT_FILE, Engine
 from artifactflow_nb.errors import ContextOverflow, ModelRejected, ModelUnavailable
 from artifactflow_nb.events import StreamEvent, StreamEventType
+from artifactflow_nb.models.base import ModelEvent, ModelRequest
 from artifactflow_nb.models.scripted import ScriptedModel
 from artifactflow_nb.tools.base import ToolContext, tool
 from artifactflow_nb.xml_calls import parse_results
@@ -262,6 +264,25 @@ async def test_a_tool_that_takes_too_long_is_stopped(open_engine: OpenEngine, se
     engine.register_tool(sleep_long)
     await engine.controller.execute("Sleep.")
     assert results_seen(engine.model, 1)[0][2] == "sleep_long took longer than 0.05 s and was stopped."
+
+
+async def test_a_models_stream_is_ended_by_who_listened(open_engine: OpenEngine) -> None:
+    """With its reply a model's stream is closed, in the same task: what it holds is not left for later."""
+    tasks: list[Any] = []
+
+    class Noting(ScriptedModel):
+        async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+            tasks.append(asyncio.current_task())
+            try:
+                async for event in super().stream(request):
+                    yield event
+            finally:
+                tasks.append(asyncio.current_task())
+
+    engine = await open_engine(model=Noting(["Done."]))
+    assert (await engine.controller.execute("Go.")).response == "Done."
+    asked, ended = tasks
+    assert ended is asked
 
 
 async def test_a_prompt_that_is_too_long_is_compressed_once(open_engine: OpenEngine) -> None:

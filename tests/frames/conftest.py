@@ -29,6 +29,7 @@ def planning() -> ScriptedModel:
         executor=["Found.", *(turn for _ in range(2) for turn in (call("report_failure", reason="No."), "It failed."))],
         replanner=[decide("retry"), "Once more.", decide("finish", "It is enough."), "So be it."],
         summarizer=["One of three."],
+        grader=[call("grade", score=7, evidence=["X is a letter."]), call("grade", score=4, evidence=["X"]), "A", "B"],
     )
     return ScriptedModel(
         lambda request: answer(request) if who_asks(request) in {"lead", "search"} else script(request)
@@ -59,7 +60,10 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def worked(kept: Path, tmp_path: Path) -> Path:
-    """A store of one's own: an answered run and one in its place, one that waits, one with a plan, and a source."""
+    """A store of one's own: an answered run and one in its place, one that waits, one with a plan, one that judges.
+
+    And a source.
+    """
     if not (kept / "data").exists():
         (kept / "letters.md").write_text("# Letters\n\nA letter is sent once.\n", encoding="utf-8")
         with bench(kept / "data", planning()) as wb:
@@ -68,5 +72,13 @@ def worked(kept: Path, tmp_path: Path) -> Path:
             wb.edit(first, "Look again.").wait().deny("No.").wait()
             wb.ask("Look elsewhere.").wait()
             wb.ask("Plan it.", flow="plan").wait()
+            project = wb.project("Book", template="paper")
+            part = project.add("Part", is_group=True)
+            project.add("Method", "By counting.", parent=part)
+            project.add("Analysis", "Seven.", depends_on=[part], need_review=True, why="It was asked for.")
+            project["Method"].write("By weighing.")
+            judged = wb.project("Judged")
+            judged.add("Text", "X is a letter.")
+            judged.evaluate(["Text"], ["clarity", "evidence"]).wait()
     shutil.copytree(kept / "data", tmp_path / "data")
     return tmp_path / "data" / "store.db"

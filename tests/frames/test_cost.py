@@ -10,9 +10,12 @@ from typing import Any
 import pytest
 
 from artifactflow_nb import frames
+from artifactflow_nb.evaluations import GRADE_TYPE, GRADES, Grade
 from artifactflow_nb.frames.filters import bound
 from artifactflow_nb.frames.reading import opened
 from artifactflow_nb.plans import PLAN_TYPE, Plan, PlanStep
+from artifactflow_nb.project_template import ProjectTemplate
+from artifactflow_nb.projects import PROJECT, PROJECT_TYPE, ProjectHead
 from artifactflow_nb.store.database import Database, insert
 
 MESSAGES, VERSIONS, RUNS = 10_000, 1_000, 400
@@ -57,6 +60,11 @@ def add_run(db: Any, number: int) -> None:
     insert(db, "artifact_versions", {"artifact_id": "a", **of_run, **texts, **counts})
     plan = {"content_type": PLAN_TYPE, "content": Plan(one, "x", (PlanStep("1", "x"),)).to_json()}
     insert(db, "artifact_versions", {"artifact_id": "task_plan", **of_run, **texts, **counts, **plan})
+    grade = {"content_type": GRADE_TYPE, "content": GRADES.write(Grade("a", 1, "clarity", "", 5, (), ""))}
+    insert(db, "artifact_versions", {"artifact_id": "g", **of_run, **texts, **counts, **grade, "tool_call_id": one})
+    head = ProjectHead.begun("p", ProjectTemplate.load())
+    project = {"content_type": PROJECT_TYPE, "content": head.to_json(), "run_id": None}
+    insert(db, "artifact_versions", {"artifact_id": PROJECT, **of_run, **texts, **counts, **project})
     job = {**dict.fromkeys(("agent_name", "instruction"), "x"), "kind": "execute", "step_id": "1", "attempt": 1, "n": 1}
     insert(db, "plan_jobs", {**job, "job_id": one, "plan_id": one, "run_id": one, "tool_call_id": one, "started_at": 1})
 

@@ -29,12 +29,16 @@ OpenBench = Callable[..., af.Workbench]
 OpenEngine = Callable[..., Awaitable[Engine]]
 ALL = {frame.name: frame for frame in frames.FRAMES}
 
-CONTRACT = {
-    "runs": "run_id, conversation_id, thread_id, message_id, parent_run_id, flow, question, status, error_type, mode, "
+_RUNS = (
+    "run_id, conversation_id, thread_id, message_id, parent_run_id, flow, question, status, error_type, mode, "
     "models, started_at, completed_at, total_duration_ms, active_ms, wait_ms, llm_ms, tool_ms, ttft_ms, n_llm_calls, "
     "n_tool_calls, n_tool_errors, n_interrupts, n_retries, input_tokens, output_tokens, reasoning_tokens, "
     "cache_read_tokens, total_tokens, tokens_estimated, cost_usd, n_artifacts, package_version, "
-    "manifest_json",
+    "manifest_json"
+)
+
+CONTRACT = {
+    "runs": _RUNS,
     "llm_calls": "call_id, run_id, step, agent_name, provider, request_model, response_model, temperature, "
     "finish_reason, started_at, completed_at, llm_duration_ms, ttft_ms, tokens_per_s, input_tokens, output_tokens, "
     "reasoning_tokens, cache_read_tokens, total_tokens, tokens_estimated, context_chars, cost_usd, attempt, retries, "
@@ -49,6 +53,12 @@ CONTRACT = {
     "response, status, run_id, created_at",
     "artifacts": "artifact_id, conversation_id, version, title, content_type, n_chars, n_lines, lines_added, "
     "lines_removed, sha256, update_type, created_at, created_by, run_id, message_id",
+    "blocks": "block_id, conversation_id, project, name, path, phase, parent_id, position, depends_on_json, status, "
+    "need_review, auto_generate, is_group, is_stale, stale_because_json, version, n_chars, updated_at, created_by, "
+    "reason",
+    "evaluations": "artifact_id, version, conversation_id, run_id, tool_call_id, block_id, block_version, block, "
+    "dimension, persona, score, evidence_json, advice, grader_model, created_at, is_active",
+    "project_runs": f"project_id, project, work, {_RUNS}, n_blocks, n_block_versions, n_grades",
     "approvals": "request_id, run_id, kind, agent_name, tool_name, asked_at, decided_at, wait_ms, decision, scope, "
     "decided_by, params_json, edited_json, instruction",
     "sources": "source_id, uri, title, fetched_at, media_type, sha256, n_chars, extractor",
@@ -66,7 +76,7 @@ def types(frame: pd.DataFrame) -> list[tuple[str, str]]:
 # --- what every frame keeps to --------------------------------------------------------------------------------------
 
 
-def test_there_are_nine_frames_with_their_columns(worked: Path) -> None:
+def test_there_are_twelve_frames_with_their_columns(worked: Path) -> None:
     """Names and order of the columns are a contract with everybody who has written a notebook."""
     assert {name: ", ".join(frame.columns) for name, frame in read(worked).items()} == CONTRACT
 

@@ -65,7 +65,7 @@ def test_the_stores_own_tables_can_be_read(worked: Path) -> None:
     """A table that shares a frame's name is reached with its schema, others by their names; JSON and search work."""
     (settings,) = frames.query(worked, "SELECT settings_json FROM main.runs LIMIT 1")["settings_json"]
     assert settings.startswith("{")
-    assert len(frames.query(worked, "SELECT title FROM conversations")) == 3
+    assert len(frames.query(worked, "SELECT title FROM conversations")) == 5
     told = frames.query(worked, "SELECT j.value FROM tool_calls, json_each(args_json) AS j WHERE j.key = 'agent_name'")
     assert set(told["value"]) == {"search_agent"}
     assert len(frames.query(worked, "SELECT body FROM passage_words WHERE passage_words MATCH 'letter'")) == 1
@@ -118,7 +118,7 @@ def test_every_kind_of_time_is_compared_as_one(worked: Path, moment: object) -> 
     (n_since, n_before) = frames.query(
         worked, "SELECT sum(started_at >= :t), sum(started_at < :t) FROM runs", {"t": moment}
     ).iloc[0]
-    assert (n_since, n_before) == (4, 0)
+    assert (n_since, n_before) == (5, 0)
     assert frames.query(worked, "SELECT ? AS ts", [moment]).iloc[0, 0] == pd.Timestamp("2000-01-01", tz="UTC")
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from graphs import react_agent, said
 from mcp_serving import TOKEN, alive, by_stdio, over_http, pids, until
 from mcp_tools.conftest import MakeBench, calls
 from scripts import by_agent, call, delegate
@@ -18,6 +19,7 @@ import artifactflow_nb as af
 from artifactflow_nb.models.scripted import ScriptedModel
 
 WAIT_S = 40
+ASKS = {"create_artifact": "ask"}
 EVERYTHING = {
     "text": " 2024 ",
     "whole": "7",
@@ -84,6 +86,95 @@ def test_a_server_over_http_that_was_away_is_reached_again(bench: MakeBench, tmp
     away = bench("never", mcp=far, data_dir="other")
     with pytest.raises(af.UsageError, match=r"The MCP server far \(127\.0\.0\.1:\d+\) could not be reached: All"):
         away.ask("Go.")
+
+
+@pytest.fixture
+def away(tmp_path: Path) -> dict[str, Any]:
+    """A server that was there and is stopped."""
+    with over_http(tmp_path) as port:
+        return {"url": f"http://127.0.0.1:{port}/mcp", "permission": "auto", "start_timeout_s": 5}
+
+
+SMALL = {"agent": {"tools": ["core"]}, "executor": {"tools": ["core"]}}
+
+
+@pytest.mark.parametrize(
+    ("flow", "agents", "config"),
+    [
+        ("research", ["executor"], {}),
+        ("research", ["agent"], {"executor": {"tools": ["mcp"]}}),
+        ("plan", [], SMALL),
+        ("plan", ["lead_agent"], SMALL),
+    ],
+)
+def test_a_server_that_is_away_does_not_matter_to_those_who_have_none_of_it(
+    bench: MakeBench, away: dict[str, Any], flow: str, agents: list[str], config: dict[str, Any]
+) -> None:
+    """A run in whose flow no agent is offered its tools is asked as ever, and again, and goes on elsewhere."""
+    options = {"mcp": {"far": {**away, "agents": agents}}, "graph_config": config, "approvals": {"echo": "approve"}}
+    wb = bench("Done.", "Again.", **options)
+    run = wb.ask("Go.", flow=flow).wait(WAIT_S)
+    assert run.response == "Done."
+    assert wb.regenerate(run).wait(WAIT_S).response == "Again."
+    assert wb._thread.engine.mcp.state_of("far") == "not started"
+
+
+@pytest.mark.parametrize(
+    ("flow", "agents", "config"),
+    [
+        ("research", [], {}),
+        ("research", ["search_agent"], {}),
+        ("research", ["executor"], {"lead_agent": {"tools": ["all"]}}),
+        ("research", ["executor"], {"lead_agent": {"tools": ["echo"]}}),
+        ("plan", ["executor"], SMALL),
+        ("plan", [], {**SMALL, "executor": {"tools": ["mcp"]}}),
+        ("plan", [], {}),
+    ],
+)
+def test_a_server_that_is_away_refuses_runs_whose_agents_have_its_tools(
+    bench: MakeBench, away: dict[str, Any], flow: str, agents: list[str], config: dict[str, Any]
+) -> None:
+    """Whether they are named for it, or have it as `mcp`, as `all` or by a name that nothing else has."""
+    wb = bench("never", mcp={"far": {**away, "agents": agents}}, graph_config=config)
+    with pytest.raises(af.UsageError, match=r"The MCP server far \(.*\) could not be reached"):
+        wb.ask("Go.", flow=flow)
+    assert len(wb.runs()) == 0
+
+
+def test_a_graph_of_ones_own_needs_no_server(bench: MakeBench, away: dict[str, Any]) -> None:
+    """An adapted graph is asked while a server is away: it has tools of its own."""
+    wb = bench("never", mcp={"far": away})
+    run = wb.ask("Go.", flow=af.adapt(react_agent([said("Done."), said("Again.")]), name="own")).wait(WAIT_S)
+    assert run.response == "Done."
+    assert wb.regenerate(run).wait(WAIT_S).response == "Again."
+
+
+def test_a_run_that_waits_goes_on_while_a_server_of_others_is_away(bench: MakeBench, tmp_path: Path) -> None:
+    """A run that was begun with other tools than are configured by now needs what it was begun with, and no more."""
+    with over_http(tmp_path) as port:
+        url = {"url": f"http://127.0.0.1:{port}/mcp", "agents": ["executor"]}
+    wb = bench(call("create_artifact", id="a", title="A", content="x"), mcp={"far": url}, approvals=ASKS)
+    waiting = wb.ask("Go.").wait(WAIT_S)
+    assert waiting.status == "waiting"
+    wb.close()
+    later = bench("Done.", mcp={"far": url}, approvals=ASKS, graph_config={"lead_agent": {"tools": ["all"]}})
+    assert later.run(waiting.run_id).approve().wait(WAIT_S).response == "Done."
+
+
+def test_servers_of_two_flows_are_started_when_they_are_needed(bench: MakeBench, tmp_path: Path) -> None:
+    """Each is started for the first run that needs it; what is known of it stays offered to its agents."""
+    options = {"graph_config": SMALL, "mcp": {
+        "first": by_stdio(tmp_path / "a", permission="auto"),
+        "second": by_stdio(tmp_path / "b", permission="auto", agents=["agent"]),
+    }}  # fmt: skip
+    for name in "ab":
+        (tmp_path / name).mkdir()
+    wb = bench(call("note", text="1"), "one", call("second_note", text="2"), "two", **options)
+    assert wb.ask("Go.").wait(WAIT_S).response == "one"
+    assert (len(pids(tmp_path / "a")), len(pids(tmp_path / "b"))) == (1, 0)
+    assert wb.ask("Go.", flow="plan").wait(WAIT_S).response == "two"
+    assert (len(pids(tmp_path / "a")), len(pids(tmp_path / "b"))) == (1, 1)
+    assert [one.success for one in calls(wb)] == [True, True]
 
 
 def test_a_server_over_http_that_dies_in_a_call_is_an_error_for_the_model(bench: MakeBench, tmp_path: Path) -> None:
@@ -189,7 +280,7 @@ def test_a_server_that_was_killed_between_calls_is_started_anew(bench: MakeBench
     wb = bench(call("note", text="1"), "one", call("note", text="2"), "two", mcp=files(tmp_path))
     assert wb.ask("Go.").wait(WAIT_S).response == "one"
     os.kill(pids(tmp_path)[0], signal.SIGKILL)
-    until(lambda: not alive(tmp_path))
+    until(lambda: wb._thread.engine.mcp.state_of("files") == "ended")
     assert wb.ask("Go.").wait(WAIT_S).response == "two"
     assert [one.success for one in calls(wb)] == [True, True]
     assert len(pids(tmp_path)) == 2

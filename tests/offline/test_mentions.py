@@ -27,6 +27,8 @@ from artifactflow_nb.text.words import content_words, query_of, term_of, terms, 
         ("What does not work with it?", []),
         ("How many doors does it have and who has the keys?", []),
         ("How Do I Say No In French?", []),
+        ("Whose is the guests' ' room?", []),
+        ("'", []),
     ],
 )
 def test_a_question_tells_which_words_it_speaks_of(text: str, named: list[str]):

@@ -193,6 +193,7 @@ def runs(draw: st.DrawFn, run_id: str = "run-1") -> RecordedRun:
         error_message=draw(st.none() | texts),
         package_version=draw(short),
         by_hand=tuple(draw(st.lists(by_hand, max_size=2))),
+        beforehand=tuple(draw(st.lists(by_hand, max_size=2))),
         manifest=draw(objects),
     )
 

@@ -95,10 +95,10 @@ def with_graph(seed: int, *, is_played: bool = False) -> Callable[[af.Workbench]
     return lambda wb: wb.register_flow(BUSY, busy(seed, is_played=is_played))
 
 
-def click_through(run: af.Run, seconds: float = 20) -> None:
-    """Decide what is open as clicks do, until the run is over or the time is."""
+def click_through(run: af.Run, seconds: float = 20, enough: Callable[[], bool] = lambda: False) -> None:
+    """Decide what is open as clicks do, until the run is over, or the time is, or it is enough."""
     until = time.monotonic() + seconds
-    while run.status in {"running", "waiting"} and time.monotonic() < until:
+    while run.status in {"running", "waiting"} and time.monotonic() < until and not enough():
         for request in run.pending:
             run.port._thread.call(run.port.decide(request.id, Decision(approved=True)))
         time.sleep(0.002)

@@ -3,13 +3,13 @@
 import hashlib
 import json
 import re
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from recordings.generated import LONG, a_call, a_run, a_turn
+from spent import within
 
 from artifactflow_nb.errors import CassetteError
 from artifactflow_nb.recordings.cassette import Cassette
@@ -202,20 +202,18 @@ HOSTILE: dict[str, list[bytes]] = {
 def test_hostile_runs_are_refused_at_once(tmp_path: Path, case: str) -> None:
     """A run whose hash fits and whose values do not is refused with its line, before memory or time is spent on it."""
     path = written(tmp_path / "x.jsonl", HOSTILE[case])
-    started = time.process_time()
-    with pytest.raises(CassetteError, match=r"x\.jsonl, line \d+: .*Restore it"):
-        Cassette.open(path).run("run-1")
-    assert time.process_time() - started < 0.5
+    for attempt in within(0.5):
+        with attempt, pytest.raises(CassetteError, match=r"x\.jsonl, line \d+: .*Restore it"):
+            Cassette.open(path).run("run-1")
 
 
 def test_a_cassette_of_brackets_is_refused_at_once(tmp_path: Path) -> None:
     """Neither a line of 20 MB nor many lines of nothing take long."""
     for content in (b"[" * 20_000_000, b'{"cassette": 1}\n' + b"[" * 20_000_000 + b"\n", b"\n" * 5_000_000):
         (tmp_path / "x.jsonl").write_bytes(content)
-        started = time.process_time()
-        with pytest.raises(CassetteError):
-            Cassette.open(tmp_path / "x.jsonl")
-        assert time.process_time() - started < 1.0
+        for attempt in within(1.0):
+            with attempt, pytest.raises(CassetteError):
+                Cassette.open(tmp_path / "x.jsonl")
 
 
 def test_counted_lists_are_short_and_exact() -> None:
@@ -243,9 +241,9 @@ def test_many_runs_that_share_a_long_text_open_at_once(tmp_path: Path) -> None:
     recorded = [a_run(str(number), "x" * 100_000, turns=[], response=None) for number in range(3000)]
     path = tmp_path / "x.jsonl"
     path.write_bytes(cassette_bytes(recorded))
-    started = time.process_time()
-    assert len(Cassette.open(path).runs) == 3000
-    assert time.process_time() - started < 1.5
+    for attempt in within(1.5):
+        with attempt:
+            assert len(Cassette.open(path).runs) == 3000
 
 
 def test_edits_of_nothing_are_told(tmp_path: Path) -> None:

@@ -97,7 +97,7 @@ def test_the_frames_are_those_of_the_store(worked: Worked, file: Path, run: Open
     ids = [worked.first, worked.second]
     hidden = tmp_path / "hidden.db"
     wanted = {
-        frame.name: frames.load(hidden, frame, *([] if frame.name == "sources" else [ids])) for frame in frames.FRAMES
+        frame.name: frames.load(hidden, frame, *([ids] if "run" in frame.filters else [])) for frame in frames.FRAMES
     }
     found = {
         "runs": run.runs_df(),
@@ -107,13 +107,16 @@ def test_the_frames_are_those_of_the_store(worked: Worked, file: Path, run: Open
         "events": run.events_df(),
         "messages": run.messages_df(),
         "artifacts": run.artifacts_df(),
+        "blocks": run.blocks_df(),
+        "evaluations": run.evaluations_df(),
+        "project_runs": run.project_runs_df(),
         "approvals": run.approvals_df(),
         "sources": run.sources_df(),
     }
     beside = {"n_siblings", "is_active", "sibling_index"}  # what stands beside the branch is not in the file
     for name, frame in wanted.items():
         columns = [column for column in frame.columns if column not in beside]
-        assert len(frame) > 0 or name == "plan_steps"
+        assert len(frame) > 0 or name in {"plan_steps", "blocks", "evaluations", "project_runs"}
         pd.testing.assert_frame_equal(found[name][columns], frame[columns])
 
 

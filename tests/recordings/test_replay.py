@@ -23,6 +23,7 @@ FRAMES = (
     "llm_calls_df",
     "tool_calls_df",
     "plan_steps_df",
+    "blocks_df",
     "events_df",
     "messages_df",
     "artifacts_df",

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
 import pytest
-from graphs import ScriptedChat, react_agent, said
+from graphs import ScriptedChat, prebuilt, react_agent, said
 from langchain_core.callbacks import adispatch_custom_event
 from langchain_core.messages import AnyMessage
 from langchain_core.tools import tool
@@ -29,7 +29,7 @@ import artifactflow_nb as af
 from artifactflow_nb.errors import CassetteError, CassetteMiss
 from artifactflow_nb.recordings.cassette import Cassette
 from artifactflow_nb.recordings.cassette_file import cassette_bytes
-from artifactflow_nb.recordings.graph_steps import GraphStep, check_steps
+from artifactflow_nb.recordings.graph_steps import GRAPH, GraphStep, check_steps
 
 
 class Chat(TypedDict):
@@ -245,6 +245,16 @@ def test_a_failed_tool_is_played_as_failed(tmp_path: Path) -> None:
     play_both(tmp_path, ended("ValueError: no 1"), "", setup=own(*script, tools=[bare]))
 
 
+def test_what_a_graph_answers_by_itself_is_played(tmp_path: Path) -> None:
+    """A call of a tool that there is not ends as it did, beside one that ran."""
+    script = [said("", ("nope", {"a": 1}), ("add", {"a": 1, "b": 2})), said("It is 3.")]
+
+    def scene(stage: Stage) -> Any:
+        return asked(stage), stage.wb.query("SELECT status, success FROM main.tool_calls").to_numpy().tolist()
+
+    assert play_both(tmp_path, scene, "", setup=own(*script, tools=[add]))[1] == [["finished", 0], ["finished", 1]]
+
+
 def ended(error: str) -> Scene:
     """A run that ends in this error."""
 
@@ -285,6 +295,39 @@ def test_a_spent_budget_is_played(tmp_path: Path, when_spent: str) -> None:
 
     script = [said("", ("add", {"a": 1, "b": 2})), said("It is 3."), said("It is 3.")]
     status = play_both(tmp_path, scene, "", setup=own(*script, tools=[add]))
+    assert status == {"stop": "failed", "ask": "completed"}[when_spent]
+
+
+def greedy(played: bool) -> Any:
+    """Two nodes at once that ask their models again and again, one of them in a thread and slowly."""
+    quick, slow = slowly("", *[said(f"{n} of it.") for n in range(9)]), ScriptedChat(script=[said("So.")] * 9)
+
+    async def ask(_state: Chat) -> dict[str, Any]:
+        return {"messages": [await quick.ainvoke("a") for _ in range(3)]}
+
+    def ask_slowly(_state: Chat) -> dict[str, Any]:
+        time.sleep(0.005)
+        return {"messages": [slow.invoke("b") for _ in range(3)]}
+
+    graph = StateGraph(Chat)
+    for name, node in (("quick", ask), ("slow", ask_slowly)):
+        graph.add_node(name, never if played else node)
+        graph.add_edge(START, name)
+    return graph.compile()
+
+
+@pytest.mark.parametrize("when_spent", ["stop", "ask"])
+def test_what_a_budget_cut_short_is_played(tmp_path: Path, when_spent: str) -> None:
+    """Nodes that work at the same time are stopped at a budget, and begin anew if they may: all calls come again."""
+
+    def scene(stage: Stage) -> Any:
+        run = stage.ask("More?", flow="mine", budget={"tokens": 100, "when_spent": when_spent}).wait()
+        while run.pending:
+            stage.code(run)
+            run.wait()
+        return run.status
+
+    status = play_both(tmp_path, scene, "", setup=with_graph(greedy))
     assert status == {"stop": "failed", "ask": "completed"}[when_spent]
 
 
@@ -377,11 +420,16 @@ def test_another_graph_is_told(tmp_path: Path) -> None:
         opened(tmp_path, replay=cassette, setup=with_graph(lambda _played: one)) as wb,
         pytest.raises(
             CassetteMiss,
-            match=r"the flow 'mine'(?s:.*)nodes: agent was recorded(?s:.*)nodes: work is new(?s:.*)mode=.auto",
+            match=r"the flow 'mine'(?s:.*)nodes: agent is not there now(?s:.*)nodes: work is new(?s:.*)mode=.auto",
         ),
     ):
         wb.ask("Ask.", flow="mine")
-    other = own(tools=[add], input=lambda text: {"messages": [("user", f"Please: {text}")]})
+    with (
+        opened(tmp_path, replay=cassette, setup=own(tools=[add, fail])) as wb,
+        pytest.raises(CassetteMiss, match=r"not as it was recorded(?s:.*)tools: fail is new"),
+    ):
+        wb.ask("Ask.", flow="mine")
+    other = own(tools=[add], input=lambda text, _history: {"messages": [("user", f"Please: {text}")]})
     with (
         opened(tmp_path, replay=cassette, setup=other) as wb,
         pytest.raises(CassetteMiss, match=r"what it gets:(?s:.*)-.*Ask(?s:.*)\+.*Please: Ask"),
@@ -392,6 +440,22 @@ def test_another_graph_is_told(tmp_path: Path) -> None:
         pytest.raises(CassetteMiss, match="Nearest is"),
     ):
         wb.ask("Tell.", flow="mine")
+
+
+def test_a_graph_that_was_described_by_less_is_played(tmp_path: Path) -> None:
+    """A recording that names neither tools nor models is played, whichever the graph has; and with any model."""
+    cassette = record(tmp_path, own(said("It is 3."), tools=[add]))
+    other = with_graph(lambda _played: prebuilt(ScriptedChat(script=[], model_name="other"), [add]))
+    with opened(tmp_path, replay=cassette, setup=other) as wb:
+        assert wb.ask("Ask.", flow="mine").wait().response == "It is 3."
+    [head] = Cassette.open(cassette).runs
+    recorded = Cassette.open(cassette).run(head.run_id)
+    graph = recorded.settings[GRAPH]
+    assert (graph["tools"], graph["models"]) == (["add"], ["scripted-chat"])
+    earlier = {name: graph[name] for name in ("nodes", "edges", "input")}
+    cassette.write_bytes(cassette_bytes([replace(recorded, settings={**recorded.settings, GRAPH: earlier})]))
+    with opened(tmp_path, replay=cassette, setup=own(tools=[add, fail])) as wb:
+        assert wb.ask("Ask.", flow="mine").wait().response == "It is 3."
 
 
 def test_another_decision_is_told(tmp_path: Path) -> None:
@@ -536,14 +600,14 @@ def test_a_busy_graph_is_cancelled_at_any_moment(tmp_path: Path, seed: int) -> N
     """Whatever it was at when a click ended it: all that was told is stored, recorded, and comes again."""
     part = random.Random(seed).uniform(0.05, 0.7)  # noqa: S311 - nothing secret is drawn
     with opened(tmp_path, data_dir=tmp_path / "whole", setup=lambda wb: wb.register_flow(BUSY, busy(seed))) as wb:
-        begun = time.monotonic()
-        click_through(wb.ask("What?", flow=BUSY), 20)
-        moment = (time.monotonic() - begun) * part
+        whole = Stage(wb, is_played=False)
+        click_through(whole.ask("What?", flow=BUSY))
+        n_told = int(len(whole.heard[0]) * part)
 
     def scene(stage: Stage) -> Any:
         run = stage.ask("What?", flow=BUSY)
         if not stage.is_played:
-            click_through(run, moment)
+            click_through(run, enough=lambda: len(stage.heard[0]) >= n_told)
             cancel(stage, run, "click")
         return run.wait().status
 

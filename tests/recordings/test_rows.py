@@ -333,7 +333,7 @@ BAD: dict[str, tuple[Callable[[Rows], Rows], str]] = {
     ),
     "a prompt of other things": (lambda rows: changed(rows, "llm_calls", request_json="[1]"), "what is no message"),
     "a prompt by other names": (lambda rows: changed(rows, "llm_calls", request_json='[["user","x"]]'), "no hash"),
-    "another run": (lambda rows: replace(rows, run_id="run-mine"), "'run-mine' does not answer the last message"),
+    "another run": (lambda rows: replace(rows, run_id="run-mine"), "'run-mine' is not in the file"),
     "another active message": (lambda rows: changed(rows, "conversations", active_message_id=_first(rows)), "active"),
     "no conversation": (lambda rows: replace(rows, tables={**rows.tables, "conversations": ()}), "not in the file"),
     "too many pieces": (

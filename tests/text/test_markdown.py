@@ -125,6 +125,14 @@ def test_portable_keeps_code_and_structure() -> None:
     assert [part.strip() for part in re.split(r"\n{2,}", portable(text))] == expected
 
 
+@pytest.mark.parametrize("text", ["It costs $5, and $$6.", r"\$5 \\$6 \\\$7", "$x$ ![a](b) <i>", "`$5` $6"])
+def test_what_is_portable_stays_as_it_is(text: str) -> None:
+    """A text that was made harmless is so already, and no dollar in it can begin a formula."""
+    once = portable(text)
+    assert portable(once) == once
+    assert not re.search(r"(?<!\\)(?:\\\\)*\$", re.sub("`.*?`", "", once))
+
+
 def test_escape_leaves_no_markup() -> None:
     """Names and parameters come out as text, also inside attributes."""
     assert escape("<b a=\"1\" b='2'>&") == "&lt;b a=&quot;1&quot; b=&#x27;2&#x27;&gt;&amp;"

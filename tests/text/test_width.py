@@ -1,6 +1,8 @@
 """Widths in columns."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from artifactflow_nb.text.width import clip, clip_words, cut, width
 
@@ -42,3 +44,13 @@ def test_a_clipped_line_fits():
 def test_words_stay_whole(text: str, clipped: str):
     """A text with spaces is cut at one, Chinese anywhere but within a Latin word."""
     assert clip_words(text, 13) == clipped
+
+
+@given(st.text(st.sampled_from("ab 一。ー가Ａ々〪é\u0301\u200d👩🔬🏽\uff61ｱ"), max_size=30), st.integers(-1, 40))
+def test_any_text_is_as_wide_as_its_characters(text: str, columns: int) -> None:
+    """However it is measured; a cut is a beginning that fits, and all of a text that does."""
+    assert width(text) == sum(width(character) for character in text)
+    found = cut(text, columns)
+    assert text.startswith(found)
+    assert width(found) <= max(columns, 0)
+    assert found == text or width(text) > columns

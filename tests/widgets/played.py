@@ -8,6 +8,7 @@ from typing import Any
 from markdown_it import MarkdownIt
 
 from artifactflow_nb.approvals import Decision
+from artifactflow_nb.errors import NotFound
 from artifactflow_nb.events import StreamEvent, StreamEventType, TextSoFar
 from artifactflow_nb.tools.base import Tool
 
@@ -67,11 +68,17 @@ class PlayedRun:
         self.results: dict[str, str] = {}
         self.decisions: list[tuple[str, Decision]] = []
         self.tools: dict[str, Tool] = {}
+        self.subruns: dict[str, PlayedRun] = {}
         self.cancelled = False
         self.resumed = False
 
     def stored_events(self) -> Sequence[StreamEvent]:
         return [event for event in self.events if event.type is not StreamEventType.LLM_CHUNK]
+
+    def subrun(self, run_id: str) -> "PlayedRun":
+        if run_id not in self.subruns:
+            raise NotFound(f"There is no run {run_id!r} in this store.")
+        return self.subruns[run_id]
 
     def subscribe(self, listener: Callable[[StreamEvent], None]) -> Callable[[], None]:
         for event in self.events:

@@ -48,14 +48,14 @@ def test_the_card_tells_the_page_what_it_is_about() -> None:
     assert [(field["name"], field["value"]) for field in data["fields"]] == [
         ("to", "Ada"), ("copies", "1"), ("mode", "fast")
     ]  # fmt: skip
-    assert (data["edit"], data["submit"], data["canAnswer"]) == ("Edit parameters", "Approve with these", True)
+    assert (data["edit"], data["submit"], data["answer"]) == ("Edit parameters", "Approve with these", "Answer instead")
 
 
 def test_a_budget_asks_for_its_limits() -> None:
     """There is no tool: the limits are the fields, whatever tool has that name, and there is nothing to answer."""
     node = card(kind="budget", tool="budget", params={"tokens": 4000})
     assert [field["name"] for field in node.data["fields"]] == ["tokens", "usd", "seconds"]
-    assert not node.data["canAnswer"]
+    assert not node.data["answer"]
 
 
 @pytest.mark.parametrize("kind", ["plan", "edit"])
@@ -64,7 +64,7 @@ def test_a_plan_or_a_modification_uses_the_same_card(kind: str) -> None:
     asked = question(kind=kind, tool="plan_create", title="A plan of two steps", preview="1. Search\n2. Write")
     node = ask_node(asked, None, MarkdownRenderer().html)
     assert "<ol>" in node.html
-    assert (node.kind, node.data["fields"], node.data["canAnswer"]) == ("ask", [], True)
+    assert (node.kind, node.data["fields"], node.data["answer"]) == ("ask", [], "Answer instead")
     assert read_decision({"verdict": "instruct", "note": "Search first."}, asked, None).instead
 
 

@@ -60,3 +60,31 @@ async def test_nothing_is_saved_after_it_was_closed(script: Script, monkeypatch:
     follower.close()
     await asyncio.sleep(0.15)
     assert len(kept) == 1
+
+
+async def test_a_run_ends_with_all_that_was_done_for_its_calls(script: Script) -> None:
+    """What a run below did that nobody had heard of yet is there when the end is saved, also if it began just now."""
+    below = Script()
+    below.add("metadata", None, question="What is X?")
+    below.say("A letter.", "A letter.", call="llm-9")
+    below.add("complete", None, success=True, response="A letter.")
+    script.add("tool_start", tool="run_research", job_id="main", tool_call_id="tc-1", params={"query": "What is X?"})
+    started = {"job_id": "tc-1", "tool_call_id": "tc-1", "run_id": "run-0002", "flow": "research"}
+    script.add("subrun_start", None, **started, question="What is X?")
+    script.add("tool_complete", tool="run_research", job_id="main", tool_call_id="tc-1", success=True)
+    script.add("complete", None, success=True, response="So it is.")
+    run, transcript, kept = PlayedRun([]), Transcript(), asyncio.Event()
+    run.subruns["run-0002"] = PlayedRun(below.events)
+    answers: list[str] = []
+
+    def keep() -> None:
+        if transcript.ended:
+            answers.extend(one.transcript.response for one in transcript.subruns.values())
+            kept.set()
+
+    follower = Follower(run, transcript, lambda: None, keep)
+    for event in script.events:
+        follower.take(event)
+    async with asyncio.timeout(5):
+        await kept.wait()
+    assert answers == ["A letter."]

@@ -7,7 +7,8 @@
  * says why and can be used again.
  *
  * @typedef {{request: string, tool: string, title: string, fields: FieldData[], edit: string, submit: string,
- *   canAnswer: boolean}} AskData `fields` is empty where nothing can be edited; `edit` and `submit` are labels
+ *   answer: string, answerField: string, note: string}} AskData `fields` is empty where nothing can be edited, `answer`
+ *   where nothing can be answered; what is behind them are labels
  */
 
 const ASK_SCOPES = { once: "This time", run: "Always in this run", conversation: "Always in this conversation" };
@@ -29,7 +30,7 @@ class AskControls {
     this.terms.append(this.makeScope(), this.makeNote());
     this.root.append(this.choices);
     if (data.fields.length) this.offer(data.edit, this.makeEdit(), { withTerms: true });
-    if (data.canAnswer) this.offer("Answer instead", this.makeAnswer(), { withTerms: false });
+    if (data.answer) this.offer(data.answer, this.makeAnswer(), { withTerms: false });
     this.root.append(this.terms, this.refused, this.said);
     this.root.dataset.lmSuppressShortcuts = "true"; // JupyterLab's, for keys that are meant for the card
     this.root.addEventListener("keydown", (event) => event.stopPropagation());
@@ -51,9 +52,9 @@ class AskControls {
   }
 
   makeNote() {
-    const name = `Note to the agent about ${this.data.tool}, optional`;
+    const name = `${this.data.note} about ${this.data.tool}, optional`;
     this.note = dressedElement("input", "af-input af-ask-note", { type: "text", "aria-label": name, autocomplete: "off" });
-    this.note.placeholder = "Note to the agent (optional)";
+    this.note.placeholder = `${this.data.note} (optional)`;
     return this.note;
   }
 
@@ -65,9 +66,9 @@ class AskControls {
   }
 
   makeAnswer() {
-    const label = "What the agent should do instead";
-    const fields = [{ name: "note", kind: "multiline", value: "", label, rows: 2, keep: true }];
-    const spec = { fields, submit: "Send answer", act: "decide", label: `Answer instead of ${this.data.tool}`, cancel: "Back" };
+    const { tool, answer, answerField } = this.data;
+    const fields = [{ name: "note", kind: "multiline", value: "", label: answerField, rows: 2, keep: true }];
+    const spec = { fields, submit: "Send answer", act: "decide", label: `${answer}: ${tool}`, cancel: "Back" };
     return makeForm(spec, (_act, { values }) => this.send("instruct", values.note, null), () => this.close());
   }
 

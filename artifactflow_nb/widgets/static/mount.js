@@ -67,6 +67,7 @@ class Mount {
       if (!isButton && (event.key === "Enter" || event.key === " ")) this.press(event);
     });
     this.root.addEventListener("keydown", walkBranches);
+    moveCards(this.root, (act, args) => this.tell(act, args));
     this.root.addEventListener("focusin", stopAtBranch);
     this.root.addEventListener("focusin", (event) => (this.focused = /** @type {HTMLElement} */ (event.target)));
     this.root.addEventListener("focusout", () => {
@@ -75,10 +76,7 @@ class Mount {
         if (this.root.isConnected && !this.root.contains(document.activeElement)) this.focused = null;
       });
     });
-    const remember = (/** @type {Event} */ event) => {
-      const box = /** @type {Element} */ (event.target);
-      if (this.root.isConnected) this.scrolled.set(box, box.scrollTop);
-    };
+    const remember = (/** @type {any} */ { target }) => this.root.isConnected && this.scrolled.set(target, target.scrollTop);
     // A word of several keys, such as a Chinese one, does not outlive that the output is drawn anew.
     this.root.addEventListener("compositionstart", () => this.hold(true));
     this.root.addEventListener("compositionend", () => this.hold(false));
@@ -125,9 +123,14 @@ class Mount {
     event.stopPropagation();
     if (pressed.getAttribute("aria-disabled") === "true") return;
     pressed.setAttribute("aria-disabled", "true");
-    this.say("");
-    const told = await this.perform(pressed.dataset.act ?? "", JSON.parse(pressed.dataset.args || "{}"));
+    await this.tell(pressed.dataset.act ?? "", JSON.parse(pressed.dataset.args || "{}"));
     pressed.removeAttribute("aria-disabled");
+  }
+
+  /** Tell the kernel what the reader did, and say its word on it. @param {string} act @param {object} args */
+  async tell(act, args) {
+    this.say("");
+    const told = await this.perform(act, args);
     if (told.message) this.say(told.message, told.failed); // else what an effect of it has said stays
   }
 

@@ -1,0 +1,75 @@
+"""How well blocks that do not rest on each other are written at the same time.
+
+The model takes its time for each block, as a language model does; the floor is the time that one takes, since all can
+be asked for at once. The model is told to answer after that time, whoever waits.
+"""
+
+import asyncio
+import tempfile
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+from bench.figures import Figure
+
+from artifactflow_nb.block_edits import NewBlock, Place, added
+from artifactflow_nb.engine import Engine
+from artifactflow_nb.models.base import ModelEvent, ModelRequest
+from artifactflow_nb.models.scripted import ScriptedModel
+from artifactflow_nb.project_template import ProjectTemplate
+from artifactflow_nb.projects import project_conversation
+from artifactflow_nb.settings import Settings
+from artifactflow_nb.store.artifacts import USER, Authorship
+
+BLOCKS = 50
+MODEL_S = 8.0
+"""What a model of today takes for a block of a page."""
+
+MOST = 1.15
+TEXT = "A sentence of the block that says something about its subject. " * 40
+
+
+class Slow(ScriptedModel):
+    """Answers after a while, in pieces that come all the time."""
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        ends = asyncio.get_running_loop().time() + MODEL_S
+        events = [event async for event in super().stream(request)]
+        for n, event in enumerate(events, 1):
+            due = ends - MODEL_S * (1 - n / len(events))
+            await asyncio.sleep(due - asyncio.get_running_loop().time())
+            yield event
+
+
+async def figures() -> AsyncIterator[Figure]:
+    """The time for many blocks over that for one."""
+    with tempfile.TemporaryDirectory() as folder:
+        settings = Settings.load(data_dir=Path(folder))
+        model = Slow(lambda _request: TEXT, chunk_chars=64)
+        async with Engine(settings, agent_models={"writer": model}) as engine:
+            wanted = await _project(engine)
+            began = time.perf_counter()
+            await _write(engine, wanted)
+            taken = time.perf_counter() - began
+            yield Figure(f"compose: {BLOCKS} blocks at once, to one", taken, MODEL_S, "s", MOST)
+
+
+async def _project(engine: Engine) -> list[str]:
+    """A project of so many blocks; their ids."""
+    await engine.blocks.begin("bench", ProjectTemplate.load("paper"), USER)
+    by = Authorship(project_conversation("bench"), None, USER)
+    made = []
+    for n in range(BLOCKS):
+        new = NewBlock(f"Block {n}", Place("writing"), {"auto_generate": True})
+        made += await engine.blocks.change(by, lambda tree, new=new: added(tree, new))
+    return [version.artifact_id for version in made]
+
+
+async def _write(engine: Engine, wanted: list[str]) -> None:
+    begun = await engine.controller.begin(
+        "Write all.", conversation_id=project_conversation("bench"), flow="compose", work={"write": wanted}
+    )
+    await (await engine.controller.start(begun))
+    tree = await engine.blocks.tree(begun.conversation_id, begun.message_id)
+    if {block.status for block in tree} != {"completed"}:
+        raise AssertionError(f"Not all were written: {[block.name for block in tree if block.status != 'completed']}")

@@ -1,0 +1,150 @@
+"""Projects as files."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import docx
+import nbformat
+import pytest
+from conftest import OpenWorkbench
+from harmless import harms
+from hostile import HOSTILE
+
+from artifactflow_nb.errors import UsageError
+from artifactflow_nb.project import Project
+
+
+@pytest.fixture
+def project(workbench: OpenWorkbench) -> Project:
+    """A report in two phases, with a group in a group."""
+    made = workbench().project("Sea levels", template="paper")
+    made.add("Question", "How fast does it rise?", phase="question")
+    made.add("Report", phase="writing", is_group=True)
+    made.add("Method", "# Method\n\nGauges.\n\n## Where\n\nAt the coast.", parent="Report")
+    made.add("Findings", parent="Report", is_group=True)
+    made.add("Rate", "Rates\n=====\n\n3 mm a year.", parent="Findings", depends_on=["Method"])
+    return made
+
+
+def headings(text: str) -> list[str]:
+    return [line for line in text.splitlines() if line.startswith("#")]
+
+
+def test_blocks_stand_in_their_order_under_headings(project: Project, tmp_path: Path) -> None:
+    """Groups and blocks are headings by their depth, those of the texts come below, and no name is said twice."""
+    text = project.to_markdown(tmp_path).read_text()
+    assert headings(text) == [
+        *("# Sea levels", "## Question", "## Report", "### Method", "#### Where"),
+        *("### Findings", "#### Rate", "##### Rates"),
+    ]
+    assert "not finished" not in text
+    assert text.index("Gauges.") < text.index("At the coast.") < text.index("3 mm a year.")
+    assert (tmp_path / "Sea_levels.md").is_file()
+
+
+def test_what_is_not_finished_is_said_at_the_top(project: Project, tmp_path: Path) -> None:
+    """What is stale, waits for a review or has no text is listed before the first block, and a hole shows as one."""
+    project["Method"].write("Satellites.")
+    project.add("Summary", phase="review")
+    project.add("Verdict", "It holds.", phase="review", need_review=True)
+    text = project.to_markdown(tmp_path).read_text()
+    top, rest = text.split("## Question")
+    assert top.split("\n\n")[1] == "**This document is not finished**"
+    assert top.split("\n\n")[2].splitlines() == [
+        "- Stale (what they were written from was changed since): Report / Findings / Rate",
+        "- Not reviewed (a person has not approved them yet): Verdict",
+        "- Not written yet (they have no text): Summary",
+    ]
+    assert "## Summary\n\n*Not written yet.*" in rest
+    project["Verdict"].approve()
+    project["Rate"].keep()
+    assert "Stale" not in project.to_markdown(tmp_path, overwrite=True).read_text()
+
+
+def test_deleted_blocks_are_no_part_of_it(project: Project, tmp_path: Path) -> None:
+    """Neither is what was in a deleted group; brought back, they are again."""
+    group = project["Findings"]
+    group.delete()
+    text = project.to_markdown(tmp_path).read_text()
+    assert "Findings" not in text
+    assert "3 mm" not in text
+    group.restore()
+    assert "3 mm" in project.to_markdown(tmp_path, overwrite=True).read_text()
+
+
+def test_a_notebook_tells_programs_of_each_block(project: Project, tmp_path: Path) -> None:
+    """A cell a block, valid and the same each time, with what the block is in its metadata."""
+    project["Method"].write("Costs $5 and $6.")
+    path = project.to_ipynb(tmp_path)
+    notebook = nbformat.read(path, as_version=4)
+    nbformat.validate(notebook)
+    title, *cells = notebook.cells
+    assert title.source.startswith("# Sea levels\n")
+    told = [cell.metadata["artifactflow"] for cell in cells]
+    names = ["question", "report", "method", "findings", "rate"]
+    assert [one["block_id"] for one in told] == names
+    assert told[-1] == {
+        "block_id": "rate",
+        "phase": "writing",
+        "parent": "findings",
+        "is_group": False,
+        "status": "draft",
+        "depends_on": ["method"],
+        "need_review": False,
+        "version": project["Rate"].version,
+        "stale": True,
+    }
+    assert cells[2].source == "### Method\n\nCosts \\$5 and \\$6."
+    assert notebook.metadata["artifactflow"]["project"] == "Sea levels"
+    assert project.to_ipynb(tmp_path, overwrite=True).read_bytes() == path.read_bytes()
+
+
+def test_a_page_and_a_word_document_have_the_same_outline(project: Project, tmp_path: Path) -> None:
+    """The levels of the headings are those of the tree; the page says which project and phase it is from."""
+    page = project.to_html(tmp_path).read_text()
+    for heading in ("<h1>Sea levels</h1>", "<h2>Report</h2>", "<h3>Method</h3>", "<h4>Where</h4>", "<h5>Rates</h5>"):
+        assert heading in page
+    assert "Sea levels · 3 blocks · phase question" in page
+    word = docx.Document(str(project.to_docx(tmp_path)))
+    outline = [(p.text, p.style.name) for p in word.paragraphs if p.style and str(p.style.name).startswith("Heading")]
+    assert outline[:4] == [
+        ("Sea levels", "Heading 1"),
+        ("Question", "Heading 2"),
+        ("Report", "Heading 2"),
+        ("Method", "Heading 3"),
+    ]
+
+
+def test_a_deep_tree_ends_at_the_sixth_level(workbench: OpenWorkbench, tmp_path: Path) -> None:
+    """Markdown has no deeper headings; what stands deeper keeps its order."""
+    project = workbench().project("Deep", template="paper")
+    parent: Any = ""
+    for name in "ABCDEFG":
+        parent = project.add(name, parent=parent, is_group=True)
+    project.add("Leaf", "# Own\n\nText.", parent=parent)
+    text = project.to_markdown(tmp_path).read_text()
+    assert headings(text)[-4:] == ["###### F", "###### G", "###### Leaf", "###### Own"]
+
+
+def test_a_project_without_blocks_is_a_title(workbench: OpenWorkbench, tmp_path: Path) -> None:
+    """In every form; a file that is there stays."""
+    project = workbench().project("Nothing <b>yet</b>", template="paper")
+    assert project.to_markdown(tmp_path).read_text() == "# Nothing &lt;b>yet&lt;/b>\n"
+    assert all(write(tmp_path).is_file() for write in (project.to_html, project.to_docx, project.to_ipynb))
+    with pytest.raises(UsageError, match="overwrite=True"):
+        project.to_markdown(tmp_path)
+
+
+def test_hostile_texts_stay_harmless(workbench: OpenWorkbench, tmp_path: Path) -> None:
+    """Whatever the texts, names and phases of blocks say, no form loads or runs any of it, and all headings stand."""
+    project = workbench().project("<script>window.__xss++</script> $x$", template="paper")
+    for n, text in enumerate(HOSTILE):
+        name = text.replace("/", "|").lstrip("@")[:90].encode("utf-8", "replace").decode()
+        project.add(f"{n} {name}", text.encode("utf-8", "replace").decode())
+    body = project.to_html(tmp_path).read_text().split("<body>")[1].split("</body>")[0]
+    assert harms(body.replace("<main>", "").replace("</main>", "").replace("footer>", "p>")) == []
+    assert body.count("<h2") == len(HOSTILE)
+    cells = json.loads(project.to_ipynb(tmp_path).read_text())["cells"]
+    assert len(cells) == len(HOSTILE) + 1
+    assert project.to_docx(tmp_path).is_file()

@@ -1,0 +1,386 @@
+"""A graph of a user's own asks no model that its run's budget does not allow, and what it asked has a row."""
+
+import asyncio
+import operator
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import Annotated, Any, TypedDict
+
+import pytest
+from conftest import OpenEngine
+from graphs import ScriptedChat, prebuilt, react_agent, said
+from langchain_core.language_models import FakeListLLM
+from langchain_core.messages import AnyMessage
+from langchain_core.runnables import RunnableLambda
+from langgraph.graph import START, StateGraph
+from langgraph.graph.message import add_messages
+from langgraph.prebuilt import ToolNode
+from langgraph.types import RetryPolicy
+
+import artifactflow_nb as af
+from artifactflow_nb.engine import Engine
+
+ASKS = {"tokens": 20, "when_spent": "ask"}
+
+
+class Chat(TypedDict):
+    messages: Annotated[list[AnyMessage], add_messages]
+
+
+class Words(TypedDict, total=False):
+    words: Annotated[list[str], operator.add]
+
+
+class Paced(ScriptedChat):
+    """Takes its time before it says anything, in a thread or on the loop."""
+
+    pause_s: float = 0.0
+
+    def _stream(self, messages: Any, *more: Any, **options: Any) -> Iterator[Any]:
+        for n, chunk in enumerate(super()._stream(messages, *more, **options)):
+            time.sleep(0 if n else self.pause_s)
+            yield chunk
+
+    async def _astream(self, messages: Any, *_more: Any, **_options: Any) -> Any:
+        for n, chunk in enumerate(super()._stream(messages)):
+            await asyncio.sleep(0 if n else self.pause_s)
+            yield chunk
+
+
+async def run(engine: Engine, graph: Any, **how: Any) -> Any:
+    """Ask a graph and wait: what came of it."""
+    engine.flows.register("mine", af.adapt(graph))
+    return await engine.controller.execute("Go.", flow="mine", **how)
+
+
+async def rows(engine: Engine, columns: str, table: str = "llm_calls") -> list[tuple[Any, ...]]:
+    """These columns of a table, in the order in which its rows came."""
+    sql = f"SELECT {columns} FROM {table} ORDER BY rowid"  # noqa: S608 - words of the tests
+    return await engine.database.read(lambda db: [tuple(row) for row in db.execute(sql)])
+
+
+def add(a: int, b: int) -> str:
+    """Add two numbers."""
+    return str(a + b)
+
+
+def adding_agent() -> Any:
+    return react_agent([said("Let me add.", ("add", {"a": 1, "b": 2})), said("It is 3.", tokens=(50, 6))], add)
+
+
+def asker(model: Any, how: str) -> Any:
+    """A node that asks a model: in a thread, on the loop as one should, or on the loop without awaiting it."""
+
+    def threaded(state: Chat) -> dict[str, Any]:
+        return {"messages": [model.invoke(state["messages"])]}
+
+    async def awaited(state: Chat) -> dict[str, Any]:
+        return {"messages": [await model.ainvoke(state["messages"])]}
+
+    async def blocking(state: Chat) -> dict[str, Any]:
+        return threaded(state)
+
+    return {"threaded": threaded, "awaited": awaited, "blocking": blocking}[how]
+
+
+def chain(*nodes: Any) -> Any:
+    """A graph of these nodes, one after the other."""
+    graph = StateGraph(Chat)
+    for n, node in enumerate(nodes):
+        graph.add_node(f"n{n}", node)
+        graph.add_edge(f"n{n - 1}" if n else START, f"n{n}")
+    return graph.compile()
+
+
+async def test_a_budget_stops_a_graph_before_its_next_model_call(open_engine: OpenEngine) -> None:
+    """A graph that has spent its budget makes no further model call."""
+    engine = await open_engine()
+    result = await run(engine, adding_agent(), budget={"tokens": 20})
+    assert (result.status, result.error_type) == ("failed", "BudgetExceeded")
+    assert len(await rows(engine, "call_id")) == 1
+
+
+async def test_a_budget_may_ask_and_the_graph_goes_on_where_it_stood(open_engine: OpenEngine) -> None:
+    """With `when_spent='ask'` the run waits; approved, it goes on without repeating what is done."""
+    done: list[int] = []
+
+    def once(a: int) -> str:
+        """Do it."""
+        done.append(a)
+        return "done"
+
+    engine = await open_engine()
+    graph = react_agent([said("", ("once", {"a": 1})), said("Done."), said("Done.")], once)
+    waiting = await run(engine, graph, budget={"tokens": 20, "when_spent": "ask"})
+    assert (waiting.status, waiting.pending[0].kind) == ("waiting", "budget")
+    result = await engine.controller.resume(waiting.thread_id, approved=True)
+    assert (result.response, done) == ("Done.", [1])
+
+
+async def test_a_cost_limit_asks_whatever_the_other_agents_cost(open_engine: OpenEngine) -> None:
+    """A run beyond its cost is let go on if the graph's model has a price; no other model has to have one."""
+    price = {"scripted-chat": {"input": 2.0, "output": 10.0}}
+    engine = await open_engine(settings={"prices": price})
+    agent = react_agent([said("", ("add", {"a": 1, "b": 2})), said("It is 3."), said("It is 3.")], add)
+    waiting = await run(engine, agent, budget={"usd": 1e-6, "when_spent": "ask"})
+    result = await engine.controller.resume(waiting.thread_id, approved=True)
+    assert (result.status, result.response) == ("completed", "It is 3.")
+
+
+async def test_a_cost_limit_without_a_price_is_told(open_engine: OpenEngine) -> None:
+    """A limit in dollars on a model without a price ends the run, since it would never be reached."""
+    engine = await open_engine()
+    result = await run(engine, adding_agent(), budget={"usd": 1.0})
+    assert result.status == "failed"
+    assert "no price for the model 'scripted-chat-1'" in result.error_message
+
+
+EVERY_WAY = pytest.mark.parametrize("how", ["threaded", "awaited", "blocking"])
+
+
+@EVERY_WAY
+@pytest.mark.parametrize("pause_s", [0.0, 0.1])
+@pytest.mark.parametrize("when_spent", ["stop", "ask"])
+async def test_a_model_is_not_asked_beyond_the_budget(
+    open_engine: OpenEngine, how: str, pause_s: float, when_spent: str
+) -> None:
+    """However fast a model is and however it is asked: the next call is not made, and what follows it is not done."""
+    model, done = Paced(script=[said("One."), said("Two.")], pause_s=pause_s), []
+
+    def effect(_state: Chat) -> dict[str, Any]:
+        done.append("effect")
+        return {}
+
+    engine = await open_engine()
+    graph = chain(asker(model, how), asker(model, how), effect)
+    result = await run(engine, graph, budget={"tokens": 20, "when_spent": when_spent})
+    await asyncio.sleep(2 * pause_s)
+    assert result.status == ("waiting" if when_spent == "ask" else "failed")
+    assert (len(model.asked), len(await rows(engine, "call_id")), done) == (1, 1, [])
+    if when_spent == "ask":
+        result = await engine.controller.resume(result.thread_id, approved=True)
+        assert (result.response, len(model.asked), done) == ("Two.", 2, ["effect"])
+        assert await rows(engine, "agent_name, error_type") == [("n0", None), ("n1", None)]
+
+
+@EVERY_WAY
+async def test_every_call_of_nodes_at_work_together_has_a_row(open_engine: OpenEngine, how: str) -> None:
+    """Of nodes that ask their models again and again at once, each call that was made is a row, cut short or not."""
+    models = [Paced(script=[said(f"{n}.") for n in range(9)], pause_s=pause_s) for pause_s in (0.0, 0.05)]
+    graph = StateGraph(Chat)
+    for n, model in enumerate(models):
+        ask = asker(model, how)
+
+        async def thrice(state: Chat, ask: Any = ask) -> dict[str, Any]:
+            return dict([await ask(state) for _ in range(3)][-1])
+
+        def threaded(state: Chat, ask: Any = ask) -> dict[str, Any]:
+            return dict([ask(state) for _ in range(3)][-1])
+
+        graph.add_node(f"n{n}", threaded if how == "threaded" else thrice)
+        graph.add_edge(START, f"n{n}")
+    engine = await open_engine()
+    waiting = await run(engine, graph.compile(), budget={"tokens": 60, "when_spent": "ask"})
+    await asyncio.sleep(0.2)
+    assert (waiting.status, len(waiting.pending)) == ("waiting", 1)
+    assert len(await rows(engine, "call_id")) == sum(len(model.asked) for model in models) < 6
+    assert sum(tokens or 0 for (tokens,) in await rows(engine, "input_tokens + output_tokens")) >= 60
+
+
+@EVERY_WAY
+@pytest.mark.parametrize("when_spent", ["stop", "ask"])
+async def test_a_model_within_a_tool_is_not_asked_beyond_the_budget(
+    open_engine: OpenEngine, how: str, when_spent: str
+) -> None:
+    """A tool that asks a model is stopped, though its node handles the errors of tools; approved, it begins anew."""
+    inner = Paced(script=[said("Two.")])
+
+    def think(about: str) -> str:
+        """Think."""
+        return str(inner.invoke(about).content)
+
+    async def athink(about: str) -> str:
+        """Think."""
+        return str((await inner.ainvoke(about)).content) if how == "awaited" else think(about)
+
+    tool: Callable[..., Any] = think if how == "threaded" else athink
+    model = Paced(script=[said("", (tool.__name__, {"about": "1+1"})), said("It is two.")])
+    engine = await open_engine()
+    graph = prebuilt(model, ToolNode([tool], handle_tool_errors=True))
+    result = await run(engine, graph, budget={"tokens": 20, "when_spent": when_spent})
+    assert (len(model.asked), len(inner.asked), len(await rows(engine, "call_id"))) == (1, 0, 1)
+    if when_spent == "ask":
+        result = await engine.controller.resume(result.thread_id, approved=True)
+        result = await engine.controller.resume(result.thread_id, approved=True)
+        assert (result.response, len(model.asked), len(inner.asked)) == ("It is two.", 2, 1)
+        assert await rows(engine, "status, success", "tool_calls") == [("finished", 1)]
+    assert result.status == ("completed" if when_spent == "ask" else "failed")
+
+
+def swallowing(kind: str, model: Any) -> Any:
+    """A node that does all it can so that no error of its model stops it."""
+    again = RunnableLambda(lambda _asked: model.invoke("again"))
+    hardened = {
+        "with_retry": lambda: model.with_retry(wait_exponential_jitter=False),
+        "with_fallbacks": lambda: model.with_fallbacks([again, RunnableLambda(lambda _asked: said("Fallen back."))]),
+    }
+
+    def node(state: Chat) -> dict[str, Any]:
+        if kind in hardened:
+            return {"messages": [hardened[kind]().invoke(state["messages"])]}
+        try:
+            return {"messages": [model.invoke(state["messages"])]}
+        except Exception:  # noqa: BLE001 - that is what it tries
+            return {"messages": [said("Swallowed.")]}
+        except BaseException:
+            if kind == "except":
+                raise
+            return {"messages": [said("Swallowed all.")]}
+
+    return node
+
+
+@pytest.mark.parametrize("kind", ["except", "bare_except", "with_retry", "with_fallbacks"])
+async def test_a_graph_that_handles_errors_does_not_get_past_its_budget(open_engine: OpenEngine, kind: str) -> None:
+    """Whatever a graph does about errors of its models, its run ends at the budget, and nothing else begins."""
+    model, done = Paced(script=[said("One.")] * 9), []
+
+    def effect(_state: Chat) -> dict[str, Any]:
+        done.append("effect")
+        return {}
+
+    engine = await open_engine()
+    result = await run(engine, chain(asker(model, "threaded"), swallowing(kind, model), effect), budget={"tokens": 20})
+    assert (result.status, result.error_type) == ("failed", "BudgetExceeded")
+    assert (len(model.asked), len(await rows(engine, "call_id")), done) == (1, 1, [])
+
+
+async def test_a_node_that_is_retried_does_not_get_past_its_budget(open_engine: OpenEngine) -> None:
+    """LangGraph's policy of retries has no part in it: the node is not begun again."""
+    model, begun = Paced(script=[said("One.")] * 9), []
+
+    async def node(state: Chat) -> dict[str, Any]:
+        begun.append("node")
+        return {"messages": [await model.ainvoke(state["messages"])]}
+
+    graph = StateGraph(Chat)
+    graph.add_node("one", asker(model, "awaited"))
+    graph.add_node("two", node, retry_policy=RetryPolicy(max_attempts=3, retry_on=lambda _error: True))
+    graph.add_edge(START, "one")
+    graph.add_edge("one", "two")
+    result = await run(await open_engine(), graph.compile(), budget={"tokens": 20})
+    assert (result.error_type, len(model.asked), begun) == ("BudgetExceeded", 1, ["node"])
+
+
+async def test_a_node_that_needs_more_than_the_budget_comes_to_its_end(open_engine: OpenEngine) -> None:
+    """A node begins anew after it was approved; what is proposed has room for what it did before."""
+    model = Paced(script=[said(f"{n}.") for n in range(9)])
+
+    async def node(state: Chat) -> dict[str, Any]:
+        for _ in range(2):
+            reply = await model.ainvoke(state["messages"])
+        return {"messages": [reply]}
+
+    engine = await open_engine()
+    waiting = await run(engine, chain(node), budget=ASKS)
+    assert waiting.pending[0].params == {"tokens": 34 + 34 + 20}
+    result = await engine.controller.resume(waiting.thread_id, approved=True)
+    assert (result.status, len(model.asked), len(await rows(engine, "call_id"))) == ("completed", 3, 3)
+
+
+async def test_a_policy_lets_a_graph_go_on(open_engine: OpenEngine) -> None:
+    """Where a rule approves, the run goes on without waiting, and what was done is not done again."""
+    engine = await open_engine(approvals={"budget": "approve"})
+    model = Paced(script=[said("One."), said("Two.")])
+    result = await run(engine, chain(asker(model, "threaded"), asker(model, "awaited")), budget=ASKS)
+    assert (result.response, len(model.asked), len(await rows(engine, "call_id"))) == ("Two.", 2, 2)
+
+
+async def test_what_a_person_refused_is_not_begun_again(open_engine: OpenEngine) -> None:
+    """Where the person says no, the graph does not run at all any more."""
+    model, begun = Paced(script=[said("One."), said("Two.")]), []
+
+    def node(state: Chat) -> dict[str, Any]:
+        begun.append("node")
+        return {"messages": [model.invoke(state["messages"])]}
+
+    engine = await open_engine()
+    waiting = await run(engine, chain(asker(model, "awaited"), node), budget=ASKS)
+    result = await engine.controller.resume(waiting.thread_id, approved=False)
+    assert (result.error_type, len(model.asked), begun) == ("BudgetExceeded", 1, ["node"])
+
+
+async def test_no_model_is_asked_after_one_without_a_price(open_engine: OpenEngine) -> None:
+    """A limit in dollars and a model without a price: the first reply shows it, and there is no second."""
+    engine, model = await open_engine(), Paced(script=[said("One."), said("Two.")])
+    result = await run(engine, chain(asker(model, "threaded"), asker(model, "threaded")), budget={"usd": 1.0})
+    assert (result.error_type, len(model.asked)) == ("UsageError", 1)
+    assert "'scripted-chat-1' of n0" in result.error_message
+
+
+@EVERY_WAY
+async def test_a_model_that_completes_text_is_counted(open_engine: OpenEngine, how: str) -> None:
+    """Models of LangChain's older kind have rows and a budget, too."""
+    model, asked = FakeListLLM(responses=["one two three four"]), []
+
+    def note(state: Words) -> Any:
+        asked.append(state)
+        return state
+
+    def threaded(state: Words) -> dict[str, Any]:
+        return {"words": [model.invoke(note(state) and "Say something.")]}
+
+    async def awaited(state: Words) -> dict[str, Any]:
+        return {"words": [await model.ainvoke(note(state) and "Say something.")]}
+
+    async def blocking(state: Words) -> dict[str, Any]:
+        return threaded(state)
+
+    node = {"threaded": threaded, "awaited": awaited, "blocking": blocking}[how]
+    graph = StateGraph(Words)
+    graph.add_node("one", node)
+    graph.add_node("two", node)
+    graph.add_edge(START, "one")
+    graph.add_edge("one", "two")
+    engine = await open_engine()
+    adapted = af.adapt(graph.compile(), input=lambda text, _history: {"words": [text]}, answer=lambda s: s["words"][-1])
+    engine.flows.register("mine", adapted)
+    result = await engine.controller.execute("Go.", flow="mine", budget={"tokens": 5})
+    assert (result.error_type, len(asked)) == ("BudgetExceeded", 2)
+    assert await rows(engine, "agent_name, content") == [("one", "one two three four")]
+    result = await engine.controller.execute("Go.", flow="mine")
+    assert result.response == "one two three four"
+    assert len(await rows(engine, "agent_name, content")) == 3
+
+
+async def test_a_reply_that_is_not_read_to_its_end_has_a_row(open_engine: OpenEngine) -> None:
+    """Where a node reads a word of a reply and leaves it, the call is a row without a reply, and the run goes on."""
+    model, kept = Paced(script=[said("One two three."), said("Done.")]), []
+
+    async def node(state: Chat) -> dict[str, Any]:
+        kept.append(model.astream(state["messages"]))
+        await anext(kept[0])
+        return {"messages": [await model.ainvoke("again")]}
+
+    engine = await open_engine()
+    assert (await run(engine, chain(node))).response == "Done."
+    assert sorted(await rows(engine, "content, error_type")) == [("Done. ", None), ("One ", "GeneratorExit")]
+    await kept[0].aclose()
+
+
+async def test_a_model_that_completes_text_and_fails_has_a_row(open_engine: OpenEngine) -> None:
+    """Of a call that failed and that no event tells, the error is stored, though the graph goes on."""
+
+    class Failing(FakeListLLM):
+        async def _acall(self, *_more: Any, **_options: Any) -> str:
+            raise ValueError("busy")
+
+    async def node(_state: Chat) -> dict[str, Any]:
+        with suppress(ValueError):
+            await Failing(responses=[]).ainvoke("Say something.")
+        return {"messages": [("ai", "Done.")]}
+
+    engine = await open_engine()
+    assert (await run(engine, chain(node))).response == "Done."
+    assert await rows(engine, "error_type, error_message") == [("ValueError", "busy")]

@@ -1,0 +1,128 @@
+"""What an adapted graph gets: the question after the conversation before it, of the branch that is continued."""
+
+import operator
+from pathlib import Path
+from typing import Annotated, Any, TypedDict
+
+import pytest
+from conftest import OpenEngine, OpenWorkbench
+from graphs import ScriptedChat, prebuilt, said
+from langgraph.func import entrypoint
+from langgraph.graph import START, StateGraph
+
+import artifactflow_nb as af
+from artifactflow_nb.flows.adapted import History
+
+
+class Heard(TypedDict, total=False):
+    messages: list[Any]
+    heard: Annotated[list[str], operator.add]
+
+
+def sent(model: ScriptedChat) -> list[list[tuple[str, str]]]:
+    """What a model was really sent, call by call."""
+    return [[(message.type, str(message.content)) for message in messages] for messages in model.asked]
+
+
+def chatting(*answers: str) -> tuple[Any, ScriptedChat]:
+    model = ScriptedChat(script=[said(answer) for answer in answers])
+    return af.adapt(prebuilt(model, []), name="mine"), model
+
+
+def test_a_follow_up_gets_the_conversation_before_it(workbench: OpenWorkbench) -> None:
+    """The questions and answers so far come before the question, oldest first; the first question stands alone."""
+    graph, model = chatting("Hello Ann.", "Ann.", "Still Ann.")
+    wb = workbench(interactive=False)
+    run = wb.ask("I am Ann.", flow=graph).wait()
+    for question in ("Who am I?", "And now?"):
+        run = wb.ask(question, conversation_id=run, flow="mine").wait()
+    first = ("human", "I am Ann.")
+    second = [first, ("ai", "Hello Ann."), ("human", "Who am I?")]
+    assert sent(model) == [[first], second, [*second, ("ai", "Ann."), ("human", "And now?")]]
+
+
+def test_each_branch_has_a_conversation_of_its_own(workbench: OpenWorkbench) -> None:
+    """Asked again or edited, a question comes after what was before it, and a follow-up knows its own branch only."""
+    graph, model = chatting("Hello Ann.", "Ann.", "Ann again.", "Hello Bob.", "Bob.")
+    wb = workbench(interactive=False)
+    first = wb.ask("I am Ann.", flow=graph).wait()
+    second = wb.ask("Who am I?", conversation_id=first, flow="mine").wait()
+    wb.regenerate(second).wait()
+    edited = wb.edit(first, "I am Bob.").wait()
+    wb.ask("Who am I?", conversation_id=first, parent_message_id=edited.message_id, flow="mine").wait()
+    ann = [("human", "I am Ann."), ("ai", "Hello Ann."), ("human", "Who am I?")]
+    bob = [("human", "I am Bob."), ("ai", "Hello Bob."), ("human", "Who am I?")]
+    assert sent(model) == [ann[:1], ann, ann, bob[:1], bob]
+
+
+def test_a_graph_that_waits_is_not_told_again(workbench: OpenWorkbench, tmp_path: Path) -> None:
+    """After a pause, in a new kernel too, a follow-up goes on from its checkpoint: what it got comes once."""
+    from langgraph.types import interrupt
+
+    def note(state: Heard) -> dict[str, Any]:
+        return {"heard": [text for _, text in state["messages"]]}
+
+    def ask(state: Heard) -> dict[str, Any]:
+        return {"heard": [str(interrupt("Go on?"))]}
+
+    def asking() -> Any:
+        built = StateGraph(Heard)
+        built.add_node("note", note)
+        built.add_node("ask", ask)
+        built.add_edge(START, "note")
+        built.add_edge("note", "ask")
+        return af.adapt(built.compile(), name="asks", answer=lambda state: ", ".join(state["heard"]))
+
+    wb = workbench(interactive=False, data_dir=tmp_path / "one")
+    graph, _ = chatting("Hello.")
+    second = wb.ask("Go.", conversation_id=wb.ask("I am Ann.", flow=graph).wait(), flow=asking()).wait()
+    wb.close()
+    other = workbench(interactive=False, data_dir=tmp_path / "one")
+    other.register_flow("asks", asking())
+    assert other.run(second.run_id).approve().wait().response == "I am Ann., Hello., Go., True"
+
+
+async def test_a_graph_makes_of_the_conversation_what_it_wants(open_engine: OpenEngine) -> None:
+    """With `input` a graph of functions gets question and history in its own way: plain pairs, none at first."""
+
+    @entrypoint()
+    async def count(given: tuple[str, History]) -> str:
+        question, history = given
+        return f"{question} after {history}"
+
+    engine = await open_engine()
+    engine.flows.register("mine", af.adapt(count, input=lambda question, history: (question, history)))
+    first = await engine.controller.execute("One?", flow="mine")
+    assert first.response == "One? after []"
+    second = await engine.controller.execute("Two?", flow="mine", conversation_id=first.conversation_id)
+    assert second.response == "Two? after [('user', 'One?'), ('assistant', 'One? after []')]"
+
+
+def no_question() -> Any:
+    return {}
+
+
+@pytest.mark.parametrize("given", [lambda question: question, no_question, str, dict, "question"])
+def test_an_input_that_cannot_take_both_is_refused(given: Any) -> None:
+    """What does not take question and history, or does not tell what it takes, is refused with what to write."""
+    with pytest.raises(af.UsageError, match=r"two arguments(?s:.*)input=lambda question, history: "):
+        af.adapt(prebuilt(ScriptedChat(script=[]), []), input=given)
+
+
+@pytest.mark.parametrize("recorded", [False, True])
+def test_an_input_that_fails_is_named(workbench: OpenWorkbench, tmp_path: Path, recorded: bool) -> None:
+    """The run fails with an error that names `input`; where runs are recorded, it does not even begin."""
+
+    def given(question: str, history: History) -> Any:
+        raise KeyError(history[0] if history else question)
+
+    wb = workbench(interactive=False, **({"record": tmp_path / "c.jsonl"} if recorded else {}))
+    graph = af.adapt(prebuilt(ScriptedChat(script=[]), []), name="mine", input=given)
+    told = "The input= with which the graph 'mine' was adapted failed for the question 'Why?': KeyError: 'Why?'"
+    if recorded:
+        with pytest.raises(af.UsageError, match="input= with which") as error:
+            wb.ask("Why?", flow=graph)
+        assert (str(error.value), len(wb.runs_df())) == (told, 0)
+    else:
+        run = wb.ask("Why?", flow=graph).wait()
+        assert (run.status, run.error) == ("failed", told)

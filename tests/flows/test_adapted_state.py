@@ -1,0 +1,145 @@
+"""What an adapted graph may have in its state: in one process anything, in another what can be written to a file."""
+
+import asyncio
+import io
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from conftest import OpenEngine
+from graphs import react_agent, said
+from langchain_core.tools import tool
+from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.types import interrupt
+from states import Holding, Unnamed, describing, holding, holding_a_table
+
+import artifactflow_nb as af
+
+TESTS = Path(__file__).parent.parent
+
+WAITS = """
+import asyncio, sys
+import langgraph.graph
+sys.path[:0] = [sys.argv[2]]
+from pathlib import Path
+import artifactflow_nb as af
+import artifactflow_nb.widgets.transcript
+from artifactflow_nb.engine import Engine
+from artifactflow_nb.settings import Settings
+import states
+
+async def main():
+    async with Engine(Settings.load(data_dir=Path(sys.argv[1]))) as engine:
+        engine.flows.register("mine", af.adapt(getattr(states, sys.argv[3])()))
+        waiting = await engine.controller.execute("Go.", flow="mine")
+        assert waiting.status == "waiting", waiting
+        if len(sys.argv) > 4:
+            print((await engine.controller.resume(waiting.thread_id, approved=True)).response)
+
+asyncio.run(main())
+"""
+"""Lets a graph go on until it waits; LangGraph is imported before the package, as a notebook may do it."""
+
+
+def in_another_process(folder: Path, graph: str, *more: str) -> subprocess.CompletedProcess[str]:
+    code = [sys.executable, "-c", WAITS, str(folder), str(TESTS), graph, *more]
+    return subprocess.run(code, check=False, capture_output=True, text=True)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        pd.DataFrame({"a": [1]}),
+        threading.Lock(),
+        (n for n in [1]),
+        io.StringIO("open"),
+        2**70,
+        np.array([object()]),
+        Unnamed("of a class that no annotation names"),
+        {"deep": [{"down": object()}]},
+    ],
+    ids=lambda value: type(value).__name__,
+)
+async def test_what_cannot_be_written_stays_in_its_process(open_engine: OpenEngine, value: Any) -> None:
+    """A graph runs through an interrupt with any value in its state, which is the same one afterwards."""
+    engine = await open_engine()
+    engine.flows.register("mine", af.adapt(holding(value)))
+    waiting = await engine.controller.execute("Go.", flow="mine")
+    assert waiting.status == "waiting"
+    done = await engine.controller.resume(waiting.thread_id, approved=True)
+    assert (done.status, done.response) == ("completed", f"{type(value).__name__} True")
+    assert engine._checkpoints.saver._memory._threads == {}  # nothing is held once the run is over
+
+
+async def test_another_process_says_what_it_has_not(open_engine: OpenEngine, tmp_path: Path) -> None:
+    """Where the process is gone that had a table, the run fails with its key and type and what to do; its rows stay."""
+    begun = await asyncio.to_thread(in_another_process, tmp_path / "data", "holding_a_table")
+    assert begun.returncode == 0, begun.stderr
+    engine = await open_engine()
+    engine.flows.register("mine", af.adapt(holding_a_table()))
+    [stored] = await engine.runs.unfinished()
+    done = await engine.controller.resume(stored.thread_id, approved=True)
+    assert (done.status, done.error_type) == ("failed", "RunFailed")
+    assert "value in its state is of the type DataFrame, which cannot be written" in done.error_message
+    assert "a checkpointer of its own" in done.error_message
+    sql = "SELECT content FROM llm_calls"
+    assert [row[0] for row in await engine.database.read(lambda db: db.execute(sql).fetchall())] == ["Well. "]
+
+
+async def test_what_a_tool_gives_beside_its_text_may_be_anything(open_engine: OpenEngine) -> None:
+    """A tool's artifact is any object; it is with its message after an interrupt."""
+    things: list[Any] = []
+
+    @tool(response_format="content_and_artifact")
+    def draw(what: str) -> tuple[str, dict[str, Any]]:
+        """Draw."""
+        return f"A {what}.", {"picture": object()}
+
+    def look(state: MessagesState) -> dict[str, Any]:
+        interrupt("Look?")
+        things.append(state["messages"][2].artifact["picture"])
+        return {}
+
+    agent = react_agent([said("", ("draw", {"what": "cat"})), said("Drawn.")], draw)
+    graph = StateGraph(MessagesState).add_node("agent", agent).add_node("look", look)
+    engine = await open_engine()
+    engine.flows.register("mine", af.adapt(graph.add_edge(START, "agent").add_edge("agent", "look").compile()))
+    waiting = await engine.controller.execute("A cat.", flow="mine")
+    done = await engine.controller.resume(waiting.thread_id, approved=True)
+    assert (done.status, done.response, type(things[0])) == ("completed", "Drawn.", object)
+
+
+async def test_classes_that_a_state_names_go_on_in_silence(open_engine: OpenEngine, tmp_path: Path) -> None:
+    """Pydantic models, dataclasses and enums of the state come back as they were, here and elsewhere, in silence."""
+    told = "(<Mood.GOOD: 'good'>, [Point(x=1)], Draft(text='It'))"
+    here = await asyncio.to_thread(in_another_process, tmp_path / "here", "describing", "go on")
+    assert (here.stdout.strip(), here.stderr) == (told, "")
+    begun = await asyncio.to_thread(in_another_process, tmp_path / "data", "describing")
+    assert (begun.returncode, begun.stderr) == (0, "")
+    engine = await open_engine()
+    engine.flows.register("mine", af.adapt(describing()))
+    [stored] = await engine.runs.unfinished()
+    done = await engine.controller.resume(stored.thread_id, approved=True)
+    assert done.response == told, done.error_message
+
+
+async def test_a_class_that_the_state_no_longer_names_is_told(open_engine: OpenEngine) -> None:
+    """Where another graph of the same nodes is registered, the run stays as it is, and the error names the class."""
+    engine = await open_engine()
+    engine.flows.register("mine", af.adapt(describing()))
+    waiting = await engine.controller.execute("Go.", flow="mine")
+    await engine.aclose()
+    other = await open_engine()
+    renamed = StateGraph(Holding).add_node("begin", lambda _state: {}).add_node("show", lambda _state: {})
+    other.flows.register("mine", af.adapt(renamed.add_edge(START, "begin").add_edge("begin", "show").compile()))
+    stays = await other.controller.resume(waiting.thread_id, approved=True)
+    assert stays.status == "interrupted"
+    assert "an object of the class states." in stays.error_message
+    other.flows.register("mine", af.adapt(describing()))
+    await (await other.controller.start(await other.runs.get(waiting.run_id)))
+    assert (await other.controller.result(waiting.run_id)).status == "completed"

@@ -1,0 +1,145 @@
+"""The tool calls of a user's own graph: each is the call that the model wrote, and ends as the graph ended it."""
+
+import asyncio
+from typing import Annotated, Any
+
+import pytest
+from conftest import OpenEngine
+from flows.test_adapted_budget import Chat, rows, run
+from graphs import ScriptedChat, react_agent, said
+from langchain_core.messages import ToolMessage
+from langchain_core.tools import InjectedToolCallId, tool
+from langgraph.graph import END, START, StateGraph
+from langgraph.prebuilt import ToolNode
+from langgraph.types import RetryPolicy, Send
+
+from artifactflow_nb.widgets.transcript import Transcript
+
+RESULTS = "position, success, iif(success, result, error_message)"
+
+
+def look(word: str) -> str:
+    """Look a word up."""
+    return f"{word} found"
+
+
+async def test_a_call_of_no_tool_is_answered_by_the_graph(open_engine: OpenEngine) -> None:
+    """What the prebuilt agent says about a tool that there is not ends the call, beside one that ran."""
+    engine = await open_engine()
+    script = [said("", ("nope", {"a": 1}), ("look", {"word": "a"})), said("Done.")]
+    result = await run(engine, react_agent(script, look))
+    assert await rows(engine, RESULTS, "tool_calls") == [
+        (0, 0, "Error: nope is not a valid tool, try one of [look]."),
+        (1, 1, "a found"),
+    ]
+    shown, told = Transcript("Go."), await engine.runs.events(result.run_id)
+    for event in told:
+        shown.apply(event)
+    assert [event.tool for event in told if event.type == "tool_complete"] == ["look", "nope"]
+    second_turn = [event.seq for event in told if event.type == "agent_start"][1]
+    assert max(event.seq for event in told if event.type == "tool_complete") < second_turn
+
+
+async def test_a_call_that_the_graph_answered_is_over_when_its_budget_is_spent(open_engine: OpenEngine) -> None:
+    """What the prompt of a refused model call answers is stored as answered."""
+    engine = await open_engine()
+    result = await run(engine, react_agent([said("", ("nope", {"a": 1}))], look), budget={"tokens": 20})
+    assert result.error_type == "BudgetExceeded"
+    assert await rows(engine, "status, success", "tool_calls") == [("finished", 0)]
+
+
+@pytest.mark.parametrize("goes_on", [True, False])
+async def test_a_node_that_answers_by_itself_ends_its_calls(open_engine: OpenEngine, goes_on: bool) -> None:
+    """Calls that a node carries out without LangChain's tools end with the next prompt, or with the graph."""
+    model = ScriptedChat(script=[said("", ("look", {"word": "a"}), ("look", {"word": "a"})), said("Done.")])
+
+    async def ask(state: Chat) -> dict[str, Any]:
+        return {"messages": [await model.ainvoke(state["messages"])]}
+
+    def answer(state: Chat) -> dict[str, Any]:
+        calls = state["messages"][-1].tool_calls
+        status = ["success", "error"]
+        made = [ToolMessage(f"{n}.", tool_call_id=call["id"], status=status[n]) for n, call in enumerate(calls)]
+        return {"messages": [*made[::-1], *([] if goes_on else [("ai", "Done.")])]}
+
+    graph = StateGraph(Chat)
+    graph.add_node("ask", ask)
+    graph.add_node("answer", answer)
+    graph.add_edge(START, "ask")
+    graph.add_conditional_edges("ask", lambda state: "answer" if state["messages"][-1].tool_calls else END)
+    graph.add_edge("answer", "ask" if goes_on else END)
+    engine = await open_engine()
+    assert (await run(engine, graph.compile())).response == "Done."
+    assert await rows(engine, RESULTS, "tool_calls") == [(0, 1, "0."), (1, 0, "1.")]
+
+
+@tool
+async def name_of(word: str, tool_call_id: Annotated[str, InjectedToolCallId]) -> str:
+    """Say which call it is."""
+    await asyncio.sleep(0)
+    return f"{word} of {tool_call_id}"
+
+
+def sending() -> Any:
+    """A graph that sends each call of a reply to a node of its own, the last one first."""
+    model = ScriptedChat(script=[said("", *[("name_of", {"word": "a"})] * 3), said("Done.")])
+
+    async def ask(state: Chat) -> dict[str, Any]:
+        return {"messages": [await model.ainvoke(state["messages"])]}
+
+    async def work(call: Any) -> dict[str, Any]:
+        return {"messages": [await name_of.ainvoke(call)]}
+
+    def each(state: Chat) -> Any:
+        calls = state["messages"][-1].tool_calls
+        return [Send("work", {**call, "type": "tool_call"}) for call in calls[::-1]] or END
+
+    graph = StateGraph(Chat)
+    graph.add_node("ask", ask)
+    graph.add_node("work", work)
+    graph.add_edge(START, "ask")
+    graph.add_conditional_edges("ask", each)
+    graph.add_edge("work", "ask")
+    return graph.compile()
+
+
+async def test_a_tool_is_known_by_the_id_of_its_call(open_engine: OpenEngine) -> None:
+    """Of calls with the same arguments, which the graph carries out in another order, each has its own result."""
+    engine = await open_engine()
+    assert (await run(engine, sending())).response == "Done."
+    expected = [(n, 1, f"a of call-{n}") for n in range(3)]
+    assert await rows(engine, RESULTS, "tool_calls") == expected
+
+
+@pytest.mark.parametrize(("n_failures", "status"), [(1, "completed"), (3, "failed")])
+async def test_a_tool_that_its_node_tries_again_is_one_call(
+    open_engine: OpenEngine, n_failures: int, status: str
+) -> None:
+    """Where LangGraph repeats a node, the call ends once, as the last try of its tool did."""
+    model = ScriptedChat(script=[said("", ("flaky", {"word": "a"}), ("look", {"word": "b"})), said("Done.")])
+    tries: list[str] = []
+
+    def flaky(word: str) -> str:
+        """Fail at first."""
+        tries.append(word)
+        if len(tries) <= n_failures:
+            raise ConnectionError(f"try {len(tries)}")
+        return f"try {len(tries)}"
+
+    async def ask(state: Chat) -> dict[str, Any]:
+        return {"messages": [await model.ainvoke(state["messages"])]}
+
+    policy = RetryPolicy(max_attempts=3, initial_interval=0.01, retry_on=ConnectionError)
+    graph = StateGraph(Chat)
+    graph.add_node("ask", ask)
+    graph.add_node("work", ToolNode([flaky, look], handle_tool_errors=False), retry_policy=policy)
+    graph.add_edge(START, "ask")
+    graph.add_conditional_edges("ask", lambda state: "work" if state["messages"][-1].tool_calls else END)
+    graph.add_edge("work", "ask")
+    engine = await open_engine()
+    result = await run(engine, graph.compile())
+    assert (result.status, len(tries)) == (status, min(3, n_failures + 1))
+    [first, *_] = await rows(engine, RESULTS, "tool_calls")
+    assert first == ((0, 1, "try 2") if status == "completed" else (0, 0, "ConnectionError: try 3"))
+    told = [event.type for event in await engine.runs.events(result.run_id) if event.tool == "flaky"]
+    assert told == ["tool_start", "tool_complete"]

@@ -1,0 +1,52 @@
+"""A process that is killed while blocks are written: another one goes on, and nothing is written or asked twice."""
+
+import asyncio
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import OpenWorkbench
+from flows.test_generate import Writer, name_of
+
+TESTS = Path(__file__).parent.parent
+
+DIES = """
+import os, sys
+sys.path[:0] = [sys.argv[2]]
+import artifactflow_nb as af
+from artifactflow_nb.models.scripted import ScriptedModel
+from flows.test_generate import name_of
+
+def said(request):
+    if name_of(request) == sys.argv[3]:
+        os.kill(os.getpid(), 9)
+    return "Text of " + name_of(request)
+
+wb = af.Workbench(data_dir=sys.argv[1], agent_models={"writer": ScriptedModel(said)}, interactive=False)
+project = wb.project("Essay", template="paper")
+for name, needs in {"A": [], "B": ["A"], "C": ["B"], "D": ["A", "C"]}.items():
+    project.add(name, depends_on=needs, auto_generate=True)
+project.generate().wait()
+"""
+
+
+@pytest.mark.parametrize("dies_at", ["A", "B", "D"])
+async def test_another_process_goes_on_where_one_was_killed(
+    tmp_path: Path, workbench: OpenWorkbench, dies_at: str
+) -> None:
+    """Killed at the first, a middle or the last block, the rest is written from what is there, each block once."""
+    code = [sys.executable, "-c", DIES, str(tmp_path / "data"), str(TESTS), dies_at]
+    killed = await asyncio.to_thread(subprocess.run, code, check=False, capture_output=True)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr.decode()
+    writer = Writer()
+    wb = workbench(agent_models={"writer": writer}, interactive=False)
+    [run] = wb.unfinished()
+    assert (await run.resume()).status == "completed"
+    names = ["A", "B", "C", "D"]
+    assert [name_of(request) for request in writer.requests] == names[names.index(dies_at) :]
+    blocks = wb.project("Essay").blocks
+    assert [(block.name, block.status, len(block.versions)) for block in blocks] == [
+        (name, "completed", 2) for name in names
+    ]

@@ -1,0 +1,89 @@
+"""Blocks named in a text: `@name` and `@path`, in any script, and the errors for what names none, or several."""
+
+import pytest
+from spent import within
+
+import artifactflow_nb as af
+from artifactflow_nb.agents.composing import block_index
+from artifactflow_nb.blocks import Block, BlockTree, text_hash
+from artifactflow_nb.flows.compose_texts import references
+
+
+def tree(*paths: str) -> BlockTree:
+    """Blocks by their paths, whose ids these are; what others are in is a group."""
+    return BlockTree(
+        (
+            Block(path, path.rpartition("/")[2], "p", path.rpartition("/")[0], is_group=f"{path}/" in "\n".join(paths))
+            for path in paths
+        ),
+        ["p"],
+    )
+
+
+KNOWN = tree("Report", "Report/Method", "Report/Methods", "方法", "方法论", "Café", "Q. 1 (new)?", "Caf", "ß")
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("See @Method.", ["Report/Method"]),
+        ("See @methods, and @METHOD's.", ["Report/Methods", "Report/Method"]),
+        ("@Report/Method and @Report /Methods", ["Report/Method", "Report/Methods"]),
+        ("@Report and/or @Report", ["Report"]),
+        ("按@方法写,@方法论也要", ["方法", "方法论"]),
+        ("In @Cafe\u0301 and @Café: two ways", ["Café"]),
+        ("Is it @Q. 1 (new)? and (@Caf)", ["Q. 1 (new)?", "Caf"]),
+        ("`@Nothing` and ```\n@None\n``` and a@b.c", []),
+        ("@ alone, @@ twice, @skill:formal", []),
+    ],
+)
+def test_a_text_names_blocks(text: str, named: list[str]) -> None:
+    """The longest name that fits is meant, by whatever case, spaces at slashes or accents it is typed."""
+    assert [block.block_id for block in references(KNOWN, text)] == named
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("@Methodical", "@Methodical names no block: There is no block 'Methodical'. There are: Method"),
+        ("@Cafés", "@Cafés names no block: There is no block 'Cafés'. There are: Café"),
+        ("@Report_2", "@Report_2 names no block: .* Write an address or a handle without @, or in `code`"),
+        ("@X", "2 blocks are called 'X'. Say which by its path: 'A / X', 'B / X'"),
+    ],
+)
+def test_a_text_that_names_none_or_several_is_told(text: str, told: str) -> None:
+    """A longer word than a name is no name; one that stands twice is told with its paths."""
+    known = tree("A", "A/X", "B", "B/X") if text == "@X" else KNOWN
+    with pytest.raises(af.UsageError, match=told):
+        references(known, text)
+    assert references(known, text, strictly=False) == ()
+    assert [one.block_id for one in references(tree("A", "A/X", "B", "B/X"), "@B / X")] == ["B/X"]
+
+
+def test_the_index_names_the_first_of_many_that_changed() -> None:
+    """What rests on a hundred changed texts is told with five of them, so that the prompt stays short."""
+    texts = [Block(f"t{n}", f"T{n}", "p", content="x", sha256=text_hash("x")) for n in range(100)]
+    needs = tuple(block.block_id for block in texts)
+    summary = Block("s", "Summary", "p", depends_on=needs, status="draft", content="Sum.", sha256=text_hash("Sum."))
+    line = block_index(BlockTree([*texts, summary], ["p"])).splitlines()[0]
+    assert line == "- Summary [p, draft, STALE: T0, T1, T2, T3, T4 and 95 more changed] Sum."
+
+
+def test_two_thousand_blocks_fifty_deep_are_quick() -> None:
+    """A chain through all of them is indexed, and a name in a text found, within a second of computing."""
+    groups = [Block(f"g{n}", f"Part {n}", "p", f"g{n - 1}" if n else "", is_group=True) for n in range(50)]
+    texts = [
+        Block(
+            f"b{n}", f"方法 {n}", "p", f"g{n % 50}", float(n), (f"b{n - 1}",) if n else (), "draft",
+            content="一段文字。" * 200, sha256="1", basis={f"b{n - 1}": "1"} if n else {},
+        )
+        for n in range(1950)
+    ]  # fmt: skip
+    for attempt in within(1.0):
+        with attempt:
+            known = BlockTree([*groups, *texts], ["p"])
+            assert not known.stale
+            assert len(known.path("b49").split(" / ")) == 51
+            assert len(block_index(known).splitlines()) == 2000
+            assert [one.block_id for one in references(known, "@方法 1949。")] == ["b1949"]
+            assert len(known.dependents("b0")) == 1949

@@ -1,0 +1,91 @@
+"""The graphs of the built-in flows are compiled once in a process: engines share them, and nothing else."""
+
+import asyncio
+import gc
+import weakref
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import Barrier
+
+import pytest
+from conftest import OpenEngine
+from scripts import by_agent, delegate, plan, report, who_asks
+
+from artifactflow_nb.engine import Engine
+from artifactflow_nb.models.base import ModelRequest
+from artifactflow_nb.models.scripted import ScriptedModel
+from artifactflow_nb.settings import Settings
+
+AT_ONCE = 4
+
+
+async def test_engines_share_graphs_and_not_checkpoints(open_engine: OpenEngine, tmp_path: Path) -> None:
+    """Of each built-in flow two engines run the same nodes, each with its own checkpoints."""
+    one, other = await open_engine(), await open_engine(folder=tmp_path / "other")
+    assert set(one.flows) == {"research", "plan", "compose"}
+    for name in one.flows:
+        mine, its = (engine.flows[name].graph() for engine in (one, other))  # type: ignore[attr-defined]
+        assert mine.nodes is its.nodes
+        assert mine.checkpointer is not its.checkpointer
+        assert [graph.checkpointer.conn for graph in (mine, its)] == [
+            engine._checkpoints.saver.conn for engine in (one, other)
+        ]
+
+
+async def test_a_graph_that_stops_leaves_the_shared_one_alone(open_engine: OpenEngine) -> None:
+    """A research graph that is to stop before its tools does not stop those of engines; unknown nodes are refused."""
+    engine = await open_engine([report(), "Done."])
+    saver = engine._checkpoints.saver
+    assert engine.research.compile(saver, interrupt_before=["tools"]).interrupt_before_nodes == ["tools"]
+    with pytest.raises(ValueError, match="kitchen"):
+        engine.research.compile(saver, interrupt_before=["kitchen"])
+    assert (await engine.controller.execute("Go.")).response == "Done."
+
+
+def run_both_flows(folder: Path, name: str, all_there: Barrier) -> tuple[list[str], set[str], list[str]]:
+    """Two runs of an engine with a loop of its own: what was said, the threads of its checkpoints, and of its runs."""
+    plans = by_agent(agent=[plan(name), f"{name} planned."], executor=[f"{name} done."], summarizer=["Sum."])
+
+    def turn(request: ModelRequest) -> object:
+        match who_asks(request):
+            case "lead":
+                return report(name) if len(request.messages) > 2 else delegate("search_agent", name)
+            case "search":
+                return f"{name} found."
+            case _:
+                return plans(request)
+
+    async def work() -> tuple[list[str], set[str], list[str]]:
+        settings = Settings.load(data_dir=folder / name)
+        async with Engine(settings, model=ScriptedModel(turn), approvals={"create_artifact": "ask"}) as engine:
+            all_there.wait(60)
+            waiting = await engine.controller.execute("Ask.")
+            planned = await engine.controller.execute("Plan.", flow="plan")
+            told = [waiting.pending[0].params["content"], planned.response]
+            runs = [(await engine.runs.get(one.run_id)).thread_id for one in (waiting, planned)]
+            return told, await engine._checkpoints.saver.threads(), runs
+
+    return asyncio.run(work())
+
+
+def test_engines_in_threads_do_not_see_each_other(tmp_path: Path) -> None:
+    """Engines that run the same flows at once, each on a loop of its own thread, keep answers and checkpoints apart."""
+    names = [f"Engine {n}" for n in range(AT_ONCE)]
+    all_there = Barrier(AT_ONCE)
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        ended = list(pool.map(lambda name: run_both_flows(tmp_path, name, all_there), names))
+    for name, (told, threads, (waiting, _)) in zip(names, ended, strict=True):
+        assert told == [name, f"{name} planned."]
+        assert threads == {waiting}
+
+
+async def test_a_closed_engine_is_let_go(tmp_path: Path) -> None:
+    """After runs of flows that share their graphs with all engines, nothing keeps an engine or its checkpoints."""
+    engine = Engine(Settings.load(data_dir=tmp_path), model=ScriptedModel(lambda _request: "Done."))
+    async with engine:
+        for flow in ("research", "plan"):
+            assert (await engine.controller.execute("Go.", flow=flow)).response == "Done."
+    kept = [weakref.ref(one) for one in (engine, engine._checkpoints.saver, engine.database, engine.controller)]
+    del engine
+    gc.collect()
+    assert [one() for one in kept] == [None] * len(kept)

@@ -1,0 +1,302 @@
+"""The board of a project, pressed as a page presses it, over a real engine."""
+
+import asyncio
+import base64
+import re
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from conftest import OpenWorkbench
+from harmless import VIEW, harms
+from hostile import HOSTILE
+from scripts import call
+from widgets.pages import ShownView
+
+from artifactflow_nb.models.base import ModelEvent, ModelRequest
+from artifactflow_nb.models.scripted import ScriptedModel
+from artifactflow_nb.project import Project
+from artifactflow_nb.widgets.board import BoardView
+
+Shown = tuple[Project, ShownView]
+
+
+def show(project: Project, *, dated: bool = True) -> ShownView:
+    thread = project._thread
+    return ShownView(thread, BoardView(thread, project.conversation_id, dated=dated))
+
+
+@pytest.fixture
+def board(workbench: OpenWorkbench) -> Shown:
+    """A project in two phases, with a group, and its board."""
+    project = workbench().project("Sea levels", template="paper")
+    project.add("Aim", "How fast?", phase="question", need_review=True)
+    project.add("Scope", phase="question")
+    project.add("Report", phase="writing", is_group=True)
+    project.add("Method", "Gauges.", parent="Report")
+    project.add("Rates", "3 mm a year.", parent="Report", depends_on=["Method"])
+    return project, show(project)
+
+
+def names(project: Project) -> list[str]:
+    return [f"{block.phase}: {block.path}" for block in project.blocks]
+
+
+def state(page: ShownView, block_id: str) -> str:
+    """What stands on a card."""
+    return " ".join(re.sub("<[^>]*>", " ", page.html[f"card-{block_id}-face"]).split())
+
+
+def test_phases_are_columns_and_blocks_are_cards(board: Shown) -> None:
+    """Each card says its status, and whether it is stale or waits for a review; the present phase is marked."""
+    project, page = board
+    assert [key for key in page.kinds if key.startswith("column-")] == [f"column-{phase}" for phase in project.phases]
+    assert "now" in page.html["column-question"]
+    assert "now" not in page.html["column-writing"]
+    assert state(page, "aim") == "Aim ◐ draft ? to be reviewed"
+    assert state(page, "scope") == "Scope ○ empty"
+    assert state(page, "report") == "Report ◐ group, draft"
+    project["Method"].write("Satellites.")
+    page.until(lambda: state(page, "rates") == "Rates ◐ draft ! stale")
+    assert "5 blocks" not in page.text
+    assert "4 blocks · 0 completed · 1 stale" in page.text
+
+
+def test_a_block_is_opened_edited_and_compared(board: Shown) -> None:
+    """Its text and versions show below; what is saved is written by the person, and two versions can be compared."""
+    project, page = board
+    page.do("open", {"block": "method"})
+    assert "Gauges." in page.html["panel-text-rendered"]
+    assert "Report / Method" in page.html["open-head"]
+    page.press("Edit")
+    assert page.submit("edit", text="Gauges and satellites.")["message"] == "Written as version 2."
+    assert (project["Method"].content, project["Method"].writer) == ("Gauges and satellites.", "user")
+    assert "! stale" in state(page, "rates")
+    page.press("Compare version 1 with version 2")
+    assert "satellites" in page.html["panel-text-changes"]
+    page.press("Close Method")
+    assert "open-head" not in page.html
+    assert page.effects[-1]["key"] == "card-method"
+
+
+def test_an_edit_that_comes_late_is_told(board: Shown) -> None:
+    """A text that somebody else changed meanwhile is not overwritten; what was typed stays."""
+    project, page = board
+    page.do("open", {"block": "aim"})
+    page.press("Edit")
+    project["Aim"].write("Theirs.")
+    told = page.submit("edit", text="Mine.")
+    assert told["failed"]
+    assert project["Aim"].content == "Theirs."
+    assert "form" in page.kinds.values()
+
+
+def test_a_block_is_approved_as_it_was_seen(board: Shown) -> None:
+    """Approved, it is completed; a text that is another by now is not."""
+    project, page = board
+    page.do("open", {"block": "aim"})
+    old = project["Aim"].sha256
+    assert page.press("Approve Aim")["message"] == "Aim is approved."
+    assert project["Aim"].status == "completed"
+    assert "Approve Aim" not in page.buttons
+    project["Aim"].write("How fast, and where?")
+    told = page.do("approve", {"block": "aim", "sha256": old})
+    assert told["failed"]
+    assert "is another by now (version 3, by user). Look at it" in told["message"]
+    assert project["Aim"].status == "draft"
+
+
+def test_a_stale_block_is_kept(board: Shown) -> None:
+    """What the reader says holds all the same is not stale any more."""
+    project, page = board
+    project["Method"].write("Satellites.")
+    page.do("open", {"block": "rates"})
+    page.until(lambda: "It still holds: Rates" in page.buttons)
+    assert "Changed since it was written: Method." in page.text
+    page.press("It still holds: Rates")
+    assert list(project.stale) == []
+
+
+def test_cards_are_moved_by_steps(board: Shown) -> None:
+    """Up and down in their place, left and right to the end of the phase beside; the focus stays with the card."""
+    project, page = board
+    assert page.do("step", {"card": "card-scope", "to": "up"})["message"] == "Scope is now 1 of 2 in question."
+    assert page.effects[-1] | {"page": ""} == {"type": "effect", "page": "", "name": "focus", "key": "card-scope"}
+    page.do("step", {"card": "card-rates", "to": "up"})
+    page.do("step", {"card": "card-rates", "to": "left"})
+    page.do("step", {"card": "card-aim", "to": "right"})
+    assert names(project) == [
+        *("question: Scope", "literature: Aim", "analysis: Rates", "writing: Report", "writing: Report / Method"),
+    ]
+    for card, to, said in (
+        ("card-scope", "up", "'Scope' is the first in its place already."),
+        ("card-scope", "left", "'Scope' is in the first phase already."),
+        ("card-gone", "up", "not there any more"),
+    ):
+        told = page.do("step", {"card": card, "to": to})
+        assert told["failed"]
+        assert said in told["message"]
+
+
+def test_the_open_block_has_buttons_that_move_it(board: Shown) -> None:
+    """For those who neither drag nor know of the keys; beside them stands where it is."""
+    project, page = board
+    page.do("open", {"block": "rates"})
+    assert "2 of 2 in Report" in page.text
+    page.press("Move up")
+    assert "1 of 2 in Report" in page.text
+    page.press("Move to the phase before")
+    assert project["Rates"].phase == "analysis"
+
+
+def test_a_block_is_put_into_a_group_by_a_form(board: Shown) -> None:
+    """Any group but itself or one in it, or the top; one that was deleted meanwhile is told."""
+    project, page = board
+    project.add("Part", parent="Report", is_group=True)
+    page.until(lambda: "card-part-face" in page.html)
+    page.do("open", {"block": "report"})
+    assert "open-group" not in page.kinds
+    page.do("open", {"block": "aim"})
+    [field] = page.data["open-group"]["fields"]
+    assert field["choices"] == ["no group, but the top of its phase", "Report", "Report / Part"]
+    assert page.submit("group", group="Report / Part")["message"] == "Aim is now 1 of 1 in Part."
+    assert project["Aim"].path == "Report / Part / Aim"
+    page.submit("group", group=field["choices"][0])
+    assert (project["Aim"].path, project["Aim"].phase) == ("Aim", "writing")
+    assert page.submit("group", group="Dreams")["failed"]
+
+
+def test_cards_are_dropped_into_lists(board: Shown) -> None:
+    """In front of a card, at the end of a phase or into a group; not into themselves, nor before what is gone."""
+    project, page = board
+    page.do("move", {"card": "card-scope", "into": "group-report", "before": "card-rates"})
+    page.do("move", {"card": "card-rates", "into": "phase-literature", "before": ""})
+    assert names(project) == [
+        *("question: Aim", "literature: Rates", "writing: Report", "writing: Report / Method"),
+        "writing: Report / Scope",
+    ]
+    assert page.do("move", {"card": "card-report", "into": "group-report", "before": ""})["failed"]
+    assert page.do("move", {"card": "card-aim", "into": "phase-literature", "before": "card-gone"})["failed"]
+    assert page.do("move", {"card": "card-aim", "into": "phase-dreams", "before": ""})["failed"]
+    assert names(project)[0] == "question: Aim"
+
+
+def test_the_next_phase_shows_what_is_left_open_first(board: Shown) -> None:
+    """The reader may stay; going on changes nothing but the phase. With nothing left open nothing is asked."""
+    project, page = board
+    assert page.press("Go on to Literature 文献")["message"] == ""
+    assert "2 blocks would be left open" in page.text
+    assert "Scope: empty" in page.text
+    page.press("Stay")
+    assert "Scope: empty" not in page.text
+    page.press("Go on to Literature 文献")
+    page.press("Go on to Literature 文献")
+    assert project.phase == "literature"
+    assert project["Scope"].status == "empty"
+    project["Scope"].write("The coasts.").approve()
+    project["Aim"].approve()
+    page.until(lambda: "2 completed" in page.text)
+    assert page.press("Go on to Method 方法")["message"] == "The project is in method now."
+    project.advance_to_phase("review")
+    page.until(lambda: "This is the last phase." in page.text)
+
+
+class Held(ScriptedModel):
+    """Answers when it may."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda _request: "Written at last.")
+        self.may = asyncio.Event()
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        await self.may.wait()
+        async for event in super().stream(request):
+            yield event
+
+
+def test_what_a_run_writes_shows_while_it_is_written(workbench: OpenWorkbench) -> None:
+    """A card says so as long as the job goes on; then its new status."""
+    model = Held()
+    project = workbench(agent_models={"writer": model}, interactive=False).project("Essay", template="paper")
+    project.add("A", auto_generate=True)
+    page = show(project)
+    run = project.generate()
+    page.until(lambda: state(page, "a") == "A ○ empty ● being written")
+    assert "A run is at work." in page.text
+    project._thread.call_soon(model.may.set)
+    run.wait(20)
+    page.until(lambda: state(page, "a") == "A ✓ completed")
+    assert page.announced == "A: ✓ completed, by writer."
+
+
+def test_what_waits_for_the_person_says_so(workbench: OpenWorkbench) -> None:
+    """Edits that are proposed wait on their card, and a draft that is to be reviewed in the head."""
+    edits = call("propose_edits", edits=[{"anchor": "One", "replacement": "Two"}])
+    models = {"editor": ScriptedModel([edits, "Done."]), "writer": ScriptedModel(["A draft."])}
+    wb = workbench(
+        [call("modify_field", field_name="A", modification_instruction="Two."), "Well."], agent_models=models
+    )
+    project = wb.project("Essay", template="paper")
+    project.add("A", "One.")
+    page = show(project)
+    run = wb.ask("Change it.", project=project).wait(20)
+    page.until(lambda: state(page, "a") == "A ◐ draft ● waits for your decision")
+    run.approve().wait(20)
+    page.until(lambda: state(page, "a") == "A ◐ draft")
+    assert "The run waits" not in page.text
+    project.add("B", auto_generate=True, need_review=True)
+    project.generate().wait(20)
+    page.until(lambda: "The run waits for you." in page.text)
+    assert state(page, "b") == "B ◐ draft ? to be reviewed"
+
+
+def test_it_is_read_without_a_kernel(board: Shown) -> None:
+    """The face has the columns with their cards and each text; nothing in it can be pressed; twice it is the same."""
+    project, _ = board
+    panel = project.board()
+    face = panel.face()
+    assert face["text/plain"].splitlines()[:4] == [
+        "Project Sea levels",
+        "Question 问题 (now):",
+        "  - Aim: ◐ draft, ? to be reviewed",
+        "  - Scope: ○ empty",
+    ]
+    assert "data-act" not in face["text/html"]
+    assert "draggable" not in face["text/html"]
+    assert '<div class="af-board-scroll" tabindex="0"' in face["text/html"]
+    assert face["text/html"].count('class="af-board-card') == 5
+    assert "3 mm a year." in face["text/html"]
+    assert "3 mm a year." in face["text/markdown"]
+    assert project.board().face() == face
+
+
+def test_a_board_whose_project_is_gone_says_so(board: Shown) -> None:
+    """Deleted beside it, the board closes what was open, and an act is told."""
+    project, page = board
+    page.do("open", {"block": "aim"})
+    thread = project._thread
+    thread.call(thread.engine.conversations.delete_conversation(project.conversation_id))
+    page.until(lambda: "This project is not there any more." in page.text)
+    assert page.do("advance_ask", {})["failed"]
+
+
+def test_the_document_is_taken_along(board: Shown) -> None:
+    """In each form, under the name of the project."""
+    _, page = board
+    assert page.press("Download the document as md: Markdown")["message"] == "Downloaded as Sea_levels.md."
+    effect = page.effects[-1]
+    assert base64.b64decode(effect["base64"]).startswith(b"# Sea levels\n")
+
+
+def test_hostile_texts_stay_text(workbench: OpenWorkbench) -> None:
+    """Whatever blocks are called and say, live and kept, the board holds nothing but its own elements."""
+    project: Any = workbench().project("<script>window.__xss++</script>", template="paper")
+    for n, text in enumerate(HOSTILE[::9]):
+        clean = text.encode("utf-8", "replace").decode()
+        project.add(f"{n} {clean.replace('/', '|')}"[:110], clean, prompt=clean)
+    page = show(project)
+    page.do("open", {"block": next(iter(project.blocks)).block_id})
+    live = [harm for html in page.html.values() for harm in harms(html, VIEW) if " data-a" not in harm]
+    assert [harm for harm in live if "draggable" not in harm] == []
+    html = project.board().face()["text/html"]
+    assert harms(re.sub("<style>.*?</style>", "", html, flags=re.DOTALL), VIEW) == []

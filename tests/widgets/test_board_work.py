@@ -1,0 +1,379 @@
+"""The board of a project, worked with: blocks added, set, deleted and brought back, runs begun, decided and heard."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from conftest import OpenWorkbench
+from harmless import VIEW, harms
+from hostile import HOSTILE
+from scripts import call
+from widgets.pages import ShownView
+from widgets.test_board import Held, Shown, board, names, show, state
+
+import artifactflow_nb as af
+from artifactflow_nb.models.scripted import ScriptedModel
+from artifactflow_nb.project import Project
+from artifactflow_nb.widgets import watch
+from artifactflow_nb.widgets.artifact_panel import ArtifactPanel
+
+__all__ = ["board"]
+
+
+@pytest.fixture
+def never_looking(looking_often: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """No view looks at the store by itself: what it shows it was told of."""
+    del looking_often
+    monkeypatch.setattr(watch, "LOOK_EVERY_S", 3600.0)
+    return
+
+
+NEW = {"name": "Sources", "where": "Literature 文献", "kind": "a text", "text": "", "prompt": "", "depends_on": []}
+SWITCHED = {"auto_generate": False, "need_review": False}
+
+
+def add(page: ShownView, **values: object) -> dict[str, object]:
+    page.press("Add a block to Literature 文献")
+    return dict(page.submit("add", **{**NEW, **SWITCHED, **values}))
+
+
+# --- new blocks, names and settings ------------------------------------------------------------------------------
+
+
+def test_a_block_is_added_by_a_form(board: Shown) -> None:
+    """With all that code can give it, in the phase whose button was pressed; the focus goes to its card."""
+    project, page = board
+    add(page, prompt="Which?", depends_on=["Aim", " report / rates ", ""], auto_generate=True, text="Two.")
+    assert page.announced == "Sources is 1 of 1 in literature."
+    made = project["Sources"]
+    assert (made.phase, made.content, made.prompt, made.auto_generate) == ("literature", "Two.", "Which?", True)
+    assert (made.needs, made.artifact.created_by) == (("Aim", "Rates"), "user")
+    assert "form-add" not in page.kinds
+    assert page.effects[-1]["key"] == f"card-{made.block_id}"
+
+
+def test_a_group_is_added_and_a_block_into_it(board: Shown) -> None:
+    """The form offers every phase and every group."""
+    project, page = board
+    add(page, name="Part", kind="a group, which holds others", where="in Report")
+    add(page, name="Inside", where="in Report / Part")
+    assert names(project)[-2:] == ["writing: Report / Part", "writing: Report / Part / Inside"]
+    assert project["Part"].is_group
+
+
+@pytest.mark.parametrize(
+    ("values", "field", "said"),
+    [
+        ({"name": " "}, "name", "a name has 1 to"),
+        ({"name": "a/b"}, "name", "a name has 1 to"),
+        ({"depends_on": ["Dreams"]}, "depends_on", "There is no block 'Dreams'"),
+        ({"where": "in Dreams"}, "where", "not there any more"),
+        ({"kind": "a group, which holds others", "prompt": "x"}, "prompt", "Leave this out"),
+        ({"kind": "a group, which holds others", "text": "x"}, "text", "Leave this out"),
+    ],
+)
+def test_what_cannot_be_is_told_at_its_field(board: Shown, values: dict[str, object], field: str, said: str) -> None:
+    """Nothing is added, and the form stays with what was written."""
+    project, page = board
+    told = add(page, **values)
+    assert told["failed"]
+    assert said in told["errors"][field]  # type: ignore[index]
+    assert len(project.blocks) == 5
+    assert "form-add" in page.kinds
+
+
+def test_a_name_that_is_taken_is_told_at_the_form(board: Shown) -> None:
+    """The store says so, when it is to be written."""
+    project, page = board
+    told = add(page, name="aim", where="Question 问题")
+    assert told["failed"]
+    assert "There is a block 'aim' at the top already." in str(told["message"])
+    assert len(project.blocks) == 5
+
+
+def test_a_form_is_left(board: Shown) -> None:
+    """Cancelled, nothing is added; another block that is opened takes its place."""
+    _, page = board
+    page.press("Add a block to Literature 文献")
+    page.do("leave", {})
+    assert "form-add" not in page.kinds
+    page.press("Add a block to Literature 文献")
+    page.do("open", {"block": "aim"})
+    assert "form-add" not in page.kinds
+
+
+def test_the_name_and_the_settings_of_a_block_are_set_at_once(board: Shown) -> None:
+    """As one version; what was not touched in the form stays as somebody else set it meanwhile."""
+    project, page = board
+    page.do("open", {"block": "rates"})
+    page.press("Name and settings of Rates")
+    [name, prompt, needs, *_] = page.data["form-set"]["fields"]
+    assert (name["value"], prompt["value"], needs["value"]) == ("Rates", "", ["Report / Method"])
+    project["Rates"].set(prompt="Theirs.")
+    page.submit("set", name="Pace", prompt="", depends_on=["Aim"], auto_generate=False, need_review=True)
+    assert page.announced == "Pace: saved."
+    pace = project["Pace"]
+    assert (pace.block_id, pace.prompt, pace.needs, pace.need_review) == ("rates", "Theirs.", ("Aim",), True)
+    assert len(pace.versions) == 3
+    page.press("Name and settings of Pace")
+    same = {field["name"]: field["value"] for field in page.data["form-set"]["fields"]}
+    page.submit("set", **same)
+    page.until(lambda: page.announced == "Nothing was changed.")
+    assert len(project["Pace"].versions) == 3
+
+
+def test_settings_that_cannot_be_change_nothing(board: Shown) -> None:
+    """A block that would rest on itself is told, and its name stays too."""
+    project, page = board
+    page.do("open", {"block": "method"})
+    page.press("Name and settings of Method")
+    values = {"name": "Ways", "prompt": "", "depends_on": ["Rates"], **SWITCHED}
+    told = page.submit("set", **values)
+    assert told["failed"]
+    assert project["Method"].needs == ()
+    page.submit("set", **{**values, "depends_on": []})
+    page.until(lambda: page.announced == "Ways: saved.")
+
+
+def test_a_group_is_renamed(board: Shown) -> None:
+    """It has a name and no settings; what it is called shows at once."""
+    project, page = board
+    page.do("open", {"block": "report"})
+    page.press("Name and settings of Report")
+    assert [field["name"] for field in page.data["form-set"]["fields"]] == ["name"]
+    page.submit("set", name="Text")
+    assert project["Text"].is_group
+    assert state(page, "report").startswith("Text")
+
+
+# --- blocks that go ----------------------------------------------------------------------------------------------
+
+
+def test_what_depends_on_a_block_is_shown_before_it_goes(board: Shown) -> None:
+    """Left alone it stays; deleted, what rested on it is stale, and it can be brought back."""
+    project, page = board
+    page.do("open", {"block": "method"})
+    page.press("Delete Method")
+    assert "What depends on it, and is stale then if it has a text:" in page.html["open-deleting"]
+    assert "Report / Rates" in page.html["open-deleting"]
+    page.press("Leave it")
+    assert "open-deleting" not in page.html
+    page.press("Delete Method")
+    told = page.press("Delete it: Method")
+    assert told["message"] == "Method is deleted. It can be brought back below."
+    assert "Method" not in [block.name for block in project.blocks]
+    assert project["Rates"].is_stale
+    assert "open" not in page.kinds
+    assert page.press("Bring back Method")["message"] == "Method is back, 1 of 2 in Report."
+    assert not project["Rates"].is_stale
+    assert "deleted" not in page.kinds
+
+
+def test_a_group_goes_with_what_is_in_it(board: Shown) -> None:
+    """Which is listed first, and comes back with it."""
+    project, page = board
+    page.do("open", {"block": "report"})
+    page.press("Delete Report")
+    assert "Deleted with it:" in page.html["open-deleting"]
+    assert "Report / Method" in page.html["open-deleting"]
+    assert "What depends on it" not in page.html["open-deleting"]
+    page.press("Delete it: Report")
+    assert len(project.blocks) == 2
+    assert "Deleted: 1 block, to be brought back" in page.text
+    page.press("Bring back Report")
+    assert len(project.blocks) == 5
+
+
+def test_what_was_not_shown_is_not_made_stale(board: Shown) -> None:
+    """A block that came to depend on it after the reader was asked is told, and nothing is deleted."""
+    project, page = board
+    page.do("open", {"block": "aim"})
+    page.press("Delete Aim")
+    seen = [[], []]
+    project["Scope"].set(depends_on=["Aim"])
+    told = page.do("delete", {"block": "aim", "seen": seen})
+    assert told["failed"]
+    assert "Look at it again." in told["message"]
+    assert project["Aim"].content
+    assert "Scope" in page.html["open-deleting"]
+    assert not page.press("Delete it: Aim")["failed"]
+
+
+# --- runs --------------------------------------------------------------------------------------------------------
+
+
+def asked(page: ShownView) -> str:
+    """The request whose card is shown; empty if there is none."""
+    return next((key.removeprefix("ask-") for key in page.kinds if key.startswith("ask-")), "")
+
+
+def written(workbench: OpenWorkbench, *texts: str) -> tuple[Project, ShownView]:
+    wb = workbench(agent_models={"writer": ScriptedModel(list(texts))}, interactive=False)
+    project = wb.project("Essay", template="paper")
+    project.add("A", auto_generate=True, need_review=True)
+    project.add("B", auto_generate=True, depends_on=["A"])
+    return project, show(project)
+
+
+def test_blocks_are_written_from_the_board(workbench: OpenWorkbench) -> None:
+    """How far the run is shows; its review is decided there with the card of the chat, and it goes on."""
+    project, page = written(workbench, "Of A.", "Of B.")
+    assert not page.press("Write 2 blocks: A, B")["failed"]
+    page.until(lambda: asked(page))
+    assert "Write 2 blocks: A, B" not in page.buttons
+    page.until(lambda: "The run waits for you. 1 of 2 blocks done with." in page.text)
+    assert "Of A." in page.text
+    assert page.announced.startswith("A decision is needed: ")
+    request = asked(page)
+    assert page.do("decide", {"request": request, "verdict": "approve", "params": None})["message"] == ""
+    page.until(lambda: state(page, "b") == "B ✓ completed")
+    page.until(lambda: "Stop this run" not in page.buttons)
+    assert (project["A"].content, project["B"].content) == ("Of A.", "Of B.")
+    assert project["A"].status == "completed"
+    assert page.do("decide", {"request": request, "verdict": "approve"})["failed"]
+
+
+def test_a_draft_is_denied_with_a_word(workbench: OpenWorkbench) -> None:
+    """Then it is written once more; a decision that says nothing that can be used is told at the card."""
+    _, page = written(workbench, "Of A.", "Shorter.")
+    page.press("Write 2 blocks: A, B")
+    page.until(lambda: asked(page))
+    request = asked(page)
+    assert page.do("decide", {"request": request, "verdict": "perhaps"})["failed"]
+    page.do("decide", {"request": request, "verdict": "deny", "note": "Shorter."})
+    page.until(lambda: "Shorter." in page.html.get(f"ask-{asked(page)}", ""))
+    assert page.press("Stop this run")["message"] == ""
+    page.until(lambda: "The run waits" not in page.text)
+    assert not asked(page)
+
+
+def test_stale_blocks_are_listed_before_they_are_written_anew(workbench: OpenWorkbench) -> None:
+    """Left alone nothing is begun; confirmed, each is written after what it rests on."""
+    wb = workbench(agent_models={"writer": ScriptedModel(["New B.", "New C."])}, interactive=False)
+    project = wb.project("Essay", template="paper")
+    project.add("A", "Of A.")
+    project.add("B", "Of B.", depends_on=["A"])
+    project.add("C", "Of C.", depends_on=["B"])
+    project["A"].write("Otherwise.")
+    page = show(project)
+    page.press("Write 2 stale blocks anew …")
+    assert "2 blocks would be written anew" in page.html["writing"]
+    page.press("Leave them")
+    page.press("Write 2 stale blocks anew …")
+    page.press("Write them anew")
+    page.until(lambda: asked(page))
+    page.do("decide", {"request": asked(page), "verdict": "approve", "scope": "run"})
+    page.until(lambda: state(page, "c") == "C ✓ completed")
+    assert (project["B"].content, project["C"].content) == ("New B.", "New C.")
+    page.until(lambda: "0 stale" in page.text)
+
+
+def test_a_second_run_is_not_begun(workbench: OpenWorkbench) -> None:
+    """A run of a cell that is at work is told at the button, also where the board does not know of it yet."""
+    model = Held()
+    project = workbench(agent_models={"writer": model}, interactive=False).project("Essay", template="paper")
+    project.add("A", auto_generate=True)
+    page = show(project)
+    run = project.generate()
+    told = page.do("write", {})
+    assert told["failed"]
+    assert "A run is at work on this project." in told["message"]
+    project._thread.call_soon(model.may.set)
+    run.wait(20)
+    page.until(lambda: state(page, "a") == "A ✓ completed")
+    assert page.do("write", {})["message"].startswith("There is nothing to write in 'Essay'")
+    assert "has ended" in page.do("stop", {})["message"]
+
+
+KILLED = """
+import sys, time
+import artifactflow_nb as af
+
+def write(_request):
+    print("writing", flush=True)
+    time.sleep(60)
+
+models = {"writer": af.ScriptedModel(write)}
+with af.Workbench(data_dir=sys.argv[1], agent_models=models, interactive=False) as wb:
+    project = wb.project("Essay", template="paper")
+    project.add("A", auto_generate=True)
+    project.generate().wait()
+"""
+
+
+def test_a_run_whose_process_is_gone_is_resumed_on_the_board(tmp_path: Path) -> None:
+    """The board says so, offers to go on with it, and shows what comes of that."""
+    killed = subprocess.Popen([sys.executable, "-c", KILLED, str(tmp_path / "data")], stdout=subprocess.PIPE)
+    with killed:
+        assert killed.stdout
+        killed.stdout.readline()
+        killed.kill()
+    models = {"writer": ScriptedModel(["Written at last."])}
+    with af.Workbench(data_dir=tmp_path / "data", agent_models=models, interactive=False) as wb:
+        page = show(wb.project("Essay"))
+        assert "The process of the run is gone. 0 of 1 block done with." in page.text
+        assert state(page, "a") == "A ○ empty ● was being written: its process is gone"
+        page.press("Resume: go on with the interrupted run")
+        page.until(lambda: state(page, "a") == "A ✓ completed")
+        page.until(lambda: "Stop this run" not in page.buttons)
+        assert wb.project("Essay")["A"].content == "Written at last."
+
+
+@pytest.mark.usefixtures("never_looking")
+def test_what_a_run_makes_shows_when_the_call_ends(workbench: OpenWorkbench) -> None:
+    """The board and the panel of artifacts hear the run: nothing has to look at the store for that."""
+    model = Held()
+    project = workbench(agent_models={"writer": model}, interactive=False).project("Essay", template="paper")
+    project.add("A", auto_generate=True)
+    page = show(project)
+    page.press("Write 1 block: A")
+    page.until(lambda: state(page, "a") == "A ○ empty ● being written")
+    panel = ShownView(project._thread, ArtifactPanel(project._thread, project.conversation_id))
+    project._thread.call_soon(model.may.set)
+    page.until(lambda: state(page, "a") == "A ✓ completed")
+    page.until(lambda: "A run is at work." not in page.text)
+    panel.until(lambda: "Written at last." in panel.text)
+
+
+@pytest.mark.usefixtures("never_looking")
+def test_edits_that_an_editor_proposes_are_decided_on_the_board(workbench: OpenWorkbench) -> None:
+    """Their difference is on the card; denied or approved there, the chat's run goes on."""
+    edits = call("propose_edits", edits=[{"anchor": "One", "replacement": "Two"}])
+    wb: af.Workbench = workbench(
+        [call("modify_field", field_name="A", modification_instruction="Two."), "Well."],
+        agent_models={"editor": ScriptedModel([edits, "Done."])},
+    )
+    project = wb.project("Essay", template="paper")
+    project.add("A", "One.")
+    run = wb.ask("Change it.", project=project).wait(20)
+    page = show(project)
+    assert "<ins>+Two" in page.html[f"ask-{asked(page)}"]
+    face = project.board().face()
+    assert "A decision is needed: wb.pending() lists it" in face["text/plain"]
+    assert "+Two" in face["text/html"]
+    assert "data-act" not in face["text/html"]
+    page.do("decide", {"request": asked(page), "verdict": "approve", "params": None})
+    run.wait(20)
+    page.until(lambda: "Two." in project["A"].content)
+    page.until(lambda: state(page, "a") == "A ◐ draft")
+    assert not asked(page)
+
+
+def test_hostile_names_stay_text_in_forms_and_lists(workbench: OpenWorkbench) -> None:
+    """In the head, the questions before deletion and the list of what was deleted, names are nothing but names."""
+    project = workbench().project("Essay", template="paper")
+    clean = [text.encode("utf-8", "replace").decode().replace("/", "|") for text in HOSTILE[::17]]
+    made = [project.add(f"{n} {text}"[:110], "x", auto_generate=True) for n, text in enumerate(clean)]
+    for before, after in pairwise(made):
+        after.set(depends_on=[before])
+    made[-1].delete(anyway=True)
+    page = show(project)
+    page.do("open", {"block": made[0].block_id})
+    page.do("delete_ask", {"block": made[0].block_id})
+    made[0].write("y")
+    page.do("refresh_ask", {})
+    harmed = [harm for html in page.html.values() for harm in harms(html, VIEW) if " data-a" not in harm]
+    assert [harm for harm in harmed if "draggable" not in harm] == []

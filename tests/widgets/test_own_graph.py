@@ -1,0 +1,214 @@
+"""Runs of a user's own graph: its nodes take turns in one job, ask by themselves, and have helpers in their tools."""
+
+import re
+from typing import Any
+
+import pytest
+from widgets.played import PlayedRun, Script
+
+from artifactflow_nb.approvals import Decision
+from artifactflow_nb.errors import FormError
+from artifactflow_nb.events import StreamEvent
+from artifactflow_nb.widgets.ask_card import ask_node, read_decision
+from artifactflow_nb.widgets.frozen import bundle
+from artifactflow_nb.widgets.gauges import uses
+from artifactflow_nb.widgets.labels import steps
+from artifactflow_nb.widgets.parts import Question
+from artifactflow_nb.widgets.render import RunRenderer, answer_turn
+from artifactflow_nb.widgets.run_view import announcement
+from artifactflow_nb.widgets.transcript import Transcript
+from artifactflow_nb.widgets.tree import static_html
+
+USAGE = {"input_tokens": 100, "output_tokens": 20, "total_tokens": 120}
+PARAMS = {"to": "Ada", "copies": 2, "cc": ["Bob"], "meta": {"a": 1}, "urgent": False, "note": None}
+
+
+def fold(events: list[StreamEvent]) -> Transcript:
+    transcript = Transcript("Will it go well?")
+    for event in events:
+        transcript.apply(event)
+    return transcript
+
+
+def html(transcript: Transcript, run: PlayedRun | None = None) -> str:
+    return static_html(RunRenderer(run or PlayedRun([])).nodes(transcript))
+
+
+def begin(script: Script, agent: str, job: str = "main") -> None:
+    script.add("agent_start", agent, job_id=job, step=1, instruction="", model="m")
+
+
+def piece(script: Script, agent: str, text: str, job: str = "main") -> None:
+    script.add("llm_chunk", agent, job_id=job, call_id=agent, kind="answer", delta=text)
+
+
+def end(script: Script, agent: str, text: str, job: str = "main", call: str = "") -> None:
+    said = {"text": text, "reasoning": "", "token_usage": USAGE, "duration_ms": 500.0}
+    script.add("llm_complete", agent, job_id=job, call_id=call or agent, **said)
+
+
+def complete(script: Script, response: str) -> None:
+    script.add("complete", None, success=True, response=response, execution_metrics={}, interrupted=False)
+
+
+def ask(script: Script, **changes: Any) -> None:
+    parts = {"job_id": "main", "id": "req-1", "tool_call_id": "", "title": "Publish it?", "params": {}, **changes}
+    script.add("permission_request", "publish", "publish", **parts)
+
+
+def debate(script: Script) -> Script:
+    """Two nodes that speak at the same time, of which the first to begin is the last to end; then a third."""
+    begin(script, "left")
+    begin(script, "right", "main~right")
+    piece(script, "right", "It will.", "main~right")
+    piece(script, "left", "It won't.")
+    end(script, "right", "It will.", "main~right")
+    script.add("tool_start", "right", "count", job_id="main~right", tool_call_id="tc-1", params={"n": 3})
+    end(script, "left", "It won't.")
+    begin(script, "judge")
+    end(script, "judge", "Perhaps.")
+    complete(script, "Perhaps.")
+    return script
+
+
+def question(**changes: Any) -> Question:
+    parts: dict[str, Any] = {
+        "id": "req-1", "kind": "tool", "agent": "publish", "tool": "publish", "tool_call_id": "req-1",
+        "title": "Publish it?", "preview": "", "message": "", "params": PARAMS,
+    }  # fmt: skip
+    return Question(**parts | changes)
+
+
+def test_what_nodes_say_stands_under_their_names(script: Script) -> None:
+    """Each text and each call is its node's, in the order in which the nodes began; the answer needs no name."""
+    shown = html(fold(debate(script).events))
+    texts = re.sub("<[^>]*>|\\s+", " ", shown)
+    assert re.search("left, right, judge .*left .*It won't.*right .*It will.*count.*Perhaps", texts)
+    assert shown.count('class="af-who"') == 2
+    assert steps(fold(script.events)) == "3 agents · 1 tool call"
+
+
+def test_stored_nodes_are_shown_as_those_that_were_watched(script: Script) -> None:
+    """Without their pieces, which tell who began first, they stand in the same order."""
+    run = PlayedRun(debate(script).events)
+    watched, again = fold(run.events), fold(list(run.stored_events()))
+    assert bundle(again, run, RunRenderer(run)) == bundle(watched, run, RunRenderer(run))
+
+
+def test_what_is_said_at_the_same_time_is_no_answer_yet(script: Script) -> None:
+    """While two nodes speak, both texts are work; which of them is the answer, if any, the end of the run tells."""
+    debate(script)
+    speaking = fold(script.events[:4])
+    assert [turn.said for turn in speaking.lead.turns] == ["It won't.", "It will."]
+    assert answer_turn(speaking) is None
+    del script.events[7:]
+    complete(script, "It won't.")
+    answer = answer_turn(fold(script.events))
+    assert answer is not None
+    assert answer.agent == "left"
+
+
+def test_tokens_and_calls_are_counted_by_node(script: Script) -> None:
+    """Nodes that share a job have figures of their own; what a node asks the person is no call."""
+    ask(debate(script))
+    used = uses([fold(script.events)])
+    assert {name: (use.n_llm_calls, use.n_tool_calls, use.input_tokens) for name, use in used.items()} == {
+        "left": (1, 0, 100),
+        "right": (1, 1, 100),
+        "judge": (1, 0, 100),
+        "publish": (0, 0, 0),
+    }
+
+
+def test_a_node_that_asks_first_and_says_nothing_has_figures_of_none(script: Script) -> None:
+    """Whoever asks before any model was called, about a tool of its own, keeps those apart that follow."""
+    asked = {"job_id": "main", "id": "req-1", "tool_call_id": "", "title": "Send it?", "params": {}}
+    script.add("permission_request", "gate", "send", **asked)
+    begin(script, "writer")
+    end(script, "writer", "Text.")
+    used = uses([fold(script.events)])
+    assert {name: use.n_llm_calls for name, use in used.items()} == {"writer": 1, "gate": 0}
+
+
+def test_a_text_that_is_approved_afterwards_is_shown_once(script: Script) -> None:
+    """Where a node asks about what another wrote, it is read above the question, and is the answer in the end."""
+    begin(script, "writer")
+    end(script, "writer", "The draft.")
+    ask(script)
+    assert fold(script.events).lead.agents == ["writer", "publish"]
+    waiting = html(fold(script.events))
+    assert waiting.index("The draft.") < waiting.index("af-ask")
+    script.add("permission_result", "publish", "publish", id="req-1", approved=True, decided_by="user")
+    complete(script, "The draft.")
+    assert html(fold(script.events)).count("The draft.") == 1
+
+
+def test_an_answer_to_a_node_is_no_failure(script: Script) -> None:
+    """The question is told where it was asked, and what was answered; a denial is marked as one."""
+    ask(script)
+    assert announcement(fold(script.events)) == "publish asks: Publish it?"
+    said = {"id": "req-1", "approved": False, "decided_by": "user"}
+    script.add("permission_result", "publish", "publish", **said, decision="instructed", instruction="On Friday.")
+    transcript = fold(script.events)
+    assert transcript.tool_uses[0].status == "ok"
+    shown = html(transcript)
+    assert "Publish it?" in shown
+    assert "answered: On Friday." in shown
+    assert "Answered by user: On Friday." in shown
+    script.events.pop()
+    script.add("permission_result", "publish", "publish", **said, decision="denied")
+    assert fold(script.events).tool_uses[0].status == "failed"
+
+
+def test_a_tool_that_asks_a_helper_says_what_it_was_asked(script: Script) -> None:
+    """The tool, its parameters and who worked in it; its result only where nobody has said it."""
+    begin(script, "agent")
+    end(script, "agent", "I ask.")
+    asked = {"job_id": "main", "tool_call_id": "tc-1"}
+    script.add("tool_start", "agent", "ask_helper", **asked, params={"question": "Paris?"})
+    begin(script, "scout", "tc-1")
+    end(script, "scout", "It rains.", "tc-1")
+    script.add("tool_complete", "agent", "ask_helper", **asked, success=True, duration_ms=9.0, metadata={})
+    run = PlayedRun(script.events)
+    for result, n in (("It rains.", 1), ("Rain: yes.", 1)):
+        run.results["tc-1"] = result
+        shown = html(fold(script.events), run)
+        assert shown.count(result) == n
+        assert '<code class="af-name">ask_helper</code> <span class="af-arg">Paris?</span>' in shown
+        assert "scout · 0 tool calls" in shown
+        assert "<p></p>" not in shown
+    assert "`ask_helper` Paris?" in bundle(fold(script.events), run, RunRenderer(run))["text/markdown"]
+
+
+def test_a_run_without_steps_has_nothing_to_unfold(script: Script) -> None:
+    """Where all that was said is the answer, a line tells who worked, and no fold opens to nothing."""
+    begin(script, "writer")
+    end(script, "writer", "Text.")
+    complete(script, "Text.")
+    assert "<details" not in html(fold(script.events))
+    assert "writer" in html(fold(script.events))
+
+
+def test_the_card_of_a_node_is_a_form_of_its_values() -> None:
+    """Without a signature each value is edited as what it is; the node is named once, and an answer is an answer."""
+    node = ask_node(question(), None, str)
+    kinds = {field["name"]: field["kind"] for field in node.data["fields"]}
+    assert kinds == {
+        "to": "text", "copies": "integer", "cc": "list", "meta": "json", "urgent": "checkbox", "note": "json"
+    }  # fmt: skip
+    assert (node.data["answer"], node.data["answerField"], node.data["note"]) == ("Answer", "Your answer", "Note")
+    assert node.html.count("publish") == 1
+    assert ask_node(question(params={}), None, str).data["fields"] == []
+
+
+def test_edited_values_of_a_node_are_the_decision() -> None:
+    """What was touched is of its kind, the rest is as it was; what does not fit is told at its field."""
+    said = {"verdict": "approve", "params": {"copies": "3", "cc": ["Eve", "Bob"], "urgent": True}}
+    changed = {"copies": 3, "cc": ["Eve", "Bob"], "urgent": True}
+    assert read_decision(said, question(), None) == Decision(True, params=PARAMS | changed)
+    assert read_decision({"verdict": "approve", "params": {}}, question(), None) == Decision(True)
+    with pytest.raises(FormError) as caught:
+        read_decision({"verdict": "approve", "params": {"copies": "many", "meta": "{"}}, question(), None)
+    assert caught.value.fields.keys() == {"copies", "meta"}
+    with pytest.raises(FormError, match="Say what you answer"):
+        read_decision({"verdict": "instruct", "note": ""}, question(), None)
