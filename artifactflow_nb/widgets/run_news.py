@@ -12,7 +12,7 @@ from artifactflow_nb.events import StreamEvent, StreamEventType
 
 _NEWS = frozenset(
     {
-        StreamEventType.TOOL_START,
+        StreamEventType.AGENT_START,  # by then the job that a call began is stored; when the call started it was not
         StreamEventType.TOOL_COMPLETE,
         StreamEventType.ARTIFACT_CHANGED,
         StreamEventType.PERMISSION_REQUEST,
