@@ -18,6 +18,7 @@ from artifactflow_nb.text.lines import fenced_diff, split_lines
 from artifactflow_nb.tools.base import Tool, ToolContext, ToolPermission, tool
 from artifactflow_nb.tools.passages import SHOWN, lines_around, nearest_passages, places, unlike_in_space
 from artifactflow_nb.tools.plan import PlanDuty
+from artifactflow_nb.tools.shown import shown_version, versioned
 
 ArtifactId = Annotated[str, "The artifact's id, for example research_report.", StringConstraints(strip_whitespace=True)]
 _MOST_CHARS = 60_000  # of one reading; a longer artifact is read in parts, by its lines
@@ -65,7 +66,7 @@ async def _change(ctx: ToolContext, args: BaseModel) -> str:
         present = await ctx.service(ArtifactManager).read(ctx.conversation_id, artifact_id, message_id=ctx.message_id)
     except NotFound:
         return ""
-    before, after, name = present.content, params.get("content"), f"{artifact_id} (version {present.version})"
+    before, after, name = present.content, params.get("content"), versioned(artifact_id, present.version)
     if after is None:
         old, new = params["old"], params["new"]
         before, after = (before, before.replace(old, new, 1)) if before.count(old) == 1 else (old, new)
@@ -125,8 +126,8 @@ async def rewrite_artifact(
 ) -> ToolResult:
     """Replace the whole text of an artifact; earlier versions are kept."""
     _check_writable(ctx, id)
-    manager = ctx.service(ArtifactManager)
-    artifact = await manager.revise(_by(ctx), id, content, update_type="rewrite", title=title)
+    manager, agreed = ctx.service(ArtifactManager), await shown_version(ctx, id=id)
+    artifact = await manager.revise(_by(ctx), id, content, update_type="rewrite", title=title, expected_version=agreed)
     return _written(ctx, artifact)
 
 

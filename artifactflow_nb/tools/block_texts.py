@@ -5,7 +5,6 @@ needs of the block, and no more.
 """
 
 import asyncio
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -27,12 +26,11 @@ from artifactflow_nb.tools.base import Tool, ToolContext, ToolPermission, tool
 from artifactflow_nb.tools.block_access import CATEGORY, FieldName, change, find, found, overwriting, told, tree_of
 from artifactflow_nb.tools.given import Given
 from artifactflow_nb.tools.passages import SHOWN, lines_around, nearest_passages, places
+from artifactflow_nb.tools.shown import shown_version, versioned
 
 PROPOSE = "propose_edits"
 
 FIRST_CHARS = 600
-
-_SHOWN_VERSION = re.compile(r"^--- .* \(version (\d+)\)$", re.MULTILINE)
 
 # --- what is carried out by the flow ---------------------------------------------------------------------------------
 
@@ -131,7 +129,7 @@ async def _proposed(ctx: ToolContext, args: BaseModel) -> str:
     block = await found(ctx, str(getattr(args, "field_name", "")))
     if block is None:
         return ""
-    text, present = str(getattr(args, "content", "")), f"{block.name} (version {block.version})"
+    text, present = str(getattr(args, "content", "")), versioned(block.name, block.version)
     return await asyncio.to_thread(fenced_diff, block.content, text, present, f"{block.name} as proposed")
 
 
@@ -141,26 +139,16 @@ async def _by_hand(ctx: ToolContext, params: Mapping[str, Any]) -> bool:
     return request is not None and any(request.params.get(name) != value for name, value in params.items())
 
 
-async def _is_as_shown(ctx: ToolContext) -> bool:
-    """Whether the block is the one that the person saw when they were asked; so it is if nobody was."""
-    request = await ctx.service(RequestStore).of_call(ctx.tool_call_id)
-    shown = None if request is None else _SHOWN_VERSION.search(request.preview)
-    if request is None or shown is None:
-        return True
-    block = await found(ctx, str(request.params.get("field_name", "")))
-    return block is not None and block.version == int(shown[1])
-
-
 @tool(category=CATEGORY, idempotent=True, runs_in_replay=True, permission=overwriting, preview=_proposed)
 async def update_field(
     ctx: ToolContext, field_name: FieldName, content: Annotated[str, "The whole text from now on."]
 ) -> ToolResult:
     """Write a block's whole text yourself. Use it for what the person dictated or you worked out together."""
-    block, is_as_shown = find(await tree_of(ctx), field_name), await _is_as_shown(ctx)
+    block, shown = find(await tree_of(ctx), field_name), await shown_version(ctx, field_name=field_name)
     writer = USER if await _by_hand(ctx, {"content": content}) else ctx.agent
 
     def edit(tree: BlockTree) -> Sequence[Block]:
-        if not is_as_shown:
+        if shown not in {None, block.version}:
             raise Conflict(
                 f"{block.name!r} is another by now than when the person was asked. Nothing was written. Read it again "
                 "and repeat the change."

@@ -4,7 +4,9 @@ import pytest
 from conftest import OpenEngine
 from scripts import by_agent, call, delegate, report
 
+from artifactflow_nb.approvals import Decision
 from artifactflow_nb.engine import Engine
+from artifactflow_nb.store.artifacts import USER, Authorship
 from artifactflow_nb.tools.artifacts import rewrite_artifact
 
 REWRITE = call("rewrite_artifact", id="research_report", content="Another report.")
@@ -60,3 +62,36 @@ async def test_the_diff_of_a_document_with_fences_stays_in_its_own(open_engine: 
     assert preview.startswith("`````diff\n")
     assert "\n-nowhere\n" in preview
     assert preview.endswith("\n`````")
+
+
+async def test_what_was_written_since_the_question_is_not_overwritten(open_engine: OpenEngine) -> None:
+    """They agree to a diff: a text that is another by then stays, and the next question shows that one's diff."""
+    engine = await open_engine([report(), "Written.", REWRITE, REWRITE, "Over."])
+    first = await engine.controller.execute("Write.")
+    waiting = await engine.controller.execute("Change it.", conversation_id=first.conversation_id)
+    by = Authorship(first.conversation_id, waiting.message_id, USER)
+    await engine.artifacts.revise(by, "research_report", "By hand.", update_type="rewrite")
+    again = await engine.controller.resume(waiting.thread_id, approved=True)
+    assert (await texts(engine, first.conversation_id))[-1] == "By hand."
+    (preview,) = [request.preview for request in again.pending]
+    assert preview.startswith("```diff\n--- research_report (version 2)\n")
+    assert "\n-By hand.\n" in preview
+    events = await engine.runs.events(waiting.run_id)
+    told = [event.data["error"] for event in events if event.data.get("error")]
+    assert "is at version 2 by now, not 1: user changed it. Read it again" in told[0]
+    assert (await engine.controller.resume(waiting.thread_id, approved=True)).status == "completed"
+    assert (await texts(engine, first.conversation_id))[-1] == "Another report."
+
+
+async def test_a_change_goes_to_the_artifact_that_they_name(open_engine: OpenEngine) -> None:
+    """Who puts another id into the call is not held to the version of the one that was shown."""
+    notes = [call("create_artifact", id="notes", title="Notes", content="1")]
+    notes.append(call("update_artifact", id="notes", old="1", new="2"))
+    engine = await open_engine([report(), *notes, "Written.", REWRITE, "Over."])
+    first = await engine.controller.execute("Write.")
+    waiting = await engine.controller.execute("Change it.", conversation_id=first.conversation_id)
+    agreed = Decision(approved=True, params={"id": "notes", "content": "3"})
+    done = await engine.controller.resume(waiting.thread_id, decisions={waiting.pending[0].id: agreed})
+    assert done.status == "completed"
+    written = await engine.artifacts.versions(first.conversation_id, "notes")
+    assert [version.content for version in written] == ["1", "2", "3"]

@@ -338,7 +338,7 @@ def test_a_large_text_holds_nobody_up(workbench: Any) -> None:
     """
     text = "\n\n".join(f"Paragraph {n} with **bold**, `code` and [a link](https://example.org)." for n in range(7000))
     wb = workbench([report(text), "Done."])
-    wb.ask("Write.").wait(10)
+    wb.ask("Write.").wait(60)
 
     async def longest_share() -> float:
         loop = asyncio.get_running_loop()
