@@ -27,6 +27,7 @@ PANELS = {
     "tree": ("wb.tree(first)", "dark"),
     "artifacts": ("wb.artifact_panel(first)", "light"),
     "timeline": ("wb.timeline(first)", "dark"),
+    "board": ("manual.board()", "light"),
 }
 ASKED = """import artifactflow_nb as af
 
@@ -35,7 +36,16 @@ wb.add_sources("handbook")
 first = wb.ask("How are backups checked, and what happens if the check fails?").wait()
 second = wb.ask("Who may read the raw data?", conversation_id=first.conversation_id).wait()
 other = wb.edit(second, "How often is the raw data copied, and where to?").wait()
-last = wb.ask("What may be deleted, and when?", conversation_id=first.conversation_id).wait()"""
+last = wb.ask("What may be deleted, and when?", conversation_id=first.conversation_id).wait()
+
+manual = wb.project("How we keep our data", template="paper")
+manual.add("Question", "How are backups checked, and what happens if the check fails?")
+manual.add("Storage", prompt="How are backups checked?", phase="literature", depends_on=["Question"], auto_generate=True)
+manual.generate().wait()
+manual.add("Rules", prompt="What happens if the check of a backup fails?", phase="writing",
+           depends_on=["Storage"], auto_generate=True, need_review=True)
+manual.add("Summary", phase="review", depends_on=["Rules"], auto_generate=True)
+waits = manual.generate().wait()"""
 LARGEST_BYTES = 300_000
 
 

@@ -223,7 +223,7 @@ async def test_the_time_of_a_step_is_without_that_of_a_person(open_engine: OpenE
     assert steps["wait_ms"][0] >= 600
     assert steps["wait_ms"][1] == 0
     assert (steps["duration_ms"] + steps["wait_ms"]).tolist() == pytest.approx(lasted.tolist())
-    assert 0 < steps["duration_ms"][0] < 500
+    assert steps["duration_ms"][0] > 0
     transcript = Transcript("What?")
     for event in await engine.runs.events(result.run_id):
         transcript.apply(event)
