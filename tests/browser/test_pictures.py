@@ -28,6 +28,7 @@ PANELS = {
     "artifacts": ("wb.artifact_panel(first)", "light"),
     "timeline": ("wb.timeline(first)", "dark"),
     "board": ("manual.board()", "light"),
+    "plan": ("planned.view()", "dark"),
 }
 ASKED = """import artifactflow_nb as af
 
@@ -38,14 +39,18 @@ second = wb.ask("Who may read the raw data?", conversation_id=first.conversation
 other = wb.edit(second, "How often is the raw data copied, and where to?").wait()
 last = wb.ask("What may be deleted, and when?", conversation_id=first.conversation_id).wait()
 
-manual = wb.project("How we keep our data", template="paper")
-manual.add("Question", "How are backups checked, and what happens if the check fails?")
+desk = af.Workbench(data_dir="desk", graph_config={"approval": {"enabled": True}})
+desk.add_sources("handbook")
+manual = desk.project("How we keep our data", template="paper")
+manual.add("Question", "How are backups checked?", need_review=True).approve()
 manual.add("Storage", prompt="How are backups checked?", phase="literature", depends_on=["Question"], auto_generate=True)
 manual.generate().wait()
-manual.add("Rules", prompt="What happens if the check of a backup fails?", phase="writing",
+manual.add("Failures", prompt="What happens if the check of a backup fails?", phase="writing",
            depends_on=["Storage"], auto_generate=True, need_review=True)
-manual.add("Summary", phase="review", depends_on=["Rules"], auto_generate=True)
-waits = manual.generate().wait()"""
+manual.add("Summary", phase="review", depends_on=["Failures"], auto_generate=True)
+manual["Question"].write("How are backups checked, and how often?")
+waits = manual.generate().wait()
+planned = desk.ask("How are backups checked, and who may read the raw data?", flow="plan").wait()"""
 LARGEST_BYTES = 300_000
 
 
