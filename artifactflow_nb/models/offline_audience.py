@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable
 
+from artifactflow_nb.models.offline_parts import parts_of
 from artifactflow_nb.text.citations import Quotes
 
 CONSUMER, GENERAL = "consumer", "general"
@@ -14,7 +15,7 @@ _AUDIENCE = re.compile(
     rf"^(?:(?:the|our|my|its|your|a|an|intended|target|typical) )*{_WHO}"
     r"(?:,? (?:of|for|who|and|that|they|need|know|want|expect|doubt|say|ask|are)\b.*)?$"
     rf"|\bwhat (?:do |does )?(?:(?:the|our|my|its) )?{_WHO} (?:needs?|knows?|wants?|expects?|doubts?|says?|asks?)\b"
-    r"|\bwho (?:(?:will|would|may|might|does|do|could|should) )?(?:reads?|uses?|buys?)\b"
+    r"|\bwho (?:(?:will|would|might|does|do|should) )?(?:reads?|uses?|buys?)\b"
     r"|\bwho (?:is (?:it|this)|it is|this is) for\b"
     r"|受众|受眾|读者|讀者|用户|用戶|目标人群|目標人群|消费者|消費者|顾客|顧客|[谁誰](?:会|會|来|來|要)?(?:读|讀|看|用|买|買)",
     re.IGNORECASE,
@@ -36,7 +37,7 @@ def kind_of(query: str) -> str:
 
 def answering(question: str, quotes: Iterable[Quotes]) -> list[Quotes]:
     """The quotes that may answer a question: one about readers only by sentences that speak of people."""
-    if kind_of(question) == GENERAL:
+    if any(kind_of(part) == GENERAL for part in parts_of(question)):
         return list(quotes)
     kept = (
         Quotes(one.title, one.address, tuple(said for said in one.sentences if _PEOPLE.search(said))) for one in quotes

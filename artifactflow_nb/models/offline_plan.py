@@ -10,6 +10,7 @@ from typing import Any
 
 from artifactflow_nb.models import offline_report
 from artifactflow_nb.models.offline_lead import REPORT, asked_as
+from artifactflow_nb.models.offline_parts import parts_of
 from artifactflow_nb.models.offline_plan_read import StepResult, is_report, results_in, undone
 from artifactflow_nb.models.offline_sections import Section, answer, heading_of
 from artifactflow_nb.models.offline_transcript import Transcript, leans
@@ -17,7 +18,6 @@ from artifactflow_nb.text.words import query_of
 from artifactflow_nb.xml_calls import format_call
 
 _MOST_PARTS = 3
-_QUESTIONS = re.compile(r"[^?？]+[?？]+")
 _COMPARISONS = (
     re.compile(r"\bdifferences? between (?:an? |the )?(.+?) and (?:an? |the )?(.+?)[?.\s]*$", re.IGNORECASE),
     re.compile(r"^(?:please )?compare (?:an? |the )?(.+?) (?:and|with|to) (?:an? |the )?(.+?)[?.\s]*$", re.IGNORECASE),
@@ -59,7 +59,7 @@ def _phrases(question: str) -> list[str]:
 
 def _plan(transcript: Transcript) -> str:
     question = transcript.question
-    say, parts = offline_report.words(question), parts_of(question)
+    say, parts = offline_report.words(question), looked_up(question)
     steps = [_part(say, part) for part in parts] if len(parts) > 1 else _chain(transcript)
     title = offline_report.plan_title(question)
     steps.append(_writing(say, is_there=REPORT in transcript.artifacts))
@@ -67,15 +67,13 @@ def _plan(transcript: Transcript) -> str:
     return f"{say['planning']}\n\n{call}"
 
 
-def parts_of(question: str) -> list[str]:
-    """What the person asks, one by one: the sides of a comparison, or questions that each stand alone."""
+def looked_up(question: str) -> list[str]:
+    """What has a step of its own: the sides of a comparison, or questions that each stand alone."""
     for comparison in _COMPARISONS:
         if (found := comparison.search(question)) and all(query_of(side).terms for side in found.groups()):
             return [side.strip() for side in found.groups()]
-    asked = [" ".join(part.split()) for part in _QUESTIONS.findall(question)]
-    if 1 < len(asked) <= _MOST_PARTS and not any(leans(part) for part in asked):
-        return asked
-    return [question]
+    asked = parts_of(question)
+    return asked if len(asked) <= _MOST_PARTS and not any(map(leans, asked)) else [question]
 
 
 def _chain(transcript: Transcript) -> list[dict[str, Any]]:

@@ -3,6 +3,7 @@
 from collections.abc import Collection
 
 from artifactflow_nb.models import offline_search
+from artifactflow_nb.models.offline_parts import with_parts
 from artifactflow_nb.models.offline_transcript import Transcript, failure
 from artifactflow_nb.models.ranking import MOST_QUOTES, best_quotes
 from artifactflow_nb.text.citations import (
@@ -14,6 +15,7 @@ from artifactflow_nb.text.citations import (
     read_hits,
     write_quotes,
 )
+from artifactflow_nb.text.words import Query
 from artifactflow_nb.xml_calls import format_call
 
 NOTHING = "None of the sources read answers the question."
@@ -48,7 +50,12 @@ def quotes_of(transcript: Transcript, most: int = MOST_QUOTES, known: Collection
     """The sentences of what was fetched that answer the question, at most so many, and none of those that are known."""
     texts = "\n".join([transcript.instruction, *(step.data for step in transcript.of("web_search"))])
     documents, counts = _documents(transcript), read_counts(texts)
-    return best_quotes(transcript.query, documents, counts, transcript.question, most=most, known=known)
+
+    def answer(query: Query, question: str, room: int) -> list[Quotes]:
+        return best_quotes(query, documents, counts, question, most=room, known=known)
+
+    whole = answer(transcript.query, transcript.question, most)
+    return with_parts(whole, transcript.question, most, answer)
 
 
 def _documents(transcript: Transcript) -> list[Document]:

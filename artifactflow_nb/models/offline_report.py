@@ -6,12 +6,14 @@ Everything of substance is quoted: a Markdown quote per sentence, white space co
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from artifactflow_nb.models.offline_parts import parts_of
 from artifactflow_nb.text.chinese import is_chinese
 from artifactflow_nb.text.citations import Quotes
 from artifactflow_nb.text.width import clip
 
 _ANSWER_SOURCES = 3  # sources quoted in the answer; the report quotes all
-_ANSWER_SENTENCES = 5
+_ANSWER_SENTENCES = 5  # of the first source; of each other one, where one thing was asked and where several were
+_FURTHER, _FURTHER_OF_PARTS = 1, 3
 _TITLE_COLUMNS = 100
 
 # The fixed words by language. Between `|` stand the steps of the plan.
@@ -152,7 +154,8 @@ def answer(findings: Findings) -> str:
     say = words(findings.question)
     if findings.quotes:
         cited = findings.quotes[:_ANSWER_SOURCES]
-        shown = [*_quotes(cited[:1], cited, _ANSWER_SENTENCES), *_quotes(cited[1:], cited, 1)]
+        further = _FURTHER_OF_PARTS if len(parts_of(findings.question)) > 1 else _FURTHER
+        shown = [*_quotes(cited[:1], cited, _ANSWER_SENTENCES), *_quotes(cited[1:], cited, further)]
         parts = [*shown, f"**{say['sources']}**", _sources(cited)]
     else:
         parts = _absence(findings)

@@ -43,7 +43,8 @@ desk = af.Workbench(data_dir="desk", graph_config={"approval": {"enabled": True}
 desk.add_sources("handbook")
 manual = desk.project("How we keep our data", template="paper")
 manual.add("Question", "How are backups checked?", need_review=True).approve()
-manual.add("Storage", prompt="How are backups checked?", phase="literature", depends_on=["Question"], auto_generate=True)
+manual.add("Storage", prompt="How are backups checked?", phase="literature",
+           depends_on=["Question"], auto_generate=True)
 manual.generate().wait()
 manual.add("Failures", prompt="What happens if the check of a backup fails?", phase="writing",
            depends_on=["Storage"], auto_generate=True, need_review=True)

@@ -16,7 +16,7 @@ from artifactflow_nb.engine import Engine
 from artifactflow_nb.flows.plan_texts import task_of_replanner, task_of_step, task_of_summary
 from artifactflow_nb.models.base import ModelRequest
 from artifactflow_nb.models.offline import OfflineModel
-from artifactflow_nb.models.offline_plan import parts_of
+from artifactflow_nb.models.offline_plan import looked_up
 from artifactflow_nb.models.offline_plan_read import Look, StepTask, is_summary, results_in
 from artifactflow_nb.models.offline_report import PHRASES
 from artifactflow_nb.models.scripted import ScriptedModel
@@ -139,13 +139,17 @@ def test_the_sides_of_a_comparison_are_looked_up_one_by_one(wb: af.Workbench) ->
         ("全量备份和增量备份有什么区别？", ["全量备份", "增量备份"]),
         ("比较离心机与天平。", ["离心机", "天平"]),
         ("Compare the anemometer with the rain gauge.", ["anemometer", "rain gauge"]),
+        (
+            "When are probes calibrated, and who calls the mountain rescue?",
+            ["When are probes calibrated", "who calls the mountain rescue?"],
+        ),
         ("Where is it? And why?", None),
         ("What is kept? What is deleted? Who asks? Who answers?", None),
     ],
 )
 def test_what_is_asked_is_taken_apart(question: str, parts: list[str] | None) -> None:
     """Comparisons in two languages have two sides; questions that lean on others, or too many, stay one."""
-    assert parts_of(question) == (parts or [question])
+    assert looked_up(question) == (parts or [question])
 
 
 @pytest.mark.parametrize("question", ["Who won the football world cup in 1954?", "食堂的午饭几点开始供应？"])
