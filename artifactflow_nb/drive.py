@@ -29,6 +29,7 @@ from artifactflow_nb.flows.permission import announce_decisions, take_answers
 from artifactflow_nb.flows.plan_desk import broken_off
 from artifactflow_nb.flows.services import RunContext, Services
 from artifactflow_nb.flows.subruns import Subruns
+from artifactflow_nb.flows.unbroken import unbroken
 from artifactflow_nb.recordings.deck import Deck
 from artifactflow_nb.recordings.left import load_left
 from artifactflow_nb.recordings.tape import Tape
@@ -207,6 +208,8 @@ class RunDriver:
             async with self.lock:
                 has_paused = False
                 while not has_paused and not await self._hear(gates):
+                    if self._tape.ends_unpaused:
+                        return self._cancelled()
                     has_paused = await self._pause(gates)
                 if has_paused and not await self._goes_on(gates):
                     return None
@@ -249,8 +252,11 @@ class RunDriver:
         data["gates"] = sorted([asked for asked in gate if asked in pending] for gate in gates)
         if not all(data["gates"]):  # a run that this one began went on at this moment
             return False
-        event = self._journal.stamp(StreamEventType.COMPLETE, data)
-        if not await services.runs.pause(run_id, event):
+        return await unbroken(self._rest(self._journal.stamp(StreamEventType.COMPLETE, data)))
+
+    async def _rest(self, event: StreamEvent) -> bool:
+        """Store that the run waits, and say it; False if it does not."""
+        if not await self._rooms.services.runs.pause(self.run.run_id, event):
             return False
         self._journal.publish(event)
         self._tape.paused()

@@ -8,7 +8,6 @@ from artifactflow_nb.events import BESIDE, MAIN_JOB, StreamEventType
 from artifactflow_nb.flows.adapted_values import deltas_of, reply_of, request_of
 from artifactflow_nb.flows.call_record import CallRecord, Opening
 from artifactflow_nb.flows.services import RunContext
-from artifactflow_nb.flows.unbroken import unbroken
 from artifactflow_nb.messages import ToolCall
 from artifactflow_nb.models.base import ModelDelta, ModelReply, ModelRequest
 from artifactflow_nb.recordings.pieces import Piece
@@ -115,7 +114,7 @@ class GraphCalls:
         routing = [{"type": "tool_call", "tool_name": call.name, "params": dict(call.params)} for call in reply.calls]
         row = self._open.pop(key).replied(reply, reply.content, routing)
         calls = [(tool_call_id(row.call_id, position), call) for position, call in enumerate(reply.calls)]
-        await unbroken(self._ctx.services.calls.record_turn(row, calls, self._ctx.journal.take()))
+        await self._ctx.services.calls.record_turn(row, calls, self._ctx.journal.take())
         return calls
 
     async def fail(self, key: str, error_type: str, message: str, *, goes_on: bool = False) -> None:
@@ -124,7 +123,7 @@ class GraphCalls:
         reason = storable_text(self._ctx.services.mask(message))
         told = {"attempt": 1, "delay_s": 0.0, "reason": reason} if goes_on else None
         row = record.failed(error_type, reason, record.partial, told=told)
-        await unbroken(self._ctx.services.calls.record_turn(row, (), self._ctx.journal.take()))
+        await self._ctx.services.calls.record_turn(row, (), self._ctx.journal.take())
 
 
 def model_of(event: Mapping[str, Any]) -> str:

@@ -95,7 +95,7 @@ class GraphReplay:
             await self._say(step)
             await (self._does[step.kind] if step.about else self._tell)(step)
             self._player.advance()
-        if not self._player.was_cut and (gate := await self._undecided()):
+        if gate := await self._undecided():
             return Standing([gate])
         return self._end()
 

@@ -15,7 +15,6 @@ from artifactflow_nb.flows.adapted_values import answers_of, plain, result_of, s
 from artifactflow_nb.flows.context import cut_text
 from artifactflow_nb.flows.execute import ERROR_CHARS
 from artifactflow_nb.flows.services import RunContext
-from artifactflow_nb.flows.unbroken import unbroken
 from artifactflow_nb.messages import ToolCall, ToolResult
 from artifactflow_nb.recordings.clock import Span
 from artifactflow_nb.store.calls import PENDING, STARTED, OpenCall, StoredCall, ToolRun
@@ -125,7 +124,7 @@ class GraphTools:
         if call.status != STARTED:
             self._emit(opened, StreamEventType.TOOL_START, params=dict(call.call.params))
         if is_asked:
-            await unbroken(self._ctx.services.calls.start(call.tool_call_id, span.at, self._ctx.journal.take()))
+            await self._ctx.services.calls.start(call.tool_call_id, span.at, self._ctx.journal.take())
 
     def _take(self, name: str, args: Mapping[str, Any], job_id: str, known: str | None) -> OpenCall | None:
         """The call that this is; None if there is none.
@@ -207,7 +206,7 @@ class GraphTools:
             made = use.open.call.tool_call_id
             provenance = self._ctx.tape.provenance(made)
             run = ToolRun(made, result, "not_needed", *times, events, cassette=provenance)
-            await unbroken(self._ctx.services.calls.finish([run]))
+            await self._ctx.services.calls.finish([run])
 
 
 def _is_within(job_id: str, base: str) -> bool:

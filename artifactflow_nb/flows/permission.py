@@ -18,6 +18,7 @@ from artifactflow_nb.errors import Conflict, ToolError
 from artifactflow_nb.events import StreamEvent, StreamEventType
 from artifactflow_nb.flows.journal import Journal
 from artifactflow_nb.flows.services import RunContext
+from artifactflow_nb.flows.unbroken import unbroken
 from artifactflow_nb.recordings.tape import Tape
 from artifactflow_nb.recordings.values import lane_of_answer, request_id
 from artifactflow_nb.store.calls import FINISHED, StoredCall
@@ -153,10 +154,14 @@ async def ask(ctx: RunContext, job_id: str, request: ApprovalRequest, permission
     event = ctx.journal.stamp(StreamEventType.PERMISSION_REQUEST, data, agent=request.agent, tool=request.tool)
     events = [event, *([_result_event(ctx.journal, request, decision, job_id)] if decision else [])]
     await ctx.journal.flush()
-    rows = list(map(event_row, events))
-    if await ctx.services.requests.open(request, job_id, ctx.tape.clock.now(job_id), rows, decision):
-        for event in events:
-            ctx.journal.publish(event)
+    rows, now = list(map(event_row, events)), ctx.tape.clock.now(job_id)
+
+    async def put() -> None:
+        if await ctx.services.requests.open(request, job_id, now, rows, decision):
+            for event in events:
+                ctx.journal.publish(event)
+
+    await unbroken(put())
     if decision is None:
         await take_answers(ctx.services.requests, ctx.tape, by_code=False)
         await announce_decisions(ctx.services.requests, ctx.journal, ctx.run.run_id)
@@ -208,9 +213,15 @@ async def announce_decisions(
             lane = lane_of_answer(request.subject)
             journal.clock.read(lane)
             event = _result_event(journal, request, decision, job_id, lane)
-            rows = [*journal.take(), event_row(event)]
-            if await requests.mark_announced(request.id, rows, only_while_waiting=only_while_waiting):
-                journal.publish(event)
+            await unbroken(_announce(requests, journal, request.id, event, only_while_waiting=only_while_waiting))
+
+
+async def _announce(
+    requests: RequestStore, journal: Journal, asked: str, event: StreamEvent, *, only_while_waiting: bool
+) -> None:
+    rows = [*journal.take(), event_row(event)]
+    if await requests.mark_announced(asked, rows, only_while_waiting=only_while_waiting):
+        journal.publish(event)
 
 
 def _result_event(

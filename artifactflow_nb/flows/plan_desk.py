@@ -11,6 +11,7 @@ from typing import Any
 
 from artifactflow_nb.events import StreamEvent, StreamEventType
 from artifactflow_nb.flows.services import RunContext
+from artifactflow_nb.flows.unbroken import unbroken
 from artifactflow_nb.plans import JobKind, Plan, PlanJob, PlanStep, Progress, StepStatus, plan_id, plan_job_id
 from artifactflow_nb.recordings.clock import RUN
 from artifactflow_nb.store.artifacts import Authorship
@@ -113,6 +114,9 @@ class PlanDesk:
     ) -> None:
         change = self._change_of(seen, edit, job, agent, told)
         await self.ctx.journal.flush()
+        await unbroken(self._make(change))
+
+    async def _make(self, change: PlanChange) -> None:
         for event in await self.ctx.services.plans.change(change):
             self.ctx.journal.publish(event)
 

@@ -1,4 +1,4 @@
-"""Work that is not cut short: what was told is stored, too, also when the run is cancelled at that moment."""
+"""Work that is not cut short: what was stored is told, too, also when the run is cancelled at that moment."""
 
 import asyncio
 from collections.abc import Coroutine

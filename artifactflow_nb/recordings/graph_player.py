@@ -12,7 +12,7 @@ from artifactflow_nb.events import StreamEventType
 from artifactflow_nb.recordings.clock import RUN, Times
 from artifactflow_nb.recordings.graph_steps import FAIL, GraphStep, job_of_path, left_turns, of_turn, rounds
 from artifactflow_nb.recordings.pieces import Piece
-from artifactflow_nb.recordings.player import CANCELLED, Player
+from artifactflow_nb.recordings.player import Player
 from artifactflow_nb.recordings.secrets import Masker
 from artifactflow_nb.recordings.values import RecordedCall, RecordedRun, RecordedTurn, call_id, job_path, tool_call_id
 
@@ -61,6 +61,8 @@ class GraphPlayer(Player):
         told = (played for played in self._by_about.values() if played.turn.place not in left)
         self._arriving = heapq.merge(*map(_pieces, told), key=lambda one: one[1].seq)
         self._piece = next(self._arriving, None)
+        own = (step.seq for step in recording.graph_steps if step.kind != StreamEventType.PERMISSION_RESULT)
+        self._last_seq = max(own, default=0)
         self._steps = iter(recording.graph_steps)
         self.step = next(self._steps, None)
 
@@ -69,9 +71,9 @@ class GraphPlayer(Player):
         self.step = next(self._steps, None)
 
     @property
-    def was_cut(self) -> bool:
-        """Whether the run was cancelled where it stands after its last step: it did not come to wait any more."""
-        return self.recording.status == CANCELLED and self._n_pauses == len(self._pauses)
+    def _has_more(self) -> bool:
+        """Whether a step is left beside the decisions, which are told by who drives the run."""
+        return self.step is not None and self.step.seq <= self._last_seq
 
     def turn(self, step: GraphStep) -> PlayedTurn:
         """The model call that a step is about."""

@@ -296,6 +296,17 @@ class Player(Answers):
         is_paused = self._may_stop and self._n_pauses == len(self._pauses)
         return is_paused and self._told.keys() <= self._answered and not self.parted_at
 
+    @property
+    def ends_unpaused(self) -> bool:
+        """Whether all is decided that was, nothing is left to be done, and the run paused no more."""
+        is_last = self.recording.status == CANCELLED and self._n_pauses == len(self._pauses)
+        return is_last and self._told.keys() <= self._answered and not self.parted_at and not self._has_more
+
+    @property
+    def _has_more(self) -> bool:
+        """Whether anything was at work when the run was cancelled that has not come to that point."""
+        return bool(self._cuts)
+
     def decided(self, subject: str, decision: Decision) -> datetime | None:
         """When this decision was taken in the recording; a different one parts the ways."""
         self._answered.add(subject)

@@ -170,6 +170,10 @@ class Tape(Protocol):
         """Whether the run ends here by itself: it was cancelled before anything else happened."""
 
     @property
+    def ends_unpaused(self) -> bool:
+        """Whether the run, which is about to wait, ends instead: it was cancelled before it came to that."""
+
+    @property
     def was_stopped(self) -> bool:
         """Whether a click ended the run."""
 
@@ -268,6 +272,11 @@ class LiveTape:
     @property
     def stops(self) -> bool:
         """Whoever cancels a run does it by themselves."""
+        return False
+
+    @property
+    def ends_unpaused(self) -> bool:
+        """The same."""
         return False
 
     @property

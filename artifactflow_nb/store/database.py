@@ -202,7 +202,8 @@ class Database:
         """Run the work in a transaction that takes the write lock at its start; what it wrote is undone if it raises.
 
         Works that wait at the same time share the transaction, and are told once it is committed. If it fails as a
-        whole, each runs again in one of its own: a work does nothing but with its connection.
+        whole, each runs again in one of its own: a work does nothing but with its connection. A work that was asked for
+        is done, also if who waits for it is cancelled: events that people were told of already may be in it.
         """
         return await self._ask(self._writer, work)
 
@@ -216,7 +217,7 @@ class Database:
         except RuntimeError as error:  # the lane takes no more work: this store or the whole process is ending
             raise StoreError(f"The store {self.path} is closed.") from error
         try:
-            return await answer
+            return await (asyncio.shield(answer) if lane is self._writer else answer)
         except OverflowError as error:
             raise UsageError(TOO_LARGE.format(error)) from error
 
