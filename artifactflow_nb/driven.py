@@ -222,9 +222,10 @@ class DrivenRuns:
     async def _ending(self, run_id: str, by_code: bool) -> "tuple[RunDriver, asyncio.Task[None]]":
         """Cut short what drives the run, or begin to end it; who does it, and the task that is over then."""
         if (task := self._tasks.get(run_id)) is not None and not task.done():
-            self._drivers[run_id].clicked = not by_code
-            task.cancel()
-            return self._drivers[run_id], task
+            driver = self._drivers[run_id]
+            driver.clicked = not by_code
+            self._beside(driver.halt(task))
+            return driver, task
         run = await self._services.runs.get(run_id)
         if run.status not in {WAITING, RUNNING}:
             raise Conflict(f"The run {run_id!r} has ended already: {run.status}.")

@@ -64,8 +64,12 @@ class AdaptedFlow:
     async def go_on(self, ctx: RunContext, *, is_begun: bool) -> Standing:
         """Let the graph go on from its last checkpoint, its own if it keeps any, until it ends or interrupts."""
         del is_begun  # of a graph that keeps its own checkpoints, ours say nothing
-        if isinstance(ctx.tape, GraphPlayer):
-            return await GraphReplay(ctx, ctx.tape).go_on()
+        with ctx.beside.halting.stands():  # it may be cut short anywhere: nobody knows what its nodes are at
+            if isinstance(ctx.tape, GraphPlayer):
+                return await GraphReplay(ctx, ctx.tape).go_on()
+            return await self._go_on(ctx)
+
+    async def _go_on(self, ctx: RunContext) -> Standing:
         ctx.under_way()
         graph = self._graph()
         limit = (graph.config or {}).get("recursion_limit", RECURSION_LIMIT)

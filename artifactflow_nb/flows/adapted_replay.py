@@ -55,7 +55,8 @@ class PlayedFlow:
             raise UsageError(
                 f"The run {ctx.run.run_id} is not recorded, and the graph of {ctx.run.flow!r} is not here."
             )
-        return await GraphReplay(ctx, ctx.tape).go_on()
+        with ctx.beside.halting.stands():
+            return await GraphReplay(ctx, ctx.tape).go_on()
 
 
 class GraphReplay:

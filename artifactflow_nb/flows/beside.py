@@ -15,11 +15,18 @@ os.environ.setdefault("LANGGRAPH_STRICT_MSGPACK", "true")  # read when LangGraph
 from langgraph.errors import GraphInterrupt
 from langgraph.types import interrupt
 
+from artifactflow_nb.flows.halting import Halting
+
 
 class Beside:
-    """The jobs of a run that are at work in this process."""
+    """The jobs of a run that are at work in this process.
+
+    Attributes:
+        halting: Where each of them may be cut short.
+    """
 
     def __init__(self) -> None:
+        self.halting = Halting()
         self._ends: dict[str, asyncio.Future[GraphInterrupt | None]] = {}
         self._begun: dict[str, asyncio.Event] = defaultdict(asyncio.Event)
 
@@ -31,15 +38,16 @@ class Beside:
     @contextmanager
     def at_work(self, key: str) -> Iterator[None]:
         """Note that the job of a call is at work; whoever waits goes on when it has ended, however it does."""
-        try:
-            yield
-        except GraphInterrupt as stop:
-            self._end(key, stop)
-            raise
-        except BaseException:
+        with self.halting.thread():  # it ends last: those that wait for the job go on before that
+            try:
+                yield
+            except GraphInterrupt as stop:
+                self._end(key, stop)
+                raise
+            except BaseException:
+                self._end(key, None)
+                raise
             self._end(key, None)
-            raise
-        self._end(key, None)
 
     def begun(self, key: str) -> None:
         """Note that the job of a call has begun: what its agent is told is settled."""
@@ -47,11 +55,16 @@ class Beside:
 
     async def until_begun(self, key: str) -> None:
         """Wait until the job of a call that is at work, or will be in this step, has begun, or ended without that."""
-        await self._begun[key].wait()
+        begun = self._begun[key]
+        with self.halting.stands(begun.is_set):
+            await begun.wait()
 
     async def ended(self, key: str) -> None:
         """Wait until the job of a call that is at work, or will be in this step, has ended."""
-        if (stop := await self._future(key)) is not None:
+        end = self._future(key)
+        with self.halting.stands(end.done):
+            stop = await end
+        if stop is not None:
             interrupt(stop.args[0][0].value)  # raises: what it waits for, this job waits for
 
     def _end(self, key: str, stop: GraphInterrupt | None) -> None:

@@ -6,6 +6,7 @@ only if its tool is idempotent; otherwise the model is told that nobody knows wh
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import nullcontext
 from dataclasses import replace
 
 from artifactflow_nb.agents.base import BaseAgent
@@ -39,9 +40,12 @@ async def run_call(ctx: RunContext, agent: BaseAgent, job_id: str, call: StoredC
         entry, _ = bind(ctx, agent, call)
         if call.status == STARTED and not entry.idempotent:
             return _unknown_outcome(entry.name)
-        return with_word(_masked(ctx, entry, await entry.run(tool_context, params_of(call, asked))), asked)
+        with nullcontext() if entry.runs_in_replay else ctx.beside.halting.stands():
+            result = await entry.run(tool_context, params_of(call, asked))
+        return with_word(_masked(ctx, entry, result), asked)
 
     async def perform() -> ToolResult:
+        await ctx.stand_within(call.tool_call_id)
         runs_again = any(entry.name == name and entry.runs_in_replay for entry in ctx.services.tools)
         calling = Calling(call.tool_call_id, agent.config.name, name, args, runs_again, tool_context.notify)
         return await ctx.tape.result(calling, run)
@@ -57,6 +61,8 @@ async def keep_result(
     where = {"job_id": job_id, "tool_call_id": call.tool_call_id}
     lane = lane_of_call(name, call.tool_call_id, job_id)
     denied = _denial(asked)
+    with ctx.beside.halting.stands():
+        await ctx.tape.before(call.tool_call_id)
     clock, key = ctx.tape.clock, call.tool_call_id
     told = agent.config.name, job_id, key, name, params_of(call, asked), clock.now(job_id)
     watched = await ctx.watch.tool_called(*told, is_new=call.status != STARTED)

@@ -124,6 +124,13 @@ class RunContext:
             known = ", ".join(config.name for config in self.services.lead.subagents)
             raise ToolError(f"There is no agent {name!r}. You can delegate to: {known or 'nobody'}.") from None
 
+    async def stand_within(self, key: str) -> None:
+        """Come to a call: return, unless the run ends here, or was recorded to."""
+        halting = self.beside.halting
+        with halting.stands():
+            await self.tape.within(key)
+        await halting.unless_halted()
+
     @property
     def plan_duty(self) -> PlanDuty:
         """How the run carries out plans."""

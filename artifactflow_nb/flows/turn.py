@@ -177,13 +177,13 @@ class _Call:
         attempt = self._attempt + self._n_failed
         request = self._agent.request(messages, conclude=conclude, chosen=self._chosen)
         asking = Asking(self._id, self._name, self._job_id, self._step, self._model, request)
-        await self._ctx.tape.within(self._id)
+        await self._ctx.stand_within(self._id)
         await self._look_up(asking, attempt)
         self._ctx.under_way()
         try:
             stream = self._ctx.tape.stream(asking, lambda: self._agent.model.stream(request))
             async with aclosing(stream) if isinstance(stream, AsyncGenerator) else nullcontext(stream) as events:
-                async for event in events:
+                while (event := await self._ctx.beside.halting.next(events)) is not None:
                     if type(event) is ModelDelta:
                         self._tell(event)
                     elif isinstance(event, RetryNotice):

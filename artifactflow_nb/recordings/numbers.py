@@ -1,7 +1,7 @@
 """The numbers of a recorded run's events, whatever order they come in when the run is played."""
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from artifactflow_nb.recordings.clock import ASIDE, RUN
 
@@ -12,9 +12,17 @@ class RecordedNumbers:
     Args:
         order: The lane of each event by its number, from 1; empty where it is not known.
         last: The number of the last event so far.
+        over: Called when the last number of the jobs is given: those that are left are of the run's end.
+        late: Lanes of which some events are told with the run's end: those of its plans.
     """
 
-    def __init__(self, order: Sequence[str], last: int) -> None:
+    def __init__(
+        self, order: Sequence[str], last: int, over: Callable[[], None] = lambda: None, late: Collection[str] = ()
+    ) -> None:
+        self._over = over
+        of_jobs = [seq for seq, lane in enumerate(order, 1) if lane and lane != RUN and lane not in late]
+        self._last_of_jobs = max(of_jobs, default=0)
+        self._n_left = sum(last < seq <= self._last_of_jobs and bool(lane) for seq, lane in enumerate(order, 1))
         self._left: dict[str, deque[int]] = {}
         for seq, lane in enumerate(order, 1):
             if seq > last and lane:
@@ -31,11 +39,20 @@ class RecordedNumbers:
             return self._aside()
         if left := self._left.get(lane):
             seq = left.popleft()
+            if seq <= self._last_of_jobs:
+                self._n_left -= 1
+                if not self._n_left:
+                    self._over()
         else:
             seq = self._last = self._last + 1
         if lane == RUN:  # nothing of the run comes later, whatever the recording says
             self._all_up_to = seq
         return seq
+
+    @property
+    def has_more(self) -> bool:
+        """Whether there are numbers to come that are not of the run's end."""
+        return self._n_left > 0
 
     def _aside(self) -> int:
         """A number that nobody waits for, if there is one to come; else one above all others, as all that follow."""
@@ -58,4 +75,5 @@ class RecordedNumbers:
     def forget(self) -> None:
         """Count on from the highest number: the run goes another way."""
         self._left.clear()
+        self._n_left = 0
         self._waited_for.clear()

@@ -14,7 +14,8 @@ from artifactflow_nb.approvals import BUDGET, Decision
 from artifactflow_nb.errors import CassetteMiss
 from artifactflow_nb.messages import ToolResult
 from artifactflow_nb.models.base import ModelEvent, RetryNotice
-from artifactflow_nb.recordings.answers import Answers
+from artifactflow_nb.plans import PLAN_CREATE
+from artifactflow_nb.recordings.answers import PATIENCE_S, Answers
 from artifactflow_nb.recordings.change import Change
 from artifactflow_nb.recordings.clock import RUN, RecordedClock, Times
 from artifactflow_nb.recordings.likeness import count_otherwise, has_masks, told_of_masked_call
@@ -31,6 +32,7 @@ from artifactflow_nb.recordings.values import (
     given_up,
     job_ids,
     lane_of_answer,
+    planned_job,
     tool_call_id,
 )
 
@@ -96,6 +98,7 @@ class Player(Answers):
         self._may_stop = recording.status == CANCELLED and not was_at_work
         self._cuts = {key for key, turn in self._turns.items() if turn.was_cut and turn.place not in self._given_up}
         self._cuts |= {key for key, call in self._calls.items() if call.called_at and call.is_open}
+        self._stands = False
         self._cancel: Callable[[], object] = lambda: None
 
     def _works_after(self, pause: datetime | None) -> bool:
@@ -139,12 +142,13 @@ class Player(Answers):
         if lane.startswith(lane_of_answer("")):
             path = lane.removeprefix(lane_of_answer(""))
             return lane_of_answer(self._jobs.get(path) or path.replace("::", f":{self.recording.run_id}:"))
-        return lane if lane in {RUN, ""} else self._jobs.get(lane, "")
+        return lane if lane in {RUN, ""} else self._jobs.get(lane) or planned_job(lane, self._jobs)
 
     def numbers(self, last: int) -> Numbers:
         """The recorded numbers."""
         order = [] if self.parted_at else [self._lane(lane) for lane in self.recording.order]
-        self._numbers = RecordedNumbers(order, last)
+        plans = {key for key, call in self._calls.items() if call.tool == PLAN_CREATE}
+        self._numbers = RecordedNumbers(order, last, self._end_if_over, plans)
         return self._numbers
 
     def driven_by(self, cancel: Callable[[], object]) -> None:
@@ -154,9 +158,16 @@ class Player(Answers):
     async def _cut(self, key: str) -> None:
         """Stand still here, as the recorded run did; it is cancelled once all of it that was at work does."""
         self._cuts.discard(key)
-        if not self._cuts:
-            self._cancel()
+        self._stands = True
+        self._end_if_over()
+        await asyncio.sleep(PATIENCE_S)  # what the recording tells besides does not come: it was cut short elsewhere
+        self._cancel()
         await asyncio.Event().wait()
+
+    def _end_if_over(self) -> None:
+        """Cancel the run where it stands, once all that was told in the recording is told."""
+        if self._stands and not self._cuts and (self._numbers is None or not self._numbers.has_more):
+            self._cancel()
 
     # --- models ------------------------------------------------------------------------------------------------------
 
@@ -230,7 +241,6 @@ class Player(Answers):
     async def result(self, calling: Calling, live: Callable[[], Awaitable[ToolResult]]) -> ToolResult:
         """What came of the call; a tool that works in the store runs again, and has to give the same."""
         call = self._calls.get(calling.tool_call_id)
-        await self.within(calling.tool_call_id)
         if call is None or call.result is None:
             if self._is_strict:
                 raise CassetteMiss(self._told_of_call(calling, call, None) or calling.tool)
@@ -281,6 +291,12 @@ class Player(Answers):
         was_over = key in self._turns or (call is not None and not call.is_open)
         if self.is_cut and not self.parted_at and not was_over:
             await self._cut(key)
+
+    async def before(self, tool_call_id: str) -> None:
+        """Stand still if the recorded run was cut off before it made this tool call."""
+        call = self._calls.get(tool_call_id)
+        if self.is_cut and not self.parted_at and call is not None and call.called_at is None and call.result is None:
+            await self._cut(tool_call_id)
 
     @property
     def stops(self) -> bool:

@@ -180,6 +180,9 @@ class Tape(Protocol):
     def waits_for(self, request_id: str) -> bool:
         """Whether the run pauses while this request of a run that it began is open, or goes on beside it."""
 
+    async def before(self, tool_call_id: str) -> None:
+        """Return, unless the run was cut off before it made this tool call."""
+
     async def within(self, key: str) -> None:
         """Return, unless the run was cut off within this tool call, or before it made this model call."""
 
@@ -288,6 +291,9 @@ class LiveTape:
         """It pauses."""
         del request_id
         return True
+
+    async def before(self, tool_call_id: str) -> None:
+        """Nothing is recorded."""
 
     async def within(self, key: str) -> None:
         """Nothing is recorded."""

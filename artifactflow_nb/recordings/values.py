@@ -316,13 +316,18 @@ def plan_job_path(plan: str, n: int) -> str:
 _PLAN_JOB = re.compile(r"(.+)/0\.([0-9]+)")
 
 
+def planned_job(path: str, jobs: Mapping[str, str]) -> str:
+    """The id of a job of a plan by its path, and by the ids of other jobs; empty for any other path."""
+    found = _PLAN_JOB.fullmatch(path)
+    return plan_job_id(jobs[found[1]], int(found[2])) if found and found[1] in jobs else ""
+
+
 def job_ids(run_id: str, turns: tuple[RecordedTurn, ...]) -> dict[str, str]:
     """The ids of a run's jobs by their paths, those that nothing was delegated to included."""
     ids = {MAIN_JOB: MAIN_JOB}
     for turn in sorted(turns, key=lambda turn: (turn.path.count("/"), turn.step, turn.attempt)):
         if turn.path not in ids:
-            found = _PLAN_JOB.fullmatch(turn.path)
-            ids[turn.path] = plan_job_id(ids[found[1]], int(found[2])) if found else job_of_path(turn.path, ids)
+            ids[turn.path] = planned_job(turn.path, ids) or job_of_path(turn.path, ids)
         key = call_id(run_id, ids[turn.path], turn.step, turn.attempt)
         for position in range(len(turn.calls)):
             ids[job_path(turn.path, turn.step, position)] = tool_call_id(key, position)

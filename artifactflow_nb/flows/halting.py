@@ -1,0 +1,117 @@
+"""Where the work of a run may be cut short: in a model call, in a tool, in a wait, and nowhere else.
+
+A run that is cancelled goes on for the moment that it takes until each of its threads of work stands in such a place.
+So a recording tells where it ended, and a replay can end there, too::
+
+    thread   turn ──> [model call] ──> rows, events ──> [tool] ──> rows, events ──> turn ...
+                           ^                               ^
+                           └───── here it may be cut ──────┘        [ ]: it stands
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+class _Thread:
+    """A thread of work: the main loop, or a job beside others.
+
+    Attributes:
+        parent: The thread that it works for, which stands as long as it does.
+        n_at_work: How many threads work for this one.
+        goes_on: Whether what it stands for has come; None where it does not stand.
+    """
+
+    __slots__ = ("goes_on", "n_at_work", "parent")
+
+    def __init__(self, parent: "_Thread | None") -> None:
+        self.parent = parent
+        self.n_at_work = 0
+        self.goes_on: Callable[[], bool] | None = None
+
+    @property
+    def stands(self) -> bool:
+        return self.n_at_work > 0 or (self.goes_on is not None and not self.goes_on())
+
+
+_current: ContextVar[_Thread | None] = ContextVar("artifactflow_thread_of_work", default=None)
+
+
+class Halting:
+    """The threads of work of one run, on one event loop."""
+
+    def __init__(self) -> None:
+        self._main = _Thread(None)
+        self._threads = {self._main}
+        self._is_wanted = False
+        self._all_stand = asyncio.Event()
+
+    @contextmanager
+    def thread(self) -> Iterator[None]:
+        """Work in a thread beside others, for the one that this is called in."""
+        parent = self._here()
+        mine = _Thread(parent)
+        parent.n_at_work += 1
+        self._threads.add(mine)
+        token = _current.set(mine)
+        try:
+            yield
+        finally:
+            _current.reset(token)
+            self._threads.discard(mine)
+            parent.n_at_work -= 1
+            self._look()
+
+    @contextmanager
+    def stands(self, goes_on: Callable[[], bool] | None = None) -> Iterator[None]:
+        """Wait for something; from the moment on when it has come, the thread does not stand any more."""
+        here = self._here()
+        before, here.goes_on = here.goes_on, goes_on or _never
+        self._look_soon()
+        try:
+            yield
+        finally:
+            here.goes_on = before
+
+    async def next(self, events: AsyncIterator[T]) -> T | None:
+        """The next of some events, which is waited for; None after the last."""
+        here = self._here()
+        here.goes_on = _never
+        self._look_soon()
+        try:
+            return await anext(events, None)
+        finally:
+            here.goes_on = None
+
+    async def unless_halted(self) -> None:
+        """Return, unless the run is to end: then stand here until it does."""
+        if self._is_wanted:
+            with self.stands():
+                await asyncio.Event().wait()
+
+    async def until_all_stand(self) -> None:
+        """From now on let every thread stand where it comes to, and return when all do."""
+        self._is_wanted = True
+        self._look()
+        await self._all_stand.wait()
+
+    def _here(self) -> _Thread:
+        here = _current.get()
+        return self._main if here is None or here not in self._threads else here  # it may be another run's
+
+    def _look_soon(self) -> None:
+        """Look when whoever begins to stand has been let to: what it waits for may be there already."""
+        if self._is_wanted:
+            asyncio.get_running_loop().call_soon(self._look)
+
+    def _look(self) -> None:
+        if self._is_wanted and all(thread.stands for thread in self._threads):
+            self._all_stand.set()
+
+
+def _never() -> bool:
+    return False
