@@ -194,14 +194,16 @@ def test_a_run_without_artifacts_says_so(workbench: Any) -> None:
 
 
 def test_a_person_may_write_while_a_run_goes_on(workbench: Any) -> None:
-    """An edit on the branch of a run that waits is allowed; what the run writes then comes after it."""
+    """An edit on the branch of a run that waits is allowed; the run asks anew, and what it writes comes after it."""
     rewrite = call("rewrite_artifact", id="research_report", content="By the agent.")
-    wb = workbench([report(FIRST), "Done.", rewrite, "Rewritten."], approvals={"rewrite_artifact": "ask"})
+    wb = workbench([report(FIRST), "Done.", rewrite, rewrite, "Rewritten."], approvals={"rewrite_artifact": "ask"})
     first = wb.ask("Write.").wait(10)
     second = wb.ask("Rewrite.", conversation_id=first.conversation_id).wait(10)
     assert second.status == "waiting"
     held = second.artifacts["research_report"]
     assert held.edit("By hand.").version == 2
+    second.approve().wait(10)
+    assert len(held.versions) == 2
     second.approve().wait(10)
     assert [one.content for one in held.versions.values()] == [FIRST, "By hand.", "By the agent."]
     with pytest.raises(af.Conflict, match="is at version 3 by now, not 1: lead_agent changed it"):

@@ -157,6 +157,12 @@ def _check_log(path: Path) -> None:
         )
 
 
+def _retrieve(answer: "asyncio.Future[Any]") -> None:
+    """What nobody waits for any more is no news if it went wrong: whoever ends the run meets a store that fails."""
+    if not answer.cancelled():
+        answer.exception()
+
+
 class Database:
     """The open store.
 
@@ -218,6 +224,9 @@ class Database:
             raise StoreError(f"The store {self.path} is closed.") from error
         try:
             return await (asyncio.shield(answer) if lane is self._writer else answer)
+        except asyncio.CancelledError:
+            answer.add_done_callback(_retrieve)
+            raise
         except OverflowError as error:
             raise UsageError(TOO_LARGE.format(error)) from error
 
