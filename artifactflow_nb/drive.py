@@ -52,9 +52,6 @@ RAMP = 8
 All of them at once would each hold half a run in memory: with 200, the garbage collector took a fifth of the time.
 """
 
-HALT_S = 1.0
-"""How long a run that is cancelled may go on to a place where it can be cut short."""
-
 logger = logging.getLogger(__name__)
 
 
@@ -156,7 +153,6 @@ class RunDriver:
         given = services, self._tape, watch, rooms.subruns(), self._leave_ramp
         self._context = RunContext(run, rooms.policy, self._journal, *given, is_new=is_new)
         self._on_ramp = False
-        self._halting: asyncio.Task[None] | None = None
 
     async def drive(self) -> None:
         """Drive until the run ends or waits. What goes wrong becomes the run's end, never an exception.
@@ -164,7 +160,7 @@ class RunDriver:
         A store that fails is no end: the run is left to be resumed.
         """
         if (task := asyncio.current_task()) is not None:
-            self._tape.driven_by(partial(self._halt_soon, task))
+            self._tape.driven_by(partial(self.halt, task))
         try:
             ending = await self._drive()
         except asyncio.CancelledError:
@@ -312,16 +308,9 @@ class RunDriver:
         """An error that is to be told: whatever was called in the run may have said secrets in it."""
         return masked(error, self._rooms.services.mask)
 
-    async def halt(self, task: "asyncio.Task[None]") -> None:
-        """Cut short the task that drives the run, where all of its work stands; after a second wherever it is."""
-        all_stand = asyncio.ensure_future(self._context.beside.halting.until_all_stand())
-        await asyncio.wait([all_stand, task], timeout=HALT_S, return_when=asyncio.FIRST_COMPLETED)
-        all_stand.cancel()
-        task.cancel()
-
-    def _halt_soon(self, task: "asyncio.Task[None]") -> None:
-        if self._halting is None:
-            self._halting = asyncio.ensure_future(self.halt(task))
+    def halt(self, task: "asyncio.Task[None]") -> None:
+        """Cut short the task that drives the run, where its work stands."""
+        self._context.beside.halting.halt(task)
 
     async def cancel(self) -> None:
         """End a run that waits."""

@@ -224,7 +224,7 @@ class DrivenRuns:
         if (task := self._tasks.get(run_id)) is not None and not task.done():
             driver = self._drivers[run_id]
             driver.clicked = not by_code
-            self._beside(driver.halt(task))
+            driver.halt(task)
             return driver, task
         run = await self._services.runs.get(run_id)
         if run.status not in {WAITING, RUNNING}:

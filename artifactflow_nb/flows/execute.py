@@ -42,6 +42,7 @@ async def run_call(ctx: RunContext, agent: BaseAgent, job_id: str, call: StoredC
             return _unknown_outcome(entry.name)
         with nullcontext() if entry.runs_in_replay else ctx.beside.halting.stands():
             result = await entry.run(tool_context, params_of(call, asked))
+            await ctx.beside.halting.unless_cut()
         return with_word(_masked(ctx, entry, result), asked)
 
     async def perform() -> ToolResult:

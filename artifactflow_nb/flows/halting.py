@@ -16,6 +16,9 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
+HALT_S = 1.0
+"""How long a run that is cancelled may go on to places where it can be cut short."""
+
 
 class _Thread:
     """A thread of work: the main loop, or a job beside others.
@@ -47,8 +50,8 @@ class Halting:
     def __init__(self) -> None:
         self._main = _Thread(None)
         self._threads = {self._main}
-        self._is_wanted = False
-        self._all_stand = asyncio.Event()
+        self._halted: asyncio.Task[None] | None = None
+        self._is_cut = False
 
     @contextmanager
     def thread(self) -> Iterator[None]:
@@ -83,21 +86,29 @@ class Halting:
         here.goes_on = _never
         self._look_soon()
         try:
-            return await anext(events, None)
+            event = await anext(events, None)
+            await self.unless_cut()
         finally:
             here.goes_on = None
+        return event
 
     async def unless_halted(self) -> None:
         """Return, unless the run is to end: then stand here until it does."""
-        if self._is_wanted:
+        if self._halted is not None:
             with self.stands():
                 await asyncio.Event().wait()
 
-    async def until_all_stand(self) -> None:
-        """From now on let every thread stand where it comes to, and return when all do."""
-        self._is_wanted = True
-        self._look()
-        await self._all_stand.wait()
+    async def unless_cut(self) -> None:
+        """Return, unless the run is being cut short at this moment: what came since is not heard any more."""
+        if self._is_cut:
+            await asyncio.Event().wait()
+
+    def halt(self, task: "asyncio.Task[None]") -> None:
+        """Have every thread stand where it comes to, and cancel the task of their run when all do; soon in any case."""
+        if self._halted is None:
+            self._halted = task
+            asyncio.get_running_loop().call_later(HALT_S, self._cut)
+            self._look()
 
     def _here(self) -> _Thread:
         here = _current.get()
@@ -105,12 +116,17 @@ class Halting:
 
     def _look_soon(self) -> None:
         """Look when whoever begins to stand has been let to: what it waits for may be there already."""
-        if self._is_wanted:
+        if self._halted is not None:
             asyncio.get_running_loop().call_soon(self._look)
 
     def _look(self) -> None:
-        if self._is_wanted and all(thread.stands for thread in self._threads):
-            self._all_stand.set()
+        if self._halted is not None and all(thread.stands for thread in self._threads):
+            self._cut()
+
+    def _cut(self) -> None:
+        if self._halted is not None and not self._is_cut:
+            self._is_cut = True
+            self._halted.cancel()
 
 
 def _never() -> bool:
