@@ -183,7 +183,8 @@ class _Call:
         try:
             stream = self._ctx.tape.stream(asking, lambda: self._agent.model.stream(request))
             async with aclosing(stream) if isinstance(stream, AsyncGenerator) else nullcontext(stream) as events:
-                while (event := await self._ctx.beside.halting.next(events)) is not None:
+                arriving = aiter(events)
+                while (event := await self._ctx.beside.halting.next(arriving)) is not None:
                     if type(event) is ModelDelta:
                         self._tell(event)
                     elif isinstance(event, RetryNotice):
