@@ -128,6 +128,7 @@ class RunDriver:
         driving: Whether the run is driven; a decision that comes while it is will be seen.
         detached: Set before cancelling the task to leave the run as it stands, to be resumed later.
         clicked: Set before cancelling it because somebody clicked.
+        halting: Cuts it short where its work stands.
         ended: Whether the run was brought to its end here.
         unstored: Why the run was left interrupted: what went wrong with the store, and what to do; None if it was not.
         unrecorded: Why the run, which is stored, is not in the cassette; None if it is, or has not to be.
@@ -152,6 +153,7 @@ class RunDriver:
         watch = services.watchers.of_run(run, self._journal, services.mask, services.plans)
         given = services, self._tape, watch, rooms.subruns(), self._leave_ramp
         self._context = RunContext(run, rooms.policy, self._journal, *given, is_new=is_new)
+        self.halting = self._context.beside.halting
         self._on_ramp = False
 
     async def drive(self) -> None:
@@ -160,7 +162,7 @@ class RunDriver:
         A store that fails is no end: the run is left to be resumed.
         """
         if (task := asyncio.current_task()) is not None:
-            self._tape.driven_by(partial(self.halt, task))
+            self._tape.driven_by(partial(self.halting.halt, task))
         try:
             ending = await self._drive()
         except asyncio.CancelledError:
@@ -180,8 +182,13 @@ class RunDriver:
     async def _drive(self) -> Ending | None:
         """The run's end; None if it waits."""
         if self._is_new:
-            self._on_ramp = await self._rooms.ramp.acquire()
+            if self._tape.stops:
+                return self._cancelled()
+            with self.halting.stands():
+                self._on_ramp = await self._rooms.ramp.acquire()
         try:
+            if self._is_new:
+                await self.halting.unless_halted()
             return await self._to_an_end()
         finally:
             self._leave_ramp()
@@ -307,10 +314,6 @@ class RunDriver:
     def _masked(self, error: Exception) -> Exception:
         """An error that is to be told: whatever was called in the run may have said secrets in it."""
         return masked(error, self._rooms.services.mask)
-
-    def halt(self, task: "asyncio.Task[None]") -> None:
-        """Cut short the task that drives the run, where its work stands."""
-        self._context.beside.halting.halt(task)
 
     async def cancel(self) -> None:
         """End a run that waits."""

@@ -224,7 +224,7 @@ class DrivenRuns:
         if (task := self._tasks.get(run_id)) is not None and not task.done():
             driver = self._drivers[run_id]
             driver.clicked = not by_code
-            driver.halt(task)
+            driver.halting.halt(task)
             return driver, task
         run = await self._services.runs.get(run_id)
         if run.status not in {WAITING, RUNNING}:
@@ -241,7 +241,7 @@ class DrivenRuns:
         """Stop driving; runs that were going on stay as they are and can be resumed."""
         drivers, tasks = list(self._drivers.values()), list(self._tasks.values())
         for driver in drivers:
-            driver.detached = True
+            driver.detached = not driver.halting.is_halted
         tasks += self._asides
         for task in tasks:
             task.cancel()

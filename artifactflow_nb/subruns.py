@@ -156,9 +156,11 @@ class SubRuns(BegunRuns):
 
     async def end(self, run_ids: Sequence[str], *, by_code: bool) -> None:
         """Cancel runs, since the one that began them is over."""
-        for run_id in run_ids:
-            with suppress(Conflict, NotFound, StoreError):  # it ended at this moment, or tells by itself why it cannot
-                await self.cancel(run_id, by_code=by_code)
+        await asyncio.gather(*(self._end(run_id, by_code=by_code) for run_id in run_ids))
+
+    async def _end(self, run_id: str, *, by_code: bool) -> None:
+        with suppress(Conflict, NotFound, StoreError):  # it ended at this moment, or tells by itself why it cannot
+            await self.cancel(run_id, by_code=by_code)
 
     def _forget(self, run_id: str, driver: RunDriver) -> None:
         """A run is driven no longer: the one that began it may go on now, if that waits."""

@@ -156,10 +156,8 @@ async def test_runs_that_fail_or_are_stopped_early_hold_up_nobody(open_engine: O
     begun = [await engine.controller.begin("What?") for _ in range(3 * RAMP)]
     for run in begun:
         await engine.controller.start(run)
-    await asyncio.gather(*(engine.controller.cancel(run.run_id) for run in begun), return_exceptions=True)
-    ends = [(await engine.controller.result(run.run_id)).status for run in begun]
-    assert set(ends) <= {"cancelled", "failed"}
-    assert "cancelled" in ends
+        await engine.controller.cancel(run.run_id)
+    assert {(await engine.controller.result(run.run_id)).status for run in begun} == {"cancelled"}
     lead.placeholders = prompt  # type: ignore[method-assign]
     async with asyncio.timeout(10):
         assert (await engine.controller.execute("What?")).response == "Done."

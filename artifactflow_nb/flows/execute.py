@@ -6,7 +6,6 @@ only if its tool is idempotent; otherwise the model is told that nobody knows wh
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from contextlib import nullcontext
 from dataclasses import replace
 
 from artifactflow_nb.agents.base import BaseAgent
@@ -40,9 +39,8 @@ async def run_call(ctx: RunContext, agent: BaseAgent, job_id: str, call: StoredC
         entry, _ = bind(ctx, agent, call)
         if call.status == STARTED and not entry.idempotent:
             return _unknown_outcome(entry.name)
-        with nullcontext() if entry.runs_in_replay else ctx.beside.halting.stands():
-            result = await entry.run(tool_context, params_of(call, asked))
-            await ctx.beside.halting.unless_cut()
+        work = entry.run(tool_context, params_of(call, asked))
+        result = await (work if entry.runs_in_replay else ctx.beside.halting.wait_for(work))
         return with_word(_masked(ctx, entry, result), asked)
 
     async def perform() -> ToolResult:

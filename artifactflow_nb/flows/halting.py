@@ -1,7 +1,8 @@
-"""Where the work of a run may be cut short: in a model call, in a tool, in a wait, and nowhere else.
+"""Where the work of a run is cut short: in a model call, in a tool, in a wait.
 
-A run that is cancelled goes on for the moment that it takes until each of its threads of work stands in such a place.
-So a recording tells where it ended, and a replay can end there, too::
+A run that is cancelled goes on for the moment that it takes until each of its threads of work stands in such a place;
+only where that takes longer than a second it is cut wherever it is. So a recording tells where it ended, and a replay
+can end there, too::
 
     thread   turn ──> [model call] ──> rows, events ──> [tool] ──> rows, events ──> turn ...
                            ^                               ^
@@ -9,7 +10,7 @@ So a recording tells where it ended, and a replay can end there, too::
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TypeVar
@@ -80,17 +81,20 @@ class Halting:
         finally:
             here.goes_on = before
 
+    async def wait_for(self, work: Awaitable[T]) -> T:
+        """What something gives or raises, which is waited for."""
+        with self.stands():
+            try:
+                given = await work
+            except Exception:
+                await self._unless_cut()
+                raise
+            await self._unless_cut()
+        return given
+
     async def next(self, events: AsyncIterator[T]) -> T | None:
         """The next of some events, which is waited for; None after the last."""
-        here = self._here()
-        here.goes_on = _never
-        self._look_soon()
-        try:
-            event = await anext(events, None)
-            await self.unless_cut()
-        finally:
-            here.goes_on = None
-        return event
+        return await self.wait_for(anext(events, None))
 
     async def unless_halted(self) -> None:
         """Return, unless the run is to end: then stand here until it does."""
@@ -98,14 +102,25 @@ class Halting:
             with self.stands():
                 await asyncio.Event().wait()
 
-    async def unless_cut(self) -> None:
+    async def _unless_cut(self) -> None:
         """Return, unless the run is being cut short at this moment: what came since is not heard any more."""
-        if self._is_cut:
-            await asyncio.Event().wait()
+        if not self._is_cut:
+            return
+        task = asyncio.current_task()
+        if task is None or not task.cancelling():  # else it was told, and has swallowed that
+            await asyncio.sleep(HALT_S)
+        raise asyncio.CancelledError
+
+    @property
+    def is_halted(self) -> bool:
+        """Whether the run is to end."""
+        return self._halted is not None
 
     def halt(self, task: "asyncio.Task[None]") -> None:
         """Have every thread stand where it comes to, and cancel the task of their run when all do; soon in any case."""
-        if self._halted is None:
+        if self._is_cut:
+            task.cancel()
+        elif self._halted is None:
             self._halted = task
             asyncio.get_running_loop().call_later(HALT_S, self._cut)
             self._look()

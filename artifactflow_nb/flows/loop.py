@@ -89,9 +89,9 @@ async def model(state: AgentState, runtime: Runtime[RunContext]) -> dict[str, An
 
 async def gate(state: AgentState, runtime: Runtime[RunContext]) -> dict[str, Any]:
     """Wait until all requests of the reply are decided; the decisions are read from the store."""
-    pending = state["pending"]
-    await runtime.context.tape.until_taken(pending)
-    asked = await runtime.context.services.requests.decisions(pending)
+    pending, ctx = state["pending"], runtime.context
+    await ctx.beside.halting.wait_for(ctx.tape.until_taken(pending))
+    asked = await ctx.services.requests.decisions(pending)
     if undecided := [asked[key].request_id for key in pending if asked[key].decision is None]:
         interrupt({"gates": [undecided]})  # raises: the node is entered anew, and reads anew, when the run goes on
     return {"phase": ExecutionPhase.TOOL_EXECUTING.value, "pending": []}

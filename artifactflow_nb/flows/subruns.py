@@ -94,8 +94,7 @@ async def tell_begun(ctx: "RunContext", key: str, begun: StoredRun) -> None:
 
 async def until_over(ctx: "RunContext", run: StoredRun, key: str) -> StoredRun:
     """Wait for the run of a call, by its id, until it is over; where it waits, so does the run that began it."""
-    with ctx.beside.halting.stands():
-        rest = await ctx.subruns.until_rest(run.run_id)
+    rest = await ctx.beside.halting.wait_for(ctx.subruns.until_rest(run.run_id))
     while rest.gates:
         asked = [request for gate in rest.gates for request in gate]
         beside = [request for request in asked if not ctx.tape.waits_for(request)]
@@ -103,7 +102,6 @@ async def until_over(ctx: "RunContext", run: StoredRun, key: str) -> StoredRun:
             await ctx.stand_within(key)
         if not await ctx.subruns.answer(run.run_id, beside):
             interrupt({"gates": [list(gate) for gate in rest.gates]})
-        with ctx.beside.halting.stands():
-            rest = await ctx.subruns.until_rest(run.run_id, rest.seq)
+        rest = await ctx.beside.halting.wait_for(ctx.subruns.until_rest(run.run_id, rest.seq))
     await ctx.stand_within(key)
     return rest.run

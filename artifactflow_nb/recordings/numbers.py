@@ -60,6 +60,7 @@ class RecordedNumbers:
             if (seq := self._gaps.popleft()) > self._told:
                 return seq
         self.forget()
+        self._over()
         self._last += 1
         return self._last
 

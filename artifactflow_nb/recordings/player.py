@@ -93,8 +93,10 @@ class Player(Answers):
         self._told = places_of_answers(self._asks, self._pauses, map(self._lane, recording.order))
         self.clock = RecordedClock(clock, recording.started_at, self._spans(), self._reads())
         was_at_work = self._works_after(max(self._pauses, default=None)) or recording.subruns_worked
+        self._never_began = recording.status == CANCELLED and set(recording.order) == {RUN}
+        was_at_work = was_at_work and not self._never_began
         self.is_cut = recording.status == CANCELLED and (was_at_work or self._is_open())
-        self.was_stopped, self.ends_by_itself = recording.was_stopped, self.is_cut
+        self.was_stopped, self.ends_by_itself = recording.was_stopped, self.is_cut or self._never_began
         self._may_stop = recording.status == CANCELLED and not was_at_work
         self._cuts = {key for key, turn in self._turns.items() if turn.was_cut and turn.place not in self._given_up}
         self._cuts |= {key for key, call in self._calls.items() if call.called_at and call.is_open}
@@ -300,11 +302,11 @@ class Player(Answers):
 
     @property
     def stops(self) -> bool:
-        """Whether all is decided that was, and the run was cancelled before it did anything else.
+        """Whether all is decided that was, and the run was cancelled before it did anything else, or anything at all.
 
         Code that cancelled it while it waited is there to do so again.
         """
-        return self.is_at_end and (self.is_cut or self.was_stopped or self._audits)
+        return self.is_at_end and (self.ends_by_itself or self.was_stopped or self._audits)
 
     @property
     def is_at_end(self) -> bool:

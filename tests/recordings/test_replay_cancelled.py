@@ -14,6 +14,7 @@ from scripts import call
 
 import artifactflow_nb as af
 from artifactflow_nb.approvals import Decision
+from artifactflow_nb.drive import RAMP
 from artifactflow_nb.events import StreamEvent, StreamEventType
 from artifactflow_nb.models.base import ModelRequest
 
@@ -110,3 +111,31 @@ def test_a_run_is_cancelled_at_any_event(tmp_path: Path, n_told: dict[str, int],
         return clicked_through(stage, flow, int(n_told[flow] * part)).status
 
     assert play_both(tmp_path, scene, script, **options) in {"cancelled", "completed"}
+
+
+@pytest.mark.parametrize("how", ["click", "code"])
+def test_a_run_is_cancelled_before_its_turn(tmp_path: Path, how: str) -> None:
+    """It waited for others to begin: it began nothing, and has no event but its beginning and its end."""
+
+    def scene(stage: Stage) -> Any:
+        controller = stage.wb._thread.engine.controller
+        ramp = controller._rooms.ramp
+
+        async def begin_and_end() -> None:
+            for _ in range(0 if stage.is_played else RAMP):
+                await ramp.acquire()
+            stored = await controller.begin("What?")
+            await controller.start(stored)
+            await controller.cancel(stored.run_id, by_code=how == "code")
+            for _ in range(0 if stage.is_played else RAMP):
+                ramp.release()
+
+        if how == "code" or not stage.is_played:
+            stage.wb._thread.call(begin_and_end())
+            stage.runs.append(stage.wb.run(stage.wb.runs_df()["run_id"][0]))
+        else:
+            stage.ask("What?").wait(WAIT_S)
+            stage.heard.clear()
+        return stage.runs[0].status, len(stage.wb.events_df(stage.runs[0]))
+
+    assert play_both(tmp_path, scene, lambda _: "Done.") == ("cancelled", 2)

@@ -1,0 +1,123 @@
+"""A run that is stopped ends at once, whatever its model and its tools make of that, and its end is kept."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from conftest import OpenEngine
+from scripts import call
+
+from artifactflow_nb.engine import Engine
+from artifactflow_nb.middleware import Middleware
+from artifactflow_nb.models.base import ModelEvent, ModelRequest
+from artifactflow_nb.models.scripted import ScriptedModel
+from artifactflow_nb.tools.base import ToolContext, tool
+
+
+@tool
+async def swallowing(ctx: ToolContext) -> str:
+    """Give what there is when it is cancelled."""
+    try:
+        await asyncio.sleep(60)
+    except asyncio.CancelledError:
+        return "Half of it."
+    return "All."
+
+
+@tool
+async def raising(ctx: ToolContext) -> str:
+    """Fail in its own words when it is cancelled."""
+    try:
+        await asyncio.sleep(60)
+    except asyncio.CancelledError:
+        raise RuntimeError("The connection was lost.") from None
+    return "All."
+
+
+@tool
+def computing(ctx: ToolContext) -> str:
+    """Compute in a thread."""
+    time.sleep(3)
+    return "All."
+
+
+class Stubborn(ScriptedModel):
+    """Answers although it is cancelled."""
+
+    def __init__(self) -> None:
+        super().__init__(["Done."])
+        self.is_asked = asyncio.Event()
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        self.is_asked.set()
+        with suppress(asyncio.CancelledError):
+            await asyncio.sleep(60)
+        async for event in super().stream(request):
+            yield event
+
+
+async def stopped(engine: Engine, until: Callable[[str], Any]) -> tuple[str, float]:
+    """How a run ends that is stopped at some moment, and after how many seconds."""
+    run = await engine.controller.begin("What?")
+    await engine.controller.start(run)
+    await until(run.run_id)
+    begun = time.monotonic()
+    async with asyncio.timeout(20):
+        await engine.controller.cancel(run.run_id)
+    took = time.monotonic() - begun
+    return (await engine.controller.result(run.run_id)).status, took
+
+
+@pytest.mark.parametrize("entry", [swallowing, raising, computing], ids=lambda entry: entry.name)
+async def test_a_tool_cannot_keep_a_run_going(open_engine: OpenEngine, entry: Any) -> None:
+    """One that answers or fails when it is cancelled is not heard any more, and what it said is not stored."""
+    engine = await open_engine([call(entry.name), "Done."])
+    engine.register_tool(entry, agent="lead_agent")
+
+    async def in_the_tool(run_id: str) -> None:
+        while not await started(engine, run_id):  # noqa: ASYNC110 - the store tells
+            await asyncio.sleep(0.01)
+
+    status, took = await stopped(engine, in_the_tool)
+    assert (status, took < 2.5) == ("cancelled", True)
+
+
+async def started(engine: Engine, run_id: str) -> bool:
+    sql = "SELECT 1 FROM tool_calls JOIN llm_calls USING (call_id) WHERE llm_calls.run_id = ? AND status = 'started'"
+    return await engine.database.read(lambda db: db.execute(sql, (run_id,)).fetchone()) is not None
+
+
+async def test_a_model_cannot_keep_a_run_going(open_engine: OpenEngine) -> None:
+    """Nor can a stream that goes on when it is cancelled."""
+    model = Stubborn()
+    engine = await open_engine(model=model)
+
+    async def in_the_model(_run_id: str) -> None:
+        await model.is_asked.wait()
+
+    status, took = await stopped(engine, in_the_model)
+    assert (status, took < 2.5) == ("cancelled", True)
+
+
+async def test_a_stop_is_kept_when_the_engine_is_closed_at_that_moment(open_engine: OpenEngine) -> None:
+    """A run that somebody stopped is cancelled when the workbench is opened again, and not to be resumed."""
+    waiting = asyncio.Event()
+
+    class Slow(Middleware):
+        async def before_model(self, _call: Any) -> None:
+            waiting.set()
+            await asyncio.sleep(60)
+
+    engine = await open_engine(["Done."], middleware=[Slow()])
+    run = await engine.controller.begin("What?")
+    await engine.controller.start(run)
+    await waiting.wait()
+    stop = asyncio.ensure_future(engine.controller.cancel(run.run_id))
+    await asyncio.sleep(0.05)
+    await engine.aclose()
+    await asyncio.gather(stop, return_exceptions=True)
+    again = await open_engine(["Done."])
+    assert (await again.runs.get(run.run_id)).status == "cancelled"
