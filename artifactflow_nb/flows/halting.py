@@ -25,15 +25,13 @@ class _Thread:
     """A thread of work: the main loop, or a job beside others.
 
     Attributes:
-        parent: The thread that it works for, which stands as long as it does.
-        n_at_work: How many threads work for this one.
+        n_at_work: How many threads work for this one, which stands as long as they do.
         goes_on: Whether what it stands for has come; None where it does not stand.
     """
 
-    __slots__ = ("goes_on", "n_at_work", "parent")
+    __slots__ = ("goes_on", "n_at_work")
 
-    def __init__(self, parent: "_Thread | None") -> None:
-        self.parent = parent
+    def __init__(self) -> None:
         self.n_at_work = 0
         self.goes_on: Callable[[], bool] | None = None
 
@@ -49,7 +47,7 @@ class Halting:
     """The threads of work of one run, on one event loop."""
 
     def __init__(self) -> None:
-        self._main = _Thread(None)
+        self._main = _Thread()
         self._threads = {self._main}
         self._halted: asyncio.Task[None] | None = None
         self._is_cut = False
@@ -57,8 +55,7 @@ class Halting:
     @contextmanager
     def thread(self) -> Iterator[None]:
         """Work in a thread beside others, for the one that this is called in."""
-        parent = self._here()
-        mine = _Thread(parent)
+        parent, mine = self._here(), _Thread()
         parent.n_at_work += 1
         self._threads.add(mine)
         token = _current.set(mine)
