@@ -92,11 +92,11 @@ class Player(Answers):
         self._pauses = recording.ends[:-1] if has_ended else recording.ends
         self._told = places_of_answers(self._asks, self._pauses, map(self._lane, recording.order))
         self.clock = RecordedClock(clock, recording.started_at, self._spans(), self._reads())
-        was_at_work = self._works_after(max(self._pauses, default=None)) or recording.subruns_worked
-        self._never_began = recording.status == CANCELLED and set(recording.order) == {RUN}
-        was_at_work = was_at_work and not self._never_began
+        has_begun = recording.status != CANCELLED or set(recording.order) != {RUN}
+        works_on = self._works_after(max(self._pauses, default=None)) or recording.subruns_worked
+        was_at_work = has_begun and works_on
         self.is_cut = recording.status == CANCELLED and (was_at_work or self._is_open())
-        self.was_stopped, self.ends_by_itself = recording.was_stopped, self.is_cut or self._never_began
+        self.was_stopped, self.ends_by_itself = recording.was_stopped, self.is_cut or not has_begun
         self._may_stop = recording.status == CANCELLED and not was_at_work
         self._cuts = {key for key, turn in self._turns.items() if turn.was_cut and turn.place not in self._given_up}
         self._cuts |= {key for key, call in self._calls.items() if call.called_at and call.is_open}

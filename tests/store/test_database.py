@@ -1,6 +1,7 @@
 """The store's file: transactions, migration, what happens when it cannot be used."""
 
 import asyncio
+import gc
 import sqlite3
 import threading
 from pathlib import Path
@@ -54,6 +55,34 @@ async def test_a_cancelled_writer_leaves_no_open_transaction(tmp_path: Path) -> 
     rows = await database.read(lambda db: [row[0] for row in db.execute("SELECT conversation_id FROM conversations")])
     await database.close()
     assert rows == ["conv-1", "conv-2"]
+
+
+@pytest.mark.parametrize("fails", [False, True])
+async def test_a_write_whose_turn_has_not_come_is_done_for_a_cancelled_caller(
+    tmp_path: Path, fails: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """People may have been told already of what it stores; if it fails, nobody hears of that in the log."""
+    database = await opened(tmp_path / "store.db")
+    may_go_on = threading.Event()
+
+    def later(db: sqlite3.Connection) -> None:
+        db.execute("INSERT INTO conversations VALUES ('conv-1', '', NULL, 0)")
+        if fails:
+            raise ValueError("half way")
+
+    before = asyncio.create_task(database.write(lambda _db: may_go_on.wait(30)))
+    task = asyncio.create_task(database.write(later))
+    await asyncio.sleep(0)
+    task.cancel()
+    await asyncio.wait([task])
+    may_go_on.set()
+    await before
+    rows = await database.read(lambda db: db.execute("SELECT count(*) FROM conversations").fetchone()[0])
+    await database.close()
+    del task
+    gc.collect()
+    assert rows == (0 if fails else 1)
+    assert caplog.text == ""
 
 
 async def test_every_connection_enforces_foreign_keys(tmp_path: Path) -> None:
