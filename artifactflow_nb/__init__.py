@@ -1,50 +1,164 @@
 """ArtifactFlow NB: a research workbench that lives in the notebook.
 
-Names are loaded on first use, so that `import artifactflow_nb` costs next to nothing.
+Names are loaded on first use, so that `import artifactflow_nb` costs next to nothing. A public name is in three places,
+which a test compares: in `__all__`, in the imports for type checkers and in the table of modules.
 """
 
-from importlib import import_module
-from typing import Any
+import os
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from artifactflow_nb.agents.base import AgentConfig
+    from artifactflow_nb.analysis.compare.comparison import compare
+    from artifactflow_nb.analysis.frames.cassette import cassette_df
+    from artifactflow_nb.analysis.plots.bars import plot_cost, plot_tokens
+    from artifactflow_nb.analysis.plots.evaluations import plot_evaluations
+    from artifactflow_nb.analysis.plots.latency import plot_latency
+    from artifactflow_nb.analysis.plots.timeline import plot_timeline
+    from artifactflow_nb.core.approvals import ApprovalRequest, Decision
+    from artifactflow_nb.core.budget import Budget, Price
+    from artifactflow_nb.core.events import StreamEvent, StreamEventType
+    from artifactflow_nb.core.messages import ToolCall, ToolResult
+    from artifactflow_nb.core.middleware import (
+        CallError,
+        Middleware,
+        ModelCall,
+        ModelOutcome,
+        ToolInvocation,
+        ToolOutcome,
+    )
+    from artifactflow_nb.engine.engine import Engine
+    from artifactflow_nb.engine.folder_file import trust_folder
+    from artifactflow_nb.engine.settings import Settings
+    from artifactflow_nb.errors import (
+        ArtifactFlowError,
+        BudgetExceeded,
+        CassetteError,
+        CassetteMiss,
+        Conflict,
+        ContextOverflow,
+        ModelError,
+        ModelRejected,
+        ModelUnavailable,
+        NotFound,
+        RunCancelled,
+        RunError,
+        RunFailed,
+        StoreError,
+        ToolError,
+        UsageError,
+    )
+    from artifactflow_nb.flows.langgraph.adapt import adapt
+    from artifactflow_nb.models.offline.model import OfflineModel
+    from artifactflow_nb.models.openai.client import OpenAIModel
+    from artifactflow_nb.models.scripted import ScriptedModel
+    from artifactflow_nb.notebook.run import Run
+    from artifactflow_nb.notebook.sealed_run import open_run
+    from artifactflow_nb.notebook.workbench import Workbench
+    from artifactflow_nb.recording.cassette import accept_cassette
+    from artifactflow_nb.tools.base import ToolContext, ToolPermission, tool
+    from artifactflow_nb.widgets.debug import DebugMiddleware
 
 __version__ = "0.1.0"
 
-_HOMES = {
-    "Workbench": "workbench",
-    "Run": "run",
-    "Engine": "engine",
-    "adapt": "flows.adapted",
-    "accept_cassette": "recordings.cassette_file",
-    "cassette_df": "frames.cassette",
-    "compare": "comparing.comparison",
-    "open_run": "opened",
-    "Settings": "settings",
-    "plot_timeline": "plots.timeline",
-    "plot_tokens": "plots.tokens",
-    "plot_latency": "plots.latency",
-    "plot_cost": "plots.cost",
-    "plot_evaluations": "plots.evaluations",
+# LangGraph reads this when it is imported: checkpoints load plain JSON types only.
+os.environ.setdefault("LANGGRAPH_STRICT_MSGPACK", "true")
+
+__all__ = [
+    "AgentConfig",
+    "ApprovalRequest",
+    "ArtifactFlowError",
+    "Budget",
+    "BudgetExceeded",
+    "CallError",
+    "CassetteError",
+    "CassetteMiss",
+    "Conflict",
+    "ContextOverflow",
+    "DebugMiddleware",
+    "Decision",
+    "Engine",
+    "Middleware",
+    "ModelCall",
+    "ModelError",
+    "ModelOutcome",
+    "ModelRejected",
+    "ModelUnavailable",
+    "NotFound",
+    "OfflineModel",
+    "OpenAIModel",
+    "Price",
+    "Run",
+    "RunCancelled",
+    "RunError",
+    "RunFailed",
+    "ScriptedModel",
+    "Settings",
+    "StoreError",
+    "StreamEvent",
+    "StreamEventType",
+    "ToolCall",
+    "ToolContext",
+    "ToolError",
+    "ToolInvocation",
+    "ToolOutcome",
+    "ToolPermission",
+    "ToolResult",
+    "UsageError",
+    "Workbench",
+    "__version__",
+    "accept_cassette",
+    "adapt",
+    "cassette_df",
+    "compare",
+    "open_run",
+    "plot_cost",
+    "plot_evaluations",
+    "plot_latency",
+    "plot_timeline",
+    "plot_tokens",
+    "tool",
+    "trust_folder",
+]
+
+_MODULES = {
+    "Workbench": "notebook.workbench",
+    "Run": "notebook.run",
+    "Engine": "engine.engine",
+    "adapt": "flows.langgraph.adapt",
+    "accept_cassette": "recording.cassette",
+    "cassette_df": "analysis.frames.cassette",
+    "compare": "analysis.compare.comparison",
+    "open_run": "notebook.sealed_run",
+    "Settings": "engine.settings",
+    "trust_folder": "engine.folder_file",
+    "plot_timeline": "analysis.plots.timeline",
+    "plot_tokens": "analysis.plots.bars",
+    "plot_latency": "analysis.plots.latency",
+    "plot_cost": "analysis.plots.bars",
+    "plot_evaluations": "analysis.plots.evaluations",
     "AgentConfig": "agents.base",
     "ToolContext": "tools.base",
     "ToolPermission": "tools.base",
-    "ToolCall": "messages",
-    "ToolResult": "messages",
+    "ToolCall": "core.messages",
+    "ToolResult": "core.messages",
     "tool": "tools.base",
-    "ApprovalRequest": "approvals",
-    "Decision": "approvals",
+    "ApprovalRequest": "core.approvals",
+    "Decision": "core.approvals",
     "DebugMiddleware": "widgets.debug",
-    "Middleware": "middleware",
-    "ModelCall": "middleware",
-    "ModelOutcome": "middleware",
-    "ToolInvocation": "middleware",
-    "ToolOutcome": "middleware",
-    "CallError": "middleware",
-    "Budget": "budget",
-    "Price": "budget",
-    "OfflineModel": "models.offline",
-    "OpenAIModel": "models.openai",
+    "Middleware": "core.middleware",
+    "ModelCall": "core.middleware",
+    "ModelOutcome": "core.middleware",
+    "ToolInvocation": "core.middleware",
+    "ToolOutcome": "core.middleware",
+    "CallError": "core.middleware",
+    "Budget": "core.budget",
+    "Price": "core.budget",
+    "OfflineModel": "models.offline.model",
+    "OpenAIModel": "models.openai.client",
     "ScriptedModel": "models.scripted",
-    "StreamEvent": "events",
-    "StreamEventType": "events",
+    "StreamEvent": "core.events",
+    "StreamEventType": "core.events",
     "ArtifactFlowError": "errors",
     "UsageError": "errors",
     "ModelError": "errors",
@@ -63,15 +177,16 @@ _HOMES = {
     "CassetteError": "errors",
 }
 
-__all__ = ["__version__", *_HOMES]  # noqa: PLE0604 - the names of the table are strings
+if not TYPE_CHECKING:  # a checker that saw this function would accept every name
 
+    def __getattr__(name: str) -> Any:
+        if name not in _MODULES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from importlib import import_module
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
-    globals()[name] = value
-    return value
+        value = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:
@@ -79,14 +194,14 @@ def __dir__() -> list[str]:
 
 
 def load_ipython_extension(shell: Any) -> None:
-    """What `%load_ext artifactflow_nb` calls: adds `%%ask` and `%af`, with completion."""
-    from artifactflow_nb.magics import load
+    """Add `%%ask` and `%af`, with completion; IPython calls this for `%load_ext artifactflow_nb`."""
+    from artifactflow_nb.notebook.magics import load
 
     load(shell)
 
 
 def unload_ipython_extension(shell: Any) -> None:
-    """What `%unload_ext artifactflow_nb` calls: takes both away again."""
-    from artifactflow_nb.magics import unload
+    """Remove the magics; IPython calls this for `%unload_ext artifactflow_nb`."""
+    from artifactflow_nb.notebook.magics import unload
 
     unload(shell)

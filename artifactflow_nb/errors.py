@@ -1,83 +1,78 @@
-"""Every exception, by who has to act.
+"""Exception hierarchy, grouped by who has to act.
 
 ::
 
     ArtifactFlowError
-    ├── UsageError            the caller: an argument cannot be used
-    │   └── FormError         the fields of a form, each with what is wrong
+    ├── UsageError            the caller: an argument is invalid
+    │   └── FormError         invalid form fields, with a problem for each
     ├── ModelError            the endpoint
-    │   ├── ModelUnavailable  no answer, or a broken one: trying again may help
-    │   ├── ModelRejected     the request was refused: trying again will not help
-    │   │   └── ContextOverflow   the prompt is longer than the model can take
-    │   └── CassetteMiss      a replayed run asks for what was not recorded
-    ├── ToolError             the model: its call cannot be carried out
+    │   ├── ModelUnavailable  no answer, or an incomplete one: a retry may help
+    │   ├── ModelRejected     the request was refused: a retry does not help
+    │   │   └── ContextOverflow   the prompt exceeds the model's context window
+    │   └── CassetteMiss      a replay needs a question or a decision that was not recorded
+    ├── ToolError             the model: its tool call cannot be executed
     ├── RunError              a run ended without an answer
     │   ├── RunFailed
-    │   ├── BudgetExceeded    what it was allowed to spend is spent
-    │   └── RunCancelled      keeps the text that had arrived
-    └── StoreError            the database, and what is kept beside it
-        ├── NotFound          an id that it does not hold
-        ├── Conflict          somebody else was faster
-        └── CassetteError     a cassette or a sealed file that cannot be used
+    │   ├── BudgetExceeded    a limit of its budget is reached
+    │   └── RunCancelled      carries the partial answer
+    └── StoreError            the database and the files around it
+        ├── NotFound          unknown id
+        ├── Conflict          the state changed concurrently
+        └── CassetteError     an unusable cassette or sealed file
 
-A message says what happened, with the value, and what to do. A denied permission is a result, not an exception.
+A message states the problem, with the value, and what to do. A denied permission is a result, not an exception.
 """
 
 from collections.abc import Callable, Mapping
 
-from artifactflow_nb.text.cards import Card, Code, Fold, Shown
 
-
-class ArtifactFlowError(Shown, Exception):
-    """The root: catch it to catch all that this package raises on purpose."""
+class ArtifactFlowError(Exception):
+    """Base class of all errors that this package raises on purpose."""
 
     def _render_traceback_(self) -> list[str]:
-        """What a notebook shows: the message; the way through two threads to it helps nobody."""
+        """Replace IPython's traceback by the message: a stack through two threads does not help a notebook user."""
         return [f"{type(self).__name__}: {self}"]
 
-    def _card(self) -> Card:
-        partial = str(getattr(self, "partial", ""))
-        return Card(type(self).__name__, str(self), folds=[Fold("What had arrived", Code(partial))] if partial else [])
 
-
-def told(error: BaseException) -> str:
-    """What a person is told of an error: the message of one of these, the kind too of any other."""
+def describe_error(error: BaseException) -> str:
+    """Describe an error for a person: the message, prefixed with the class name for errors of other packages."""
     return str(error) if isinstance(error, ArtifactFlowError) else f"{type(error).__name__}: {error}"
 
 
-def masked(error: Exception, mask: Callable[[str], str]) -> Exception:
-    """What code of others raised, without what `mask` takes out of texts: this error, or one that says as much.
+def redacted(error: Exception, redact: Callable[[str], str]) -> Exception:
+    """Redact the message of an error that third-party code raised.
 
-    It is changed itself, since nobody knows how to make another of its kind.
+    The error is modified in place, because the signature of its constructor is unknown. If its `str` does not follow
+    from `args`, an `ArtifactFlowError` with the redacted message is returned instead.
     """
-    if mask(str(error)) == str(error):
+    if redact(str(error)) == str(error):
         return error
-    error.args = tuple(mask(one) if isinstance(one, str) else one for one in error.args)
-    said = mask(str(error))
-    return error if said == str(error) else ArtifactFlowError(f"{type(error).__name__}: {said}")
+    error.args = tuple(redact(arg) if isinstance(arg, str) else arg for arg in error.args)
+    message = redact(str(error))
+    return error if message == str(error) else ArtifactFlowError(f"{type(error).__name__}: {message}")
 
 
 class UsageError(ArtifactFlowError, ValueError):
-    """The caller passed something that cannot be used."""
+    """The caller passed an invalid argument."""
 
 
 class FormError(UsageError):
-    """Some fields of a form cannot be used.
+    """Some fields of a form are invalid.
 
     Attributes:
-        fields: What is wrong with each, by its name.
+        fields: The problem of each invalid field, by field name.
     """
 
     def __init__(self, fields: Mapping[str, str]) -> None:
-        super().__init__(" ".join(f"{name}: {wrong}" for name, wrong in fields.items()))
+        super().__init__(" ".join(f"{name}: {problem}" for name, problem in fields.items()))
         self.fields = fields
 
 
 class ModelError(ArtifactFlowError):
-    """A language model gave no usable turn.
+    """A language model returned no usable turn.
 
     Attributes:
-        partial: The answer text that had arrived before it failed; empty if none.
+        partial: The answer text received before the failure; may be empty.
     """
 
     def __init__(self, message: str, *, partial: str = "") -> None:
@@ -86,10 +81,10 @@ class ModelError(ArtifactFlowError):
 
 
 class ModelUnavailable(ModelError):
-    """No connection, a time-out, a server error or a stream that broke: it is retried.
+    """Connection failure, timeout, server error or interrupted stream; the engine retries the call.
 
     Attributes:
-        retry_after_s: Seconds that the endpoint asked to wait, or None.
+        retry_after_s: Delay that the endpoint requested, in seconds; None if it requested none.
     """
 
     def __init__(self, message: str, *, partial: str = "", retry_after_s: float | None = None) -> None:
@@ -98,22 +93,22 @@ class ModelUnavailable(ModelError):
 
 
 class ModelRejected(ModelError):
-    """The endpoint refused the request (key, model name, parameters): it is not retried."""
+    """The endpoint refused the request (key, model name, parameters); the engine does not retry."""
 
 
 class ContextOverflow(ModelRejected):
-    """The prompt is longer than the model can take; it is compressed more strongly and sent once more."""
+    """The prompt exceeds the context window; the engine compresses it further and sends it once more."""
 
 
 class CassetteMiss(ModelError):
-    """A replayed run asks for what was not recorded; the message says what differs from the nearest recording."""
+    """A replay needs a question or a decision that was not recorded; the message names the nearest recording."""
 
 
 class ToolError(ArtifactFlowError):
-    """A tool cannot do what was asked; the message is written for the model that asked.
+    """A tool cannot execute its call; the message addresses the model that wrote the call.
 
     Attributes:
-        problem: What is wrong, for a person: without what only a model needs to know, such as how to write a call.
+        problem: The problem for a person, without instructions that only a model needs; defaults to the message.
     """
 
     def __init__(self, message: str, *, problem: str = "") -> None:
@@ -126,18 +121,18 @@ class RunError(ArtifactFlowError):
 
 
 class RunFailed(RunError):
-    """A run ended in an error; what it had stored stays."""
+    """A run ended in an error; its stored rows remain."""
 
 
 class BudgetExceeded(RunError):
-    """A run reached a limit of its budget, and nobody let it go on; what it had stored stays."""
+    """A run reached a limit of its budget and no extension was approved; its stored rows remain."""
 
 
 class RunCancelled(RunError):
     """A run was cancelled.
 
     Attributes:
-        partial: The answer text that had arrived.
+        partial: The answer text received before the cancellation.
     """
 
     def __init__(self, message: str, *, partial: str = "") -> None:
@@ -150,7 +145,7 @@ class StoreError(ArtifactFlowError):
 
 
 class NotFound(StoreError, LookupError):
-    """An id that the store does not hold."""
+    """The store has no row with this id."""
 
 
 class Conflict(StoreError):
@@ -158,4 +153,4 @@ class Conflict(StoreError):
 
 
 class CassetteError(StoreError):
-    """A cassette or a sealed file cannot be used: it is damaged, was changed, or is of a newer release."""
+    """A cassette or sealed file is damaged, was modified, or comes from a newer release."""

@@ -1,4 +1,4 @@
-"""An agent is a configuration, a prompt and the reading of its model's replies; it keeps nothing between turns."""
+"""Agents: a configuration, a prompt and a set of tools. They have no state between turns."""
 
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from copy import copy
@@ -8,35 +8,35 @@ from typing import Any, Self, cast
 
 from artifactflow_nb.agents.prompts import PromptLibrary
 from artifactflow_nb.agents.protocols import PROTOCOLS, CallProtocol
-from artifactflow_nb.block_order import Order
-from artifactflow_nb.blocks import Block, BlockTree
+from artifactflow_nb.core.document.personas import Persona
+from artifactflow_nb.core.document.project import ProjectInfo
+from artifactflow_nb.core.document.skills import Skill
+from artifactflow_nb.core.document.tree import Block, BlockTree
+from artifactflow_nb.core.messages import Message, ToolCall, ToolProtocol, Usage
+from artifactflow_nb.core.plan import PlanProgress, ReplanChoice
+from artifactflow_nb.core.text.cards import Card, CardMixin, CardRows, Code
 from artifactflow_nb.errors import UsageError
-from artifactflow_nb.messages import Message, ToolCall, ToolProtocol, Usage
-from artifactflow_nb.models.base import Model, ModelEvent, ModelReply, ModelRequest, model_name
-from artifactflow_nb.personas import Persona
-from artifactflow_nb.projects import ProjectHead
-from artifactflow_nb.skills import Skill
-from artifactflow_nb.text.cards import Card, Code, Rows, Shown
+from artifactflow_nb.models.base import Model, ModelContext, ModelEvent, ModelReply, ModelRequest, model_name
 from artifactflow_nb.tools.base import Tool
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class AgentConfig(Shown):
-    """What makes an agent.
+class AgentConfig(CardMixin):
+    """The configuration of an agent.
 
     Attributes:
-        name: Its name, in prompts, events and metrics; its prompt is the file of this name unless `prompt` says else.
-        description: What it is for, told to the agent that delegates.
-        capabilities: What it can do and what an instruction for it must hold, a line each.
+        name: Its name, in prompts, events and metrics; its prompt file too, unless `prompt` names another.
+        description: Its purpose, for the agent that delegates.
+        capabilities: Its abilities and the required content of an instruction, a line each.
         required_tools: Its tools, by names and categories; `all` for every one. See `select_tools`.
         model: The model's name at the endpoint, or a model object of its own; None for the configured one.
         temperature: Sampling temperature.
-        max_tool_rounds: How often it may call tools before it must conclude.
+        max_tool_rounds: Rounds of tool calls before it must answer.
         streaming: Whether its text is shown while it arrives.
-        llm_max_retries: How often a failed model call is tried again.
+        llm_max_retries: Retries of a failed model call.
         llm_retry_delay: Seconds before the first retry, doubled for each further one.
         prompt: The name of its prompt file, without `.md`; empty for the agent's name.
-        tool_protocol: How it calls tools, `xml` or `native`; None for the configured way, if its model knows it.
+        tool_protocol: `xml` or `native`; None for the configured protocol, if its model knows it.
     """
 
     name: str
@@ -57,7 +57,7 @@ class AgentConfig(Shown):
         return f"AgentConfig({self.name!r}, {self.description!r}, required_tools={tools!r}, model={model!r})"
 
     def _card(self) -> Card:
-        rows: Rows = [
+        rows: CardRows = [
             ("does", self.description),
             ("can", " ".join(self.capabilities)),
             ("tools", Code(", ".join(self.required_tools))),
@@ -73,7 +73,7 @@ class AgentConfig(Shown):
 
 @dataclass(frozen=True, slots=True)
 class AgentResponse:
-    """One reply of an agent, read.
+    """A parsed reply of an agent.
 
     Attributes:
         success: Whether there was a reply.
@@ -82,7 +82,7 @@ class AgentResponse:
         tool_interactions: Earlier calls of the job, each {tool_name, params, success, result}.
         reasoning_content: The model's reasoning, where the endpoint gives it.
         metadata: Model, finish reason and the like.
-        routing: What follows: an entry `{type: tool_call, tool_name, params}` or `{type: subagent, target,
+        routing: The next steps: an entry `{type: tool_call, tool_name, params}` or `{type: subagent, target,
             instruction}` for each call; empty when the agent is done.
         token_usage: Tokens of this turn.
     """
@@ -99,71 +99,75 @@ class AgentResponse:
 
 @dataclass(frozen=True, slots=True)
 class ProjectContext:
-    """What a prompt tells of a project.
+    """The project in a prompt.
 
     Attributes:
-        head: The project.
+        info: The project.
         tree: Its blocks.
         references: The blocks that the person's message names with `@`.
-        personas: Those for whom it is written.
-        skills: The instructions that can be used.
-        used: Those of them that the person's message names.
+        personas: The readers for whom it is written.
+        skills: The available skills.
+        active_skills: The skills that the person's message names.
+        block: The block that the job writes or edits; the prompt has it in the job's instruction.
+        wish: The person's wish for this block; likewise in the instruction.
     """
 
-    head: ProjectHead
+    info: ProjectInfo
     tree: BlockTree
     references: Sequence[Block] = ()
     personas: Sequence[Persona] = ()
     skills: Sequence[Skill] = ()
-    used: Sequence[Skill] = ()
+    active_skills: Sequence[Skill] = ()
+    block: Block | None = None
+    wish: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Due:
-    """What an agent that needs no language model is to do now.
+class NextCalls:
+    """The next turn of an agent without a language model.
 
     Attributes:
-        calls: The calls that it makes: names of tools, with their parameters.
-        words: What it says, if there are none.
+        calls: Names of tools with their parameters.
+        message: Its reply if there are no calls.
     """
 
     calls: Sequence[tuple[str, Mapping[str, Any]]] = ()
-    words: str = ""
+    message: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class PromptContext:
-    """What a system prompt is built from besides the agent itself; what changes most comes last in the prompt.
+    """The changing values of a system prompt; the prompt has what changes most at its end.
 
     Attributes:
         now: The time; prompts show the day only, so that they can be cached.
-        subagents: The agents that can be delegated to.
         artifacts: The inventory of the branch: (id, title, version).
         task_plan: The plan of this turn; empty if there is none yet.
-        feedback: What a person said of the last turn; empty if nothing.
-        project: The project that is written; None where none is.
-        order: Which of its blocks are to be written or reviewed now; None for an agent that does not see to that.
-        due: What else is to be done now by an agent that needs no language model; None for others.
+        feedback: The person's comment on the last turn; empty if none.
+        project: The project; None without one.
+        next_calls: The calls of an agent without a language model; None for other agents.
+        plan: The plan that the agent made or works for; in the prompt it is part of an instruction or a result.
+        choices: The decisions that a replanner may take; likewise in its instruction.
     """
 
     now: datetime
-    subagents: Sequence[AgentConfig] = ()
     artifacts: Sequence[tuple[str, str, int]] = ()
     task_plan: str = ""
     feedback: str = ""
     project: ProjectContext | None = None
-    order: Order | None = None
-    due: Due | None = None
+    next_calls: NextCalls | None = None
+    plan: PlanProgress | None = None
+    choices: tuple[ReplanChoice, ...] = ()
 
 
 class BaseAgent:
     """An agent with its prompt, tools and model.
 
     Args:
-        config: What makes it.
+        config: Its configuration.
         tools: Its tools.
-        model: Who takes its turns, unless its configuration names a model object.
-        prompts: Where prompt files are read.
+        model: Its model, unless the configuration has a model object.
+        prompts: The prompt files.
 
     Errors: `UsageError` if its model does not know the tool protocol that its configuration asks for.
     """
@@ -174,18 +178,18 @@ class BaseAgent:
         self.model = model if self._requested or config.model is None else cast("Model", config.model)
         self.protocol = _protocol(config, self.model)
         self._prompts = prompts
-        self.offer(tuple(tools))
+        self.set_tools(tuple(tools))
 
-    def offer(self, tools: tuple[Tool, ...]) -> None:
-        """Offer it these tools, and no others, from its next turn on."""
+    def set_tools(self, tools: tuple[Tool, ...]) -> None:
+        """Replace its tools, from the next turn on."""
         self.tools = tools
         self._manual = self.protocol.manual(self._prompts, tools) if tools else ""
         self._specs = tuple(entry.spec for entry in tools)
 
-    def restricted(self, names: Collection[str]) -> Self:
-        """The same agent with those of its tools that have these names."""
+    def with_tools(self, names: Collection[str]) -> Self:
+        """Copy the agent with only those of its tools that have these names."""
         agent = copy(self)
-        agent.offer(tuple(entry for entry in self.tools if entry.name in names))
+        agent.set_tools(tuple(entry for entry in self.tools if entry.name in names))
         return agent
 
     @property
@@ -196,21 +200,21 @@ class BaseAgent:
     @property
     def model_name(self) -> str:
         """The model that it asks for."""
-        return self.model_in_a_run(None)
+        return self.model_for_run(None)
 
-    def model_in_a_run(self, chosen: str | None) -> str:
-        """The model that it asks for in a run for which this one was chosen; one of its own goes first."""
-        return self._asked(chosen) or self.model.default_model
+    def model_for_run(self, run_model: str | None) -> str:
+        """The model that it asks for in a run with this model; a model of its own takes precedence."""
+        return self._requested_model(run_model) or self.model.default_model
 
-    def _asked(self, chosen: str | None) -> str | None:
-        return chosen if self.config.model is None else self._requested
+    def _requested_model(self, run_model: str | None) -> str | None:
+        return run_model if self.config.model is None else self._requested
 
     def build_system_prompt(self, context: PromptContext) -> str:
         """The agent's prompt without the tool manual: its role first, what changes last."""
         return "\n\n".join([self._role(context), self.build_current_context(context)])
 
     def build_complete_system_prompt(self, context: PromptContext) -> str:
-        """The whole system message: role, tool manual, and last what changes from turn to turn."""
+        """The system message: role, tool manual, and last the part that changes from turn to turn."""
         parts = [self._role(context), self._manual, self.build_current_context(context)]
         return "\n\n".join(filter(None, parts))
 
@@ -218,7 +222,7 @@ class BaseAgent:
         return self._prompts.render(self.config.prompt or self.config.name, **self.placeholders(context))
 
     def placeholders(self, context: PromptContext) -> dict[str, str]:
-        """What the prompt file's `$names` stand for."""
+        """The values of the prompt file's `$names`."""
         del context
         return {"max_tool_rounds": str(self.config.max_tool_rounds)}
 
@@ -228,20 +232,26 @@ class BaseAgent:
         return f"<system_time>{context.now:%Y-%m-%d} (UTC)</system_time>{plan}"
 
     def stream(
-        self, messages: Sequence[Message], *, conclude: bool = False, chosen: str | None = None
+        self, messages: Sequence[Message], *, conclude: bool = False, run_model: str | None = None
     ) -> AsyncIterator[ModelEvent]:
         """Ask the model for a turn; the arguments are those of `request`."""
-        return self.model.stream(self.request(messages, conclude=conclude, chosen=chosen))
+        return self.model.stream(self.request(messages, conclude=conclude, run_model=run_model))
 
     def request(
-        self, messages: Sequence[Message], *, conclude: bool = False, chosen: str | None = None
+        self,
+        messages: Sequence[Message],
+        *,
+        conclude: bool = False,
+        run_model: str | None = None,
+        context: ModelContext | None = None,
     ) -> ModelRequest:
-        """What the model is asked for in a turn; in a concluding one it cannot call tools.
+        """Create the request of a turn; in a concluding turn the model cannot call tools.
 
         Args:
             messages: The prompt.
-            conclude: Whether it is to conclude.
-            chosen: The model that was chosen for the run; None for the configured one.
+            conclude: Whether it has to answer.
+            run_model: The model that was chosen for the run; None for the configured one.
+            context: The values behind the prompt.
         """
         config = self.config
         return ModelRequest(
@@ -249,23 +259,33 @@ class BaseAgent:
             tools=self._specs,
             tool_choice="none" if conclude else "auto",
             tool_protocol=self.protocol.name,
-            model=self._asked(chosen),
+            model=self._requested_model(run_model),
             temperature=config.temperature,
             max_retries=config.llm_max_retries,
             retry_delay_s=config.llm_retry_delay,
+            context=context,
         )
 
     def read(
-        self, reply: ModelReply, *, conclude: bool = False, interactions: Sequence[Mapping[str, Any]] = ()
+        self,
+        reply: ModelReply,
+        *,
+        conclude: bool = False,
+        interactions: Sequence[Mapping[str, Any]] = (),
+        shown: Sequence[str] = (),
     ) -> AgentResponse:
-        """Read a reply: prose, calls, and what follows from them; a concluding reply has no calls.
+        """Parse a reply: text, calls and routing; a concluding reply has no calls.
 
         Args:
-            reply: What the model said.
-            conclude: Whether it was to conclude.
+            reply: The model's reply.
+            conclude: Whether it had to answer.
             interactions: The calls of the job so far with their results.
+            shown: Other texts of the prompt: its instruction, earlier turns of the conversation, texts of a project.
+
+        A call that occurs word for word in one of these results or texts is a quotation and stays text.
         """
-        parsed = self.protocol.read(reply)
+        results = (str(interaction["result"] or "") for interaction in interactions)
+        parsed = self.protocol.read(reply, [*shown, *results], () if conclude else self.tool_names)
         calls = () if conclude else parsed.calls
         return AgentResponse(
             success=True,

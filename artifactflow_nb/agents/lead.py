@@ -1,4 +1,4 @@
-"""The lead agent: plans, delegates, writes, answers. What it may do stands in `graph_config.yaml`."""
+"""An agent that delegates to other agents."""
 
 from collections.abc import Sequence
 
@@ -8,14 +8,9 @@ from artifactflow_nb.errors import UsageError
 from artifactflow_nb.models.base import Model
 from artifactflow_nb.tools.base import Tool
 
-LEAD = AgentConfig(
-    name="lead_agent",
-    description="Plans the research, delegates it, writes the report and answers.",
-)
-
 
 class LeadAgent(BaseAgent):
-    """An agent that can hand jobs to others."""
+    """An agent that answers the person and can delegate to others."""
 
     def __init__(self, config: AgentConfig, tools: Sequence[Tool], model: Model, prompts: PromptLibrary) -> None:
         super().__init__(config, tools, model, prompts)
@@ -27,18 +22,21 @@ class LeadAgent(BaseAgent):
         return tuple(self._subagents.values())
 
     def register_subagent(self, config: AgentConfig) -> None:
-        """Let it delegate to an agent; `UsageError` if the name is taken."""
+        """Let it delegate to an agent; `UsageError` if the name is in use."""
         if config.name in self._subagents or config.name == self.config.name:
             raise UsageError(f"An agent {config.name!r} is registered already; choose another name.")
         self._subagents[config.name] = config
 
     def placeholders(self, context: PromptContext) -> dict[str, str]:
-        """As for any agent, and the agents that can be delegated to."""
-        listed = "\n\n".join(_introduce(config) for config in self.subagents)
-        return {**super().placeholders(context), "subagents": listed}
+        """The placeholders of any agent, and `subagents`: their names, descriptions and capabilities."""
+        listed = [
+            "\n".join([f"{config.name}: {config.description}", *(f"- {line}" for line in config.capabilities)]).strip()
+            for config in self.subagents
+        ]
+        return {**super().placeholders(context), "subagents": "\n\n".join(listed)}
 
     def build_current_context(self, context: PromptContext) -> str:
-        """The day, the artifacts of the branch, the plan of this turn and what a person said."""
+        """The day, the artifacts of the branch, the plan of this turn and the feedback of the person."""
         lines = [f"- {name} (version {version}): {title}" for name, title, version in context.artifacts]
         parts = [
             f"<system_time>{context.now:%Y-%m-%d} (UTC)</system_time>",
@@ -50,8 +48,3 @@ class LeadAgent(BaseAgent):
         if context.feedback:
             parts.append(f"The person says:\n{context.feedback}")
         return "\n\n".join([*parts, "</current_context>"])
-
-
-def _introduce(config: AgentConfig) -> str:
-    capabilities = "\n".join(f"- {line}" for line in config.capabilities)
-    return f"{config.name}: {config.description}\n{capabilities}".strip()

@@ -1,60 +1,68 @@
-"""How an agent is told to call tools, and how its calls and their results are written back to it.
+"""Tool protocols: how an agent learns of its tools, calls them, and gets the results.
 
 ::
 
     xml      the manual in the system message; calls in the reply's text; one message with all results
-    native   the endpoint is told the schemas; calls beside the reply's text; one message for each result
+    native   the schemas in the request; calls in fields of the reply, whose text is only text; a message per result
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
 from artifactflow_nb.agents.prompts import PromptLibrary
-from artifactflow_nb.messages import Message, ToolCall, ToolProtocol, ToolResult
+from artifactflow_nb.core.messages import ERROR_PREFIX, Message, ToolCall, ToolProtocol, ToolResult
+from artifactflow_nb.core.toolcalls.quotes import DisplayedTexts
+from artifactflow_nb.core.toolcalls.xml import ParsedReply, format_results, parse_reply
 from artifactflow_nb.models.base import ModelReply
 from artifactflow_nb.tools.base import Tool
-from artifactflow_nb.tools.manual import manual
-from artifactflow_nb.xml_calls import ParsedReply, format_results, parse_reply
+from artifactflow_nb.tools.manual import tool_manual
 
 
 class CallProtocol(Protocol):
-    """One of the two ways."""
+    """A tool protocol."""
 
     @property
     def name(self) -> ToolProtocol:
-        """What it is called in settings and requests."""
+        """The name in settings and requests."""
 
     def manual(self, prompts: PromptLibrary, tools: Sequence[Tool]) -> str:
-        """What the system message says of calling these tools."""
+        """The part of the system message about these tools."""
 
-    def read(self, reply: ModelReply) -> ParsedReply:
-        """The prose and the calls of a reply."""
+    def read(self, reply: ModelReply, shown: Sequence[str] = (), offered: Collection[str] = ()) -> ParsedReply:
+        """The text and the calls of a reply.
+
+        Args:
+            reply: The model's reply.
+            shown: Texts of the prompt besides its own turns; a call that only repeats them is text.
+            offered: The names of the tools that it may call now.
+        """
 
     def write(self, content: str, results: Sequence[tuple[ToolCall, ToolResult]]) -> list[Message]:
-        """A reply with the results of its calls, as the next prompt shows it."""
+        """A reply with the results of its calls, as messages of the next prompt."""
 
 
-class XmlCalls:
+class XmlProtocol:
     """Calls as text: works with every endpoint."""
 
     name: ToolProtocol = "xml"
 
     def manual(self, prompts: PromptLibrary, tools: Sequence[Tool]) -> str:
         """The tools with their parameters, and how to write a call."""
-        return prompts.render("tools", manual=manual(tools))
+        return prompts.render("tools", manual=tool_manual(tools))
 
-    def read(self, reply: ModelReply) -> ParsedReply:
-        """What the text holds."""
-        return parse_reply(reply.content, cut=_is_cut(reply))
+    def read(self, reply: ModelReply, shown: Sequence[str] = (), offered: Collection[str] = ()) -> ParsedReply:
+        """The text and the calls in it; if the reply was cut off, its last call may be incomplete."""
+        is_truncated = reply.finish_reason == "length"
+        return parse_reply(reply.content, is_truncated=is_truncated, shown=DisplayedTexts(shown), offered=offered)
 
     def write(self, content: str, results: Sequence[tuple[ToolCall, ToolResult]]) -> list[Message]:
         """The text as the model wrote it, and one message with all results."""
-        told = format_results((call.name, result) for call, result in results)
-        return [Message("assistant", content), Message("tool", told)]
+        text = format_results((call.name, result) for call, result in results)
+        return [Message("assistant", content), Message("tool", text)]
 
 
-class NativeCalls:
-    """Calls in fields of their own: for endpoints whose models were trained on it."""
+class NativeProtocol:
+    """Calls in fields of the reply: for endpoints whose models were trained on it."""
 
     name: ToolProtocol = "native"
 
@@ -63,21 +71,18 @@ class NativeCalls:
         del tools
         return prompts.render("tools_native")
 
-    def read(self, reply: ModelReply) -> ParsedReply:
-        """The native calls, and such as the model wrote into its text all the same."""
-        written = parse_reply(reply.content, cut=_is_cut(reply))
-        return ParsedReply(written.text, (*reply.calls, *written.calls))
+    def read(self, reply: ModelReply, shown: Sequence[str] = (), offered: Collection[str] = ()) -> ParsedReply:
+        """The native calls; the text is never parsed for calls, since it may quote one."""
+        del shown, offered
+        return ParsedReply(reply.content.strip(), reply.calls)
 
     def write(self, content: str, results: Sequence[tuple[ToolCall, ToolResult]]) -> list[Message]:
-        """The prose with all its calls, and a message for each result."""
+        """The text with all its calls, and a message for each result."""
         calls = tuple(call for call, _ in results)
-        told = [Message("tool", result.data if result.success else f"Error: {result.error}") for _, result in results]
-        return [Message("assistant", parse_reply(content).text, calls), *told]
+        messages = [
+            Message("tool", result.data if result.success else f"{ERROR_PREFIX}{result.error}") for _, result in results
+        ]
+        return [Message("assistant", content.strip(), calls), *messages]
 
 
-def _is_cut(reply: ModelReply) -> bool:
-    """Whether the model ran out of tokens: its last call may lack what would have come."""
-    return reply.finish_reason == "length"
-
-
-PROTOCOLS: Mapping[ToolProtocol, CallProtocol] = {"xml": XmlCalls(), "native": NativeCalls()}
+PROTOCOLS: Mapping[ToolProtocol, CallProtocol] = {"xml": XmlProtocol(), "native": NativeProtocol()}

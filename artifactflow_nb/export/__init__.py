@@ -1,10 +1,11 @@
-"""What leaves the notebook as a file: executed notebooks with their pages; artifacts, conversations, projects."""
+"""Export to files: artifacts, conversations, projects, reports, and executed notebooks with their HTML."""
 
 from artifactflow_nb.export.conversation import conversation_document
 from artifactflow_nb.export.files import (
-    FORMS,
+    EXPORT_FORMATS,
     AnyPath,
-    Form,
+    ExportFormat,
+    ExportMixin,
     artifact_bytes,
     document_bytes,
     document_name,
@@ -12,16 +13,15 @@ from artifactflow_nb.export.files import (
     write_artifact,
     write_document,
 )
-from artifactflow_nb.export.notebook import Exported, execute, export_html
+from artifactflow_nb.export.notebook import ExportedNotebook, execute, export_html
 from artifactflow_nb.export.project import project_document
-from artifactflow_nb.export.takeaway import TakenAlong
 
 __all__ = [
-    "FORMS",
+    "EXPORT_FORMATS",
     "AnyPath",
-    "Exported",
-    "Form",
-    "TakenAlong",
+    "ExportFormat",
+    "ExportMixin",
+    "ExportedNotebook",
     "artifact_bytes",
     "conversation_document",
     "document_bytes",

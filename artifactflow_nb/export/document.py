@@ -1,4 +1,4 @@
-"""A text on its way into a file, as all its exported forms see it: Markdown, harmless HTML, and where it comes from."""
+"""`ExportDocument`: the common input of all export formats."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -7,39 +7,39 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any
 
+from artifactflow_nb.core.text.format import format_time
+from artifactflow_nb.core.text.markdown import MarkdownRenderer
 from artifactflow_nb.store.artifact_versions import Artifact
-from artifactflow_nb.text.figures import moment
-from artifactflow_nb.text.markdown import MarkdownRenderer
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """A part of a text that is a cell of its own in a notebook.
+class DocumentPart:
+    """A part of a document that becomes a cell of its own in a notebook.
 
     Attributes:
-        markdown: The part; harmless already.
-        about: What its cell tells programs; JSON values.
+        markdown: Sanitised Markdown.
+        metadata: JSON values for the metadata of the cell.
     """
 
     markdown: str
-    about: Mapping[str, Any]
+    metadata: Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class Document:
-    """What a file is made of.
+class ExportDocument:
+    """A text with its title and provenance.
 
     Attributes:
-        name: What its file is called, but for the ending; made safe where it is written.
-        title: Its title; plain text.
-        content: The text as it is stored.
-        markdown: The text as Markdown.
-        author: Who wrote it.
-        written_at: When.
-        identifier: Which text it is, in a few words.
-        origin: A line that says where it comes from.
-        about: The same for programs; JSON values.
-        parts: The text in the parts that it was put together from; empty for a text that was written as a whole.
+        name: File name without extension; unsafe characters are replaced when the file is written.
+        title: Title as plain text.
+        content: Text as stored.
+        markdown: Text as Markdown.
+        author: Author: an agent, or `user`.
+        written_at: Time of the last change.
+        identifier: Short identifier for the file's metadata.
+        origin: Provenance in one line, for readers.
+        metadata: Provenance as JSON values, for programs.
+        parts: Parts of a composed text, in order; empty for a text that is stored as a whole.
     """
 
     name: str
@@ -50,36 +50,37 @@ class Document:
     written_at: datetime
     identifier: str
     origin: str
-    about: Mapping[str, Any]
-    parts: Sequence[Part] = ()
+    metadata: Mapping[str, Any]
+    parts: Sequence[DocumentPart] = ()
 
     @cached_property
     def html(self) -> str:
-        """The text as sanitised HTML: no images, no scripts."""
+        """Text as sanitised HTML, without images and scripts."""
         return MarkdownRenderer().html(self.markdown)
 
     @property
     def has_title(self) -> bool:
-        """Whether the text itself begins with a heading of the first level."""
+        """True if the text starts with a heading of level 1, so that the formats add none."""
         return self.html.lstrip().startswith("<h1")
 
     @property
     def sha256(self) -> str:
-        """The hash of the stored text in hex, as the store has it too."""
+        """SHA-256 of the stored text in hex, equal to the hash in the store."""
         return hashlib.sha256(self.content.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def artifact_document(artifact: Artifact) -> Document:
-    """A version of an artifact."""
-    known = ("artifact_id", "version", "title", "created_by", "run_id")
-    return Document(
+def artifact_document(artifact: Artifact) -> ExportDocument:
+    """Build the document of a version of an artifact."""
+    names = ("artifact_id", "version", "title", "created_by", "run_id")
+    version = f"version {artifact.version}"
+    return ExportDocument(
         artifact.artifact_id,
         artifact.title,
         artifact.content,
         artifact.markdown,
         artifact.created_by,
         artifact.created_at,
-        f"{artifact.artifact_id} version {artifact.version}",
-        f"{artifact.artifact_id} · version {artifact.version} · {artifact.created_by} · {moment(artifact.created_at)}",
-        {**{name: getattr(artifact, name) for name in known}, "created_at": artifact.created_at.isoformat()},
+        f"{artifact.artifact_id} {version}",
+        f"{artifact.artifact_id} · {version} · {artifact.created_by} · {format_time(artifact.created_at)}",
+        {**{name: getattr(artifact, name) for name in names}, "created_at": artifact.created_at.isoformat()},
     )

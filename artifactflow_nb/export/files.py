@@ -1,4 +1,4 @@
-"""A document as a file: which forms there are, what a file is called, and how it gets onto the disk."""
+"""Export formats, file names, and writing of files; `ExportMixin` adds the `to_...` methods to handles."""
 
 import os
 import re
@@ -9,74 +9,68 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from artifactflow_nb.errors import UsageError
-from artifactflow_nb.export.cells import to_ipynb
-from artifactflow_nb.export.document import Document, artifact_document
-from artifactflow_nb.export.page import to_html
-from artifactflow_nb.export.word import to_docx
+from artifactflow_nb.export.document import ExportDocument, artifact_document
+from artifactflow_nb.export.docx import to_docx
+from artifactflow_nb.export.pages import to_html, to_ipynb
 from artifactflow_nb.store.artifact_versions import Artifact
 
 AnyPath = str | os.PathLike[str]
-_MOST_NAME = 80
-_MOST_NAME_BYTES = 200
-"""Disks count a name in bytes, and take 255 of them."""
+_MAX_NAME_CHARS = 80
+_MAX_NAME_BYTES = 200  # file systems limit a name to 255 bytes, extension included
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
-    """A form that a document can be exported to; its name is the ending of its files.
+class ExportFormat:
+    """An export format; its key in `EXPORT_FORMATS` is the file extension.
 
     Attributes:
-        label: What people call it.
-        media_type: Its media type.
-        make: Makes the bytes of the file.
+        label: Name for readers.
+        media_type: Media type of the file.
+        make: Converts a document to the bytes of a file.
     """
 
     label: str
     media_type: str
-    make: Callable[[Document], bytes]
+    make: Callable[[ExportDocument], bytes]
 
 
-def _to_markdown(document: Document) -> bytes:
-    """The text to the byte, if it is Markdown."""
-    return document.markdown.encode("utf-8", "replace")
-
-
-FORMS: Mapping[str, Form] = {
-    "md": Form("Markdown", "text/markdown", _to_markdown),
-    "html": Form("HTML", "text/html", to_html),
-    "docx": Form("Word", "application/vnd.openxmlformats-officedocument.wordprocessingml.document", to_docx),
-    "ipynb": Form("Notebook", "application/x-ipynb+json", to_ipynb),
+EXPORT_FORMATS: Mapping[str, ExportFormat] = {
+    # Lone surrogates, which UTF-8 cannot encode, become `?`.
+    "md": ExportFormat("Markdown", "text/markdown", lambda document: document.markdown.encode("utf-8", "replace")),
+    "html": ExportFormat("HTML", "text/html", to_html),
+    "docx": ExportFormat("Word", "application/vnd.openxmlformats-officedocument.wordprocessingml.document", to_docx),
+    "ipynb": ExportFormat("Notebook", "application/x-ipynb+json", to_ipynb),
 }
 
 
-def document_bytes(document: Document, form: str) -> bytes:
-    """The file of a document.
+def document_bytes(document: ExportDocument, form: str) -> bytes:
+    """Convert a document to the bytes of a file.
 
     Args:
         document: The document.
         form: `md`, `html`, `docx` or `ipynb`.
 
-    Errors: `UsageError` for another form, and for docx where its library is not installed.
+    Errors: `UsageError` for an unknown format, and for docx if python-docx is not installed.
     """
-    if form not in FORMS:
-        raise UsageError(f"There is no form {form!r}; known are: {', '.join(FORMS)}.")
-    return FORMS[form].make(document)
+    if form not in EXPORT_FORMATS:
+        raise UsageError(f"Unknown export format {form!r}. Pass one of: {', '.join(EXPORT_FORMATS)}.")
+    return EXPORT_FORMATS[form].make(document)
 
 
 def artifact_bytes(artifact: Artifact, form: str) -> bytes:
-    """The file of a version of an artifact; `form` and errors as for `document_bytes`."""
+    """Convert a version of an artifact; `form` and errors as for `document_bytes`."""
     return document_bytes(artifact_document(artifact), form)
 
 
-def document_name(document: Document, form: str) -> str:
-    """A name for the file, made of the document's: letters, digits, `-`, `_` and single dots."""
-    name = re.sub(r"[^\w-]+", "_", document.name.replace(".", "_"))[:_MOST_NAME].strip("_")
-    name = name.encode("utf-8", "replace")[:_MOST_NAME_BYTES].decode("utf-8", "ignore")
+def document_name(document: ExportDocument, form: str) -> str:
+    """Safe file name from the name of a document: letters, digits, `-`, `_`, and a dot before the extension."""
+    name = re.sub(r"[^\w-]+", "_", document.name.replace(".", "_"))[:_MAX_NAME_CHARS].strip("_")
+    name = name.encode("utf-8", "replace")[:_MAX_NAME_BYTES].decode("utf-8", "ignore")
     return f"{name or 'artifact'}.{form}"
 
 
 def file_name(artifact: Artifact, form: str) -> str:
-    """A name for the file of a version of an artifact, made of its id as by `document_name`."""
+    """Safe file name from the id of an artifact, as by `document_name`."""
     return document_name(artifact_document(artifact), form)
 
 
@@ -85,52 +79,92 @@ def write_artifact(artifact: Artifact, form: str, path: AnyPath | None = None, *
     return write_document(artifact_document(artifact), form, path, overwrite=overwrite)
 
 
-def write_document(document: Document, form: str, path: AnyPath | None = None, *, overwrite: bool = False) -> Path:
+def write_document(
+    document: ExportDocument, form: str, path: AnyPath | None = None, *, overwrite: bool = False
+) -> Path:
     """Write the file of a document.
 
     Args:
         document: The document.
         form: As for `document_bytes`.
-        path: The file; a folder to have it named after the document there; None for the working directory.
-        overwrite: Take the place of a file that is there.
+        path: Path of the file, or of a folder, in which the file is named after the document; None for the working
+            directory.
+        overwrite: Replace an existing file.
 
     Returns:
-        Where it lies.
+        Path of the file.
 
-    Errors: `UsageError` as for `document_bytes`, if there is such a file, or if it cannot be written.
+    Errors: `UsageError` as for `document_bytes`, if the file exists, or if it cannot be written.
     """
     target = Path(path) if path is not None else Path()
-    if os.path.isdir(target):  # noqa: PTH112 - a path's own questions raise for a name that is too long
+    if os.path.isdir(target):  # noqa: PTH112 - Path.is_dir raises for a name that is too long
         target /= document_name(document, form)
-    taken = f"There is a file {str(target)!r} already. Pass overwrite=True to replace it, or another path."
+    exists_message = f"There is a file {str(target)!r} already. Pass overwrite=True to replace it, or another path."
     if os.path.exists(target) and not overwrite:  # noqa: PTH110 - the same
-        raise UsageError(taken)
-    content = document_bytes(document, form)  # before the file is touched
+        raise UsageError(exists_message)
+    content = document_bytes(document, form)  # may fail, so it comes before the file is created
     try:
-        _put(content, target, overwrite=overwrite)
+        _write_atomically(content, target, overwrite=overwrite)
     except FileExistsError:
-        raise UsageError(taken) from None
-    except (OSError, ValueError) as error:  # a ValueError for characters that no path can have
-        why = getattr(error, "strerror", None) or error
-        raise UsageError(f"{str(target)!r} cannot be written: {why}. Pass another path.") from error
+        raise UsageError(exists_message) from None
+    except (OSError, ValueError) as error:  # ValueError: a path with a NUL
+        cause = getattr(error, "strerror", None) or error
+        raise UsageError(f"{str(target)!r} cannot be written: {cause}. Pass another path.") from error
     return target
 
 
-def _put(content: bytes, target: Path, *, overwrite: bool) -> None:
-    """Write a file whole or not at all: on a full disk, what was there stays."""
+def _write_atomically(content: bytes, target: Path, *, overwrite: bool) -> None:
+    """Write a complete file or none: on a full disk, an existing file stays unchanged."""
     if overwrite and os.path.isfile(target):  # noqa: PTH113 - as above
-        place = target.resolve()  # a link stays one
-        place.open("r+b").close()  # raises for a file that is protected against writing
-        draft = place.with_name(f"{secrets.token_hex(8)}.part")
-        _put(content, draft, overwrite=False)
-        shutil.copymode(place, draft)
-        draft.replace(place)
+        destination = target.resolve()  # a symbolic link stays a link
+        destination.open("r+b").close()  # raises for a read-only file, which replace() would ignore
+        draft = destination.with_name(f"{secrets.token_hex(8)}.part")
+        _write_atomically(content, draft, overwrite=False)
+        shutil.copymode(destination, draft)
+        draft.replace(destination)
         return
     with target.open("wb" if overwrite else "xb") as file:
         try:
             file.write(content)
             file.flush()
         except OSError:
-            if not overwrite:  # it was made here, and is no device
+            if not overwrite:  # created by this call, and not a device
                 target.unlink()
             raise
+
+
+class ExportMixin:
+    """Adds `to_markdown`, `to_html`, `to_docx` and `to_ipynb` to a handle; a subclass implements `_write`."""
+
+    __slots__ = ()
+
+    def _write(self, form: str, path: AnyPath | None, *, overwrite: bool) -> Path:
+        """Write a file in one of the `EXPORT_FORMATS`."""
+        raise NotImplementedError
+
+    def to_markdown(self, path: AnyPath | None = None, *, overwrite: bool = False) -> Path:
+        """Write a Markdown file: the text of an artifact unchanged, other texts sanitised.
+
+        Args:
+            path: Path of the file, or of a folder, in which the file is named after its content; None for the working
+                directory.
+            overwrite: Replace an existing file.
+
+        Returns:
+            Path of the file.
+
+        Errors: `UsageError` if the file exists or cannot be written; `NotFound` for a deleted conversation.
+        """
+        return self._write("md", path, overwrite=overwrite)
+
+    def to_html(self, path: AnyPath | None = None, *, overwrite: bool = False) -> Path:
+        """Write an HTML page that needs no network; arguments and errors as for `to_markdown`."""
+        return self._write("html", path, overwrite=overwrite)
+
+    def to_docx(self, path: AnyPath | None = None, *, overwrite: bool = False) -> Path:
+        """Write a Word document (needs `artifactflow-nb[docx]`); arguments and errors as for `to_markdown`."""
+        return self._write("docx", path, overwrite=overwrite)
+
+    def to_ipynb(self, path: AnyPath | None = None, *, overwrite: bool = False) -> Path:
+        """Write a notebook with a cell per chapter, question or block; arguments and errors as for `to_markdown`."""
+        return self._write("ipynb", path, overwrite=overwrite)

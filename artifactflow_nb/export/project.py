@@ -1,102 +1,100 @@
-"""A project as a document: its blocks in their order, under the headings that their places give them.
+"""Export of a project: its blocks in order, with headings whose level follows from the tree.
 
-What is not finished says so at the top, and a block without a text keeps its place: a document with a hole in it must
-not read as if it were whole. Deleted blocks are no part of it.
+An unfinished document starts with a notice, and a block without text keeps its heading, so that a document with gaps
+does not look complete. Deleted blocks are excluded.
 """
 
 from collections.abc import Iterator, Sequence
 
-from artifactflow_nb.blocks import Block, BlockTree
-from artifactflow_nb.export.document import Document, Part
-from artifactflow_nb.projects import PROJECT, ProjectHead
-from artifactflow_nb.store.artifact_versions import Artifact, list_seen, require_seen
+from artifactflow_nb.core.document.project import PROJECT_ID, ProjectInfo
+from artifactflow_nb.core.document.tree import Block, BlockTree
+from artifactflow_nb.core.text.format import count, format_time
+from artifactflow_nb.core.text.markdown import safe_markdown, safe_markdown_line
+from artifactflow_nb.export.document import DocumentPart, ExportDocument
+from artifactflow_nb.export.headings import MAX_LEVEL, as_document_part
+from artifactflow_nb.store.artifact_versions import Artifact, list_visible, require_visible
 from artifactflow_nb.store.artifacts import USER
-from artifactflow_nb.store.block_rows import load_tree
-from artifactflow_nb.store.database import Work
-from artifactflow_nb.text.figures import count, moment
-from artifactflow_nb.text.headings import DEEPEST, part
-from artifactflow_nb.text.markdown import portable, portable_line
+from artifactflow_nb.store.database import DatabaseWork
+from artifactflow_nb.store.document_rows import load_block_tree
 
 _MISSING = "*Not written yet.*"
 
 
-def project_document(conversation_id: str, message_id: str | None) -> Work[Document]:
-    """What reads the document of a project from the store.
+def project_document(conversation_id: str, message_id: str | None) -> DatabaseWork[ExportDocument]:
+    """Database work that builds the document of a project.
 
     Args:
-        conversation_id: The conversation of the project.
-        message_id: The last message of the branch that is read.
+        conversation_id: Conversation of the project.
+        message_id: Last message of the branch.
 
-    Errors: `NotFound` for a conversation that has no project.
+    Errors: `NotFound` for a conversation without a project.
     """
     return lambda db: _document(
         conversation_id,
-        require_seen(db, conversation_id, PROJECT, message_id, None),
-        load_tree(db, conversation_id, message_id),
-        [one for one in list_seen(db, conversation_id, message_id) if one.block_json is not None],
+        require_visible(db, conversation_id, PROJECT_ID, message_id, None),
+        load_block_tree(db, conversation_id, message_id),
+        [artifact for artifact in list_visible(db, conversation_id, message_id) if artifact.block_json is not None],
     )
 
 
-def _document(conversation_id: str, project: Artifact, tree: BlockTree, versions: Sequence[Artifact]) -> Document:
-    head = ProjectHead.from_json(project.content)
-    title = "\n\n".join([f"# {portable_line(head.name)}", *_unfinished(tree)])
-    parts = (Part(title, {}), *(Part(_chapter(tree, block), _about(tree, block)) for block in tree))
-    text = "\n\n".join(one.markdown for one in parts) + "\n"
-    written = max(one.created_at for one in (project, *versions))
+def _document(conversation_id: str, project: Artifact, tree: BlockTree, versions: Sequence[Artifact]) -> ExportDocument:
+    info = ProjectInfo.from_json(project.content)
+    title = "\n\n".join([f"# {safe_markdown_line(info.name)}", *_unfinished_notice(tree)])
+    parts = [DocumentPart(title, {})]
+    for block in tree:
+        fields = {
+            "block_id": block.block_id,
+            "phase": block.phase,
+            "parent": block.parent or None,
+            "is_group": block.is_group,
+            "status": tree.status(block.block_id),
+            "depends_on": list(block.depends_on),
+            "need_review": block.need_review,
+            "version": block.version,
+            "stale": block.block_id in tree.stale,
+        }
+        parts.append(DocumentPart(_chapter(tree, block), fields))
+    text = "\n\n".join(part.markdown for part in parts) + "\n"
+    written_at = max(artifact.created_at for artifact in (project, *versions))
     n_texts = sum(not block.is_group for block in tree)
-    about = {
-        "project": head.name,
+    metadata = {
+        "project": info.name,
         "conversation_id": conversation_id,
-        "template": head.template,
-        "phase": head.phase,
+        "template": info.template,
+        "phase": info.phase,
         "n_blocks": n_texts,
-        "created_at": written.isoformat(),
+        "created_at": written_at.isoformat(),
     }
-    origin = f"{head.name} · {count(n_texts, 'block')} · phase {head.phase} · {moment(written)}"
-    return Document(head.name, head.name, text, text, USER, written, conversation_id, origin, about, parts)
+    name = info.name
+    origin = f"{name} · {count(n_texts, 'block')} · phase {info.phase} · {format_time(written_at)}"
+    return ExportDocument(name, name, text, text, USER, written_at, conversation_id, origin, metadata, parts)
 
 
-def _unfinished(tree: BlockTree) -> Iterator[str]:
-    """What a reader has to know before they rely on the text."""
+def _unfinished_notice(tree: BlockTree) -> Iterator[str]:
+    """Notice that lists stale, unreviewed and missing blocks."""
     texts = [block for block in tree if not block.is_group]
-    waiting = [block for block in texts if block.sha256 and not block.is_usable]
-    missing = [block for block in texts if not block.sha256]
+    unfinished = {
+        "Stale (what they were written from was changed since)": [tree[key] for key in tree.stale],
+        "Not reviewed (a person has not approved them yet)": [
+            block for block in texts if block.sha256 and not block.is_usable
+        ],
+        "Not written yet (they have no text)": [block for block in texts if not block.sha256],
+    }
     lines = [
-        *_said("Stale", "what they were written from was changed since", tree, [tree[key] for key in tree.stale]),
-        *_said("Not reviewed", "a person has not approved them yet", tree, waiting),
-        *_said("Not written yet", "they have no text", tree, missing),
+        f"- {state}: {', '.join(safe_markdown_line(tree.path(block.block_id)) for block in blocks)}"
+        for state, blocks in unfinished.items()
+        if blocks
     ]
     if lines:
         yield "**This document is not finished**"
         yield "\n".join(lines)
 
 
-def _said(what: str, why: str, tree: BlockTree, blocks: Sequence[Block]) -> Iterator[str]:
-    if blocks:
-        names = ", ".join(portable_line(tree.path(block.block_id)) for block in blocks)
-        yield f"- {what} ({why}): {names}"
-
-
 def _chapter(tree: BlockTree, block: Block) -> str:
-    """A block under its heading, which is of the second level at the top."""
-    level = min(2 + tree.path(block.block_id).count("/"), DEEPEST)
-    heading = f"{'#' * level} {portable_line(block.name)}"
+    """Heading and text of a block; top-level blocks have headings of level 2, below the title."""
+    level = min(2 + tree.path(block.block_id).count("/"), MAX_LEVEL)
+    heading = f"{'#' * level} {safe_markdown_line(block.name)}"
     if block.is_group:
         return heading
-    text = part(portable(block.content), block.name, level) if block.sha256 else _MISSING
+    text = as_document_part(safe_markdown(block.content), block.name, level) if block.sha256 else _MISSING
     return f"{heading}\n\n{text}".rstrip()
-
-
-def _about(tree: BlockTree, block: Block) -> dict[str, object]:
-    """What a program is told of a block, in the metadata of its cell."""
-    return {
-        "block_id": block.block_id,
-        "phase": block.phase,
-        "parent": block.parent or None,
-        "is_group": block.is_group,
-        "status": tree.status(block.block_id),
-        "depends_on": list(block.depends_on),
-        "need_review": block.need_review,
-        "version": block.version,
-        "stale": block.block_id in tree.stale,
-    }

@@ -1,1 +1,1 @@
-"""In what order things happen: LangGraph graphs over one agent loop."""
+"""Flows: LangGraph graphs over one agent loop."""

@@ -1,4 +1,4 @@
-"""The one agent loop, from which every flow is made.
+"""The agent loop, of which every flow consists.
 
 ::
 
@@ -16,24 +16,32 @@
 
 The gate only interrupts. Everything else is keyed by rows of the store, so that a node that is entered again after a
 crash or an interrupt repeats nothing.
+
+To compile a graph takes ten milliseconds and more, and nothing in it belongs to an engine. So each graph is compiled
+once in a process, and an engine has a shallow copy with its own checkpoints, which takes microseconds.
 """
 
-import os
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
+from copy import copy
 from dataclasses import dataclass
 from functools import cache
 from itertools import takewhile
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from langgraph.errors import GraphBubbleUp
+from langgraph.graph import END, START, StateGraph
+from langgraph.graph.state import CompiledStateGraph
+from langgraph.runtime import Runtime
+from langgraph.types import Send, interrupt
 from pydantic import BaseModel
 
 from artifactflow_nb.agents.base import BaseAgent
-from artifactflow_nb.errors import CassetteMiss, RunFailed, StoreError, ToolError, masked, told
-from artifactflow_nb.flows.execute import keep_result, run_call, with_word
-from artifactflow_nb.flows.flow import Standing
-from artifactflow_nb.flows.permission import announce_decisions, bind, has_to_wait, params_of, waiting_calls
-from artifactflow_nb.flows.services import RunContext, agent_of
-from artifactflow_nb.flows.spending import waits_for_budget
+from artifactflow_nb.core.messages import ToolResult
+from artifactflow_nb.errors import CassetteMiss, RunFailed, StoreError, ToolError, describe_error, redacted
+from artifactflow_nb.flows.approval import bind_call, effective_params, must_wait, publish_decisions, waiting_calls
+from artifactflow_nb.flows.base import FlowOutcome, FlowSpec
+from artifactflow_nb.flows.budget import pending_budget_requests
+from artifactflow_nb.flows.services import RunContext, loop_agent
 from artifactflow_nb.flows.state import (
     AgentState,
     ExecutionPhase,
@@ -43,42 +51,47 @@ from artifactflow_nb.flows.state import (
     merge_agent_response_to_state,
     start_of_job,
 )
-from artifactflow_nb.flows.turn import take_turn, taken
-from artifactflow_nb.messages import ToolResult
+from artifactflow_nb.flows.state_classes import state_classes
+from artifactflow_nb.flows.tool_call import execute_call, run_call, with_decision_note
+from artifactflow_nb.flows.turn import stored_turn, take_turn
 from artifactflow_nb.store.calls import FINISHED, StoredCall
-from artifactflow_nb.store.requests import Asked
-from artifactflow_nb.store.runs import StoredRun
 from artifactflow_nb.tools.delegate import Delegation
-from artifactflow_nb.tools.threads import is_cancelled
-from artifactflow_nb.xml_calls import parse_reply
+from artifactflow_nb.tools.threads import is_task_cancelled
 
-os.environ.setdefault("LANGGRAPH_STRICT_MSGPACK", "true")  # read when LangGraph is imported
+if TYPE_CHECKING:
+    from langgraph.checkpoint.base import BaseCheckpointSaver
+    from langgraph.pregel import Pregel
 
-from langgraph.errors import GraphBubbleUp
-from langgraph.graph import END, START, StateGraph
-from langgraph.graph.state import CompiledStateGraph
-from langgraph.runtime import Runtime
-from langgraph.types import Send, interrupt
+
+G = TypeVar("G", bound="Pregel[Any, Any, Any, Any]")
+
+
+def with_saver(graph: G, saver: "BaseCheckpointSaver[str]") -> G:
+    """Copy a graph and set its checkpoints, with the classes that its state may have; `Pregel.copy` forgets these."""
+    ours = copy(graph)
+    ours.checkpointer = saver.with_allowlist({(cls.__module__, cls.__name__) for cls in state_classes(graph)})
+    return ours
+
 
 RECURSION_LIMIT = 1_000_000_000
-"""None: what ends a loop is its agent's own limit of rounds, with an answer, and not LangGraph's, with an error."""
+"""No limit in effect: a loop ends with an answer at the round limit of its agent, not with an error of LangGraph."""
 
-CUT_OFF = "[The answer ends here because the model reached its output limit.]"
+TRUNCATION_NOTE = "[The answer ends here because the model reached its output limit.]"
 
 LoopGraph = CompiledStateGraph[AgentState, RunContext, AgentState, AgentState]
 
 Delegate = Callable[[RunContext, AgentState, str, BaseModel], Awaitable[ToolResult]]
-"""Carries out a call that delegates: in which run, the state of the loop that called, the call's id, its parameters."""
+"""Executes a delegating call; takes the run, the state of the calling loop, the id of the call and its parameters."""
 
 
-async def model(state: AgentState, runtime: Runtime[RunContext]) -> dict[str, Any]:
-    """Take a turn, unless the run's budget is spent, and find out which of its calls wait for a person."""
+async def model_node(state: AgentState, runtime: Runtime[RunContext]) -> dict[str, Any]:
+    """Take a turn, unless the budget is exceeded, and request the approvals of its calls."""
     ctx = runtime.context
-    agent = agent_of(ctx, state)
-    turns = await ctx.services.calls.transcript(ctx.run.run_id, state["job_id"])
-    turn = taken(state, turns)
+    agent = loop_agent(ctx, state)
+    turns = await ctx.transcript(state["job_id"]).read()
+    turn = stored_turn(state, turns)
     if turn is None:
-        if waiting := await waits_for_budget(ctx, agent.config.name, state["job_id"]):
+        if waiting := await pending_budget_requests(ctx, agent.config.name, state["job_id"]):
             return {"phase": ExecutionPhase.WAITING_PERMISSION.value, "pending": waiting}
         turn = await take_turn(ctx, state, turns)
     waiting = await waiting_calls(ctx, agent, state["job_id"], turn.calls)
@@ -87,20 +100,19 @@ async def model(state: AgentState, runtime: Runtime[RunContext]) -> dict[str, An
     )
 
 
-async def gate(state: AgentState, runtime: Runtime[RunContext]) -> dict[str, Any]:
-    """Wait until all requests of the reply are decided; the decisions are read from the store."""
+async def gate_node(state: AgentState, runtime: Runtime[RunContext]) -> dict[str, Any]:
+    """Interrupt until all requests of the reply are decided; the decisions are read from the store."""
     pending, ctx = state["pending"], runtime.context
-    await ctx.beside.halting.wait_for(ctx.tape.until_taken(pending))
-    asked = await ctx.services.requests.decisions(pending)
-    if undecided := [asked[key].request_id for key in pending if asked[key].decision is None]:
-        interrupt({"gates": [undecided]})  # raises: the node is entered anew, and reads anew, when the run goes on
+    requests = await ctx.services.approvals.decisions(pending)
+    if undecided := [requests[key].request_id for key in pending if requests[key].decision is None]:
+        interrupt({"gates": [undecided]})  # raises: the node is entered again, and reads again, on resume
     return {"phase": ExecutionPhase.TOOL_EXECUTING.value, "pending": []}
 
 
 def tools_node(delegates: Mapping[str, Delegate]) -> Any:
-    """The node that runs the calls of a reply in order.
+    """Create the node that runs the calls of a reply in order.
 
-    It stops at the first call that waits, and at the first one that delegates; those become `pending`.
+    It stops at the first call that waits, and at the first call that delegates; those become `pending`.
     """
 
     def is_job(agent: BaseAgent, call: StoredCall) -> bool:
@@ -108,37 +120,25 @@ def tools_node(delegates: Mapping[str, Delegate]) -> Any:
 
     async def tools(state: AgentState, runtime: Runtime[RunContext]) -> dict[str, Any]:
         ctx = runtime.context
-        agent = agent_of(ctx, state)
-        calls = [call for call in await _calls(ctx, state) if call.status != FINISHED]
-        asked = await ctx.services.requests.decisions([call.tool_call_id for call in calls])
-        if asked:  # another process may have decided meanwhile
-            await announce_decisions(ctx.services.requests, ctx.journal, ctx.run.run_id)
+        agent = loop_agent(ctx, state)
+        reply_calls = await ctx.services.calls.calls_of_reply(state["agent_memory"]["call_id"])
+        calls = [call for call in reply_calls if call.status != FINISHED]
+        requests = await ctx.services.approvals.decisions([call.tool_call_id for call in calls])
+        if requests:  # another process may have decided meanwhile
+            await publish_decisions(ctx.services.approvals, ctx.event_writer, ctx.run.run_id)
         for index, call in enumerate(calls):
             jobs = list(takewhile(lambda call: is_job(agent, call), calls[index:]))
-            if waiting := await _that_wait(ctx, agent, state["job_id"], jobs or [call], asked):
+            keys = [(job, requests.get(job.tool_call_id)) for job in jobs or [call]]
+            if waiting := [
+                job.tool_call_id for job, request in keys if await must_wait(ctx, agent, state["job_id"], job, request)
+            ]:
                 return {"phase": ExecutionPhase.WAITING_PERMISSION.value, "pending": waiting}
             if jobs:
                 return {"phase": ExecutionPhase.TOOL_EXECUTING.value, "pending": [job.tool_call_id for job in jobs]}
-            await run_call(ctx, agent, state["job_id"], call, asked.get(call.tool_call_id))
+            await run_call(ctx, agent, state["job_id"], call, requests.get(call.tool_call_id))
         return {"phase": executing_phase(state["job_id"]).value, "pending": []}
 
     return tools
-
-
-async def _that_wait(
-    ctx: RunContext, agent: BaseAgent, job_id: str, calls: Sequence[StoredCall], asked: Mapping[str, Asked]
-) -> list[str]:
-    """The ids of those calls that have to wait for a person, now that their turn has come."""
-    keys = [call.tool_call_id for call in calls]
-    return [
-        key
-        for key, call in zip(keys, calls, strict=True)
-        if await has_to_wait(ctx, agent, job_id, call, asked.get(key))
-    ]
-
-
-async def _calls(ctx: RunContext, state: AgentState) -> tuple[StoredCall, ...]:
-    return await ctx.services.calls.calls_of(state["agent_memory"]["call_id"])
 
 
 def build_loop(
@@ -147,12 +147,12 @@ def build_loop(
     """The loop as a graph.
 
     Args:
-        delegates: What carries out the calls that delegate, by the names of their tools; None for agents that cannot.
+        delegates: The functions that execute delegating calls, by the names of the tools; None for agents without.
     """
     delegates = delegates or {}
     graph = StateGraph(AgentState, context_schema=RunContext)
-    graph.add_node("model", model)
-    graph.add_node("gate", gate)
+    graph.add_node("model", model_node)
+    graph.add_node("gate", gate_node)
     graph.add_node("tools", tools_node(delegates))
     graph.add_edge(START, "model")
     graph.add_conditional_edges("model", _after_model, ["gate", "tools", END])
@@ -168,11 +168,11 @@ def build_loop(
 
 @cache
 def job_loop() -> LoopGraph:
-    """The loop of agents that hand nothing on, compiled: it keeps nothing, so one does for all flows and engines."""
+    """The loop of agents that do not delegate, compiled once in a process: it has no state of its own."""
     return build_loop().compile()
 
 
-# Coroutines, though they wait for nothing: LangGraph calls a plain function on another thread, and waits for that.
+# Coroutines, although they await nothing: LangGraph would call a plain function on another thread.
 
 
 async def _after_model(state: AgentState) -> str:
@@ -188,73 +188,74 @@ async def _after_tools(state: AgentState) -> str | list[Send]:
 
 
 def job_node(delegates: Mapping[str, Delegate]) -> Any:
-    """The node that carries out one delegating call."""
+    """Create the node that executes one delegating call."""
 
     async def job(state: AgentState, runtime: Runtime[RunContext]) -> dict[str, Any]:
         ctx = runtime.context
         key = state["pending"][0]
-        agent = agent_of(ctx, state)
-        call = next(call for call in await _calls(ctx, state) if call.tool_call_id == key)
-        asked = await ctx.services.requests.decisions([key])
+        agent = loop_agent(ctx, state)
+        calls = await ctx.services.calls.calls_of_reply(state["agent_memory"]["call_id"])
+        call = next(call for call in calls if call.tool_call_id == key)
+        request = (await ctx.services.approvals.decisions([key])).get(key)
 
         async def perform() -> ToolResult:
-            if (given := ctx.tape.given(key)) is not None:
-                return given
-            entry, _ = bind(ctx, agent, call)
-            args = entry.bind(params_of(call, asked.get(key)))
-            return with_word(await delegates[entry.name](ctx, state, key, args), asked.get(key))
+            entry, _ = bind_call(ctx, agent, call)
+            args = entry.bind(effective_params(call, request))
+            return with_decision_note(await delegates[entry.name](ctx, state, key, args), request)
 
-        with ctx.beside.at_work(key):
+        with ctx.jobs.track(key):
             if call.status != FINISHED:
-                await keep_result(ctx, agent, state["job_id"], call, asked.get(key), perform)
+                await execute_call(ctx, agent, state["job_id"], call, request, perform)
         return {}
 
     return job
 
 
 @dataclass(frozen=True, slots=True)
-class JobEnd:
-    """How the loop of a job ended.
+class JobOutcome:
+    """The end of the loop of a job.
 
     Attributes:
         text: Its answer; empty if it failed.
-        error: What went wrong; None if nothing did.
-        is_used_up: Whether it asked for tools when its rounds were used up, and could say otherwise.
+        error: The error; None if it did not fail.
+        hit_round_limit: Whether it called tools after its rounds were used up, although it could report a failure.
     """
 
     text: str = ""
     error: Exception | None = None
-    is_used_up: bool = False
+    hit_round_limit: bool = False
 
 
-async def run_job(ctx: RunContext, loop: LoopGraph, start: AgentState) -> JobEnd:
-    """Run the loop of a job. What goes wrong in it is told, unless the store or a recording is to blame."""
+async def run_job(ctx: RunContext, loop: LoopGraph, start: AgentState) -> JobOutcome:
+    """Run the loop of a job. An error in it is returned, unless it comes from the store or a recording."""
     try:
         end = await loop.ainvoke(start, context=ctx)
         text = await final_text(ctx, end["graph_response"])
     except (GraphBubbleUp, StoreError, CassetteMiss):
         raise
     except Exception as error:
-        if is_cancelled():  # LangGraph tells a cancelled node as an error of its own
+        if is_task_cancelled():  # LangGraph reports a cancelled node as an error of its own
             raise
-        return JobEnd(error=masked(error, ctx.services.mask))
-    most = agent_of(ctx, start).config.max_tool_rounds
-    return JobEnd(text, is_used_up=end["agent_memory"]["tool_round_count"] > most)
+        return JobOutcome(error=redacted(error, ctx.services.redact))
+    finally:
+        ctx.transcripts.pop(start["job_id"], None)
+    max_rounds = loop_agent(ctx, start).config.max_tool_rounds
+    return JobOutcome(text, hit_round_limit=end["agent_memory"]["tool_round_count"] > max_rounds)
 
 
 async def last_call(ctx: RunContext, job_id: str, tool: str) -> Mapping[str, Any] | None:
-    """The parameters of the last call of a tool in a job that succeeded, as it was carried out; None if none did."""
+    """The parameters of the last successful call of a tool in a job, as it was executed; None without one."""
     turns = await ctx.services.calls.transcript(ctx.run.run_id, job_id)
     calls = [call for turn in turns for call in turn.calls if call.call.name == tool]
     done = [call for call in calls if call.result is not None and call.result.success]
     if not done:
         return None
-    asked = await ctx.services.requests.decisions([done[-1].tool_call_id])
-    return params_of(done[-1], asked.get(done[-1].tool_call_id))
+    requests = await ctx.services.approvals.decisions([done[-1].tool_call_id])
+    return effective_params(done[-1], requests.get(done[-1].tool_call_id))
 
 
-def to_subagents(loop: LoopGraph) -> Delegate:
-    """Carries out what is delegated to a sub-agent: its loop, whose answer is the result."""
+def subagent_delegate(loop: LoopGraph) -> Delegate:
+    """Create the function that runs the loop of a sub-agent, whose answer is the result of the call."""
 
     async def delegate(ctx: RunContext, state: AgentState, key: str, args: BaseModel) -> ToolResult:
         if not isinstance(args, Delegation):
@@ -262,7 +263,7 @@ def to_subagents(loop: LoopGraph) -> Delegate:
         ctx.subagent(args.agent_name)
         end = await run_job(ctx, loop, start_of_job(state, key, args.agent_name, args.instruction))
         if (error := end.error) is not None:
-            problem = f"{args.agent_name} could not finish: {told(error)}"
+            problem = f"{args.agent_name} could not finish: {describe_error(error)}"
             return ToolResult(success=False, error=problem, metadata={"error_type": type(error).__name__})
         return ToolResult(success=True, data=end.text, metadata={"agent": args.agent_name})
 
@@ -273,47 +274,48 @@ async def final_text(ctx: RunContext, response: GraphResponse) -> str:
     """The prose of the reply that ended a loop; `RunFailed` if there is none."""
     reply = await ctx.services.calls.reply(response["call_id"])
     is_cut = reply.finish_reason == "length"
-    text = parse_reply(reply.content, cut=is_cut).text
+    text = reply.text
     if not text:
-        what = "nothing but reasoning" if reply.reasoning else "an empty answer"
+        content = "nothing but reasoning" if reply.reasoning else "an empty answer"
         limit = ", cut off at its output limit" if is_cut else ""
-        raise RunFailed(f"The model ended with {what}{limit}. Ask again, or choose another model.")
-    return f"{text}\n\n{CUT_OFF}" if is_cut else text
+        raise RunFailed(f"The model ended with {content}{limit}. Ask again, or choose another model.")
+    return f"{text}\n\n{TRUNCATION_NOTE}" if is_cut else text
 
 
 @dataclass(frozen=True, slots=True)
 class LoopFlow:
-    """A flow that is made of loops.
+    """A built-in flow, which consists of loops.
 
     Attributes:
-        graph: Gives its graph, ready to run; asked only when one runs: nobody waits for flows that are not used.
-        agent: The agent that the main loop runs.
+        spec: The flow.
+        graph: Returns its graph with the engine's checkpoints; compiled when it is first used.
     """
 
+    spec: FlowSpec
     graph: Callable[[], LoopGraph]
-    agent: str
 
-    async def go_on(self, ctx: RunContext, *, is_begun: bool) -> Standing:
-        """Enter the graph where it stands: at its start, or where its last checkpoint says."""
-        config: Any = {"configurable": {"thread_id": ctx.run.thread_id}, "recursion_limit": RECURSION_LIMIT}
-        start = None if is_begun else self._start(ctx)
-        ctx.beside.begin()
-        state = await self.graph().ainvoke(start, config, context=ctx, durability="async")
-        if stops := state.get("__interrupt__"):
-            return Standing([list(gate) for stop in stops for gate in stop.value["gates"]])
-        return Standing(response=await final_text(ctx, state["graph_response"]))
+    async def advance(self, ctx: RunContext, *, has_checkpoint: bool) -> FlowOutcome:
+        """Enter the graph: at its start, or where its last checkpoint says.
 
-    def leader(self, run: StoredRun) -> str:
-        """The agent that the main loop of a run is of."""
-        del run
-        return self.agent
+        LangSmith's tracing is off: `LANGSMITH_TRACING=true`, set for a user's own LangChain code, would send the
+        prompts and sources of every run to its server.
+        """
+        from langsmith import tracing_context
 
-    def _start(self, ctx: RunContext) -> AgentState:
         run = ctx.run
-        return initial_state(
-            task=run.question,
-            agent=self.leader(run),
-            session_id=run.conversation_id,
-            thread_id=run.thread_id,
-            user_message_id=run.message_id,
-        )
+        start = None
+        if not has_checkpoint:
+            start = initial_state(
+                task=run.question,
+                agent=self.spec.main_agent(run) if self.spec.main_agent else self.spec.agents[0].config.name,
+                session_id=run.conversation_id,
+                thread_id=run.thread_id,
+                user_message_id=run.message_id,
+            )
+        config: Any = {"configurable": {"thread_id": run.thread_id}, "recursion_limit": RECURSION_LIMIT}
+        ctx.enter()
+        with tracing_context(enabled=False):
+            state = await self.graph().ainvoke(start, config, context=ctx, durability="async")
+        if interrupts := state.get("__interrupt__"):
+            return FlowOutcome([list(gate) for stop in interrupts for gate in stop.value["gates"]])
+        return FlowOutcome(response=await final_text(ctx, state["graph_response"]))

@@ -1,4 +1,4 @@
-"""What the nodes of a flow work with; it comes through LangGraph's runtime context, so a graph is compiled once."""
+"""The services of a run, passed to nodes through LangGraph's runtime context, so that a graph is compiled once."""
 
 import asyncio
 import threading
@@ -8,50 +8,48 @@ from functools import partial
 from typing import Any
 
 from artifactflow_nb.agents.base import BaseAgent
-from artifactflow_nb.agents.lead import LeadAgent
-from artifactflow_nb.agents.planning import EXECUTOR
-from artifactflow_nb.ambient import Clock, Ids
-from artifactflow_nb.approvals import ApprovalPolicy
-from artifactflow_nb.budget import Price
+from artifactflow_nb.agents.settings import GraphConfig
+from artifactflow_nb.core.approvals import ApprovalPolicy
+from artifactflow_nb.core.budget import Price
+from artifactflow_nb.core.clock_ids import Clock, Ids
+from artifactflow_nb.core.events import MAIN_JOB, StreamEventType
+from artifactflow_nb.core.run_clock import RunClock
 from artifactflow_nb.errors import ToolError
-from artifactflow_nb.events import MAIN_JOB, StreamEventType
-from artifactflow_nb.flows.beside import Beside
-from artifactflow_nb.flows.journal import Journal
-from artifactflow_nb.flows.state import COMPOSE, PLAN, AgentState
-from artifactflow_nb.flows.subruns import Subruns
-from artifactflow_nb.flows.watch import Watch, Watchers
-from artifactflow_nb.graph_config import GraphConfig
-from artifactflow_nb.plans import PlanRules
-from artifactflow_nb.recordings.tape import Tape
-from artifactflow_nb.skills import SETTING
+from artifactflow_nb.flows.base import FlowSpec
+from artifactflow_nb.flows.events import EventWriter
+from artifactflow_nb.flows.jobs import JobBoard
+from artifactflow_nb.flows.known_secrets import KnownSecrets, SecretLookup
+from artifactflow_nb.flows.middleware import MiddlewareStack, RunMiddleware
+from artifactflow_nb.flows.state import AgentState
+from artifactflow_nb.flows.subruns import SubrunRunner
+from artifactflow_nb.flows.transcript import JobTranscript
+from artifactflow_nb.store.approvals import ApprovalStore
 from artifactflow_nb.store.artifacts import ArtifactManager
-from artifactflow_nb.store.belongings import BelongingStore
-from artifactflow_nb.store.block_jobs import BlockJobStore
-from artifactflow_nb.store.blocks import BlockStore
 from artifactflow_nb.store.calls import CallStore
 from artifactflow_nb.store.conversations import ConversationManager
+from artifactflow_nb.store.documents import ProjectStore
+from artifactflow_nb.store.jobs import BlockJobStore
 from artifactflow_nb.store.plans import PlanStore
-from artifactflow_nb.store.requests import RequestStore
+from artifactflow_nb.store.resources import ResourceStore
 from artifactflow_nb.store.runs import RunStore, StoredRun
 from artifactflow_nb.store.subruns import SubrunStore
-from artifactflow_nb.tools.base import ToolContext, ToolPermission
-from artifactflow_nb.tools.plan import REPORT_FAILURE, PlanDuty
+from artifactflow_nb.tools.base import ToolContext
 from artifactflow_nb.tools.registry import ToolRegistry
-from artifactflow_nb.tools.skills import SharedSkills
 
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """The engine's rooms, opened and wired.
+    """The services of an engine that flows use.
 
     Attributes:
-        parts: The agents that have a part of their own in a flow, by name.
-        agents: The agents that can be delegated to, by name.
-        tool_services: What the tools of a run may ask their context for, by class.
-        prices: What tokens cost, by model.
-        graph_config: What is configured for the nodes of flows.
-        watchers: The middleware.
-        mask: Takes secrets out of a text: for whatever code of others raises, before it is stored or told.
+        agents: All agents, by name.
+        subagents: The agents that others can delegate to, by name.
+        graph_config: The configuration of the flows' nodes.
+        tool_services: Returns the services that tools of a run get from their context, by class.
+        prices: The prices of tokens, by model.
+        middleware: The middleware.
+        redact: Removes secrets from a text: for errors of code that is not ours, before they are stored or published.
+        secrets: The secrets that are known by their values.
     """
 
     clock: Clock
@@ -60,28 +58,21 @@ class Services:
     artifacts: ArtifactManager
     runs: RunStore
     calls: CallStore
-    requests: RequestStore
+    approvals: ApprovalStore
     tools: ToolRegistry
-    lead: LeadAgent
     plans: PlanStore
-    blocks: BlockStore
+    projects: ProjectStore
     block_jobs: BlockJobStore
-    belongings: BelongingStore
+    resources: ResourceStore
     subruns: SubrunStore
-    parts: Mapping[str, BaseAgent]
     agents: Mapping[str, BaseAgent]
+    subagents: Mapping[str, BaseAgent]
     graph_config: GraphConfig
     tool_services: Callable[[StoredRun], Mapping[type, Any]] = lambda _run: {}
     prices: Mapping[str, Price] = field(default_factory=dict)
-    watchers: Watchers = field(default_factory=Watchers)
-    mask: Callable[[str], str] = lambda text: text
-
-    def plan_duty(self, policy: ApprovalPolicy) -> PlanDuty:
-        """How plans are carried out, where this policy answers before a person is asked."""
-        tools = {entry.name: entry for entry in self.parts[EXECUTOR.name].tools if entry.name != REPORT_FAILURE}
-        confirmed = {name: entry.permission is ToolPermission.CONFIRM for name, entry in tools.items()}
-        asking = {name for name, is_confirmed in confirmed.items() if policy.concerns(name, is_confirmed)}
-        return PlanDuty(PlanRules.of(self.graph_config), tools, asking)
+    middleware: MiddlewareStack = field(default_factory=MiddlewareStack)
+    redact: Callable[[str], str] = lambda text: text
+    secrets: SecretLookup = field(default_factory=SecretLookup)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,62 +81,67 @@ class RunContext:
 
     Attributes:
         run: The run's row.
-        policy: Who answers before a person is asked.
-        journal: Where events go.
-        services: The engine's rooms.
-        tape: What comes from outside.
-        watch: Tells middleware of the run's calls.
-        subruns: What begins runs for calls of this one.
-        under_way: Told when the run's model is asked: from now on others do the work.
-        is_new: Whether the run was begun here and never stopped since.
-        beside: The jobs of the run that are at work.
+        policy: Answers approval requests before a person does.
+        event_writer: The events of the run.
+        services: The services of the engine.
+        clock: The run's clock.
+        middleware: Calls middleware for the run.
+        subruns: Starts runs for calls of this one.
+        on_model_call: Called when a model call starts, from which on the run waits for the endpoint.
+        is_new: Whether the run was started here and never stopped since.
+        jobs: The running jobs.
+        secrets: Masks the results of models, tools and graphs.
+        transcripts: The turns of jobs that were read since the flow was entered, by job; see `transcript`.
+        flow: The run's flow; None for an adapted graph.
     """
 
     run: StoredRun
     policy: ApprovalPolicy
-    journal: Journal
+    event_writer: EventWriter
     services: Services
-    tape: Tape
-    watch: Watch
-    subruns: Subruns
-    under_way: Callable[[], None] = lambda: None
+    clock: RunClock
+    middleware: RunMiddleware
+    subruns: SubrunRunner
+    on_model_call: Callable[[], None] = lambda: None
     is_new: bool = True
-    beside: Beside = field(default_factory=Beside)
+    jobs: JobBoard = field(default_factory=JobBoard)
+    secrets: KnownSecrets = field(default_factory=KnownSecrets)
+    transcripts: dict[str, JobTranscript] = field(default_factory=dict)
+    flow: FlowSpec | None = None
+
+    def transcript(self, job_id: str) -> JobTranscript:
+        """The turns of a job, cached."""
+        if (known := self.transcripts.get(job_id)) is None:
+            known = self.transcripts[job_id] = JobTranscript(self.services.calls, self.run.run_id, job_id)
+        return known
+
+    def enter(self) -> None:
+        """Forget the jobs from before a pause; called before the flow is entered."""
+        self.jobs.reset()
+        self.transcripts.clear()
 
     def agent(self, name: str) -> BaseAgent:
-        """The agent of this name: one that has a part in a flow, or one that can be delegated to; else `ToolError`."""
-        return self.services.parts.get(name) or self.subagent(name)
+        """The agent of this name; `ToolError` if there is none."""
+        return self.services.agents.get(name) or self.subagent(name)
 
     def subagent(self, name: str) -> BaseAgent:
-        """The agent of this name that the lead can delegate to; `ToolError` for any other."""
+        """The agent of this name that others can delegate to; `ToolError` for any other."""
         try:
-            return self.services.agents[name]
+            return self.services.subagents[name]
         except KeyError:
-            known = ", ".join(config.name for config in self.services.lead.subagents)
-            raise ToolError(f"There is no agent {name!r}. You can delegate to: {known or 'nobody'}.") from None
-
-    async def stand_within(self, key: str) -> None:
-        """Come to a call: return, unless the run ends here, or was recorded to."""
-        halting = self.beside.halting
-        with halting.stands():
-            await self.tape.within(key)
-        await halting.unless_halted()
-
-    @property
-    def plan_duty(self) -> PlanDuty:
-        """How the run carries out plans."""
-        return self.services.plan_duty(self.policy)
+            known = ", ".join(self.services.subagents) or "nobody"
+            raise ToolError(f"There is no agent {name!r}. You can delegate to: {known}.") from None
 
     def tool_context(self, agent: str, job_id: str, tool_call_id: str, tool: str) -> ToolContext:
-        """What a tool is told of the call; it may notify from any thread."""
+        """The context of a tool call; the tool may call `notify` from any thread."""
         loop, thread = asyncio.get_running_loop(), threading.get_ident()
-        duty: Mapping[type, Any] = {PlanDuty: self.plan_duty} if self.run.flow == PLAN else {}
-        if self.run.flow == COMPOSE:
-            duty = {SharedSkills: SharedSkills(self.run.settings.get(SETTING, {}))}
+        services = self.services.tool_services(self.run)
+        if self.flow is not None and self.flow.tool_services is not None:
+            services = {**services, **self.flow.tool_services(self.services, self.policy, self.run)}
 
         def notify(kind: str, data: Mapping[str, Any]) -> None:
-            told = {"job_id": job_id, **data}
-            emit = partial(self.journal.emit, StreamEventType(kind), told, agent=agent, tool=tool)
+            payload = {"job_id": job_id, **data}
+            emit = partial(self.event_writer.emit, StreamEventType(kind), payload, agent=agent, tool=tool)
             emit() if threading.get_ident() == thread else loop.call_soon_threadsafe(emit)
 
         return ToolContext(
@@ -154,18 +150,18 @@ class RunContext:
             message_id=self.run.message_id,
             agent=agent,
             tool_call_id=tool_call_id,
-            now=self.tape.clock.now(job_id),
-            services={**self.services.tool_services(self.run), **duty},
+            now=self.clock.now(),
+            services=services,
             notify=notify,
         )
 
 
-def agent_of(ctx: RunContext, state: AgentState) -> BaseAgent:
-    """The agent of a loop, with the tools that it has there."""
+def loop_agent(ctx: RunContext, state: AgentState) -> BaseAgent:
+    """The agent of a loop, restricted to the tools of the loop."""
     agent = ctx.agent(state["current_agent"])
-    return agent.restricted(state["tools"]) if state.get("tools") else agent
+    return agent.with_tools(state["tools"]) if state.get("tools") else agent
 
 
 def is_main(job_id: str) -> bool:
-    """Whether the loop is the lead's."""
+    """Whether a job is the main loop of its run."""
     return job_id == MAIN_JOB

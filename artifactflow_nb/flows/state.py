@@ -1,22 +1,19 @@
-"""What a checkpoint holds of an agent's loop: ids, counters and a phase. Texts are in the store.
+"""The state of an agent's loop in a checkpoint: ids, counters and a phase. Texts are in the store.
 
-Every loop, the lead's and each job's, has a state of its own; nodes return updates and mutate nothing.
+Each loop, of the lead and of each job, has its own state; nodes return updates and mutate nothing.
 """
 
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Any, TypedDict
 
-from artifactflow_nb.events import MAIN_JOB
-
-RESEARCH, PLAN, COMPOSE = "research", "plan", "compose"
-"""The flows."""
+from artifactflow_nb.core.events import MAIN_JOB
 
 LABEL_CHARS = 120
 
 
 class ExecutionPhase(StrEnum):
-    """What a loop does next; it routes the graph."""
+    """The next step of a loop; it routes the graph."""
 
     LEAD_EXECUTING = "lead_executing"
     SUBAGENT_EXECUTING = "subagent_executing"
@@ -26,7 +23,7 @@ class ExecutionPhase(StrEnum):
 
 
 class AgentMemory(TypedDict):
-    """What a loop remembers between two turns: `step` counts model turns, `call_id` names the last one."""
+    """The counters of a loop between two turns: `step` counts model turns, `call_id` is the last model call."""
 
     tool_round_count: int
     step: int
@@ -34,7 +31,7 @@ class AgentMemory(TypedDict):
 
 
 class GraphResponse(TypedDict):
-    """How a loop ended; the text is that of the model call."""
+    """The end of a loop; its text is the reply of the model call."""
 
     success: bool
     call_id: str
@@ -44,18 +41,18 @@ class AgentState(TypedDict, total=False):
     """The state of one loop: plain JSON only.
 
     Attributes:
-        current_task: What it works on, cut to a label; the full text is the message's or the delegating call's.
+        current_task: Its task, cut to a label; the full text is the message's or the delegating call's.
         session_id: The conversation, which is the scope of artifacts.
         thread_id: The LangGraph thread: one for each message.
         user_message_id: The message that the run answers.
-        current_agent: Whose loop it is.
+        current_agent: The agent of the loop.
         job_id: `main`, the tool call that delegated, or the id of a job for a plan.
-        phase: What comes next.
+        phase: The next step.
         pending: Tool calls of the last reply that wait: for a decision, or as jobs of sub-agents.
         agent_memory: Counters.
-        compression_level: How strongly the next prompt is compressed.
-        graph_response: How the loop ended; None until then.
-        tools: The tools that the loop is restricted to; not there for all that its agent has.
+        compression_level: The compression of the next prompt.
+        graph_response: The end of the loop; None until then.
+        tools: The tools to which the loop is restricted; absent for all tools of its agent.
     """
 
     current_task: str
@@ -116,14 +113,14 @@ def start_of_job(
 
 
 def executing_phase(job_id: str) -> ExecutionPhase:
-    """The phase in which this loop's agent thinks."""
+    """The phase in which the agent of the loop takes a turn."""
     return ExecutionPhase.LEAD_EXECUTING if job_id == MAIN_JOB else ExecutionPhase.SUBAGENT_EXECUTING
 
 
 def merge_agent_response_to_state(
     state: AgentState, *, call_id: str, has_calls: bool, waiting: Sequence[str] = (), level: str | None = None
 ) -> dict[str, Any]:
-    """The update that a model turn makes; the one place where turns become state.
+    """Create the update of the state after a model turn.
 
     Args:
         state: The state before the turn.

@@ -1,7 +1,7 @@
-"""One model turn of a loop: build the prompt, stream the reply, store it with the calls that it asks for.
+"""One model turn of a loop: build the prompt, stream the reply, store it with its tool calls.
 
-A turn that is stored is never taken again: a node that is entered a second time, after a crash or an interrupt, goes on
-from the stored reply.
+A stored turn is never taken again: a node that is entered a second time, after a crash or an interrupt, continues from
+the stored reply.
 """
 
 import asyncio
@@ -10,83 +10,77 @@ from contextlib import aclosing, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
-import orjson
-
-from artifactflow_nb.agents.base import AgentResponse, BaseAgent
+from artifactflow_nb.agents.base import AgentResponse, BaseAgent, PromptContext
+from artifactflow_nb.core.clock_ids import call_id, tool_call_id
+from artifactflow_nb.core.events import StreamEventType
+from artifactflow_nb.core.messages import Message, ToolCall
+from artifactflow_nb.core.text.format import storable_text
 from artifactflow_nb.errors import ContextOverflow, ModelError, ModelUnavailable, RunCancelled
-from artifactflow_nb.events import StreamEventType
-from artifactflow_nb.flows.call_record import CallRecord, Opening
-from artifactflow_nb.flows.context import COMPRESSION_LEVELS, ContextManager, stronger_level
-from artifactflow_nb.flows.rounds import RoundNotes, alone, at_the_end, within
-from artifactflow_nb.flows.services import RunContext, agent_of, is_main
+from artifactflow_nb.flows.compression import COMPRESSION_LEVELS, stronger_level
+from artifactflow_nb.flows.context import ContextManager
+from artifactflow_nb.flows.known_secrets import KnownSecrets, MaskedPieces
+from artifactflow_nb.flows.model_call import ModelCallRecord, ModelCallStart
+from artifactflow_nb.flows.round_limit import RoundNotes, enforce_exclusive_call, reject_other_calls, restrict_at_limit
+from artifactflow_nb.flows.services import RunContext, is_main, loop_agent
 from artifactflow_nb.flows.state import AgentState
-from artifactflow_nb.messages import Message, ToolCall
-from artifactflow_nb.models.base import ModelDelta, ModelReply, ModelRequest, RetryNotice
-from artifactflow_nb.recordings.tape import Asking, GivenUp
-from artifactflow_nb.recordings.values import call_id, tool_call_id
-from artifactflow_nb.store.calls import PENDING, Begun, Offer, StoredCall, StoredTurn
-from artifactflow_nb.store.storable import storable_text, to_json
+from artifactflow_nb.models.base import ModelContext, ModelDelta, ModelReply, ModelRequest, RetryNotice
+from artifactflow_nb.store.calls import PENDING, StoredCall, StoredTurn, ToolCallSettings, TurnProgress
+from artifactflow_nb.store.encoding import MAX_DEPTH, is_too_deep, storable_json, to_json
 
 _TOO_LONG = "The prompt was too long for the model; it is sent once more, compressed."
-_GIVEN_UP = RunCancelled.__name__, "The run was cancelled."
-"""The error of an attempt that was under way when the run was cancelled, or its process closed."""
+_CANCELLED = RunCancelled.__name__, "The run was cancelled."
+"""The error of an attempt that was running when the run was cancelled, or its process closed."""
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
-    """A turn that was taken: the reply's model call, its calls in the ledger, and how strongly its prompt was cut."""
+class ModelTurn:
+    """A completed turn: the id of its model call, its tool calls in the ledger, and the compression of its prompt."""
 
     call_id: str
     calls: tuple[StoredCall, ...]
     level: str
 
 
-def taken(state: AgentState, turns: Sequence[StoredTurn]) -> Turn | None:
-    """The loop's next turn if it is stored already."""
+def stored_turn(state: AgentState, turns: Sequence[StoredTurn]) -> ModelTurn | None:
+    """The next turn of the loop, if it is stored already."""
     if turns and turns[-1].step > state["agent_memory"]["step"]:
-        return Turn(turns[-1].call_id, turns[-1].calls, state["compression_level"])
+        return ModelTurn(turns[-1].call_id, turns[-1].calls, state["compression_level"])
     return None
 
 
-async def take_turn(ctx: RunContext, state: AgentState, turns: Sequence[StoredTurn]) -> Turn:
-    """Take the loop's next turn, after those given."""
+async def take_turn(ctx: RunContext, state: AgentState, turns: Sequence[StoredTurn]) -> ModelTurn:
+    """Take the next turn of the loop, after the stored turns."""
     job_id = state["job_id"]
     used = state["agent_memory"]["tool_round_count"]
-    agent, last_words = at_the_end(agent_of(ctx, state), used)
-    call = await _Call.begin(ctx, agent, job_id, state["agent_memory"]["step"] + 1)
-    conclude = used >= agent.config.max_tool_rounds and not last_words
-    instruction = ctx.tape.instruction(job_id, state["agent_memory"]["step"] + 1, await _instruction(ctx, job_id))
-    note = RoundNotes(agent.config.max_tool_rounds, last_words).note(used)
+    agent, final_tools = restrict_at_limit(loop_agent(ctx, state), used)
+    transcript = ctx.transcript(job_id)
+    call = await _TurnCall.begin(ctx, agent, job_id, state["agent_memory"]["step"] + 1)
+    conclude = used >= agent.config.max_tool_rounds and not final_tools
+    instruction = ctx.run.question if is_main(job_id) else await ctx.services.calls.instruction(job_id)
+    note = RoundNotes(agent.config.max_tool_rounds, final_tools).note(used)
+
+    shown: list[str] = []
 
     async def prompt(level: str) -> tuple[Message, ...]:
-        return await _prompt(ctx, agent, job_id, instruction, turns, note, level)
+        system, history, shown[:], context = await _prompt(ctx, agent, job_id, instruction)
+        call.context = ContextManager.model_context(ctx, job_id, context, instruction, history)
+        written = transcript.written(agent.protocol, turns)
+        return ContextManager.build_agent_messages(system, history, instruction, written, level=level, note=note)
 
-    call.announce(instruction)
-    level, reply = await _fitting(call, prompt, state["compression_level"], conclude)
-    response = agent.read(reply, conclude=conclude, interactions=_interactions(turns))
-    if last_words:
-        response = within(last_words, response)
-    return await call.record(reply, alone(agent, response), level)
-
-
-def _interactions(turns: Sequence[StoredTurn]) -> list[dict[str, Any]]:
-    return [
-        {
-            "tool_name": call.call.name,
-            "params": dict(call.call.params),
-            "success": call.result.success,
-            "result": call.result.data if call.result.success else call.result.error,
-        }
-        for turn in turns
-        for call in turn.calls
-        if call.result is not None
-    ]
+    call.publish_start(instruction)
+    level, reply = await _stream_fitting(call, prompt, state["compression_level"], conclude)
+    response = agent.read(reply, conclude=conclude, interactions=transcript.interactions, shown=shown)
+    if final_tools:
+        response = reject_other_calls(final_tools, response)
+    turn = await call.record(reply, enforce_exclusive_call(agent, response), level)
+    transcript.has_taken_turn = True
+    return turn
 
 
-async def _fitting(
-    call: "_Call", prompt: Callable[[str], Awaitable[tuple[Message, ...]]], level: str, conclude: bool
+async def _stream_fitting(
+    call: "_TurnCall", prompt: Callable[[str], Awaitable[tuple[Message, ...]]], level: str, conclude: bool
 ) -> tuple[str, ModelReply]:
-    """The reply to the prompt at this level, or, where that was too long, to one that is compressed more strongly."""
+    """Stream the reply to the prompt at this level; if that is too long, to a more strongly compressed prompt."""
     messages = await prompt(level)
     stronger = stronger_level(messages, level)
     if stronger is None:
@@ -100,21 +94,10 @@ async def _fitting(
     return stronger, await call.stream(messages, conclude)
 
 
-async def _instruction(ctx: RunContext, job_id: str) -> str:
-    if is_main(job_id):
-        return ctx.run.question
-    return await ctx.services.calls.instruction(job_id)
-
-
 async def _prompt(
-    ctx: RunContext,
-    agent: BaseAgent,
-    job_id: str,
-    instruction: str,
-    turns: Sequence[StoredTurn],
-    note: str,
-    level: str,
-) -> tuple[Message, ...]:
+    ctx: RunContext, agent: BaseAgent, job_id: str, instruction: str
+) -> tuple[str, Sequence[Message], list[str], PromptContext]:
+    """The system message, earlier turns, the texts of the prompt that others wrote, and the values behind it."""
     run = ctx.run
     history: Sequence[Message] = ()
     if is_main(job_id):
@@ -122,137 +105,136 @@ async def _prompt(
             run.conversation_id, run.parent_message_id
         )
     context = await ContextManager.prepare_agent_context(ctx, agent.config.name, job_id)
-    system = agent.build_complete_system_prompt(context)
-    return ContextManager.build_agent_messages(
-        system, history, instruction, turns, protocol=agent.protocol, level=level, note=note
-    )
+    texts = [instruction, agent.build_current_context(context), *(message.content for message in history)]
+    return ctx.secrets.text(agent.build_complete_system_prompt(context)), history, texts, context
 
 
-class _Call:
-    """One model call: it measures, says what happens, and stores what came of it."""
+class _TurnCall:
+    """The model call of a turn, with all its attempts: streams, publishes, measures and stores it."""
 
-    def __init__(self, ctx: RunContext, agent: BaseAgent, job_id: str, step: int, begun: Begun) -> None:
+    def __init__(self, ctx: RunContext, agent: BaseAgent, job_id: str, step: int, progress: TurnProgress) -> None:
         self._ctx = ctx
         self._agent = agent
         self._name = agent.config.name
         self._job_id = job_id
         self._step = step
-        self._is_announced = begun.is_announced
-        self._n_begun = len(begun.failed)
-        n_too_long = begun.failed.count(ContextOverflow.__name__)
+        self._is_announced = progress.is_published
+        self._n_attempts = len(progress.failed_call_ids)
+        self._masked: MaskedPieces | None = None
+        self.context: ModelContext | None = None
+        n_too_long = progress.failed_call_ids.count(ContextOverflow.__name__)
         self._attempt = 1 + n_too_long
         self._n_failed = next(
-            (n for n, kind in enumerate(reversed(begun.failed)) if kind == ContextOverflow.__name__), self._n_begun
+            (n for n, kind in enumerate(reversed(progress.failed_call_ids)) if kind == ContextOverflow.__name__),
+            self._n_attempts,
         )
         self._new_attempt()
 
     @classmethod
-    async def begin(cls, ctx: RunContext, agent: BaseAgent, job_id: str, step: int) -> "_Call":
-        """The call of a step; it goes on where another process left the run in it."""
-        begun = Begun() if ctx.is_new else await ctx.services.calls.begun(ctx.run.run_id, job_id, step)
-        return cls(ctx, agent, job_id, step, begun)
+    async def begin(cls, ctx: RunContext, agent: BaseAgent, job_id: str, step: int) -> "_TurnCall":
+        """The call of a step, continued where another process left it."""
+        is_first = not ctx.is_new and not ctx.transcript(job_id).has_taken_turn
+        progress = await ctx.services.calls.turn_progress(ctx.run.run_id, job_id, step) if is_first else TurnProgress()
+        return cls(ctx, agent, job_id, step, progress)
 
     @property
     def was_too_long(self) -> bool:
-        """Whether the model refused an attempt because the prompt was too long."""
+        """Whether the model rejected an attempt because the prompt was too long."""
         return self._attempt > 1
 
     def _new_attempt(self) -> None:
-        self._id = call_id(self._ctx.run.run_id, self._job_id, self._step, self._n_begun)
-        self._n_begun += 1
-        self._chosen = self._ctx.tape.model(self._id, self._ctx.run.settings.get("model"))
-        self._model = self._agent.model_in_a_run(self._chosen)
+        self._id = call_id(self._ctx.run.run_id, self._job_id, self._step, self._n_attempts)
+        self._n_attempts += 1
+        self._run_model = self._ctx.run.settings.get("model")
+        self._model = self._agent.model_for_run(self._run_model)
 
-    def announce(self, instruction: str) -> None:
-        """Say that the agent's turn begins, unless that was said before the run was taken up again."""
+    def publish_start(self, instruction: str) -> None:
+        """Publish the start of the agent's turn, unless that was done before the run was resumed."""
         if not self._is_announced:
-            told = {"job_id": self._job_id, "step": self._step, "instruction": instruction, "model": self._model}
-            self._ctx.journal.emit(StreamEventType.AGENT_START, told, agent=self._name)
+            data = {"job_id": self._job_id, "step": self._step, "instruction": instruction, "model": self._model}
+            self._ctx.event_writer.emit(StreamEventType.AGENT_START, data, agent=self._name)
 
     async def stream(self, messages: tuple[Message, ...], conclude: bool, *, may_shorten: bool = False) -> ModelReply:
-        """The model's reply; its pieces are told as they arrive, each failed attempt is stored.
+        """Stream the model's reply: publish its pieces as they arrive, store each failed attempt.
 
-        With `may_shorten`, an attempt whose prompt is too long is told as one that another follows.
+        With `may_shorten`, an attempt whose prompt is too long is published as a retry.
         """
         attempt = self._attempt + self._n_failed
-        request = self._agent.request(messages, conclude=conclude, chosen=self._chosen)
-        asking = Asking(self._id, self._name, self._job_id, self._step, self._model, request)
-        await self._ctx.stand_within(self._id)
-        await self._look_up(asking, attempt)
-        self._ctx.under_way()
+        sent = tuple(replace(message, content=storable_text(message.content)) for message in messages)
+        request = self._agent.request(sent, conclude=conclude, run_model=self._run_model, context=self.context)
+        await self._ctx.jobs.cancellation.wait_if_cancelled()
+        await self._begin_attempt(request, attempt)
+        self._ctx.on_model_call()
+        self._masked = MaskedPieces(self._ctx.secrets) if self._ctx.secrets else None
         try:
-            stream = self._ctx.tape.stream(asking, lambda: self._agent.model.stream(request))
+            stream = self._agent.model.stream(request)
             async with aclosing(stream) if isinstance(stream, AsyncGenerator) else nullcontext(stream) as events:
-                arriving = aiter(events)
-                while (event := await self._ctx.beside.halting.next(arriving)) is not None:
+                arriving, cancellation = aiter(events), self._ctx.jobs.cancellation
+                while (event := await cancellation.wait_for(anext(arriving, None))) is not None:
                     if type(event) is ModelDelta:
-                        self._tell(event)
+                        self._publish_delta(event)
                     elif isinstance(event, RetryNotice):
                         await self._retry(event)
                         attempt = self._attempt + self._n_failed + event.attempt
-                        await self._look_up(replace(asking, call_id=self._id), attempt)
-                    elif isinstance(event, GivenUp):
-                        await self._give_up(attempt, event)
-                        attempt += 1
-                        await self._look_up(replace(asking, call_id=self._id), attempt)
+                        await self._begin_attempt(request, attempt)
                     elif isinstance(event, ModelReply):
-                        return _storable(event)
-            ended = f"{self._agent.model.provider} ended its turn without a reply."
-            raise ModelUnavailable(ended, partial=self._record.partial)
+                        self._publish_withheld()
+                        return _storable(self._ctx.secrets.reply(event))
+            message = f"{self._agent.model.provider} ended its turn without a reply."
+            raise ModelUnavailable(message, partial=self._record.partial)
         except ModelError as error:
+            error.partial = self._ctx.secrets.cut_off(error.partial)
+            self._publish_withheld(is_cut_off=True)
             is_shortened = may_shorten and isinstance(error, ContextOverflow)
-            told = {"attempt": self._attempt, "delay_s": 0.0, "reason": _TOO_LONG} if is_shortened else None
-            why = type(error).__name__, self._ctx.services.mask(str(error)), error.partial
-            await self._record_failure(attempt, *why, told=told)
+            retry = {"attempt": self._attempt, "delay_s": 0.0, "reason": _TOO_LONG} if is_shortened else None
+            message = self._ctx.services.redact(str(error))
+            await self._record_failure(attempt, type(error).__name__, message, error.partial, retry=retry)
             raise
         except asyncio.CancelledError:
-            await self._record_failure(attempt, *_GIVEN_UP, self._record.partial)
+            await self._record_failure(attempt, *_CANCELLED, self._record.partial)
             raise
 
-    async def _look_up(self, asking: Asking, attempt: int) -> None:
-        """Find out what is recorded of an attempt, tell who watches, and begin to measure it."""
-        self._recorded = self._ctx.tape.look_up(asking)
-        provider = self._agent.model.provider if self._recorded is None else self._recorded.provider
-        opening = Opening(
-            call_id=self._id,
-            job_id=self._job_id,
-            step=self._step,
-            agent=self._name,
-            provider=provider,
-            model=self._model,
+    def _publish_withheld(self, *, is_cut_off: bool = False) -> None:
+        """Publish the text that was withheld because it may have been the beginning of a secret."""
+        for kind, text in () if self._masked is None else self._masked.finish(is_cut_off=is_cut_off):
+            self._record.publish_delta(kind, text)
+
+    async def _begin_attempt(self, request: ModelRequest, attempt: int) -> None:
+        """Call the middleware, and start to measure an attempt."""
+        place: dict[str, Any] = {"call_id": self._id, "job_id": self._job_id, "step": self._step}
+        place |= {"agent": self._name, "provider": self._agent.model.provider, "model": self._model}
+        now = self._ctx.clock.now()
+        self._observed = await self._ctx.middleware.before_model(request, now, attempt=attempt, **place)
+        start = ModelCallStart(
+            **place,
             temperature=self._agent.config.temperature,
-            messages=asking.request.messages,
-            offer=_offer(asking.request),
+            messages=request.messages,
+            tool_settings=_tool_settings(request, self._ctx.secrets),
         )
-        self._record = CallRecord(self._ctx, opening, self._recorded)
-        now = self._ctx.tape.clock.now(self._job_id)
-        self._told = await self._ctx.watch.model_asked(asking, provider, attempt, now)
-        self._record.start()
+        self._record = ModelCallRecord(self._ctx, start)
 
     def shorten(self) -> None:
-        """Begin another attempt, with a shorter prompt."""
+        """Prepare another attempt, with a shorter prompt."""
         self._attempt += 1
         self._n_failed = 0
         self._new_attempt()
 
-    def _tell(self, delta: ModelDelta) -> None:
-        is_empty = not delta.text and delta.kind != "call" and self._recorded is None  # a mask may empty recorded ones
-        if not self._agent.config.streaming or is_empty:
+    def _publish_delta(self, delta: ModelDelta) -> None:
+        """Publish a piece of the reply, without secrets."""
+        is_empty = not delta.text and delta.kind != "call"
+        if is_empty or not self._agent.config.streaming:
             return
-        self._record.tell(delta)
+        if self._masked is None:
+            self._record.publish_delta(delta.kind, delta.text, delta.tool)
+        elif (text := self._masked.feed(delta.kind, delta.text)) or delta.kind == "call":
+            self._record.publish_delta(delta.kind, text, delta.tool and self._ctx.secrets.text(delta.tool))
 
     async def _retry(self, notice: RetryNotice) -> None:
+        self._masked = self._masked and MaskedPieces(self._ctx.secrets)
         attempt = self._n_failed + notice.attempt
-        reason = self._ctx.services.mask(notice.reason)
-        told = {"attempt": attempt, "delay_s": notice.delay_s, "reason": reason}
-        failed = attempt, "ModelUnavailable", reason, ""
-        await self._record_failure(*failed, retry_delay_s=notice.delay_s, told=told)
-        self._new_attempt()
-
-    async def _give_up(self, attempt: int, given_up: GivenUp) -> None:
-        """Store an attempt as it was left; nobody is told what had arrived of it, since that comes again."""
-        self._record.keep(given_up.pieces)
-        await self._record_failure(attempt, *_GIVEN_UP, given_up.partial)
+        reason = self._ctx.services.redact(notice.reason)
+        retry = {"attempt": attempt, "delay_s": notice.delay_s, "reason": reason}
+        await self._record_failure(attempt, "ModelUnavailable", reason, "", notice.delay_s, retry)
         self._new_attempt()
 
     async def _record_failure(
@@ -262,40 +244,48 @@ class _Call:
         error_message: str,
         partial: str,
         retry_delay_s: float | None = None,
-        told: Mapping[str, Any] | None = None,
+        retry: Mapping[str, Any] | None = None,
     ) -> None:
-        """Store an attempt that failed; where another follows, what is told of that goes with it."""
-        row = self._record.failed(
-            error_type, error_message, partial, attempt=attempt, retry_delay_s=retry_delay_s, told=told
+        """Store a failed attempt; if another one follows, `retry` is the payload of the event about it."""
+        row = self._record.fail(
+            error_type, error_message, partial, attempt=attempt, retry_delay_s=retry_delay_s, retry_payload=retry
         )
-        await self._ctx.services.calls.record_turn(row, (), self._ctx.journal.take())
-        await self._ctx.watch.model_failed(self._told, row)
+        await self._ctx.services.calls.record_turn(row, (), self._ctx.event_writer.drain())
+        await self._ctx.middleware.on_model_error(self._observed, row)
 
-    async def record(self, reply: ModelReply, response: AgentResponse, level: str) -> Turn:
-        """Store the reply with its calls, and say that the turn is over."""
+    async def record(self, reply: ModelReply, response: AgentResponse, level: str) -> ModelTurn:
+        """Store the reply with its calls, and publish the end of the turn."""
         attempt = self._attempt - 1 + self._n_failed + reply.attempts
-        row = self._record.replied(
+        row = self._record.complete(
             reply, response.content, response.routing, attempt=attempt, limit_chars=COMPRESSION_LEVELS[level]
         )
         calls = [(tool_call_id(self._id, position), call) for position, call in enumerate(response.tool_calls)]
-        await self._ctx.services.calls.record_turn(row, calls, self._ctx.journal.take())
-        await self._ctx.watch.model_replied(self._told, row, reply, response.tool_calls)
-        return Turn(self._id, tuple(StoredCall(key, call, PENDING) for key, call in calls), level)
+        await self._ctx.services.calls.record_turn(row, calls, self._ctx.event_writer.drain())
+        await self._ctx.middleware.after_model(self._observed, row, reply, response.tool_calls)
+        return ModelTurn(self._id, tuple(StoredCall(key, call, PENDING) for key, call in calls), level)
 
 
 def _storable(reply: ModelReply) -> ModelReply:
-    """The reply with texts that every encoding can hold, so that what is read of it can be stored too."""
-    content, reasoning = storable_text(reply.content), storable_text(reply.reasoning)
-    return replace(reply, content=content, reasoning=reasoning, calls=tuple(map(_storable_call, reply.calls)))
+    """Replace what cannot be stored as UTF-8 or JSON in the texts and calls of a reply."""
+    return replace(
+        reply,
+        content=storable_text(reply.content),
+        reasoning=storable_text(reply.reasoning),
+        finish_reason=storable_text(reply.finish_reason),
+        model=storable_text(reply.model),
+        calls=tuple(map(_storable_call, reply.calls)),
+    )
 
 
 def _storable_call(call: ToolCall) -> ToolCall:
     name, error = storable_text(call.name), call.error and storable_text(call.error)
-    return ToolCall(name, orjson.loads(to_json(dict(call.params))), error)
+    if is_too_deep(call.params):
+        return ToolCall(name, {}, error or f"Its arguments are nested deeper than {MAX_DEPTH} levels; it was not run.")
+    return ToolCall(name, storable_json(dict(call.params)), error)
 
 
-def _offer(request: ModelRequest) -> Offer:
-    """How the model was told to call tools, and of which it was told beside the prompt."""
+def _tool_settings(request: ModelRequest, secrets: KnownSecrets) -> ToolCallSettings:
+    """The tool protocol of a request, with the tools that are sent outside the prompt."""
     offered = request.tools if request.tool_protocol == "native" else ()
     tools = [{"name": tool.name, "description": tool.description, "parameters": tool.parameters} for tool in offered]
-    return Offer(request.tool_protocol, request.tool_choice, to_json(tools) if tools else "")
+    return ToolCallSettings(request.tool_protocol, request.tool_choice, secrets.text(to_json(tools)) if tools else "")

@@ -1,1 +1,1 @@
-"""One turn of a language model, whoever takes it."""
+"""Language models: the protocol, OpenAI-compatible endpoints, and models for tests, replay and offline use."""

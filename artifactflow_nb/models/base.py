@@ -1,4 +1,4 @@
-"""The seam to language models: a request goes in, deltas come out, and last a reply that sums them up.
+"""The protocol of language models: a request goes in, a stream of deltas comes out and ends with the whole reply.
 
 ::
 
@@ -6,28 +6,66 @@
 """
 
 from collections.abc import AsyncIterator, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
-from artifactflow_nb.messages import Message, ToolCall, ToolProtocol, ToolSpec, Usage
-from artifactflow_nb.text.cards import Card, Cell
+from artifactflow_nb.core.document.project import ProjectInfo
+from artifactflow_nb.core.document.tree import Block, BlockTree
+from artifactflow_nb.core.messages import DeltaKind, Message, ToolCall, ToolProtocol, ToolResult, ToolSpec, Usage
+from artifactflow_nb.core.plan import PlanProgress, ReplanChoice
+from artifactflow_nb.core.text.cards import Card, CardCell
 
-DeltaKind = Literal["answer", "reasoning", "call"]
+
+@dataclass(frozen=True, slots=True)
+class ModelContext:
+    """The values from which a prompt was written, for a model that computes its reply instead of reading the prompt.
+
+    Attributes:
+        question: The person's question.
+        instruction: The agent's task: the question, or the instruction of another agent.
+        earlier_question: The previous question of the conversation; empty if there is none.
+        calls: The job's tool calls so far with their results, in order.
+        artifact_ids: The artifacts of the conversation that the prompt lists.
+        plan: The plan that the agent made, or that its job carries out.
+        choices: The decisions that a replanner may take.
+        project: The project that the agent works on.
+        blocks: Its blocks.
+        block: The block that the job writes or edits; None for an agent that works on the whole project.
+        wish: The person's wish for this block: its style, or the change.
+        next_calls: The calls that an agent without a language model makes now.
+        next_message: Its reply if there are no calls.
+    """
+
+    question: str
+    instruction: str
+    earlier_question: str = ""
+    calls: tuple[tuple[ToolCall, ToolResult], ...] = ()
+    artifact_ids: frozenset[str] = frozenset()
+    plan: PlanProgress | None = None
+    choices: tuple[ReplanChoice, ...] = ()
+    project: ProjectInfo | None = None
+    blocks: BlockTree | None = None
+    block: Block | None = None
+    wish: str = ""
+    next_calls: tuple[ToolCall, ...] = ()
+    next_message: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class ModelRequest:
-    """What a model is asked for in one turn.
+    """Request for one turn of a model.
 
     Attributes:
         messages: The prompt; the system message first.
-        tools: The tools of the agent that asks.
-        tool_choice: `auto` to let the model call them; `none` in a concluding turn, in which no call would be run.
-        tool_protocol: How they are called: `xml` (the system message says how) or `native` (the endpoint is told them).
-        model: The model's name at its endpoint; None for the endpoint's configured one.
+        tools: The tools of the calling agent.
+        tool_choice: `auto` to allow calls; `none` in a concluding turn, in which no call would be executed.
+        tool_protocol: `xml` for calls in the text, as the system message explains; `native` for calls in the
+            endpoint's own fields.
+        model: The model's name at its endpoint; None for the endpoint's default model.
         temperature: Sampling temperature; None for the endpoint's default.
-        max_retries: How often a failure that may pass is tried again.
-        retry_delay_s: Seconds before the first retry; doubled for each further one.
+        max_retries: Number of retries after temporary failures.
+        retry_delay_s: Seconds before the first retry; each further delay is twice as long.
+        context: The values behind the prompt. Not a part of the request: never sent, stored, recorded or compared.
     """
 
     messages: tuple[Message, ...]
@@ -38,16 +76,17 @@ class ModelRequest:
     temperature: float | None = None
     max_retries: int = 2
     retry_delay_s: float = 1.0
+    context: ModelContext | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class ModelDelta:
-    """A piece of text as it arrives.
+    """A piece of streamed text.
 
     Attributes:
-        text: The piece; of a native call, of its arguments as they are written.
-        kind: Whether it is answer, reasoning or a native call.
-        tool: Which tool a native call is for, as far as it is known.
+        text: The text; for a native call, part of the JSON of its arguments.
+        kind: `answer`, `reasoning` or `call` (a native call).
+        tool: Name of the called tool, as far as it has arrived; empty for other kinds.
     """
 
     text: str
@@ -57,12 +96,12 @@ class ModelDelta:
 
 @dataclass(frozen=True, slots=True)
 class RetryNotice:
-    """The attempt failed and another follows: text that had arrived before is void.
+    """Notice that an attempt failed and another follows. Consumers discard the text of the failed attempt.
 
     Attributes:
-        attempt: The number of the attempt that failed, from 1.
-        delay_s: Seconds until the next one.
-        reason: What went wrong.
+        attempt: Number of the failed attempt, from 1.
+        delay_s: Seconds until the next attempt.
+        reason: Message of the failure.
     """
 
     attempt: int
@@ -72,17 +111,17 @@ class RetryNotice:
 
 @dataclass(frozen=True, slots=True)
 class ModelReply:
-    """A turn, complete.
+    """The complete reply of a turn.
 
     Attributes:
-        content: The answer text, tool calls of the text protocol included.
-        calls: The native calls, in order; one whose arguments could not be read has `error` set.
-        reasoning: The reasoning text; empty if none.
-        usage: Tokens.
-        finish_reason: The endpoint's word for why it stopped: `stop`, `length`, ...
+        content: The answer text, including tool calls of the text protocol.
+        calls: The native calls, in order. A call with unreadable arguments has `error` set.
+        reasoning: The reasoning text; empty if there is none.
+        usage: Number of tokens.
+        finish_reason: The endpoint's reason for the end of the reply: `stop`, `length`, ...
         model: The model that answered, as the endpoint names it.
-        ttft_ms: Milliseconds from the request to the first piece of text or of a call; None if there was none.
-        attempts: How many attempts it took.
+        ttft_ms: Milliseconds from the request to the first delta; None if there was none.
+        attempts: Number of attempts, the successful one included.
     """
 
     content: str
@@ -99,49 +138,52 @@ ModelEvent = ModelDelta | RetryNotice | ModelReply
 
 
 class Model(Protocol):
-    """Anything that can take a turn.
+    """A language model.
 
-    `stream` ends with exactly one `ModelReply`, or raises `ModelError`; a turn cut half-way raises and keeps the text
-    in `ModelError.partial`. Cancelling the iteration frees the endpoint.
+    `stream` ends with exactly one `ModelReply`, or raises `ModelError`, whose `partial` is the text received so far.
+    Cancelling the iteration closes the request at the endpoint.
     """
 
     @property
     def provider(self) -> str:
-        """Who answers: `openai`, `offline`, `scripted`."""
+        """Kind of the model: `openai`, `offline`, `scripted`."""
 
     @property
     def tool_protocols(self) -> tuple[ToolProtocol, ...]:
-        """How it can be asked to call tools; the first is the one to use unless another is wanted."""
+        """The supported tool protocols, the default first."""
 
     @property
     def default_model(self) -> str:
-        """The name of the model that answers when a request names none."""
+        """Name of the model for requests that name none."""
 
     def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
-        """Take a turn."""
+        """Run one turn and yield its events."""
 
     async def list_models(self) -> list[str]:
-        """The names of the models that can be asked for; `ModelError` if the endpoint does not say."""
+        """Return the names of the available models; `ModelError` if the endpoint does not list them."""
 
     async def aclose(self) -> None:
-        """Free connections."""
+        """Close all connections."""
 
 
-def model_card(model: Model, **more: Cell) -> Card:
-    """A model as its card shows it, with further rows by label."""
+def model_card(model: Model, **more: CardCell) -> Card:
+    """Return the card of a model, with further rows by label."""
     rows = [("provider", model.provider), ("calls tools by", ", ".join(model.tool_protocols)), *more.items()]
     return Card("Model", model.default_model, rows)
 
 
 def model_name(model: str | Model | None) -> str:
-    """A model in a few words, whether it is a name, an object or None for the configured one."""
+    """Return a short label of a model, passed as a name, an object or None for the configured model."""
     if model is None or isinstance(model, str):
         return model or "the configured one"
     return f"{model.default_model} ({model.provider})"
 
 
 def estimate_usage(request: ModelRequest, output: str, calls: Iterable[ToolCall] = ()) -> Usage:
-    """Tokens estimated at four characters each, native calls and tools included: for endpoints that give no figures."""
+    """Estimate the tokens at four characters each, including native calls and tools.
+
+    For endpoints that report no usage; a tokenizer would need the model's vocabulary.
+    """
     prompt = sum(message.n_chars for message in request.messages)
     if request.tool_protocol == "native":
         prompt += sum(tool.n_chars for tool in request.tools)

@@ -1,4 +1,4 @@
-"""A model that says what it was told to say: for tests of flows, tools and views."""
+"""A model that streams scripted replies, for tests of flows, tools and views."""
 
 import asyncio
 import json
@@ -6,37 +6,37 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import replace
 
-from artifactflow_nb.messages import ToolCall, ToolProtocol
+from artifactflow_nb.core.messages import ToolCall, ToolProtocol
+from artifactflow_nb.core.text.cards import Card, CardMixin
+from artifactflow_nb.core.text.format import count
+from artifactflow_nb.core.toolcalls.xml import format_call
 from artifactflow_nb.models.base import ModelDelta, ModelEvent, ModelReply, ModelRequest, estimate_usage, model_card
-from artifactflow_nb.text.cards import Card, Shown
-from artifactflow_nb.text.figures import count
-from artifactflow_nb.xml_calls import format_call
 
-Turn = str | ToolCall | Sequence[str | ToolCall] | Exception | ModelReply
-Script = Callable[[ModelRequest], Turn]
+ScriptedTurn = str | ToolCall | Sequence[str | ToolCall] | Exception | ModelReply
+Script = Callable[[ModelRequest], ScriptedTurn]
 
 
-class ScriptedModel(Shown):
-    """Gives the turns of a script, each streamed in small pieces.
+class ScriptedModel(CardMixin):
+    """Model that replies with the turns of a script, streamed in small pieces.
 
     Args:
-        turns: The replies in order: text, a call, or several of both, the calls written as the request's protocol has
-            them; a whole reply as it is; an exception is raised. A callable is asked at each request, so that
-            concurrent agents can be answered by what they ask.
-        chunk_chars: Characters in each piece.
-        delay_s: Seconds between two pieces.
+        turns: The replies in order: text, a call, or several of both, with calls in the protocol of the request; a
+            complete `ModelReply`; or an exception to raise. A function computes the reply from each request, which
+            suits concurrent agents, whose order is open.
+        chunk_chars: Characters of each piece.
+        delay_s: Seconds before each piece.
 
     Attributes:
-        requests: Every request, in the order in which they came.
+        requests: All requests, in order of arrival.
     """
 
     provider = "scripted"
     tool_protocols: tuple[ToolProtocol, ...] = ("xml", "native")
     default_model = "scripted"
 
-    def __init__(self, turns: Iterable[Turn] | Script, *, chunk_chars: int = 16, delay_s: float = 0.0) -> None:
+    def __init__(self, turns: Iterable[ScriptedTurn] | Script, *, chunk_chars: int = 16, delay_s: float = 0.0) -> None:
         self.requests: list[ModelRequest] = []
-        self._script = turns if callable(turns) else _in_order(turns)
+        self._script = turns if callable(turns) else script_from_turns(turns)
         self._chunk_chars = chunk_chars
         self._delay_s = delay_s
 
@@ -47,47 +47,49 @@ class ScriptedModel(Shown):
         return model_card(self, asked=count(len(self.requests), "time"))
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
-        """Give the next turn of the script."""
+        """Stream the next turn of the script."""
         self.requests.append(request)
         turn = self._script(request)
         if isinstance(turn, Exception):
             raise turn
         reply = turn if isinstance(turn, ModelReply) else _reply(request, turn)
-        started, first = time.perf_counter(), None
+        started, ttft_ms = time.perf_counter(), None
         for i in range(0, len(reply.content), self._chunk_chars):
             await asyncio.sleep(self._delay_s)
-            first = first if first is not None else (time.perf_counter() - started) * 1000
+            ttft_ms = ttft_ms if ttft_ms is not None else (time.perf_counter() - started) * 1000
             yield ModelDelta(reply.content[i : i + self._chunk_chars])
         for call in reply.calls:
             yield ModelDelta(json.dumps(dict(call.params), ensure_ascii=False), "call", call.name)
-        yield reply if isinstance(turn, ModelReply) else replace(reply, ttft_ms=first)
+        yield reply if isinstance(turn, ModelReply) else replace(reply, ttft_ms=ttft_ms)
 
     async def list_models(self) -> list[str]:
-        """Its one name."""
+        """Return its only name."""
         return [self.default_model]
 
     async def aclose(self) -> None:
-        """Nothing to free."""
+        """Do nothing: there are no connections."""
 
 
 def _reply(request: ModelRequest, turn: str | ToolCall | Sequence[str | ToolCall]) -> ModelReply:
     parts = [turn] if isinstance(turn, str | ToolCall) else turn
-    native = request.tool_protocol == "native"
-    calls = tuple(part for part in parts if isinstance(part, ToolCall)) if native else ()
+    is_native = request.tool_protocol == "native"
+    calls = tuple(part for part in parts if isinstance(part, ToolCall)) if is_native else ()
     text = "".join(
-        part if isinstance(part, str) else "" if native else format_call(part.name, part.params) for part in parts
+        part if isinstance(part, str) else "" if is_native else format_call(part.name, part.params) for part in parts
     )
+    # Not marked as estimated: four characters a token are the definition of this model's usage.
     usage = replace(estimate_usage(request, text, calls), estimated=False)
     return ModelReply(text, usage, "tool_calls" if calls else "stop", request.model or "scripted", calls)
 
 
-def _in_order(turns: Iterable[Turn]) -> Script:
+def script_from_turns(turns: Iterable[ScriptedTurn]) -> Script:
+    """Return a script that replies with the turns in order, and with an error when none is left."""
     remaining = iter(turns)
 
-    def next_turn(_request: ModelRequest) -> Turn:
+    def next_turn(_request: ModelRequest) -> ScriptedTurn:
         try:
             return next(remaining)
         except StopIteration:
-            return AssertionError("The script has no more turns, and another was asked for.")
+            return AssertionError("The script has no turn left for this request. Add a turn.")
 
     return next_turn

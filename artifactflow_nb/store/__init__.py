@@ -1,1 +1,1 @@
-"""What outlives the kernel: one SQLite file."""
+"""Storage in one SQLite file: schema and rows, without decisions."""

@@ -1,29 +1,28 @@
-"""The versions of artifacts, and which of them a branch of the conversation sees.
+"""Versions of artifacts and their visibility on the branches of a conversation.
 
-A version knows the message whose run wrote it. A branch sees what its own messages wrote, and its present version is
-the last one of the message that is nearest to its end. The plan of a turn is an ordinary artifact with the fixed id
-`task_plan`, seen by its own turn only.
+A version belongs to the message whose run wrote it. A branch sees the versions of its own messages; its current version
+is the newest one of the message nearest to its end. The plan of a turn is an ordinary artifact with the fixed id
+`task_plan`, visible in its own turn only.
 """
 
-import re
 import sqlite3
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from artifactflow_nb.core.plan import plan_checklist
+from artifactflow_nb.core.text.format import fenced
+from artifactflow_nb.core.text.shortened import shown_markdown
 from artifactflow_nb.errors import NotFound
-from artifactflow_nb.plans import checklist_of
 from artifactflow_nb.store.conversations import require_conversation, require_message
-from artifactflow_nb.store.schema import from_us
-from artifactflow_nb.store.storable import storable_number
-from artifactflow_nb.text.markdown import portable
+from artifactflow_nb.store.encoding import from_row, storable_number
 
-TASK_PLAN = "task_plan"
+TASK_PLAN_ID = "task_plan"
 
 DELETE = "delete"
-"""The `update_type` of a version that says that a block was deleted."""
+"""The `update_type` of a version that marks a block as deleted."""
 
-SEEN = f"""
+VISIBLE_VERSIONS_SQL = f"""
 WITH RECURSIVE branch (message_id, parent_id, distance) AS (
     SELECT message_id, parent_id, 0 FROM messages WHERE message_id = :message_id
     UNION ALL
@@ -33,17 +32,30 @@ seen AS (
     SELECT v.rowid AS place, v.artifact_id, v.version - coalesce(b.distance, 1 << 30) * (1 << 31) AS nearness
     FROM artifact_versions v LEFT JOIN branch b USING (message_id)
     WHERE v.conversation_id = :conversation_id AND (:artifact_id IS NULL OR v.artifact_id = :artifact_id)
-    AND (v.message_id IS NULL OR b.distance = 0 OR (b.distance > 0 AND v.artifact_id <> '{TASK_PLAN}'))
+    AND (v.message_id IS NULL OR b.distance = 0 OR (b.distance > 0 AND v.artifact_id <> '{TASK_PLAN_ID}'))
 ),
 present AS (SELECT place, max(nearness) FROM seen GROUP BY artifact_id)
 """  # noqa: S608 - constants only
-"""The versions that the branch of a message sees, and those of them that are the state of their artifacts there.
+"""The versions that are visible on the branch of a message (`seen`), and the current one per artifact (`present`).
 
-The nearest is the newest of the message that is nearest to the end of the branch; what is on no message is behind all.
+`nearness` orders by distance of the message from the end of the branch, then by version. Versions without a message
+come last.
 """
 
-_PRESENT = f"{SEEN} SELECT v.* FROM present JOIN artifact_versions v ON v.rowid = place WHERE "  # noqa: S608 - so
-_VERSIONS = f"{SEEN} SELECT v.* FROM seen JOIN artifact_versions v ON v.rowid = place WHERE "  # noqa: S608 - so
+_CURRENT = f"{VISIBLE_VERSIONS_SQL} SELECT v.* FROM present JOIN artifact_versions v ON v.rowid = place WHERE "  # noqa: S608 - constants
+_VISIBLE = f"{VISIBLE_VERSIONS_SQL} SELECT v.* FROM seen JOIN artifact_versions v ON v.rowid = place WHERE "  # noqa: S608 - constants
+
+
+CHANGE_LABELS = {
+    "create": "created",
+    "update": "changed",
+    "rewrite": "rewritten",
+    "restore": "restored",
+    "rename": "renamed",
+    "arrange": "arranged",
+    "delete": "deleted",
+}
+"""Past participles for display, by `update_type`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,19 +63,19 @@ class Artifact:
     """One version of an artifact.
 
     Attributes:
-        artifact_id: Its id in the conversation.
-        version: Counts up from 1 over all branches of the conversation; no number is given out twice.
+        artifact_id: Its id, unique in the conversation.
+        version: Number from 1, counted over all branches of the conversation; no number is used twice.
         title: Its title.
         content_type: Its media type, `text/markdown` by default.
         content: Its text.
-        update_type: `create`, `update`, `rewrite`, `restore` or `rename`; of a block also `arrange`, when something
-            but its name and text was changed, and `delete`.
-        created_at: When this version was written.
-        created_by: Who wrote it.
+        update_type: `create`, `update`, `rewrite`, `restore` or `rename`; for a block also `delete`, and `arrange` for
+            a change of metadata other than the name.
+        created_at: Time of writing.
+        created_by: The agent's name, or `USER`.
         run_id: The run that wrote it, or None.
         message_id: The message whose run wrote it, or None.
-        reason: Why it was written, if somebody said so.
-        block_json: What it notes as a block of a project; None if it is none.
+        reason: The author's reason; empty without one.
+        block_json: Its metadata as a block of a project; None for other artifacts.
     """
 
     artifact_id: str
@@ -81,66 +93,64 @@ class Artifact:
 
     @property
     def is_deleted(self) -> bool:
-        """Whether it says that the artifact was deleted."""
+        """Whether this version marks a deletion."""
         return self.update_type == DELETE
 
     @property
-    def told(self) -> dict[str, Any]:
-        """What events say of it, without its text."""
-        named = ("artifact_id", "version", "title", "content_type", "update_type")
-        return {name: getattr(self, name) for name in named}
+    def event_payload(self) -> dict[str, Any]:
+        """The fields that events carry; the text is not among them."""
+        fields = ("artifact_id", "version", "title", "content_type", "update_type")
+        return {name: getattr(self, name) for name in fields}
 
     @property
     def markdown(self) -> str:
-        """The text, if it is Markdown; a plan as a checklist; else the text in a fence that nothing in it can close."""
+        """The text as Markdown: as it is, a plan as a checklist, anything else in a code fence."""
         if self.content_type == "text/markdown":
             return self.content
-        if (checklist := checklist_of(self.content, self.content_type)) is not None:
+        if (checklist := plan_checklist(self.content, self.content_type)) is not None:
             return checklist
-        fence = "~" * max(3, 1 + max(map(len, re.findall("~+", self.content)), default=0))
-        return f"{fence}\n{self.content}\n{fence}"
+        return fenced(self.content, "~")
 
     def _repr_markdown_(self) -> str:
-        return portable(self.markdown)
+        return shown_markdown(self.markdown)
 
     def __repr__(self) -> str:
         return f"Artifact({self.artifact_id!r}, version={self.version}, title={self.title!r})"
 
 
-def list_seen(db: sqlite3.Connection, conversation_id: str, message_id: str | None) -> list[Artifact]:
-    """The newest version of each artifact that the branch of the message sees, in the order of their ids.
-
-    Those that were deleted there are left out.
-    """
+def list_visible(db: sqlite3.Connection, conversation_id: str, message_id: str | None) -> list[Artifact]:
+    """The current version of each artifact on a branch, by id, without deleted artifacts."""
     check_branch(db, conversation_id, message_id)
-    which = f"update_type <> '{DELETE}' ORDER BY v.artifact_id"
-    return _load(db, _PRESENT + which, conversation_id, message_id)
+    condition = f"update_type <> '{DELETE}' ORDER BY v.artifact_id"
+    return _load(db, _CURRENT + condition, conversation_id, message_id)
 
 
-def list_of_type(
+def list_by_type(
     db: sqlite3.Connection, conversation_id: str, message_id: str | None, content_type: str
 ) -> list[Artifact]:
-    """Those of a media type; no other's text is read."""
+    """Like `list_visible`, for one media type; the texts of other artifacts are not read."""
     check_branch(db, conversation_id, message_id)
-    which = f"content_type = :content_type AND update_type <> '{DELETE}' ORDER BY v.artifact_id"
-    return _load(db, _PRESENT + which, conversation_id, message_id, content_type=content_type)
+    condition = f"content_type = :content_type AND update_type <> '{DELETE}' ORDER BY v.artifact_id"
+    return _load(db, _CURRENT + condition, conversation_id, message_id, content_type=content_type)
 
 
 def read_version(db: sqlite3.Connection, conversation_id: str, artifact_id: str, version: int) -> Artifact:
-    """One version by its number, whichever branch wrote it."""
+    """One version by its number, on any branch; `NotFound` with the existing numbers if it does not exist."""
     sql = "SELECT * FROM artifact_versions WHERE conversation_id = ? AND artifact_id = ? AND version = ?"
     row = db.execute(sql, (conversation_id, artifact_id, storable_number(version))).fetchone()
     if row is None:
         sql = "SELECT version FROM artifact_versions WHERE conversation_id = ? AND artifact_id = ? ORDER BY version"
-        known = ", ".join(str(found[0]) for found in db.execute(sql, (conversation_id, artifact_id))) or "none"
+        known = (
+            ", ".join(str(version_row[0]) for version_row in db.execute(sql, (conversation_id, artifact_id))) or "none"
+        )
         raise NotFound(
             f"The artifact {artifact_id!r} has no version {version!r} in {conversation_id!r}; it has: {known}."
         )
-    return to_artifact(row)
+    return from_row(Artifact, row)
 
 
 def check_branch(db: sqlite3.Connection, conversation_id: str, message_id: str | None) -> None:
-    """Raise `NotFound` unless there are this conversation and, in it, this message."""
+    """Raise `NotFound` unless the conversation exists and contains the message, if one is passed."""
     if message_id is None:
         require_conversation(db, conversation_id)
     else:
@@ -156,67 +166,59 @@ def _load(
     version: int | None = None,
     content_type: str | None = None,
 ) -> list[Artifact]:
-    names = {"conversation_id": conversation_id, "message_id": message_id, "artifact_id": artifact_id}
-    names["content_type"] = content_type
-    return [to_artifact(row) for row in db.execute(sql, {**names, "version": storable_number(version)})]
+    parameters = {
+        "conversation_id": conversation_id,
+        "message_id": message_id,
+        "artifact_id": artifact_id,
+        "version": storable_number(version),
+        "content_type": content_type,
+    }
+    return [from_row(Artifact, row) for row in db.execute(sql, parameters)]
 
 
-def current(db: sqlite3.Connection, conversation_id: str, artifact_id: str, message_id: str | None) -> Artifact | None:
-    """The branch's present version of an artifact; None if it sees none."""
-    return next(iter(_load(db, _PRESENT + "true", conversation_id, message_id, artifact_id)), None)
+def current_version(
+    db: sqlite3.Connection, conversation_id: str, artifact_id: str, message_id: str | None
+) -> Artifact | None:
+    """The current version of an artifact on a branch, which may mark a deletion; None without one."""
+    return next(iter(_load(db, _CURRENT + "true", conversation_id, message_id, artifact_id)), None)
 
 
-def require_seen(
+def require_visible(
     db: sqlite3.Connection, conversation_id: str, artifact_id: str, message_id: str | None, version: int | None
 ) -> Artifact:
-    """A version as the branch sees it, its present one if no number is given; `NotFound` says what it has."""
+    """A version that is visible on a branch, by default the current one.
+
+    Errors: `NotFound` that lists the versions, or the artifacts, of the branch.
+    """
     check_branch(db, conversation_id, message_id)
-    sql = _PRESENT + "true" if version is None else _VERSIONS + "version = :version"
-    found = _load(db, sql, conversation_id, message_id, artifact_id, version)
-    if found and not (version is None and found[0].is_deleted):
-        return found[0]
-    if version is not None and (history := _load(db, _VERSIONS + "true", conversation_id, message_id, artifact_id)):
-        known = ", ".join(map(str, sorted(one.version for one in history)))
+    sql = _CURRENT + "true" if version is None else _VISIBLE + "version = :version"
+    matches = _load(db, sql, conversation_id, message_id, artifact_id, version)
+    if matches and not (version is None and matches[0].is_deleted):
+        return matches[0]
+    if version is not None and (history := _load(db, _VISIBLE + "true", conversation_id, message_id, artifact_id)):
+        known = ", ".join(map(str, sorted(artifact.version for artifact in history)))
         raise NotFound(
             f"There is no version {version!r} of the artifact {artifact_id!r} on this branch; it has: {known}."
         )
-    known = ", ".join(artifact.artifact_id for artifact in list_seen(db, conversation_id, message_id))
+    known = ", ".join(artifact.artifact_id for artifact in list_visible(db, conversation_id, message_id))
     raise NotFound(f"There is no artifact {artifact_id!r} on this branch. It has: {known or 'none'}.")
 
 
 def load_history(
     db: sqlite3.Connection, conversation_id: str, artifact_id: str, message_id: str | None
 ) -> list[Artifact]:
-    """The versions that the branch sees; the last is its present one."""
-    require_seen(db, conversation_id, artifact_id, message_id, None)
-    return _load(db, _VERSIONS + "true ORDER BY nearness", conversation_id, message_id, artifact_id)
+    """The versions of an artifact that are visible on a branch; the last is the current one."""
+    require_visible(db, conversation_id, artifact_id, message_id, None)
+    return _load(db, _VISIBLE + "true ORDER BY nearness", conversation_id, message_id, artifact_id)
 
 
 def load_histories(db: sqlite3.Connection, conversation_id: str, message_id: str | None) -> dict[str, list[Artifact]]:
-    """The versions that the branch sees of each of its artifacts, by id; the last of each is its present one.
+    """The visible versions of all artifacts of a branch, by artifact id, without deleted artifacts.
 
-    Artifacts that were deleted there are left out.
+    The last version of each list is the current one.
     """
     check_branch(db, conversation_id, message_id)
-    found: dict[str, list[Artifact]] = {}
-    for artifact in _load(db, _VERSIONS + "true ORDER BY v.artifact_id, nearness", conversation_id, message_id):
-        found.setdefault(artifact.artifact_id, []).append(artifact)
-    return {key: versions for key, versions in found.items() if not versions[-1].is_deleted}
-
-
-def to_artifact(row: sqlite3.Row | dict[str, Any]) -> Artifact:
-    """The version of a row."""
-    return Artifact(
-        row["artifact_id"],
-        row["version"],
-        row["title"],
-        row["content_type"],
-        row["content"],
-        row["update_type"],
-        from_us(row["created_at"]),
-        row["created_by"],
-        row["run_id"],
-        row["message_id"],
-        row["reason"],
-        row["block_json"],
-    )
+    histories: dict[str, list[Artifact]] = {}
+    for artifact in _load(db, _VISIBLE + "true ORDER BY v.artifact_id, nearness", conversation_id, message_id):
+        histories.setdefault(artifact.artifact_id, []).append(artifact)
+    return {artifact_id: versions for artifact_id, versions in histories.items() if not versions[-1].is_deleted}

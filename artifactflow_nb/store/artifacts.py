@@ -1,36 +1,36 @@
-"""Artifacts: documents of a conversation, every version kept.
+"""Artifacts: the documents of a conversation, with all their versions.
 
-A write is one transaction: what it rests on is what is there when it happens, and who had read something older is
-told. Which version a branch of the conversation has is for `artifact_versions` to say.
+A write is one transaction that reads the current version itself; a caller that expected an older one gets a `Conflict`.
+`artifact_versions` decides which versions a branch of the conversation sees.
 """
 
 import asyncio
 import hashlib
 import sqlite3
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
-from artifactflow_nb.ambient import Clock
+from artifactflow_nb.core.clock_ids import Clock
+from artifactflow_nb.core.text.comparison import unified_diff
+from artifactflow_nb.core.text.format import storable_text
 from artifactflow_nb.errors import Conflict, UsageError
 from artifactflow_nb.store.artifact_versions import (
     Artifact,
     check_branch,
-    current,
-    list_seen,
+    current_version,
+    list_visible,
     load_histories,
     load_history,
     read_version,
-    require_seen,
-    to_artifact,
+    require_visible,
 )
-from artifactflow_nb.store.block_rows import followed_block, restored_block
 from artifactflow_nb.store.database import Database, insert
-from artifactflow_nb.store.schema import to_us
-from artifactflow_nb.store.storable import storable_text
-from artifactflow_nb.text.lines import unified_diff
+from artifactflow_nb.store.document_rows import block_json_after_edit, block_json_after_restore
+from artifactflow_nb.store.encoding import from_row
+from artifactflow_nb.store.migrations import to_microseconds
 
 _NEXT_VERSION = """
 SELECT 1 + max(coalesce(max(version), 0), coalesce((SELECT last_version FROM deleted_versions d
@@ -38,7 +38,7 @@ SELECT 1 + max(coalesce(max(version), 0), coalesce((SELECT last_version FROM del
 FROM artifact_versions WHERE conversation_id = ?1 AND artifact_id = ?2
 """
 
-_OWN = """
+_CREATED_BY_RUN = """
 SELECT 1 FROM artifact_versions made WHERE run_id = ? AND artifact_id = ? AND update_type = 'create' AND NOT EXISTS (
     SELECT 1 FROM artifact_versions later WHERE later.conversation_id = made.conversation_id
     AND later.artifact_id = made.artifact_id AND later.message_id IS made.message_id AND later.run_id IS NULL
@@ -48,22 +48,22 @@ SELECT 1 FROM artifact_versions made WHERE run_id = ? AND artifact_id = ? AND up
 USER = "user"
 """Who writes by hand, in `created_by`."""
 
-Edit = Callable[[Artifact], str]
+TextEdit = Callable[[Artifact], str]
 
 
 @dataclass(frozen=True, slots=True)
 class Authorship:
-    """Who writes a version, and from where.
+    """The author of a version and the place where it is written.
 
     Attributes:
-        conversation_id: The conversation that holds the artifact.
-        message_id: The message whose run writes; it decides which branches see the version. None for all branches,
-            as far as they have no version of their own.
-        created_by: An agent's name, or `USER`.
+        conversation_id: The conversation of the artifact.
+        message_id: The message whose run writes; it decides which branches see the version. None for all branches
+            without a version of their own.
+        created_by: The agent's name, or `USER`.
         run_id: The run, or None for a person.
-        tool_call_id: The call: a second write by the same call changes nothing and gives back the first.
-        at: When; None for the time of the write.
-        reason: Why, if somebody says so.
+        tool_call_id: The tool call. A second write by the same call changes nothing and returns the first version.
+        at: Time of writing; None for now.
+        reason: The author's reason; empty without one.
     """
 
     conversation_id: str
@@ -75,34 +75,33 @@ class Authorship:
     reason: str = ""
 
 
-class Hand(Protocol):
-    """The hand of a person, whose writing is recorded, or recorded already."""
+class ManualEdits(Protocol):
+    """Hook for versions that a person writes, so that they can be recorded and replayed."""
 
-    def at(self, by: Authorship, artifact_id: str, update_type: str, sha256: str) -> datetime | None:
-        """When this was written, if it is recorded; None for now."""
+    def recorded_time(
+        self, by: Authorship, artifact_id: str, update_type: str, contents: Sequence[str]
+    ) -> datetime | None:
+        """Time of the same edit in the recording; None if it is not recorded.
 
-    async def wrote(self, by: Authorship) -> None:
-        """Note that something was written."""
+        Args:
+            by: Who writes.
+            artifact_id: The artifact.
+            update_type: `create`, `update` and so on.
+            contents: The text, and other forms in which a recording may have it.
 
+        Errors: `CassetteMiss` if the recording has another edit in its place.
+        """
 
-class LiveHand:
-    """Nothing that a person writes is recorded."""
-
-    def at(self, by: Authorship, artifact_id: str, update_type: str, sha256: str) -> datetime | None:
-        """Now."""
-        del by, artifact_id, update_type, sha256
-        return None
-
-    async def wrote(self, by: Authorship) -> None:
-        """Nothing is noted."""
+    async def record(self, by: Authorship) -> None:
+        """Record the edit that was just stored."""
 
 
 @dataclass(frozen=True, slots=True)
 class NewVersion:
-    """What a version is to say, without who writes it.
+    """The content of a version to be written, without its author.
 
     Attributes:
-        block_json: What it notes as a block; None for what follows from the version before it.
+        block_json: Metadata of a block; None to derive it from the version before.
     """
 
     artifact_id: str
@@ -114,21 +113,29 @@ class NewVersion:
 
 
 class ArtifactManager:
-    """Reads and writes artifacts.
+    """Access to artifacts.
 
     Args:
-        database: Where.
-        clock: When a version is written whose author does not say.
-        hand: Where what a person writes is recorded.
+        database: The store.
+        clock: Gives the time of versions whose authorship has none.
+        manual_edits: Records versions that a person writes; None for no recording.
+        mask: Removes known secrets from titles, texts and reasons.
 
-    Errors: `NotFound` for an unknown conversation or message, and for an artifact or version that the branch does not
-    see; `Conflict` for an artifact that exists already or that changed since it was read.
+    Errors: `NotFound` for an unknown conversation or message, and for an artifact or version that is not visible on the
+    branch; `Conflict` for an artifact that exists already or was changed since it was read.
     """
 
-    def __init__(self, database: Database, clock: Clock, hand: Hand | None = None) -> None:
+    def __init__(
+        self,
+        database: Database,
+        clock: Clock,
+        manual_edits: ManualEdits | None = None,
+        mask: Callable[[str], str] = str,
+    ) -> None:
         self._database = database
         self._clock = clock
-        self._hand = hand or LiveHand()
+        self.manual_edits = manual_edits
+        self._mask = mask
 
     async def create(
         self, by: Authorship, artifact_id: str, title: str, content: str, content_type: str = "text/markdown"
@@ -137,192 +144,212 @@ class ArtifactManager:
         if not artifact_id.strip():
             raise UsageError("An artifact needs an id, for example 'research_report'.")
 
-        def work(db: sqlite3.Connection) -> Artifact:
-            present = current(db, by.conversation_id, artifact_id, by.message_id)
-            if present is not None and not present.is_deleted:
+        def work(db: sqlite3.Connection) -> list[Artifact]:
+            current = current_version(db, by.conversation_id, artifact_id, by.message_id)
+            if current is not None and not current.is_deleted:
                 raise Conflict(
-                    f"The artifact {artifact_id!r} exists (version {present.version}). "
+                    f"The artifact {artifact_id!r} exists (version {current.version}). "
                     "Change it with update_artifact or rewrite_artifact, or choose another id."
                 )
-            return self.append(db, by, None, NewVersion(artifact_id, title, content, content_type, "create"))
+            return [self.append(db, by, None, NewVersion(artifact_id, title, content, content_type, "create"))]
 
-        return await self._write_once(by, work)
+        return (await self.write_once(by, work))[0]
 
     async def revise(
         self,
         by: Authorship,
         artifact_id: str,
-        content: str | Edit,
+        content: str | TextEdit,
         *,
         update_type: str,
         title: str | None = None,
         expected_version: int | None = None,
     ) -> Artifact:
-        """Write a further version.
+        """Write a new version of an existing artifact.
 
         Args:
-            by: Who writes it.
-            artifact_id: Of which artifact.
-            content: The new text, or what makes it of the branch's present version. That runs while nobody else can
-                write, so it works on the newest; what it raises is raised, and nothing is written.
+            by: The author.
+            artifact_id: The artifact.
+            content: The new text, or a function of the branch's current version. The function is called inside the
+                write transaction, so it works on the newest version; if it raises, nothing is written.
             update_type: `update` or `rewrite`.
-            title: Another title; None to keep the present one.
-            expected_version: The version that was read; `Conflict` names the newest if the branch has another by now.
+            title: A new title; None to leave it unchanged.
+            expected_version: The version that was read; `Conflict` if the branch has another current version.
         """
 
-        def work(db: sqlite3.Connection) -> Artifact:
-            present = self._expected(db, by, artifact_id, expected_version)
-            text = content if isinstance(content, str) else content(present)
-            named = " ".join((title or "").split()) or present.title
-            return self.append(db, by, present, NewVersion(artifact_id, named, text, present.content_type, update_type))
+        def work(db: sqlite3.Connection) -> list[Artifact]:
+            current = self._require_expected(db, by, artifact_id, expected_version)
+            text = content if isinstance(content, str) else content(current)
+            new_title = " ".join((title or "").split()) or current.title
+            version = NewVersion(artifact_id, new_title, text, current.content_type, update_type)
+            return [self.append(db, by, current, version)]
 
-        return await self._write_once(by, work)
+        return (await self.write_once(by, work))[0]
 
     async def rename(
         self, by: Authorship, artifact_id: str, title: str, *, expected_version: int | None = None
     ) -> Artifact:
-        """Write a version with the same text and another title; `UsageError` for an empty one."""
-        wanted = " ".join(title.split())
-        if not wanted:
+        """Write a version with the same text and another title; `UsageError` for an empty title."""
+        new_title = " ".join(title.split())
+        if not new_title:
             raise UsageError("The title is empty. Write what the artifact should be called.")
 
-        def work(db: sqlite3.Connection) -> Artifact:
-            present = self._expected(db, by, artifact_id, expected_version)
-            text = NewVersion(artifact_id, wanted, present.content, present.content_type, "rename")
-            return self.append(db, by, present, text)
+        def work(db: sqlite3.Connection) -> list[Artifact]:
+            current = self._require_expected(db, by, artifact_id, expected_version)
+            version = NewVersion(artifact_id, new_title, current.content, current.content_type, "rename")
+            return [self.append(db, by, current, version)]
 
-        return await self._write_once(by, work)
+        return (await self.write_once(by, work))[0]
 
     async def restore(
         self, by: Authorship, artifact_id: str, version: int, *, expected_version: int | None = None
     ) -> Artifact:
-        """Write a version with the text and the title of an earlier one, which another branch may have written."""
+        """Write a version with the text and the title of an earlier one, also of another branch."""
 
-        def work(db: sqlite3.Connection) -> Artifact:
+        def work(db: sqlite3.Connection) -> list[Artifact]:
             old = read_version(db, by.conversation_id, artifact_id, version)
             if expected_version is None:
-                present = current(db, by.conversation_id, artifact_id, by.message_id)
+                current = current_version(db, by.conversation_id, artifact_id, by.message_id)
             else:
-                present = self._expected(db, by, artifact_id, expected_version)
-            noted = restored_block(present, old)
-            text = NewVersion(artifact_id, old.title, old.content, old.content_type, "restore", noted)
-            return self.append(db, by, present, text)
+                current = self._require_expected(db, by, artifact_id, expected_version)
+            block_json = block_json_after_restore(current, old)
+            restored = NewVersion(artifact_id, old.title, old.content, old.content_type, "restore", block_json)
+            return [self.append(db, by, current, restored)]
 
-        return await self._write_once(by, work)
+        return (await self.write_once(by, work))[0]
 
     def put(
         self, db: sqlite3.Connection, by: Authorship, artifact_id: str, title: str, content: str, content_type: str
     ) -> Artifact | None:
-        """Write a version, whatever there is, in the transaction of a caller who stores more than that.
+        """Create an artifact or write a new version, in the caller's transaction.
 
-        None, and nothing written, if the branch's present version says just this.
+        Returns None and writes nothing if the branch's current version has the same title and text.
         """
-        present = current(db, by.conversation_id, artifact_id, by.message_id)
-        if present is not None and (present.title, present.content) == (title, content):
+        title, content = self._mask(title), self._mask(content)
+        current = current_version(db, by.conversation_id, artifact_id, by.message_id)
+        if current is not None and (current.title, current.content) == (title, content):
             return None
-        kind = "create" if present is None else "rewrite"
-        return self.append(db, by, present, NewVersion(artifact_id, title, content, content_type, kind))
+        update_type = "create" if current is None else "rewrite"
+        return self.append(db, by, current, NewVersion(artifact_id, title, content, content_type, update_type))
 
-    def _expected(self, db: sqlite3.Connection, by: Authorship, artifact_id: str, expected: int | None) -> Artifact:
-        """The branch's present version, which must be the expected one."""
-        present = require_seen(db, by.conversation_id, artifact_id, by.message_id, None)
-        if expected is not None and present.version != expected:
+    def _require_expected(
+        self, db: sqlite3.Connection, by: Authorship, artifact_id: str, expected: int | None
+    ) -> Artifact:
+        """The branch's current version; `Conflict` if its number differs from `expected`."""
+        current = require_visible(db, by.conversation_id, artifact_id, by.message_id, None)
+        if expected is not None and current.version != expected:
+            # Models read this message and recordings contain it: it must not change.
             raise Conflict(
-                f"The artifact {artifact_id!r} is at version {present.version} by now, not {expected}: "
-                f"{present.created_by} changed it. Read it again and repeat the change."
+                f"The artifact {artifact_id!r} is now at version {current.version}, not {expected}: "
+                f"{current.created_by} changed it. Read it again and repeat the change."
             )
-        return present
+        return current
 
-    async def _write_once(self, by: Authorship, work: Callable[[sqlite3.Connection], Artifact]) -> Artifact:
-        def once(db: sqlite3.Connection) -> Artifact:
+    async def write_once(self, by: Authorship, work: Callable[[sqlite3.Connection], list[Artifact]]) -> list[Artifact]:
+        """Write versions in one transaction; return the first version of the tool call if it was written before."""
+
+        def once(db: sqlite3.Connection) -> list[Artifact]:
             check_branch(db, by.conversation_id, by.message_id)
             sql = "SELECT * FROM artifact_versions WHERE tool_call_id = ?"
             row = db.execute(sql, (by.tool_call_id,)).fetchone()
-            return work(db) if row is None else to_artifact(row)
+            return work(db) if row is None else [from_row(Artifact, row)]
 
-        written = await self._database.write(once)
-        await self.wrote(by)
-        return written
+        versions = await self._database.write(once)
+        await self.record_manual_edit(by)
+        return versions
 
-    async def wrote(self, by: Authorship) -> None:
-        """Note, behind a transaction of a caller, that something was written; by a person, it may have to be recorded.
+    async def record_manual_edit(self, by: Authorship) -> None:
+        """Record a version if a person wrote it; to be called after the transaction of `put` or `append`.
 
-        Errors: those of the person's `Hand`.
+        Errors: those of the `ManualEdits` hook.
         """
-        if by.created_by == USER:
-            await self._hand.wrote(by)
+        if by.created_by == USER and self.manual_edits is not None:
+            await self.manual_edits.record(by)
 
-    def when(self, by: Authorship, artifact_id: str, update_type: str, content: str) -> datetime:
-        """The time that a version has which is written now: what a person wrote may be recorded already."""
-        if by.at is not None:
-            return by.at
-        sha256 = hashlib.sha256(content.encode()).hexdigest()
-        known = self._hand.at(by, artifact_id, update_type, sha256) if by.created_by == USER else None
-        return known or self._clock.now()
+    def edit_time(self, by: Authorship, artifact_id: str, update_type: str, *contents: str) -> datetime:
+        """The time of a version that is written now: from the authorship, the recording or the clock.
+
+        Args:
+            by: The author.
+            artifact_id: The artifact.
+            update_type: The kind of change.
+            contents: The text, and other forms in which a recording may have it.
+        """
+        recorded = None
+        if by.at is None and by.created_by == USER and self.manual_edits is not None:
+            recorded = self.manual_edits.recorded_time(by, artifact_id, update_type, contents)
+        return by.at or recorded or self._clock.now()
 
     def append(self, db: sqlite3.Connection, by: Authorship, before: Artifact | None, text: NewVersion) -> Artifact:
-        """Write a version behind the one that the branch has, in the transaction of a caller who stores more.
+        """Write a version after the branch's current one, in the caller's transaction.
 
-        What a block notes beside its name and text follows from these, unless the version says it.
+        The metadata of a block is derived from its new name and text unless the version has metadata.
         """
-        content = storable_text(text.content)
-        noted = text.block_json
-        if noted is None and before is not None and before.block_json is not None:
-            noted = followed_block(db, by.conversation_id, by.message_id, before, text.title, content, by.created_by)
-        added, removed = _line_changes(before.content if before else "", content)
+        unmasked = storable_text(text.content)
+        content, title = self._mask(unmasked), self._mask(storable_text(text.title))
+        block_json = text.block_json and self._mask(text.block_json)
+        if block_json is None and before is not None and before.block_json is not None:
+            block_json = block_json_after_edit(
+                db, by.conversation_id, by.message_id, before, title, content, by.created_by
+            )
+        # Lines are compared as multisets, in linear time: a moved line is no change.
+        old_lines, new_lines = Counter((before.content if before else "").splitlines()), Counter(content.splitlines())
         row = {
             "conversation_id": by.conversation_id,
             "artifact_id": text.artifact_id,
             "version": db.execute(_NEXT_VERSION, (by.conversation_id, text.artifact_id)).fetchone()[0],
-            "title": storable_text(text.title),
+            "title": title,
             "content_type": text.content_type,
             "content": content,
             "sha256": hashlib.sha256(content.encode()).hexdigest(),
-            "lines_added": added,
-            "lines_removed": removed,
+            "lines_added": (new_lines - old_lines).total(),
+            "lines_removed": (old_lines - new_lines).total(),
             "update_type": text.update_type,
-            "created_at": to_us(self.when(by, text.artifact_id, text.update_type, content)),
+            # A recording from a machine on which a secret was unknown has the unmasked text.
+            "created_at": to_microseconds(self.edit_time(by, text.artifact_id, text.update_type, content, unmasked)),
             "created_by": by.created_by,
             "run_id": by.run_id,
             "message_id": by.message_id,
             "tool_call_id": by.tool_call_id,
-            "reason": storable_text(by.reason),
-            "block_json": noted,
+            "reason": self._mask(storable_text(by.reason)),
+            "block_json": block_json,
         }
         insert(db, "artifact_versions", row)
-        return to_artifact(row)
+        return from_row(Artifact, row)
 
     async def read(
         self, conversation_id: str, artifact_id: str, version: int | None = None, *, message_id: str | None
     ) -> Artifact:
-        """A version as the branch of the message sees it; without a number the newest that it sees."""
-        return await self._database.read(lambda db: require_seen(db, conversation_id, artifact_id, message_id, version))
+        """A version that is visible on the branch of a message, by default the current one."""
+        return await self._database.read(
+            lambda db: require_visible(db, conversation_id, artifact_id, message_id, version)
+        )
 
     async def list_artifacts(self, conversation_id: str, *, message_id: str | None) -> list[Artifact]:
-        """The newest version of each artifact that the branch of the message sees, in the order of their ids."""
-        return await self._database.read(lambda db: list_seen(db, conversation_id, message_id))
+        """The current version of each artifact on the branch of a message, by id."""
+        return await self._database.read(lambda db: list_visible(db, conversation_id, message_id))
 
     async def versions(self, conversation_id: str, artifact_id: str) -> list[Artifact]:
-        """All versions on all branches, the oldest first."""
+        """All versions of an artifact on all branches, the oldest first."""
 
         def work(db: sqlite3.Connection) -> list[Artifact]:
             sql = "SELECT * FROM artifact_versions WHERE conversation_id = ? AND artifact_id = ? ORDER BY version"
-            return [to_artifact(row) for row in db.execute(sql, (conversation_id, artifact_id))]
+            return [from_row(Artifact, row) for row in db.execute(sql, (conversation_id, artifact_id))]
 
         return await self._database.read(work)
 
     async def history(self, conversation_id: str, artifact_id: str, *, message_id: str | None) -> list[Artifact]:
-        """The versions that the branch of the message sees; the last is its present one."""
+        """The versions of an artifact on the branch of a message; the last is the current one."""
         return await self._database.read(lambda db: load_history(db, conversation_id, artifact_id, message_id))
 
     async def histories(self, conversation_id: str, *, message_id: str | None) -> dict[str, list[Artifact]]:
-        """The same of all artifacts that the branch sees, by id."""
+        """The versions of all artifacts on the branch of a message, by artifact id."""
         return await self._database.read(lambda db: load_histories(db, conversation_id, message_id))
 
     async def diff(self, conversation_id: str, artifact_id: str, before: int, after: int) -> str:
-        """The unified diff between any two versions; empty if their texts are the same.
+        """The unified diff of two versions of an artifact; empty if their texts are equal.
 
-        Bounded, as `unified_diff` says: of large texts with many repeated lines it may be longer than needed.
+        Its computation is bounded: for large texts with many repeated lines it may not be minimal; see `unified_diff`.
         """
 
         def work(db: sqlite3.Connection) -> list[str]:
@@ -332,12 +359,5 @@ class ArtifactManager:
         return await asyncio.to_thread(unified_diff, old, new, f"{artifact_id} v{before}", f"{artifact_id} v{after}")
 
     async def written_by_run(self, run_id: str, artifact_id: str) -> bool:
-        """Whether this run made the artifact, and no person has changed it since."""
-        row = await self._database.read(lambda db: db.execute(_OWN, (run_id, artifact_id)).fetchone())
-        return row is not None
-
-
-def _line_changes(before: str, after: str) -> tuple[int, int]:
-    """Lines added and removed, counted as multisets: linear in the length, and a moved line is no change."""
-    old, new = Counter(before.splitlines()), Counter(after.splitlines())
-    return (new - old).total(), (old - new).total()
+        """Whether a run created the artifact and no person has changed it since."""
+        return await self._database.fetch_one(_CREATED_BY_RUN, (run_id, artifact_id)) is not None

@@ -1,11 +1,10 @@
-"""Model calls and tool calls: what was sent, what came back, what ran.
+"""Model calls and tool calls with their requests and results.
 
-The tool calls of a reply are stored with it, before any of them runs: they are the ledger. A call goes from `pending`
-to `started` to `finished`, and one that started and never finished is known as such after a crash. The transcript of a
-job is read from here, so that a checkpoint never carries it.
+The tool calls of a reply are stored with the reply, before any of them runs. A call goes from `pending` to `started` to
+`finished`, so after a crash a call that may have had an effect can be told from one that was never started. The
+transcript of a job is read from these rows, so checkpoints do not contain it.
 """
 
-import hashlib
 import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,23 +14,24 @@ from typing import Any
 
 import orjson
 
-from artifactflow_nb.messages import Message, ToolCall, ToolResult, Usage
+from artifactflow_nb.core.messages import Message, ToolCall, ToolResult, Usage
 from artifactflow_nb.store.database import Database, insert
+from artifactflow_nb.store.encoding import to_json, to_row
+from artifactflow_nb.store.migrations import from_microseconds, to_microseconds
+from artifactflow_nb.store.prompts import PromptEncoder, StoredPrompt, request_hash, sha256
 from artifactflow_nb.store.runs import EventRow, insert_events
-from artifactflow_nb.store.schema import from_us, to_us
-from artifactflow_nb.store.storable import to_json
 
 PENDING, STARTED, FINISHED = "pending", "started", "finished"
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
-    """How a model was told to call tools.
+class ToolCallSettings:
+    """The tool-call part of a model request.
 
     Attributes:
         tool_protocol: `xml` or `native`.
         tool_choice: `auto` or `none`.
-        tools: The tools that it was told of beside the prompt, as JSON; empty in the text protocol.
+        tools: The request's tool definitions as JSON; empty in the text protocol, which has them in the prompt.
     """
 
     tool_protocol: str
@@ -41,7 +41,7 @@ class Offer:
 
 @dataclass(frozen=True, slots=True)
 class LlmCall:
-    """One model call, finished or failed; see frames' `llm_calls` for the meaning of the fields."""
+    """One model call, finished or failed; the frame `llm_calls` documents the fields."""
 
     call_id: str
     run_id: str
@@ -66,29 +66,29 @@ class LlmCall:
     error_message: str | None = None
     cost_usd: float | None = None
     cassette: str = "off"
-    offer: Offer | None = None
+    tool_settings: ToolCallSettings | None = None
     n_native_calls: int = 0
     pieces: Mapping[str, Any] | None = None
     retry_delay_s: float | None = None
 
     @property
     def context_chars(self) -> int:
-        """Characters of the prompt."""
+        """Length of the prompt in characters."""
         return sum(len(message.content) for message in self.messages)
 
 
 @dataclass(frozen=True, slots=True)
 class StoredCall:
-    """A tool call as the ledger has it.
+    """A tool call as it is stored.
 
     Attributes:
         tool_call_id: Its id.
-        call: What the model wrote.
+        call: The tool and its arguments as the model wrote them.
         status: `pending`, `started` or `finished`.
-        result: What came of it; None until it finished.
-        approval: `not_needed`, `policy`, `approved` or `denied`; None while that is open.
-        called_at: When it started first; None if it did not.
-        shown_chars: How many characters of its result the model is shown; None for all.
+        result: Its result; None until it has finished.
+        approval: `not_needed`, `policy`, `approved` or `denied`; None while that is undecided.
+        called_at: Time of its first start; None before.
+        shown_chars: Number of characters of the result in the prompt; None for all.
     """
 
     tool_call_id: str
@@ -102,7 +102,7 @@ class StoredCall:
 
 @dataclass(frozen=True, slots=True)
 class OpenCall:
-    """A tool call that is not finished, in the job and of the agent whose reply asked for it."""
+    """An unfinished tool call with the job and the agent that requested it."""
 
     call: StoredCall
     job_id: str
@@ -111,9 +111,9 @@ class OpenCall:
 
 @dataclass(frozen=True, slots=True)
 class StoredReply:
-    """What came back of a model call: its text with the calls that are written in it, and why it stopped."""
+    """The reply of a model call: text without tool calls, reasoning and finish reason."""
 
-    content: str
+    text: str
     reasoning: str
     finish_reason: str
 
@@ -129,21 +129,16 @@ class StoredTurn:
 
 
 @dataclass(frozen=True, slots=True)
-class Begun:
-    """How far a turn has come that was not taken yet.
+class TurnProgress:
+    """Progress of an incomplete turn: whether `agent_start` was published, and the error types of failed attempts."""
 
-    Attributes:
-        is_announced: Whether the run's events tell that it began.
-        failed: The kinds of error of its attempts so far, in order.
-    """
-
-    is_announced: bool = False
-    failed: tuple[str, ...] = ()
+    is_published: bool = False
+    failed_call_ids: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class ToolRun:
-    """A tool call that has run: its result and when."""
+    """An executed tool call: its result and times."""
 
     tool_call_id: str
     result: ToolResult
@@ -162,6 +157,12 @@ SELECT instruction FROM block_jobs WHERE job_id = ?1 UNION ALL
 SELECT json_extract(args_json, '$.instruction') FROM tool_calls WHERE tool_call_id = ?1
 """
 
+# The event has the text as it was parsed. Parsing the stored content again could give another result, because what
+# counts as a call depends on what the agent had been shown.
+_REPLY = """
+SELECT json_extract(data_json, '$.text') AS text, reasoning, finish_reason FROM llm_calls JOIN events USING (run_id)
+WHERE llm_calls.call_id = ?1 AND event_type = 'llm_complete' AND json_extract(data_json, '$.call_id') = ?1
+"""
 
 _UNFINISHED = """
 SELECT t.* FROM tool_calls t WHERE t.run_id = ? AND t.status <> 'finished'
@@ -171,100 +172,146 @@ ORDER BY t.rowid
 
 
 class CallStore:
-    """Reads and writes the calls of runs. Each write takes the events that belong to it into its transaction."""
+    """Access to the calls of runs. Each write stores its events in the same transaction."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self._prompts = PromptEncoder()
 
     async def record_turn(
         self, turn: LlmCall, calls: Sequence[tuple[str, ToolCall]], events: Sequence[EventRow]
     ) -> None:
-        """Store a model call and the tool calls of its reply, given with their ids."""
-        row, texts = _llm_row(turn)
+        """Store a model call and the tool calls of its reply, as pairs of id and call."""
+        job = turn.run_id, turn.job_id
         pending = [_tool_row(turn, position, *call) for position, call in enumerate(calls)]
+        usage, settings = turn.usage, turn.tool_settings
+        tools = settings.tools or None if settings is not None else None
+        offer = settings and {
+            "tool_protocol": settings.tool_protocol,
+            "tool_choice": settings.tool_choice,
+            "tools": tools and sha256(tools),
+            "n_native_calls": turn.n_native_calls,
+        }
 
-        def work(db: sqlite3.Connection) -> None:
-            db.executemany("INSERT OR IGNORE INTO texts VALUES (?, ?)", texts)
+        def work(db: sqlite3.Connection) -> StoredPrompt:
+            prompt = self._prompts.encode(db, job, turn.call_id, turn.messages)
+            db.executemany("INSERT OR IGNORE INTO texts VALUES (?, ?)", prompt.texts)
+            if tools is not None:
+                db.execute("INSERT OR IGNORE INTO texts VALUES (?, ?)", (sha256(tools), tools))
+            row = to_row(
+                turn,
+                omit=("messages", "usage", "tool_settings", "n_native_calls", "pieces"),
+                input_tokens=usage and usage.input_tokens,
+                output_tokens=usage and usage.output_tokens,
+                reasoning_tokens=usage and usage.reasoning_tokens,
+                cache_read_tokens=usage and usage.cache_read_tokens,
+                tokens_estimated=usage and usage.estimated,
+                context_chars=turn.context_chars,
+                offer_json=None if offer is None else to_json(offer),
+                pieces_json=None if turn.pieces is None else to_json(turn.pieces),
+                request_hash=request_hash(turn.request_model, turn.temperature, prompt.entries),
+                request_base=prompt.base,
+                request_json=prompt.parts,
+            )
             insert(db, "llm_calls", row)
             for call in pending:
                 insert(db, "tool_calls", call)
             insert_events(db, events)
+            return prompt
 
-        await self._database.write(work)
+        prompt = await self._database.write(work)
+        if calls or turn.error_type is not None:
+            self._prompts.remember(job, prompt)
+        else:  # a reply without tool calls ends the job
+            self._prompts.forget(job)
 
-    async def transcript(self, run_id: str, job_id: str) -> list[StoredTurn]:
-        """The turns of a job that did not fail, with their tool calls."""
-        return await self._database.read(lambda db: load_transcript(db, run_id, job_id))
+    async def transcript(self, run_id: str, job_id: str, after: int = 0) -> list[StoredTurn]:
+        """The successful turns of a job after a step, with their tool calls."""
+        return await self._database.read(lambda db: load_transcript(db, run_id, job_id, after))
 
-    async def begun(self, run_id: str, job_id: str, step: int) -> "Begun":
-        """What is stored of a turn that was not taken yet."""
-        place = run_id, job_id, step
+    async def turn_progress(self, run_id: str, job_id: str, step: int) -> "TurnProgress":
+        """The stored progress of an incomplete turn."""
+        turn = run_id, job_id, step
         failed = "SELECT error_type FROM llm_calls WHERE run_id = ? AND job_id = ? AND step = ? ORDER BY rowid"
         started = (
             "SELECT 1 FROM events WHERE run_id = ? AND event_type = 'agent_start' "
             "AND json_extract(data_json, '$.job_id') = ? AND json_extract(data_json, '$.step') = ?"
         )
 
-        def work(db: sqlite3.Connection) -> Begun:
-            is_announced = db.execute(started, place).fetchone() is not None
-            return Begun(is_announced, tuple(row[0] for row in db.execute(failed, place)))
+        def work(db: sqlite3.Connection) -> TurnProgress:
+            is_published = db.execute(started, turn).fetchone() is not None
+            return TurnProgress(is_published, tuple(row[0] for row in db.execute(failed, turn)))
 
         return await self._database.read(work)
 
-    async def calls_of(self, call_id: str) -> tuple[StoredCall, ...]:
+    async def calls_of_reply(self, call_id: str) -> tuple[StoredCall, ...]:
         """The tool calls of one reply, in order."""
         sql = "SELECT * FROM tool_calls WHERE call_id = ? ORDER BY position"
-        rows = await self._database.read(lambda db: db.execute(sql, (call_id,)).fetchall())
-        return tuple(map(_stored_call, rows))
+        return tuple(map(_stored_call, await self._database.fetch_all(sql, (call_id,))))
 
     async def call(self, tool_call_id: str) -> StoredCall:
-        """A tool call that there is."""
+        """A tool call by its id, which must exist."""
         sql = "SELECT * FROM tool_calls WHERE tool_call_id = ?"
-        return _stored_call(await self._database.read(lambda db: db.execute(sql, (tool_call_id,)).fetchone()))
+        (row,) = await self._database.fetch_all(sql, (tool_call_id,))
+        return _stored_call(row)
 
     async def last_step(self, run_id: str, job_id: str) -> int:
-        """The number of a job's last turn, failed ones included; 0 if there is none."""
+        """The number of a job's last turn, including failed ones; 0 without turns."""
         sql = "SELECT coalesce(max(step), 0) FROM llm_calls WHERE run_id = ? AND job_id = ?"
-        row = await self._database.read(lambda db: db.execute(sql, (run_id, job_id)).fetchone())
-        return int(row[0])
+        ((step,),) = await self._database.fetch_all(sql, (run_id, job_id))
+        return int(step)
 
     async def unfinished(self, run_id: str) -> list[OpenCall]:
-        """The tool calls of each job's last turn that are not finished, in order."""
-        rows = await self._database.read(lambda db: db.execute(_UNFINISHED, (run_id,)).fetchall())
+        """The unfinished tool calls of each job's last turn, in order."""
+        rows = await self._database.fetch_all(_UNFINISHED, (run_id,))
         return [OpenCall(_stored_call(row), row["job_id"], row["agent_name"]) for row in rows]
 
     async def reply(self, call_id: str) -> StoredReply:
-        """What came back of one model call."""
-        sql = "SELECT content, reasoning, finish_reason FROM llm_calls WHERE call_id = ?"
-        row = await self._database.read(lambda db: db.execute(sql, (call_id,)).fetchone())
-        return StoredReply(row["content"], row["reasoning"], row["finish_reason"])
+        """The reply of one model call."""
+        row = (await self._database.fetch_all(_REPLY, (call_id,)))[0]
+        return StoredReply(row["text"], row["reasoning"], row["finish_reason"])
 
     async def instruction(self, job_id: str) -> str:
-        """What the delegating call of a job asks for, or what it was told to do for a plan or with a block."""
-        row = await self._database.read(lambda db: db.execute(_INSTRUCTION, (job_id,)).fetchone())
-        return str(row[0] or "")
+        """The instruction of a delegated job, a plan job or a block job; empty for other jobs."""
+        row = await self._database.fetch_one(_INSTRUCTION, (job_id,))
+        return "" if row is None else str(row[0] or "")
 
     async def start(self, tool_call_id: str, called_at: datetime, events: Sequence[EventRow]) -> None:
-        """Note that the call starts now: from here on its effect may have happened."""
+        """Mark a call as started, before it runs: from now on it may have had an effect."""
 
         def work(db: sqlite3.Connection) -> None:
             db.execute(
                 "UPDATE tool_calls SET status = 'started', called_at = coalesce(called_at, ?) WHERE tool_call_id = ?",
-                (to_us(called_at), tool_call_id),
+                (to_microseconds(called_at), tool_call_id),
             )
             insert_events(db, events)
 
         await self._database.write(work)
 
     async def finish(self, runs: Sequence[ToolRun]) -> None:
-        """Store the results of calls with their events."""
-        rows = [_finished(run) for run in runs]
+        """Store the results of executed calls with their events."""
+        rows = []
+        for run in runs:
+            result, metadata = run.result, dict(run.result.metadata)
+            error_type = None if result.success else metadata.pop("error_type", "ToolError")
+            row = to_row(
+                run,
+                omit=("result", "events"),
+                success=result.success,
+                result=result.data,
+                metadata_json=to_json(metadata),
+                error_type=error_type,
+                error_message=result.error,
+            )
+            rows.append(row)
 
         def work(db: sqlite3.Connection) -> None:
             db.executemany(
-                "UPDATE tool_calls SET status = 'finished', approval = ?, success = ?, result = ?, metadata_json = ?, "
-                "error_type = ?, error_message = ?, called_at = coalesce(called_at, ?), completed_at = ?, "
-                "duration_ms = ?, shown_chars = ?, cassette = ? WHERE tool_call_id = ?",
+                "UPDATE tool_calls SET status = 'finished', approval = :approval, success = :success, "
+                "result = :result, metadata_json = :metadata_json, error_type = :error_type, "
+                "error_message = :error_message, called_at = coalesce(called_at, :called_at), "
+                "completed_at = :completed_at, duration_ms = :duration_ms, shown_chars = :shown_chars, "
+                "cassette = :cassette WHERE tool_call_id = :tool_call_id",
                 rows,
             )
             for run in runs:
@@ -273,15 +320,16 @@ class CallStore:
         await self._database.write(work)
 
 
-def load_transcript(db: sqlite3.Connection, run_id: str, job_id: str) -> list[StoredTurn]:
-    """The turns of a job that did not fail, with their tool calls."""
+def load_transcript(db: sqlite3.Connection, run_id: str, job_id: str, after: int = 0) -> list[StoredTurn]:
+    """The successful turns of a job after a step, with their tool calls."""
+    parameters = run_id, job_id, after
     turns = db.execute(
-        "SELECT call_id, step, content FROM llm_calls WHERE run_id = ? AND job_id = ? AND error_type IS NULL "
-        "ORDER BY step",
-        (run_id, job_id),
+        "SELECT call_id, step, content FROM llm_calls WHERE run_id = ? AND job_id = ? AND step > ? "
+        "AND error_type IS NULL ORDER BY step",
+        parameters,
     ).fetchall()
     rows = db.execute(
-        "SELECT * FROM tool_calls WHERE run_id = ? AND job_id = ? ORDER BY step, position", (run_id, job_id)
+        "SELECT * FROM tool_calls WHERE run_id = ? AND job_id = ? AND step > ? ORDER BY step, position", parameters
     )
     calls = {key: tuple(map(_stored_call, group)) for key, group in groupby(rows, key=lambda row: row["call_id"])}
     return [
@@ -291,70 +339,18 @@ def load_transcript(db: sqlite3.Connection, run_id: str, job_id: str) -> list[St
 
 def _stored_call(row: sqlite3.Row) -> StoredCall:
     args = orjson.loads(row["args_json"])
-    unreadable = row["error_message"] if row["error_type"] == "Unreadable" else None
+    parse_error = row["error_message"] if row["error_type"] == "Unreadable" else None
     result = None
     if row["status"] == FINISHED:
         metadata = orjson.loads(row["metadata_json"])
+        if row["error_type"] is not None:  # `finish` moved it to its column
+            metadata["error_type"] = row["error_type"]
         result = ToolResult(bool(row["success"]), row["result"] or "", row["error_message"], metadata)
-    call = ToolCall(row["tool_name"], args, unreadable)
-    called_at = None if row["called_at"] is None else from_us(row["called_at"])
+    # Until a call has finished, its metadata column holds the flag of `_tool_row`; then the result's metadata.
+    needs_approval = row["status"] != FINISHED and bool(orjson.loads(row["metadata_json"] or "{}").get("asks"))
+    call = ToolCall(row["tool_name"], args, parse_error, needs_approval)
+    called_at = None if row["called_at"] is None else from_microseconds(row["called_at"])
     return StoredCall(row["tool_call_id"], call, row["status"], result, row["approval"], called_at, row["shown_chars"])
-
-
-def _llm_row(turn: LlmCall) -> tuple[dict[str, Any], list[tuple[str, str]]]:
-    texts = [(_sha256(message.content), message.content) for message in turn.messages]
-    if turn.offer is not None and turn.offer.tools:
-        texts.append((_sha256(turn.offer.tools), turn.offer.tools))
-    request = to_json([_sent(message, key) for message, (key, _) in zip(turn.messages, texts, strict=False)])
-    usage = turn.usage
-    row = {
-        "call_id": turn.call_id,
-        "run_id": turn.run_id,
-        "job_id": turn.job_id,
-        "step": turn.step,
-        "agent_name": turn.agent_name,
-        "provider": turn.provider,
-        "request_model": turn.request_model,
-        "response_model": turn.response_model,
-        "temperature": turn.temperature,
-        "finish_reason": turn.finish_reason,
-        "started_at": to_us(turn.started_at),
-        "completed_at": to_us(turn.completed_at),
-        "llm_duration_ms": turn.llm_duration_ms,
-        "ttft_ms": turn.ttft_ms,
-        "input_tokens": usage and usage.input_tokens,
-        "output_tokens": usage and usage.output_tokens,
-        "reasoning_tokens": usage and usage.reasoning_tokens,
-        "cache_read_tokens": usage and usage.cache_read_tokens,
-        "tokens_estimated": usage and usage.estimated,
-        "context_chars": turn.context_chars,
-        "attempt": turn.attempt,
-        "cost_usd": turn.cost_usd,
-        "cassette": turn.cassette,
-        "offer_json": None if turn.offer is None else _offer_json(turn.offer, turn.n_native_calls),
-        "pieces_json": None if turn.pieces is None else to_json(turn.pieces),
-        "retry_delay_s": turn.retry_delay_s,
-        "request_hash": _sha256(f"{turn.request_model}|{turn.temperature}|{request}"),
-        "request_json": request,
-        "content": turn.content,
-        "reasoning": turn.reasoning,
-        "error_type": turn.error_type,
-        "error_message": turn.error_message,
-    }
-    return row, texts
-
-
-def _offer_json(offer: Offer, n_native_calls: int) -> str:
-    """How the model was told to call tools, and how many of its calls came that way: others stand in its text."""
-    tools = _sha256(offer.tools) if offer.tools else None
-    told = {"tool_protocol": offer.tool_protocol, "tool_choice": offer.tool_choice, "tools": tools}
-    return to_json({**told, "n_native_calls": n_native_calls})
-
-
-def _sent(message: Message, key: str) -> list[Any]:
-    """A message of a request: its role, the hash of its text and, where it has them, its native calls."""
-    calls = [[call.name, dict(call.params)] for call in message.calls]
-    return [message.role, key, calls] if calls else [message.role, key]
 
 
 def _tool_row(turn: LlmCall, position: int, tool_call_id: str, call: ToolCall) -> dict[str, Any]:
@@ -369,29 +365,7 @@ def _tool_row(turn: LlmCall, position: int, tool_call_id: str, call: ToolCall) -
         "tool_name": call.name,
         "args_json": to_json(dict(call.params)),
         "status": PENDING,
+        "metadata_json": to_json({"asks": True}) if call.needs_approval else None,
         "error_type": "Unreadable" if call.error else None,
         "error_message": call.error,
     }
-
-
-def _finished(run: ToolRun) -> tuple[Any, ...]:
-    metadata = dict(run.result.metadata)
-    error_type = None if run.result.success else metadata.pop("error_type", "ToolError")
-    return (
-        run.approval,
-        run.result.success,
-        run.result.data,
-        to_json(metadata),
-        error_type,
-        run.result.error,
-        to_us(run.called_at),
-        to_us(run.completed_at),
-        run.duration_ms,
-        run.shown_chars,
-        run.cassette,
-        run.tool_call_id,
-    )
-
-
-def _sha256(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

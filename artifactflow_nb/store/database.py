@@ -1,8 +1,8 @@
-"""One SQLite file, written by one thread.
+"""One SQLite file with one writer thread and one reader thread.
 
-A write is a function that is handed a connection inside a transaction and runs whole on the writer's thread: one hop,
-one commit, and a cancelled caller leaves nothing open. That is 29 us of CPU for two inserts, against 67 us through an
-async cursor. Reads have a thread and a connection of their own, so that a slow search never holds up a write.
+A write is a function that gets a connection inside a transaction and runs entirely on the writer thread: one hop, one
+commit, and a cancelled caller leaves no transaction open. This costs 29 us of CPU for two inserts, against 67 us
+through an async cursor. Reads use a separate thread and connection, so that a slow search never blocks a write.
 """
 
 import asyncio
@@ -10,261 +10,277 @@ import os
 import sqlite3
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
+from artifactflow_nb.core.local_files import check_regular
 from artifactflow_nb.errors import StoreError, UsageError
-from artifactflow_nb.store.faults import TOO_LARGE, cause, fault
-from artifactflow_nb.store.lane import Job, Lane
-from artifactflow_nb.store.schema import known_version, migrate
+from artifactflow_nb.store.faults import DAMAGE_ERRORS, TOO_LARGE, sqlite_error_code, store_error
+from artifactflow_nb.store.forks import check_not_forked
+from artifactflow_nb.store.migrations import migrate, schema_version
+from artifactflow_nb.store.writer_thread import BatchingThread, QueuedWork
 
 T = TypeVar("T")
-Work = Callable[[sqlite3.Connection], T]
+DatabaseWork = Callable[[sqlite3.Connection], T]
+QueryParameters = Sequence[Any] | Mapping[str, Any]
 
-_TRY_AGAIN_S = 0.01
+_RETRY_INTERVAL_S = 0.01
 BUSY_TIMEOUT_S = 10.0
 
-_NO_PLACE_BESIDE = {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR}
-"""What SQLite says where it cannot make the files beside a store that it shares with other processes."""
+_NO_SIDE_FILES = {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR}
+"""SQLite's error codes when it cannot create the -wal and -shm files."""
 
 
 def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
-    """Open a connection with the settings that every connection has; rows are `sqlite3.Row`.
+    """Open a connection with the common settings; rows are `sqlite3.Row`.
 
-    A store in a folder that can only be read, or on a disk without any space, is read where that is safe: see `_Still`.
+    A read-only connection also works on a read-only folder or a full disk if no process is writing to the store:
+    see `_ImmutableConnection`.
     """
+    check_not_forked(path.parent)
     if not read_only:
+        # SQLite gives its -wal and -shm files the mode of the store. O_EXCL: an existing file must not even be opened,
+        # because closing any descriptor of a file releases the POSIX locks that SQLite holds on it in this process.
+        with suppress(FileExistsError):
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
         return _connect(path, "mode=rwc")
     connection = _connect(path, "mode=ro")
     try:
-        known_version(connection)
+        schema_version(connection)
     except sqlite3.OperationalError as error:
         connection.close()
-        if cause(error) not in _NO_PLACE_BESIDE or not _rests(path):
+        is_complete = _exists(path) and not _wal_bytes(path)  # an open connection that wrote has a log
+        if sqlite_error_code(error) not in _NO_SIDE_FILES or not is_complete:
             raise
-        connection = _connect(path, "immutable=1", _Still)
+        connection = _connect(path, "immutable=1", _ImmutableConnection)
     except BaseException:
         connection.close()
         raise
     return connection
 
 
-def _connect(path: Path, how: str, kind: type[sqlite3.Connection] = sqlite3.Connection) -> sqlite3.Connection:
+def make_private(folder: Path) -> None:
+    """Create a folder with mode 0700; an existing folder keeps its mode."""
+    if not folder.is_dir():
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, exist_ok=True)
+
+
+def _connect(path: Path, query: str, factory: type[sqlite3.Connection] = sqlite3.Connection) -> sqlite3.Connection:
     connection = sqlite3.connect(
-        f"{path.resolve().as_uri()}?{how}",
+        f"{path.resolve().as_uri()}?{query}",
         uri=True,
         timeout=BUSY_TIMEOUT_S,
-        isolation_level=None,
-        check_same_thread=False,
-        factory=kind,
+        isolation_level=None,  # transactions are begun and ended explicitly
+        check_same_thread=False,  # opened and closed on other threads than the one that uses it
+        factory=factory,
     )
     connection.row_factory = sqlite3.Row
     connection.execute("PRAGMA foreign_keys = ON")
     return connection
 
 
-def log_ahead(connection: sqlite3.Connection) -> None:
-    """Have a file written through a log beside it, so that its readers and its writer do not wait for each other.
-
-    SQLite does not wait where another process begins the same file at this moment, so the waiting is done here.
-    """
-    until = time.monotonic() + BUSY_TIMEOUT_S
+def enable_write_ahead_log(connection: sqlite3.Connection) -> None:
+    """Switch a file to WAL mode, in which readers and the writer do not block each other."""
+    # SQLite's busy timeout does not apply to this switch while another process creates the same file.
+    deadline = time.monotonic() + BUSY_TIMEOUT_S
     while True:
         try:
             connection.execute("PRAGMA journal_mode = WAL")
         except sqlite3.OperationalError as error:
-            if cause(error) != sqlite3.SQLITE_BUSY or time.monotonic() > until:
+            if sqlite_error_code(error) != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
                 raise
-            time.sleep(_TRY_AGAIN_S)
+            time.sleep(_RETRY_INTERVAL_S)
         else:
             return
 
 
-def _log_bytes(path: Path) -> int:
-    """The size of the log beside a store: what is in there is not in the store's own file yet."""
-    log = path.with_name(f"{path.name}-wal")
-    return log.stat().st_size if _is_there(log) else 0
+def _wal_bytes(path: Path) -> int:
+    """Size of the store's write-ahead log in bytes; 0 without one."""
+    wal = path.with_name(f"{path.name}-wal")
+    return wal.stat().st_size if _exists(wal) else 0
 
 
-def _is_there(path: Path) -> bool:
-    """Whether the file is there and can be reached; `Path.exists` raises where a folder is closed to us."""
+def _exists(path: Path) -> bool:
+    """Whether the file exists; False in a folder without search permission, where `Path.exists` raises."""
     return os.path.exists(path)  # noqa: PTH110 - see above
 
 
-def _rests(path: Path) -> bool:
-    """Whether a store is whole in its one file: whoever has it open keeps a log beside it."""
-    return _is_there(path) and not _log_bytes(path)
+class _ImmutableConnection(sqlite3.Connection):
+    """Read-only connection to a store on a read-only file system or a full disk (no WAL, no locks).
 
-
-class _Still(sqlite3.Connection):
-    """Reads a file that rests, without the locks and the log beside it, which there is no place for.
-
-    Somebody with more rights may begin to write all the same, unseen by this connection. So it looks at the end whether
-    the file is as it was, and `close` raises `sqlite3.OperationalError` if it is not: what was read may be torn.
+    A process with write permission may still change the file, and without locks this connection would not notice. So
+    `close` compares the file with its state at the start and raises `sqlite3.OperationalError` on a difference: the
+    rows read may be inconsistent.
     """
 
-    def __init__(self, address: str, *args: Any, **options: Any) -> None:
-        super().__init__(address, *args, **options)
+    def __init__(self, database: str, *args: Any, **options: Any) -> None:
+        super().__init__(database, *args, **options)
         self._path = Path(self.execute("PRAGMA database_list").fetchone()[2])
-        self._before = self._state()
+        self._initial_state = self._file_state()
 
-    def _state(self) -> tuple[int, int, int, int]:
-        found = self._path.stat()
-        return found.st_ino, found.st_size, found.st_mtime_ns, _log_bytes(self._path)
+    def _file_state(self) -> tuple[int, int, int, int]:
+        stat = self._path.stat()
+        return stat.st_ino, stat.st_size, stat.st_mtime_ns, _wal_bytes(self._path)
 
     def close(self) -> None:
-        """Close, and raise if the file was changed meanwhile."""
+        """Close the connection; raise if the file was changed since it was opened."""
         super().close()
-        if self._state() != self._before:
-            raise sqlite3.OperationalError("it was changed while it was read; read it again")
+        if self._file_state() != self._initial_state:
+            raise sqlite3.OperationalError("the file was changed while it was read; read it again")
 
 
 @contextmanager
-def reading(path: Path) -> Iterator[None]:
-    """Make what goes wrong in reading a store a `StoreError` with its path, and a number too large a `UsageError`."""
+def store_errors(path: Path) -> Iterator[None]:
+    """Convert errors of reading a store to `StoreError` with its path, and of a too large number to `UsageError`."""
     try:
         yield
     except OverflowError as error:
         raise UsageError(TOO_LARGE.format(error)) from error
-    except (sqlite3.Error, UnicodeEncodeError) as error:
-        if not _is_there(path):
+    except (sqlite3.Error, *DAMAGE_ERRORS) as error:
+        if not _exists(path):
             raise StoreError(
-                f"There is no store {path}, or none that you may reach. Check data_dir; a Workbench begins a new store."
+                f"There is no store {path}, or you have no access to it. Check data_dir; a Workbench creates one."
             ) from error
-        told = fault(path, f"The store {path} could not be read", error)
-        if str(error).startswith("no such"):
-            told = StoreError(f"{told} If an older release wrote it, a Workbench that opens it brings it up to date.")
-        raise told from error
+        failure = store_error(path, f"The store {path} could not be read", error)
+        if str(error).startswith("no such"):  # table or column
+            failure = StoreError(
+                f"{failure} If an older release wrote it, a Workbench that opens it brings it up to date."
+            )
+        raise failure from error
 
 
 def insert(db: sqlite3.Connection, table: str, row: Mapping[str, Any], *, or_ignore: bool = False) -> bool:
-    """Insert a row given by its columns; whether it was inserted. Table and columns are names of this package."""
+    """Insert a row, a mapping of columns to values; return whether it was inserted.
+
+    The table and the columns go into the statement unquoted, so they must be constants of this package.
+    """
     verb = "INSERT OR IGNORE" if or_ignore else "INSERT"
     columns = ", ".join(row)
-    marks = ", ".join("?" * len(row))
-    cursor = db.execute(f"{verb} INTO {table} ({columns}) VALUES ({marks})", tuple(row.values()))
+    placeholders = ", ".join("?" * len(row))
+    cursor = db.execute(f"{verb} INTO {table} ({columns}) VALUES ({placeholders})", tuple(row.values()))
     return cursor.rowcount == 1
 
 
-def _check_log(path: Path) -> None:
-    """Refuse a log whose store is gone: SQLite would take the place for a new store, and throw the log away."""
-    size = _log_bytes(path)  # looked at first: a process that begins a new store makes the log last
-    if size and not (path.exists() and path.stat().st_size):
-        raise StoreError(
-            f"The store {path} is {'empty' if path.exists() else 'missing'}, but {path.name}-wal beside it holds "
-            f"{size:,} bytes that belong to it. Put the store back, or move {path.name}-wal and {path.name}-shm away."
-        )
-
-
-def _retrieve(answer: "asyncio.Future[Any]") -> None:
-    """What nobody waits for any more is no news if it went wrong: whoever ends the run meets a store that fails."""
-    if not answer.cancelled():
-        answer.exception()
-
-
 class Database:
-    """The open store.
+    """An open store.
 
-    Errors: `StoreError` when the file cannot be opened, read or written, with the path.
+    Errors: `StoreError` with the path if the file cannot be opened, read or written.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._writer = Lane("artifactflow-write", self._write_all)
-        self._reader = Lane("artifactflow-read", self._read_all)
+        self._writer = BatchingThread("artifactflow-write", self._write_all)
+        self._reader = BatchingThread("artifactflow-read", self._read_all)
         self._write_connection: sqlite3.Connection | None = None
         self._read_connection: sqlite3.Connection | None = None
 
     async def open(self) -> None:
-        """Create the file where it is missing, bring its schema up to date, open both connections."""
+        """Create the file if it is missing, migrate its schema and open both connections."""
         try:
             self._write_connection = await asyncio.to_thread(self._open_writer)
             self._read_connection = await asyncio.to_thread(connect, self.path)
-        except (OSError, sqlite3.Error) as error:
+        except (OSError, sqlite3.Error, *DAMAGE_ERRORS) as error:
             await self.close()
-            raise fault(self.path, f"The store {self.path} cannot be opened", error) from error
+            raise store_error(self.path, f"The store {self.path} cannot be opened", error) from error
         except BaseException:
             await self.close()
             raise
 
     def _open_writer(self) -> sqlite3.Connection:
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        _check_log(self.path)
-        if self.path.exists() and self.path.stat().st_size:
-            connect(self.path, read_only=True).close()  # a file that is not ours is told apart before it is touched
-        connection = connect(self.path)
+        path = self.path
+        make_private(path.parent)
+        wal_bytes = _wal_bytes(path)  # read before the store: a process that creates a new store makes the log last
+        if path.exists():
+            check_regular(path, path.stat())
+        if path.exists() and path.stat().st_size:
+            connect(path, read_only=True).close()  # refuses a foreign database before anything is written
+        elif wal_bytes:  # SQLite would create a new store and delete the log
+            raise StoreError(
+                f"The store {path} is {'empty' if path.exists() else 'missing'}, but {path.name}-wal beside it has "
+                f"{wal_bytes:,} bytes that belong to it. Put the store back, or move {path.name}-wal and "
+                f"{path.name}-shm away."
+            )
+        connection = connect(path)
         try:
-            log_ahead(connection)
+            enable_write_ahead_log(connection)
             connection.execute("PRAGMA synchronous = NORMAL")
             migrate(connection)
-            connection.execute("DELETE FROM runs WHERE FALSE")  # changes nothing; says if the file is read-only
+            connection.execute("DELETE FROM runs WHERE FALSE")  # deletes no row; fails if the file is read-only
         except BaseException:
             connection.close()
             raise
         return connection
 
-    async def write(self, work: Work[T]) -> T:
-        """Run the work in a transaction that takes the write lock at its start; what it wrote is undone if it raises.
+    async def write(self, work: DatabaseWork[T]) -> T:
+        """Run a function in an immediate transaction, which is rolled back if it raises; return its result.
 
-        Works that wait at the same time share the transaction, and are told once it is committed. If it fails as a
-        whole, each runs again in one of its own: a work does nothing but with its connection. A work that was asked for
-        is done, also if who waits for it is cancelled: events that people were told of already may be in it.
+        Functions that are queued at the same time share a transaction, and their callers continue after its commit.
+        If the shared transaction fails, each function runs again in a transaction of its own: it must have no effect
+        except through its connection. It runs even if its caller is cancelled, because it may hold events that were
+        published already.
         """
-        return await self._ask(self._writer, work)
+        return await self._submit(self._writer, work)
 
-    async def read(self, work: Work[T]) -> T:
-        """Run the work on the reading connection; all its queries see the store at one moment."""
-        return await self._ask(self._reader, work)
+    async def read(self, work: DatabaseWork[T]) -> T:
+        """Run a function on the reading connection, in one transaction: all its queries see the same snapshot."""
+        return await self._submit(self._reader, work)
 
-    async def _ask(self, lane: Lane, work: Work[T]) -> T:
+    async def fetch_one(self, sql: str, parameters: QueryParameters = ()) -> sqlite3.Row | None:
+        """The first row of a query; None without one."""
+        row: sqlite3.Row | None = await self.read(lambda db: db.execute(sql, parameters).fetchone())
+        return row
+
+    async def fetch_all(self, sql: str, parameters: QueryParameters = ()) -> list[sqlite3.Row]:
+        """The rows of a query."""
+        return await self.read(lambda db: db.execute(sql, parameters).fetchall())
+
+    async def _submit(self, thread: BatchingThread, work: DatabaseWork[T]) -> T:
         try:
-            answer = lane.ask(work)
-        except RuntimeError as error:  # the lane takes no more work: this store or the whole process is ending
+            future = thread.submit(work)
+        except RuntimeError as error:  # the thread pool is shut down: this store or the whole process is closing
             raise StoreError(f"The store {self.path} is closed.") from error
         try:
-            return await (asyncio.shield(answer) if lane is self._writer else answer)
+            return await (asyncio.shield(future) if thread is self._writer else future)
         except asyncio.CancelledError:
-            answer.add_done_callback(_retrieve)
+            # Keeps asyncio from logging the failure of a write without a caller; the end of the run reports it.
+            future.add_done_callback(lambda future: future.cancelled() or future.exception())
             raise
         except OverflowError as error:
             raise UsageError(TOO_LARGE.format(error)) from error
 
-    def _write_all(self, jobs: Sequence[Job]) -> None:
-        together = len(jobs) > 1 and self._write_connection is not None
-        for job in self._write_together(jobs) if together else jobs:
-            job.run(self._transact)
+    def _write_all(self, jobs: Sequence[QueuedWork]) -> None:
+        """Run jobs in one transaction, and separately those that could not share it."""
+        connection = self._require_open(self._write_connection)
+        for job in self._write_batch(connection, jobs) if len(jobs) > 1 else jobs:
+            job.run(lambda work: self._write_one(connection, work))
 
-    def _write_together(self, jobs: Sequence[Job]) -> Sequence[Job]:
-        """Run the works in one transaction, each undone by itself if it raises; those that have to run alone.
+    @staticmethod
+    def _write_batch(connection: sqlite3.Connection, jobs: Sequence[QueuedWork]) -> Sequence[QueuedWork]:
+        """Run jobs in one transaction, each in its own savepoint; return the jobs that must be repeated separately.
 
-        What the database refuses is tried again alone, so that every work meets its own errors and no other's.
+        A job with a database error is repeated, so that the error is its own and not caused by another job.
         """
-        connection = self._opened(self._write_connection)
-        alone: list[Job] = []
+        retries: list[QueuedWork] = []
         try:
             connection.execute("BEGIN IMMEDIATE")
             for job in jobs:
                 connection.execute("SAVEPOINT work")
                 job.run(lambda work: work(connection))
                 if job.error is not None:
-                    connection.execute("ROLLBACK TO work")  # fails where an error of the disk has ended it all
-                if isinstance(job.error, sqlite3.Error | UnicodeEncodeError):
-                    alone.append(job)
+                    connection.execute("ROLLBACK TO work")  # raises if a disk error ended the whole transaction
+                if isinstance(job.error, (sqlite3.Error, *DAMAGE_ERRORS)):
+                    retries.append(job)
                 connection.execute("RELEASE work")
             connection.execute("COMMIT")
         except sqlite3.Error:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
             return jobs
-        return alone
+        return retries
 
-    def _read_all(self, jobs: Sequence[Job]) -> None:
-        for job in jobs:
-            job.run(self._look)
-
-    def _transact(self, work: Work[T]) -> T:
-        connection = self._opened(self._write_connection)
+    def _write_one(self, connection: sqlite3.Connection, work: DatabaseWork[T]) -> T:
         try:
             connection.execute("BEGIN IMMEDIATE")
             try:
@@ -274,32 +290,35 @@ class Database:
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
                 raise
-        except (sqlite3.Error, UnicodeEncodeError) as error:
-            raise fault(self.path, f"The store {self.path} could not be written", error) from error
+        except (sqlite3.Error, *DAMAGE_ERRORS) as error:
+            raise store_error(self.path, f"The store {self.path} could not be written", error) from error
         return result
 
-    def _look(self, work: Work[T]) -> T:
-        connection = self._opened(self._read_connection)
-        with reading(self.path):
-            connection.execute("BEGIN")
-            try:
-                return work(connection)
-            finally:
-                if connection.in_transaction:  # some errors of the disk end it
-                    connection.execute("COMMIT")
+    def _read_all(self, jobs: Sequence[QueuedWork]) -> None:
+        connection = self._require_open(self._read_connection)
 
-    def _opened(self, connection: sqlite3.Connection | None) -> sqlite3.Connection:
+        def read(work: DatabaseWork[Any]) -> Any:
+            with store_errors(self.path):
+                connection.execute("BEGIN")
+                try:
+                    return work(connection)
+                finally:
+                    if connection.in_transaction:  # SQLite ends it itself on some disk errors
+                        connection.execute("COMMIT")
+
+        for job in jobs:
+            job.run(read)
+
+    def _require_open(self, connection: sqlite3.Connection | None) -> sqlite3.Connection:
         if connection is None:
-            raise StoreError(f"The store {self.path} is not open.")
+            raise StoreError(f"The store {self.path} is not open. Call open first.")
         return connection
 
     async def close(self) -> None:
-        """Close both connections, after the work that was begun; what was written is in the file.
-
-        It waits for its threads itself: at the end of the process no other thread can be asked to.
-        """
-        for lane, connection in ((self._writer, self._write_connection), (self._reader, self._read_connection)):
-            lane.close()
+        """Finish all queued work and close both connections."""
+        # Blocks the event loop: at interpreter shutdown no other thread can be started to wait for these two.
+        for thread, connection in ((self._writer, self._write_connection), (self._reader, self._read_connection)):
+            thread.close()
             if connection is not None:
                 connection.close()
         self._write_connection = self._read_connection = None

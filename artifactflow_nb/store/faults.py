@@ -1,34 +1,44 @@
-"""What went wrong with a file of the store, told to the person: which file, what is the matter, what to do.
+"""Error messages for faults of the store's files: the file, the cause and what to do.
 
-SQLite and the system name the cause by a number; each kind of cause has its own advice. Nothing here changes a file.
+SQLite and the operating system report the cause as a number; each cause has its own advice. No file is changed here.
 """
 
 import errno
+import json
+import os
 import shutil
 import sqlite3
+from contextlib import suppress
 from pathlib import Path
 
 from artifactflow_nb.errors import StoreError
 
 _INTACT = "What was stored before is intact."
-_FULL = f"Free some space, or have a quota or a limit on the size of files raised, then go on. {_INTACT}"
+_FULL = f"Free some space, or have a quota or a limit on the size of files raised, then continue. {_INTACT}"
 _READ_ONLY = (
     "Make the file and its folder writable for you, or choose another data_dir. "
-    "What it holds can be read as it is, with the functions of artifactflow_nb.frames."
+    "What it holds can be read as it is, with the functions of artifactflow_nb.analysis.frames."
 )
 _UNREACHABLE = "Check that its folder is there and that you may read and write in it, or choose another data_dir."
 _DAMAGED = (
-    "It is left as it is. Close all that uses it, then move it away together with {name}-wal and {name}-shm where they "
-    "are there; a new one is begun then."
+    "It was not changed. Close all programs that use it, then move it away together with {name}-wal and {name}-shm if "
+    "they exist; a new one is created then."
 )
 _SALVAGE = (
-    " What can be saved of it goes into a new file with the program of sqlite.org: "
+    " To recover its readable rows into a new file, use the program of sqlite.org: "
     "sqlite3 {name} .recover | sqlite3 recovered.db"
 )
-_BUSY = "Another process keeps it locked. Try again; if that does not help, end the process that holds it."
+_BUSY = "Another process has locked it. Try again; if that does not help, end that process."
+
+DAMAGE_ERRORS = (UnicodeError, json.JSONDecodeError)
+"""Exceptions of reading a damaged store besides `sqlite3.Error`: its texts are no longer UTF-8 or JSON."""
+
+_FILES_PER_STORE = 12  # two connections, each with the log and its index, and the checkpoints
+_NO_DESCRIPTORS = -1  # our own code: SQLite reports CANTOPEN
+_RAISE_LIMIT = "Close workbenches and files that you do not need, or raise the limit (ulimit -n), then try again."
 
 TOO_LARGE = "A number that was passed is too large: {}. The store holds whole numbers of 64 bits."
-"""Where a number stands in the place of an id, say."""
+"""For example a huge number that was passed as an id."""
 
 _ADVICE = {
     sqlite3.SQLITE_FULL: _FULL,
@@ -40,8 +50,9 @@ _ADVICE = {
     sqlite3.SQLITE_NOTADB: _DAMAGED,
     sqlite3.SQLITE_BUSY: _BUSY,
     sqlite3.SQLITE_LOCKED: _BUSY,
+    _NO_DESCRIPTORS: _RAISE_LIMIT,
 }
-_OF_SYSTEM = {
+_CODES_BY_ERRNO = {
     errno.ENOSPC: sqlite3.SQLITE_FULL,
     errno.EDQUOT: sqlite3.SQLITE_FULL,
     errno.EFBIG: sqlite3.SQLITE_FULL,
@@ -49,46 +60,63 @@ _OF_SYSTEM = {
     errno.EROFS: sqlite3.SQLITE_READONLY,
     errno.EACCES: sqlite3.SQLITE_PERM,
     errno.EPERM: sqlite3.SQLITE_PERM,
+    errno.EMFILE: _NO_DESCRIPTORS,
+    errno.ENFILE: _NO_DESCRIPTORS,
 }
-_NAMES = {
+_CAUSES = {
     sqlite3.SQLITE_FULL: "the disk is full",
     sqlite3.SQLITE_IOERR: "the disk is full or fails",
     sqlite3.SQLITE_READONLY: "it is read-only",
-    sqlite3.SQLITE_PERM: "you have no right to it",
+    sqlite3.SQLITE_PERM: "you have no permission",
     sqlite3.SQLITE_CORRUPT: "it is damaged",
     sqlite3.SQLITE_NOTADB: "it is no SQLite database, or its beginning is damaged",
+    _NO_DESCRIPTORS: "too many files are open",
 }
 
 
-def fault(path: Path, what: str, error: Exception, *, salvage: bool = True) -> StoreError:
-    """The error that tells a person what SQLite or the system said of a file.
+def store_error(path: Path, action: str, error: Exception, *, salvage: bool = True) -> StoreError:
+    """Describe an error of SQLite or the operating system with advice, as a `StoreError`.
 
     Args:
         path: The file.
-        what: What could not be done, such as `The store /x/store.db cannot be opened`.
-        error: What was raised.
-        salvage: Whether to say how a damaged file can be saved.
+        action: The failed action as the start of a sentence, such as `The store /x/store.db cannot be opened`.
+        error: The exception.
+        salvage: Whether to explain how to recover a damaged file.
     """
-    kind = cause(error)
-    said = f"{error} ({name})" if (name := getattr(error, "sqlite_errorname", None)) else str(error)
-    reason = f"{_NAMES[kind]}: {said}" if kind in _NAMES else said
-    if kind in {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR}:
-        reason += _space(path)
-    advice = _ADVICE.get(kind, "") + (_SALVAGE if salvage and _ADVICE.get(kind) is _DAMAGED else "")
+    code = sqlite_error_code(error)
+    if code == sqlite3.SQLITE_CANTOPEN and not has_descriptors():
+        code = _NO_DESCRIPTORS
+    message = f"{error} ({name})" if (name := getattr(error, "sqlite_errorname", None)) else str(error)
+    reason = f"{_CAUSES[code]}: {message}" if code in _CAUSES else message
+    if code in {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR}:
+        with suppress(OSError):
+            reason += f"; {shutil.disk_usage(path.parent).free / 1e6:,.1f} MB are free there"
+    advice = _ADVICE.get(code, "") + (_SALVAGE if salvage and _ADVICE.get(code) is _DAMAGED else "")
     advice = advice.format(name=path.name)
-    return StoreError(f"{what}: {reason}. {advice}".strip())
+    return StoreError(f"{action}: {reason}. {advice}".strip())
 
 
-def cause(error: Exception) -> int:
-    """SQLite's primary code of what went wrong; 0 where neither it nor the system gives one that is known."""
+def sqlite_error_code(error: Exception) -> int:
+    """SQLite's primary result code for an exception, or the nearest one for an `OSError`; 0 if it is unknown."""
+    # An encode error comes from an argument, not from the file.
+    if isinstance(error, DAMAGE_ERRORS) and not isinstance(error, UnicodeEncodeError):
+        return sqlite3.SQLITE_CORRUPT
     if isinstance(error, OSError):
-        return _OF_SYSTEM.get(error.errno or 0, 0)
-    return getattr(error, "sqlite_errorcode", 0) & 0xFF
+        return _CODES_BY_ERRNO.get(error.errno or 0, 0)
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF  # the low byte of an extended code is the primary code
 
 
-def _space(path: Path) -> str:
+def has_descriptors() -> bool:
+    """Whether this process can open as many files as a store needs, found by opening them.
+
+    SQLite reports a lack of file descriptors like any other file that it cannot open.
+    """
+    descriptors: list[int] = []
     try:
-        free = shutil.disk_usage(path.parent).free
-    except OSError:
-        return ""
-    return f"; {free / 1e6:,.1f} MB are free there"
+        descriptors.extend(os.open(os.devnull, os.O_RDONLY) for _ in range(_FILES_PER_STORE))
+    except OSError as error:
+        return error.errno not in {errno.EMFILE, errno.ENFILE}
+    finally:
+        for descriptor in descriptors:
+            os.close(descriptor)
+    return True

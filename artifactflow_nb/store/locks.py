@@ -1,4 +1,4 @@
-"""Locks on files, which letting go and the death of a process release alike; the file goes when its lock does."""
+"""File locks that the operating system releases when the process dies; a lock file is removed with its lock."""
 
 import os
 import sys
@@ -9,12 +9,12 @@ from typing import IO
 if sys.platform == "win32":
     import msvcrt
 
-    _BEYOND = 2**30
-    """Which byte is locked: one that no lock file has, since what is locked cannot be read by others here."""
+    _LOCKED_BYTE = 2**30
+    """Offset of the byte that is locked, beyond the end of any lock file: Windows locks are mandatory for readers."""
 
-    def _try(file: IO[bytes], *, shared: bool = False) -> bool:
-        del shared  # all locks are exclusive here
-        file.seek(_BEYOND)  # which a file that is opened for appending does not heed when it writes
+    def _try_lock(file: IO[bytes], *, shared: bool = False) -> bool:
+        del shared  # msvcrt has exclusive locks only
+        file.seek(_LOCKED_BYTE)  # does not affect writes: the file is opened for appending
         try:
             msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
         except OSError:
@@ -22,15 +22,15 @@ if sys.platform == "win32":
         return True
 
     def unlock(path: Path, file: IO[bytes]) -> None:
-        """Let go of a lock that `lock` gave, and remove its file."""
-        file.close()  # a file in use cannot be removed
-        with suppress(OSError):  # somebody looks at it just now: a file that nobody locks says the same
+        """Release a lock taken by `lock` and remove its file."""
+        file.close()  # Windows cannot remove an open file
+        with suppress(OSError):  # another process has it open; an unlocked file means the same as a missing one
             path.unlink(missing_ok=True)
 
 else:
     import fcntl
 
-    def _try(file: IO[bytes], *, shared: bool = False) -> bool:
+    def _try_lock(file: IO[bytes], *, shared: bool = False) -> bool:
         try:
             fcntl.flock(file, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
         except (BlockingIOError, PermissionError):
@@ -38,34 +38,29 @@ else:
         return True
 
     def unlock(path: Path, file: IO[bytes]) -> None:
-        """Let go of a lock that `lock` gave, and remove its file."""
-        with file, suppress(OSError):  # where nothing can be removed, a file that nobody locks says the same
-            path.unlink(missing_ok=True)  # while it is locked, or who has just opened it would lock what nobody finds
+        """Release a lock taken by `lock` and remove its file."""
+        with file, suppress(OSError):  # now read-only; an unlocked file means the same as a missing one
+            path.unlink(missing_ok=True)  # before the release, or another process could lock the removed file
 
 
 def lock(path: Path) -> IO[bytes] | None:
-    """Lock a file, which is made if it is not there; None if somebody has it, in this process too.
+    """Lock a file, creating it if necessary; None if it is locked already, by this process or another.
 
-    `OSError` if it cannot be made.
+    Errors: `OSError` if the file cannot be created.
     """
     while True:
-        file = path.open("a+b")
-        if not _try(file):
+        # Path.open cannot set the mode of a new file.
+        file = open(path, "a+b", opener=lambda name, flags: os.open(name, flags, 0o600))  # noqa: SIM115
+        if not _try_lock(file):
             file.close()
             return None
-        if _is_at(file, path):
-            return file
-        file.close()  # whoever had it removed it just now
+        with suppress(OSError):
+            if os.path.samestat(os.fstat(file.fileno()), path.stat()):
+                return file
+        file.close()  # the holder removed the file between our open and lock: try again with a new one
 
 
 def is_locked(path: Path) -> bool:
-    """Whether somebody has the lock of a file; `OSError` if the file cannot be looked at."""
+    """Whether a file is locked; `OSError` if it cannot be opened."""
     with path.open("rb") as file:
-        return not _try(file, shared=True)
-
-
-def _is_at(file: IO[bytes], path: Path) -> bool:
-    try:
-        return os.path.samestat(os.fstat(file.fileno()), path.stat())
-    except OSError:
-        return False
+        return not _try_lock(file, shared=True)

@@ -1,19 +1,19 @@
-"""What a run cost, added up from its rows."""
+"""Tokens, money and time of a run, summed from its rows."""
 
 import sqlite3
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from artifactflow_nb.budget import Spent
-from artifactflow_nb.delegating import DELEGATING
-from artifactflow_nb.events import MAIN_JOB, AgentExecution, ExecutionMetrics, TokenUsage, ToolExecution
-from artifactflow_nb.store.schema import from_us
+from artifactflow_nb.core.budget import BudgetUsage
+from artifactflow_nb.core.document.delegating import DELEGATING_TOOLS
+from artifactflow_nb.core.events import MAIN_JOB, AgentExecution, ExecutionMetrics, TokenUsage, ToolExecution
+from artifactflow_nb.store.migrations import from_microseconds
 
-OWN_TIME = f"tool_name NOT IN ({', '.join(map(repr, DELEGATING))})"
-"""The condition that the time of a tool call is its own, and not that of what other agents did for it."""
+OWN_TIME_SQL = f"tool_name NOT IN ({', '.join(map(repr, DELEGATING_TOOLS))})"
+"""Condition to exclude delegating tools: their time is already counted by the calls of the other agents."""
 
-WAITED = """
+WAIT_TIME_SQL = """
 SELECT run_id, coalesce(sum(max(next_ts - ts, 0)), 0) / 1000.0 AS wait_ms
 FROM (
     SELECT run_id, ts, event_type, data_json, lead(ts) OVER (PARTITION BY run_id ORDER BY seq) AS next_ts
@@ -22,107 +22,100 @@ FROM (
 WHERE event_type = 'complete' AND json_extract(data_json, '$.interrupted')
 GROUP BY run_id
 """
-"""The milliseconds in which a run stood still for a person: from each pause to the event after it.
+"""Waiting time of runs in milliseconds: from each pause to the next event.
 
-A run that waits has none of its present pause: what it shows does not depend on when somebody looks.
+The current pause of a waiting run is not counted, so that its metrics do not depend on the time of reading.
 """
 
 
-_OF_THESE = "run_id IN (SELECT :run UNION ALL SELECT run_id FROM runs WHERE :begun AND parent_run_id = :run)"
-"""The condition that something is of a run or, if that is wanted, of one that it began."""
+_RUN_CONDITION = (
+    "run_id IN (SELECT :run UNION ALL SELECT run_id FROM runs WHERE :with_subruns AND parent_run_id = :run)"
+)
+"""Condition for rows of a run and, if `:with_subruns` is true, of its sub-runs."""
 
-_AT_WORK = f"""
-SELECT started_at AS began, llm_duration_ms AS ms FROM llm_calls WHERE {_OF_THESE} AND began <= :until
+_WORK_SPANS = f"""
+SELECT started_at AS began, llm_duration_ms AS ms FROM llm_calls WHERE {_RUN_CONDITION} AND began <= :until
 UNION ALL SELECT called_at AS began, duration_ms FROM tool_calls
-WHERE {_OF_THESE} AND status = 'finished' AND {OWN_TIME} AND began <= :until
+WHERE {_RUN_CONDITION} AND status = 'finished' AND {OWN_TIME_SQL} AND began <= :until
 ORDER BY began
 """  # noqa: S608 - constants only
 
-LAST_TURN = "SELECT max(started_at) FROM llm_calls WHERE run_id = :run AND job_id = :main AND error_type IS NULL"
-"""When the last turn of a run's main job began: all that it had begun before rested then."""
+LAST_TURN_SQL = "SELECT max(started_at) FROM llm_calls WHERE run_id = :run AND job_id = :main AND error_type IS NULL"
+"""Start of the last turn of a run's main job. None of the jobs that it had started was running at that time."""
 
 _ALL_TIME = 2**63 - 1
 
 
 def load_metrics(db: sqlite3.Connection, run_id: str, until: datetime) -> ExecutionMetrics:
-    """The metrics of a run up to a time, which for a finished run is its end; up to its last event if it waits."""
+    """The metrics of a run up to a time, usually now or its end; of a waiting run up to its last event."""
     run = db.execute("SELECT started_at, status FROM runs WHERE run_id = ?", (run_id,)).fetchone()
-    started = from_us(run["started_at"])
-    last = from_us(db.execute("SELECT coalesce(max(ts), 0) FROM events WHERE run_id = ?", (run_id,)).fetchone()[0])
-    stands_still = run["status"] == "waiting"
-    until = max(last if stands_still else until, started, last)  # the time of day may have been set back
+    started = from_microseconds(run["started_at"])
+    last_event = from_microseconds(
+        db.execute("SELECT coalesce(max(ts), 0) FROM events WHERE run_id = ?", (run_id,)).fetchone()[0]
+    )
+    is_waiting = run["status"] == "waiting"
+    until = max(last_event if is_waiting else until, started, last_event)  # the clock may have been set back
     total_ms = (until - started).total_seconds() * 1000
-    waited = db.execute(f"SELECT wait_ms FROM ({WAITED}) WHERE run_id = ?", (run_id,)).fetchone()  # noqa: S608
-    waited_ms = waited["wait_ms"] if waited else 0.0
+    wait_row = db.execute(f"SELECT wait_ms FROM ({WAIT_TIME_SQL}) WHERE run_id = ?", (run_id,)).fetchone()  # noqa: S608
+    wait_ms = wait_row["wait_ms"] if wait_row else 0.0
+    llm_calls = "SELECT * FROM llm_calls WHERE run_id = ? AND error_type IS NULL ORDER BY started_at, job_id, step"
+    agent_executions = [
+        AgentExecution(
+            agent_name=row["agent_name"],
+            model=row["response_model"] or row["request_model"],
+            token_usage=TokenUsage(
+                row["input_tokens"], row["output_tokens"], total_tokens=row["input_tokens"] + row["output_tokens"]
+            ),
+            llm_duration_ms=row["llm_duration_ms"],
+            started_at=from_microseconds(row["started_at"]).isoformat(),
+            completed_at=from_microseconds(row["completed_at"]).isoformat(),
+        )
+        for row in db.execute(llm_calls, (run_id,))
+    ]
+    finished = "SELECT * FROM tool_calls WHERE run_id = ? AND status = 'finished'"
+    tool_calls = [
+        ToolExecution(
+            tool_name=row["tool_name"],
+            success=bool(row["success"]),
+            duration_ms=row["duration_ms"],
+            called_at=from_microseconds(row["called_at"]).isoformat(),
+            completed_at=from_microseconds(row["completed_at"]).isoformat(),
+            agent=row["agent_name"],
+        )
+        for row in db.execute(f"{finished} ORDER BY called_at, job_id, step, position", (run_id,))
+    ]
     return ExecutionMetrics(
         started_at=started.isoformat(),
         completed_at=until.isoformat(),
         total_duration_ms=total_ms,
-        active_ms=max(total_ms - waited_ms, 0.0),
-        wait_ms=waited_ms,
-        agent_executions=tuple(_agent_executions(db, run_id)),
-        tool_calls=tuple(_tool_executions(db, run_id)),
+        active_ms=max(total_ms - wait_ms, 0.0),
+        wait_ms=wait_ms,
+        agent_executions=tuple(agent_executions),
+        tool_calls=tuple(tool_calls),
     )
 
 
-def load_spent(db: sqlite3.Connection, run_id: str, *, with_begun: bool = False) -> Spent:
-    """What a run has spent, or it and those that it began: of calls that have ended, as far as their usage is known."""
-    return _spent(db, {"run": run_id, "begun": with_begun, "until": _ALL_TIME})
+def load_budget_usage(db: sqlite3.Connection, run_id: str, *, with_subruns: bool = False) -> BudgetUsage:
+    """Usage of a run, optionally with its sub-runs, from calls that have ended and whose usage is known."""
+    return _budget_usage(db, {"run": run_id, "with_subruns": with_subruns, "until": _ALL_TIME})
 
 
-def load_spent_by_turn(db: sqlite3.Connection, run_id: str) -> Spent:
-    """What a run and those that it began had spent with the last turn of its main job."""
-    until = db.execute(LAST_TURN, {"run": run_id, "main": MAIN_JOB}).fetchone()[0]
-    return _spent(db, {"run": run_id, "begun": True, "until": until})
+def load_budget_usage_at_last_turn(db: sqlite3.Connection, run_id: str) -> BudgetUsage:
+    """Usage of a run and its sub-runs up to and including the last turn of its main job."""
+    until = db.execute(LAST_TURN_SQL, {"run": run_id, "main": MAIN_JOB}).fetchone()[0]
+    return _budget_usage(db, {"run": run_id, "with_subruns": True, "until": until})
 
 
-def _spent(db: sqlite3.Connection, these: Mapping[str, Any]) -> Spent:
+def _budget_usage(db: sqlite3.Connection, parameters: Mapping[str, Any]) -> BudgetUsage:
     row = db.execute(
         "SELECT coalesce(sum(input_tokens + output_tokens), 0), coalesce(sum(cost_usd), 0.0) FROM llm_calls "  # noqa: S608 - constants
-        f"WHERE {_OF_THESE} AND started_at <= :until",
-        these,
+        f"WHERE {_RUN_CONDITION} AND started_at <= :until",
+        parameters,
     ).fetchone()
-    return Spent(tokens=row[0], usd=row[1], seconds=_at_work_us(db, these) / 1e6)
-
-
-def _at_work_us(db: sqlite3.Connection, these: Mapping[str, Any]) -> float:
-    """The microseconds in which a model or a tool was at work; those in which several were count once."""
-    spans = db.execute(_AT_WORK, these)
-    total, until = 0.0, 0.0
-    for began, ms in spans:
-        ended = began + ms * 1000
-        total += max(ended - max(began, until), 0.0)
-        until = max(until, ended)
-    return total
-
-
-def _agent_executions(db: sqlite3.Connection, run_id: str) -> Iterable[AgentExecution]:
-    rows = db.execute(
-        "SELECT * FROM llm_calls WHERE run_id = ? AND error_type IS NULL ORDER BY started_at, job_id, step", (run_id,)
-    )
-    for row in rows:
-        tokens = row["input_tokens"], row["output_tokens"]
-        yield AgentExecution(
-            agent_name=row["agent_name"],
-            model=row["response_model"] or row["request_model"],
-            token_usage=TokenUsage(*tokens, total_tokens=sum(tokens)),
-            llm_duration_ms=row["llm_duration_ms"],
-            started_at=from_us(row["started_at"]).isoformat(),
-            completed_at=from_us(row["completed_at"]).isoformat(),
-        )
-
-
-def _tool_executions(db: sqlite3.Connection, run_id: str) -> Iterable[ToolExecution]:
-    rows = db.execute(
-        "SELECT * FROM tool_calls WHERE run_id = ? AND status = 'finished' ORDER BY called_at, job_id, step, position",
-        (run_id,),
-    )
-    for row in rows:
-        yield ToolExecution(
-            tool_name=row["tool_name"],
-            success=bool(row["success"]),
-            duration_ms=row["duration_ms"],
-            called_at=from_us(row["called_at"]).isoformat(),
-            completed_at=from_us(row["completed_at"]).isoformat(),
-            agent=row["agent_name"],
-        )
+    # The time in which at least one call was running; spans are in the order of their starts, so one pass is enough.
+    active_us, covered_until = 0.0, 0.0
+    for start, ms in db.execute(_WORK_SPANS, parameters):
+        end = start + ms * 1000
+        active_us += max(end - max(start, covered_until), 0.0)
+        covered_until = max(covered_until, end)
+    return BudgetUsage(tokens=row[0], usd=row[1], seconds=active_us / 1e6)

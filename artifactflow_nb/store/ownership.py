@@ -1,92 +1,129 @@
-"""Whose run it is: who drives a run holds a lock on a file for as long, which letting go and death release alike.
+"""Run locks: an engine holds a file lock for each run that it drives.
 
-A run that is `running` names the owner that holds its lock; if nobody holds it any more, the run was interrupted. No
-clock has a part in it, and letting go needs neither space on the disk nor a store that can be written.
+A `running` run names its owner, and the owner holds a lock of that name. If the lock is free, the process died or the
+engine was closed, and the run is `interrupted`. Unlike a heartbeat, this needs no clock, and releasing a lock needs
+neither disk space nor a writable store.
 """
 
 import os
 import weakref
-from collections.abc import Callable
-from contextlib import suppress
-from functools import partial
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
 from typing import IO
 
-from artifactflow_nb.store.faults import fault
+from artifactflow_nb.store import forks
+from artifactflow_nb.store.database import make_private
+from artifactflow_nb.store.faults import store_error
 from artifactflow_nb.store.locks import is_locked, lock, unlock
-from artifactflow_nb.store.runs import INTERRUPTED, RUNNING
+from artifactflow_nb.store.runs import INTERRUPTED, RUNNING, WAITING
+
+_instances: "weakref.WeakSet[RunLocks]" = weakref.WeakSet()
 
 
-def _call(method: "weakref.WeakMethod[Callable[[], None]]") -> None:
-    """Call a method if its object still is: what is registered for forks stays for good, an engine does not."""
-    if (alive := method()) is not None:
-        alive()
+def _close_in_child() -> None:
+    """Close the lock files in a forked child, or they would stay locked after the death of the parent."""
+    for locks in _instances:
+        locks.abandon()
 
 
-class Ownership:
-    """The locks of one engine, one for each run that it drives.
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_close_in_child)
+
+
+class RunLocks:
+    """The run locks of one engine.
 
     Args:
-        folder: The store's folder; lock files lie in `owners` there.
-        engine: The engine's id; owners are named after it.
+        folder: The store's folder; lock files are in its subfolder `owners`.
+        engine: The engine's id, the first part of its owners' names.
     """
 
     def __init__(self, folder: Path, engine: str) -> None:
         self._folder = folder / "owners"
         self._engine = engine
         self._numbers = count(1)
-        self._held: dict[str, IO[bytes]] = {}
+        self._files: dict[str, IO[bytes]] = {}
+        self._is_open = False
+        _instances.add(self)
 
     def open(self) -> None:
-        """Make the folder, and clear away what dead engines left; `OSError` if the folder cannot be used."""
-        self._folder.mkdir(parents=True, exist_ok=True)
-        for path in self._folder.glob("*.lock"):
-            with suppress(OSError):  # it is not ours to remove
-                if (file := lock(path)) is not None:  # else it is at work
-                    unlock(path, file)
-        if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=partial(_call, weakref.WeakMethod(self._forget)))
+        """Create the folder and remove the lock files of dead processes.
 
-    def hold(self) -> str:
-        """Become the owner of one more run; the owner's name. `StoreError` if the lock cannot be made."""
+        Errors: `OSError` if the folder cannot be used; `UsageError` in a process that was forked while the folder was
+        open.
+        """
+        forks.check_not_forked(self._folder.parent)
+        make_private(self._folder.parent)
+        make_private(self._folder)
+        forks.opened(self._folder.parent)
+        self._is_open = True
+        for path in self._folder.glob("*.lock"):
+            with suppress(OSError):  # no permission to remove it
+                if (file := lock(path)) is not None:  # None: its engine is running
+                    unlock(path, file)
+
+    def acquire(self) -> str:
+        """Lock a new owner for one more run; return the owner's name.
+
+        Errors: `StoreError` if the lock file cannot be created.
+        """
         while True:
             owner = f"{self._engine}.{next(self._numbers)}"
             path = self._path(owner)
             try:
                 file = lock(path)
             except OSError as error:
-                raise fault(path, f"The lock {path} of a run cannot be made", error) from error
-            if file is not None:  # else another engine looks whether it can be cleared away
-                self._held[owner] = file
+                raise store_error(path, f"The lock {path} of a run cannot be created", error) from error
+            if file is not None:  # None: another engine holds it for a moment to see whether it can be removed
+                self._files[owner] = file
                 return owner
 
-    def holds(self, owner: str | None) -> bool:
-        """Whether this engine is that owner now."""
-        return owner in self._held
+    def owns(self, owner: str | None) -> bool:
+        """Whether this engine holds the lock of that owner."""
+        return owner in self._files
 
-    def let_go(self, owner: str) -> None:
-        """Give one lock back: whoever looks finds the run interrupted, unless the store says that it ended or waits."""
-        if (file := self._held.pop(owner, None)) is not None:
+    def release(self, owner: str) -> None:
+        """Release a lock: from now on a run of this owner that is `running` in the store is interrupted."""
+        if (file := self._files.pop(owner, None)) is not None:
             unlock(self._path(owner), file)
 
-    def close(self) -> None:
-        """Give all locks back."""
-        for owner in tuple(self._held):
-            self.let_go(owner)
+    @contextmanager
+    def starting(self, start_lock: str) -> Iterator[None]:
+        """Hold the start lock of a waiting run, so that it is not taken for interrupted; no effect if it is locked."""
+        file = None
+        with suppress(OSError):  # without the lock the run looks interrupted to others for a moment
+            file = lock(self._path(start_lock))
+        if file is not None:
+            self._files[start_lock] = file
+        try:
+            yield
+        finally:
+            if file is not None:
+                self.release(start_lock)
 
-    def _forget(self) -> None:
-        """In a forked child: let go of the files, or the child would hold the locks for its parent."""
-        for file in self._held.values():
+    def close(self) -> None:
+        """Release all locks."""
+        if self._is_open:
+            self._is_open = False
+            forks.closed(self._folder.parent)
+        for owner in tuple(self._files):
+            self.release(owner)
+
+    def abandon(self) -> None:
+        """Close the lock files without releasing the locks, which belong to the parent process."""
+        self._is_open = False
+        for file in self._files.values():
             file.close()
-        self._held.clear()
+        self._files.clear()
 
     def _path(self, owner: str) -> Path:
         return self._folder / f"{owner}.lock"
 
 
-def is_gone(folder: Path, owner: str | None) -> bool:
-    """Whether the owner of this name has let go or died. `folder` is the store's folder."""
+def is_owner_gone(folder: Path, owner: str | None) -> bool:
+    """Whether no process holds the lock of this owner. `folder` is the store's folder."""
     if owner is None:
         return True
     path = folder / "owners" / f"{owner}.lock"
@@ -96,6 +133,16 @@ def is_gone(folder: Path, owner: str | None) -> bool:
         return not os.path.lexists(path)
 
 
-def observed_status(folder: Path, status: str, owner: str | None) -> str:
-    """A run's status as it is: one that is `running` in the store but whose owner is gone is `interrupted`."""
-    return INTERRUPTED if status == RUNNING and is_gone(folder, owner) else status
+def effective_status(folder: Path, status: str, owner: str | None, start_lock: str | None = None) -> str:
+    """A run's status, with `interrupted` for a run that could continue but that no process drives.
+
+    Args:
+        folder: The store's folder.
+        status: Its status in the store.
+        owner: Its owner in the store.
+        start_lock: The lock of the engine that resumes it, if it waits and everything is decided; see `START_LOCK`.
+    """
+    is_abandoned = (status == RUNNING and is_owner_gone(folder, owner)) or (
+        status == WAITING and start_lock is not None and is_owner_gone(folder, start_lock)
+    )
+    return INTERRUPTED if is_abandoned else status

@@ -1,8 +1,8 @@
-"""Plans as they are stored: versions of the artifact `task_plan`, and the jobs that work on them.
+"""Storage of plans, as versions of the artifact `task_plan`, and of the jobs that work on them.
 
-A change is one transaction: it is made to the plan as it is then, which a person may have edited a moment before, and
-stores its new version, the job that begins or ends, and the events that tell it. So what is stored says exactly once
-what has happened, and a plan goes on from there.
+A change is one transaction. It reads the current plan, which a person may have edited a moment before, and stores the
+new version, the job that starts or ends, and their events. So each change is stored exactly once, and a plan can be
+continued from its rows.
 """
 
 import sqlite3
@@ -10,24 +10,27 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from artifactflow_nb.core.events import StreamEvent
+from artifactflow_nb.core.plan import PLAN_CREATE_TOOL, PLAN_MEDIA_TYPE, Plan, PlanJob, PlanProgress, plan_id
 from artifactflow_nb.errors import UsageError
-from artifactflow_nb.events import StreamEvent
-from artifactflow_nb.plans import PLAN_CREATE, PLAN_TYPE, Plan, PlanJob, Progress, plan_id
-from artifactflow_nb.store.artifact_versions import TASK_PLAN, Artifact
+from artifactflow_nb.store.artifact_versions import TASK_PLAN_ID, Artifact
 from artifactflow_nb.store.artifacts import ArtifactManager, Authorship
 from artifactflow_nb.store.calls import STARTED
 from artifactflow_nb.store.database import Database, insert
+from artifactflow_nb.store.encoding import to_row
+from artifactflow_nb.store.migrations import to_microseconds
 from artifactflow_nb.store.runs import event_row, insert_events
-from artifactflow_nb.store.schema import to_us
 
-_JOBS = "SELECT * FROM plan_jobs WHERE tool_call_id = ? ORDER BY n"
+_JOBS = """
+SELECT job_id, n, kind, step_id, attempt, instruction, outcome, text FROM plan_jobs WHERE tool_call_id = ? ORDER BY n
+"""
 
-_OTHERS = """
+_OTHER_JOBS = """
 SELECT count(*) FROM plan_jobs WHERE tool_call_id <> :call
     AND run_id = (SELECT run_id FROM tool_calls WHERE tool_call_id = :call)
 """
 
-_NEWEST = """
+_NEWEST_FIRST = """
 SELECT content FROM artifact_versions WHERE conversation_id = ? AND artifact_id = ? AND message_id = ?
     AND tool_call_id IS NULL
 ORDER BY version DESC
@@ -35,23 +38,23 @@ ORDER BY version DESC
 
 
 @dataclass(frozen=True, slots=True)
-class Changed:
-    """What a change has made of a plan.
+class PlanTransition:
+    """The result of a change.
 
     Attributes:
-        before: The plan before it; None for its first version.
-        plan: The plan from now on.
-        written: The version that says so; None if the plan is as before.
+        before: The plan before the change; None for its first version.
+        plan: The plan after the change.
+        artifact: The new version; None if the plan is unchanged.
     """
 
     before: Plan | None
     plan: Plan
-    written: Artifact | None
+    artifact: Artifact | None
 
 
 PlanEdit = Callable[[Plan], Plan]
-Tell = Callable[[Changed], StreamEvent | None]
-"""The event that tells a change; None if there is nothing to tell."""
+EventFactory = Callable[[PlanTransition], StreamEvent | None]
+"""Makes the event for a change; None for no event."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,155 +62,138 @@ class PlanChange:
     """A change of a plan.
 
     Attributes:
-        tool_call_id: The call that made the plan.
-        by: Who changes it.
-        edit: The plan, or what makes it of the present one. That runs while nobody else can write.
-        job: The job that begins, or ends if it has an outcome; None for neither.
-        at: When.
-        tells: What makes the events that tell it, in order.
+        tool_call_id: The call that created the plan.
+        authorship: The author of the change.
+        edit: The new plan, or a function of the current plan, which is called inside the write transaction.
+        job: The job that starts, or that ends if it has an outcome; None for neither.
+        at: Time of the change.
+        event_factories: Functions that make its events, in order.
     """
 
     tool_call_id: str
-    by: Authorship
+    authorship: Authorship
     edit: Plan | PlanEdit
     job: PlanJob | None
     at: datetime
-    tells: Sequence[Tell] = ()
+    event_factories: Sequence[EventFactory] = ()
 
 
 class PlanStore:
-    """Reads and writes plans."""
+    """Access to plans."""
 
     def __init__(self, database: Database, artifacts: ArtifactManager) -> None:
         self._database = database
         self._artifacts = artifacts
 
-    async def progress(self, conversation_id: str, message_id: str, tool_call_id: str) -> Progress | None:
-        """How far the plan of a call is; None if it was not begun.
+    async def progress(self, conversation_id: str, message_id: str, tool_call_id: str) -> PlanProgress | None:
+        """The plan of a call with its jobs; None if it was not started.
 
-        A person may have edited it by hand: what is no plan any more, or another one, is passed over. So is what an
-        agent wrote by a call of a tool, which nobody was asked about.
+        A person can edit the artifact: versions that are not a valid plan, or another plan, are ignored. So are
+        versions that an agent wrote with an artifact tool, because nobody approved those.
         """
         return await self._database.read(lambda db: _progress(db, conversation_id, message_id, tool_call_id))
 
-    async def progress_of(self, conversation_id: str, message_id: str, tool_call_id: str) -> Progress | None:
-        """How far the plan is for which the job of a call works; None if it works for none."""
+    async def progress_for_job_call(
+        self, conversation_id: str, message_id: str, tool_call_id: str
+    ) -> PlanProgress | None:
+        """The plan for which the job of a tool call works; None if the job belongs to no plan."""
         sql = "SELECT j.tool_call_id FROM tool_calls c JOIN plan_jobs j USING (job_id) WHERE c.tool_call_id = ?"
 
-        def work(db: sqlite3.Connection) -> Progress | None:
+        def work(db: sqlite3.Connection) -> PlanProgress | None:
             row = db.execute(sql, (tool_call_id,)).fetchone()
             return None if row is None else _progress(db, conversation_id, message_id, row[0])
 
         return await self._database.read(work)
 
     async def change(self, change: PlanChange) -> list[StreamEvent]:
-        """Store a change; the events that tell it."""
+        """Store a change; return its events."""
         return await self._database.write(lambda db: self.write(db, change))
 
     def write(self, db: sqlite3.Connection, change: PlanChange) -> list[StreamEvent]:
-        """The same in the transaction of a caller who stores more than that. What is no plan any more is left so."""
-        before = _present(db, change.by.conversation_id, change.by.message_id, change.tool_call_id)
+        """Store a change in the caller's transaction; return its events.
+
+        An edit of an artifact that is no longer a valid plan changes nothing.
+        """
+        before = _current_plan(db, change.authorship.conversation_id, change.authorship.message_id, change.tool_call_id)
         if isinstance(change.edit, Plan):
             plan = change.edit
         elif before is None:
             return []
         else:
             plan = change.edit(before)
-        written = None
+        version = None
         if plan != before:
-            written = self._artifacts.put(db, change.by, TASK_PLAN, plan.title, plan.to_json(), PLAN_TYPE)
-        if change.job is not None:
-            _write_job(db, change, change.job)
-        made = (tell(Changed(before, plan, written)) for tell in change.tells)
-        events = [event for event in made if event is not None]
+            version = self._artifacts.put(
+                db, change.authorship, TASK_PLAN_ID, plan.title, plan.to_json(), PLAN_MEDIA_TYPE
+            )
+        if (job := change.job) is not None and job.outcome:
+            sql = "UPDATE plan_jobs SET outcome = ?, text = ?, completed_at = ? WHERE job_id = ?"
+            db.execute(sql, (job.outcome, job.text, to_microseconds(change.at), job.job_id))
+        elif job is not None:
+            row = to_row(
+                job,
+                omit=("outcome", "text"),
+                plan_id=plan_id(change.tool_call_id),
+                run_id=change.authorship.run_id,
+                tool_call_id=change.tool_call_id,
+                agent_name=change.authorship.created_by,
+                started_at=to_microseconds(change.at),
+            )
+            insert(db, "plan_jobs", row)
+        candidates = (make_event(PlanTransition(before, plan, version)) for make_event in change.event_factories)
+        events = [event for event in candidates if event is not None]
         insert_events(db, list(map(event_row, events)))
         return events
 
-    async def under_way(self, run_id: str) -> list[tuple[str, str, str]]:
-        """The calls of a run whose plans are not over: each with its job and the agent that made it."""
+    async def unfinished_calls(self, run_id: str) -> list[tuple[str, str, str]]:
+        """The calls of a run whose plans have not ended, as tool call id, job id and agent."""
         sql = (
             "SELECT tool_call_id, job_id, agent_name FROM tool_calls WHERE run_id = ? AND tool_name = ? AND status = ? "
             "ORDER BY called_at, tool_call_id"
         )
-        found = await self._database.read(lambda db: db.execute(sql, (run_id, PLAN_CREATE, STARTED)).fetchall())
-        return [tuple(row) for row in found]
+        rows = await self._database.fetch_all(sql, (run_id, PLAN_CREATE_TOOL, STARTED))
+        return [tuple(row) for row in rows]
 
-    async def call_of(self, job_id: str) -> str | None:
-        """The call whose plan a job works for; None for a job that works for none."""
+    async def tool_call_of_job(self, job_id: str) -> str | None:
+        """The call that created the plan of a job; None if the job belongs to no plan."""
         sql = "SELECT tool_call_id FROM plan_jobs WHERE job_id = ?"
-        row = await self._database.read(lambda db: db.execute(sql, (job_id,)).fetchone())
+        row = await self._database.fetch_one(sql, (job_id,))
         return None if row is None else str(row[0])
 
     async def n_plans(self, run_id: str) -> int:
-        """How many plans of a run were begun."""
+        """The number of plans that were started in a run."""
         sql = "SELECT count(DISTINCT tool_call_id) FROM plan_jobs WHERE run_id = ?"
-        row = await self._database.read(lambda db: db.execute(sql, (run_id,)).fetchone())
-        return int(row[0])
+        ((n_plans,),) = await self._database.fetch_all(sql, (run_id,))
+        return int(n_plans)
 
 
 def load_plans(db: sqlite3.Connection, run_id: str) -> list[Plan]:
-    """The plans that a run has begun, in order, as they stand now."""
+    """The current state of the plans that a run has started, in order."""
     sql = """
         SELECT tool_call_id, conversation_id, message_id FROM plan_jobs AS j JOIN runs USING (run_id)
         WHERE run_id = ? GROUP BY tool_call_id ORDER BY min(j.started_at), tool_call_id
     """
-    found = [_progress(db, conversation, message, call) for call, conversation, message in db.execute(sql, (run_id,))]
-    return [progress.plan for progress in found if progress is not None]
+    rows = db.execute(sql, (run_id,))
+    progresses = [_progress(db, conversation_id, message_id, call_id) for call_id, conversation_id, message_id in rows]
+    return [progress.plan for progress in progresses if progress is not None]
 
 
-def _progress(db: sqlite3.Connection, conversation_id: str, message_id: str, tool_call_id: str) -> Progress | None:
-    plan = _present(db, conversation_id, message_id, tool_call_id)
+def _progress(db: sqlite3.Connection, conversation_id: str, message_id: str, tool_call_id: str) -> PlanProgress | None:
+    plan = _current_plan(db, conversation_id, message_id, tool_call_id)
     if plan is None:
         return None
-    (n_before,) = db.execute(_OTHERS, {"call": tool_call_id}).fetchone()
-    return Progress(plan, tuple(map(_job, db.execute(_JOBS, (tool_call_id,)))), n_before)
+    (n_other_jobs,) = db.execute(_OTHER_JOBS, {"call": tool_call_id}).fetchone()
+    return PlanProgress(plan, tuple(PlanJob(*row) for row in db.execute(_JOBS, (tool_call_id,))), n_other_jobs)
 
 
-def _present(db: sqlite3.Connection, conversation_id: str, message_id: str | None, tool_call_id: str) -> Plan | None:
-    for (content,) in db.execute(_NEWEST, (conversation_id, TASK_PLAN, message_id)):
-        plan = _plan(content)
-        if plan is not None and plan.plan_id == plan_id(tool_call_id):
+def _current_plan(
+    db: sqlite3.Connection, conversation_id: str, message_id: str | None, tool_call_id: str
+) -> Plan | None:
+    for (content,) in db.execute(_NEWEST_FIRST, (conversation_id, TASK_PLAN_ID, message_id)):
+        try:
+            plan = Plan.from_json(content)
+        except UsageError:  # a person's edit left no valid plan: the version before counts
+            continue
+        if plan.plan_id == plan_id(tool_call_id):
             return plan
     return None
-
-
-def _plan(content: str) -> Plan | None:
-    try:
-        return Plan.from_json(content)
-    except UsageError:
-        return None
-
-
-def _job(row: sqlite3.Row) -> PlanJob:
-    return PlanJob(
-        row["job_id"],
-        row["n"],
-        row["kind"],
-        row["step_id"],
-        row["attempt"],
-        row["instruction"],
-        row["outcome"],
-        row["text"],
-    )
-
-
-def _write_job(db: sqlite3.Connection, change: PlanChange, job: PlanJob) -> None:
-    at = to_us(change.at)
-    if job.outcome:
-        sql = "UPDATE plan_jobs SET outcome = ?, text = ?, completed_at = ? WHERE job_id = ?"
-        db.execute(sql, (job.outcome, job.text, at, job.job_id))
-        return
-    row = {
-        "job_id": job.job_id,
-        "plan_id": plan_id(change.tool_call_id),
-        "run_id": change.by.run_id,
-        "tool_call_id": change.tool_call_id,
-        "n": job.n,
-        "kind": job.kind,
-        "agent_name": change.by.created_by,
-        "step_id": job.step_id,
-        "attempt": job.attempt,
-        "instruction": job.instruction,
-        "started_at": at,
-    }
-    insert(db, "plan_jobs", row)

@@ -1,21 +1,22 @@
-"""Runs and their events: the record of what happened, written as it happens.
+"""Runs and their events, written while a run proceeds.
 
-A run's status is this row, not what a graph remembers. Beginning and ending a run are one transaction each: message,
-run and event are there together or not at all.
+The row is the authority for a run's status, not the checkpoint of its graph. Starting and ending a run take one
+transaction each, so that message, run and event are stored together or not at all.
 """
 
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
 import orjson
 
-from artifactflow_nb.budget import Spent
+from artifactflow_nb.core.budget import BudgetUsage
+from artifactflow_nb.core.events import StreamEvent, StreamEventType
+from artifactflow_nb.core.runs import ParentCall
+from artifactflow_nb.core.text.framing import without_context
 from artifactflow_nb.errors import Conflict, NotFound, UsageError
-from artifactflow_nb.events import StreamEvent, StreamEventType
-from artifactflow_nb.origin import Origin
 from artifactflow_nb.store.conversations import (
     ParentId,
     insert_conversation,
@@ -24,25 +25,41 @@ from artifactflow_nb.store.conversations import (
     resolve_parent,
 )
 from artifactflow_nb.store.database import Database, insert
-from artifactflow_nb.store.metrics import load_spent, load_spent_by_turn
-from artifactflow_nb.store.schema import from_us, to_us
-from artifactflow_nb.store.storable import to_json
-from artifactflow_nb.text.framing import without_context
+from artifactflow_nb.store.encoding import from_row, to_json, to_row
+from artifactflow_nb.store.metrics import load_budget_usage, load_budget_usage_at_last_turn
+from artifactflow_nb.store.migrations import from_microseconds, to_microseconds
 
 RUNNING, WAITING, COMPLETED, FAILED, CANCELLED = "running", "waiting", "completed", "failed", "cancelled"
 INTERRUPTED = "interrupted"
-"""What a running run is called when its process is gone; it can be resumed."""
+"""Status of a run that could continue but that no process drives; it can be resumed.
+
+Either its process died while it was running, or between the last decision and the resumption of a waiting run. It is
+derived from the locks and never stored: see `ownership.effective_status`.
+"""
+
+DELETED = "deleted"
+"""Status that a handle shows for a run that is no longer in the store."""
+
+START_LOCK = """CASE WHEN r.status = 'waiting' AND NOT EXISTS (
+    SELECT 1 FROM runs x JOIN approvals a ON a.run_id = x.run_id
+    WHERE (x.run_id = r.run_id OR x.parent_run_id = r.run_id)
+    AND a.decision IS NULL AND x.status IN ('running', 'waiting')
+) THEN 'start-' || r.run_id END"""
+"""SQL for the name of the lock that the engine resuming the run `r` holds until it runs.
+
+NULL unless the run is waiting and all its requests, and those of its sub-runs, are decided.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class NewRun:
-    """What a run begins with.
+    """The values of a new run.
 
     Attributes:
-        started_at: When, in whole milliseconds.
-        settings: What a later process needs to go on in the same way: plain JSON.
+        started_at: Start time, in whole milliseconds.
+        settings: The settings that another process needs to resume the run, as plain JSON.
         mode: `live`, `record`, `replay` or `auto`.
-        manifest: What it is made with: plain JSON.
+        manifest: Versions, agents and hashes of the inputs, as plain JSON.
     """
 
     run_id: str
@@ -62,7 +79,7 @@ class NewRun:
 
 @dataclass(frozen=True, slots=True)
 class StoredRun:
-    """A run's row; see `NewRun` and frames' `runs` for the meaning of the fields."""
+    """A run's row; see `NewRun`, the frame `runs` and, for the last field, `START_LOCK`."""
 
     run_id: str
     conversation_id: str
@@ -80,25 +97,26 @@ class StoredRun:
     started_at: datetime
     completed_at: datetime | None
     mode: str = "live"
+    start_lock: str | None = None
 
     @property
-    def origin(self) -> Origin | None:
-        """The call of another run for which it works; None for most."""
-        return Origin.of_settings(self.settings)
+    def parent_call(self) -> ParentCall | None:
+        """The tool call for which this sub-run was started; None for other runs."""
+        return ParentCall.from_settings(self.settings)
 
 
 class RunStore:
-    """Reads and writes runs and events.
+    """Access to runs and events.
 
-    Errors: `NotFound` for an unknown run; `Conflict` for a step that the run's status does not allow.
+    Errors: `NotFound` for an unknown run; `Conflict` if the run's status does not allow the operation.
     """
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def begin(self, run: NewRun, new_conversation_id: str) -> StoredRun:
-        """Store the message, its run and the event that says so."""
-        now = to_us(run.started_at)
+    async def create(self, run: NewRun, new_conversation_id: str) -> StoredRun:
+        """Store a message, its run and the first event, in a new conversation unless the run names one."""
+        now = to_microseconds(run.started_at)
 
         def work(db: sqlite3.Connection) -> StoredRun:
             conversation_id = new_conversation_id if run.conversation_id is None else run.conversation_id
@@ -109,14 +127,26 @@ class RunStore:
                 raise UsageError(f"A thread {run.thread_id!r} exists already; leave thread_id out to get a new one.")
             parent_id = resolve_parent(db, conversation_id, run.parent)
             insert_message(db, run.message_id, conversation_id, parent_id, run.question, now)
-            insert(db, "runs", _run_row(run, conversation_id, now))
-            insert_events(db, [event_row(_hello(run, conversation_id))])
+            parent = ParentCall.from_settings(run.settings)
+            row = to_row(
+                replace(run, conversation_id=conversation_id),
+                omit=("parent", "settings", "manifest"),
+                status=RUNNING,
+                parent_run_id=parent and parent.run_id,
+                settings_json=orjson.dumps(run.settings, option=orjson.OPT_SORT_KEYS).decode(),
+                manifest_json=orjson.dumps(orjson.loads(to_json(run.manifest)), option=orjson.OPT_SORT_KEYS).decode(),
+            )
+            insert(db, "runs", row)
+            names = ("conversation_id", "message_id", "thread_id", "flow", "question")
+            data = {name: row[name] for name in names}
+            metadata = StreamEvent(StreamEventType.METADATA, run.started_at, 1, run.run_id, data=data)
+            insert_events(db, [event_row(metadata)])
             return load_run(db, run.run_id)
 
         return await self._database.write(work)
 
     async def append_rows(self, rows: Sequence["EventRow"]) -> None:
-        """Append events, made rows by `event_row`, to the log."""
+        """Append rows of `event_row` to the events."""
         await self._database.write(lambda db: insert_events(db, rows))
 
     async def finish(
@@ -126,13 +156,20 @@ class RunStore:
         event: StreamEvent,
         *,
         response: str | None = None,
-        along: Callable[[sqlite3.Connection], Sequence[StreamEvent]] = lambda _db: (),
+        also_write: Callable[[sqlite3.Connection], Sequence[StreamEvent]] = lambda _db: (),
     ) -> list[StreamEvent]:
-        """End the run: status, response and terminal event in one transaction; `Conflict` if it has ended already.
+        """Store the status, the response and the terminal event of a run in one transaction.
 
-        What ends with the run is stored by `along` in the same transaction. The events of all that, in order.
+        Args:
+            run_id: The run.
+            status: `completed`, `failed` or `cancelled`.
+            event: The terminal event.
+            response: The answer; None to leave the message's response as it is.
+            also_write: Called in the same transaction, before the terminal event is stored; returns its events.
+
+        Returns the events of `also_write` and the terminal event, in order. Errors: `Conflict` if the run has ended.
         """
-        ended_at = to_us(event.timestamp)
+        ended_at = to_microseconds(event.timestamp)
         error_type, error_message = event.data.get("error_type"), event.data.get("message")
 
         def work(db: sqlite3.Connection) -> list[StreamEvent]:
@@ -144,22 +181,21 @@ class RunStore:
             if cursor.rowcount != 1:
                 raise Conflict(f"The run {run_id!r} has ended already; it cannot end twice.")
             _set_message(db, run_id, status, response)
-            before = along(db)
+            earlier_events = also_write(db)
             insert_events(db, [event_row(event)])
-            return [*before, event]
+            return [*earlier_events, event]
 
         return await self._database.write(work)
 
     async def pause(self, run_id: str, event: StreamEvent) -> bool:
-        """Set the run waiting: nobody owns it until somebody decides and claims it.
+        """Set the run to `waiting`, without an owner, and store the event of the pause.
 
-        False, and nothing stored, if somebody has just decided something, which its events do not tell yet: so what
-        was decided before a pause is told before it.
+        Returns False and stores nothing if a decision has no event yet: its event must come before that of the pause.
         """
 
         def work(db: sqlite3.Connection) -> bool:
-            untold = "SELECT 1 FROM approvals WHERE run_id = ? AND decision IS NOT NULL AND NOT announced"
-            if db.execute(untold, (run_id,)).fetchone():
+            unpublished = "SELECT 1 FROM approvals WHERE run_id = ? AND decision IS NOT NULL AND NOT announced"
+            if db.execute(unpublished, (run_id,)).fetchone():
                 return False
             db.execute("UPDATE runs SET status = 'waiting', owner = NULL WHERE run_id = ?", (run_id,))
             _set_message(db, run_id, WAITING, None)
@@ -169,13 +205,16 @@ class RunStore:
         return await self._database.write(work)
 
     async def claim(self, run_id: str, owner: str, *, gone_owner: str | None = None) -> bool:
-        """Take a waiting run, or one whose owner's process is gone, to go on with it; False if somebody was faster."""
+        """Make `owner` the owner of a waiting run, or of a running one whose owner is `gone_owner`.
+
+        Returns False if another engine has claimed it.
+        """
 
         def work(db: sqlite3.Connection) -> bool:
             cursor = db.execute(
                 "UPDATE runs SET status = 'running', owner = ? WHERE run_id = ? "
                 "AND (status = 'waiting' OR (status = 'running' AND owner IS ?))",
-                (owner, run_id, gone_owner or owner + "?"),
+                (owner, run_id, gone_owner or owner + "?"),  # `owner?` is nobody's name and matches no row
             )
             if cursor.rowcount == 1:
                 _set_message(db, run_id, RUNNING, None)
@@ -187,7 +226,7 @@ class RunStore:
         """The run's row."""
         return await self._database.read(lambda db: load_run(db, run_id))
 
-    async def by_thread(self, thread_id: str) -> StoredRun:
+    async def get_by_thread(self, thread_id: str) -> StoredRun:
         """The run of a thread."""
 
         def work(db: sqlite3.Connection) -> StoredRun:
@@ -199,78 +238,63 @@ class RunStore:
         return await self._database.read(work)
 
     async def unfinished(self) -> list[StoredRun]:
-        """Runs that wait or run, the oldest first; those that runs began, too."""
-        return await self._database.read(_load_open)
+        """Waiting and running runs including sub-runs, the oldest first."""
+        return await self._database.read(_load_unfinished_with_subruns)
 
-    async def spent(self, run_id: str, *, with_begun: bool = False) -> Spent:
-        """What a run has spent so far, or it and those that it began."""
-        return await self._database.read(lambda db: load_spent(db, run_id, with_begun=with_begun))
+    async def budget_usage(self, run_id: str, *, with_subruns: bool = False) -> BudgetUsage:
+        """Tokens, money and time that a run has used so far, optionally with its sub-runs."""
+        return await self._database.read(lambda db: load_budget_usage(db, run_id, with_subruns=with_subruns))
 
-    async def spent_by_turn(self, run_id: str) -> Spent:
-        """What a run and those that it began had spent with the last turn of its main job."""
-        return await self._database.read(lambda db: load_spent_by_turn(db, run_id))
+    async def budget_usage_at_last_turn(self, run_id: str) -> BudgetUsage:
+        """Usage of a run and its sub-runs up to and including the last turn of its main job."""
+        return await self._database.read(lambda db: load_budget_usage_at_last_turn(db, run_id))
 
-    async def newest(self) -> str | None:
-        """The id of the run that began last; None if there is none."""
+    async def newest_run_id(self) -> str | None:
+        """The id of the run that was started last; None in an empty store."""
         sql = "SELECT run_id FROM runs ORDER BY rowid DESC LIMIT 1"
-        row = await self._database.read(lambda db: db.execute(sql).fetchone())
+        row = await self._database.fetch_one(sql)
         return None if row is None else str(row["run_id"])
 
     async def events(self, run_id: str, after: int = 0) -> list[StreamEvent]:
-        """The stored events of a run with numbers above `after`, in order."""
+        """The stored events of a run with sequence numbers above `after`, in order."""
         return await self._database.read(lambda db: load_events(db, run_id, after))
 
 
 def load_run(db: sqlite3.Connection, run_id: str) -> StoredRun:
-    """The run's row."""
+    """The run's row; `NotFound` for an unknown run."""
     row = db.execute(
-        "SELECT r.*, m.parent_id, m.response FROM runs r JOIN messages m USING (message_id) WHERE run_id = ?", (run_id,)
+        f"SELECT r.*, m.parent_id AS parent_message_id, m.response, {START_LOCK} AS start_lock "  # noqa: S608 - a constant
+        "FROM runs r JOIN messages m USING (message_id) WHERE r.run_id = ?",
+        (run_id,),
     ).fetchone()
     if row is None:
-        raise NotFound(f"There is no run {run_id!r} in this store.")
-    return StoredRun(
-        row["run_id"],
-        row["conversation_id"],
-        row["message_id"],
-        row["parent_id"],
-        row["thread_id"],
-        row["flow"],
-        row["question"],
-        row["status"],
-        row["owner"],
-        orjson.loads(row["settings_json"]),
-        row["error_type"],
-        row["error_message"],
-        row["response"],
-        from_us(row["started_at"]),
-        None if row["completed_at"] is None else from_us(row["completed_at"]),
-        row["mode"],
-    )
+        raise NotFound(f"There is no run {run_id!r} in this store: it was deleted, or it is in another store.")
+    return from_row(StoredRun, row, settings=orjson.loads(row["settings_json"]))
 
 
-def is_run(db: sqlite3.Connection, run_id: str) -> bool:
-    """Whether the store holds a run of this id."""
+def run_exists(db: sqlite3.Connection, run_id: str) -> bool:
+    """Whether the store has a run with this id."""
     return db.execute("SELECT 1 FROM runs WHERE run_id = ?", (run_id,)).fetchone() is not None
 
 
 def load_unfinished(db: sqlite3.Connection) -> list[StoredRun]:
-    """Runs that wait or run, the oldest first; without those that such a run began, which go on with it."""
-    runs = _load_open(db)
+    """Waiting and running runs, the oldest first, without the sub-runs of these, which are resumed by their parents."""
+    runs = _load_unfinished_with_subruns(db)
     ids = {run.run_id for run in runs}
-    return [run for run in runs if run.origin is None or run.origin.run_id not in ids]
+    return [run for run in runs if run.parent_call is None or run.parent_call.run_id not in ids]
 
 
-def _load_open(db: sqlite3.Connection) -> list[StoredRun]:
+def _load_unfinished_with_subruns(db: sqlite3.Connection) -> list[StoredRun]:
     rows = db.execute("SELECT run_id FROM runs WHERE status IN ('running', 'waiting') ORDER BY rowid").fetchall()
     return [load_run(db, row["run_id"]) for row in rows]
 
 
 def load_events(db: sqlite3.Connection, run_id: str, after: int = 0) -> list[StreamEvent]:
-    """The stored events of a run with numbers above `after`, in order."""
+    """The stored events of a run with sequence numbers above `after`, in order."""
     return [
         StreamEvent(
             StreamEventType(row["event_type"]),
-            from_us(row["ts"]),
+            from_microseconds(row["ts"]),
             row["seq"],
             run_id,
             row["agent_name"],
@@ -285,11 +309,11 @@ EventRow = tuple[str, int, int, str, str | None, str | None, bytes | str]
 
 
 def event_row(event: StreamEvent) -> EventRow:
-    """The event as a row of `events`."""
+    """Convert an event to a row of `events`."""
     return (
         event.run_id,
         event.seq,
-        to_us(event.timestamp),
+        to_microseconds(event.timestamp),
         event.type.value,
         event.agent,
         event.tool,
@@ -303,44 +327,13 @@ def insert_events(db: sqlite3.Connection, rows: Sequence[EventRow]) -> None:
 
 
 def _title(db: sqlite3.Connection, run: NewRun) -> str:
-    """What the conversation of a run that works for another is called; empty where its first question is its title."""
-    if (origin := Origin.of_settings(run.settings)) is None:
+    """The title of a sub-run's conversation; empty for other runs, whose first question becomes the title."""
+    if (parent := ParentCall.from_settings(run.settings)) is None:
         return ""
     sql = "SELECT title FROM conversations JOIN runs USING (conversation_id) WHERE run_id = ?"
-    above = db.execute(sql, (origin.run_id,)).fetchone()
+    parent_conversation = db.execute(sql, (parent.run_id,)).fetchone()
     question = without_context(run.question)
-    return question if above is None else f"{run.flow} for {above['title']}: {question}"
-
-
-def _run_row(run: NewRun, conversation_id: str, now: int) -> dict[str, Any]:
-    origin = Origin.of_settings(run.settings)
-    return {
-        "run_id": run.run_id,
-        "conversation_id": conversation_id,
-        "message_id": run.message_id,
-        "thread_id": run.thread_id,
-        "parent_run_id": origin and origin.run_id,
-        "flow": run.flow,
-        "question": run.question,
-        "status": RUNNING,
-        "mode": run.mode,
-        "owner": run.owner,
-        "settings_json": orjson.dumps(run.settings, option=orjson.OPT_SORT_KEYS).decode(),
-        "started_at": now,
-        "package_version": run.package_version,
-        "manifest_json": orjson.dumps(orjson.loads(to_json(run.manifest)), option=orjson.OPT_SORT_KEYS).decode(),
-    }
-
-
-def _hello(run: NewRun, conversation_id: str) -> StreamEvent:
-    data = {
-        "conversation_id": conversation_id,
-        "message_id": run.message_id,
-        "thread_id": run.thread_id,
-        "flow": run.flow,
-        "question": run.question,
-    }
-    return StreamEvent(StreamEventType.METADATA, run.started_at, 1, run.run_id, data=data)
+    return question if parent_conversation is None else f"{run.flow} for {parent_conversation['title']}: {question}"
 
 
 def _set_message(db: sqlite3.Connection, run_id: str, status: str, response: str | None) -> None:

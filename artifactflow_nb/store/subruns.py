@@ -1,8 +1,8 @@
-"""Which runs work for calls of others, as the store has it."""
+"""Sub-runs: the runs that were started for a tool call of another run."""
 
 import sqlite3
 
-from artifactflow_nb.origin import Origin
+from artifactflow_nb.core.runs import ParentCall
 from artifactflow_nb.store.calls import FINISHED
 from artifactflow_nb.store.database import Database
 from artifactflow_nb.store.runs import StoredRun, load_run
@@ -11,9 +11,11 @@ _OF_CALL = """
 SELECT run_id FROM runs WHERE parent_run_id = (SELECT run_id FROM tool_calls WHERE tool_call_id = ?1)
 AND settings_json ->> '$.subrun.tool_call_id' = ?1
 """
-_OPEN = "SELECT run_id FROM runs WHERE parent_run_id = ? AND status IN ('running', 'waiting') ORDER BY rowid"
-_ORIGIN = "SELECT run_id, message_id, step, position FROM tool_calls JOIN runs USING (run_id) WHERE tool_call_id = ?"
-_TOLD = """
+_UNFINISHED = "SELECT run_id FROM runs WHERE parent_run_id = ? AND status IN ('running', 'waiting') ORDER BY rowid"
+_PARENT_CALL = (
+    "SELECT run_id, message_id, step, position FROM tool_calls JOIN runs USING (run_id) WHERE tool_call_id = ?"
+)
+_START_EVENT = """
 SELECT 1 FROM events WHERE run_id = (SELECT run_id FROM tool_calls WHERE tool_call_id = ?1)
 AND event_type = 'subrun_start' AND data_json ->> '$.tool_call_id' = ?1
 """
@@ -21,18 +23,18 @@ _CALLS = "SELECT * FROM tool_calls WHERE run_id = ? AND status = ? ORDER BY call
 
 
 class SubrunStore:
-    """Reads which runs work for which calls."""
+    """Read access to sub-runs and the calls for which they were started."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def origin(self, tool_call_id: str) -> Origin:
-        """A call as what a run works for."""
-        row = await self._database.read(lambda db: db.execute(_ORIGIN, (tool_call_id,)).fetchone())
-        return Origin(row["run_id"], row["message_id"], tool_call_id, f"{row['step']}.{row['position'] + 1}")
+    async def parent_call(self, tool_call_id: str) -> ParentCall:
+        """The parent call of a sub-run for a tool call."""
+        ((run_id, message_id, step, position),) = await self._database.fetch_all(_PARENT_CALL, (tool_call_id,))
+        return ParentCall(run_id, message_id, tool_call_id, f"{step}.{position + 1}")
 
-    async def of_call(self, tool_call_id: str) -> StoredRun | None:
-        """The run that works for a call; None if none was begun."""
+    async def get_by_call(self, tool_call_id: str) -> StoredRun | None:
+        """The sub-run that was started for a call; None without one."""
 
         def work(db: sqlite3.Connection) -> StoredRun | None:
             row = db.execute(_OF_CALL, (tool_call_id,)).fetchone()
@@ -40,16 +42,15 @@ class SubrunStore:
 
         return await self._database.read(work)
 
-    async def is_told(self, tool_call_id: str) -> bool:
-        """Whether the run that calls has said that another works for the call: a process may die before it does."""
-        row = await self._database.read(lambda db: db.execute(_TOLD, (tool_call_id,)).fetchone())
-        return row is not None
+    async def is_start_published(self, tool_call_id: str) -> bool:
+        """Whether the parent run has stored its `subrun_start` event; the process may die before it does."""
+        return await self._database.fetch_one(_START_EVENT, (tool_call_id,)) is not None
 
     async def calls(self, run_id: str) -> list[sqlite3.Row]:
-        """The rows of the tool calls that a run has made, by when each began."""
-        return await self._database.read(lambda db: db.execute(_CALLS, (run_id, FINISHED)).fetchall())
+        """The rows of a run's finished tool calls, by start time."""
+        return await self._database.fetch_all(_CALLS, (run_id, FINISHED))
 
 
-def load_begun(db: sqlite3.Connection, run_id: str) -> list[str]:
-    """The ids of the runs that a run began and that have not ended, the oldest first."""
-    return [row["run_id"] for row in db.execute(_OPEN, (run_id,))]
+def load_unfinished_subruns(db: sqlite3.Connection, run_id: str) -> list[str]:
+    """The ids of a run's unfinished sub-runs, the oldest first."""
+    return [row["run_id"] for row in db.execute(_UNFINISHED, (run_id,))]

@@ -1,1 +1,1 @@
-"""What an agent may do."""
+"""Tools of agents: the decorator, the registry, artifacts, delegation, web and MCP."""

@@ -1,31 +1,64 @@
 """The four artifact tools: create, update, rewrite and read.
 
-A write is keyed by its tool call, so that a call repeated after a crash has no second effect. What is read is the text
-to the byte, so that a passage copied out of it is found again.
+A write is keyed by its tool call, so that a call repeated after a crash has no second effect. Reading returns the exact
+text, so that a passage copied from it is found again. An approval covers the version that its preview compared with;
+`previewed_version` lets a rewrite refuse a newer one.
 """
 
 import asyncio
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 from pydantic import BaseModel, StringConstraints
 
+from artifactflow_nb.core.events import StreamEventType
+from artifactflow_nb.core.messages import ToolResult
+from artifactflow_nb.core.text.comparison import fenced_diff, split_lines
 from artifactflow_nb.errors import NotFound, ToolError
-from artifactflow_nb.events import StreamEventType
-from artifactflow_nb.messages import ToolResult
-from artifactflow_nb.store.artifact_versions import TASK_PLAN, Artifact
+from artifactflow_nb.store.approvals import ApprovalStore
+from artifactflow_nb.store.artifact_versions import TASK_PLAN_ID, Artifact
 from artifactflow_nb.store.artifacts import ArtifactManager, Authorship
-from artifactflow_nb.text.lines import fenced_diff, split_lines
 from artifactflow_nb.tools.base import Tool, ToolContext, ToolPermission, tool
-from artifactflow_nb.tools.passages import SHOWN, lines_around, nearest_passages, places, unlike_in_space
-from artifactflow_nb.tools.plan import PlanDuty
-from artifactflow_nb.tools.shown import shown_version, versioned
+from artifactflow_nb.tools.passages import (
+    MAX_SUGGESTIONS,
+    find_ignoring_whitespace,
+    find_passage,
+    lines_around,
+    nearest_passages,
+)
+
+_VERSION = re.compile(r"^--- .* \(version (\d+)\)$", re.MULTILINE)
+
+
+def version_label(name: str, version: int) -> str:
+    """Return the name of the old text in the head of a diff; `previewed_version` reads it back."""
+    return f"{name} (version {version})"
+
+
+async def previewed_version(ctx: ToolContext, **target: str) -> int | None:
+    """Return the version that the diff in the call's approval request was based on.
+
+    None if the call needed no approval, if the diff was empty, or if the person changed the target of the call.
+
+    Args:
+        ctx: Context of the call.
+        target: The target of the call, as the parameter that names it, for example `id=...`.
+    """
+    request = await ctx.service(ApprovalStore).get_by_call(ctx.tool_call_id)
+    if request is None or any(request.params.get(name) != value for name, value in target.items()):
+        return None
+    head = _VERSION.search(request.preview)
+    return None if head is None else int(head[1])
+
 
 ArtifactId = Annotated[str, "The artifact's id, for example research_report.", StringConstraints(strip_whitespace=True)]
-_MOST_CHARS = 60_000  # of one reading; a longer artifact is read in parts, by its lines
+_MAX_READ_CHARS = 60_000  # limit of one read; a longer artifact is read in parts, by its lines
 
 
-class _NotOnce(Exception):
-    """A passage to replace does not stand once in the text."""
+class _PassageNotUnique(Exception):
+    """The passage to replace occurs not at all, or more than once."""
 
     def __init__(self, artifact: Artifact) -> None:
         super().__init__(artifact.artifact_id)
@@ -33,50 +66,53 @@ class _NotOnce(Exception):
 
 
 async def _own_or_confirm(ctx: ToolContext, args: BaseModel) -> ToolPermission:
-    """A run may change what it made itself; anything else is the person's."""
+    """Let a run change its own artifacts freely; ask the person about all others."""
     artifact_id = str(getattr(args, "id", ""))
-    mine = await ctx.service(ArtifactManager).written_by_run(ctx.run_id, artifact_id)
-    return ToolPermission.AUTO if mine else ToolPermission.CONFIRM
+    is_own = await ctx.service(ArtifactManager).written_by_run(ctx.run_id, artifact_id)
+    return ToolPermission.AUTO if is_own else ToolPermission.CONFIRM
 
 
-def _is_plan(args: BaseModel) -> bool:
-    """The plan of a turn is a note of the agent, not a result."""
-    return getattr(args, "id", "") == TASK_PLAN
+@dataclass(frozen=True, slots=True)
+class ReservedArtifacts:
+    """Service for tools: the artifacts that agents must not write in this run.
+
+    Attributes:
+        reasons: Messages to the model by artifact id.
+    """
+
+    reasons: Mapping[str, str]
 
 
 def _check_writable(ctx: ToolContext, artifact_id: str) -> None:
-    """Refuse the plan of a run that carries out plans: its steps are as they were agreed, or as a person edits them."""
-    if artifact_id == TASK_PLAN and PlanDuty in ctx.services:
-        raise ToolError(
-            f"{TASK_PLAN} was not written: in this run it is the plan that the workbench keeps. Steps are made and "
-            "changed by the calls for plans alone; write anything else under another id."
-        )
+    """Raise `ToolError` for an artifact that is reserved in this run, as the plan is in the plan flow."""
+    if ReservedArtifacts in ctx.services and (reason := ctx.service(ReservedArtifacts).reasons.get(artifact_id)):
+        raise ToolError(f"{artifact_id} was not written: {reason}")
 
 
-async def _content(ctx: ToolContext, args: BaseModel) -> str:
-    """The text that would be written."""
-    del ctx
-    return str(getattr(args, "content", ""))
-
-
-async def _change(ctx: ToolContext, args: BaseModel) -> str:
-    """What would change, as a unified diff: of the whole document where the call fits it, else of the passage."""
+async def _preview_diff(ctx: ToolContext, args: BaseModel) -> str:
+    """Return a unified diff of the document, or of the passage only if the call does not fit the document."""
     artifact_id, params = str(getattr(args, "id", "")), args.model_dump()
     try:
-        present = await ctx.service(ArtifactManager).read(ctx.conversation_id, artifact_id, message_id=ctx.message_id)
+        artifact = await ctx.service(ArtifactManager).read(ctx.conversation_id, artifact_id, message_id=ctx.message_id)
     except NotFound:
         return ""
-    before, after, name = present.content, params.get("content"), versioned(artifact_id, present.version)
+    before, after, name = artifact.content, params.get("content"), version_label(artifact_id, artifact.version)
     if after is None:
         old, new = params["old"], params["new"]
         before, after = (before, before.replace(old, new, 1)) if before.count(old) == 1 else (old, new)
+    # In a thread, since a diff of two long texts would block the loop for all other runs.
     return await asyncio.to_thread(fenced_diff, before, after, name, f"{artifact_id} as proposed")
 
 
-_WRITES: dict[str, Any] = {"category": "core", "idempotent": True, "runs_in_replay": True, "is_note": _is_plan}
+_WRITES: dict[str, Any] = {
+    "category": "core",
+    "idempotent": True,
+    "uses_store_only": True,
+    "is_note": lambda args: args.id == TASK_PLAN_ID,  # the plan of a turn is no result
+}
 
 
-@tool(**_WRITES, preview=_content)
+@tool(**_WRITES, preview=lambda _ctx, args: str(args.content))  # type: ignore[attr-defined]  # this tool's model
 async def create_artifact(
     ctx: ToolContext,
     id: ArtifactId,  # noqa: A002 - the name is the protocol's
@@ -90,10 +126,10 @@ async def create_artifact(
     """
     _check_writable(ctx, id)
     artifact = await ctx.service(ArtifactManager).create(_by(ctx), id, title, content, content_type)
-    return _written(ctx, artifact)
+    return _result(ctx, artifact)
 
 
-@tool(**_WRITES, permission=_own_or_confirm, preview=_change)
+@tool(**_WRITES, permission=_own_or_confirm, preview=_preview_diff)
 async def update_artifact(
     ctx: ToolContext,
     id: ArtifactId,  # noqa: A002 - the name is the protocol's
@@ -103,21 +139,22 @@ async def update_artifact(
     """Replace one passage of an artifact. Use it for small changes; use rewrite_artifact when most of it changes."""
     _check_writable(ctx, id)
 
-    def replaced(present: Artifact) -> str:
-        found = places(present.content, old, 2)
-        if len(found) != 1:
-            raise _NotOnce(present)
-        ((start, end),) = found
-        return present.content[:start] + new + present.content[end:]
+    def replace_passage(current: Artifact) -> str:
+        matches = find_passage(current.content, old, 2)
+        if len(matches) != 1:
+            raise _PassageNotUnique(current)
+        ((start, end),) = matches
+        return current.content[:start] + new + current.content[end:]
 
     try:
-        artifact = await ctx.service(ArtifactManager).revise(_by(ctx), id, replaced, update_type="update")
-    except _NotOnce as miss:
-        raise ToolError(await asyncio.to_thread(_no_single_passage, miss.artifact, old)) from None
-    return _written(ctx, artifact)
+        # A function and not a text: concurrent updates of other passages must each see the latest version.
+        artifact = await ctx.service(ArtifactManager).revise(_by(ctx), id, replace_passage, update_type="update")
+    except _PassageNotUnique as error:
+        raise ToolError(await asyncio.to_thread(_mismatch_message, error.artifact, old)) from None
+    return _result(ctx, artifact)
 
 
-@tool(**_WRITES, permission=_own_or_confirm, preview=_change)
+@tool(**_WRITES, permission=_own_or_confirm, preview=_preview_diff)
 async def rewrite_artifact(
     ctx: ToolContext,
     id: ArtifactId,  # noqa: A002 - the name is the protocol's
@@ -126,12 +163,14 @@ async def rewrite_artifact(
 ) -> ToolResult:
     """Replace the whole text of an artifact; earlier versions are kept."""
     _check_writable(ctx, id)
-    manager, agreed = ctx.service(ArtifactManager), await shown_version(ctx, id=id)
-    artifact = await manager.revise(_by(ctx), id, content, update_type="rewrite", title=title, expected_version=agreed)
-    return _written(ctx, artifact)
+    manager, approved = ctx.service(ArtifactManager), await previewed_version(ctx, id=id)
+    artifact = await manager.revise(
+        _by(ctx), id, content, update_type="rewrite", title=title, expected_version=approved
+    )
+    return _result(ctx, artifact)
 
 
-@tool(category="core", idempotent=True, runs_in_replay=True, max_result_chars=_MOST_CHARS)
+@tool(category="core", idempotent=True, uses_store_only=True, max_result_chars=_MAX_READ_CHARS)
 async def read_artifact(
     ctx: ToolContext,
     id: ArtifactId,  # noqa: A002 - the name is the protocol's
@@ -144,8 +183,17 @@ async def read_artifact(
     Read a long one in parts, by its lines; a part is preceded by one line in brackets that says which lines it is.
     """
     artifact = await ctx.service(ArtifactManager).read(ctx.conversation_id, id, version, message_id=ctx.message_id)
-    text = _part(artifact, 1 if from_line is None else from_line, n_lines)
-    return ToolResult(success=True, data=text, metadata=artifact.told)
+    lines, start = split_lines(artifact.content), 1 if from_line is None else from_line
+    if not 1 <= start <= max(len(lines), 1) or (n_lines is not None and n_lines < 1):
+        raise ToolError(
+            f"{id} (version {artifact.version}) has {len(lines)} lines; from_line={start}, n_lines={n_lines} is none "
+            "of them. Lines count from 1, and n_lines is at least 1."
+        )
+    part = lines[start - 1 :][:n_lines]
+    text = artifact.content
+    if len(part) < len(lines):
+        text = f"[Lines {start}-{start + len(part) - 1} of {len(lines)}]\n" + "".join(part)
+    return ToolResult(success=True, data=text, metadata=artifact.event_payload)
 
 
 ARTIFACT_TOOLS: tuple[Tool, ...] = (create_artifact, update_artifact, rewrite_artifact, read_artifact)
@@ -155,39 +203,25 @@ def _by(ctx: ToolContext) -> Authorship:
     return Authorship(ctx.conversation_id, ctx.message_id, ctx.agent, ctx.run_id, ctx.tool_call_id, ctx.now)
 
 
-def _part(artifact: Artifact, from_line: int, n_lines: int | None) -> str:
-    """Some lines, with a line before them that says which; the bare text if it is all of them."""
-    lines = split_lines(artifact.content)
-    if not 1 <= from_line <= max(len(lines), 1) or (n_lines is not None and n_lines < 1):
-        raise ToolError(
-            f"{artifact.artifact_id} (version {artifact.version}) has {len(lines)} lines; from_line={from_line}, "
-            f"n_lines={n_lines} is none of them. Lines count from 1, and n_lines is at least 1."
-        )
-    part = lines[from_line - 1 :][:n_lines]
-    if len(part) == len(lines):
-        return artifact.content
-    return f"[Lines {from_line}-{from_line + len(part) - 1} of {len(lines)}]\n" + "".join(part)
+def _result(ctx: ToolContext, artifact: Artifact) -> ToolResult:
+    ctx.notify(StreamEventType.ARTIFACT_CHANGED, {"tool_call_id": ctx.tool_call_id, **artifact.event_payload})
+    verb = {"create": "Created", "update": "Updated", "rewrite": "Rewrote"}[artifact.update_type]
+    text = f"{verb} {artifact.artifact_id} (version {artifact.version}, {len(artifact.content)} characters)."
+    return ToolResult(success=True, data=text, metadata=artifact.event_payload)
 
 
-def _written(ctx: ToolContext, artifact: Artifact) -> ToolResult:
-    ctx.notify(StreamEventType.ARTIFACT_CHANGED, {"tool_call_id": ctx.tool_call_id, **artifact.told})
-    done = {"create": "Created", "update": "Updated", "rewrite": "Rewrote"}[artifact.update_type]
-    text = f"{done} {artifact.artifact_id} (version {artifact.version}, {len(artifact.content)} characters)."
-    return ToolResult(success=True, data=text, metadata=artifact.told)
-
-
-def _no_single_passage(artifact: Artifact, old: str) -> str:
-    """What the model is told: what is wrong with the passage, and the lines that it may have meant."""
+def _mismatch_message(artifact: Artifact, old: str) -> str:
+    """Describe to the model why the passage cannot be replaced, with the lines that it may have meant."""
     where = f"{artifact.artifact_id} (version {artifact.version}) was not changed"
     if not old:
         return f"{where}: `old` is empty. Give the passage to replace, or use rewrite_artifact."
-    if found := places(artifact.content, old, SHOWN):
-        times = f"{len(found)} times" if len(found) < SHOWN else f"at least {SHOWN} times"
-        problem, near = f"the passage stands there {times}. Make `old` longer, so that it is unique. Its", found
-    elif (span := unlike_in_space(artifact.content, old)) is not None:
+    if matches := find_passage(artifact.content, old, MAX_SUGGESTIONS):
+        times = f"{len(matches)} times" if len(matches) < MAX_SUGGESTIONS else f"at least {MAX_SUGGESTIONS} times"
+        problem, spans = f"the passage stands there {times}. Make `old` longer, so that it is unique. Its", matches
+    elif (span := find_ignoring_whitespace(artifact.content, old)) is not None:
         problem = "it holds the passage only with other white space or invisible characters. Copy `old` exactly. Its"
-        near = [span]
+        spans = [span]
     else:
-        problem, near = "it does not hold the passage. Copy `old` exactly, white space included. Nearest", []
-    shown = lines_around(artifact.content, near) if near else nearest_passages(artifact.content, old)
-    return f"{where}: {problem} lines:\n{shown}"
+        problem, spans = "it does not hold the passage. Copy `old` exactly, white space included. Nearest", []
+    lines = lines_around(artifact.content, spans) if spans else nearest_passages(artifact.content, old)
+    return f"{where}: {problem} lines:\n{lines}"

@@ -1,4 +1,4 @@
-"""A tool is a typed function: its signature is its schema, its manual and its validation at once.
+"""Tools: typed functions whose signature is the JSON schema, the manual and the validation of a call.
 
 ::
 
@@ -18,20 +18,36 @@ from functools import cached_property, partial
 from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_type_hints, overload
 
 import orjson
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
-from pydantic.fields import FieldInfo
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model, model_validator
 
+from artifactflow_nb.core.messages import ToolResult, ToolSpec
+from artifactflow_nb.core.text.cards import Card, CardMixin, CardRows, CardTable, Code, Details
+from artifactflow_nb.core.text.format import storable_text
+from artifactflow_nb.core.toolcalls.xml import format_call
 from artifactflow_nb.errors import ArtifactFlowError, Conflict, NotFound, StoreError, ToolError, UsageError
-from artifactflow_nb.messages import ToolResult, ToolSpec
-from artifactflow_nb.text.cards import Card, Code, Fold, Rows, Shown, Table
-from artifactflow_nb.tools.manual import entry_of, placeholder
-from artifactflow_nb.tools.threads import in_thread, is_cancelled
-from artifactflow_nb.xml_calls import format_call
+from artifactflow_nb.store.encoding import storable_json
+from artifactflow_nb.tools.manual import placeholder, tool_entry
+from artifactflow_nb.tools.threads import is_task_cancelled, run_in_thread
+
+
+class ObjectParam(BaseModel):
+    """Base class of object parameters; also accepts JSON text, as the text protocol sends it."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _parse_json(cls, value: Any) -> Any:
+        if isinstance(value, str) and value.lstrip().startswith("{"):
+            with suppress(ValueError):  # the validation that follows reports the text
+                return orjson.loads(value)
+        return value
+
 
 T = TypeVar("T")
 
 MAX_RESULT_CHARS = 20_000
-"""How much of a tool's result a model is shown unless the tool says else."""
+"""Default limit of a tool result in a prompt, in characters."""
 
 
 class ToolPermission(StrEnum):
@@ -42,18 +58,18 @@ class ToolPermission(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class ToolContext(Shown):
-    """Where a call happens, and the services that it may use.
+class ToolContext(CardMixin):
+    """Identity of a tool call and the services that the tool may use.
 
     Attributes:
-        run_id: The run.
-        conversation_id: The conversation, which is the scope of artifacts.
-        message_id: The message that the run answers.
-        agent: The agent that called.
-        tool_call_id: The call: a repeated call with the same id must not have a second effect.
-        services: Services by class, as the engine wired them; read with `service`.
-        notify: Tells the run's subscribers what changed: event type and payload.
-        now: When the call began, aware, in UTC: a tool that takes the time from here can be replayed.
+        run_id: Id of the run.
+        conversation_id: Id of the conversation, which is the scope of artifacts.
+        message_id: Id of the message that the run answers.
+        agent: Name of the calling agent.
+        tool_call_id: Id of the call. A tool must not have a second effect when the same id comes again.
+        services: Services by class, as the engine wired them; read them with `service`.
+        notify: Publishes an event (type and payload) to the subscribers of the run.
+        now: Start of the call, aware, in UTC. A tool that reads the time here, not from the system, can be replayed.
     """
 
     run_id: str
@@ -66,48 +82,49 @@ class ToolContext(Shown):
     now: datetime = field(default_factory=lambda: datetime.now(UTC))
 
     def service(self, kind: type[T]) -> T:
-        """The service of this class; `ToolError` if the engine was wired without it."""
+        """Return the service of this class; `ToolError` if the engine was wired without it."""
         try:
-            found: T = self.services[kind]
+            service: T = self.services[kind]
         except KeyError:
             raise ToolError(f"This workbench has no {kind.__name__}; the tool cannot run here.") from None
-        return found
+        return service
 
     def _card(self) -> Card:
         ids = ("run_id", "conversation_id", "message_id", "tool_call_id")
         services = ", ".join(kind.__name__ for kind in self.services)
-        rows: Rows = [*((name, Code(getattr(self, name))) for name in ids), ("services", services)]
+        rows: CardRows = [*((name, Code(getattr(self, name))) for name in ids), ("services", services)]
         return Card("Tool context", f"of a call by {self.agent}", rows)
 
 
 Handler = Callable[..., Awaitable["str | ToolResult"] | str | ToolResult]
 PermissionRule = Callable[[ToolContext, BaseModel], Awaitable[ToolPermission]]
 Preview = Callable[[ToolContext, BaseModel], Awaitable[str] | str]
-IsNote = Callable[[BaseModel], bool]
+NotePredicate = Callable[[BaseModel], bool]
 
 
 @dataclass(frozen=True, repr=False)
-class Tool(Shown):
-    """A tool as the engine holds it; made by `tool`, seldom by hand.
+class Tool(CardMixin):
+    """A tool that agents can call. Usually created by the `tool` decorator.
 
     Attributes:
-        name: The name to call it by.
-        description: What it does and when to use it, for the model.
-        params: A pydantic model of the parameters.
-        handler: The function; None for a tool that the flow itself carries out.
-        permission: A fixed permission, or a rule that looks at the call.
-        category: `core` for what is built in, `mcp` for what an MCP server has, else what its author says.
-        idempotent: Whether it may be run again when nobody knows if it had finished.
-        timeout_s: Seconds after which it is stopped.
-        max_result_chars: How much of its result the model is shown; a longer one is cut in its middle, and kept whole.
-        preview: What a person should see of a call before deciding, as Markdown; None for the bare parameters.
-        is_note: Says of a call whether it only touches the agent's own notes; those are never put before a person.
-        runs_in_replay: Whether it runs again when a run is replayed, because what it does is kept in the store, as with
-            artifacts. Of any other tool the recorded result is taken.
-        asks_as: The kind of the request to the person.
-        wants_to: What the request says that the agent wants to do; empty for `run` and the tool's name.
-        stands_alone: Whether its call must be the only one of a reply.
-        is_last_word: Whether it may be called once more when the rounds of tool calls are used up.
+        name: The name in calls.
+        description: Purpose and use, for the model.
+        params: Pydantic model of the parameters.
+        handler: The function; None if the flow itself executes the calls.
+        permission: A fixed permission, or a rule that decides for each call.
+        category: `core` for built-in tools, `mcp` for tools of MCP servers, else the author's choice.
+        idempotent: Whether a call may be repeated when it is unknown whether the first attempt finished.
+        timeout_s: Time limit of a call in seconds.
+        max_result_chars: Limit of the result in a prompt. The middle of a longer result is left out there; the store
+            has all of it.
+        preview: Renders a call as Markdown for the approval request; None to show the parameters only.
+        is_note: True for calls that only change the agent's own notes. Such calls never need an approval.
+        uses_store_only: Whether a call reads and writes nothing but the store (artifacts). Cancelling the run lets it
+            finish, and a verification executes it again, whereas other tools return their recorded results.
+        request_kind: Kind of the approval request.
+        request_action: The action that the approval request names; empty for `run` and the tool's name.
+        is_exclusive: Whether a reply with this call must have no other call.
+        is_allowed_after_limit: Whether one more call is allowed after the last round of tool calls.
     """
 
     name: str
@@ -120,16 +137,16 @@ class Tool(Shown):
     timeout_s: float = 60.0
     max_result_chars: int = MAX_RESULT_CHARS
     preview: Preview | None = None
-    is_note: IsNote = lambda _args: False
-    runs_in_replay: bool = False
-    asks_as: Literal["tool", "plan", "edit"] = "tool"
-    wants_to: str = ""
-    stands_alone: bool = False
-    is_last_word: bool = False
+    is_note: NotePredicate = lambda _args: False
+    uses_store_only: bool = False
+    request_kind: Literal["tool", "plan", "edit"] = "tool"
+    request_action: str = ""
+    is_exclusive: bool = False
+    is_allowed_after_limit: bool = False
 
     @cached_property
     def spec(self) -> ToolSpec:
-        """Name, description and JSON schema; made once, as every agent and every engine asks for it several times."""
+        """Name, description and JSON schema; cached, since agents and engines read it for every request."""
         schema = self.params.model_json_schema()
         schema.pop("title", None)
         for prop in schema.get("properties", {}).values():
@@ -138,79 +155,93 @@ class Tool(Shown):
 
     @cached_property
     def manual(self) -> str:
-        """What a model reads of it where calls are written in the text; made once, as `spec` is."""
-        return entry_of(self)
+        """Section of the system prompt that describes the tool in the text protocol; cached like `spec`."""
+        return tool_entry(self)
 
     def bind(self, params: Mapping[str, Any]) -> BaseModel:
-        """The parameters, validated; `ToolError` names each one that does not fit and shows how to call."""
+        """Validate the parameters; `ToolError` names each invalid one and shows an example call."""
+        values = dict(params)
+        for field_name, declared in self.params.model_fields.items():
+            name = declared.alias or field_name
+            kinds = (declared.annotation, *get_args(declared.annotation))  # of `list[str] | None`, its alternatives
+            if isinstance(values.get(name), str) and any(kind is list or get_origin(kind) is list for kind in kinds):
+                values[name] = _parse_list(values[name])
         try:
-            return self.params.model_validate(self._shape(params))
+            return self.params.model_validate(values)
         except ValidationError as error:
-            problems = "; ".join(_problem(detail) for detail in error.errors(include_url=False))
-            message = f"{self.name} was not run: {problems}. Call it as {self.example()}"
-            raise ToolError(message, problem=f"{problems}.") from None
-
-    def _shape(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        """Fit values of the text protocol to the declared types: a single value, or none, where a list is asked for."""
-        fields = {field.alias or name: field for name, field in self.params.model_fields.items()}
-        return {
-            name: _listed(value) if name in fields and _is_list(fields[name].annotation) else value
-            for name, value in params.items()
-        }
+            problems = []
+            for detail in error.errors(include_url=False):
+                name = ".".join(str(part) for part in detail["loc"]) or "parameters"
+                if detail["type"] == "missing":
+                    problems.append(f"the parameter {name!r} is missing")
+                elif detail["type"] == "extra_forbidden":
+                    problems.append(f"it has no parameter {name!r}")
+                else:
+                    problems.append(f"{name!r} is {str(detail['input'])[:80]!r}: {detail['msg'].lower()}")
+            reason = "; ".join(problems)
+            message = f"{self.name} was not run: {reason}. Call it as {self.example()}"
+            raise ToolError(message, problem=f"{reason}.") from None
 
     def example(self) -> str:
-        """A call of this tool in the text protocol, with the kind of each value in its place."""
+        """Example call in the text protocol, with the JSON type in place of each value."""
         schema = self.spec.parameters
         properties = schema.get("properties", {})
         return format_call(self.name, {name: placeholder(prop, schema) for name, prop in properties.items()})
 
     def __repr__(self) -> str:
-        return f"Tool({self.signature}, permission={self._permission_told!r}, category={self.category!r})"
+        return f"Tool({self.signature}, permission={self._permission_label!r}, category={self.category!r})"
 
     @property
     def signature(self) -> str:
-        """How it is called, as Python writes it: `search(query: str, limit: int = 5)`."""
+        """The signature in Python's notation, as `search(query: str, limit: int = 5)`."""
         properties = self.spec.parameters.get("properties", {})
-        fields = {field.alias or name: field for name, field in self.params.model_fields.items()}
-        told = [_parameter(name, field, properties.get(name, {})) for name, field in fields.items()]
-        return f"{self.name}({', '.join(told)})"
+        parameters = []
+        for field_name, declared in self.params.model_fields.items():
+            name = declared.alias or field_name
+            prop, kind = properties.get(name, {}), inspect.formatannotation(declared.annotation).replace("typing.", "")
+            default = repr(prop["default"]) if "default" in prop else "..."
+            parameters.append(f"{name}: {kind}" + ("" if declared.is_required() else f" = {default}"))
+        return f"{self.name}({', '.join(parameters)})"
 
     @property
-    def _permission_told(self) -> str:
+    def _permission_label(self) -> str:
         return self.permission.value if isinstance(self.permission, ToolPermission) else "depends on the call"
 
     def _card(self) -> Card:
         properties = self.spec.parameters.get("properties", {})
         params = [(Code(name), prop.get("description", "")) for name, prop in properties.items()]
-        rows: Rows = [
+        rows: CardRows = [
             ("does", self.description),
-            ("permission", self._permission_told),
+            ("permission", self._permission_label),
             ("category", self.category),
             ("stopped after", f"{self.timeout_s:g} s"),
         ]
-        folds = [Fold("Parameters", Table(("name", "meaning"), params), is_open=True)] if params else []
-        return Card("Tool", self.signature, rows, [*folds, Fold("What the model reads", Code(self.manual))])
+        folds = [Details("Parameters", CardTable(("name", "meaning"), params), is_open=True)] if params else []
+        return Card("Tool", self.signature, rows, [*folds, Details("What the model reads", Code(self.manual))])
 
     async def permission_for(self, ctx: ToolContext, args: BaseModel) -> ToolPermission:
-        """The permission that this call needs."""
+        """Return the permission that this call needs."""
         if isinstance(self.permission, ToolPermission):
             return self.permission
         return await self.permission(ctx, args)
 
-    async def preview_of(self, ctx: ToolContext, args: BaseModel, mask: Callable[[str], str]) -> str:
-        """What a person should see of this call before deciding; what its preview raised, masked, if it failed."""
+    async def render_preview(self, ctx: ToolContext, args: BaseModel, redact: Callable[[str], str]) -> str:
+        """Render the preview of a call for its approval request; empty if the tool has none.
+
+        If the preview raises, its error passes through `redact` and takes the place of the preview.
+        """
         if self.preview is None:
             return ""
         try:
-            shown = self.preview(ctx, args)
-            return _text(await shown if inspect.isawaitable(shown) else shown)
+            preview = self.preview(ctx, args)
+            return storable_text(str(await preview if inspect.isawaitable(preview) else preview))
         except StoreError:
             raise
-        except Exception as error:  # noqa: BLE001 - the person decides without it
-            return _text(mask(f"(The preview failed: {type(error).__name__}: {error})"))
+        except Exception as error:  # noqa: BLE001 - a broken preview must not block the decision
+            return storable_text(redact(f"(The preview failed: {type(error).__name__}: {error})"))
 
     async def run(self, ctx: ToolContext, params: Mapping[str, Any]) -> ToolResult:
-        """Validate and run. What goes wrong is a result that tells the model.
+        """Validate the parameters and run the tool; a failure becomes a failed result for the model.
 
         Errors: `StoreError` if the store itself fails; cancellation.
         """
@@ -218,31 +249,40 @@ class Tool(Shown):
         try:
             args = self.bind(params)
             async with limit:
-                return _normal(await self._invoke(ctx, args))
+                result = await self._invoke(ctx, args)
+            if not isinstance(result, ToolResult):
+                return ToolResult(success=True, data=storable_text(str(result)))
+            error_text = storable_text(str(result.error or "The tool failed without saying why."))
+            metadata, data = storable_json(dict(result.metadata)), storable_text(str(result.data))
+            return ToolResult(result.success, data, None if result.success else error_text, metadata)
         except StoreError as error:
-            if not isinstance(error, NotFound | Conflict):  # the store fails: that is told to the person, not the model
+            # A missing or changed artifact is the model's concern; a broken store is the person's and ends the run.
+            if not isinstance(error, NotFound | Conflict):
                 raise
             return _failed(str(error), type(error).__name__)
         except ArtifactFlowError as error:
             return _failed(str(error), type(error).__name__)
-        except BaseException as error:  # a tool may raise anything, an exit too: the model is told, the run goes on
-            if isinstance(error, asyncio.CancelledError) and is_cancelled():
+        except BaseException as error:  # also SystemExit: a faulty tool must not end the run
+            # A tool may raise CancelledError by itself; only a cancellation of this task may pass.
+            if isinstance(error, asyncio.CancelledError) and is_task_cancelled():
                 raise
             if limit.expired():
-                return _failed(self._too_late(), "TimeoutError")
+                # A coroutine is cancelled at the limit; the thread of a plain function cannot be stopped.
+                is_stopped = inspect.iscoroutinefunction(self.handler)
+                consequence = "and was stopped" if is_stopped else "and may still be running"
+                message = f"{self.name} took longer than {self.timeout_s:g} s {consequence}."
+                return _failed(message, "TimeoutError")
             return _failed(f"{self.name} failed: {type(error).__name__}: {error}", type(error).__name__)
 
     async def _invoke(self, ctx: ToolContext, args: BaseModel) -> Any:
+        """Call the handler, a plain function in a thread."""
         if self.handler is None:
             raise ToolError(f"{self.name} is carried out by the flow and cannot be run here.")
+        # Not `model_dump`: the handler gets the validated objects, not dictionaries of their fields.
         values = {**(args.model_extra or {}), **{name: getattr(args, name) for name in type(args).model_fields}}
         if inspect.iscoroutinefunction(self.handler):
             return await self.handler(ctx, **values)
-        return await in_thread(partial(self.handler, ctx, **values), f"tool-{self.name}")
-
-    def _too_late(self) -> str:
-        stopped = "and was stopped" if inspect.iscoroutinefunction(self.handler) else "and may still be at work"
-        return f"{self.name} took longer than {self.timeout_s:g} s {stopped}."
+        return await run_in_thread(partial(self.handler, ctx, **values), f"tool-{self.name}")
 
 
 @overload
@@ -259,8 +299,8 @@ def tool(
     timeout_s: float = 60.0,
     max_result_chars: int = MAX_RESULT_CHARS,
     preview: Preview | None = None,
-    is_note: IsNote = lambda _args: False,
-    runs_in_replay: bool = False,
+    is_note: NotePredicate = lambda _args: False,
+    uses_store_only: bool = False,
 ) -> Callable[[Handler], Tool]: ...
 
 
@@ -275,23 +315,32 @@ def tool(
     timeout_s: float = 60.0,
     max_result_chars: int = MAX_RESULT_CHARS,
     preview: Preview | None = None,
-    is_note: IsNote = lambda _args: False,
-    runs_in_replay: bool = False,
+    is_note: NotePredicate = lambda _args: False,
+    uses_store_only: bool = False,
 ) -> Tool | Callable[[Handler], Tool]:
-    """Make a tool of a typed function with a docstring; its first parameter is the `ToolContext`.
+    """Create a tool from a typed function with a docstring; the function's first parameter is the `ToolContext`.
 
     Parameters are described by `Annotated[type, "description"]`. The function returns a text or a `ToolResult`, and
-    raises `ToolError` for what the model should be told. Plain functions run in a thread.
+    raises `ToolError` with a message for the model. Plain functions run in a thread.
 
     Errors: `UsageError` for a function without docstring, types or context, or an unknown permission.
     """
-    rule = _permission(permission) if isinstance(permission, str) else permission
+    if isinstance(permission, str):
+        try:
+            rule: ToolPermission | PermissionRule = ToolPermission(permission)
+        except ValueError:
+            allowed = ", ".join(repr(known.value) for known in ToolPermission)
+            raise UsageError(f"permission is {permission!r}; it must be one of {allowed}, or a function.") from None
+    else:
+        rule = permission
 
-    def make(handler: Handler) -> Tool:
+    def decorate(handler: Handler) -> Tool:
         tool_name = name or str(getattr(handler, "__name__", "tool"))
         description = inspect.getdoc(handler)
         if not description:
-            raise UsageError(f"The tool {tool_name!r} has no docstring: it is what tells the model when to use it.")
+            raise UsageError(
+                f"The tool {tool_name!r} has no docstring. Add one: it tells the model when to use the tool."
+            )
         params = _params_model(tool_name, handler)
         return Tool(
             tool_name,
@@ -305,27 +354,20 @@ def tool(
             max_result_chars=max_result_chars,
             preview=preview,
             is_note=is_note,
-            runs_in_replay=runs_in_replay,
+            uses_store_only=uses_store_only,
         )
 
-    return make if handler is None else make(handler)
+    return decorate if handler is None else decorate(handler)
 
 
-def stand_in(name: str, permission: ToolPermission) -> Tool:
-    """A tool of this name that takes anything and is never run: for a replay where the tool itself is not at hand."""
+def placeholder_tool(name: str, permission: ToolPermission) -> Tool:
+    """Create a stand-in that accepts any parameters and never runs, for a replay without the original tool."""
     params = create_model(f"{name}_params", __config__=ConfigDict(extra="allow"))
-    return Tool(name, "Not at hand: what it gave is taken from the recording.", params, None, permission)
-
-
-def _permission(name: str) -> ToolPermission:
-    try:
-        return ToolPermission(name)
-    except ValueError:
-        allowed = ", ".join(repr(known.value) for known in ToolPermission)
-        raise UsageError(f"permission is {name!r}; it must be one of {allowed}, or a rule.") from None
+    return Tool(name, "Not available: the recording has its results.", params, None, permission)
 
 
 def _params_model(tool_name: str, handler: Handler) -> type[BaseModel]:
+    """Create the model of a function's parameters; texts in `Annotated[type, "text"]` become descriptions."""
     hints = get_type_hints(handler, include_extras=True)
     fields: dict[str, Any] = {}
     parameters = list(inspect.signature(handler).parameters.values())
@@ -333,64 +375,27 @@ def _params_model(tool_name: str, handler: Handler) -> type[BaseModel]:
         raise UsageError(f"The first parameter of the tool {tool_name!r} must be its context: `ctx: ToolContext`.")
     for parameter in parameters[1:]:
         if parameter.kind in {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD}:
-            raise UsageError(f"The tool {tool_name!r} takes {parameter}: name each parameter, the model is told them.")
+            raise UsageError(
+                f"The tool {tool_name!r} takes {parameter}. Name each parameter, so that the model knows it."
+            )
         if parameter.name not in hints:
-            raise UsageError(f"The parameter {parameter.name!r} of the tool {tool_name!r} has no type.")
+            raise UsageError(f"The parameter {parameter.name!r} of the tool {tool_name!r} has no type. Annotate it.")
         default = ... if parameter.default is inspect.Parameter.empty else parameter.default
-        fields[parameter.name] = (_described(hints[parameter.name]), default)
+        hint = hints[parameter.name]
+        if get_origin(hint) is Annotated:
+            base, *notes = get_args(hint)
+            hint = Annotated[base, *(Field(description=note) if isinstance(note, str) else note for note in notes)]
+        fields[parameter.name] = (hint, default)
     return create_model(f"{tool_name}_params", __config__=ConfigDict(extra="forbid"), **fields)
 
 
-def _described(hint: Any) -> Any:
-    """`Annotated[type, "text"]` with the text made a description of the schema."""
-    if get_origin(hint) is not Annotated:
-        return hint
-    base, *notes = get_args(hint)
-    return Annotated[base, *(Field(description=note) if isinstance(note, str) else note for note in notes)]
-
-
-def _listed(value: Any) -> Any:
-    """The value as a list: a text that is a JSON list is that list, any other text is its one element."""
-    if not isinstance(value, str):
-        return value
-    if value.lstrip().startswith("["):
+def _parse_list(text: str) -> Any:
+    """Parse a JSON list. Another text becomes a list of one element, and an empty text an empty list."""
+    if text.lstrip().startswith("["):
         with suppress(ValueError):
-            return orjson.loads(value)
-    return [value] if value else []
-
-
-def _is_list(annotation: Any) -> bool:
-    """Whether a list may be given, `list[str] | None` included."""
-    kinds = (annotation, *get_args(annotation))
-    return any(kind is list or get_origin(kind) is list for kind in kinds)
-
-
-def _problem(detail: Mapping[str, Any]) -> str:
-    where = ".".join(str(part) for part in detail["loc"]) or "parameters"
-    if detail["type"] == "missing":
-        return f"the parameter {where!r} is missing"
-    if detail["type"] == "extra_forbidden":
-        return f"it has no parameter {where!r}"
-    return f"{where!r} is {str(detail['input'])[:80]!r}: {detail['msg'].lower()}"
-
-
-def _parameter(name: str, declared: FieldInfo, prop: Mapping[str, Any]) -> str:
-    kind = inspect.formatannotation(declared.annotation).replace("typing.", "")
-    default = repr(prop["default"]) if "default" in prop else "..."
-    return f"{name}: {kind}" if declared.is_required() else f"{name}: {kind} = {default}"
-
-
-def _normal(outcome: Any) -> ToolResult:
-    """What a tool gave as a result whose texts can be stored and shown."""
-    if not isinstance(outcome, ToolResult):
-        return ToolResult(success=True, data=_text(outcome))
-    error = None if outcome.success else _text(outcome.error or "The tool failed without saying why.")
-    return ToolResult(outcome.success, _text(outcome.data), error, outcome.metadata)
-
-
-def _text(value: object) -> str:
-    return str(value).encode("utf-8", "replace").decode()
+            return orjson.loads(text)
+    return [text] if text else []
 
 
 def _failed(message: str, error_type: str) -> ToolResult:
-    return ToolResult(success=False, error=_text(message), metadata={"error_type": error_type})
+    return ToolResult(success=False, error=storable_text(message), metadata={"error_type": error_type})

@@ -1,4 +1,4 @@
-"""Delegation: the call by which one agent hands a job to another. The flow itself carries it out."""
+"""Delegation to a sub-agent by a tool call, which the flow itself executes."""
 
 from typing import Annotated
 

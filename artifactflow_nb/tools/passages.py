@@ -1,176 +1,171 @@
-"""Where in a text a passage stands, or, when it is not quite there, where it may have been meant.
+"""Exact search for a passage in a text, and suggestions of similar passages when there is no exact match.
 
-Likeness is shared words, rare ones more, in stretches as long as the passage. Everything takes time in proportion to
-the lengths: a passage of 3 KB that a text of 100 KB does not hold costs some 50 ms at most, whatever they are.
+Similarity is the sum of the weights of shared words, rare words weighing more, in windows as long as the passage. The
+time is linear in both lengths: a passage of 3 KB that a text of 100 KB does not contain costs 50 ms at most.
 """
 
 import math
 import re
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from itertools import accumulate
 from typing import NamedTuple
 
-from artifactflow_nb.text.lines import split_lines
+from artifactflow_nb.core.text.comparison import split_lines
 
-SHOWN = 3
+MAX_SUGGESTIONS = 3
 PIECE_CHARS, STRETCH_CHARS = 240, 1_200
+"""Length of the pieces that a long line is compared in, and of one suggestion; both in characters."""
 
 _WORD = re.compile(r"\w+")
-_UNSEEN_CHARACTERS = r"\s\u00ad\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff"
-_UNSEEN = re.compile(f"[{_UNSEEN_CHARACTERS}]+")
-_SEEN = re.compile(f"[^{_UNSEEN_CHARACTERS}]+")
+_INVISIBLE_CLASS = r"\s\u00ad\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff"
+_INVISIBLE = re.compile(f"[{_INVISIBLE_CLASS}]+")
+_VISIBLE = re.compile(f"[^{_INVISIBLE_CLASS}]+")
 
-Tokens = Callable[[str], list[str]]
-Span = tuple[int, int]
+TextRange = tuple[int, int]
 
 
-class _Piece(NamedTuple):
-    """A line, or a part of one that is very long; `line` counts from 0."""
+class _LinePiece(NamedTuple):
+    """A line, or a part of a very long line; `line` counts from 0."""
 
     line: int
     offset: int
     text: str
 
 
-def places(text: str, passage: str, most: int) -> list[Span]:
-    """Where the passage stands, at most so many places; they may overlap."""
-    found: list[Span] = []
-    at = text.find(passage) if passage else -1
-    while at >= 0 and len(found) < most:
-        found.append((at, at + len(passage)))
-        at = text.find(passage, at + 1)
-    return found
+def find_passage(text: str, passage: str, max_places: int) -> list[TextRange]:
+    """Return the first `max_places` occurrences of the passage; they may overlap."""
+    matches: list[TextRange] = []
+    start = text.find(passage) if passage else -1
+    while start >= 0 and len(matches) < max_places:
+        matches.append((start, start + len(passage)))
+        start = text.find(passage, start + 1)
+    return matches
 
 
-def unlike_in_space(text: str, passage: str) -> Span | None:
-    """Where the passage stands but for white space and characters that nobody sees; None if nowhere."""
-    wanted = _UNSEEN.sub("", passage)
-    at = _UNSEEN.sub("", text).find(wanted) if wanted else -1
-    return None if at < 0 else (_seen_character(text, at), _seen_character(text, at + len(wanted) - 1) + 1)
+def find_ignoring_whitespace(text: str, passage: str) -> TextRange | None:
+    """Return the first occurrence that differs only in white space and invisible characters; None if there is none."""
+    visible = _INVISIBLE.sub("", passage)
+    at = _INVISIBLE.sub("", text).find(visible) if visible else -1
+    return None if at < 0 else (_visible_offset(text, at), _visible_offset(text, at + len(visible) - 1) + 1)
 
 
-def _seen_character(text: str, index: int) -> int:
-    """Where the character stands that has so many before it that are seen."""
-    for run in _SEEN.finditer(text):
+def _visible_offset(text: str, index: int) -> int:
+    """Return the offset of the visible character number `index`, counting from 0."""
+    for run in _VISIBLE.finditer(text):
         if index < len(run[0]):
             return run.start() + index
         index -= len(run[0])
     return len(text)
 
 
-def lines_around(text: str, spans: Sequence[Span]) -> str:
-    """The lines of parts of a text, one line more on both sides, as `12: the line`."""
+def lines_around(text: str, spans: Sequence[TextRange]) -> str:
+    """Return the lines of the ranges with a line of context on each side, as `12: the line`."""
     lines = split_lines(text)
     ends = list(accumulate(map(len, lines)))
-    shown: list[str] = []
+    excerpts: list[str] = []
     for start, end in spans:
         first, last = bisect_right(ends, start), bisect_right(ends, end - 1)
         before, after = start - (ends[first] - len(lines[first])), end - (ends[last] - len(lines[last]))
+        # In a very long line the context is some characters of that line, not the line before or after.
         begin = (first - 1, 0) if first and before <= PIECE_CHARS else (first, max(0, before - PIECE_CHARS))
         is_near = last + 1 < len(lines) and len(lines[last]) - after <= PIECE_CHARS
-        shown.append(_show(lines, begin, (last + 1, PIECE_CHARS) if is_near else (last, after + PIECE_CHARS)))
-    return "\n...\n".join(shown)
+        excerpts.append(_excerpt(lines, begin, (last + 1, PIECE_CHARS) if is_near else (last, after + PIECE_CHARS)))
+    return "\n...\n".join(excerpts)
 
 
 def nearest_passages(text: str, passage: str) -> str:
-    """The stretches that share most with the passage, as `12: the line`; at most three, in the text's order."""
-    tokens = _words if _WORD.search(passage) else _characters
-    wanted = [frozenset(tokens(piece.text)) for piece in _pieces(split_lines(passage))] or [frozenset()]
-    everything = frozenset[str]().union(*wanted)
-    shared = cache(lambda line: everything.intersection(tokens(line)))  # lines are often repeated
+    """Return up to three windows of lines that are most similar to the passage, in text order, as `12: the line`."""
+    # A passage of punctuation only has no words.
+    tokenize: Callable[[str], Iterable[str]] = _words if _WORD.search(passage) else lambda text: "".join(text.split())
+    targets = [frozenset(tokenize(piece.text)) for piece in _pieces(split_lines(passage))] or [frozenset()]
+    vocabulary = frozenset[str]().union(*targets)
+    shared = cache(lambda line: vocabulary.intersection(tokenize(line)))  # lines are often repeated
     lines = split_lines(text)
     pieces = list(_pieces(lines))
-    held = [shared(piece.text) for piece in pieces]
-    shown: list[str] = []
-    for start in sorted(_best(_scores(held, wanted), len(wanted))):
-        sharing = [at for at in range(start, min(start + len(wanted), len(pieces))) if held[at]]
-        first, last = pieces[sharing[0]], pieces[sharing[-1]]
+    matches = [shared(piece.text) for piece in pieces]
+    scores = _scores(matches, targets)
+    best: list[int] = []  # the starts of windows that do not overlap
+    for start in sorted(range(len(scores)), key=scores.__getitem__, reverse=True):
+        if len(best) == MAX_SUGGESTIONS or scores[start] <= 0:
+            break
+        if all(abs(start - other) >= len(targets) for other in best):
+            best.append(start)
+    excerpts: list[str] = []
+    for start in sorted(best):
+        window = [at for at in range(start, min(start + len(targets), len(pieces))) if matches[at]]
+        first, last = pieces[window[0]], pieces[window[-1]]
         end = last.offset + len(last.text) + (PIECE_CHARS if len(last.text) == PIECE_CHARS else 0)
-        shown.append(_show(lines, (first.line, max(0, first.offset - PIECE_CHARS)), (last.line, end)))
-    return "\n...\n".join(shown) or "(none is alike)"
+        excerpts.append(_excerpt(lines, (first.line, max(0, first.offset - PIECE_CHARS)), (last.line, end)))
+    return "\n...\n".join(excerpts) or "(none is alike)"
 
 
-def _pieces(lines: Sequence[str]) -> Iterator[_Piece]:
-    """The lines that are not blank, long ones in parts."""
+def _pieces(lines: Sequence[str]) -> Iterator[_LinePiece]:
+    """Yield the lines that are not blank, long lines in pieces."""
     for number, line in enumerate(lines):
         if not line.isspace():
             bare = line.rstrip("\r\n")
             for offset in range(0, len(bare), PIECE_CHARS):
-                yield _Piece(number, offset, bare[offset : offset + PIECE_CHARS])
+                yield _LinePiece(number, offset, bare[offset : offset + PIECE_CHARS])
 
 
 def _words(text: str) -> list[str]:
-    """Its words; of those with letters beyond ASCII each pair of letters, since Chinese does not part its words."""
-    found: list[str] = []
+    """Return the words; of words beyond ASCII all pairs of letters, since Chinese writes no spaces between words."""
+    words: list[str] = []
     for word in _WORD.findall(text.lower()):
         if word.isascii() or len(word) == 1:
-            found.append(word)
+            words.append(word)
         else:
-            found += [word[at : at + 2] for at in range(len(word) - 1)]
-    return found
+            words += [word[at : at + 2] for at in range(len(word) - 1)]
+    return words
 
 
-def _characters(text: str) -> list[str]:
-    return [character for character in text if not character.isspace()]
-
-
-def _scores(held: Sequence[frozenset[str]], wanted: Sequence[frozenset[str]]) -> list[float]:
-    """For each place, what a stretch from there shares with the passage; that it begins and ends like it counts too.
+def _scores(matches: Sequence[frozenset[str]], targets: Sequence[frozenset[str]]) -> list[float]:
+    """Score the window that starts at each piece; tokens shared with the passage's first and last piece count twice.
 
     Args:
-        held: The tokens of each piece that the passage has too.
-        wanted: The tokens of each piece of the passage; so many pieces has a stretch.
+        matches: The tokens of each piece of the text that the passage has, too.
+        targets: The tokens of each piece of the passage. A window has as many pieces.
     """
-    spread = Counter(token for tokens in held for token in tokens)
-    weight = {token: math.log(1 + len(held) / n) for token, n in spread.items()}
-    begins, ends = (cache(lambda tokens, edge=edge: _sum(weight, tokens & edge)) for edge in (wanted[0], wanted[-1]))
+    frequency = Counter(token for tokens in matches for token in tokens)
+    weight = {token: math.log(1 + len(matches) / n) for token, n in frequency.items()}
+    start_score, end_score = (
+        cache(lambda tokens, edge=edge: sum(weight[token] for token in tokens & edge))
+        for edge in (targets[0], targets[-1])
+    )
+    # A sliding window: each step adds the tokens of one piece and removes those of another, so the time stays linear.
     inside: Counter[str] = Counter()
     score = 0.0
-    found: list[float] = []
-    for end, arriving in enumerate(held):
+    scores: list[float] = []
+    for end, arriving in enumerate(matches):
         for token in arriving:
             score += 0.0 if inside[token] else weight[token]
             inside[token] += 1
-        if (start := end - len(wanted) + 1) < 0:
+        if (start := end - len(targets) + 1) < 0:
             continue
-        leaving = held[start]
-        found.append(score + begins(leaving) + ends(arriving) if inside else 0.0)
+        leaving = matches[start]
+        # With an empty window the rest of `score` is rounding.
+        scores.append(score + start_score(leaving) + end_score(arriving) if inside else 0.0)
         for token in leaving:
             inside[token] -= 1
             if not inside[token]:
                 score -= weight[token]
                 del inside[token]
-    return found or [score if inside else 0.0]
+    return scores or [score if inside else 0.0]  # a text shorter than the passage is one window
 
 
-def _sum(weight: Mapping[str, float], tokens: Iterable[str]) -> float:
-    return sum(weight[token] for token in tokens)
-
-
-def _best(scores: Sequence[float], width: int) -> list[int]:
-    """The places with the highest scores whose stretches do not overlap."""
-    chosen: list[int] = []
-    for start in sorted(range(len(scores)), key=scores.__getitem__, reverse=True):
-        if len(chosen) == SHOWN or scores[start] <= 0:
-            break
-        if all(abs(start - other) >= width for other in chosen):
-            chosen.append(start)
-    return chosen
-
-
-def _show(lines: Sequence[str], start: tuple[int, int], end: tuple[int, int]) -> str:
-    """The lines from a character of one to a character of another, cut where they become too long."""
-    shown: list[str] = []
+def _excerpt(lines: Sequence[str], start: tuple[int, int], end: tuple[int, int]) -> str:
+    """Return numbered lines between two (line, character) positions, cut after `STRETCH_CHARS` characters."""
+    excerpt: list[str] = []
     room = STRETCH_CHARS
     for number in range(start[0], end[0] + 1):
         offset = start[1] if number == start[0] else 0
         bare = lines[number].rstrip("\r\n")[offset : end[1] if number == end[0] else None]
-        if shown and len(bare) > room:
-            return "\n".join([*shown, f"[and on to line {end[0] + 1}]"])
-        beside = f", from character {offset + 1}" if offset else ""
-        shown.append(f"{number + 1}{beside}: {bare[:room]}")
+        if excerpt and len(bare) > room:
+            return "\n".join([*excerpt, f"[and on to line {end[0] + 1}]"])
+        position = f", from character {offset + 1}" if offset else ""
+        excerpt.append(f"{number + 1}{position}: {bare[:room]}")
         room -= len(bare)
-    return "\n".join(shown)
+    return "\n".join(excerpt)

@@ -1,4 +1,4 @@
-"""The tools that an engine knows, and which of them are meant by names and categories."""
+"""Registry of an engine's tools, and their selection by names and categories."""
 
 import difflib
 from collections.abc import Iterable, Iterator
@@ -7,46 +7,47 @@ from artifactflow_nb.errors import ToolError, UsageError
 from artifactflow_nb.tools.base import Tool
 
 ALL = "all"
-"""Means every tool."""
+"""Spec that selects every tool."""
 
 CORE, MCP = "core", "mcp"
-"""The categories of the built-in tools and of those of MCP servers; known also while they have no tool."""
+"""Categories of built-in tools and of MCP tools; valid specs also while no tool has the category."""
 
-MEANS_MORE = (ALL, CORE, MCP)
-"""What no tool can be called: wherever it is configured, it means more than one."""
+GROUP_NAMES = (ALL, CORE, MCP)
+"""Reserved names: in a configuration each of them selects a group of tools."""
 
 
 def select_tools(specs: Iterable[str], tools: Iterable[Tool], *, skip_unknown: bool = False) -> tuple[Tool, ...]:
-    """The tools that are meant, in the order in which they are named, each once.
+    """Select tools by names and categories, in the order of the specs, each tool once.
 
     Args:
-        specs: `all`, names of tools and categories, mixed. A tool's name goes before a category of a user's own that
-            is called the same; `all`, `core` and `mcp` always mean what they say.
-        tools: Those to select from; the tools of a category come in their order.
-        skip_unknown: Whether what means none of them yet is left out.
+        specs: Tool names, categories and `all`, mixed. A tool's name wins over a user's category of the same name;
+            `all`, `core` and `mcp` always select groups.
+        tools: The tools to select from; the tools of a category keep this order.
+        skip_unknown: Whether to ignore specs without a tool, instead of raising an error.
 
-    Errors: `UsageError` for what is neither, with the names and categories that are known.
+    Errors: `UsageError` for an unknown spec, with the known names and categories.
     """
     known = {entry.name: entry for entry in tools}
-    found: dict[str, Tool] = {}
+    selected: dict[str, Tool] = {}
     for spec in specs:
-        is_name = spec in known and spec not in MEANS_MORE
-        meant = [known[spec]] if is_name else [one for one in known.values() if spec in {ALL, one.category}]
-        if not meant and not skip_unknown and spec not in MEANS_MORE:
-            categories = dict.fromkeys([*MEANS_MORE, *(entry.category for entry in known.values())])
+        is_name = spec in known and spec not in GROUP_NAMES
+        matches = [known[spec]] if is_name else [entry for entry in known.values() if spec in {ALL, entry.category}]
+        # A group may be empty: the MCP servers of a workbench are started after its agents were configured.
+        if not matches and not skip_unknown and spec not in GROUP_NAMES:
+            categories = dict.fromkeys([*GROUP_NAMES, *(entry.category for entry in known.values())])
             raise UsageError(
-                f"There is no tool {spec!r} and no category of this name; known are the tools "
-                f"{', '.join(known) or 'none'}, and the categories {', '.join(categories)}."
+                f"There is no tool {spec!r} and no category of this name. Tools: {', '.join(known) or 'none'}; "
+                f"categories: {', '.join(categories)}."
             )
-        found |= {entry.name: entry for entry in meant if entry.name not in found}
-    return tuple(found.values())
+        selected |= {entry.name: entry for entry in matches if entry.name not in selected}
+    return tuple(selected.values())
 
 
 class ToolRegistry:
     """A set of tools with unique names.
 
     Args:
-        tools: Those that it begins with; they stay as they are.
+        tools: The built-in tools, which cannot be replaced.
     """
 
     def __init__(self, tools: Iterable[Tool] = ()) -> None:
@@ -54,38 +55,38 @@ class ToolRegistry:
         self._built_in = dict(self._tools)
 
     def register(self, entry: Tool) -> None:
-        """Add a tool, or put it in the place of an added one of its name, as a cell that is run again does.
+        """Add a tool, or replace an added tool of the same name, so that a notebook cell can be run again.
 
-        Errors: `UsageError` for the name of a built-in tool that it is not, and for `all`, `core` and `mcp`.
+        Errors: `UsageError` for the name of a different built-in tool, and for `all`, `core` and `mcp`.
         """
-        if entry.name in MEANS_MORE:
+        if entry.name in GROUP_NAMES:
             raise UsageError(
-                f"A tool cannot be called {entry.name!r}: where tools are configured, that means more than one of "
-                "them. Choose another name."
+                f"A tool cannot be called {entry.name!r}: this name selects a group of tools in a configuration. "
+                "Choose another name."
             )
         if self._built_in.get(entry.name, entry) != entry:
-            raise UsageError(f"A tool {entry.name!r} is built in; choose another name.")
+            raise UsageError(f"A tool {entry.name!r} is built in. Choose another name.")
         self._tools[entry.name] = entry
 
     def is_built_in(self, entry: Tool) -> bool:
-        """Whether it is one of those that the registry began with."""
+        """True if the tool is one of the built-in tools."""
         return self._built_in.get(entry.name) == entry
 
-    def exchange(self, before: Iterable[Tool], now: Iterable[Tool]) -> None:
-        """Take some tools away, as far as they are there still, and add others, of names that are free then."""
-        gone = set(map(id, before))
-        kept = {name: entry for name, entry in self._tools.items() if id(entry) not in gone}
-        self._tools = {**kept, **{entry.name: entry for entry in now}}
+    def replace_tools(self, before: Iterable[Tool], now: Iterable[Tool]) -> None:
+        """Remove the tools `before`, where still registered, and add the tools `now`, whose names are free then."""
+        removed = set(map(id, before))  # by identity: a tool that took the name of a removed one must stay
+        remaining = {name: entry for name, entry in self._tools.items() if id(entry) not in removed}
+        self._tools = {**remaining, **{entry.name: entry for entry in now}}
 
     def __iter__(self) -> Iterator[Tool]:
         return iter(self._tools.values())
 
     def select(self, specs: Iterable[str]) -> tuple[Tool, ...]:
-        """The tools that are meant, as `select_tools` says; `UsageError` for what means none."""
+        """Select registered tools, as `select_tools` does; `UsageError` for an unknown spec."""
         return select_tools(specs, self._tools.values())
 
     def find(self, name: str, offered: Iterable[str]) -> Tool:
-        """The tool that a model called; `ToolError`, for the model, if it was not offered one of this name."""
+        """Return the tool that a model called; `ToolError`, for the model, if the name is not among those offered."""
         names = list(offered)
         if name in names:
             return self._tools[name]

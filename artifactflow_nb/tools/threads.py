@@ -1,4 +1,8 @@
-"""Tasks that are cancelled, and plain functions beside the loop, in daemon threads that no process's end waits for."""
+"""Blocking functions in daemon threads, with or without a time limit, and a check for cancellation.
+
+Not `asyncio.to_thread`: the interpreter joins the threads of that pool at exit, so a blocked function would keep the
+process alive. A thread cannot be stopped; after the time limit it runs on and its result is dropped.
+"""
 
 import asyncio
 import threading
@@ -9,18 +13,16 @@ from typing import TypeVar, cast
 T = TypeVar("T")
 
 
-def is_cancelled() -> bool:
-    """Whether somebody asked the current task to stop, as opposed to code that raised the exception itself."""
+def is_task_cancelled() -> bool:
+    """True if the current task was cancelled, as opposed to code that raised `CancelledError` itself."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
 
 
-async def in_thread(work: Callable[[], T], name: str) -> T:
-    """Run a plain function in a daemon thread, `artifactflow-<name>`, which no end of the process waits for.
+async def run_in_thread(work: Callable[[], T], name: str) -> T:
+    """Run a plain function in a daemon thread named `artifactflow-<name>`; return its value or raise its exception.
 
-    It raises what the function raises.
-
-    An exit that the function asks for ends the function, not the process.
+    `SystemExit` ends the function and is raised to the caller like any other exception.
     """
     loop = asyncio.get_running_loop()
     done: asyncio.Future[tuple[T | None, BaseException | None]] = loop.create_future()
@@ -32,9 +34,9 @@ async def in_thread(work: Callable[[], T], name: str) -> T:
     def run() -> None:
         try:
             outcome: tuple[T | None, BaseException | None] = work(), None
-        except BaseException as error:  # noqa: BLE001 - handed over, to be raised where somebody waits
+        except BaseException as error:  # noqa: BLE001 - raised again in the caller's task
             outcome = None, error
-        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+        with suppress(RuntimeError):  # the loop is closed, so nobody waits for the outcome
             loop.call_soon_threadsafe(settle, outcome)
 
     threading.Thread(target=run, name=f"artifactflow-{name}", daemon=True).start()
@@ -42,3 +44,9 @@ async def in_thread(work: Callable[[], T], name: str) -> T:
     if error is not None:
         raise error
     return cast("T", value)
+
+
+async def run_with_timeout(timeout_s: float, work: Callable[[], T], name: str) -> T:
+    """Run a plain function in a daemon thread named after `name`; `TimeoutError` after `timeout_s` seconds."""
+    async with asyncio.timeout(timeout_s):
+        return await run_in_thread(work, f"tool-{name}")

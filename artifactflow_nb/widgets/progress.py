@@ -1,60 +1,60 @@
-"""One line that tells how far indexing has come: in the cell of a notebook, or in a terminal.
+"""`IndexingLine`: progress of indexing as one line, in a notebook cell or a terminal.
 
-Nothing is shown of what takes less than half a second, so that the output of most cells is only their value.
+Indexing that takes less than half a second shows nothing, so that most cells only output their value.
 """
 
 import sys
 import time
 
-from artifactflow_nb.widgets.display import Display, has_kernel
+from artifactflow_nb.widgets.page.display import Display, has_kernel
 
-_SHOWN_AFTER_S = 0.5
+_DISPLAY_DELAY_S = 0.5
 _TERMINAL_WIDTH = 79
 
 
 class IndexingLine:
-    """The line of one folder; drawn by the cell's own thread, told by any.
+    """Progress line of one folder; `note` may be called from any thread, the rest only from the cell's.
 
     Args:
-        folder: What is indexed, as it is named in the line.
-        watched: Whether a person looks at the cell; nothing is drawn in a notebook that nobody watches.
+        folder: Display name of the folder.
+        is_attended: False in unattended notebook runs, which show no progress.
     """
 
-    def __init__(self, folder: str, *, watched: bool) -> None:
+    def __init__(self, folder: str, *, is_attended: bool) -> None:
         self._folder = folder
-        self._drawn = has_kernel() and watched
-        self._written = not has_kernel() and sys.stderr.isatty()
-        self._started = time.monotonic()
-        self._reached: tuple[int, int, str] | None = None
+        self._in_cell = has_kernel() and is_attended
+        self._in_terminal = not has_kernel() and sys.stderr.isatty()
+        self._started_s = time.monotonic()
+        self._progress: tuple[int, int, str] | None = None
         self._display: Display | None = None
 
     def note(self, done: int, total: int, path: str) -> None:
-        """Keep how far it has come, for the next drawing."""
-        self._reached = (done, total, path)
+        """Record the progress for the next `draw`."""
+        self._progress = (done, total, path)
 
     def draw(self) -> None:
-        """Show how far it has come."""
-        if self._reached and time.monotonic() - self._started >= _SHOWN_AFTER_S:
-            done, total, path = self._reached
+        """Display the recorded progress."""
+        if self._progress and time.monotonic() - self._started_s >= _DISPLAY_DELAY_S:
+            done, total, path = self._progress
             self._show(f"Indexing {self._folder}: {done:,} of {total:,} files, {path}")
 
     def end(self, outcome: str) -> None:
-        """Leave one last line, such as `Indexed data: 40 of 40 files read, 3.2 s`, where any was shown."""
-        if self._reached and self._display:
-            self._show(self._last(outcome, self._reached))
-        elif self._reached and self._written and time.monotonic() - self._started >= _SHOWN_AFTER_S:
-            self._show(self._last(outcome, self._reached))
+        """Display a final line, if indexing took long enough: `Indexed data: 40 of 40 files read, 3.2 s`."""
+        if self._progress and self._display:
+            self._show(self._final_line(outcome, self._progress))
+        elif self._progress and self._in_terminal and time.monotonic() - self._started_s >= _DISPLAY_DELAY_S:
+            self._show(self._final_line(outcome, self._progress))
             sys.stderr.write("\n")
 
-    def _last(self, outcome: str, reached: tuple[int, int, str]) -> str:
-        took = time.monotonic() - self._started
-        return f"{outcome} {self._folder}: {reached[0]:,} of {reached[1]:,} files read, {took:.1f} s"
+    def _final_line(self, outcome: str, progress: tuple[int, int, str]) -> str:
+        elapsed_s = time.monotonic() - self._started_s
+        return f"{outcome} {self._folder}: {progress[0]:,} of {progress[1]:,} files read, {elapsed_s:.1f} s"
 
     def _show(self, line: str) -> None:
-        if self._written:
+        if self._in_terminal:
             sys.stderr.write(f"\r{line[:_TERMINAL_WIDTH]:<{_TERMINAL_WIDTH}}")
             sys.stderr.flush()
-        elif self._drawn and self._display is None:
+        elif self._in_cell and self._display is None:
             self._display = Display({"text/plain": line})
         elif self._display is not None:
             self._display.replace({"text/plain": line})

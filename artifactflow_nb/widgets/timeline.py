@@ -1,4 +1,4 @@
-"""The timeline of a run: what each agent did when, growing while the run goes on."""
+"""`TimelineView`: waterfall of a run's model calls, tool calls and waits, live until the run ends."""
 
 import asyncio
 from collections import Counter
@@ -6,235 +6,222 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from artifactflow_nb.events import StreamEvent
-from artifactflow_nb.plots.spans import MODEL, TOOL, WAIT, Span, SpanLog, step_lane
-from artifactflow_nb.plots.still import drawn, image
-from artifactflow_nb.plots.waterfall import describe, waterfall_svg
+from artifactflow_nb.analysis.plots.spans import MODEL, TOOL, WAIT, SpanLog, TimelineSpan, step_lane
+from artifactflow_nb.analysis.plots.svg import figure
+from artifactflow_nb.analysis.plots.waterfall import describe_spans, waterfall_svg
+from artifactflow_nb.core.events import StreamEvent
+from artifactflow_nb.core.text.cards import CardCell, CardTable, cell_html
+from artifactflow_nb.core.text.format import count, duration
+from artifactflow_nb.core.text.framing import without_context
+from artifactflow_nb.core.text.markdown import escape, escape_with_language
+from artifactflow_nb.core.text.width import clip
 from artifactflow_nb.store.runs import INTERRUPTED, RUNNING, WAITING
-from artifactflow_nb.text.cards import Cell, Table, html_text, visible
-from artifactflow_nb.text.figures import count, duration
-from artifactflow_nb.text.framing import without_context
-from artifactflow_nb.text.markdown import escape, portable_line, speak
-from artifactflow_nb.text.width import clip
-from artifactflow_nb.widgets import labels
-from artifactflow_nb.widgets.base import ViewedRun
-from artifactflow_nb.widgets.following import Follower
-from artifactflow_nb.widgets.frozen import HOW_TO_DECIDE, STILL_RUNNING, framed, reachable_status
-from artifactflow_nb.widgets.gauges import AgentUse, uses
-from artifactflow_nb.widgets.pieces import mark, scrolling
-from artifactflow_nb.widgets.run_view import announcement
-from artifactflow_nb.widgets.transcript import Transcript
-from artifactflow_nb.widgets.tree import Node, static_html
-from artifactflow_nb.widgets.view import Face, Screen, View
+from artifactflow_nb.widgets.chat.metrics import AgentUsage, usage_by_agent
+from artifactflow_nb.widgets.page.elements import scroll_box, status_mark
+from artifactflow_nb.widgets.page.nodes import Node
+from artifactflow_nb.widgets.page.view import Screen, View
+from artifactflow_nb.widgets.run import labels
+from artifactflow_nb.widgets.run.follower import RunFollower
+from artifactflow_nb.widgets.run.protocol import ViewedRun
+from artifactflow_nb.widgets.run.saved import status_hint
+from artifactflow_nb.widgets.run.transcript import RunTranscript
+from artifactflow_nb.widgets.run.view import announcement
 
-DRAW_EVERY_S = 0.5
-MOST_ROWS = 200
-IMAGE_CHARS = 100_000
-"""Up to how long a drawing stands in a saved notebook as an image too."""
-_HINTS = {RUNNING: STILL_RUNNING, WAITING: HOW_TO_DECIDE, INTERRUPTED: labels.INTERRUPTED}
-_COUNTED = ("agent", "model calls", "tool calls", "failed", "input tokens", "output tokens")
-_TIMED = ("model time", "tool time", "waiting for you")
+DRAW_INTERVAL_S = 0.5
+MAX_ROWS = 200
+_COUNT_COLUMNS = ("agent", "model calls", "tool calls", "failed", "input tokens", "output tokens")
+_TIME_COLUMNS = ("model time", "tool time", "waiting for you")
 _LANE_COLUMNS = 40
-_HEADS = ("agent", "kind", "name", "from", "took", "status", "")
+_SPAN_COLUMNS = ("agent", "kind", "name", "from", "took", "status", "")
 
 
 class TimelineView(View):
-    """Draws a run until it ends.
+    """Timeline of one run.
 
     Args:
         run: The run.
-        measured: Show times, and draw them; without them the same run has the same face each time.
+        with_metrics: Show times and the drawing; without them the saved output is reproducible.
     """
 
     label = "Timeline"
     css = "af-timeline"
 
-    def __init__(self, run: ViewedRun, *, measured: bool = True) -> None:
+    def __init__(self, run: ViewedRun, *, with_metrics: bool = True) -> None:
         self._run = run
-        self._measured = measured
-        self._transcript = _Spanned(run.question)
-        self._follower = Follower(run, self._transcript, lambda: None, self._keep)
-        self._drawing: asyncio.Task[None] | None = None
+        self._with_metrics = with_metrics
+        self._transcript = _SpanTranscript(run.question)
+        self._follower = RunFollower(run, self._transcript, lambda: None, self._save)
+        self._refresh_task: asyncio.Task[None] | None = None
 
     async def open(self, screen: Screen) -> None:
-        """Take in what happened so far, and follow."""
+        """Load the stored events and follow the run."""
         await super().open(screen)
         await self._follower.start()
-        if not self._transcript.ended:
-            self._drawing = asyncio.get_running_loop().create_task(self._draw_on())
+        if not self._transcript.is_ended:
+            self._refresh_task = asyncio.get_running_loop().create_task(self._refresh_repeatedly())
 
-    def _keep(self) -> None:
-        if self._transcript.ended:
+    def _save(self) -> None:
+        if self._transcript.is_ended:
             self.close()
             self.screen.finish()
         else:
-            self.screen.keep()
+            self.screen.save_soon()
 
-    async def _draw_on(self) -> None:
-        """A drawing grows with time, not with events: it is made anew twice a second."""
+    async def _refresh_repeatedly(self) -> None:
+        # Running spans grow with time, without any event.
         while True:
-            await asyncio.sleep(DRAW_EVERY_S)
+            await asyncio.sleep(DRAW_INTERVAL_S)
             self.screen.refresh()
 
     def nodes(self) -> tuple[Node, ...]:
-        """The state of the run, the drawing, what each agent did, and every span in a table."""
-        spans = self._transcript.spans
+        """Status, drawing, totals by agent, and a table of all spans."""
         now_ms = self._now_ms()
-        return self._nodes(spans, waterfall_svg(spans, now_ms) if self._measured else "", now_ms)
+        svg = waterfall_svg(self._transcript.spans, now_ms) if self._with_metrics else ""
+        return self._nodes(svg, now_ms or 0.0)
 
-    def _nodes(self, spans: tuple[Span, ...], drawing: str, now_ms: float | None) -> tuple[Node, ...]:
-        agents = self._agents(spans, now_ms or 0.0)
-        rows = Node("table", scrolling(_table(spans, measured=self._measured), "af-timeline-rows", "As a table"))
+    def saved_nodes(self) -> tuple[Node, ...]:
+        """The same until now or the start of the pause, with hints and a fallback for the drawing."""
+        is_waiting = self._transcript.status == WAITING
+        until_ms = self._transcript.log.last_ms if is_waiting else self._now_ms()
+        drawing = ""
+        if self._with_metrics:
+            spans = self._transcript.spans
+            drawing = figure(waterfall_svg(spans, until_ms), "Timeline", describe_spans(spans, until_ms or 0.0))
+        hint = status_hint(self._transcript)
+        hints = [Node("hint", f"<p>{hint}</p>", css="af-quiet", text=hint)] if hint else []
+        return (*self._nodes(drawing, until_ms or 0.0), *hints)
+
+    def _nodes(self, drawing: str, now_ms: float) -> tuple[Node, ...]:
+        spans = self._transcript.spans
+        agents = self._agents(spans, now_ms)
+        table = scroll_box(_table(spans, with_metrics=self._with_metrics), "af-timeline-rows", "As a table")
+        rows = f"As a table: {count(len(spans), 'row')}"
+        text = describe_spans(spans, now_ms) if self._with_metrics else count(len(spans), "span")
         return (
-            Node("head", self._head(), css="af-meta"),
-            *([Node("drawing", scrolling(drawing, "af-drawing", "Timeline"))] if drawing else []),
-            *([Node("agents", scrolling(_agents_html(agents), "af-drawing", "By agent"))] if agents.rows else []),
-            Node("rows", f"As a table: {count(len(spans), 'row')}", "fold", "af-rows", children=(rows,)),
+            self._head(),
+            *([Node("drawing", scroll_box(drawing, "af-drawing", "Timeline"))] if drawing else []),
+            *([Node("agents", scroll_box(_agents_html(agents), "af-drawing", "By agent"))] if agents.rows else []),
+            Node("rows", rows, "fold", "af-rows", children=(Node("table", table),), text=text),
         )
 
-    def _head(self) -> str:
+    def _head(self) -> Node:
         status = self._transcript.status
-        said = labels.state(status)
-        if self._transcript.ended and self._measured:
-            said += f" · {labels.summary_line(self._transcript)}"
-        if below := labels.waits_below(self._transcript):
-            said += f" · {escape(below)}"
-        question = speak(clip(self._run.question, 90))
-        return f'{mark(status)} <strong>{question}</strong> <span class="af-quiet">{said}</span>'
+        label = labels.status_label(status)
+        if self._transcript.is_ended and self._with_metrics:
+            label += f" · {labels.summary_line(self._transcript)}"
+        if wait := labels.subrun_wait_label(self._transcript):
+            label += f" · {escape(wait)}"
+        question = escape_with_language(clip(self._run.question, 90))
+        html = f'{status_mark(status)} <strong>{question}</strong> <span class="af-quiet">{label}</span>'
+        texts = [f"Timeline: {self._run.question}", *([labels.INTERRUPTED_LABEL] if status == INTERRUPTED else [])]
+        return Node("head", html, css="af-meta", text="\n\n".join(texts))
 
-    def _agents(self, spans: tuple[Span, ...], now_ms: float) -> Table:
-        """What each agent did; times only if they are shown."""
-        used = self._transcript.used()
-        rows: list[list[Cell]] = []
+    def _agents(self, spans: tuple[TimelineSpan, ...], now_ms: float) -> CardTable:
+        """Totals by lane; times only with metrics."""
+        usage = self._transcript.usage_by_lane()
+        rows: list[list[CardCell]] = []
         for lane in dict.fromkeys(span.lane for span in spans):
-            own = [span for span in spans if span.lane == lane]
-            times = [duration(_spent_ms(own, kind, now_ms)) for kind in (MODEL, TOOL, WAIT)]
-            rows.append([lane, *_figures(own, used.get(lane, AgentUse())), *(times if self._measured else [])])
-        return Table((*_COUNTED, *(_TIMED if self._measured else ())), rows)
+            lane_spans = [span for span in spans if span.lane == lane]
+            totals = dict.fromkeys((MODEL, TOOL, WAIT), 0.0)
+            for span in lane_spans:
+                if span.kind in totals and not span.is_delegation:  # its time belongs to other agents
+                    totals[span.kind] += span.end_at(now_ms) - span.start_ms
+            times = map(duration, totals.values())
+            rows.append(
+                [lane, *_counts(lane_spans, usage.get(lane, AgentUsage())), *(times if self._with_metrics else [])]
+            )
+        return CardTable((*_COUNT_COLUMNS, *(_TIME_COLUMNS if self._with_metrics else ())), rows)
 
     def _now_ms(self) -> float | None:
-        goes_on = self._transcript.started_at and self._transcript.status in {RUNNING, WAITING}
-        return self._transcript.log.ms(datetime.now(UTC)) if goes_on else None
-
-    def _kept_ms(self) -> float | None:
-        """Up to when what is kept of a run that goes on is drawn; one that waits stands still since it does."""
-        return self._transcript.log.last_ms if self._transcript.status == WAITING else self._now_ms()
-
-    def face(self) -> Face:
-        """The drawing as it stands, and the tables."""
-        spans, now_ms = self._transcript.spans, self._kept_ms()
-        told = describe(spans, now_ms or 0.0) if self._measured else count(len(spans), "span")
-        hint = _HINTS.get(reachable_status(self._transcript), "")
-        hints = [hint] if hint else []
-        agents = [self._agents(spans, now_ms or 0.0).markdown()] if spans else []
-        title = f"**Timeline: {portable_line(clip(self._run.question, 200))}**"
-        return {
-            "text/plain": visible("\n\n".join([f"Timeline: {self._run.question}", told, *hints])),
-            "text/markdown": "\n\n".join([title, portable_line(told), *agents, *hints]),
-            "text/html": self._page(spans, told, hint),
-        }
-
-    def _page(self, spans: tuple[Span, ...], told: str, hint: str) -> str:
-        drawing = ""
-        if self._measured:
-            svg = waterfall_svg(spans, self._kept_ms())
-            drawing = drawn(
-                svg, image(svg, f"Timeline. {told}") if len(svg) <= IMAGE_CHARS else f"<p>{escape(told)}</p>"
-            )
-        note = (
-            f'<p class="af-quiet">{hint}</p>' if hint in {STILL_RUNNING, HOW_TO_DECIDE} else ""
-        )  # the head says the other
-        return framed(static_html(self._nodes(spans, drawing, self._kept_ms())) + note, "timeline.css", css=self.css)
+        """Milliseconds since the start of an unfinished run; None after its end."""
+        is_unfinished = self._transcript.started_at and self._transcript.status in {RUNNING, WAITING}
+        return self._transcript.log.ms(datetime.now(UTC)) if is_unfinished else None
 
     def announcement(self) -> str:
-        """That a decision is needed, and how the run ended."""
+        """Announcement of the run, see `widgets.run.view.announcement`."""
         return announcement(self._transcript)
 
     def close(self) -> None:
-        """Follow no more."""
+        """Stop following the run."""
         self._follower.close()
-        if self._drawing:
-            self._drawing.cancel()
+        if self._refresh_task:
+            self._refresh_task.cancel()
 
 
-class _Spanned(Transcript):
-    """A transcript with the spans of its run, and of those that work for its calls, in lanes of their own."""
+class _SpanTranscript(RunTranscript):
+    """Transcript with the spans of its run and its subruns, each subrun in its own lanes."""
 
-    def __init__(self, question: str, within: str = "") -> None:
-        super().__init__(question, within)
+    def __init__(self, question: str, parent_tool: str = "") -> None:
+        super().__init__(question, parent_tool)
         self.log = SpanLog()
 
     @property
-    def spans(self) -> tuple[Span, ...]:
-        """All spans so far, as they began; what a lost process left open goes on no more."""
-        found = list(self.log.spans)
+    def spans(self) -> tuple[TimelineSpan, ...]:
+        """All spans so far, by start; open spans of an interrupted or ended run are closed."""
+        spans = list(self.log.spans)
         if self.status == INTERRUPTED:
-            found = [replace(span, status=INTERRUPTED) if span.end_ms is None else span for span in found]
-        elif self.ended:  # of a run that ended with the one above it, before it could say so
+            spans = [replace(span, status=INTERRUPTED) if span.end_ms is None else span for span in spans]
+        elif self.is_ended:  # a subrun that ended with its parent did not publish the ends of its calls
             last = self.log.last_ms
-            found = [replace(span, end_ms=last, status=self.status) if span.end_ms is None else span for span in found]
-        for about, began, below in self._below():
-            found += (_moved(span, began, step_lane(span.lane, about)) for span in below.spans)
-        return tuple(sorted(found, key=lambda span: span.start_ms))
+            spans = [replace(span, end_ms=last, status=self.status) if span.end_ms is None else span for span in spans]
+        for question, start_ms, subrun in self._known_subruns():
+            spans += (_shifted(span, start_ms, step_lane(span.lane, question)) for span in subrun.spans)
+        return tuple(sorted(spans, key=lambda span: span.start_ms))
 
-    def used(self) -> dict[str, AgentUse]:
-        """What was used in each lane."""
-        found = uses([self])
-        for about, _, below in self._below():
-            found |= {step_lane(name, about): use for name, use in below.used().items()}
-        return found
+    def usage_by_lane(self) -> dict[str, AgentUsage]:
+        """Usage by lane."""
+        usage = usage_by_agent([self])
+        for question, _, subrun in self._known_subruns():
+            usage |= {step_lane(name, question): used for name, used in subrun.usage_by_lane().items()}
+        return usage
 
-    def _below(self) -> "Iterator[tuple[str, float, _Spanned]]":
-        """The runs that work for calls, each with what it is about and when it began, in milliseconds of this run."""
+    def _known_subruns(self) -> "Iterator[tuple[str, float, _SpanTranscript]]":
+        """Yield the subruns in this store with question and start, in milliseconds since the start of this run."""
         for subrun in self.subruns.values():
-            below = subrun.transcript
-            if isinstance(below, _Spanned) and below.started_at is not None:
-                yield clip(without_context(below.question), _LANE_COLUMNS), self.log.ms(below.started_at), below
+            if isinstance(subrun, _SpanTranscript) and subrun.started_at is not None:
+                yield clip(without_context(subrun.question), _LANE_COLUMNS), self.log.ms(subrun.started_at), subrun
 
     def apply(self, event: StreamEvent) -> bool:
-        """Take in the next event; whether it is new."""
+        """Apply the next event; False if it was applied before."""
         self.log.apply(event)
         return super().apply(event)
 
 
-def _moved(span: Span, by_ms: float, lane: str) -> Span:
-    """A span of a run that began so much later, in another lane."""
+def _shifted(span: TimelineSpan, by_ms: float, lane: str) -> TimelineSpan:
+    """Span of a subrun on the time axis of its parent, in another lane."""
     end, first = (None if ms is None else ms + by_ms for ms in (span.end_ms, span.first_token_ms))
     return replace(span, lane=lane, start_ms=span.start_ms + by_ms, end_ms=end, first_token_ms=first)
 
 
-def _figures(spans: Sequence[Span], use: AgentUse) -> list[int]:
-    """The numbers of an agent, as `_COUNTED` names them."""
+def _counts(spans: Sequence[TimelineSpan], usage: AgentUsage) -> list[int]:
+    """Counts of a lane, in the order of `_COUNT_COLUMNS`."""
     kinds = Counter(span.kind for span in spans)
     failed = sum(span.status == "failed" for span in spans)
-    return [kinds[MODEL], kinds[TOOL], failed, use.input_tokens, use.output_tokens]
+    return [kinds[MODEL], kinds[TOOL], failed, usage.input_tokens, usage.output_tokens]
 
 
-def _spent_ms(spans: Sequence[Span], kind: str, now_ms: float) -> float:
-    """How long spans of a kind took together; what was delegated is the time of others."""
-    return sum(span.until(now_ms) - span.start_ms for span in spans if span.kind == kind and not span.is_delegation)
-
-
-def _agents_html(agents: Table) -> str:
+def _agents_html(agents: CardTable) -> str:
     head = "".join(f'<th scope="col">{name}</th>' for name in agents.columns)
     rows = "".join(
-        f'<tr><th scope="row">{html_text(name)}</th>{"".join(f"<td>{html_text(cell)}</td>" for cell in cells)}</tr>'
+        f'<tr><th scope="row">{cell_html(name)}</th>{"".join(f"<td>{cell_html(cell)}</td>" for cell in cells)}</tr>'
         for name, *cells in agents.rows
     )
     return f'<table class="af-table"><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>'
 
 
-def _table(spans: tuple[Span, ...], *, measured: bool) -> str:
-    heads = [head for head in _HEADS if measured or head not in {"from", "took"}]
-    rows = "".join(_row(span, measured=measured) for span in spans[:MOST_ROWS])
-    left = len(spans) - MOST_ROWS
-    more = f'<p class="af-quiet">… {count(left, "row")} more: wb.llm_calls_df(), wb.tool_calls_df()</p>'
-    head = "".join(f'<th scope="col">{name}</th>' for name in heads)
-    return f'<table class="af-table"><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>' + more * (left > 0)
+def _table(spans: tuple[TimelineSpan, ...], *, with_metrics: bool) -> str:
+    columns = [name for name in _SPAN_COLUMNS if with_metrics or name not in {"from", "took"}]
+    rows = "".join(_row(span, with_metrics=with_metrics) for span in spans[:MAX_ROWS])
+    n_omitted = len(spans) - MAX_ROWS
+    more = f'<p class="af-quiet">… {count(n_omitted, "row")} more: wb.llm_calls_df(), wb.tool_calls_df()</p>'
+    head = "".join(f'<th scope="col">{name}</th>' for name in columns)
+    return f'<table class="af-table"><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>' + more * (
+        n_omitted > 0
+    )
 
 
-def _row(span: Span, *, measured: bool) -> str:
-    took = "…" if span.end_ms is None else duration(span.end_ms - span.start_ms)
-    times = [duration(span.start_ms), took] if measured else []
-    cells = [span.lane, span.kind, span.name, *times, span.status, span.detail if measured else ""]
+def _row(span: TimelineSpan, *, with_metrics: bool) -> str:
+    time = "…" if span.end_ms is None else duration(span.end_ms - span.start_ms)
+    times = [duration(span.start_ms), time] if with_metrics else []
+    cells = [span.lane, span.kind, span.name, *times, span.status, span.detail if with_metrics else ""]
     return f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}</tr>"

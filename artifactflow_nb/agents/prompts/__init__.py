@@ -1,22 +1,24 @@
-"""Prompts are files that a person can read and override: `<name>.md`, with `$placeholders`."""
+"""Prompt files `<name>.md` with `$placeholders`, which a person can read and override."""
 
+import os
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from string import Template
 
+from artifactflow_nb.core.local_files import read_text
 from artifactflow_nb.errors import UsageError
 
 
 class PromptLibrary:
-    """Reads prompts: from the person's folder where it has the file, else the packaged one.
+    """Reads prompts: from the person's folder if it has the file, else the packaged file.
 
     Args:
-        folder: A folder with prompt files of one's own, or None.
+        folder: A folder with the person's own prompt files, or None.
     """
 
     def __init__(self, folder: Path | None = None) -> None:
-        if folder is not None and not folder.is_dir():
+        if folder is not None and not os.path.isdir(folder):  # noqa: PTH112 - `Path.is_dir` raises for a name too long
             raise UsageError(f"The prompt folder {str(folder)!r} is not a folder. Create it, or leave `prompts` out.")
         self._folder = folder
         self._template = cache(self._load)
@@ -26,13 +28,13 @@ class PromptLibrary:
         return self._template(name).safe_substitute(values).strip()
 
     def check(self, name: str) -> None:
-        """`UsageError` if there is no prompt of this name."""
+        """Raise `UsageError` if there is no prompt of this name."""
         self._template(name)
 
     def _load(self, name: str) -> Template:
         own = self._folder / f"{name}.md" if self._folder else None
-        if own is not None and own.is_file():
-            return Template(own.read_text(encoding="utf-8"))
+        if own is not None and os.path.lexists(own):
+            return Template(read_text(own, "The prompt"))
         packaged = files(__package__) / f"{name}.md"
         if not packaged.is_file():
             raise UsageError(f"There is no prompt {name!r}. Put a file {name}.md into the folder passed as `prompts`.")

@@ -20,7 +20,7 @@ class AskControls {
   constructor(data, perform) {
     Object.assign(this, { data, perform });
     this.root = dressedElement("fieldset", "af-ask-controls", { "aria-label": `Your decision: ${data.title}` });
-    this.said = dressedElement("p", "af-ask-said af-quiet", { "aria-live": "polite" });
+    this.status = dressedElement("p", "af-ask-status af-quiet", { "aria-live": "polite" });
     this.refused = dressedElement("p", "af-field-error", { role: "alert" });
     this.choices = element("div", "af-ask-choices");
     const approve = this.makeChoice("Approve", () => this.decide("approve"));
@@ -31,7 +31,7 @@ class AskControls {
     this.root.append(this.choices);
     if (data.fields.length) this.offer(data.edit, this.makeEdit(), { withTerms: true });
     if (data.answer) this.offer(data.answer, this.makeAnswer(), { withTerms: false });
-    this.root.append(this.terms, this.refused, this.said);
+    this.root.append(this.terms, this.refused, this.status);
     this.root.dataset.lmSuppressShortcuts = "true"; // JupyterLab's, for keys that are meant for the card
     this.root.addEventListener("keydown", (event) => event.stopPropagation());
   }
@@ -102,26 +102,26 @@ class AskControls {
   async decide(verdict) {
     const pressed = /** @type {HTMLElement} */ (document.activeElement);
     this.refused.textContent = "";
-    const told = await this.send(verdict, this.note.value, null);
-    if (!told.failed) return;
-    this.refused.textContent = told.message;
+    const result = await this.send(verdict, this.note.value, null);
+    if (!result.failed) return;
+    this.refused.textContent = result.message;
     if (this.root.contains(pressed)) pressed.focus();
   }
 
   /**
    * @param {"approve" | "deny" | "instruct"} verdict @param {string} note
-   * @param {{[name: string]: any} | null} params @returns {Promise<Told>}
+   * @param {{[name: string]: any} | null} params @returns {Promise<ActionResult>}
    */
   async send(verdict, note, params) {
     this.root.disabled = true;
     this.root.dataset.decided = "yes"; // when the card goes, the focus is led back to the step that asked
-    this.said.textContent = "Waiting for the kernel …";
+    this.status.textContent = "Waiting for the kernel …";
     const { request } = this.data;
-    const told = await this.perform("decide", { request, verdict, note, scope: this.scope.value, params });
-    this.root.disabled = !told.failed;
-    if (told.failed) delete this.root.dataset.decided;
-    this.said.textContent = told.failed ? "" : told.message || `${ASK_DONE[verdict]} ${ASK_GOES_ON}`;
-    return told;
+    const result = await this.perform("decide", { request, verdict, note, scope: this.scope.value, params });
+    this.root.disabled = !result.failed;
+    if (result.failed) delete this.root.dataset.decided;
+    this.status.textContent = result.failed ? "" : result.message || `${ASK_DONE[verdict]} ${ASK_GOES_ON}`;
+    return result;
   }
 }
 

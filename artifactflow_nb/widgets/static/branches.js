@@ -1,5 +1,5 @@
 /**
- * Walking through a drawn tree with the keys: Up and Down in the order of the drawing, Left and Right between the
+ * Walking through the tree with the keys: Up and Down in the order of its rows, Left and Right between the
  * questions in one place, Home and End. What has the focus is the one stop of the Tab key. Enter is the view's own.
  */
 
@@ -25,7 +25,7 @@ function walkBranches(event) {
   if (!(event.key in to)) return;
   event.preventDefault();
   event.stopPropagation();
-  /** @type {SVGElement | undefined} */ (to[event.key])?.focus();
+  /** @type {HTMLElement | undefined} */ (to[event.key])?.focus();
 }
 
 /**
@@ -38,7 +38,7 @@ function keepPlace(fold, tree) {
   const at = [...tree.querySelectorAll("[role=treeitem]")].indexOf(fold);
   const observer = new MutationObserver(() => {
     observer.disconnect();
-    /** @type {SVGElement | undefined} */ (box.querySelectorAll("[role=treeitem]")[at])?.focus({ preventScroll: true });
+    /** @type {HTMLElement | undefined} */ (box.querySelectorAll("[role=treeitem]")[at])?.focus({ preventScroll: true });
   });
   observer.observe(box, { childList: true });
 }

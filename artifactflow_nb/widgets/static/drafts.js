@@ -12,7 +12,7 @@ class Drafts {
 
   /** Where the draft of this view lies. @returns {string} */
   place() {
-    const found = findFace(this.model, this.host);
+    const found = findOutput(this.model, this.host);
     const where = found ? [this.model.widget_manager?.context?.path, found.cell, found.index] : [this.host];
     return ["artifactflow-draft", ...where].join(":");
   }

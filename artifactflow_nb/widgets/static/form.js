@@ -22,12 +22,12 @@ class KernelForm {
     const suppress = { "data-lm-suppress-shortcuts": "true" }; // JupyterLab's, for what is typed here
     this.root = dressedElement("form", "af-form", { "aria-label": data.label, novalidate: true, ...suppress });
     this.all = element("fieldset", "af-form-fields");
-    this.said = dressedElement("p", "af-form-said", { "aria-live": "polite" });
+    this.status = dressedElement("p", "af-form-status", { "aria-live": "polite" });
     this.failed = dressedElement("p", "af-field-error", { role: "alert" });
     const submit = dressedElement("button", "af-button af-primary", { type: "submit" });
     submit.textContent = data.submit;
     const buttons = element("div", "af-form-buttons");
-    buttons.append(submit, ...(data.cancel && this.close ? [plainButton(data.cancel, this.close)] : []), this.said);
+    buttons.append(submit, ...(data.cancel && this.close ? [plainButton(data.cancel, this.close)] : []), this.status);
     this.all.append(...this.fields.map((field) => field.root), this.failed, buttons);
     this.root.append(this.all);
     this.root.addEventListener("submit", (event) => {
@@ -63,13 +63,13 @@ class KernelForm {
     const values = fieldValues(this.fields);
     const focused = /** @type {HTMLElement} */ (document.activeElement);
     this.all.disabled = true;
-    this.said.textContent = "Waiting for the kernel …";
-    const told = await this.perform(this.data.act, { ...this.data.args, values });
+    this.status.textContent = "Waiting for the kernel …";
+    const result = await this.perform(this.data.act, { ...this.data.args, values });
     this.all.disabled = false;
-    this.said.textContent = told.failed ? "" : told.message;
-    if (!told.failed) this.fields.filter((field) => !field.data.keep).forEach((field) => field.reset());
+    this.status.textContent = result.failed ? "" : result.message;
+    if (!result.failed) this.fields.filter((field) => !field.data.keep).forEach((field) => field.reset());
     if (document.activeElement === document.body) focused.focus({ preventScroll: true });
-    if (told.failed) this.showErrors(told.errors, told.message);
+    if (result.failed) this.showErrors(result.errors, result.message);
   }
 
   /**

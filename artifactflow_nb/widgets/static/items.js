@@ -94,7 +94,7 @@ class ItemsField {
     const help = element("p", "af-field-help");
     help.textContent = data.doc ?? "";
     this.error = dressedElement("p", "af-field-error", { role: "alert" });
-    this.said = dressedElement("p", "af-announcer", { "aria-live": "polite" });
+    this.status = dressedElement("p", "af-announcer", { "aria-live": "polite" });
     this.box = dressedElement("ol", "af-items", { role: "list" });
     this.control = plainButton("Add", () => this.add());
     this.control.setAttribute("aria-label", `Add to ${this.label}`);
@@ -102,7 +102,7 @@ class ItemsField {
     const shown = data.items ?? [];
     const names = (data.blank ?? []).map((one) => one.name);
     this.folded = new Set(names.filter((_name, i) => [...shown, data.blank].every((fields) => isBlank(fields[i]))));
-    this.root.append(named, ...(data.doc ? [help] : []), this.box, this.error, this.control, this.said);
+    this.root.append(named, ...(data.doc ? [help] : []), this.box, this.error, this.control, this.status);
     this.reset();
   }
 
@@ -136,7 +136,7 @@ class ItemsField {
     this.renumber();
     if (item.root.contains(focused)) focused.focus({ preventScroll: true }); // what is moved in the page loses it
     item.root.scrollIntoView({ block: "nearest" });
-    this.said.textContent = `Moved to place ${to + 1} of ${this.items.length}.`;
+    this.status.textContent = `Moved to place ${to + 1} of ${this.items.length}.`;
   }
 
   /** @param {Item} item */
@@ -147,7 +147,7 @@ class ItemsField {
     this.renumber();
     const near = this.items[place] ?? this.items[place - 1];
     (near?.gone ?? this.control).focus();
-    this.said.textContent = `Removed. ${this.items.length} left.`;
+    this.status.textContent = `Removed. ${this.items.length} left.`;
   }
 
   /** What the kernel is sent. */

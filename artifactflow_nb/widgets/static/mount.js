@@ -3,8 +3,8 @@
  *
  * Whatever has a `data-act` is pressed here, by mouse or keyboard; the kernel's word on it comes back as a promise.
  *
- * @typedef {{message: string, failed: boolean, errors: {[field: string]: string}}} Told
- * @typedef {(act: string, args: object) => Promise<Told>} Perform
+ * @typedef {{message: string, failed: boolean, errors: {[field: string]: string}}} ActionResult
+ * @typedef {(act: string, args: object) => Promise<ActionResult>} Perform
  */
 
 const STILL_PX = 5;
@@ -22,7 +22,7 @@ class Mount {
     this.announcer = element("div", "af-announcer");
     this.announcer.setAttribute("role", "status");
     this.announcer.setAttribute("aria-live", "polite");
-    this.notice = element("div", "af-told");
+    this.notice = element("div", "af-message");
     this.notice.setAttribute("role", "alert");
     this.root.append(this.body, this.notice, this.announcer);
     this.tree = new KeyedTree(this.body, {
@@ -89,7 +89,7 @@ class Mount {
     this.host = host;
     if (!this.isShown) return;
     this.isMoved = true;
-    this.face = [...host.childNodes];
+    this.saved = [...host.childNodes];
     host.replaceChildren(this.root);
     for (const [box, top] of this.scrolled) {
       if (this.root.contains(box)) box.scrollTop = top;
@@ -130,8 +130,8 @@ class Mount {
   /** Tell the kernel what the reader did, and say its word on it. @param {string} act @param {object} args */
   async tell(act, args) {
     this.say("");
-    const told = await this.perform(act, args);
-    if (told.message) this.say(told.message, told.failed); // else what an effect of it has said stays
+    const result = await this.perform(act, args);
+    if (result.message) this.say(result.message, result.failed); // else what an effect of it has said stays
   }
 
   /** Say something below the view, until the next time. @param {string} message @param {boolean} failed */
@@ -194,6 +194,6 @@ class Mount {
 
   /** Give the output back to the HTML that it holds. */
   remove() {
-    if (this.root.parentNode === this.host) this.host.replaceChildren(...(this.face ?? []));
+    if (this.root.parentNode === this.host) this.host.replaceChildren(...(this.saved ?? []));
   }
 }

@@ -6,14 +6,14 @@
  * says hello again. Times are milliseconds.
  *
  * @typedef {{type: "snapshot" | "patch", seq: number, now: number, tree?: Patch, announce?: string, label?: string,
- *   css?: string, ended?: boolean, kept?: number}} Update `kept`: the number of the face that is saved
+ *   css?: string, ended?: boolean, saved?: number}} Update `saved`: the number of the saved output
  */
 
 /** A hello is repeated until it is answered: a busy kernel, which hears them all at once, is asked less and less often. */
 const HELLO_AGAIN_MS = 400;
 const HELLO_AT_LEAST_MS = 10_000;
 const TICK_MS = 200;
-const KEPT_WITHIN_MS = 800;
+const SAVED_WITHIN_MS = 800;
 const ANSWER_WITHIN_MS = 15_000;
 const LOOK_FOR_OUTPUT_MS = 5000;
 /** A cell that is moved by cutting and pasting is nowhere for a while. */
@@ -31,7 +31,7 @@ class Panel {
     this.patience = HELLO_AGAIN_MS;
     this.wantsAll = false;
     this.acts = 0;
-    /** @type {Map<number, {resolve: (told: Told) => void, late: number}>} */
+    /** @type {Map<number, {resolve: (result: ActionResult) => void, late: number}>} */
     this.waiting = new Map();
     /** @type {Mount[]} */
     this.mounts = [];
@@ -44,7 +44,7 @@ class Panel {
     this.looked = this.held;
     this.onMessage = (/** @type {any} */ message) => this.hear(message);
     model.on("msg:custom", this.onMessage);
-    // Nobody answers any more: the readable face is to stand there again.
+    // Nobody answers any more: the saved output is to stand there again.
     this.onDead = () => this.close();
     model.on("comm_live_update", this.onDead);
     this.onStatus = (/** @type {any} */ _context, /** @type {string} */ status) => DEAD.includes(status) && this.close();
@@ -99,10 +99,10 @@ class Panel {
 
   /** Whether the page shows the view, or its notebook holds it: a cell that is scrolled far away is not in the page. */
   get isHeld() {
-    return this.hosts.length > 0 || findFace(this.model, this.host) !== null;
+    return this.hosts.length > 0 || findOutput(this.model, this.host) !== null;
   }
 
-  /** @param {string} act @param {object} args @returns {Promise<Told>} */
+  /** @param {string} act @param {object} args @returns {Promise<ActionResult>} */
   perform(act, args) {
     const id = ++this.acts;
     return new Promise((resolve) => {
@@ -112,26 +112,26 @@ class Panel {
     });
   }
 
-  /** @param {number} id @param {Told} told */
-  settle(id, told) {
+  /** @param {number} id @param {ActionResult} result */
+  settle(id, result) {
     const waiting = this.waiting.get(id);
     if (!waiting) return;
     clearTimeout(waiting.late);
     this.waiting.delete(id);
     for (const mount of this.mounts) mount.unsay(NO_ANSWER);
-    waiting.resolve(told);
+    waiting.resolve(result);
   }
 
   /** @param {any} message */
   hear(message) {
     if (message.type === "ping") {
       if (this.isHeld) this.model.send({ type: "pong" });
-    } else if (message.type === "told") {
+    } else if (message.type === "result") {
       if (message.page === this.id) this.settle(message.id, message);
-    } else if (message.type === "kept") {
-      setTimeout(() => this.checkFace(message.n, message.last), KEPT_WITHIN_MS);
-    } else if (message.type === "face") {
-      if (message.page === this.id && writeFace(this.model, this.host, message.data)) this.leaveIfGone();
+    } else if (message.type === "saved") {
+      setTimeout(() => this.checkOutput(message.n, message.last), SAVED_WITHIN_MS);
+    } else if (message.type === "output") {
+      if (message.page === this.id && writeOutput(this.model, this.host, message.data)) this.leaveIfGone();
     } else if (message.type === "effect") {
       if (message.page === this.id) this.carryOut(message);
     } else {
@@ -139,17 +139,17 @@ class Panel {
     }
   }
 
-  /** Whether the output holds the newest face; if not, ask for it. @param {number} n @param {boolean} last */
-  checkFace(n, last) {
+  /** Whether the output holds the newest saved output; if not, ask for it. @param {number} n @param {boolean} last */
+  checkOutput(n, last) {
     if (this.closed) return;
     this.ended = last;
-    const numbers = [findFace(this.model, this.host)?.n ?? n, ...[...this.hosts].map(faceNumber)];
+    const numbers = [findOutput(this.model, this.host)?.n ?? n, ...[...this.hosts].map(outputNumber)];
     const isStale = last ? this.isHeld : numbers.some((number) => number < n);
-    if (isStale) this.model.send({ type: "face", page: this.id });
+    if (isStale) this.model.send({ type: "output", page: this.id });
     else this.leaveIfGone();
   }
 
-  /** After the end, when the output holds the last face, nothing is left to show. */
+  /** After the end, when the output holds the last saved output, nothing is left to show. */
   leaveIfGone() {
     if (this.ended && !this.isHeld) this.model.send({ type: "gone" });
   }
@@ -173,7 +173,7 @@ class Panel {
       this.wantsAll = false;
       this.patience = HELLO_AGAIN_MS;
       this.offset = update.now - Date.now();
-      if (update.kept) setTimeout(() => this.checkFace(update.kept, Boolean(update.ended)), KEPT_WITHIN_MS);
+      if (update.saved) setTimeout(() => this.checkOutput(update.saved, Boolean(update.ended)), SAVED_WITHIN_MS);
     }
     for (const mount of this.mounts) mount.show(update, this.offset ?? 0);
   }

@@ -1,6 +1,6 @@
 /**
  * Keeps the answer where the reader sees it when a run ends: then the steps fold up above it, and a moment later the
- * frozen form takes the place of the live view.
+ * saved output takes the place of the live view.
  */
 
 const HAND_OVER_MS = 2000;
@@ -80,7 +80,7 @@ class Place {
     requestAnimationFrame(() => this.watch(until));
   }
 
-  /** The view is taken away: put the frozen answer, when it comes, where the live one was. */
+  /** The view is taken away: put the saved answer, when it comes, where the live one was. */
   handOver() {
     const { area, last } = this;
     this.ended = false;
@@ -88,9 +88,9 @@ class Place {
     const until = performance.now() + HAND_OVER_MS;
     let frames = SETTLE_FRAMES;
     const settle = () => {
-      const frozen = area.querySelector(".af-frozen .af-answer");
-      if (frozen) this.scrollBy(frozen.getBoundingClientRect().top - last);
-      if (frozen) frames -= 1;
+      const saved = area.querySelector(".af-saved .af-answer");
+      if (saved) this.scrollBy(saved.getBoundingClientRect().top - last);
+      if (saved) frames -= 1;
       if (frames > 0 && performance.now() < until) requestAnimationFrame(settle);
     };
     settle();

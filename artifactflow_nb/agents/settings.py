@@ -1,0 +1,225 @@
+"""Configuration of agents and flows without code: the packaged values, with those of a file or mapping over them.
+
+::
+
+    file or mapping   {"executor": {"max_steps": 4}}
+    packaged          {"executor": {"max_steps": 8, "tools": ["core", "mcp"], ...}, "agent": ..., ...}
+    in force          {"executor": {"max_steps": 4, "tools": ["core", "mcp"], ...}, "agent": ..., ...}
+
+The file or mapping comes from an argument, AF_GRAPH_CONFIG or `artifactflow.toml`; see `Settings`.
+"""
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Any, Self
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, create_model
+
+from artifactflow_nb.core.local_files import read_bytes, reason
+from artifactflow_nb.core.text.cards import Card, CardMixin, CardRows, CardTable, Code, Details
+from artifactflow_nb.core.text.format import count, first_lines, short_repr
+from artifactflow_nb.core.text.yaml_text import load_yaml
+from artifactflow_nb.errors import UsageError
+
+PACKAGED = "packaged"
+
+_LARGEST = 2**63 - 1  # the store holds whole numbers of 64 bits
+
+
+Enabled = Annotated[bool, Field(description="true or false")]
+PositiveInteger = Annotated[int, Field(ge=1, le=_LARGEST, description="a whole number from 1")]
+NonNegativeInteger = Annotated[int, Field(ge=0, le=_LARGEST, description="a whole number from 0")]
+NonEmptyName = Annotated[str, Field(min_length=1)]
+ToolNames = Annotated[
+    tuple[NonEmptyName, ...],
+    BeforeValidator(lambda value: tuple(value) if isinstance(value, list) else value),
+    Field(description="a list of `all`, categories and names of tools"),
+]
+ModelName = Annotated[
+    NonEmptyName | None, Field(description="a model's name at the endpoint, or null for the configured one")
+]
+OptionalTemperature = Annotated[
+    Annotated[float, Field(ge=0, le=2)] | None,
+    Field(description="a number from 0 to 2, or null for the endpoint's own"),
+]
+
+
+class ConfigNode(BaseModel):
+    """Base of the nodes of a configuration; unknown keys and values of another type are errors."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class AgentNode(ConfigNode):
+    """Configuration of an agent.
+
+    Attributes:
+        max_iterations: Rounds of tool calls before it must answer.
+        tools: `all`, categories and names of tools; see `select_tools`.
+        model: The model's name at the endpoint; None for the configured model.
+        temperature: Sampling temperature; None for the endpoint's own.
+    """
+
+    max_iterations: PositiveInteger
+    tools: ToolNames
+    model: ModelName = None
+    temperature: OptionalTemperature = None
+
+
+class GraphConfig(CardMixin):
+    """Configuration of all agents and flows, a node for each; `wb.graph_config` shows every value.
+
+    A node is an attribute, as in `config.executor.max_steps`. Each agent of a flow has one:
+
+    - `max_iterations`: rounds of tool calls; then it has to answer.
+    - `tools`: `all`, categories and names of tools, mixed. `core` are the built-in tools, `mcp` those of MCP servers; a
+      tool of yours has the category that it names, else `user`. Only agents that delegate are offered `call_subagent`.
+      Tools that belong to one agent of a flow, such as `plan_create`, are offered without being named; the tools for
+      blocks are for the flow `compose` only.
+    - `model`: a model's name at the endpoint, or null for the configured one.
+    - `temperature`: from 0 to 2, or null for the endpoint's own. A value that you set here takes precedence over the
+      setting `temperature`, which is for all agents.
+
+    The flow `plan` has further ones:
+
+    - `planner.enabled`: false for an agent that works without plans.
+    - `approval.enabled`: true to approve each plan; `confirm` to approve those with a step that may use a tool with
+      permission `confirm`, or one that `approvals` names.
+    - `executor.max_steps`: steps of a plan, each attempt counted.
+    - `replanner`: `enabled`; `skip_on_success`, to skip it while steps succeed; `max_revisions` of a plan,
+      `max_retries` of a step, `max_plans` in a turn.
+    - `summarizer.enabled`: false for an agent that answers from the plan itself.
+    - `settings.recursion_limit`: jobs for the plans of a turn: attempts at steps, replanning and summaries.
+
+    Args:
+        packaged: The nodes with their packaged values, by name.
+        nodes: The nodes in force.
+        source: Origin of the values: `packaged`, the path of a file, or `a mapping`.
+
+    Attributes:
+        source: The same.
+        nodes: The same.
+        changed: The values that differ from the packaged ones, as plain JSON that `load` accepts; stored with runs.
+    """
+
+    def __init__(
+        self, packaged: Mapping[str, ConfigNode], nodes: Mapping[str, ConfigNode] | None = None, source: str = PACKAGED
+    ) -> None:
+        self.source = source
+        self.nodes = packaged if nodes is None else nodes
+        self._packaged = _as_json(packaged)
+        self.changed: dict[str, dict[str, Any]] = {}
+        for name, node in _as_json(self.nodes).items():
+            if changed := {key: value for key, value in node.items() if value != self._packaged[name][key]}:
+                self.changed[name] = changed
+
+    @classmethod
+    def load(cls, packaged: Mapping[str, ConfigNode], source: str | Path | Mapping[str, Any] | None = None) -> Self:
+        """Load a configuration over the packaged values.
+
+        Args:
+            packaged: The nodes with their packaged values, by name.
+            source: The path of a YAML file, or a mapping with the content of one; None for the packaged values alone.
+
+        Errors: `UsageError` names each unknown key and each invalid value, with its path and what is allowed; for a
+            file that cannot be read, the reason and the line.
+        """
+        if source is None:
+            return cls(packaged)
+        is_mapping = isinstance(source, Mapping)
+        overrides = source if isinstance(source, Mapping) else _read(Path(source).expanduser())
+        try:
+            model = _model_of(tuple((name, type(node)) for name, node in packaged.items()))
+            nodes = dict(model.model_validate(_merged(_as_json(packaged), overrides)))
+        except ValidationError as error:
+            details = {detail["loc"][:2]: detail for detail in reversed(error.errors(include_url=False))}
+            problems = [_problem(packaged, detail) for detail in reversed(details.values())]
+            where = "graph_config" if is_mapping else str(source)
+            raise UsageError("\n".join(f"{where}: {problem}" for problem in first_lines(problems))) from None
+        return cls(packaged, nodes, "a mapping" if is_mapping else str(source))
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self.__dict__["nodes"][name]
+        except KeyError:
+            raise AttributeError(f"There is no node {name!r} in the graph configuration.") from None
+
+    def __repr__(self) -> str:
+        changed = ", ".join(f"{path}={value!r}" for path, value in flatten_nodes(self.changed))
+        return f"GraphConfig({self.source}{': ' if changed else ''}{changed})"
+
+    __str__ = __repr__
+
+    def _card(self) -> Card:
+        changed = dict(flatten_nodes(self.changed))
+        rows: CardRows = [
+            ("from", Code(self.source)),
+            ("changed", count(len(changed), "value") if changed else "nothing"),
+        ]
+        values = [
+            (Code(path), Code(short_repr(changed.get(path, value))), Code(short_repr(value)) if path in changed else "")
+            for path, value in flatten_nodes(self._packaged)
+        ]
+        table = CardTable(("value", "is", "packaged as"), values)
+        return Card("Graph configuration", "", rows, [Details("All values", table, is_open=True)])
+
+
+def flatten_nodes(nodes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Any]]:
+    """The values of nodes by their dotted paths."""
+    return ((f"{node}.{name}", value) for node, values in nodes.items() for name, value in values.items())
+
+
+def _as_json(nodes: Mapping[str, ConfigNode]) -> dict[str, dict[str, Any]]:
+    return {name: node.model_dump(mode="json") for name, node in nodes.items()}
+
+
+@cache
+def _model_of(nodes: tuple[tuple[str, type[ConfigNode]], ...]) -> type[ConfigNode]:
+    """The model of a whole configuration, with a field for each node."""
+    fields: dict[str, Any] = {name: (node, ...) for name, node in nodes}
+    return create_model("GraphConfigValues", __base__=ConfigNode, **fields)
+
+
+def _merged(default: Mapping[str, Any], overrides: Mapping[Any, Any]) -> dict[str, Any]:
+    """Merge overrides into the defaults, key by key; a node with nothing under it changes nothing."""
+    merged = dict(default)
+    for key, value in overrides.items():
+        below = default.get(str(key))
+        if not isinstance(below, Mapping):
+            merged[str(key)] = value
+        elif value is not None:
+            merged[str(key)] = _merged(below, value) if isinstance(value, Mapping) else value
+    return merged
+
+
+def _read(path: Path) -> Mapping[Any, Any]:
+    """Read a configuration file; `UsageError` with its path, the line and the reason."""
+    where = f"The graph configuration {path}"
+    try:
+        content = read_bytes(path)
+    except OSError as error:
+        raise UsageError(f"{where} cannot be read: {reason(error)}") from None
+    values = load_yaml(content, where)
+    if not isinstance(values, Mapping | None):
+        raise UsageError(f"{where} is {short_repr(values)}; it must hold nodes such as `executor:`.")
+    return values or {}
+
+
+def _problem(packaged: Mapping[str, ConfigNode], detail: Any) -> str:
+    """Describe a validation error: the path, the value, and what is allowed."""
+    node, *inside = detail["loc"]
+    path = ".".join([node, *inside[:1], *(str(part) for part in inside[1:2] if isinstance(part, int))])
+    value, is_unknown = short_repr(detail["input"]), detail["type"] == "extra_forbidden"
+    if is_unknown and not inside:
+        return f"there is no {short_repr(path)} (which is {value}); known are: {', '.join(packaged)}."
+    fields = type(packaged[node]).model_fields
+    known = ", ".join(fields)
+    if is_unknown:
+        return f"there is no {short_repr(path)} (which is {value}); {node} has: {known}."
+    if not inside:
+        return f"{path} is {value}; it must hold some of: {known}."
+    allowed = fields[inside[0]].description
+    if isinstance(detail["input"], int) and detail["input"] > _LARGEST:
+        allowed = f"{allowed} to {_LARGEST:,}"
+    return f"{path} is {value}; it must be {allowed}. {node} has: {known}."

@@ -1,0 +1,1 @@
+"""DataFrames, plots and comparisons of runs, read from stored rows."""

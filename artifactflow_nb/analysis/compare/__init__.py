@@ -1,0 +1,1 @@
+"""Comparison of two runs: answers, artifacts, steps and cost."""

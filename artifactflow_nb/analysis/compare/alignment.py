@@ -1,0 +1,176 @@
+"""Alignment of the steps of two runs, causes before effects.
+
+::
+
+    main 1   model              prompt and reply
+             call 1  decision   approval or denial by a person
+                     ...        steps of the job that the call delegates
+                     tool       parameters and result
+             call 2  ...
+    main 2   model  ...
+
+Steps are paired by their position in the tree of calls, never by the time of day. Parallel jobs therefore appear in the
+order of their calls, and a delegating call appears after the steps of its job.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import inf
+from typing import Literal
+
+import orjson
+
+from artifactflow_nb.recording.rows import Row, RunRows
+from artifactflow_nb.recording.steps import Step, steps_of
+from artifactflow_nb.store.approvals import parse_decision
+from artifactflow_nb.store.encoding import to_json
+
+_PARTS = ("agent", "model", "settings", "tools", "prompt", "reply", "tool", "parameters", "decision", "result")
+"""Names of the parts of steps, causes before effects."""
+
+_DAY = re.compile("<system_time>[^<]*</system_time>")
+"""The current time in a prompt; it differs between any two runs, so it is removed before prompts are compared."""
+
+StepOutcome = Literal["same", "different", "only a", "only b"]
+StepParts = Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class StepPair:
+    """The steps of two runs at the same position.
+
+    Attributes:
+        a: The step of the first run; None if it has no step at this position.
+        b: The step of the second run; None likewise.
+        differing_parts: Names of the parts that differ, causes before effects; empty if either step is missing.
+    """
+
+    a: Step | None
+    b: Step | None
+    differing_parts: tuple[str, ...]
+
+    @property
+    def step(self) -> Step:
+        """The step of the first run, or of the second if the first has none."""
+        step = self.a or self.b
+        if step is None:
+            raise ValueError("Both steps of the pair are None; a pair needs at least one.")
+        return step
+
+    @property
+    def outcome(self) -> StepOutcome:
+        """Result of the comparison."""
+        if self.a is None or self.b is None:
+            return "only a" if self.b is None else "only b"
+        return "different" if self.differing_parts else "same"
+
+
+def pair_steps(a: RunRows, b: RunRows) -> tuple[StepPair, ...]:
+    """Pair the steps of two runs by position, in order."""
+    steps_a, steps_b = ({_sort_key(step): step for step in steps_of(run)} for run in (a, b))
+    pairs = ((steps_a.get(key), steps_b.get(key)) for key in sorted({**steps_a, **steps_b}))
+    paired = []
+    for step_a, step_b in pairs:
+        differing: tuple[str, ...] = ()
+        if step_a is not None and step_b is not None:
+            parts_a, parts_b = step_parts(step_a), step_parts(step_b)
+            differing = tuple(name for name in _PARTS if parts_a.get(name) != parts_b.get(name))
+        paired.append(StepPair(step_a, step_b, differing))
+    return tuple(paired)
+
+
+def _sort_key(step: Step) -> tuple[float, ...]:
+    """Position of a step in the tree of calls, as numbers that sort in the order of the module's drawing."""
+    calls = (call.partition(".") for call in step.path.split("/")[1:])
+    job = (float(number) for turn, _, position in calls for number in (turn, position))
+    if step.position is None:
+        return *job, step.step, 0
+    # A decision comes before the steps of the delegated job, which start with turn 1, and the call's result after them.
+    return *job, step.step, step.position + 1, 0 if step.kind == "decision" else inf
+
+
+def step_parts(step: Step) -> StepParts:
+    """Texts to compare for a step, by part.
+
+    A model turn has `agent`, `model`, `settings`, `tools`, `prompt`, `reply`; a decision `tool`, `decision`; a tool
+    call `tool`, `parameters`, `result`, and `decision` if a policy or an earlier decision applied to it.
+    """
+    if step.kind == "decision":
+        return {"tool": step.name, "decision": _decision_text(step.row)}
+    return _turn_parts(step) if step.kind == "model" else _call_parts(step)
+
+
+def _turn_parts(step: Step) -> StepParts:
+    row, rows = step.row, step.rows
+    offer = orjson.loads(row["offer_json"] or "{}")
+    model = row["request_model"]
+    # Endpoints may answer with a dated or a fallback model.
+    response_model = f", answered by {row['response_model']}" if row["response_model"] not in {None, model} else ""
+    settings = (row["temperature"], offer.get("tool_protocol", "xml"), offer.get("tool_choice", "auto"))
+    tools = orjson.loads(rows.texts[offer["tools"]]) if offer.get("tools") else ()
+    return {
+        "agent": row["agent_name"],
+        "model": f"{model} ({row['provider']}{response_model})",
+        "settings": "temperature: {}\ntool protocol: {}\ntool choice: {}".format(*settings),
+        "tools": "\n".join(to_json(tool) for tool in tools),
+        "prompt": _prompt_text(row, rows),
+        "reply": _reply_text(row, rows, offer.get("n_native_calls", 0)),
+    }
+
+
+def _prompt_text(row: Row, rows: RunRows) -> str:
+    """Messages of a prompt without the current time: the same question asked a day later is no difference."""
+    messages = (
+        "\n".join([f"[{role}]", rows.texts[sha256], *(_call_text(name, params) for name, params in (calls or [[]])[0])])
+        for role, sha256, *calls in rows.prompts[row["call_id"]]
+    )
+    return _DAY.sub("", "\n\n".join(messages), count=1)
+
+
+def _reply_text(row: Row, rows: RunRows, n_native: int) -> str:
+    reasoning = f"[reasoning]\n{row['reasoning']}\n\n" if row["reasoning"] else ""
+    native = rows.calls_of_replies.get(row["call_id"], ())[:n_native]
+    calls = (_call_text(call["tool_name"], orjson.loads(call["args_json"]), _parse_error(call)) for call in native)
+    return "\n".join([f"{reasoning}{row['content']}", *calls])
+
+
+def _call_text(name: str, params: Mapping[str, object], error: str | None = None) -> str:
+    return "\n".join(filter(None, [f"[call {name}]", _params_text(params), error]))
+
+
+def _parse_error(call: Row) -> str | None:
+    return str(call["error_message"]) if call["error_type"] == "Unreadable" else None
+
+
+def _params_text(params: Mapping[str, object]) -> str:
+    """Parameters by name, one per line; a string keeps its line breaks, so that a diff can compare its lines."""
+    texts = ((name, value if isinstance(value, str) else to_json(value)) for name, value in sorted(params.items()))
+    return "\n".join(f"{name}: {text}" for name, text in texts)
+
+
+def _call_parts(step: Step) -> StepParts:
+    call, error = step.row, _parse_error(step.row)
+    approvals = (row for row in step.rows["approvals"] if row["tool_call_id"] == call["tool_call_id"])
+    settled = next((row for row in approvals if row["settled"]), None)
+    unreadable = f"It could not be read: {error}" if error else ""
+    result = str(call["result"] or "")
+    if call["completed_at"] is None:
+        result = "It did not finish."
+    elif not call["success"]:
+        result = f"Failed: {call['error_message']}\n{result}".rstrip("\n")
+    return {
+        "tool": call["tool_name"],
+        "parameters": "\n".join(filter(None, [_params_text(orjson.loads(call["args_json"])), unreadable])),
+        # A decision of this call by a person is a step of its own.
+        **({"decision": _decision_text(settled)} if settled is not None else {}),
+        "result": result,
+    }
+
+
+def _decision_text(request: Row) -> str:
+    decision = parse_decision(request)
+    if decision is None:
+        return "open"
+    lines = [f"{decision.outcome} by {decision.decided_by}, for {decision.scope}", decision.instruction]
+    return "\n".join(filter(None, [*lines, _params_text(decision.params) if decision.params is not None else ""]))

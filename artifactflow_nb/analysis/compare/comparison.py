@@ -1,0 +1,359 @@
+"""`af.compare`: the differences between two runs, and the first step at which they diverge.
+
+The values have notebook representations: a comparison, an artifact's change and a step's difference render as cards.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Literal, Protocol
+
+from artifactflow_nb.analysis.compare.alignment import StepOutcome, StepPair, pair_steps, step_parts
+from artifactflow_nb.analysis.compare.metrics import Figure, figures
+from artifactflow_nb.analysis.frames.columns import ENUM, FLOAT, INT, TEXT
+from artifactflow_nb.analysis.frames.reading import schema_name
+from artifactflow_nb.core.events import ExecutionMetrics
+from artifactflow_nb.core.text.cards import Card, CardMixin, CardRows, CardTable, Code, Details, cell_html
+from artifactflow_nb.core.text.diff import DEFAULT_NAMES, DiffMixin, TextDiff, styled_diff
+from artifactflow_nb.core.text.format import count
+from artifactflow_nb.errors import NotFound, UsageError
+from artifactflow_nb.recording.rows import RunRows
+from artifactflow_nb.store.artifact_versions import Artifact
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+ArtifactState = Literal["same", "changed", "only a", "only b"]
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class ArtifactChange(DiffMixin):
+    """An artifact in two runs.
+
+    Attributes:
+        a: Version in the first run; None if the run has no such artifact.
+        b: Version in the second run; None likewise.
+    """
+
+    a: Artifact | None
+    b: Artifact | None
+
+    @property
+    def newest(self) -> Artifact:
+        """Version of the second run, or of the first if the second has none."""
+        newest = self.b or self.a
+        if newest is None:
+            raise ValueError("Both versions of the artifact are None; a change needs at least one.")
+        return newest
+
+    @property
+    def state(self) -> ArtifactState:
+        """`same`, `changed`, `only a` or `only b`, by text and title."""
+        if self.a is None or self.b is None:
+            return "only a" if self.b is None else "only b"
+        is_same = (self.a.content, self.a.title) == (self.b.content, self.b.title)
+        return "same" if is_same else "changed"
+
+    @property
+    def diff(self) -> TextDiff:
+        """Difference of the texts; a missing artifact counts as empty."""
+        names = _version_label("a", self.a), _version_label("b", self.b)
+        return TextDiff(self.a.content if self.a else "", self.b.content if self.b else "", names)
+
+    def __repr__(self) -> str:
+        return f"ArtifactChange({self.newest.artifact_id!r}, {self.state!r})"
+
+
+def _version_label(name: str, artifact: Artifact | None) -> str:
+    return f"{name} v{artifact.version}" if artifact else f"{name} (none)"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class StepDiff(CardMixin):
+    """Difference between two runs at one step.
+
+    Attributes:
+        pair: The steps of both runs, as in `run.steps`.
+    """
+
+    pair: StepPair
+
+    @property
+    def outcome(self) -> StepOutcome:
+        """`same`, `different`, `only a` or `only b`."""
+        return self.pair.outcome
+
+    @property
+    def differing_parts(self) -> tuple[str, ...]:
+        """Names of the parts that differ, causes before effects; empty if only one run has the step.
+
+        The parts of a model turn are `agent`, `model`, `settings`, `tools`, `prompt`, `reply`; of a tool call `tool`,
+        `parameters`, `decision`, `result`; of a decision `tool`, `decision`.
+        """
+        return self.pair.differing_parts
+
+    @property
+    def diffs(self) -> Mapping[str, TextDiff]:
+        """Text difference of each part, by name; if only one run has the step, every part of it."""
+        parts_a, parts_b = (step_parts(step) if step else {} for step in (self.pair.a, self.pair.b))
+        names = self.differing_parts or [n for n in {**parts_a, **parts_b} if parts_a.get(n) != parts_b.get(n)]
+        return {name: TextDiff(parts_a.get(name, ""), parts_b.get(name, "")) for name in names}
+
+    @property
+    def number(self) -> str:
+        """`4`, `4 (in b 6)` if the second run has it under another number, or `b 6` if only the second run has it."""
+        number_a, number_b = (step.number if step else None for step in (self.pair.a, self.pair.b))
+        if number_a is None:
+            return f"b {number_b}"
+        return f"{number_a}" if number_b in {None, number_a} else f"{number_a} (in b {number_b})"
+
+    @property
+    def title(self) -> str:
+        """Step and differing parts, such as `step 4, search_agent, tool web_search: parameters, result`."""
+        step = self.pair.step
+        difference = ", ".join(self.differing_parts) or self.outcome
+        return f"step {self.number}, {step.agent}, {step.kind} {step.name}: {difference}"
+
+    @property
+    def call_hint(self) -> str:
+        """Call that gets this difference from a comparison, for hints in texts."""
+        step = self.pair.step
+        return f"comparison.step({step.number if self.pair.a else f'b={step.number}'})"
+
+    def __repr__(self) -> str:
+        return f"StepDiff({self.title!r})"
+
+    def _card(self) -> Card:
+        rows: CardRows = [("job", Code(self.pair.step.path))]
+        folds = [Details(name, Code(diff.plain()), is_open=n == 0) for n, (name, diff) in enumerate(self.diffs.items())]
+        return Card("Compared", self.title, rows, folds)
+
+
+class Comparable(Protocol):
+    """A run that can be compared: a `Run`, or an opened sealed run."""
+
+    @property
+    def run_id(self) -> str:
+        """Id of the run."""
+        ...
+
+    def rows(self) -> RunRows:
+        """The stored rows of the run and of its subruns."""
+        ...
+
+    @property
+    def artifacts(self) -> Mapping[str, Artifact]:
+        """Artifacts on the branch of the run, by id."""
+        ...
+
+    @property
+    def metrics(self) -> ExecutionMetrics:
+        """Time, tokens and cost."""
+        ...
+
+
+def compare(run_a: Comparable, run_b: Comparable) -> "Comparison":
+    """Compare two runs, of the same workbench or of two: answers, artifacts, steps, figures.
+
+    Steps are matched by their position in the runs. The current time in prompts is ignored. An unfinished run is
+    compared up to its latest step. Redacted secrets of a sealed run are compared in their redacted form.
+
+    Args:
+        run_a: The first run: a `Run`, or the result of `af.open_run`.
+        run_b: The second run.
+
+    Errors: `UsageError` if an argument is not a run.
+    """
+    for name, run in (("run_a", run_a), ("run_b", run_b)):
+        if not hasattr(run, "rows"):
+            raise UsageError(f"{name} is {run!r:.200}; pass a run: wb.run(run_id), or af.open_run(path).")
+    a, b = run_a.rows(), run_b.rows()
+    artifacts_a, artifacts_b = dict(run_a.artifacts), dict(run_b.artifacts)
+    changes = {
+        artifact_id: ArtifactChange(artifacts_a.get(artifact_id), artifacts_b.get(artifact_id))
+        for artifact_id in sorted({**artifacts_a, **artifacts_b})
+    }
+    return Comparison(
+        a, b, MappingProxyType(changes), pair_steps(a, b), figures((a, run_a.metrics), (b, run_b.metrics))
+    )
+
+
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
+class Comparison(CardMixin):
+    """Comparison of two runs, with a card as its notebook representation.
+
+    Attributes:
+        a: Rows of the first run.
+        b: Rows of the second run.
+        artifacts: Change of each artifact on either branch, by id.
+        pairs: Steps of both runs, paired and in order; `steps` is the same as a frame.
+        figures: Time, tokens and cost of both runs; `metrics` is the same as a frame.
+    """
+
+    a: RunRows
+    b: RunRows
+    artifacts: Mapping[str, ArtifactChange]
+    pairs: tuple[StepPair, ...]
+    figures: tuple[Figure, ...]
+
+    @property
+    def answer(self) -> TextDiff:
+        """Difference between the answers."""
+        return TextDiff(_answer(self.a), _answer(self.b))
+
+    @property
+    def is_same(self) -> bool:
+        """True if both runs have equal steps, answers or errors, and artifacts; figures may differ."""
+        same_artifacts = all(change.state == "same" for change in self.artifacts.values())
+        same_outcome = all(self.a.run[name] == self.b.run[name] for name in ("flow", "status", "error_type"))
+        return self.first_difference is None and self.answer.is_same and same_artifacts and same_outcome
+
+    @property
+    def first_difference(self) -> StepDiff | None:
+        """First step that differs, or None; later differences may be mere consequences of it."""
+        return next((StepDiff(pair) for pair in self.pairs if pair.outcome != "same"), None)
+
+    def step(self, a: int | None = None, *, b: int | None = None) -> StepDiff:
+        """Difference at a step.
+
+        Args:
+            a: Number of the step in `steps` of the first run.
+            b: Number of the step in `steps` of the second run, instead of `a`.
+
+        Errors: `NotFound` for an unknown number; `UsageError` unless exactly one number is passed.
+        """
+        if (a is None) == (b is None):
+            raise UsageError("Pass the number of a step: comparison.step(3), or comparison.step(b=3).")
+        for pair in self.pairs:
+            step = pair.a if b is None else pair.b
+            if step is not None and step.number == (a if b is None else b):
+                return StepDiff(pair)
+        name = f"a has no step {a!r}" if b is None else f"b has no step {b!r}"
+        raise NotFound(f"The run {name}. comparison.steps lists the steps of both.")
+
+    @property
+    def steps(self) -> "pd.DataFrame":
+        """One row per step of either run, causes before effects; a delegating call follows the steps of its job.
+
+        Columns: `step_a` and `step_b` (number in `run.steps`; NA if the run has no such step), `path` (the job),
+        `agent_name`, `kind` (model, tool, decision), `name`, `outcome` (same, different, only a, only b), `differs`
+        (parts that differ, causes before effects; NA if none).
+        """
+        from artifactflow_nb.analysis.plots.columns import typed_frame
+
+        steps = [pair.step for pair in self.pairs]
+        frame = typed_frame(
+            {
+                "step_a": (INT, [pair.a.number if pair.a else None for pair in self.pairs]),
+                "step_b": (INT, [pair.b.number if pair.b else None for pair in self.pairs]),
+                "path": (TEXT, [step.path for step in steps]),
+                "agent_name": (ENUM, [step.agent for step in steps]),
+                "kind": (ENUM, [step.kind for step in steps]),
+                "name": (TEXT, [step.name for step in steps]),
+                "outcome": (ENUM, [pair.outcome for pair in self.pairs]),
+                "differs": (TEXT, [", ".join(pair.differing_parts) or None for pair in self.pairs]),
+            }
+        )
+        frame.attrs["schema"] = schema_name("compared_steps")
+        return frame
+
+    @property
+    def metrics(self) -> "pd.DataFrame":
+        """One row per figure, named as in `runs_df`: `figure`, `a`, `b`, `difference` (b - a), `ratio` (b / a)."""
+        from artifactflow_nb.analysis.plots.columns import typed_frame
+
+        frame = typed_frame(
+            {
+                "figure": (TEXT, [figure.name for figure in self.figures]),
+                "a": (FLOAT, [figure.a for figure in self.figures]),
+                "b": (FLOAT, [figure.b for figure in self.figures]),
+                "difference": (FLOAT, [figure.difference for figure in self.figures]),
+                "ratio": (FLOAT, [figure.ratio for figure in self.figures]),
+            }
+        )
+        frame.attrs["schema"] = schema_name("compared_metrics")
+        return frame
+
+    # --- representations ---------------------------------------------------------------------------------------------
+
+    def __repr__(self) -> str:
+        parted = self.first_difference
+        result = "the same" if self.is_same else f"parted at {parted.title}" if parted else "the same steps"
+        return f"Comparison({self.a.run['question']!r:.80}, {count(len(self.pairs), 'step')}, {result})"
+
+    def _card(self) -> Card:
+        return self._summary([Details(title, Code(diff.plain()), is_open) for title, diff, is_open in self._texts()])
+
+    def _repr_html_(self) -> str:
+        folds = "".join(
+            f"<details{' open' if is_open else ''}><summary>{cell_html(title)}</summary>{diff.table()}</details>"
+            for title, diff, is_open in self._texts()
+        )
+        return self._summary([]).html() + styled_diff(folds)
+
+    def _texts(self) -> Iterator[tuple[str, TextDiff, bool]]:
+        """Text differences of the card: summary line of each fold, the difference, and whether the fold is open."""
+        if _answer(self.a) or _answer(self.b):
+            yield f"Answers: {self._answers}", self.answer, not self.answer.is_same
+        for name, change in self.artifacts.items():
+            if change.state != "same":
+                yield f"{change.newest.title} ({name}): {change.state}", change.diff, False
+
+    @property
+    def _answers(self) -> str:
+        has_a, has_b = bool(_answer(self.a)), bool(_answer(self.b))
+        if has_a and has_b:
+            return "the same" if self.answer.is_same else "different"
+        return "only a has one" if has_a else "only b has one" if has_b else "neither has one"
+
+    def _summary(self, texts: list[Details]) -> Card:
+        parted, differing = self.first_difference, [pair for pair in self.pairs if pair.outcome != "same"]
+        a, b = self.a.run, self.b.run
+        same_question = a["question"] == b["question"]  # the card's title is the question of a
+        n_steps = count(len(self.pairs), "step")
+        verb = "differs" if len(differing) == 1 else "differ"
+        steps = f"{n_steps}, {f'{len(differing):,} of them {verb}' if differing else 'all the same'}"
+        errors: CardRows = []
+        if a["error_message"] != b["error_message"]:
+            errors = [("error in a", a["error_message"]), ("error in b", b["error_message"])]
+        rows: CardRows = [
+            *([] if same_question else [("question of b", b["question"])]),
+            ("flow", None if a["flow"] == b["flow"] else f"{a['flow']} → {b['flow']}"),
+            ("status", a["status"] if a["status"] == b["status"] else f"{a['status']} → {b['status']}"),
+            *errors,
+            ("steps", steps if self.pairs else "none"),
+            ("parted at", parted.title if parted else None),
+            ("answers", self._answers),
+            ("artifacts", ", ".join(f"{name}: {change.state}" for name, change in self.artifacts.items())),
+        ]
+        figure_rows = [
+            (
+                figure.label,
+                figure.format_value(figure.a),
+                figure.format_value(figure.b),
+                figure.format_value(figure.difference, signed=True),
+            )
+            for figure in self.figures
+        ]
+        metrics = CardTable(("figure", *DEFAULT_NAMES, "difference"), figure_rows)
+        folds = [*texts, Details("Metrics", metrics, is_open=True)]
+        if differing:
+            step_rows = [
+                (
+                    StepDiff(pair).number,
+                    Code(pair.step.path),
+                    pair.step.agent,
+                    f"{pair.step.kind} {pair.step.name}",
+                    ", ".join(pair.differing_parts) or pair.outcome,
+                )
+                for pair in differing
+            ]
+            table = CardTable.from_rows(("step", "job", "agent", "what", "differs"), step_rows)
+            folds.append(Details("Steps that differ", table))
+        note = f"{parted.call_hint} shows what differs there, comparison.steps lists all steps." if parted else ""
+        return Card("Comparison", a["question"], rows, folds, note)
+
+
+def _answer(rows: RunRows) -> str:
+    return str(rows.message["response"] or "")

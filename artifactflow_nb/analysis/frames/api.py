@@ -1,0 +1,282 @@
+"""`Frames`: the frames of a store, as methods of a workbench and of a sealed run."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from artifactflow_nb.analysis.frames.catalog import (
+    APPROVALS,
+    ARTIFACTS,
+    EVENTS,
+    LLM_CALLS,
+    MESSAGES,
+    PLAN_STEPS,
+    SOURCES,
+    TOOL_CALLS,
+)
+from artifactflow_nb.analysis.frames.columns import Frame
+from artifactflow_nb.analysis.frames.filters import (
+    ColumnSelection,
+    ConversationFilter,
+    HasConversationId,
+    ProjectFilter,
+    RunFilter,
+    StatusFilter,
+    TimeFilter,
+)
+from artifactflow_nb.analysis.frames.projects import BLOCKS, EVALUATIONS, PROJECT_RUNS
+from artifactflow_nb.analysis.frames.query import Params, query
+from artifactflow_nb.analysis.frames.reading import describe_columns, load_frame
+from artifactflow_nb.analysis.frames.runs import RUNS
+from artifactflow_nb.core.document.project import project_conversation_id
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class Frames:
+    """Typed pandas frames of a store, read from its rows, so they are the same after a kernel restart.
+
+    Args:
+        store: The store's file.
+    """
+
+    def __init__(self, store: Path) -> None:
+        self._store_file = store
+
+    @property
+    def _store(self) -> Path:
+        return self._store_file
+
+    def _load(self, frame: Frame, run: RunFilter = None, **filters: Any) -> "pd.DataFrame":
+        return load_frame(self._store, frame, run, **filters)
+
+    def runs_df(
+        self,
+        run: RunFilter = None,
+        *,
+        conversation: ConversationFilter = None,
+        since: TimeFilter = None,
+        until: TimeFilter = None,
+        status: StatusFilter = None,
+        columns: ColumnSelection = None,
+    ) -> "pd.DataFrame":
+        """One row per run: question, status, time, tokens and cost.
+
+        Example: `wb.runs_df(since=timedelta(days=1), status="failed", columns=["time", "question"])`.
+
+        Args:
+            run: Filter by run: a run, its id, or a list of them.
+            conversation: Filter by conversation: an id, a run of the conversation, or a list of them.
+            since: Earliest `started_at`, inclusive: a datetime (naive means UTC), an ISO string, or a timedelta before
+                now.
+            until: Latest `started_at`, exclusive, in the same formats.
+            status: One or several of running, waiting, completed, failed, cancelled, interrupted.
+            columns: Columns or groups of columns, one or several: `what`, `outcome`, `time`, `counts`, `tokens`,
+                `cost`, `replay`. The ids, on which frames join, are always included. `columns_df` lists all columns.
+
+        Errors: `UsageError` for an unknown column or an invalid value, `NotFound` for an unknown id.
+        """
+        return self._load(
+            RUNS, run, conversation=conversation, since=since, until=until, status=status, columns=columns
+        )
+
+    def llm_calls_df(
+        self,
+        run: RunFilter = None,
+        *,
+        conversation: ConversationFilter = None,
+        since: TimeFilter = None,
+        until: TimeFilter = None,
+        columns: ColumnSelection = None,
+    ) -> "pd.DataFrame":
+        """One row per model call, including failed attempts; `since` and `until` apply to `started_at`.
+
+        Groups of columns: `what`, `model`, `outcome`, `time`, `tokens`, `cost`, `replay`. Arguments as for `runs_df`.
+        """
+        return self._load(LLM_CALLS, run, conversation=conversation, since=since, until=until, columns=columns)
+
+    def tool_calls_df(
+        self,
+        run: RunFilter = None,
+        *,
+        conversation: ConversationFilter = None,
+        since: TimeFilter = None,
+        until: TimeFilter = None,
+        columns: ColumnSelection = None,
+    ) -> "pd.DataFrame":
+        """One row per tool call, with its approval; `since` and `until` apply to `called_at`.
+
+        Groups of columns: `what`, `outcome`, `time`, `decisions`, `replay`. Arguments as for `runs_df`.
+        """
+        return self._load(TOOL_CALLS, run, conversation=conversation, since=since, until=until, columns=columns)
+
+    def plan_steps_df(
+        self,
+        run: RunFilter = None,
+        *,
+        conversation: ConversationFilter = None,
+        since: TimeFilter = None,
+        until: TimeFilter = None,
+        columns: ColumnSelection = None,
+    ) -> "pd.DataFrame":
+        """One row per step of each started plan; `since` and `until` apply to the start of the plan.
+
+        Groups of columns: `what`, `outcome`, `time`, `counts`, `tokens`, `cost`, `text`. Arguments as for `runs_df`.
+        """
+        return self._load(PLAN_STEPS, run, conversation=conversation, since=since, until=until, columns=columns)
+
+    def events_df(
+        self,
+        run: RunFilter = None,
+        *,
+        conversation: ConversationFilter = None,
+        since: TimeFilter = None,
+        until: TimeFilter = None,
+        columns: ColumnSelection = None,
+    ) -> "pd.DataFrame":
+        """One row per stored event, which excludes text chunks; `since` and `until` apply to `ts`.
+
+        Groups of columns: `what`, `time`, `payload`. Arguments as for `runs_df`.
+        """
+        return self._load(EVENTS, run, conversation=conversation, since=since, until=until, columns=columns)
+
+    def messages_df(
+        self,
+        run: RunFilter = None,
+        *,
+        conversation: ConversationFilter = None,
+        since: TimeFilter = None,
+        until: TimeFilter = None,
+        status: StatusFilter = None,
+        columns: ColumnSelection = None,
+    ) -> "pd.DataFrame":
+        """One row per message, with its position in the tree; `since` and `until` apply to `created_at`.
+
+        Groups of columns: `tree`, `text`, `outcome`, `time`. Arguments as for `runs_df`.
+        """
+        return self._load(
+            MESSAGES, run, conversation=conversation, since=since, until=until, status=status, columns=columns
+        )
+
+    def artifacts_df(
+        self,
+        run: RunFilter = None,
+        *,
+        conversation: ConversationFilter = None,
+        since: TimeFilter = None,
+        until: TimeFilter = None,
+        columns: ColumnSelection = None,
+    ) -> "pd.DataFrame":
+        """One row per version of an artifact, without its text; `since` and `until` apply to `created_at`.
+
+        Groups of columns: `what`, `size`, `time`. Arguments as for `runs_df`.
+        """
+        return self._load(ARTIFACTS, run, conversation=conversation, since=since, until=until, columns=columns)
+
+    def blocks_df(
+        self,
+        project: ProjectFilter = None,
+        *,
+        conversation: ConversationFilter = None,
+        since: TimeFilter = None,
+        until: TimeFilter = None,
+        columns: ColumnSelection = None,
+    ) -> "pd.DataFrame":
+        """One row per block of each project on its active branch; `since` and `until` apply to `updated_at`.
+
+        `project` is a project, its name, or a list of them. Groups of columns: `what`, `place`, `outcome`, `size`,
+        `time`. Other arguments and errors as for `runs_df`.
+        """
+        return self._load(BLOCKS, project=project, conversation=conversation, since=since, until=until, columns=columns)
+
+    def evaluations_df(
+        self,
+        project: HasConversationId | str | None = None,
+        *,
+        run: RunFilter = None,
+        since: TimeFilter = None,
+        until: TimeFilter = None,
+        all_branches: bool = False,
+        columns: ColumnSelection = None,
+    ) -> "pd.DataFrame":
+        """One row per grade of a block on the active branch; `since` and `until` apply to `created_at`.
+
+        With `all_branches` the grades of other branches are included, and `is_active` tells which are active. With
+        `run` all grades of that run are included, on any branch. `project` is a project or its name. Groups of columns:
+        `what`, `outcome`, `time`, `tree`. Other arguments as for `runs_df`.
+        """
+        return self._load(
+            EVALUATIONS,
+            run,
+            conversation=project_conversation_id(project) if isinstance(project, str) else project,
+            since=since,
+            until=until,
+            is_active=None if all_branches or run is not None else True,
+            columns=columns,
+        )
+
+    def project_runs_df(
+        self,
+        project: ProjectFilter = None,
+        *,
+        run: RunFilter = None,
+        since: TimeFilter = None,
+        until: TimeFilter = None,
+        status: StatusFilter = None,
+        columns: ColumnSelection = None,
+    ) -> "pd.DataFrame":
+        """One row per run of each project, including child runs, with all columns of `runs_df`.
+
+        In addition, `work` is the kind of work (talk, write, evaluate; for a child run its flow), and there are counts
+        of written blocks and grades. A child run has a row of its own, which holds its tokens and cost. `project` is as
+        for `blocks_df`; other arguments, groups and errors are as for `runs_df`.
+        """
+        return self._load(PROJECT_RUNS, run, since=since, until=until, status=status, project=project, columns=columns)
+
+    def approvals_df(
+        self,
+        run: RunFilter = None,
+        *,
+        conversation: ConversationFilter = None,
+        since: TimeFilter = None,
+        until: TimeFilter = None,
+        columns: ColumnSelection = None,
+    ) -> "pd.DataFrame":
+        """One row per approval request, including open ones; `since` and `until` apply to `asked_at`.
+
+        Groups of columns: `what`, `time`, `decisions`, `payload`. Arguments as for `runs_df`.
+        """
+        return self._load(APPROVALS, run, conversation=conversation, since=since, until=until, columns=columns)
+
+    def sources_df(
+        self,
+        *,
+        since: TimeFilter = None,
+        until: TimeFilter = None,
+        columns: ColumnSelection = None,
+    ) -> "pd.DataFrame":
+        """One row per indexed source; `since` and `until` apply to `fetched_at`.
+
+        Groups of columns: `what`, `size`, `time`. Arguments as for `runs_df`.
+        """
+        return self._load(SOURCES, since=since, until=until, columns=columns)
+
+    def columns_df(self) -> "pd.DataFrame":
+        """Describe the columns of all frames, one per row: `frame`, `column`, `group`, `dtype`, `meaning`."""
+        return describe_columns()
+
+    def query(self, sql: str, params: Params = None, *, timeout_s: float | None = None) -> "pd.DataFrame":
+        """Run one read-only SELECT over the frames, and return its rows as a typed frame.
+
+        A bare name such as `llm_calls` is the frame, `main.llm_calls` the table of the store. In SQL, times are
+        microseconds since 1970: `datetime(started_at / 1000000, 'unixepoch')`; a datetime parameter is converted. A
+        result column with the name of a frame's column gets its type.
+
+        Args:
+            sql: A statement, such as `SELECT agent_name, sum(total_tokens) FROM llm_calls GROUP BY 1`.
+            params: Values for `?` (a list) or for `:name` (a dict).
+            timeout_s: Time limit in seconds, or None. Interrupting the cell stops the query too.
+
+        Errors: `UsageError` for invalid SQL or a statement that does more than read; `TimeoutError`.
+        """
+        return query(self._store, sql, params, timeout_s=timeout_s)

@@ -1,0 +1,374 @@
+"""The frames of model calls, tool calls, plan steps, events, approvals, messages, artifacts and sources.
+
+The frame of runs is in `runs.py`, the frames of projects are in `projects.py`.
+
+Tables are written with their schema, because in `query` a bare name such as `runs` is the frame and `main.runs` the
+table. Filter conditions refer only to a row's own table, so that they restrict the aggregates of the row too.
+"""
+
+import sqlite3
+
+from artifactflow_nb.analysis.frames.columns import (
+    BOOL,
+    ENUM,
+    FLOAT,
+    IDS,
+    INT,
+    SCOPE_CONDITION,
+    TEXT,
+    TIME,
+    Column,
+    Frame,
+    char_count_sql,
+    effective_status_sql,
+    line_count_sql,
+    stored_columns,
+)
+from artifactflow_nb.analysis.frames.filters import list_condition, run_filters, time_filters
+from artifactflow_nb.analysis.frames.projects import BLOCKS, EVALUATIONS, PROJECT_RUNS
+from artifactflow_nb.analysis.frames.runs import RUNS
+from artifactflow_nb.core.plan import PLAN_MEDIA_TYPE, Plan
+from artifactflow_nb.errors import UsageError
+from artifactflow_nb.store.artifact_versions import TASK_PLAN_ID
+
+_NEWEST_RUN = "FROM main.runs WHERE message_id = m.message_id ORDER BY rowid DESC LIMIT 1"
+
+
+# --- activity of runs -----------------------------------------------------------------------------------------------
+
+_TOKENS_PER_S = "c.output_tokens * 1000.0 / nullif(c.llm_duration_ms - coalesce(c.ttft_ms, 0), 0)"
+
+LLM_CALLS = Frame(
+    "llm_calls",
+    (
+        *stored_columns(IDS, TEXT, "c", call_id="Id of the call.", run_id="Run of the call."),
+        *stored_columns("what", INT, "c", step="Turn in the agent's job, from 1."),
+        *stored_columns("what", ENUM, "c", agent_name="Calling agent."),
+        *stored_columns(
+            "model", ENUM, "c", provider="Provider of the endpoint.", request_model="Model named in the request."
+        ),
+        *stored_columns("model", ENUM, "c", response_model="Model named in the reply."),
+        *stored_columns("model", FLOAT, "c", temperature="Sampling temperature."),
+        *stored_columns("outcome", ENUM, "c", finish_reason="Why the reply ended."),
+        *stored_columns(
+            "time", TIME, "c", started_at="When the request was sent.", completed_at="When the reply was complete."
+        ),
+        *stored_columns("time", FLOAT, "c", llm_duration_ms="Duration of the call.", ttft_ms="Until the first text."),
+        Column("tokens_per_s", "time", FLOAT, _TOKENS_PER_S, "Output tokens per second after the first text."),
+        *stored_columns("tokens", INT, "c", input_tokens="Tokens of the prompt, including cached ones."),
+        *stored_columns("tokens", INT, "c", output_tokens="Tokens of the reply, including reasoning."),
+        *stored_columns("tokens", INT, "c", reasoning_tokens="Output tokens spent on reasoning."),
+        *stored_columns("tokens", INT, "c", cache_read_tokens="Input tokens read from the endpoint's cache."),
+        Column("total_tokens", "tokens", INT, "c.input_tokens + c.output_tokens", "Input and output tokens."),
+        *stored_columns("tokens", BOOL, "c", tokens_estimated="Whether the token counts are estimates."),
+        *stored_columns("tokens", INT, "c", context_chars="Characters of the prompt."),
+        *stored_columns("cost", FLOAT, "c", cost_usd="Cost of the call."),
+        *stored_columns("outcome", INT, "c", attempt="Number of the attempt, from 1."),
+        Column("retries", "outcome", INT, "c.attempt - 1", "Failed attempts before this one."),
+        *stored_columns("replay", ENUM, "c", cassette="off, recorded or hit."),
+        *stored_columns("replay", TEXT, "c", request_hash="Equal for equal requests."),
+        *stored_columns("outcome", TEXT, "c", error_type="Type of the error.", error_message="Message of the error."),
+    ),
+    "main.llm_calls AS c",
+    "c.completed_at, c.job_id, c.step, c.attempt, c.call_id",
+    run_filters("c", "started_at"),
+)
+
+_WAIT_MS = "max(a.decided_at - a.asked_at, 0) / 1000.0"
+_TRUNCATED = "CASE WHEN c.status = 'finished' THEN c.shown_chars IS NOT NULL END"
+
+TOOL_CALLS = Frame(
+    "tool_calls",
+    (
+        *stored_columns(IDS, TEXT, "c", tool_call_id="Id of the call.", run_id="Run of the call."),
+        *stored_columns("what", INT, "c", step="Turn of the agent that made the call, from 1."),
+        *stored_columns("what", ENUM, "c", agent_name="Calling agent.", tool_name="Name of the tool."),
+        *stored_columns("what", TEXT, "c", args_json="Arguments as JSON."),
+        *stored_columns("outcome", BOOL, "c", success="Whether the call succeeded."),
+        *stored_columns(
+            "outcome", TEXT, "c", error_type="Type of the error.", error_message="Error message in the model's context."
+        ),
+        *stored_columns("time", TIME, "c", called_at="When the call started.", completed_at="When the call ended."),
+        *stored_columns("time", FLOAT, "c", duration_ms="Duration of the call."),
+        *stored_columns("decisions", ENUM, "c", approval="not_needed, policy, approved, edited, denied or instructed."),
+        Column("approval_scope", "decisions", ENUM, "a.scope", "once, run or conversation."),
+        Column("approval_wait_ms", "decisions", FLOAT, _WAIT_MS, "Time from the request to the decision."),
+        Column("decided_by", "decisions", ENUM, "a.decided_by", "user or policy."),
+        Column("result_chars", "outcome", INT, char_count_sql("c.result"), "Characters of the result."),
+        Column("result_truncated", "outcome", BOOL, _TRUNCATED, "Whether the model saw only a part of the result."),
+        *stored_columns("replay", ENUM, "c", cassette="off, recorded or hit."),
+    ),
+    "main.tool_calls AS c LEFT JOIN (SELECT * FROM main.approvals) AS a USING (tool_call_id, run_id)",
+    "coalesce(c.called_at, 9e18), c.job_id, c.step, c.position, c.tool_call_id",
+    run_filters("c", "called_at"),
+)
+
+EVENTS = Frame(
+    "events",
+    (
+        *stored_columns(IDS, TEXT, "e", run_id="Run of the event."),
+        *stored_columns(IDS, INT, "e", seq="Sequence number in the run."),
+        *stored_columns("time", TIME, "e", ts="Time of the event."),
+        Column("t_rel_ms", "time", FLOAT, "max(e.ts - r.started_at, 0) / 1000.0", "Time since the start of the run."),
+        *stored_columns(
+            "what",
+            ENUM,
+            "e",
+            event_type="Type of the event.",
+            agent_name="Name of the agent.",
+            tool_name="Name of the tool.",
+        ),
+        *stored_columns("payload", TEXT, "e", data_json="Payload as JSON."),
+    ),
+    "main.events AS e JOIN (SELECT rowid AS place, run_id, started_at FROM main.runs) AS r USING (run_id)",
+    "r.place, e.seq",
+    run_filters("e", "ts"),
+)
+
+APPROVALS = Frame(
+    "approvals",
+    (
+        *stored_columns(IDS, TEXT, "a", request_id="Id of the request.", run_id="Run of the request."),
+        *stored_columns("what", ENUM, "a", kind="tool, plan, edit or budget."),
+        *stored_columns("what", ENUM, "a", agent_name="Requesting agent.", tool_name="Name of the tool."),
+        *stored_columns("time", TIME, "a", asked_at="Time of the request.", decided_at="Time of the decision."),
+        Column("wait_ms", "time", FLOAT, _WAIT_MS, "Time from the request to the decision."),
+        *stored_columns("decisions", ENUM, "a", decision="approved, edited, denied or instructed."),
+        *stored_columns("decisions", ENUM, "a", scope="once, run or conversation.", decided_by="user or policy."),
+        *stored_columns("payload", TEXT, "a", params_json="Requested parameters."),
+        *stored_columns("payload", TEXT, "a", edited_json="Parameters as edited in the decision."),
+        *stored_columns("payload", TEXT, "a", instruction="Instruction to the agent that came with the decision."),
+    ),
+    "main.approvals AS a",
+    "a.asked_at, a.request_id",
+    run_filters("a", "asked_at"),
+)
+
+# A plan is the newest version of its artifact that holds that plan: versions that a person wrote over it are skipped.
+_STEP_FIELDS = {name: f"json_text(s.value, '{name}')" for name in ("id", "title", "status", "result")}
+_STEP_STATUS = f"coalesce(nullif({_STEP_FIELDS['status']}, ''), 'pending')"
+_STEP_RESULT = f"nullif({_STEP_FIELDS['result']}, '')"
+_STEP_JOBS = (
+    f"main.plan_jobs WHERE tool_call_id = p.tool_call_id AND kind = 'execute' AND step_id = {_STEP_FIELDS['id']}"
+)
+
+
+def _step_sum_sql(aggregate: str, table: str) -> str:
+    """SQL expression for an aggregate over the calls of a step's jobs."""
+    jobs = f"SELECT job_id FROM {_STEP_JOBS}"  # noqa: S608 - constants only
+    return f"(SELECT {aggregate} FROM main.{table} WHERE run_id = p.run_id AND job_id IN ({jobs}))"  # noqa: S608 - constants only
+
+
+_STEP_AGENT = f"(SELECT min(agent_name) FROM {_STEP_JOBS})"  # noqa: S608 - constants only
+_STEP_STARTED_AT = f"(SELECT min(started_at) FROM {_STEP_JOBS})"  # noqa: S608 - so
+_STEP_ENDED_AT = f"(SELECT iif(count(*) = count(completed_at), max(completed_at), NULL) FROM {_STEP_JOBS})"  # noqa: S608 - so
+_STEP_DURATION_US = f"(SELECT sum(max(completed_at - started_at, 0)) FROM {_STEP_JOBS})"  # noqa: S608 - so
+_PAUSE_END = "(SELECT ts FROM main.events WHERE run_id = p.run_id AND seq > e.seq ORDER BY seq LIMIT 1)"
+_STEP_WAIT_US = f"""iif({_STEP_DURATION_US} IS NULL, NULL, (
+    SELECT coalesce(sum(max(min({_PAUSE_END}, t.completed_at) - e.ts, 0)), 0)
+    FROM (SELECT started_at, completed_at FROM {_STEP_JOBS}) AS t
+    JOIN main.events AS e ON e.run_id = p.run_id AND e.ts >= t.started_at AND e.ts < t.completed_at
+    WHERE e.event_type = 'complete' AND json_extract(e.data_json, '$.interrupted')
+))"""  # noqa: S608 - so
+"""Pauses of the run during a step's jobs: each lasts until the next event, as in `store.metrics.WAIT_TIME_SQL`."""
+
+
+def _add_plan_functions(db: sqlite3.Connection) -> None:
+    """Register `plan_id_of(text)`: the id of the plan in an artifact's text, or NULL."""
+
+    def plan_id_of(text: str) -> str | None:
+        try:
+            return Plan.from_json(text).plan_id
+        except UsageError:
+            return None
+
+    db.create_function("plan_id_of", 1, plan_id_of, deterministic=True)
+
+
+PLAN_STEPS = Frame(
+    "plan_steps",
+    (
+        *stored_columns(
+            IDS,
+            TEXT,
+            "p",
+            plan_id="Id of the plan.",
+            run_id="Run of the plan.",
+            tool_call_id="Tool call that created the plan.",
+        ),
+        Column("step_id", IDS, TEXT, _STEP_FIELDS["id"], "Id of the step in the plan."),
+        Column("number", "what", INT, "s.key + 1", "Position in the plan, from 1."),
+        Column("agent_name", "what", ENUM, _STEP_AGENT, "Agent that executed the step."),
+        Column("title", "what", TEXT, _STEP_FIELDS["title"], "Title of the step."),
+        Column("status", "outcome", ENUM, _STEP_STATUS, "pending, running, completed, failed or skipped."),
+        Column("attempts", "outcome", INT, f"(SELECT count(*) FROM {_STEP_JOBS})", "Number of attempts."),  # noqa: S608 - so
+        Column("result_chars", "outcome", INT, char_count_sql(_STEP_RESULT), "Characters of the result."),
+        Column("started_at", "time", TIME, _STEP_STARTED_AT, "When the first attempt started."),
+        Column("completed_at", "time", TIME, _STEP_ENDED_AT, "When the last attempt ended."),
+        Column(
+            "duration_ms",
+            "time",
+            FLOAT,
+            f"max({_STEP_DURATION_US} - {_STEP_WAIT_US}, 0) / 1000.0",
+            "Total duration of the completed attempts, without `wait_ms`.",
+        ),
+        Column(
+            "wait_ms", "time", FLOAT, f"{_STEP_WAIT_US} / 1000.0", "Time in these attempts spent waiting for a person."
+        ),
+        Column(
+            "n_llm_calls",
+            "counts",
+            INT,
+            _step_sum_sql("count(*) FILTER (WHERE error_type IS NULL)", "llm_calls"),
+            "Model calls that gave a reply.",
+        ),
+        Column("n_tool_calls", "counts", INT, _step_sum_sql("count(*)", "tool_calls"), "Tool calls."),
+        Column(
+            "total_tokens",
+            "tokens",
+            INT,
+            _step_sum_sql("sum(input_tokens + output_tokens)", "llm_calls"),
+            "Input and output tokens.",
+        ),
+        Column("cost_usd", "cost", FLOAT, _step_sum_sql("sum(cost_usd)", "llm_calls"), "Cost of the model calls."),
+        Column("result", "text", TEXT, _STEP_RESULT, "Result, or the reason why the step failed or was skipped."),
+    ),
+    f"""
+    main.plan_jobs AS p
+    JOIN (SELECT run_id, conversation_id, message_id FROM main.runs) AS r ON r.run_id = p.run_id AND p.n = 1
+    JOIN (SELECT rowid AS place, content FROM main.artifact_versions) AS v ON v.place = (
+        SELECT rowid FROM main.artifact_versions AS w
+        WHERE w.conversation_id = r.conversation_id AND w.artifact_id = '{TASK_PLAN_ID}' AND w.message_id = r.message_id
+            AND w.tool_call_id IS NULL AND w.content_type = '{PLAN_MEDIA_TYPE}' AND plan_id_of(w.content) = p.plan_id
+        ORDER BY w.version DESC LIMIT 1
+    )
+    JOIN json_each(v.content, '$.steps') AS s
+    """,  # noqa: S608 - constants only
+    "p.started_at, p.plan_id, s.key",
+    run_filters("p", "started_at"),
+    add_functions=_add_plan_functions,
+)
+
+# --- stored objects ---------------------------------------------------------------------------------------------------
+
+_MESSAGE_TABLES = f"""
+(
+    WITH RECURSIVE
+    up (message_id) AS (
+        SELECT active_message_id FROM main.conversations {SCOPE_CONDITION}
+        UNION ALL
+        SELECT above.parent_id FROM up JOIN main.messages AS above USING (message_id)
+    ),
+    down (message_id, conversation_id, parent_id, place, depth) AS (
+        SELECT message_id, conversation_id, parent_id, place, 0
+        FROM (SELECT message_id, conversation_id, parent_id, rowid AS place FROM main.messages {SCOPE_CONDITION})
+        WHERE +parent_id IS NULL
+        UNION ALL
+        SELECT below.message_id, below.conversation_id, below.parent_id, below.rowid, depth + 1
+        FROM down JOIN main.messages AS below ON below.parent_id = down.message_id
+    )
+    SELECT message_id, depth, coalesce(message_id IN up, FALSE) AS is_active,
+        row_number() OVER (PARTITION BY conversation_id, parent_id ORDER BY place) - 1 AS sibling_index,
+        count(*) OVER (PARTITION BY conversation_id, parent_id) AS n_siblings
+    FROM down
+) AS t CROSS JOIN main.messages AS m USING (message_id)
+"""  # noqa: S608 - constants only
+"""SQLite's row estimates are far off here, so the query fixes the plan: `+` prevents a scan over the roots of all
+conversations when a filter selects a few, and `CROSS JOIN` makes it look up each message of the tree by its id."""
+
+_MESSAGE_STATUS = effective_status_sql("m.status", f"(SELECT run_id {_NEWEST_RUN})")
+
+MESSAGES = Frame(
+    "messages",
+    (
+        *stored_columns(
+            IDS, TEXT, "m", message_id="Id of the message.", conversation_id="Conversation of the message."
+        ),
+        *stored_columns(IDS, TEXT, "m", parent_id="Previous message on the branch; NA for a root."),
+        *stored_columns("tree", INT, "t", depth="Number of earlier messages on the branch."),
+        *stored_columns("tree", INT, "t", sibling_index="Index among the siblings, oldest first, from 0."),
+        *stored_columns("tree", INT, "t", n_siblings="Number of siblings, including the message itself."),
+        *stored_columns("tree", BOOL, "t", is_active="Whether the message is on the active branch."),
+        *stored_columns("text", TEXT, "m", content="The question.", response="The answer."),
+        Column("status", "outcome", ENUM, _MESSAGE_STATUS, "Status of the run that answers the message."),
+        Column(
+            "run_id", IDS, TEXT, f"(SELECT run_id {_NEWEST_RUN})", "Run that answers the message; NA if there is none."
+        ),
+        *stored_columns("time", TIME, "m", created_at="When the message was sent."),
+    ),
+    _MESSAGE_TABLES,
+    "m.rowid",
+    {
+        "run": f"m.message_id IN (SELECT message_id FROM main.runs WHERE {list_condition('run_id', 'run')})",  # noqa: S608 - so
+        "conversation": list_condition("m.conversation_id", "conversation"),
+        "status": list_condition(_MESSAGE_STATUS, "status"),
+        **time_filters("m.created_at"),
+    },
+    scope="SELECT DISTINCT conversation_id FROM main.messages AS m",
+    scope_condition="WHERE conversation_id IN scope",
+)
+
+ARTIFACTS = Frame(
+    "artifacts",
+    (
+        *stored_columns(
+            IDS, TEXT, "v", artifact_id="Id of the artifact.", conversation_id="Conversation of the artifact."
+        ),
+        *stored_columns(IDS, INT, "v", version="Version number from 1, counted over all branches of the conversation."),
+        *stored_columns("what", TEXT, "v", title="Title."),
+        *stored_columns("what", ENUM, "v", content_type="Media type."),
+        Column("n_chars", "size", INT, char_count_sql("v.content"), "Characters of the text."),
+        Column("n_lines", "size", INT, line_count_sql("v.content"), "Lines of the text."),
+        *stored_columns("size", INT, "v", lines_added="Lines added since the previous version on the branch."),
+        *stored_columns("size", INT, "v", lines_removed="Lines removed since the previous version on the branch."),
+        *stored_columns("size", TEXT, "v", sha256="Hash of the text."),
+        *stored_columns("what", ENUM, "v", update_type="create, update, rewrite, restore, rename, arrange or delete."),
+        *stored_columns("time", TIME, "v", created_at="When the version was written."),
+        *stored_columns("what", ENUM, "v", created_by="Author of the version: an agent, or user."),
+        *stored_columns(IDS, TEXT, "v", run_id="Run that wrote the version; NA for a person."),
+        *stored_columns(
+            IDS,
+            TEXT,
+            "v",
+            message_id="Message from which on the version is visible; NA if it is visible on all branches.",
+        ),
+    ),
+    "main.artifact_versions AS v",
+    "v.created_at, v.conversation_id, v.artifact_id, v.version",
+    {
+        "run": list_condition("v.run_id", "run"),
+        "conversation": list_condition("v.conversation_id", "conversation"),
+        **time_filters("v.created_at"),
+    },
+)
+
+SOURCES = Frame(
+    "sources",
+    (
+        *stored_columns(IDS, TEXT, "s", source_id="Address of the source without the fragment after the number sign."),
+        *stored_columns("what", TEXT, "s", uri="Path or URL of the source.", title="Title."),
+        *stored_columns("time", TIME, "s", fetched_at="When the source was indexed."),
+        *stored_columns("what", ENUM, "s", media_type="Media type."),
+        *stored_columns("size", TEXT, "s", sha256="Hash of the file."),
+        *stored_columns("size", INT, "s", n_chars="Characters of the extracted text."),
+        *stored_columns("what", ENUM, "s", extractor="Reader that extracted the text."),
+    ),
+    "main.sources AS s",
+    "s.source_id",
+    time_filters("s.fetched_at"),
+)
+
+FRAMES = (
+    RUNS,
+    LLM_CALLS,
+    TOOL_CALLS,
+    PLAN_STEPS,
+    EVENTS,
+    MESSAGES,
+    ARTIFACTS,
+    BLOCKS,
+    EVALUATIONS,
+    PROJECT_RUNS,
+    APPROVALS,
+    SOURCES,
+)

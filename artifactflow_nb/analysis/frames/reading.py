@@ -1,0 +1,105 @@
+"""Loading of frames with plain sqlite3 in the caller's thread, so that it works while the engine is busy."""
+
+import json
+import sqlite3
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from artifactflow_nb.analysis.frames.catalog import FRAMES
+from artifactflow_nb.analysis.frames.columns import SCHEMA_VERSION, Frame
+from artifactflow_nb.analysis.frames.filters import ColumnSelection, RunFilter, bind_filters
+from artifactflow_nb.errors import NotFound
+from artifactflow_nb.store.database import connect, store_errors
+from artifactflow_nb.store.documents import list_projects
+from artifactflow_nb.store.ownership import effective_status
+from artifactflow_nb.store.runs import INTERRUPTED, START_LOCK
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+_UNFINISHED_RUNS = f"""
+SELECT run_id, status, owner, {START_LOCK}
+FROM runs r WHERE status IN ('running', 'waiting')
+"""  # noqa: S608 - a constant
+
+
+@contextmanager
+def open_store(path: Path) -> Iterator[sqlite3.Connection]:
+    """Open a read-only connection to a store, with the SQL functions of the frames.
+
+    All frames have `is_interrupted(run_id)`, which is true if a run is unfinished and no process owns it, and
+    `json_text(json, name)` for a text field of a JSON object: SQLite's own functions cut a text at a NUL.
+    """
+    with store_errors(path), closing(connect(path, read_only=True)) as db:
+        db.row_factory = None
+        # Computed before any row is read: a run that ends in between must not appear as interrupted.
+        unfinished = db.execute(_UNFINISHED_RUNS).fetchall()
+        interrupted = {run_id for run_id, *state in unfinished if effective_status(path.parent, *state) == INTERRUPTED}
+        db.create_function("is_interrupted", 1, interrupted.__contains__)
+        db.create_function("json_text", 2, _json_text, deterministic=True)
+        for frame in FRAMES:
+            frame.add_functions(db)
+        yield db
+
+
+def _json_text(json_object: str, name: str) -> str:
+    return str(json.loads(json_object).get(name, ""))
+
+
+def load_frame(
+    path: Path, frame: Frame, run: RunFilter = None, *, columns: ColumnSelection = None, **filters: object
+) -> "pd.DataFrame":
+    """Load a frame from a store.
+
+    Args:
+        path: The store's file.
+        frame: The frame to load.
+        run: Filter by run: a run, its id, or a list of them.
+        columns: Columns and groups of columns, in addition to the ids; None for all.
+        filters: Values of the frame's other filters by name, as in the methods of `Frames`; None for no filter. With a
+            filter by time, rows without a time are dropped, such as calls that have not started.
+
+    Errors: `UsageError` for an unknown filter or an invalid value, `NotFound` for an id or a project that is not in the
+        store.
+    """
+    from artifactflow_nb.analysis.frames.packing import as_frame, pack
+
+    selected = frame.select_columns(columns)
+    values = bind_filters(frame, {"run": run, **filters})
+    with open_store(path) as db:
+        _require_known(db, values)
+        rows = db.execute(f"{frame.select(selected, values)} ORDER BY {frame.order}", values)
+        arrays = pack(rows, [column.dtype for column in selected])
+    return as_frame([column.name for column in selected], arrays, schema_name(frame.name))
+
+
+def _require_known(db: sqlite3.Connection, values: Mapping[str, Any]) -> None:
+    """Raise `NotFound` for unknown ids; an empty frame would suggest that nothing happened."""
+    for name in {"run", "conversation"}.intersection(values):
+        unknown = f"SELECT value FROM json_each(?) WHERE value NOT IN (SELECT {name}_id FROM {name}s)"  # noqa: S608 - names
+        if missing := [text for (text,) in db.execute(unknown, (values[name],))]:
+            raise NotFound(f"There is no {name} {missing[0]!r} in this store. {_LISTINGS[name]}")
+    names = set(json.loads(values.get("project", "[]")))
+    if missing := sorted(names.difference(list_projects(db) if names else ())):
+        raise NotFound(f"There is no project {missing[0]!r} in this store. projects() lists its projects.")
+
+
+_LISTINGS = {"run": "runs_df() lists its runs.", "conversation": "conversations() lists its conversations."}
+
+
+def describe_columns() -> "pd.DataFrame":
+    """Describe all columns: one row each, with frame, name, group, type and meaning."""
+    import pandas as pd
+
+    rows = [(frame.name, c.name, c.group, c.dtype, c.meaning) for frame in FRAMES for c in frame.columns]
+    columns = pd.DataFrame(rows, columns=["frame", "column", "group", "dtype", "meaning"], dtype="string")
+    columns.attrs["schema"] = schema_name("columns")
+    return columns
+
+
+def schema_name(name: str) -> str:
+    """Value of a frame's `attrs["schema"]`: package, frame, version of the columns."""
+    return f"artifactflow_nb/{name}/{SCHEMA_VERSION}"

@@ -1,0 +1,237 @@
+"""Stacked bar charts: tokens by agent and cost by model."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from artifactflow_nb.analysis.plots.chart import Chart, empty_chart
+from artifactflow_nb.analysis.plots.columns import (
+    FLOAT,
+    INT,
+    TEXT,
+    FrameColumns,
+    frame_of_rows,
+    known_sum,
+    rows_by_name,
+)
+from artifactflow_nb.analysis.plots.svg import (
+    BLUE,
+    GREEN,
+    ORANGE,
+    SKY,
+    YELLOW,
+    Fill,
+    bar,
+    drawing,
+    faint,
+    heading,
+    label,
+    legend,
+    rule,
+    ticks,
+)
+from artifactflow_nb.core.text.format import count, usd
+from artifactflow_nb.core.text.width import clip
+
+MAX_BARS = 40
+_GUTTER, _PLANE, _RIGHT, _TOP, _ROW, _BAR = 190, 440, 230, 58, 22, 14
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """A stacked bar.
+
+    Attributes:
+        name: Name of the row; empty if the bar belongs to the row above.
+        segments: Fill and length of each segment.
+        label: Text after the bar, with its figures.
+    """
+
+    name: str
+    segments: tuple[tuple[Fill, float], ...]
+    label: str
+
+    @property
+    def total(self) -> float:
+        """Length of all segments together."""
+        return sum(length for _, length in self.segments)
+
+
+def bars_svg(
+    title: str,
+    description: str,
+    bars: Sequence[Bar],
+    fills: tuple[Fill, ...],
+    unit: Callable[[float], str],
+    *notes: str,
+) -> str:
+    """Draw the first 40 bars, with a note on the number of bars that are left out.
+
+    Args:
+        title: Heading.
+        description: Description for a screen reader.
+        bars: Bars from top to bottom.
+        fills: Entries of the legend.
+        unit: Formats a length for the axis.
+        notes: Sentences below the chart.
+    """
+    shown = bars[:MAX_BARS]
+    longest = max((each.total for each in shown), default=0.0)
+    px = _PLANE / (longest or 1.0)
+    bottom = _TOP + len(shown) * _ROW + 6
+    pieces = [heading(title), legend(12, 42, fills)]
+    for tick in ticks(longest, 5):
+        x = _GUTTER + tick * px
+        pieces.append(rule(x, _TOP - 4, bottom))
+        pieces.append(faint(label(x, bottom + 14, unit(tick), 14, more='text-anchor="middle"')))
+    for index, each in enumerate(shown):
+        pieces += _bar(each, _TOP + index * _ROW, px)
+    omitted = [f"{len(bars) - MAX_BARS:,} more bars are in the table."] if len(bars) > MAX_BARS else []
+    footnotes = [*notes, *omitted]
+    pieces += [faint(label(12, bottom + 36 + 16 * i, note, 130)) for i, note in enumerate(footnotes)]
+    size = (_GUTTER + _PLANE + _RIGHT, bottom + 24 + 16 * len(footnotes) + (8 if footnotes else 0))
+    return drawing(size, title, description, *pieces)
+
+
+def _bar(each: Bar, y: float, px: float) -> list[str]:
+    pieces = [label(_GUTTER - 8, y + 12, each.name, 28, more='text-anchor="end"')]
+    x: float = _GUTTER
+    for fill, length in each.segments:
+        if length > 0:
+            wide = max(length * px, 1.0)  # a small segment stays visible
+            pieces.append(
+                bar(x, y + 1, wide, _BAR, fill.paint, f"{clip(each.name, 60)} {fill.name}: {length:,.6g}".strip())
+            )
+            x += wide
+    return [*pieces, faint(label(x + 6, y + 12, each.label, 60))]
+
+
+# --- tokens by agent -------------------------------------------------------------------------------------------------
+
+TOKENS_TITLE = "Tokens by agent"
+CACHED_INPUT_FILL = Fill("input from a cache", SKY, "dotted")
+INPUT_FILL = Fill("input", BLUE)
+REASONING_FILL = Fill("output, reasoning", YELLOW, "hatched")
+OUTPUT_FILL = Fill("output", ORANGE)
+_TOKEN_FILLS = (CACHED_INPUT_FILL, INPUT_FILL, REASONING_FILL, OUTPUT_FILL)
+_TOKEN_COLUMNS = ("input_tokens", "cache_read_tokens", "output_tokens", "reasoning_tokens")
+
+
+_TOKEN_DTYPES = {
+    "agent_name": TEXT,
+    "n_llm_calls": INT,
+    "input_tokens": INT,
+    "cache_read_tokens": INT,
+    "output_tokens": INT,
+    "reasoning_tokens": INT,
+    "n_unknown": INT,
+}
+
+
+def plot_tokens(llm_calls: pd.DataFrame) -> Chart:
+    """Plot tokens by agent, largest total first: input with its cached part, output with its reasoning part.
+
+    Args:
+        llm_calls: Rows of `wb.llm_calls_df()`, all or some.
+
+    Errors: `UsageError` for a frame that lacks a required column.
+    """
+    table = FrameColumns(llm_calls, "llm_calls", "plot_tokens", ("agent_name", "input_tokens", "output_tokens"))
+    is_estimated = table.values("tokens_estimated")
+    tokens = {name: table.numbers(name) for name in _TOKEN_COLUMNS}
+    agents: list[dict[str, Any]] = []
+    for agent, rows in rows_by_name(table.texts("agent_name", "unknown")).items():
+        sums = {name: known_sum(values[row] for row in rows) for name, values in tokens.items()}
+        n_unknown = sum(tokens["input_tokens"][row] is None or tokens["output_tokens"][row] is None for row in rows)
+        n_estimated = sum(bool(is_estimated[row]) for row in rows)
+        total = (sums["input_tokens"] or 0) + (sums["output_tokens"] or 0)
+        counts = {"n_llm_calls": len(rows), "n_unknown": n_unknown, "n_estimated": n_estimated, "total": total}
+        agents.append({"agent_name": agent, **sums, **counts})
+    agents.sort(key=lambda agent: -agent["total"])
+    frame = frame_of_rows(_TOKEN_DTYPES, agents)
+    if not agents:
+        return empty_chart(TOKENS_TITLE, "No model calls in this frame.", frame)
+    notes = []
+    if n_unknown := sum(agent["n_unknown"] for agent in agents):
+        notes.append(f"{count(n_unknown, 'model call')} without known tokens (failed or cancelled calls have none).")
+    if n_estimated := sum(agent["n_estimated"] for agent in agents):
+        notes.append(f"≈ Estimated in {count(n_estimated, 'model call')}: the endpoint gave no figures.")
+    total = int(sum(agent["total"] for agent in agents))
+    description = f"{count(total, 'token')} of {count(len(agents), 'agent')} in {count(len(table), 'model call')}."
+    bars = [each for agent in agents for each in _token_bars(agent)]
+    svg = bars_svg(TOKENS_TITLE, description, bars, _TOKEN_FILLS, _short_number, *notes)
+    return Chart(TOKENS_TITLE, description, svg, frame, tuple(notes))
+
+
+def _token_bars(agent: Mapping[str, Any]) -> Iterator[Bar]:
+    """The bars of input and output; endpoints may report a part that is larger than the whole."""
+    name = agent["agent_name"]
+    for direction, whole_name, part_name, part_label, part_fill, rest_fill in (
+        ("in", "input_tokens", "cache_read_tokens", "cached", CACHED_INPUT_FILL, INPUT_FILL),
+        ("out", "output_tokens", "reasoning_tokens", "reasoning", REASONING_FILL, OUTPUT_FILL),
+    ):
+        whole, part = agent[whole_name], agent[part_name]
+        drawn_part = min(part or 0, whole or 0)
+        text = f"unknown {direction}"
+        if whole is not None:
+            prefix, suffix = "≈ " if agent["n_estimated"] else "", f", {part:,.0f} {part_label}" if part else ""
+            text = f"{prefix}{whole:,.0f} {direction}{suffix}"
+        yield Bar(name, ((part_fill, drawn_part), (rest_fill, (whole or 0) - drawn_part)), text)
+        name = ""
+
+
+def _short_number(number: float) -> str:
+    """Format a number for an axis: `950`, `1.2k`, `34k`, `5.6M`."""
+    for unit, size in (("M", 1e6), ("k", 1e3)):
+        if abs(number) >= size:
+            return f"{number / size:.3g}{unit}"
+    return f"{number:.3g}"
+
+
+# --- cost by model ---------------------------------------------------------------------------------------------------
+
+COST_TITLE = "Cost by model"
+KNOWN_COST_FILL = Fill("known cost", GREEN)
+
+
+_COST_DTYPES = {"model": TEXT, "n_llm_calls": INT, "n_unknown": INT, "cost_usd": FLOAT}
+
+
+def plot_cost(llm_calls: pd.DataFrame) -> Chart:
+    """Plot cost by model in US dollars, highest first, with the number of calls whose cost is unknown.
+
+    Args:
+        llm_calls: Rows of `wb.llm_calls_df()`, all or some.
+
+    Errors: `UsageError` for a frame that lacks a required column.
+    """
+    table = FrameColumns(llm_calls, "llm_calls", "plot_cost", ("request_model", "cost_usd"))
+    costs = table.numbers("cost_usd")
+    models: list[dict[str, Any]] = []
+    for name, rows in rows_by_name(table.models()).items():
+        n_unknown = sum(costs[row] is None for row in rows)
+        cost = known_sum(costs[row] for row in rows)
+        models.append({"model": name, "n_llm_calls": len(rows), "n_unknown": n_unknown, "cost_usd": cost})
+    models.sort(key=lambda model: -(model["cost_usd"] or 0.0))
+    frame = frame_of_rows(_COST_DTYPES, models)
+    if not models:
+        return empty_chart(COST_TITLE, "No model calls in this frame.", frame)
+    bars = []
+    for model in models:
+        calls = count(model["n_llm_calls"], "call")
+        missing = f", {model['n_unknown']:,} unknown" if model["n_unknown"] else ""
+        text = f"unknown, {calls}" if model["cost_usd"] is None else f"{usd(model['cost_usd'])}, {calls}{missing}"
+        bars.append(Bar(model["model"], ((KNOWN_COST_FILL, model["cost_usd"] or 0.0),), text))
+    notes = []
+    if n_unknown := sum(model["n_unknown"] for model in models):
+        unpriced = [clip(model["model"], 40) for model in models if model["cost_usd"] is None]
+        names = f" No call of {', '.join(unpriced[:3])} has one." if unpriced else ""
+        calls = count(n_unknown, "call")
+        notes.append(f"The cost of {calls} is unknown: no price is set for the model, or the call failed.{names}")
+    total = known_sum(model["cost_usd"] for model in models)
+    summary = "Unknown cost" if total is None else usd(total)
+    description = f"{summary} for {count(len(table), 'call')} of {count(len(models), 'model')}."
+    svg = bars_svg(COST_TITLE, description, bars, (KNOWN_COST_FILL,), usd, *notes)
+    return Chart(COST_TITLE, description, svg, frame, tuple(notes))

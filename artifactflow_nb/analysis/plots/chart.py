@@ -1,0 +1,129 @@
+"""`Chart`: an SVG and a table of the same data, for every front end.
+
+- A page with HTML shows the SVG, which takes the colours of the page, and below it the table as a fold. Where a
+  sanitiser removes the SVG, as in an untrusted notebook, it shows an image of it.
+- A page with Markdown shows the image and the table.
+- Everything else shows the table as plain text.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from artifactflow_nb.analysis.plots.svg import BOTH_STYLE, empty_drawing, fallback, figure
+from artifactflow_nb.core.text.cards import card_frame, escape_invisible, hidden_style
+from artifactflow_nb.core.text.format import count
+from artifactflow_nb.core.text.markdown import escape
+from artifactflow_nb.core.text.width import clip, pad, width
+
+_CELL_COLUMNS = 44
+_NOTE_COLUMNS = 500
+_PAGE_CELL_COLUMNS = 300
+_MAX_ROWS_PLAIN = 30
+_MAX_ROWS_PAGE = 200
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Chart:
+    """A chart with a notebook representation.
+
+    Attributes:
+        title: Title of the chart.
+        description: Description in one or two sentences, also for screen readers.
+        svg: The drawing; equal data give equal drawings.
+        table: Data of the chart as a frame.
+        notes: Sentences about omitted or unknown data.
+        plain_columns: Columns of the table as plain text; empty for all.
+    """
+
+    title: str
+    description: str
+    svg: str
+    table: pd.DataFrame
+    notes: tuple[str, ...] = ()
+    plain_columns: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        table = self.table[list(self.plain_columns)] if self.plain_columns else self.table
+        return escape_invisible("\n".join([self.title, self.description, *_plain_table(table), *self.notes]))
+
+    def to_html(self) -> str:
+        """HTML for any page: the drawing, with the table folded below."""
+        body = figure(self.svg, self.title, self.description) + self._folded_table()
+        return hidden_style(BOTH_STYLE) + card_frame(f'<div class="af-run">{body}</div>')
+
+    def _repr_html_(self) -> str:
+        return self.to_html()
+
+    def _repr_markdown_(self) -> str:
+        """One HTML block without an empty line, which would end it for a Markdown parser."""
+        picture = fallback(self.svg, self.title, self.description)
+        # The classes stop MathJax from reading dollar signs as formulas.
+        return f'<div class="af-plot tex2jax_ignore mathjax_ignore">\n{picture}\n{self._folded_table()}\n</div>'
+
+    def _folded_table(self) -> str:
+        notes = "".join(f"<p>{escape(clip(note, _NOTE_COLUMNS))}</p>" for note in self.notes)
+        summary = f"Table: {clip(self.title, _CELL_COLUMNS)} ({count(len(self.table), 'row')})"
+        table = f'<div class="af-card-table" tabindex="0">{_html_table(self.table)}</div>'
+        return f"<details><summary>{escape(summary)}</summary>{table}{notes}</details>"
+
+
+def empty_chart(title: str, message: str, table: pd.DataFrame) -> Chart:
+    """Build a chart that only shows a message.
+
+    Args:
+        title: Title of the chart.
+        message: Reason why there is nothing to draw.
+        table: Empty frame with the chart's columns.
+    """
+    return Chart(title, message, empty_drawing(title, message), table)
+
+
+def _cell(value: Any, columns: int) -> str:
+    """Format a value of the table; a dash if unknown."""
+    if value is None or value is pd.NA or value != value:  # noqa: PLR0124 - NaN differs from itself
+        return "–"
+    if isinstance(value, float):
+        return f"{value:,.1f}" if abs(value) >= 1 else f"{value:.3g}"
+    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else clip(str(value), columns)
+
+
+def _rows(table: pd.DataFrame, max_rows: int, max_columns: int) -> tuple[list[str], list[list[str]], list[bool]]:
+    """Column names, formatted rows, and a flag per column that is true if it is numeric."""
+    head = table.head(max_rows)
+    columns = [head[name].astype(object).tolist() for name in head.columns]
+    numeric = [pd.api.types.is_numeric_dtype(dtype) for dtype in table.dtypes]
+    cells = [[_cell(value, max_columns) for value in row] for row in zip(*columns, strict=True)]
+    return [str(name) for name in head.columns], cells, numeric
+
+
+def _omitted_rows(table: pd.DataFrame, max_rows: int) -> list[str]:
+    return [f"… {count(len(table) - max_rows, 'more row')} in chart.table"] if len(table) > max_rows else []
+
+
+def _plain_table(table: pd.DataFrame) -> list[str]:
+    names, cells, numeric = _rows(table, _MAX_ROWS_PLAIN, _CELL_COLUMNS)
+    if not cells:
+        return ["(no rows)"]
+    widths = [max(map(width, column)) for column in zip(names, *cells, strict=True)]
+    lines = []
+    for row in [names, ["─" * wide for wide in widths], *cells]:
+        fitted = [
+            " " * (wide - width(cell)) + cell if right else pad(cell, wide)
+            for cell, wide, right in zip(row, widths, numeric, strict=True)
+        ]
+        lines.append("  ".join(fitted).rstrip())
+    return lines + _omitted_rows(table, _MAX_ROWS_PLAIN)
+
+
+def _html_table(table: pd.DataFrame) -> str:
+    names, cells, numeric = _rows(table, _MAX_ROWS_PAGE, _PAGE_CELL_COLUMNS)
+    heads = "".join(f'<th scope="col">{escape(name)}</th>' for name in names)
+    align = [' style="text-align:right"' if right else ' style="text-align:left"' for right in numeric]
+    body = "".join(
+        "<tr>" + "".join(f"<td{at}>{escape(cell)}</td>" for at, cell in zip(align, row, strict=True)) + "</tr>"
+        for row in cells
+    )
+    rest = "".join(f"<p>{escape(line)}</p>" for line in _omitted_rows(table, _MAX_ROWS_PAGE))
+    return f"<table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>{rest}"

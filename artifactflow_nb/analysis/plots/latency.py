@@ -1,0 +1,199 @@
+"""Strip plot of call durations by model and tool, with the median and the 95th percentile."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from math import ceil, floor, log10
+
+import pandas as pd
+
+from artifactflow_nb.analysis.plots.chart import Chart, empty_chart
+from artifactflow_nb.analysis.plots.columns import FLOAT, INT, TEXT, FrameColumns, rows_by_name, typed_frame
+from artifactflow_nb.analysis.plots.spans import MODEL, TOOL
+from artifactflow_nb.analysis.plots.svg import BLUE, ORANGE, drawing, faint, heading, label, rule, ticks
+from artifactflow_nb.core.text.format import count, duration
+from artifactflow_nb.core.text.width import clip
+
+TITLE = "Latency by model and tool"
+MAX_ROWS = 40
+MAX_DOTS = 300
+_GUTTER, _PLANE, _RIGHT, _TOP, _ROW = 190, 420, 250, 62, 30
+_LOG_RATIO = 30  # the scale is logarithmic if the longest call takes this many times as long as the shortest
+_MANY_DOTS = 40  # from this number on the dots are more transparent
+_GOLDEN = 0.618034  # multiples of the golden ratio spread the dots evenly and reproducibly
+_MIN_MS = 0.1
+_COLOURS = {MODEL: BLUE, TOOL: ORANGE}
+
+
+@dataclass(frozen=True, slots=True)
+class _CallGroup:
+    """Calls of one model or tool: durations of the successful ones, ascending, and the number of failed ones."""
+
+    kind: str
+    name: str
+    durations_ms: tuple[float, ...]
+    n_failed: int
+
+    def quantile(self, share: float) -> float | None:
+        """Quantile with linear interpolation; None without values."""
+        if not self.durations_ms:
+            return None
+        index = share * (len(self.durations_ms) - 1)
+        low, high = self.durations_ms[floor(index)], self.durations_ms[ceil(index)]
+        return low + (high - low) * (index - floor(index))
+
+    @property
+    def dots(self) -> tuple[float, ...]:
+        """Durations to draw: all, or an even sample that includes the shortest and the longest."""
+        n = len(self.durations_ms)
+        if n <= MAX_DOTS:
+            return self.durations_ms
+        return tuple(self.durations_ms[i * (n - 1) // (MAX_DOTS - 1)] for i in range(MAX_DOTS))
+
+
+def plot_latency(llm_calls: pd.DataFrame | None, tool_calls: pd.DataFrame | None = None) -> Chart:
+    """Plot durations by model and tool, slowest first, with p50 and p95; failed calls are only counted.
+
+    Args:
+        llm_calls: Rows of `wb.llm_calls_df()`, all or some; None for none.
+        tool_calls: Rows of `wb.tool_calls_df()`.
+
+    Errors: `UsageError` for a frame that lacks a required column.
+    """
+    groups = _groups(llm_calls, tool_calls)
+    if not groups:
+        return empty_chart(TITLE, "No calls that ended in these frames.", _frame(groups))
+    notes = _notes(groups)
+    description = "; ".join(f"{clip(each.name, 40)}: {_summary(each)}" for each in groups[:5]) + "."
+    shown = groups[:MAX_ROWS]
+    return Chart(TITLE, description, _svg(shown, description, notes), _frame(groups), notes)
+
+
+def _groups(llm_calls: pd.DataFrame | None, tool_calls: pd.DataFrame | None) -> list[_CallGroup]:
+    models = FrameColumns(llm_calls, "llm_calls", "plot_latency", ("request_model", "llm_duration_ms"))
+    tools = FrameColumns(tool_calls, "tool_calls", "plot_latency", ("tool_name", "duration_ms"))
+    failed_models = [error is not None for error in models.values("error_type")]
+    # An unknown success counts as success; the value may be a numpy bool, which is not the object False.
+    failed_tools = [success is not None and not success for success in tools.values("success")]
+    groups = [
+        *_group(MODEL, models.models(), models.numbers("llm_duration_ms"), failed_models),
+        *_group(TOOL, tools.texts("tool_name", "unknown"), tools.numbers("duration_ms"), failed_tools),
+    ]
+    return sorted(groups, key=lambda each: (each.kind, -(each.quantile(0.5) or 0.0)))
+
+
+def _group(
+    kind: str, names: Sequence[str], durations_ms: Sequence[float | None], failed: Sequence[bool]
+) -> Iterable[_CallGroup]:
+    for name, rows in rows_by_name(names).items():
+        own = [row for row in rows if durations_ms[row] is not None]
+        succeeded = sorted(ms for i in own if not failed[i] and (ms := durations_ms[i]) is not None)
+        if own:
+            yield _CallGroup(kind, name, tuple(succeeded), len(own) - len(succeeded))
+
+
+def _summary(each: _CallGroup) -> str:
+    p50, p95 = each.quantile(0.5), each.quantile(0.95)
+    failed = f", {each.n_failed:,} failed" if each.n_failed else ""
+    if p50 is None or p95 is None:
+        return f"none succeeded{failed}"
+    return f"p50 {duration(p50)}, p95 {duration(p95)}, n {len(each.durations_ms):,}{failed}"
+
+
+def _notes(groups: Sequence[_CallGroup]) -> tuple[str, ...]:
+    notes = []
+    if failed := sum(each.n_failed for each in groups):
+        notes.append(f"{count(failed, 'call')} that failed or were denied count neither as dots nor in p50 and p95.")
+    if any(len(each.durations_ms) > MAX_DOTS for each in groups):
+        notes.append(f"Of more than {MAX_DOTS} calls {MAX_DOTS} are drawn, evenly from the fastest to the slowest.")
+    if len(groups) > MAX_ROWS:
+        notes.append(f"{count(len(groups) - MAX_ROWS, 'more row')} in the table.")
+    return tuple(notes)
+
+
+@dataclass(frozen=True, slots=True)
+class _Scale:
+    """Mapping of durations to pixels: linear from 0 if `low_ms` is 0, else logarithmic."""
+
+    low_ms: float
+    high_ms: float
+
+    def x(self, ms: float) -> float:
+        if self.low_ms == 0:
+            return _GUTTER + _PLANE * ms / self.high_ms
+        part = log10(max(ms, self.low_ms) / self.low_ms) / log10(self.high_ms / self.low_ms)
+        return _GUTTER + _PLANE * part
+
+    def ticks(self) -> list[float]:
+        if self.low_ms == 0:
+            return ticks(self.high_ms, 6)
+        powers = range(round(log10(self.low_ms)), round(log10(self.high_ms)) + 1)
+        return [float(10**power) for power in powers]
+
+
+def _svg(groups: Sequence[_CallGroup], description: str, notes: Sequence[str]) -> str:
+    values = [ms for each in groups for ms in each.durations_ms]
+    high = max(values, default=0.0) or 1.0
+    low = max(min((ms for ms in values if ms > 0), default=high), _MIN_MS)
+    scale = _Scale(0.0, high * 1.02)
+    if high / low >= _LOG_RATIO:
+        scale = _Scale(10.0 ** floor(log10(low)), 10.0 ** ceil(log10(high)))
+    bottom = _TOP + len(groups) * _ROW
+    pieces = [heading(TITLE), _legend(scale)]
+    for tick in scale.ticks():
+        pieces.append(rule(scale.x(tick), _TOP - 4, bottom))
+        pieces.append(faint(label(scale.x(tick), bottom + 14, duration(tick), 14, more='text-anchor="middle"')))
+    for index, each in enumerate(groups):
+        pieces += _strip(each, scale, _TOP + index * _ROW)
+    pieces += [faint(label(12, bottom + 36 + 16 * i, note, 130)) for i, note in enumerate(notes)]
+    height = bottom + 24 + 16 * len(notes) + (8 if notes else 0)
+    return drawing((_GUTTER + _PLANE + _RIGHT, height), TITLE, description, *pieces)
+
+
+def _legend(scale: _Scale) -> str:
+    dots = "".join(
+        f'<circle cx="{x}" cy="38" r="3.5" fill="{_COLOURS[kind]}"/>{label(x + 8, 42, f"{kind} call", 20)}'
+        for kind, x in ((MODEL, 18), (TOOL, 104))
+    )
+    marks = f"{_median(190, 38)}{label(198, 42, 'p50 (median)', 20)}{_tail(296, 38)}{label(304, 42, 'p95', 20)}"
+    kind = "" if scale.low_ms == 0 else faint(label(352, 42, "logarithmic scale", 30))
+    return dots + marks + kind
+
+
+def _strip(each: _CallGroup, scale: _Scale, y: float) -> list[str]:
+    """One row: dots with a vertical jitter that separates equal durations, and the two quantile marks."""
+    middle = y + _ROW / 2
+    spread = [middle + ((i * _GOLDEN) % 1 - 0.5) * 14 for i in range(len(each.dots))]
+    dots = "".join(
+        f'<circle cx="{scale.x(ms):.1f}" cy="{at:.1f}" r="2.6"/>' for ms, at in zip(each.dots, spread, strict=True)
+    )
+    pieces = [
+        label(_GUTTER - 10, middle + 4, each.name, 28, more='text-anchor="end"'),
+        f'<g fill="{_COLOURS[each.kind]}" fill-opacity="{".85" if len(each.dots) < _MANY_DOTS else ".5"}">{dots}</g>',
+    ]
+    p50, p95 = each.quantile(0.5), each.quantile(0.95)
+    if p50 is not None and p95 is not None:
+        pieces += [_median(scale.x(p50), middle), _tail(scale.x(p95), middle)]
+    return [*pieces, faint(label(_GUTTER + _PLANE + 12, middle + 4, _summary(each), 60))]
+
+
+def _median(x: float, middle: float) -> str:
+    return f'<path d="M{x:.1f} {middle - 11:.1f}v22" stroke="currentColor" stroke-width="2.2"/>'
+
+
+def _tail(x: float, middle: float) -> str:
+    dashed = 'stroke="currentColor" stroke-width="2" stroke-dasharray="3 2.5"'
+    return f'<path d="M{x:.1f} {middle - 11:.1f}v22" {dashed}/>'
+
+
+def _frame(groups: Sequence[_CallGroup]) -> pd.DataFrame:
+    return typed_frame(
+        {
+            "kind": (TEXT, [each.kind for each in groups]),
+            "name": (TEXT, [each.name for each in groups]),
+            "n_calls": (INT, [len(each.durations_ms) for each in groups]),
+            "n_failed": (INT, [each.n_failed for each in groups]),
+            "p50_ms": (FLOAT, [each.quantile(0.5) for each in groups]),
+            "p95_ms": (FLOAT, [each.quantile(0.95) for each in groups]),
+            "max_ms": (FLOAT, [each.quantile(1.0) for each in groups]),
+        }
+    )

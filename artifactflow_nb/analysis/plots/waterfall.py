@@ -1,0 +1,263 @@
+"""Waterfall of a run as SVG: a lane per agent, a bar for each model call, tool call and wait for a person.
+
+Kinds differ in shape as well as in colour: a model call has round ends and a tick at its first text, a tool call a dark
+edge, a delegation is an outline, a wait is hatched, and a failure has a cross.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from artifactflow_nb.analysis.plots.lanes import (
+    MAX_LANES,
+    SpanCluster,
+    TimelineLane,
+    TimeScale,
+    build_lanes,
+    clusters,
+    omission_notes,
+    time_scale,
+)
+from artifactflow_nb.analysis.plots.spans import MODEL, TOOL, WAIT, TimelineSpan, last_time_ms
+from artifactflow_nb.analysis.plots.svg import (
+    BLUE,
+    ORANGE,
+    PAPER,
+    PURPLE,
+    VERMILLION,
+    Fill,
+    bar,
+    drawing,
+    empty_drawing,
+    faint,
+    heading,
+    label,
+    legend,
+    rule,
+    text_px,
+)
+from artifactflow_nb.core.text.format import count, duration
+
+_GUTTER, _RIGHT, _TOP = 150, 56, 62
+_ROW, _BAR, _LANE_PAD, _GROUP = 19, 14, 5, 24
+_NARROW_PX = 1.6
+_LABEL_COLUMNS = 22
+_PLURALS = {MODEL: "model call", TOOL: "tool call", WAIT: "wait"}
+_BAD = {"failed", "denied", "cancelled"}
+_CROSS_ROOM, _EDGE_ROOM = 24, 9
+
+MODEL_FILL = Fill("model", BLUE)
+TOOL_FILL = Fill("tool", ORANGE, ink="#1f2328")
+WAIT_FILL = Fill("waiting for a person", PURPLE, "hatched", ink="#1f2328")
+_FILLS = {MODEL: MODEL_FILL, TOOL: TOOL_FILL, WAIT: WAIT_FILL}
+
+
+def waterfall_svg(
+    spans: Sequence[TimelineSpan],
+    now_ms: float | None = None,
+    *,
+    title: str = "Timeline",
+    width: int = 860,
+    notes: Sequence[str] = (),
+) -> str:
+    """Draw spans; several runs, which differ in `group`, are drawn one below the other.
+
+    At most 60 lanes and 10 parallel spans in a lane are drawn, with a note on the rest. Neighbouring bars that are too
+    narrow to distinguish are drawn as one, with their number.
+
+    Args:
+        spans: Spans in any order.
+        now_ms: End of running spans, in milliseconds since the start of the run; None for the latest known time plus a
+            margin.
+        title: Heading.
+        width: Width in pixels; a narrower container scales the drawing down.
+        notes: Sentences below the drawing.
+    """
+    if not spans:
+        return empty_drawing(title, "Nothing has taken any time yet.")
+    ordered = sorted(spans, key=lambda span: span.start_ms)
+    if now_ms is None:
+        now_ms = last_time_ms(ordered)
+    lanes = build_lanes(ordered, now_ms)
+    scale = time_scale(ordered, now_ms)
+    area = _PlotArea(scale, width - _GUTTER - _RIGHT, now_ms)
+    shown = lanes[:MAX_LANES]
+    footnotes = [*omission_notes(lanes), *notes]
+    body, bottom = _lanes(shown, area)
+    pieces = [heading(title), _legend(), _axis(area, bottom), *body, *_folds(area, bottom)]
+    pieces += [faint(label(12, bottom + 36 + 16 * i, note, 120)) for i, note in enumerate(footnotes)]
+    high = bottom + 26 + 16 * len(footnotes) + (8 if footnotes else 0)
+    return drawing((width, high), title, describe_spans(ordered, now_ms), *pieces)
+
+
+def describe_spans(spans: Sequence[TimelineSpan], now_ms: float) -> str:
+    """Describe the spans: total time, number of lanes, and number and duration of the calls of each kind."""
+    end = max((span.end_at(now_ms) for span in spans), default=0.0)
+    parts = []
+    for kind, noun in _PLURALS.items():
+        of_kind = [span for span in spans if span.kind == kind]
+        if of_kind:
+            busy_ms = sum(span.end_at(now_ms) - span.start_ms for span in of_kind if not span.is_delegation)
+            parts.append(f"{count(len(of_kind), noun)} ({duration(busy_ms)})")
+    failed = sum(span.status == "failed" for span in spans)
+    agents = len({(span.group, span.lane) for span in spans})
+    summary = f"{duration(end)}; {count(agents, 'lane')}: {', '.join(parts)}"
+    return f"{summary}; {failed:,} failed." if failed else f"{summary}."
+
+
+@dataclass(frozen=True, slots=True)
+class _PlotArea:
+    """Mapping of milliseconds to pixels."""
+
+    scale: TimeScale
+    width: float
+    now_ms: float
+
+    @property
+    def px_per_ms(self) -> float:
+        return self.width / (self.scale.drawn_ms or 1.0)
+
+    def x(self, ms: float) -> float:
+        return _GUTTER + self.scale.position(ms) * self.px_per_ms
+
+
+def _legend() -> str:
+    """Legend of fills and shapes."""
+    tick = '<path d="M4 -11v14" stroke="currentColor" stroke-width="1.6"/><path d="M1 -12h6l-3 4z"/>'
+    cross = f'<g transform="translate(88 -4)">{_cross(0, 0)}</g>'
+    extra = f"{tick}{label(12, 0, 'first token', 20)}{cross}{label(98, 0, 'failed, denied', 20)}"
+    edge = f'<rect x="{12 + 19 + text_px("model") + 16:.1f}" y="33" width="3" height="10" fill="#1f2328"/>'
+    outline = (
+        '<g transform="translate(198 0)"><rect x="0" y="-9" width="14" height="10" rx="2" fill="none" '
+        f'stroke="{ORANGE}" stroke-width="1.5" stroke-dasharray="3 2"/>{label(19, 0, "delegated", 20)}</g>'
+    )
+    return legend(12, 42, (MODEL_FILL, TOOL_FILL, WAIT_FILL), extra + outline) + edge
+
+
+def _axis(area: _PlotArea, bottom: float) -> str:
+    """Axis in seconds since the start of the run, with a faint line for each tick."""
+    ticks = area.scale.ticks(8)
+    lines = "".join(rule(area.x(tick), _TOP, bottom) for tick in ticks)
+    labels = "".join(
+        label(area.x(tick), bottom + 15, f"{tick / 1000:g} s", 14, more='text-anchor="middle"') for tick in ticks
+    )
+    return lines + faint(labels)
+
+
+def _folds(area: _PlotArea, bottom: float) -> Iterator[str]:
+    """Edges of the folded gaps, with their actual duration."""
+    for fold in area.scale.folds:
+        left, right = area.x(fold.start_ms), area.x(fold.end_ms)
+        edges = "".join(rule(x, _TOP, bottom, more='stroke-dasharray="2 3" stroke-opacity=".6"') for x in (left, right))
+        gap = duration(fold.end_ms - fold.start_ms)
+        yield edges + faint(label((left + right) / 2, bottom + 15, f"⋯ {gap} ⋯", 24, more='text-anchor="middle"'))
+
+
+def _lanes(lanes: Sequence[TimelineLane], area: _PlotArea) -> tuple[list[str], float]:
+    """Elements of all lanes, and the bottom of the last one."""
+    pieces: list[str] = []
+    y: float = _TOP
+    group = ""
+    for index, lane in enumerate(lanes):
+        if lane.group != group:
+            group = lane.group
+            pieces.append(label(12, y + 16, group, 60, more='font-weight="600"'))
+            y += _GROUP
+        high = len(lane.rows) * _ROW + 2 * _LANE_PAD
+        if index % 2 == 0:
+            right = _GUTTER + area.width
+            pieces.append(bar(6, y, right - 6, high, "currentColor", more='fill-opacity=".045"'))
+        pieces.append(label(12, y + _LANE_PAD + 11, lane.name, _LABEL_COLUMNS))
+        for row in lane.rows:
+            pieces += _row(row, area, y + _LANE_PAD)
+            y += _ROW
+        y += 2 * _LANE_PAD
+    return pieces, y
+
+
+def _row(row: Sequence[TimelineSpan], area: _PlotArea, y: float) -> Iterator[str]:
+    bars = list(clusters(row, area.now_ms, _NARROW_PX / area.px_per_ms))
+    ends = [area.x(cluster.start_ms) for cluster in bars[1:]] + [_GUTTER + area.width + _RIGHT]
+    for cluster, room_until in zip(bars, ends, strict=True):
+        yield _cluster(cluster, area, y, room_until)
+    for cluster in bars:  # crosses come last, since the next bar may touch a narrow failed one
+        if _has_failure(cluster):
+            left, right = area.x(cluster.start_ms), area.x(cluster.end_ms)
+            yield _cross(right - 8 if right - left > _CROSS_ROOM else (left + right) / 2, y + _BAR / 2)
+
+
+def _has_failure(cluster: SpanCluster) -> bool:
+    """True if a call failed, was denied or cancelled; a wait never fails, whatever the decision was."""
+    return any(span.kind != WAIT and span.status in _BAD for span in cluster.spans)
+
+
+def _cluster(cluster: SpanCluster, area: _PlotArea, y: float, room_until: float) -> str:
+    """One bar with its label, inside if it fits, else after the bar."""
+    span = cluster.spans[0]
+    left = area.x(cluster.start_ms)
+    wide = max(area.x(cluster.end_ms) - left, _NARROW_PX)
+    text = span.detail if span.is_delegation and span.detail else span.name
+    if len(cluster.spans) > 1:
+        text = count(len(cluster.spans), _PLURALS[span.kind])
+    shape = _shape(span, left, y, wide, _tip(cluster))
+    tick = 0.0
+    if span.first_token_ms is not None and len(cluster.spans) == 1:
+        tick = area.x(span.first_token_ms) - left
+        shape += _tick(left + tick, y)
+    has_cross = _has_failure(cluster)
+    return shape + _bar_label(text, span, (left, y, wide, tick), room_until, 6 if has_cross else 0)
+
+
+def _bar_label(
+    text: str, span: TimelineSpan, place: tuple[float, float, float, float], room_until: float, shift: float
+) -> str:
+    """Label of a bar at `place` (left, top, width, tick); empty if there is no room."""
+    left, y, wide, tick = place
+    needed = text_px(text)
+    inside = left + tick + 4 if wide - tick > needed + 8 else left + 4
+    if min(wide, tick or wide) > needed + 8 or wide - tick > needed + 8:
+        ink = "currentColor" if span.is_delegation else _FILLS[span.kind].ink
+        halo = (
+            ' stroke="#ffffff" stroke-opacity=".8" stroke-width="3" paint-order="stroke"' if span.kind == WAIT else ""
+        )
+        return label(inside, y + 11, text, 60, more=f'fill="{ink}"{halo}')
+    if left + wide + 4 + shift + needed < room_until:
+        return faint(label(left + wide + 4 + shift, y + 11, text, 60))
+    return ""
+
+
+def _shape(span: TimelineSpan, x: float, y: float, wide: float, tip: str) -> str:
+    """Bar of a span, without label and marks."""
+    dashes = ' stroke="currentColor" stroke-dasharray="2 2"' if span.end_ms is None else ""
+    if span.is_delegation:
+        outline = f'fill-opacity=".14" stroke="{ORANGE}" stroke-width="1.5" stroke-dasharray="3 2"'
+        return bar(x, y + 1, wide, _BAR - 2, ORANGE, tip, more=f'rx="2" {outline}')
+    shape = bar(x, y, wide, _BAR, _FILLS[span.kind].paint, tip, more=f'rx="{5 if span.kind == MODEL else 1}"{dashes}')
+    if span.kind == TOOL and wide > _EDGE_ROOM:
+        shape += bar(x, y, 3, _BAR, "#1f2328", more='fill-opacity=".75"')
+    return shape
+
+
+def _tick(x: float, y: float) -> str:
+    """Mark of the first text."""
+    head = f'<path d="M{x - 3:.1f} {y - 3:.1f}h6l-3 4z" fill="currentColor"/>'
+    return f'<path d="M{x:.1f} {y:.1f}v{_BAR}" stroke="#ffffff" stroke-width="1.6"/>{head}'
+
+
+def _cross(x: float, y: float) -> str:
+    path = f'd="M{x - 3:.1f} {y - 3:.1f}l6 6m0 -6l-6 6"'
+    halo = f'<path {path} stroke="#ffffff" stroke-width="5" stroke-linecap="round" style="stroke:{PAPER}"/>'
+    return f'{halo}<path {path} stroke="{VERMILLION}" stroke-width="2"/>'
+
+
+def _tip(cluster: SpanCluster) -> str:
+    """Tooltip of a bar."""
+    times = f"{duration(cluster.start_ms)} + {duration(cluster.end_ms - cluster.start_ms)}"
+    if len(cluster.spans) > 1:
+        names = ", ".join(dict.fromkeys(span.name for span in cluster.spans[:8]))
+        return f"{count(len(cluster.spans), _PLURALS[cluster.spans[0].kind])}: {names}; {times}"
+    span = cluster.spans[0]
+    first = (
+        "" if span.first_token_ms is None else f"; first token after {duration(span.first_token_ms - span.start_ms)}"
+    )
+    detail = f"; {span.detail}" if span.detail else ""
+    return f"{_PLURALS[span.kind]} {span.name}, {span.status}: {times}{first}{detail}"[:600]

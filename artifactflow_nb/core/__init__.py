@@ -1,0 +1,1 @@
+"""Values, protocols and pure functions; no I/O."""

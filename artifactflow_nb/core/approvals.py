@@ -1,0 +1,241 @@
+"""Approval requests, decisions and policies.
+
+A policy is applied to each request first: `ask` forwards it to a person, `approve` and `deny` decide at once. The
+`Decision` is the same value whether a button, code or a policy made it.
+"""
+
+import asyncio
+import inspect
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from artifactflow_nb.core.text.cards import Card, CardMixin, CardRows, CardTable, Code, Details, MarkdownText
+from artifactflow_nb.core.text.format import storable_text
+from artifactflow_nb.errors import UsageError, describe_error
+
+Scope = Literal["once", "run", "conversation"]
+SCOPES: tuple[Scope, ...] = ("once", "run", "conversation")
+
+BUDGET_KIND = "budget"
+"""Request kind and tool name of a request to exceed a run's budget."""
+
+RequestKind = Literal["tool", "plan", "edit", "budget"]
+
+Verdict = Literal["ask", "approve", "deny"]
+VERDICTS: tuple[Verdict, ...] = ("ask", "approve", "deny")
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalRequest(CardMixin):
+    """A request for a person's approval.
+
+    Attributes:
+        id: Id of the request, which is decided once.
+        run_id: The waiting run.
+        kind: `tool`, `plan`, `edit` or `budget`.
+        agent: The requesting agent.
+        tool: The tool; `budget` for a budget extension, the node's name for an interrupt of an adapted graph.
+        params: Parameters of the call; for a budget the limits after approval.
+        title: The question in one line.
+        preview: Content that would be written or sent, in Markdown; empty if the parameters suffice.
+        message: Reason for the request; empty if the tool's permission level suffices.
+        tool_call_id: The waiting call; empty if there is none.
+        about: Identity of the subject if it is not a call.
+    """
+
+    id: str
+    run_id: str
+    kind: RequestKind
+    agent: str
+    tool: str
+    params: Mapping[str, Any] = field(repr=False)
+    title: str
+    preview: str = field(default="", repr=False)
+    message: str = ""
+    tool_call_id: str = ""
+    about: str = ""
+
+    @property
+    def subject(self) -> str:
+        """Identity of the subject: the tool call id, or `about`."""
+        return self.tool_call_id or self.about
+
+    @property
+    def steps(self) -> tuple[tuple[str, str, str], ...]:
+        """Steps of the plan to approve; see `proposed_steps`."""
+        return proposed_steps(self.kind, self.params)
+
+    def _card(self) -> Card:
+        steps = self.steps
+        rows: CardRows = [("agent", self.agent), ("tool", Code(self.tool)), ("why", self.message)]
+        rows += [("note", plan_note(self.preview))] if steps else []
+        params = [
+            (name, Code(_value_text(value)))
+            for name, value in self.params.items()
+            if not (steps and name == "steps")  # the steps have a table of their own
+        ]
+        folds = [Details("Parameters", CardTable.from_rows(("name", "value"), params), is_open=True)] if params else []
+        if steps:
+            folds.append(Details("Steps", CardTable(STEP_COLUMNS, steps), is_open=True))
+        elif self.preview:
+            folds.append(Details("What would be done", MarkdownText(self.preview), is_open=True))
+        note = f'Decide with wb.approve("{self.id}") or wb.deny("{self.id}", "why").'
+        return Card("Approval request", self.title, [*rows, ("run", Code(self.run_id))], folds, note)
+
+
+STEP_COLUMNS = ("step", "what it takes", "tools")
+
+
+def proposed_steps(kind: str, params: Mapping[str, Any]) -> tuple[tuple[str, str, str], ...]:
+    """List the steps of a plan request as rows of `STEP_COLUMNS`; empty for other kinds.
+
+    The parameters come from a model, so steps may be plain values instead of objects.
+    """
+    steps = params.get("steps") if kind == "plan" else None
+    rows = []
+    for number, step in enumerate(steps if isinstance(steps, list) else (), 1):
+        fields = step if isinstance(step, Mapping) else {"title": step}
+        tools = fields.get("tools")
+        names = ", ".join(map(str, tools)) if isinstance(tools, list) else ""
+        rows.append((f"{number}. {fields.get('title', '')}", _value_text(fields.get("description", "")), names))
+    return tuple(rows)
+
+
+def plan_note(preview: str) -> str:
+    """Return the note below the steps in a plan's preview; may be empty."""
+    return preview.partition("\n\n")[2]
+
+
+def _value_text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+
+
+@dataclass(frozen=True, slots=True)
+class Decision(CardMixin):
+    """The decision on an approval request.
+
+    Attributes:
+        approved: Whether the call may run.
+        instruction: Message to the agent; may be empty.
+        decided_by: `user` or `policy`.
+        params: Edited parameters of the call; None to run it unchanged.
+        scope: Calls of this tool that the decision covers: `once`, or all later calls of the `run` or `conversation`.
+        replaces_call: Whether the instruction replaces the call, which neither runs nor counts as denied.
+        by_code: Whether code decided, e.g. `run.approve()` in a cell, and not a click in a panel.
+    """
+
+    approved: bool
+    instruction: str = ""
+    decided_by: str = "user"
+    params: Mapping[str, Any] | None = None
+    scope: Scope = "once"
+    replaces_call: bool = False
+    by_code: bool = True
+
+    def __post_init__(self) -> None:
+        if isinstance(self.instruction, str):  # a lone surrogate cannot be stored
+            object.__setattr__(self, "instruction", storable_text(self.instruction))
+        if self.scope not in SCOPES:
+            raise UsageError(f"scope is {self.scope!r}; it must be one of {', '.join(map(repr, SCOPES))}.")
+        if self.params is not None and not isinstance(self.params, Mapping):
+            raise UsageError(f"params is {self.params!r}; pass all parameters of the call by name.")
+        if self.params is not None and not self.approved:
+            raise UsageError("Parameters were edited for a call that is not approved; approve it, or leave them out.")
+        if self.replaces_call and (self.approved or not self.instruction.strip()):
+            raise UsageError("A decision that replaces the call needs an instruction, and cannot approve the call.")
+
+    def _card(self) -> Card:
+        params = None if self.params is None else Code(_value_text(dict(self.params)))
+        rows: CardRows = [("says", self.instruction), ("runs with", params), ("holds for", self.scope)]
+        return Card("Decision", self.outcome, [*rows, ("decided by", self.decided_by)])
+
+    @property
+    def outcome(self) -> str:
+        """The decision as one word: `approved`, `edited`, `denied` or `instructed`."""
+        if self.approved:
+            return "approved" if self.params is None else "edited"
+        return "instructed" if self.replaces_call else "denied"
+
+
+ApprovalRule = str | Mapping[str, str] | Callable[[ApprovalRequest], str]
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalPolicy:
+    """Rule that decides requests before a person sees them.
+
+    Attributes:
+        rule: A verdict for all calls that need approval; or a verdict per tool, which also makes approval mandatory for
+            tools that do not need it; or a function from the request to a verdict.
+        fallback: Verdict where the rule says `ask`: `ask` for a person, `approve` or `deny` for unattended runs
+            (setting `AF_APPROVALS`).
+    """
+
+    rule: ApprovalRule = "ask"
+    fallback: Verdict = "ask"
+    _by_tool: Mapping[str, Verdict] = field(init=False, repr=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        _check_verdict("AF_APPROVALS", self.fallback)
+        if isinstance(self.rule, str):
+            _check_verdict("approvals", self.rule)
+        elif inspect.iscoroutinefunction(self.rule) or not (isinstance(self.rule, Mapping) or callable(self.rule)):
+            raise UsageError(
+                f"approvals is {self.rule!r}; it must be 'ask', 'approve' or 'deny', a mapping from tool names to "
+                "these, or a plain function that returns one of them for a request."
+            )
+        elif isinstance(self.rule, Mapping):
+            by_tool = {name: _check_verdict(f"approvals[{name!r}]", verdict) for name, verdict in self.rule.items()}
+            object.__setattr__(self, "_by_tool", by_tool)
+
+    def applies_to(self, tool: str, needs_confirmation: bool) -> bool:
+        """Return whether calls of this tool go through the policy at all."""
+        return needs_confirmation or self._by_tool.get(tool, "approve") != "approve"
+
+    def check_tools(self, known: Iterable[str]) -> None:
+        """Raise `UsageError` for a rule about an unknown tool, which would otherwise never apply unnoticed."""
+        names = [*known, BUDGET_KIND]
+        if unknown := [name for name in self._by_tool if name not in names]:
+            raise UsageError(f"approvals names an unknown tool {unknown[0]!r}. Known: {', '.join(names)}.")
+
+    async def forbids(self, request: ApprovalRequest) -> bool:
+        """Return whether the rule itself denies the request; this overrides an earlier approval for the whole run."""
+        if isinstance(self.rule, str):
+            return self.rule == "deny"
+        if isinstance(self.rule, Mapping):
+            return self._by_tool.get(request.tool) == "deny"
+        return await self._call_rule(self.rule, request) == "deny"
+
+    async def decide(self, request: ApprovalRequest) -> Verdict:
+        """Return the verdict on this request; a rule function runs in a thread, since it may block.
+
+        A blanket `approve` covers tool calls but never exceeding a budget, which needs a person, a function or an
+        explicit rule named `budget`; with any blanket verdict a budget request is denied.
+        """
+        blanket: Verdict = "ask"
+        if isinstance(self.rule, str):
+            verdict = blanket = _check_verdict("approvals", self.rule)
+        elif isinstance(self.rule, Mapping):
+            verdict = self._by_tool.get(request.tool, "ask")
+        else:
+            verdict = await self._call_rule(self.rule, request)
+        if verdict == "ask":
+            verdict = blanket = self.fallback
+        return "deny" if request.kind == BUDGET_KIND and blanket != "ask" else verdict
+
+    @staticmethod
+    async def _call_rule(rule: Callable[[ApprovalRequest], str], request: ApprovalRequest) -> Verdict:
+        try:
+            answer = await asyncio.to_thread(rule, request)
+        except Exception as error:
+            raise UsageError(f"The approvals function failed on {request.tool}: {describe_error(error)}") from error
+        return _check_verdict("The approvals function's answer", answer)
+
+
+def _check_verdict(source: str, verdict: str) -> Verdict:
+    for known in VERDICTS:
+        if verdict == known:
+            return known
+    raise UsageError(f"{source} is {verdict!r}; it must be one of 'ask', 'approve', 'deny'.")

@@ -1,0 +1,1 @@
+"""A document of blocks: tree, edits, dependencies, templates, rubrics."""

@@ -1,0 +1,89 @@
+"""Safe reading of files at paths that users pass: regular files only.
+
+Opening a named pipe blocks until it has a writer, and a device may never end. Every path from a user is therefore
+opened here, non-blocking, and anything but a regular file is refused.
+"""
+
+import errno
+import os
+import stat
+from pathlib import Path
+from typing import BinaryIO
+
+from artifactflow_nb.errors import UsageError
+
+AnyPath = str | os.PathLike[str]
+
+_FLAGS = os.O_RDONLY
+for _name in ("O_NONBLOCK", "O_NOCTTY", "O_CLOEXEC", "O_BINARY"):  # each platform defines some of these
+    _FLAGS |= getattr(os, _name, 0)
+
+_KINDS = (
+    (stat.S_ISDIR, "a folder"),
+    (stat.S_ISFIFO, "a named pipe"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a device"),
+    (stat.S_ISSOCK, "a socket"),
+)
+
+
+def open_regular(path: AnyPath) -> BinaryIO:
+    """Open a regular file for reading; `OSError` for anything else, and for characters that are invalid in a path."""
+    try:
+        check_regular(path, Path(path).stat())  # before opening, which alone may trigger a device
+        handle = os.open(path, _FLAGS)
+    except ValueError as error:
+        raise OSError(errno.EINVAL, f"no path can hold these characters ({_codec_problem(error)})") from error
+    try:
+        check_regular(path, os.fstat(handle))  # the path may have been replaced between stat and open
+        return os.fdopen(handle, "rb")
+    except BaseException:
+        os.close(handle)
+        raise
+
+
+def check_regular(path: AnyPath, status: os.stat_result) -> None:
+    """Raise an `OSError` that names the file type, unless it is a regular file."""
+    if not stat.S_ISREG(status.st_mode):
+        kind = next((name for is_kind, name in _KINDS if is_kind(status.st_mode)), "something else")
+        raise OSError(errno.EINVAL, f"it is {kind}, not a file", str(path))
+
+
+def read_bytes(path: AnyPath) -> bytes:
+    """Read a regular file; errors as for `open_regular`."""
+    with open_regular(path) as file:
+        return file.read()
+
+
+def read_text(path: AnyPath, subject: str) -> str:
+    """Read a regular UTF-8 file and normalise its line ends to line feeds.
+
+    Args:
+        path: The file.
+        subject: Start of error messages, e.g. `The template`.
+
+    Errors: `UsageError` with the path if the file cannot be read or is not UTF-8. It never quotes the content, which
+    may be a secret that was passed by mistake.
+    """
+    try:
+        text = read_bytes(path).decode()
+    except OSError as error:
+        raise UsageError(f"{subject} {path} cannot be read: {reason(error)}.") from None
+    except UnicodeDecodeError as error:
+        raise UsageError(
+            f"{subject} {path} cannot be read: it is not text in UTF-8 (byte {error.start}). Save it as UTF-8."
+        ) from None
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def reason(error: OSError | ValueError | RuntimeError) -> str:
+    """Describe a path error without the path itself."""
+    if isinstance(error, OSError):
+        return error.strerror or str(error)
+    if isinstance(error, RuntimeError):  # from `Path.resolve` before Python 3.13
+        return "its links lead in a circle"
+    return f"no path can hold these characters ({_codec_problem(error)})"
+
+
+def _codec_problem(error: ValueError) -> str:
+    return "a lone surrogate" if isinstance(error, UnicodeError) else str(error)

@@ -1,0 +1,137 @@
+"""Messages, tool calls and results exchanged between agents, models and tools.
+
+These are pure values without ids: identity belongs to the store.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from artifactflow_nb.core.text.cards import Card, CardMixin, CardRows, Code, Details
+
+Role = Literal["system", "user", "assistant", "tool"]
+DeltaKind = Literal["answer", "reasoning", "call"]
+"""What a piece of a streamed reply belongs to: the answer, the reasoning, or the arguments of a native call."""
+
+ToolProtocol = Literal["xml", "native"]
+"""How a model calls tools: as XML in the reply text, or in the API's own tool-call fields."""
+
+ERROR_PREFIX = "Error: "
+"""Prefix of the result of a failed native call."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall(CardMixin):
+    """A tool call as the model wrote it.
+
+    Attributes:
+        name: The tool's name; empty if it could not be parsed.
+        params: Values as written: strings, lists of strings, or (native protocol) JSON.
+        error: The parse error, reported to the model; None if the call is valid.
+        needs_approval: Whether to ask even if the tool is permitted, because the call may only be an example.
+    """
+
+    name: str
+    params: Mapping[str, Any]
+    error: str | None = None
+    needs_approval: bool = False
+
+    @property
+    def n_chars(self) -> int:
+        """Length of the name and all parameters in characters."""
+        return len(self.name) + sum(len(key) + len(str(value)) for key, value in self.params.items())
+
+    def _card(self) -> Card:
+        rows: CardRows = [*((name, Code(str(value))) for name, value in self.params.items()), ("error", self.error)]
+        return Card("Tool call", self.name, rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message of a prompt.
+
+    Attributes:
+        role: The author; a `tool` message carries results for the preceding assistant message.
+        content: The text.
+        calls: The native calls of an assistant message; one `tool` message per call follows, in the same order. XML
+            calls are part of `content` instead, and a single `tool` message carries all their results.
+    """
+
+    role: Role
+    content: str
+    calls: tuple[ToolCall, ...] = ()
+
+    @property
+    def n_chars(self) -> int:
+        """Length in characters, including native calls."""
+        return len(self.content) + (sum(call.n_chars for call in self.calls) if self.calls else 0)
+
+
+@dataclass(frozen=True, slots=True)
+class ToolSpec:
+    """Description of a tool for a model.
+
+    Attributes:
+        name: The tool's name.
+        description: Its effect and when to use it.
+        parameters: JSON schema of the parameters: an object with `properties` and `required`.
+    """
+
+    name: str
+    description: str
+    parameters: Mapping[str, Any]
+
+    @property
+    def n_chars(self) -> int:
+        """Approximate length in characters in a prompt."""
+        return len(self.name) + len(self.description) + len(str(self.parameters))
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult(CardMixin):
+    """Result of a tool call.
+
+    Attributes:
+        success: Whether the call succeeded.
+        data: The text for the model, exactly as the tool returned it.
+        error: The problem and what to do; None on success.
+        metadata: Small JSON for people and views; never part of a prompt.
+    """
+
+    success: bool
+    data: str = ""
+    error: str | None = None
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+    def _card(self) -> Card:
+        rows: CardRows = [
+            ("error", self.error),
+            ("data", self.data),
+            *((name, str(value)) for name, value in self.metadata.items()),
+        ]
+        folds = [Details("All of the data", Code(self.data))] if self.data else []
+        return Card("Tool result", "success" if self.success else "failure", rows, folds)
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Token usage of one model call; optional counts are None if the endpoint did not report them.
+
+    Attributes:
+        input_tokens: Prompt tokens, including cached ones.
+        output_tokens: Reply tokens, including reasoning.
+        reasoning_tokens: Output tokens spent on reasoning.
+        cache_read_tokens: Input tokens read from the endpoint's cache.
+        estimated: Whether the counts were estimated from characters because the endpoint reported none.
+    """
+
+    input_tokens: int
+    output_tokens: int
+    reasoning_tokens: int | None = None
+    cache_read_tokens: int | None = None
+    estimated: bool = False
+
+    @property
+    def total_tokens(self) -> int:
+        """Sum of input and output tokens."""
+        return self.input_tokens + self.output_tokens

@@ -1,0 +1,1 @@
+"""Redaction of texts: known secrets, and whatever has the form of one."""

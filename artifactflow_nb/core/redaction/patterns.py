@@ -1,0 +1,298 @@
+"""Patterns of secrets: keys of well-known services, private keys, credentials in addresses, values next to names.
+
+Each pattern searches a text in one pass in linear time: repetitions are bounded or possessive, and a pattern that
+starts at a word boundary is not tried inside a word.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from artifactflow_nb.core.redaction.names import (
+    MIN_VALUE,
+    has_content,
+    is_not_a_word,
+    is_placeholder,
+    is_secret,
+    is_secret_variable,
+    looks_like_password,
+    looks_random,
+    may_name_secret,
+    names_password,
+    names_secret,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """A pattern of secrets.
+
+    Attributes:
+        sign: A text that every match contains; most texts do not contain it and are not searched.
+        find: Returns the start and end offsets of the secrets in a text, in order.
+    """
+
+    sign: str
+    find: Callable[[str], Iterator[tuple[int, int]]]
+
+
+_ESCAPE = re.compile(r"(?:\\[nrtbf]|%[0-9A-Fa-f]{2}|\\u[0-9A-Fa-f]{4})\Z")
+"""An escape sequence of JSON or an address before a key; its last character does not belong to a word."""
+
+_MAX_ESCAPE = 6
+_BASE64 = re.compile(r"[A-Za-z0-9+/]{30}[+/]\Z")
+_BASE64_CHARS = 31
+
+_PEM = re.compile(
+    r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
+    r"(?:(?:\s|\\{1,7}[rnt])*+(?:[A-Za-z0-9+/=]{32,}+|(?:Proc-Type|DEK-Info|Version|Comment): ?[^\r\n\\]{1,100}+))++"
+    r"(?:(?:\s|\\{1,7}[rnt])*+[A-Za-z0-9+/=]{1,76}+(?=\s*+(?:\\{1,7}[nrt])*+(?:-----END|=)))?+"
+    r"(?:(?:\s|\\{1,7}[rnt])*+=[A-Za-z0-9+/]{4}(?=\s*+(?:\\{1,7}[nrt])*+-----END))?+"
+    r"(?:(?:\s|\\{1,7}[rnt])*+-----END [A-Z ]{0,40}PRIVATE KEY(?: BLOCK)?-----)?+"
+)
+_LONG = "[A-Za-z0-9_-]"
+_KEYS = (
+    ("sk-", r"(?=[A-Za-z_-]{0,64}[0-9])[A-Za-z0-9_-]{12,}+"),
+    *((f"{kind}k_{where}_", r"[A-Za-z0-9]{8,}+") for kind in "spr" for where in ("live", "test")),
+    ("whsec_", r"[A-Za-z0-9+/=]{16,}+"),
+    *((f"gh{kind}_", r"[A-Za-z0-9]{16,}+") for kind in "pousr"),
+    ("github_pat_", r"[A-Za-z0-9_]{16,}+"),
+    *((f"gl{kind}-", rf"{_LONG}{{16,}}+(?:\.[a-z0-9]{{2}}\.[a-z0-9]+)?") for kind in ("pat", "rt", "dt", "oas", "ptt")),
+    ("hf_", r"[A-Za-z0-9]{16,}+"),
+    ("r8_", r"[A-Za-z0-9]{30,}+"),
+    ("gsk_", r"[A-Za-z0-9]{20,}+"),
+    ("xai-", r"(?=[A-Za-z]{0,64}[0-9])[A-Za-z0-9]{20,}+"),
+    ("pplx-", r"[A-Za-z0-9]{32,}+"),
+    ("nvapi-", rf"{_LONG}{{32,}}+"),
+    ("tvly-", rf"{_LONG}{{12,}}+"),
+    *((kind, r"[A-Z0-9]{16,}+(?![a-z])") for kind in ("AKIA", "ASIA")),
+    ("AIza", rf"{_LONG}{{20,}}+"),
+    ("ya29.", rf"{_LONG}{{20,}}+"),
+    ("GOCSPX-", rf"{_LONG}{{20,}}+"),
+    *((f"xox{kind}-", r"[A-Za-z0-9-]{8,}+") for kind in "abeoprs"),
+    ("xapp-", r"[0-9]-[A-Za-z0-9-]{16,}+"),
+    ("eyJ", rf"{_LONG}{{8,}}+\.{_LONG}{{8,}}+(?:\.{_LONG}*+){{0,3}}"),
+    ("npm_", r"[A-Za-z0-9]{30,}+"),
+    ("pypi-", rf"AgE{_LONG}{{16,}}+"),
+    *((f"dckr_{kind}_", rf"{_LONG}{{20,}}+") for kind in ("pat", "oat")),
+    ("SG.", rf"{_LONG}{{16,}}+\.{_LONG}{{16,}}+"),
+    ("hvs.", rf"{_LONG}{{24,}}+"),
+    ("dop_v1_", r"[a-f0-9]{64}"),
+    *((f"shp{kind}_", r"[A-Fa-f0-9]{32}") for kind in ("at", "ca", "pa", "ss")),
+    ("lsv2_", r"(?:pt|sk)_[a-f0-9_]{32,}+"),
+    ("AGE-SECRET-KEY-1", r"[A-Z0-9]{50,}+"),
+)
+_ADDRESSES = (
+    ("hooks.slack.com/services/", r"[A-Za-z0-9/]{16,}+"),
+    ("/api/webhooks/", rf"[0-9]{{10,}}+/{_LONG}{{30,}}+"),
+    ("api.telegram.org/bot", rf"[0-9]{{6,}}+:{_LONG}{{30,}}+"),
+)
+"""Beginnings of addresses with the pattern of the secret part after them."""
+
+
+def _can_start(text: str, at: int) -> bool:
+    """Whether a key can start at an offset: not within a word, nor within base64, which contains any letters."""
+    before = text[at - 1 : at]
+    if (before.isascii() and before.isalnum()) or before in {"_", "-"}:
+        return _ESCAPE.search(text, max(at - _MAX_ESCAPE, 0), at) is not None
+    return before not in {"+", "/"} or at < _BASE64_CHARS or not _BASE64.match(text, at - _BASE64_CHARS, at)
+
+
+def _keys(begin: re.Pattern[str], keys: Sequence[tuple[str, re.Pattern[str]]], text: str) -> Iterator[tuple[int, int]]:
+    """Find keys by their prefixes; `begin` matches the ends of these prefixes."""
+    end = 0
+    for match in begin.finditer(text):
+        for prefix, rest in keys:
+            at = match.end() - len(prefix)
+            if at < end or not text.startswith(prefix, at) or not _can_start(text, at):
+                continue
+            if key := rest.match(text, match.end()):
+                end = key.end()
+                yield at, end
+
+
+def _key_forms() -> Iterator[Form]:
+    """Group the keys by the last character of their prefixes, so that a text is searched once per group."""
+    groups: dict[str, list[tuple[str, re.Pattern[str]]]] = {}
+    for prefix, rest in _KEYS:
+        groups.setdefault(prefix[-1] if prefix[-1] in "_-" else prefix, []).append((prefix, re.compile(rest)))
+    for sign, keys in groups.items():
+        behind = "|".join(f"(?<={re.escape(prefix)})" for prefix, _ in keys)
+        yield Form(sign, partial(_keys, re.compile(f"{re.escape(sign)}(?:{behind})"), keys))
+
+
+def _matches(pattern: re.Pattern[str], text: str) -> Iterator[tuple[int, int]]:
+    return (match.span() for match in pattern.finditer(text))
+
+
+# --- secrets that follow a name or a mark -----------------------------------------------------------------------------
+
+_Span = tuple[int, int]
+
+_NAME_PARTS = ("key", "token", "secret", "credential", "authorization", "pass", "pwd")
+_PUNCTUATION = ".:?"
+_NEIGHBOURHOOD = 160
+
+_QUOTE = r"""\\{0,3}["']"""
+_START = r"(?<![A-Za-z0-9_.-])(?!(?<=\\)[nrt][A-Za-z])"
+"""The start of a name, after the letter of an escaped line break in JSON."""
+
+_USER = re.compile(r"""://(?P<value>[^\s/?#@:"'<>\[\]]{0,128}+:[^\s/?#@"'<>{}]{1,256}+|[A-Za-z0-9_-]{20,128}+)@""")
+_QUERY_NAME = re.compile(r"[?&;#](?P<name>[A-Za-z0-9_.%~-]{1,64}+)=")
+_QUERY_VALUE = re.compile(r"""[^&;#\s"'<>()\[\]{}`\\|]{1,4096}+""")
+_NAME_BEFORE_VALUE = re.compile(
+    rf"(?:{_START}|(?<=\\[nrt]))(?P<name>[A-Za-z][A-Za-z0-9_-]{{2,60}}+)(?:{_QUOTE})?\s{{0,2}}[:=]\s{{0,2}}"
+)
+"""A name and the separator before its value, with or without quotes, in JSON, YAML, programs and shells."""
+
+_QUOTED = re.compile(
+    r"""(?:"(?P<double>[^"\\\r\n]*+(?:\\.[^"\\\r\n]*+)*+)|'(?P<single>[^'\\\r\n]*+(?:\\.[^'\\\r\n]*+)*+))"""
+)
+_ESCAPED_QUOTED = re.compile(r"""(?P<mark>\\{1,7}["'])(?P<value>(?:[^\\"'\r\n]++|(?!(?<!\\)(?P=mark))[^\r\n])++)""")
+_MAX_VALUE = 4096
+_UNQUOTED = re.compile(r"[A-Za-z0-9._~+/=%$!*^-]{8,4096}+(?!\()")
+_PASSWORD = re.compile(
+    r"""(?P<value>[^\s"'<>()\[\]{},;|`\\]{4,256}+)(?P<ends>(?=\s*?$|["'<;\\\]]))?+(?![(\[{])""", re.MULTILINE
+)
+_CONNECTION = re.compile(
+    r"(?:^|[\s;])(?:host|hostaddr|server|data source|address|dbname|database|initial catalog|user id|uid|user)"
+    r"\s?=\s?[^\s,;()]+(?:[\s;]|$)",
+    re.IGNORECASE,
+)
+_TAG = re.compile(r"<(?P<name>[A-Za-z][A-Za-z0-9_-]{2,60}+)>\s{0,9}")
+_TAG_VALUE = re.compile(r"(?:<!\[CDATA\[(?P<data>(?:[^\]]|\](?!\]>)){1,4096}+)|(?P<bare>[^<>\s][^<>]{0,4095}+))")
+_AUTHORIZATION = re.compile(
+    rf"""authorization(?:{_QUOTE})?\s{{0,2}}[:=]\s{{0,2}}(?:{_QUOTE})?"""
+    r"""(?:(?:digest|aws4-hmac-sha256)[ ]{1,3}(?P<fields>[^\r\n\\\[\]]{8,4096}+)"""
+    r"""|(?:bearer|basic|token|apikey|api-key|negotiate)[ ]{1,3}(?P<value>[^\s"'\\<>,;\[\]{}`]{6,4096}+))""",
+    re.IGNORECASE,
+)
+_BEARER = re.compile(
+    rf"""(?P<open>{_QUOTE})?(?:\b|(?<=\\[nrt]))[Bb]earer[ ]{{1,3}}(?P<value>[A-Za-z0-9._~+/=-]{{8,4096}}+)"""
+)
+_COOKIE = r"""[A-Za-z0-9_.-]{1,64}+=[^\s;"'\\\[\]]{1,4096}+"""
+_COOKIES = re.compile(
+    rf"""cookie(?:{_QUOTE})?:\s{{0,2}}(?:{_QUOTE})?(?P<value>{_COOKIE}(?:; ?{_COOKIE}){{0,64}}+)""", re.IGNORECASE
+)
+
+
+def _users(text: str) -> Iterator[_Span]:
+    """Find the user and password of addresses; a user alone only if it looks random."""
+    for match in _USER.finditer(text) if "@" in text else ():
+        if ":" in match["value"] or looks_random(match["value"]):
+            yield match.span("value")
+
+
+def _queries(text: str) -> Iterator[_Span]:
+    """Find values in the query of an address; the value of a plain `key` or `token` only if it looks random."""
+    end = 0
+    for match in _QUERY_NAME.finditer(text):
+        name = match["name"]
+        if match.start() < end or not may_name_secret(name) or (value := _QUERY_VALUE.match(text, match.end())) is None:
+            continue
+        end = value.end()
+        is_certain = names_secret(name) or name.lower() in {"sig", "signature"}
+        if looks_random(value[0]) or (is_certain and has_content(value[0]) and not is_placeholder(value[0])):
+            yield value.span()
+
+
+def _tagged(text: str) -> Iterator[_Span]:
+    """Find parameters of calls that are written as XML: `<api_key><![CDATA[...]]></api_key>`."""
+    for match in _TAG.finditer(text):
+        if names_secret(match["name"]) and (value := _TAG_VALUE.match(text, match.end())):
+            part = value.lastgroup or ""
+            if is_secret(match["name"], value[part]):
+                yield value.span(part)
+
+
+def _named_values(text: str) -> Iterator[_Span]:
+    """Find values next to names: `"api_key": "..."`, `MY_TOKEN=...`, `password: correct-horse-battery`."""
+    if ":" not in text and "=" not in text:
+        return
+    lower = text.lower()
+    if not any(part in lower for part in _NAME_PARTS):
+        return
+    end = 0
+    for match in _NAME_BEFORE_VALUE.finditer(text):
+        name, start = match["name"], match.end()
+        if match.start() < end or not (names_secret(name) or name.isupper()):
+            continue
+        if quoted := _QUOTED.match(text, start, start + _MAX_VALUE):
+            span = quoted.span(quoted.lastgroup or 0)
+            is_found = is_secret(name, text[slice(*span)])
+        elif escaped := _ESCAPED_QUOTED.match(text, start, start + _MAX_VALUE):
+            span = escaped.span("value")
+            is_found = is_secret(name, escaped["value"])
+        else:
+            span, is_found = _unquoted(text, match)
+            end = span[1]  # names within this value were checked with it
+        if is_found:
+            yield span
+            end = span[1]
+
+
+def _unquoted(text: str, match: re.Match[str]) -> tuple[_Span, bool]:
+    """The range of the value without quotes after a name, and whether it is a secret."""
+    name, at = match["name"], match.end()
+    plain = _UNQUOTED.match(text, at)
+    if plain is not None and looks_random(plain[0]):
+        return plain.span(), names_secret(name) or is_secret_variable(name, plain[0])
+    if names_password(name) and (word := _PASSWORD.match(text, at)):
+        span = at, at + len(word["value"].rstrip(_PUNCTUATION))
+        value = text[slice(*span)]
+        is_password = looks_like_password(value) and (word["ends"] is not None or not value.replace("-", "").isalpha())
+        return span, is_password or _is_in_connection_string(text, match, word)
+    return (plain.span() if plain is not None else (at, at)), False
+
+
+def _is_in_connection_string(text: str, name: re.Match[str], word: re.Match[str]) -> bool:
+    """Whether a password is part of a database's connection string, where it can be any word."""
+    value, start, end = word["value"], name.start(), word.end()
+    if not name[0].endswith("=") or not has_content(value) or is_placeholder(value):
+        return False
+    return any(
+        _CONNECTION.search(text, *near)
+        for near in ((max(start - _NEIGHBOURHOOD, 0), start), (end, end + _NEIGHBOURHOOD))
+    )
+
+
+def _authorizations(text: str) -> Iterator[_Span]:
+    """Find credentials after `Authorization:`."""
+    if "uthorization" in text or "AUTHORIZATION" in text:
+        for match in _AUTHORIZATION.finditer(text):
+            part = "fields" if match["fields"] else "value"
+            if part == "fields" or (is_not_a_word(match["value"]) and not is_placeholder(match["value"])):
+                yield match.span(part)
+
+
+def _bearers(text: str) -> Iterator[_Span]:
+    """Find tokens after `Bearer`."""
+    for match in _BEARER.finditer(text):
+        value = match["value"]
+        if looks_random(value) or (match["open"] and is_not_a_word(value) and not is_placeholder(value)):
+            yield match.span("value")
+
+
+def _cookies(text: str) -> Iterator[_Span]:
+    """Find cookies after `Cookie:` and `Set-Cookie:` if one of their values looks random."""
+    if "ookie" in text or "OOKIE" in text:
+        for match in _COOKIES.finditer(text):
+            values = (part.partition("=")[2] for part in match["value"].split(";"))
+            if any(len(value) >= MIN_VALUE and is_not_a_word(value) and looks_random(value) for value in values):
+                yield match.span("value")
+
+
+FORMS: tuple[Form, ...] = (
+    *_key_forms(),
+    *(Form(prefix, partial(_matches, re.compile(f"(?<={re.escape(prefix)}){rest}"))) for prefix, rest in _ADDRESSES),
+    Form("PRIVATE KEY", partial(_matches, _PEM)),
+    Form("://", _users),
+    Form("=", _queries),
+    Form("", _authorizations),
+    Form("earer ", _bearers),
+    Form("", _cookies),
+    Form("</", _tagged),
+    Form("", _named_values),
+)
+"""All patterns; those of keys with a prefix of their own come first."""

@@ -1,0 +1,168 @@
+"""Redaction of texts and JSON values: known secrets, and texts that match the pattern of one.
+
+A secret becomes `[secret]` in every context, so that a redacted question matches its redacted recording. Prose about
+keys and tokens is unchanged. Redaction is repeated until nothing changes; its time is linear in the length of the text.
+"""
+
+import base64
+import html
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import fields, is_dataclass, replace
+from functools import lru_cache, partial
+from typing import Any, TypeVar
+from urllib.parse import quote, quote_plus
+
+from artifactflow_nb.core.redaction.names import MASK, is_secret
+from artifactflow_nb.core.redaction.patterns import FORMS, Form
+
+SHORTEST = 4
+SHORTEST_WORD = 8
+"""A known secret of fewer letters is a placeholder such as EMPTY; redacting it would remove ordinary words."""
+
+_MAX_PASSES = 16
+_CACHE_SIZE = 512
+_SECRET = re.compile(r"""[^\s"'`<>(){},;&|\\]{4,4096}+""")
+"""The longest text that can be a single secret."""
+
+T = TypeVar("T")
+
+
+class Redactor:
+    """Replaces secrets in texts and values.
+
+    Args:
+        secrets: Known secret values; those of fewer than 8 letters or 4 characters count as placeholders.
+    """
+
+    def __init__(self, secrets: Iterable[str] = ()) -> None:
+        self._known = spellings_of(secrets)
+        self._forms = (*(Form(secret, partial(_find_known, secret)) for secret in self._known), *FORMS)
+        self._cached = lru_cache(_CACHE_SIZE)(self._redact)
+
+    def __repr__(self) -> str:
+        return f"Redactor(<{len(self._known)} known>)"
+
+    def text(self, text: str) -> str:
+        """Redact a text."""
+        return self._cached(text)
+
+    def masked(self, value: T) -> T:
+        """Redact the texts of a JSON value, and the values next to names of secrets."""
+        redacted: Any = self._value(value)
+        return redacted  # type: ignore[no-any-return]
+
+    def worded(self, recorded: T, now: T) -> T:
+        """Copy the current value with the recorded texts where these differ only in secrets.
+
+        The result does not depend on which secrets were known when the value was recorded, or are known now.
+        """
+        worded: Any = self._worded(recorded, now)
+        return worded  # type: ignore[no-any-return]
+
+    def _value(self, value: Any) -> Any:
+        if isinstance(value, str):
+            return self.text(value)
+        if isinstance(value, Mapping):
+            return {
+                self.text(name): MASK if isinstance(item, str) and is_secret(name, item) else self._value(item)
+                for name, item in value.items()
+            }
+        return [self._value(item) for item in value] if isinstance(value, list | tuple) else value
+
+    def _worded(self, recorded: Any, now: Any) -> Any:
+        if type(now) is not type(recorded) or now == recorded:
+            return now
+        if isinstance(now, str):
+            masked, before = self.text(now), self.text(recorded)
+            pairs = ((recorded, masked), (recorded, now), (before, masked))
+            return recorded if recorded == masked or any(is_same_text(*pair) for pair in pairs) else now
+        if isinstance(now, Mapping):
+            return {
+                self.text(name): MASK
+                if isinstance(item, str) and is_secret(name, item)
+                else self._worded(recorded.get(self.text(name), recorded.get(name)), item)
+                for name, item in now.items()
+            }
+        if is_dataclass(now) and not isinstance(now, type):
+            names = [field.name for field in fields(now)]
+            return replace(now, **{name: self._worded(getattr(recorded, name), getattr(now, name)) for name in names})
+        if isinstance(now, list | tuple) and len(now) == len(recorded):
+            return type(now)(map(self._worded, recorded, now))
+        return now
+
+    def _redact(self, text: str) -> str:
+        for _ in range(_MAX_PASSES):
+            before = text
+            for form in self._forms:
+                if form.sign in text and (spans := list(form.find(text))):
+                    parts, position = [], 0
+                    for start, end in spans:
+                        parts += [text[position:start], MASK]
+                        position = end
+                    text = "".join([*parts, text[position:]])
+            if text == before:
+                break
+        return text
+
+
+def _find_known(secret: str, text: str) -> Iterator[tuple[int, int]]:
+    at = text.find(secret)
+    while at >= 0:
+        end = at + len(secret)
+        is_inside_word = text[at - 1 : at].isalnum() or text[end : end + 1].isalnum()
+        if len(secret) >= SHORTEST_WORD or not is_inside_word:
+            yield at, end
+        at = text.find(secret, end)
+
+
+def is_searchable(secret: str) -> bool:
+    """Whether texts are searched for a known secret: it is neither a placeholder nor part of the mask."""
+    secret = secret.strip()
+    return _is_long_enough(secret) and secret not in MASK and MASK not in secret
+
+
+def _is_long_enough(secret: str) -> bool:
+    return len(secret) >= SHORTEST_WORD or (len(secret) >= SHORTEST and not secret.isalpha())
+
+
+def spellings_of(secrets: Iterable[str]) -> tuple[str, ...]:
+    """Return all spellings of the searchable secrets, the longest first: raw, in JSON, addresses, HTML and base64."""
+    spellings = {text for secret in secrets if is_searchable(secret) for text in _spellings(secret.strip())}
+    return tuple(sorted(spellings, key=lambda spelling: (-len(spelling), spelling)))
+
+
+def _spellings(secret: str) -> Iterator[str]:
+    yield secret
+    for spelled in (json.dumps(secret), json.dumps(secret, ensure_ascii=False)):
+        yield spelled[1:-1]
+    yield quote(secret, safe="", errors="replace")
+    yield quote_plus(secret, errors="replace")
+    yield html.escape(secret)
+    yield base64.b64encode(secret.encode("utf-8", "replace")).decode()
+
+
+def is_same_text(recorded: str, now: str) -> bool:
+    """Whether two texts are equal if each mask in the recorded one matches one secret in the other.
+
+    A mask matches no spaces, quotes, brackets or separators, which a change of the text around it would contain.
+    """
+    first, *parts = recorded.split(MASK)
+    if not parts or not now.startswith(first):
+        return recorded == now
+    at = len(first)
+    for part in parts[:-1]:
+        if not part:  # adjacent masks count as one
+            continue
+        secret = _SECRET.match(now, at)
+        found = now.find(part, at + SHORTEST, secret.end() + len(part)) if secret is not None else -1
+        if found < 0 or not _may_be_secret(now, at, found):
+            return False
+        at = found + len(part)
+    return now.endswith(parts[-1]) and _may_be_secret(now, at, len(now) - len(parts[-1]))
+
+
+def _may_be_secret(now: str, start: int, end: int) -> bool:
+    secret = _SECRET.match(now, start, end) if start < end else None
+    return secret is not None and secret.end() == end and _is_long_enough(now[start:end])

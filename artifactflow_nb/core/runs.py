@@ -1,0 +1,46 @@
+"""Settings of runs, and the link from a subrun to the tool call that started it.
+
+A subrun has its own id, approvals and metrics.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Self
+
+PARENT_CALL_SETTING = "subrun"
+"""Run setting that holds the parent call of a subrun."""
+
+
+GRAPH_SETTING = "graph"
+"""Run setting that describes the adapted LangGraph graph that the run executes; no other run has it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ParentCall:
+    """The tool call that started a subrun.
+
+    Attributes:
+        run_id: The parent run.
+        message_id: The user message that the parent run answers.
+        tool_call_id: The call in the parent run.
+        place: Position of the call in the parent run, e.g. `main/2.1`. Unlike the ids it is stable when a notebook is
+            executed again.
+    """
+
+    run_id: str
+    message_id: str
+    tool_call_id: str
+    place: str
+
+    @classmethod
+    def from_settings(cls, settings: Mapping[str, Any]) -> Self | None:
+        """Read the parent call from a run's settings; None for a top-level run or a malformed value."""
+        stored = settings.get(PARENT_CALL_SETTING)
+        names = [field.name for field in fields(cls)]
+        if not isinstance(stored, Mapping) or not all(isinstance(stored.get(name), str) for name in names):
+            return None
+        return cls(**{name: stored[name] for name in names})
+
+    def as_json(self) -> dict[str, str]:
+        """Return the value stored in a run's settings."""
+        return asdict(self)

@@ -1,0 +1,235 @@
+"""Text differences as displayable values, in HTML, Markdown and plain text.
+
+The HTML uses `<ins>` and `<del>`, so that it is readable without colours and style. The texts are escaped, and
+invisible characters are displayed by code point. Long unchanged sections are collapsed, and very long diffs are
+truncated.
+"""
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from importlib.resources import files
+from itertools import groupby
+from typing import Literal
+
+from artifactflow_nb.core.text.cards import escape_invisible, hidden_style
+from artifactflow_nb.core.text.chinese import language_tag
+from artifactflow_nb.core.text.comparison import (
+    CONTEXT_LINES,
+    DiffLine,
+    DiffRow,
+    DiffSection,
+    compare_texts,
+    fence_diff,
+    unified_diff,
+)
+from artifactflow_nb.core.text.format import count
+from artifactflow_nb.core.text.markdown import escape
+from artifactflow_nb.errors import UsageError
+
+Layout = Literal["inline", "side_by_side"]
+
+MAX_ROWS = 2000
+"""Maximum number of displayed changed lines, and of unchanged lines per collapsed section."""
+
+_MIN_COLLAPSED = 4
+_LANGUAGE_CHARS = 4000  # a sample is enough to detect the language
+_INVISIBLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff\ud800-\udfff]")
+
+
+def diff_html(old: str, new: str, *, layout: Layout = "inline", names: tuple[str, str] = ("before", "after")) -> str:
+    """Render a difference as an element; see `styled_diff` for its style.
+
+    Args:
+        old: The old text.
+        new: The new text.
+        layout: `inline`, removed lines above added ones; or `side_by_side`, the old text left of the new one.
+        names: Names of the two texts.
+
+    Errors: `UsageError` for another layout.
+    """
+    if layout not in _LAYOUTS:
+        raise UsageError(f"layout is {layout!r}; it must be 'inline' or 'side_by_side'.")
+    sections = compare_texts(old, new)
+    rows = [row for section in sections for row in section.rows]
+    changed = sum(row.is_similar for row in rows)
+    added = sum(row.new is not None for row in rows) - changed
+    removed = sum(row.old is not None for row in rows) - changed
+    parts = [(changed, "changed"), (added, "added"), (removed, "removed")]
+    counts = ", ".join(f"{count(n, 'line')} {change}" for n, change in parts if n) or "no difference"
+    lang = f' lang="{tag}"' if (tag := language_tag(new[:_LANGUAGE_CHARS] or old[:_LANGUAGE_CHARS])) else ""
+    kind = layout.replace("_", "-")
+    heading = f'<p class="af-diff-said">{escape(" → ".join(names))}: {counts}</p>'
+    return f'<div class="af-diff af-diff-{kind}"{lang}>{heading}{"".join(_body(sections, layout))}</div>'
+
+
+def _body(sections: Sequence[DiffSection], layout: Layout) -> Iterator[str]:
+    """Render tables of changed lines with context lines, and collapsed sections between them."""
+    render = _LAYOUTS[layout]
+    rows: list[str] = []
+    remaining = MAX_ROWS if any(section.rows for section in sections) else -1
+    for index, section in enumerate(sections):
+        if remaining < 0:
+            break
+        if section.rows:
+            rows += render(section.rows[:remaining], True)
+            remaining -= len(section.rows)
+            continue
+        lines = [
+            DiffRow(DiffLine(section.old_start + n, text, (), True), DiffLine(section.new_start + n, text, (), True))
+            for n, text in enumerate(section.unchanged_lines, 1)
+        ]
+        lead = 0 if index == 0 else CONTEXT_LINES
+        end = len(lines) - (0 if index == len(sections) - 1 else CONTEXT_LINES)
+        if end - lead < _MIN_COLLAPSED:
+            rows += render(lines, False)
+            continue
+        yield _table([*rows, *render(lines[:lead], False)])
+        summary = f"<summary>… {count(end - lead, 'unchanged line')}</summary>"
+        n_more = end - lead - MAX_ROWS
+        more = f'<p class="af-diff-said">… {count(n_more, "line")} more</p>' if n_more > 0 else ""
+        table = _table(render(lines[lead:end][:MAX_ROWS], False))
+        yield f'<details class="af-diff-fold">{summary}{table}{more}</details>'
+        rows = [*render(lines[end:], False)]
+    yield _table(rows)
+    if (n_omitted := sum(len(section.rows) for section in sections) - MAX_ROWS) > 0:
+        yield f'<p class="af-diff-said">… {count(n_omitted, "further changed line")}</p>'
+
+
+def _table(rows: Iterable[str]) -> str:
+    body = "".join(rows)
+    return f'<table class="af-diff-lines"><tbody>{body}</tbody></table>' if body else ""
+
+
+def _inline(rows: Sequence[DiffRow], changed: bool) -> Iterator[str]:
+    """Render rows inline: each edited line above its new version, but replaced lines as one block above the other."""
+    if not changed:
+        yield from (_inline_row(row.old, row.new, "same") for row in rows)
+        return
+    for is_similar, run in groupby(rows, lambda row: row.is_similar):
+        for group in ([row] for row in run) if is_similar else [list(run)]:
+            yield from (_inline_row(row.old, None, "del") for row in group if row.old)
+            yield from (_inline_row(None, row.new, "ins") for row in group if row.new)
+
+
+_SIGNS = {"same": ("", ""), "del": ("−", "removed"), "ins": ("+", "added")}
+
+
+def _inline_row(old: DiffLine | None, new: DiffLine | None, kind: str) -> str:
+    sign, word = _SIGNS[kind]
+    label = f' aria-label="{word}"' if word else ""
+    line = new or old
+    return (
+        f'<tr class="af-diff-{kind}">{_number(old)}{_number(new)}<td class="af-diff-sign"{label}>{sign}</td>'
+        f"{_text(line, kind)}</tr>"
+    )
+
+
+def _side_by_side(rows: Sequence[DiffRow], changed: bool) -> Iterator[str]:
+    left, right = ("del", "ins") if changed else ("same", "same")
+    return (f"<tr>{_side(row.old, left)}{_side(row.new, right)}</tr>" for row in rows)
+
+
+def _side(line: DiffLine | None, kind: str) -> str:
+    return f"{_number(line)}{_text(line, kind if line else 'none')}"
+
+
+def _number(line: DiffLine | None) -> str:
+    return f'<td class="af-diff-no">{line.number if line else ""}</td>'
+
+
+def _text(line: DiffLine | None, kind: str) -> str:
+    """Render the text cell of a line; a class marks lines that are changed as a whole."""
+    spans = line.spans if line else ()
+    whole = " af-diff-whole" if kind in {"ins", "del"} and all(span.changed for span in spans) else ""
+    end = "" if line is None or line.has_newline else '<span class="af-diff-end"> (no line feed at the end)</span>'
+    content = "".join(f"<{kind}>{_visible(text)}</{kind}>" if changed else _visible(text) for text, changed in spans)
+    return f'<td class="af-diff-text af-diff-{kind}{whole}">{content}{end}</td>'
+
+
+def _visible(text: str) -> str:
+    return escape(_INVISIBLE.sub(lambda match: f"[U+{ord(match[0]):04X}]", text))
+
+
+_LAYOUTS = {"inline": _inline, "side_by_side": _side_by_side}
+
+
+DEFAULT_NAMES = ("a", "b")
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class TextDiff:
+    """Word-level difference between two texts.
+
+    Attributes:
+        a: The old text.
+        b: The new text.
+        names: Names of the two texts.
+        layout: HTML layout: `side_by_side` or `inline`.
+    """
+
+    a: str
+    b: str
+    names: tuple[str, str] = DEFAULT_NAMES
+    layout: Layout = "side_by_side"
+
+    @property
+    def is_same(self) -> bool:
+        """Whether the texts are equal."""
+        return self.a == self.b
+
+    @property
+    def inline(self) -> "TextDiff":
+        """Copy with the inline layout, removed lines above added ones."""
+        return replace(self, layout="inline")
+
+    @property
+    def _texts(self) -> tuple[str, str]:
+        """The texts, ended by a line feed if neither is, so that its absence is only reported as a difference."""
+        end = "" if self.a.endswith("\n") or self.b.endswith("\n") else "\n"
+        return self.a and self.a + end, self.b and self.b + end
+
+    def plain(self) -> str:
+        """Render as a unified diff, or as a note that there is no difference."""
+        diff = unified_diff(*self._texts, *self.names) or f"{' → '.join(self.names)}: no difference"
+        return escape_invisible(diff.rstrip("\n"))
+
+    def table(self) -> str:
+        """Render as an HTML element without its style; see `styled_diff`."""
+        return diff_html(*self._texts, layout=self.layout, names=self.names)
+
+    def __repr__(self) -> str:
+        return self.plain()
+
+    def _repr_markdown_(self) -> str:
+        return fence_diff(self.plain())
+
+    def _repr_html_(self) -> str:
+        return styled_diff(self.table())
+
+
+def styled_diff(body: str) -> str:
+    """Wrap HTML of `diff_html` in an element with its style; all rules are scoped to `.af-run`."""
+    css = (files("artifactflow_nb") / "widgets" / "static" / "diff.css").read_text(encoding="utf-8")
+    return f'{hidden_style(css)}<div class="af-run af-saved mathjax_ignore tex2jax_ignore">{body}</div>'
+
+
+class DiffMixin(ABC):
+    """Displays a value as its text difference."""
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def diff(self) -> TextDiff:
+        """The text difference; a missing text counts as empty."""
+
+    def __repr__(self) -> str:
+        return repr(self.diff)
+
+    def _repr_markdown_(self) -> str:
+        return self.diff._repr_markdown_()
+
+    def _repr_html_(self) -> str:
+        return self.diff._repr_html_()

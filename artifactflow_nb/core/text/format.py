@@ -1,0 +1,120 @@
+"""Human-readable counts, durations, costs, sizes, times and reprs, storable texts, and placeholders for media."""
+
+import re
+import reprlib
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from decimal import Decimal
+
+_SECOND_MS = 1000
+_MINUTE_S = 60
+_HOUR_S = 3600
+_TENTHS_BELOW_MS = 9.95
+_KILO = 1000
+MAX_REPR_CHARS = 80
+MAX_LISTED_LINES = 20
+_PLURALS = {"branch": "branches", "query": "queries"}
+
+
+def count(number: int, noun: str) -> str:
+    """Format a count with its noun: `1 call`, `2 branches`, `1,234 tokens`."""
+    return f"{number:,} {noun if number == 1 else _PLURALS.get(noun, noun + 's')}"
+
+
+def duration(ms: float) -> str:
+    """Format milliseconds: `0.4 ms`, `340 ms`, `12.3 s`, `2 min 05 s`, `3 h 07 min`."""
+    if ms < _TENTHS_BELOW_MS:
+        return f"{ms:.1f} ms".replace(".0 ", " ")
+    if ms < _SECOND_MS:
+        return f"{ms:.0f} ms"
+    seconds = ms / _SECOND_MS
+    if seconds < _MINUTE_S:
+        return f"{seconds:.1f} s"
+    if seconds < _HOUR_S:
+        return f"{int(seconds // _MINUTE_S)} min {int(seconds % _MINUTE_S):02d} s"
+    minutes = round(seconds / _MINUTE_S)
+    return f"{minutes // _MINUTE_S:,} h {minutes % _MINUTE_S:02d} min"
+
+
+def usd(amount: float, *, exact: bool = False) -> str:
+    """Format US dollars: `0.0123 USD`, `12.30 USD`, or exactly for configured prices and limits: `0.14375 USD`.
+
+    Never uses a dollar sign, because notebooks render text between two of them as a formula.
+    """
+    if exact:
+        return f"{amount:,.10g} USD"
+    return f"{amount:,.2f} USD" if abs(amount) >= 1 else f"{Decimal(f'{amount:.3g}'):f} USD"
+
+
+def size(n_bytes: float) -> str:
+    """Format a size: `512 bytes`, `1.2 MB`; a kB has 1,000 bytes."""
+    if n_bytes < _KILO:
+        return count(int(n_bytes), "byte")
+    for unit in ("kB", "MB"):
+        n_bytes /= _KILO
+        if n_bytes < _KILO:
+            return f"{n_bytes:.1f} {unit}"
+    return f"{n_bytes / _KILO:.1f} GB"
+
+
+def format_time(time: datetime) -> str:
+    """Format a timezone-aware time: `2026-11-22 04:37 UTC`."""
+    return f"{time.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+
+
+def media_placeholder(kind: str, media_type: str, base64: str) -> str:
+    """Describe base64 media in place of its content: `[image, image/png, 1,204 bytes; it cannot be shown here]`."""
+    return f"[{kind}, {media_type}, {base64_size(base64)}; it cannot be shown here]"
+
+
+def base64_size(base64: str) -> str:
+    """Format the decoded size of a base64 text: `1,204 bytes`."""
+    return count(len(base64) * 3 // 4 - base64[-2:].count("="), "byte")
+
+
+class _Repr(reprlib.Repr):
+    """Repr with limits at each level, so that its cost does not depend on the size of the value."""
+
+    def __init__(self, max_chars: int) -> None:
+        super().__init__()
+        self.maxlevel = 3
+        self.maxdict = self.maxlist = self.maxtuple = self.maxset = self.maxfrozenset = 12
+        self.maxstring = self.maxother = max_chars + 1  # one more, so that `short_repr` sees that something was cut
+
+    def repr_str(self, x: str, level: int) -> str:
+        """Return the repr of the beginning; the base class would keep both ends."""
+        del level
+        return repr(x[: self.maxstring])
+
+    def repr_int(self, x: int, level: int) -> str:
+        """Return an integer, or only its size if it is large, because Python refuses to print thousands of digits."""
+        del level
+        return f"<integer of {x.bit_length()} bits>" if x.bit_length() > self.maxother * 3 else repr(x)
+
+
+def short_repr(value: object, max_chars: int = MAX_REPR_CHARS) -> str:
+    """Return the repr of a value, truncated; time and memory do not grow with the value."""
+    text = _Repr(max_chars).repr(value)
+    return text if len(text) <= max_chars else f"{text[:max_chars]}…"
+
+
+def fenced(text: str, mark: str, language: str = "") -> str:
+    """Put a text into a Markdown code fence that is longer than any run of its mark in the text."""
+    runs = re.findall(f"{mark}+", text)
+    fence = mark * max(3, 1 + max(map(len, runs), default=0))
+    return f"{fence}{language}\n{text}\n{fence}"
+
+
+def first_lines(lines: Sequence[str]) -> list[str]:
+    """Return the first `MAX_LISTED_LINES` lines, and a line with the number of the others."""
+    more = len(lines) - MAX_LISTED_LINES
+    return [*lines[:MAX_LISTED_LINES], *([f"… and {more:,} more"] if more > 0 else [])]
+
+
+def storable_text(text: str) -> str:
+    """Replace lone surrogates, which UTF-8 cannot encode, by `?`."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "replace").decode()
+    return text

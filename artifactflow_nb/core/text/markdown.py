@@ -1,0 +1,212 @@
+"""Sanitised rendering of untrusted Markdown, to HTML and to Markdown that is safe in other renderers.
+
+The result fetches nothing: images become links. It runs nothing: raw HTML is escaped, and the parser's output passes a
+sanitiser as well. Blocks are short (see `markdown_stream`), which bounds the cost of hostile input. Chinese paragraphs
+get a `lang` attribute. A name like `__exit__` is kept, where standard Markdown would render a bold "exit".
+"""
+
+import html
+import re
+from collections.abc import Callable
+from functools import lru_cache
+
+import nh3
+from markdown_it import MarkdownIt
+from markdown_it.rules_inline import StateInline
+from markdown_it.token import Token
+
+from artifactflow_nb.core.text.chinese import language_tag
+from artifactflow_nb.core.text.format import fenced, storable_text
+from artifactflow_nb.core.text.markdown_stream import MarkdownBlock, MarkdownStream
+
+_TAGS = frozenset(
+    {"p", "br", "hr", "h1", "h2", "h3", "h4", "h5", "h6", "ul", "ol", "li", "blockquote", "pre", "code"}
+) | {"em", "strong", "s", "table", "thead", "tbody", "tr", "th", "td", "a"}
+_ATTRIBUTES = {"a": {"href", "title"}, "ol": {"start"}, "th": {"style"}, "td": {"style"}, "*": {"lang"}}
+_SET = {"a": {"target": "_blank"}, "pre": {"tabindex": "0"}, "table": {"tabindex": "0"}}
+"""Attributes added to elements; wide code and tables scroll, so they must be reachable by keyboard."""
+
+_SAFE_ADDRESS = re.compile(r"(?:https?://|mailto:|#)", re.IGNORECASE)
+_MAX_NESTING = 20
+_FENCE_WORDS = re.compile(r"^([ \t>*+\-\d.)]*(?:`{3,}(?=[^\n`]*$)|~{3,}))[ \t]*([^\n]*)$", re.MULTILINE)
+_LANGUAGE = re.compile(r"[\w+#.-]*")
+_DUNDER = re.compile(r"(?<![\w\\])__[A-Za-z]\w*?__(?!\w)")
+_DOLLAR = re.compile(r"(?<!\\)((?:\\\\)*)\$")
+"""An unescaped dollar sign, which may start a formula."""
+_CODE_SPAN = re.compile(r"(?<![\\`])(`+)(?!`)(.*?)(?<!`)\1(?!`)", re.DOTALL)
+
+
+class MarkdownRenderer:
+    """Renders Markdown block by block, with a cache, because streaming renders the same blocks again and again.
+
+    Args:
+        n_cached: Number of blocks in the cache.
+    """
+
+    def __init__(self, n_cached: int = 4096) -> None:
+        options = {"html": False, "linkify": False, "maxNesting": _MAX_NESTING}
+        self._parser = MarkdownIt("commonmark", options).enable(["table", "strikethrough"]).disable("reference")
+        self._parser.inline.ruler.before("emphasis", "dunder", _dunder_rule)
+        self._parser.validateLink = lambda _url: True  # type: ignore[assignment, method-assign]  # judged by _secure_links
+        self._cleaner = nh3.Cleaner(
+            tags=set(_TAGS),
+            attributes=_ATTRIBUTES,
+            link_rel="noopener noreferrer nofollow",
+            set_tag_attribute_values=_SET,
+            url_schemes={"http", "https", "mailto"},
+            filter_style_properties={"text-align"},
+        )
+        self.render_block = lru_cache(n_cached)(self._render)
+        """Render one block as HTML."""
+
+    def html(self, text: str) -> str:
+        """Render a whole text as HTML."""
+        return "".join(self.render_block(block.markdown) for block in MarkdownStream(text).blocks)
+
+    def _render(self, markdown: str) -> str:
+        env: dict[str, object] = {}
+        tokens = self._parser.parse(_without_controls(markdown), env)
+        for token in tokens:
+            if token.children:
+                token.children = _secure_links(token.children)
+        _mark_languages(tokens)
+        return self._cleaner.clean(self._parser.renderer.render(tokens, self._parser.options, env))
+
+
+def _mark_languages(tokens: list[Token]) -> None:
+    """Set the `lang` attribute of outermost elements with Chinese text."""
+    element: Token | None = None
+    texts: list[str] = []
+    for token in tokens:
+        if element is None and token.nesting == 1:
+            element = token
+        elif token.type == "inline":
+            texts.append(token.content)
+        elif element is not None and token.nesting == -1 and token.level == element.level:
+            if tag := language_tag("\n".join(texts)):
+                element.attrSet("lang", tag)
+            element, texts = None, []
+
+
+def _dunder_rule(state: StateInline, silent: bool) -> bool:
+    """Inline rule of markdown-it: parse a name between double underscores as text."""
+    match = _DUNDER.match(state.src, state.pos, state.posMax)
+    if match is None:
+        return False
+    if not silent:
+        state.pending += match[0]
+    state.pos = match.end()
+    return True
+
+
+def _without_controls(text: str) -> str:
+    return storable_text(text.replace("\x00", "�"))
+
+
+def _secure_links(tokens: list[Token]) -> list[Token]:
+    """Turn images into links, and links with an unsafe scheme into their text followed by the address."""
+    result: list[Token] = []
+    unsafe: list[str | None] = []  # for each open link its address if that is unsafe
+    for token in tokens:
+        if token.type == "image":
+            address = str(token.attrGet("src") or "")
+            label = token.content or "image"
+            if _SAFE_ADDRESS.match(address):
+                link = Token("link_open", "a", 1, attrs={"href": address})
+                result += [link, _text(label), Token("link_close", "a", -1)]
+            else:
+                result.append(_text(f"{label} ({address[:80]})"))
+        elif token.type == "link_open":
+            address = str(token.attrGet("href") or "")
+            unsafe.append(None if _SAFE_ADDRESS.match(address) else address)
+            if unsafe[-1] is None:
+                result.append(token)
+        elif token.type == "link_close":
+            unsafe_address = unsafe.pop()
+            result.append(token if unsafe_address is None else _text(f" ({unsafe_address})"))
+        else:
+            result.append(token)
+    return result
+
+
+def _text(content: str) -> Token:
+    return Token("text", "", 0, content=content)
+
+
+def escape(text: object) -> str:
+    """Escape any value for HTML; names, parameters and errors are untrusted too, as models write them."""
+    return html.escape(_without_controls(str(text)))
+
+
+def escape_with_language(text: object) -> str:
+    """Escape a value for HTML, and mark Chinese with a `lang` attribute."""
+    tag = language_tag(str(text))
+    return f'<span lang="{tag}">{escape(text)}</span>' if tag else escape(text)
+
+
+def safe_markdown(text: str) -> str:
+    """Sanitise Markdown for any renderer: no HTML, images or formulas; code is unchanged.
+
+    A parser with HTML and images enabled checks each block, and a block with remaining active content is escaped as a
+    whole. Blocks are separated by blank lines and closed, so that the joined text parses like the checked blocks.
+    """
+    parser = MarkdownIt("commonmark").enable("table")
+    parser.validateLink = lambda _url: True  # type: ignore[assignment, method-assign]  # other parsers accept any scheme
+    complete = text if text.endswith("\n") else f"{text}\n"  # the stream recognises a closing fence at its line feed
+    return "\n\n".join(_safe_block(block, parser) for block in MarkdownStream(complete).blocks)
+
+
+def safe_markdown_line(text: str) -> str:
+    """Escape a text for use within one line of Markdown."""
+    return _escape_markdown(" ".join(_without_controls(text).split()))
+
+
+def _safe_block(block: MarkdownBlock, parser: MarkdownIt) -> str:
+    if block.closing and not block.markdown.startswith(block.closing):
+        return fenced(block.source.rstrip(), "~")
+    markdown = block.markdown.rstrip() + ("\n" + block.closing if block.closing else "")
+    # JupyterLab puts the info string of a fence into an attribute: only the language name is left.
+    markdown = _FENCE_WORDS.sub(lambda match: match[1] + (_LANGUAGE.match(match[2]) or [""])[0], markdown)
+    if not markdown.startswith(("```", "~~~", "    ", "\t")):
+        markdown = _outside_code(markdown, lambda text: _DUNDER.sub(lambda match: match[0].replace("_", r"\_"), text))
+    if not _is_active(markdown, parser) and ("$" not in markdown or markdown.startswith(("```", "~~~"))):
+        return markdown
+    neutralised = _outside_code(markdown, _neutralise)
+    return neutralised if not _is_active(neutralised, parser) else _escape_markdown(markdown)
+
+
+def _outside_code(markdown: str, change: Callable[[str], str]) -> str:
+    """Apply a change to all text outside code spans."""
+    pieces: list[str] = []
+    position = 0
+    for span in _CODE_SPAN.finditer(markdown):
+        pieces += [change(markdown[position : span.start()]), span[0]]
+        position = span.end()
+    return "".join([*pieces, change(markdown[position:])])
+
+
+def _is_active(markdown: str, parser: MarkdownIt) -> bool:
+    """Return whether Markdown contains HTML, images, links with an unsafe scheme, or link definitions."""
+    env: dict[str, object] = {}
+    pending = parser.parse(markdown, env)
+    if env.get("references"):  # an image in another block may refer to it
+        return True
+    while pending:
+        token = pending.pop()
+        # The parser stops at its nesting limit, so deeper content is unchecked.
+        if token.type in {"html_block", "html_inline", "image"} or token.level >= _MAX_NESTING - 2:
+            return True
+        if token.type == "link_open" and not _SAFE_ADDRESS.match(str(token.attrGet("href") or "")):
+            return True
+        pending += token.children or []
+    return False
+
+
+def _neutralise(text: str) -> str:
+    text = text.replace("![", "[").replace("]:", r"]\:").replace("<", "&lt;")
+    text = _DOLLAR.sub(r"\1\$", text)
+    return re.sub(r"\]\((?!https?://|mailto:|#)", r"]\\(", text)
+
+
+def _escape_markdown(text: str) -> str:
+    return re.sub(r"([\\`*_{}\[\]()#+!|~$])", r"\\\1", text.replace("&", "&amp;").replace("<", "&lt;"))

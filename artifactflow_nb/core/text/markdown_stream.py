@@ -1,0 +1,139 @@
+"""Incremental splitting of streaming Markdown into blocks; finished blocks never change, only the last one is open.
+
+A block is a unit whose parse does not depend on later text: a paragraph, list, fence or table. Blocks are also split at
+a size limit, so that parsing and sending a block stay cheap; the continuation of a fence or table repeats its opening
+lines.
+"""
+
+import re
+from dataclasses import dataclass
+from itertools import pairwise
+
+MAX_BLOCK_CHARS = 4000
+
+_FENCE = re.compile(r"\s*(?:[-*+]\s+|\d{1,9}[.)]\s+|>\s?)*(`{3,}(?=[^`]*$)|~{3,})")
+_MARKER = re.compile(r"\s{0,3}(?:[-*+]|\d{1,9}[.)])(?:\s|$)")
+_HEADING = re.compile(r"\s{0,3}#{1,6}(?:\s|$)")
+
+
+@dataclass(frozen=True, slots=True)
+class MarkdownBlock:
+    """A block of Markdown.
+
+    Attributes:
+        source: Original text; the sources of all blocks join to the whole text.
+        opening: Repeated opening lines if it continues a block that was split; otherwise empty.
+        closing: The fence that is open at its end; otherwise empty.
+    """
+
+    source: str
+    opening: str = ""
+    closing: str = ""
+
+    @property
+    def markdown(self) -> str:
+        """The text to render."""
+        return self.opening + self.source
+
+
+class MarkdownStream:
+    """Splits a streaming text into blocks.
+
+    Args:
+        text: Initial text.
+    """
+
+    def __init__(self, text: str = "") -> None:
+        self._finished: list[MarkdownBlock] = []
+        self._lines: list[str] = []
+        self._partial = ""
+        self._size = 0
+        self._opening = ""
+        self._kind = ""
+        self._fence = ""
+        self._fence_line = ""
+        self.append(text)
+
+    @property
+    def blocks(self) -> list[MarkdownBlock]:
+        """All blocks; the last one may still grow."""
+        tail = "".join(self._lines) + self._partial
+        return [*self._finished, MarkdownBlock(tail, self._opening, self._fence)] if tail else list(self._finished)
+
+    @property
+    def text(self) -> str:
+        """The whole text."""
+        return "".join(block.source for block in self.blocks)
+
+    def append(self, text: str) -> None:
+        """Add text at the end; linear in its length."""
+        lines = (self._partial + text).split("\n")
+        self._partial = lines.pop()
+        for line in lines:
+            rest = line + "\n"
+            while len(rest) > MAX_BLOCK_CHARS:
+                self._place(rest[:MAX_BLOCK_CHARS])
+                rest = rest[MAX_BLOCK_CHARS:]
+            self._place(rest)
+        while self._size + len(self._partial) > MAX_BLOCK_CHARS:  # split it, at a space if there is one near the limit
+            limit = max(MAX_BLOCK_CHARS - self._size, 1)
+            space = self._partial.rfind(" ", max(limit - 200, 0), limit)
+            end = space + 1 if space >= 0 else limit
+            piece, self._partial = self._partial[:end], self._partial[end:]
+            self._push(piece)
+            self._finish(self._continuation())
+
+    def _place(self, line: str) -> None:
+        """Add a line to the open block, or finish the block and start another."""
+        if self._size + len(line) > MAX_BLOCK_CHARS:
+            self._finish(self._continuation())
+        if self._fence:
+            self._push(line)
+            stripped = line.strip()
+            if stripped.startswith(self._fence) and not stripped.strip(self._fence[0]):
+                self._fence = ""
+                if self._kind != "list":
+                    self._finish()
+        elif not line.strip():
+            self._push(line)
+            if self._kind == "text":
+                self._finish()
+        else:
+            self._add_text(line)
+
+    def _add_text(self, line: str) -> None:
+        if self._lines and self._kind and self._ends_before(line):
+            self._finish()
+        if not self._kind:
+            self._kind = "list" if _MARKER.match(line) else "text"
+        self._push(line)
+        if fence := _FENCE.match(line.rstrip("\n")):
+            self._fence, self._fence_line = fence[1], line.lstrip()
+        elif _HEADING.match(line):
+            self._finish()
+
+    def _ends_before(self, line: str) -> bool:
+        """Return whether this line starts a new block."""
+        if self._lines[-1].strip():
+            return bool(_HEADING.match(line)) or (self._kind != "list" and bool(_FENCE.match(line.rstrip("\n"))))
+        return line[0] not in " \t" and not _MARKER.match(line)
+
+    def _continuation(self) -> str:
+        """Return the opening lines that a continuation of the open block must repeat."""
+        if self._fence:
+            return self._fence_line if self._fence_line.startswith(self._fence) else f"{self._fence}\n"
+        whole = [*self._opening.splitlines(keepends=True), *self._lines]
+        for head, rule in pairwise(whole[:2]):
+            if head.lstrip().startswith("|") and set(rule.strip()) <= set("|-: ") and rule.strip():
+                return head + rule
+        return ""
+
+    def _push(self, text: str) -> None:
+        self._lines.append(text)
+        self._size += len(text)
+
+    def _finish(self, opening: str = "") -> None:
+        if self._lines:
+            self._finished.append(MarkdownBlock("".join(self._lines), self._opening, self._fence))
+        self._lines, self._size, self._opening = [], 0, opening
+        self._kind = self._kind if opening else ""

@@ -1,0 +1,121 @@
+"""Truncation of very long texts in views and saved outputs, with a line that tells where the rest is.
+
+Rendering 200,000 paragraphs takes half a minute and blocks its thread. Exports are never truncated.
+"""
+
+from collections.abc import Iterator
+
+from artifactflow_nb.core.text.markdown import MarkdownRenderer, escape, safe_markdown, safe_markdown_line
+from artifactflow_nb.core.text.markdown_stream import MarkdownBlock, MarkdownStream
+
+SHOWN_CHARS = 100_000
+SHOWN_LINES = 2_000
+EXPORT_LOCATION = "The whole text is in the store, and exports write it."
+ANSWER_LOCATION = "run.response has the whole answer, and wb.conversation(run).to_html() writes it to a file."
+
+
+class GrowingText:
+    """A streaming text whose beginning is split into Markdown blocks for display.
+
+    Args:
+        text: Initial text.
+
+    Attributes:
+        n_chars: Length of the whole text.
+        n_left: Number of characters at the end that are not displayed.
+        is_blank: Whether the text is empty or white space.
+    """
+
+    def __init__(self, text: str = "") -> None:
+        self.n_chars = 0
+        self.n_left = 0
+        self.is_blank = True
+        self._pieces: list[str] = []
+        self._stream = MarkdownStream()
+        self._n_lines = 0
+        self.append(text)
+
+    @property
+    def text(self) -> str:
+        """The whole text; linear in its length."""
+        self._pieces = ["".join(self._pieces)]
+        return self._pieces[0]
+
+    @property
+    def blocks(self) -> list[MarkdownBlock]:
+        """The displayed blocks; the last one may still grow unless text is omitted."""
+        return self._stream.blocks
+
+    def end(self, n_chars: int) -> str:
+        """Return about the last `n_chars` characters, at least that many if there are."""
+        parts: list[str] = []
+        for piece in reversed(self._pieces):
+            parts.append(piece[-n_chars:])
+            n_chars -= len(piece)
+            if n_chars <= 0:
+                break
+        return "".join(reversed(parts))
+
+    def append(self, text: str) -> None:
+        """Add text at the end; linear in its length."""
+        if not self.n_left:
+            visible = _truncated(text, SHOWN_CHARS - self.n_chars, SHOWN_LINES - self._n_lines)
+            self._stream.append(visible)
+            self._n_lines += visible.count("\n")
+            self.n_left = len(text) - len(visible)
+        else:
+            self.n_left += len(text)
+        self._pieces.append(text)
+        self.n_chars += len(text)
+        self.is_blank = self.is_blank and not text.strip()
+
+
+def _truncated(text: str, n_chars: int, n_lines: int) -> str:
+    """Truncate a text to a number of characters and complete lines."""
+    text = text[:n_chars]
+    if text.count("\n") < n_lines:
+        return text
+    return "".join(f"{line}\n" for line in text.split("\n", n_lines)[:n_lines])
+
+
+def remainder(n_chars: int, place: str) -> str:
+    """Return the line that gives the length of the omitted text and its place."""
+    return f"… {n_chars:,} more {'character' if n_chars == 1 else 'characters'}. {place}"
+
+
+def beginning(text: str) -> tuple[str, int]:
+    """Return the displayed beginning of a text and the number of omitted characters."""
+    visible = _truncated(text, SHOWN_CHARS, SHOWN_LINES)
+    return visible, len(text) - len(visible)
+
+
+def html_blocks(text: GrowingText, renderer: MarkdownRenderer, place: str = EXPORT_LOCATION) -> Iterator[str]:
+    """Render the displayed blocks, and a line about the omitted text, as HTML."""
+    yield from (renderer.render_block(block.markdown) for block in text.blocks)
+    if text.n_left:
+        yield f'<p class="af-quiet">{escape(remainder(text.n_left, place))}</p>'
+
+
+def shown_html(text: str, renderer: MarkdownRenderer, place: str = EXPORT_LOCATION) -> str:
+    """Render Markdown as truncated HTML; see `MarkdownRenderer.html`."""
+    return "".join(html_blocks(GrowingText(text), renderer, place))
+
+
+def shown_code(text: str, place: str = EXPORT_LOCATION) -> str:
+    """Render literal text as truncated, escaped HTML."""
+    visible, n_left = beginning(text)
+    return f"{escape(visible)}\n{escape(remainder(n_left, place))}" if n_left else escape(text)
+
+
+def shown_markdown(text: str, place: str = EXPORT_LOCATION) -> str:
+    """Render Markdown as truncated, sanitised Markdown; see `safe_markdown`."""
+    visible, n_left = beginning(text)
+    if not n_left:
+        return safe_markdown(text)
+    return f"{safe_markdown(visible)}\n\n*{safe_markdown_line(remainder(n_left, place))}*"
+
+
+def shown_plain(text: str, place: str = EXPORT_LOCATION) -> str:
+    """Truncate plain text."""
+    visible, n_left = beginning(text)
+    return f"{visible.rstrip()}\n\n{remainder(n_left, place)}" if n_left else text

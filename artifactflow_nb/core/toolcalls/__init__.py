@@ -1,0 +1,1 @@
+"""Text protocol of tool calls: formatting, and lenient parsing of the dialects that models write."""

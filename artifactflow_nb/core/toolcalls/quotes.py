@@ -1,0 +1,158 @@
+"""Detection of quotations in a reply, whose content is never parsed as a tool call.
+
+Block quotes, code spans and code fences follow CommonMark as far as that applies to running text. Text that the agent
+was shown and the reply repeats verbatim counts as a quotation too.
+"""
+
+import html
+import re
+from bisect import bisect_left
+from collections.abc import Iterable
+from functools import cached_property
+
+_BLANK_LINE = re.compile(r"\n[ \t]*+(?=\r?\n|\Z)")
+_TICKS = re.compile(r"`++")
+_LIST = r"(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)?+"
+_QUOTE = re.compile(rf"[ \t]*+{_LIST}>")
+_FENCE = re.compile(rf"(?:(?<=\n)|\A)[ \t]*+{_LIST}(?P<mark>`{{3,}}+|~{{3,}}+)(?P<rest>[^\n]*+)")
+_WORD = re.compile(r"[\w+-]*+(?!\S)|xml|json|html", re.ASCII)
+_ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|[nrt]|(?=[^\w\s]|_))")
+_MARGIN = re.compile(r"^[\s>]+", re.MULTILINE)
+_BLANKS = re.compile("[\\s\ufeff\u200b-\u200d\u2060]+")
+_EDGES = re.compile(
+    r"^(?:<(?:[\w-]+:)?(?:tool_calls?|function_calls?)>)+"
+    r"|(?:</(?:[\w-]+:)?(?:tool_calls?|function_calls?|params|parameters|arguments|function|invoke)>)+$",
+    re.IGNORECASE,
+)
+_SPACE = frozenset(" \t\r\n")
+_MAX_ENTITY_LEVELS = 3  # `&amp;lt;` has two
+
+
+class Quotations:
+    """Quotations of a text; offsets must be queried in increasing order.
+
+    Args:
+        text: The text of a reply.
+    """
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._from = 0  # end of the processed text: marks before it open no quotation
+        self._fences = [line for line in _FENCE.finditer(text) if _is_fence(line)]
+        self._next_fence = 0
+        self._open: re.Match[str] | None = None
+
+    def skip(self, to: int) -> None:
+        """Skip text that was processed as a call or quotation, up to this offset."""
+        self._from, self._open = to, None
+        while self._next_fence < len(self._fences) and self._fences[self._next_fence].start("mark") < to:
+            self._next_fence += 1
+
+    def fence(self, at: int) -> re.Match[str] | None:
+        """Return the code fence that is open at this offset."""
+        while self._next_fence < len(self._fences) and self._fences[self._next_fence].start("mark") < at:
+            line = self._fences[self._next_fence]
+            self._next_fence += 1
+            self._open = line if self._open is None else None if _closes(line, self._open) else self._open
+        return self._open
+
+    def fence_end(self, fence: re.Match[str], at: int) -> int:
+        """Return the end of a fence that is open at this offset: after its closing line, or at the end of the text."""
+        self.fence(at)
+        return next((line.end() for line in self._fences[self._next_fence :] if _closes(line, fence)), len(self._text))
+
+    def quote_end(self, at: int) -> int | None:
+        """Return the end of the block quote or code span at this offset; None if there is none."""
+        line = max(self._text.rfind("\n", self._from, at) + 1, self._from)
+        is_line = line == 0 or self._text[line - 1] == "\n"
+        if is_line and _QUOTE.match(self._text, line, at):
+            return self._paragraph_end(at)
+        # A code span ends at the next run of backticks of the same length.
+        index = bisect_left(self._blank_lines, at)
+        start = max(self._from, self._blank_lines[index - 1] if index else 0)
+        opened = 0
+        for ticks in _TICKS.finditer(self._text, start, at):
+            opened = 0 if opened == len(ticks[0]) else opened or len(ticks[0])
+        if not opened:
+            return None
+        runs = self._ticks.get(opened, [])
+        position = bisect_left(runs, at)
+        end = runs[position] + opened if position < len(runs) else None
+        return end if end is not None and end <= self._paragraph_end(at) else None
+
+    def _paragraph_end(self, at: int) -> int:
+        index = bisect_left(self._blank_lines, at)
+        return self._blank_lines[index] if index < len(self._blank_lines) else len(self._text)
+
+    @cached_property
+    def _blank_lines(self) -> list[int]:
+        return [match.start() for match in _BLANK_LINE.finditer(self._text)]
+
+    @cached_property
+    def _ticks(self) -> dict[int, list[int]]:
+        """Start offsets of backtick runs by length."""
+        starts: dict[int, list[int]] = {}
+        for ticks in _TICKS.finditer(self._text):
+            starts.setdefault(len(ticks[0]), []).append(ticks.start())
+        return starts
+
+
+def find_fence(text: str, start: int) -> re.Match[str] | None:
+    """Return the code fence that opens at this offset, after optional white space."""
+    line = _FENCE.match(text, start)
+    while line is None and text[start : start + 1] in _SPACE:
+        start += 1
+        line = _FENCE.match(text, start)
+    return line if line is not None and _is_fence(line) else None
+
+
+def body_start(fence: re.Match[str]) -> int:
+    """Return the start of a fence's content, after its mark and language."""
+    word = _WORD.match(fence.string, fence.end("mark"))
+    return word.end() if word else fence.end("mark")
+
+
+def _is_fence(line: re.Match[str]) -> bool:
+    """Return whether a line that starts with a mark is a fence and not a code span."""
+    return line["mark"][0] == "~" or "`" not in line["rest"]
+
+
+def _closes(line: re.Match[str], fence: re.Match[str]) -> bool:
+    return line["mark"].startswith(fence["mark"]) and not line["rest"].strip()
+
+
+class DisplayedTexts:
+    """Texts that an agent was shown: tool results, source passages, earlier messages.
+
+    They are normalised lazily, so that a reply without calls costs nothing.
+
+    Args:
+        texts: The texts.
+    """
+
+    def __init__(self, texts: Iterable[str] = ()) -> None:
+        self._texts = tuple(texts)
+
+    def contains(self, text: str) -> bool:
+        """Return whether one of them contains a text, ignoring white space, entities, escapes and quote marks."""
+        return any(self._texts) and self._has(_normalise(text))
+
+    def contains_call(self, text: str) -> bool:
+        """Return whether one of them contains a call, with or without its wrapper tags."""
+        return any(self._texts) and self._has(_EDGES.sub("", _normalise(text)))
+
+    def _has(self, normalised: str) -> bool:
+        return bool(normalised) and normalised in self._all
+
+    @cached_property
+    def _all(self) -> str:
+        return "\0".join(map(_normalise, self._texts))
+
+
+def _normalise(text: str) -> str:
+    for _ in range(_MAX_ENTITY_LEVELS):
+        text, before = html.unescape(text), text
+        if text == before:
+            break
+    text = _ESCAPE.sub(lambda match: chr(int(match[1], 16)) if match[1] else "", text)
+    return _BLANKS.sub("", _MARGIN.sub("", text))

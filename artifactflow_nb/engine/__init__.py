@@ -1,0 +1,1 @@
+"""Opens, starts, drives, resumes and ends runs; the only room that wires those below."""

@@ -1,0 +1,255 @@
+"""The agents of an engine: those of the built-in flows and those that users register, each with its tools.
+
+Precedence of a model: `agent_models`, then the model of the node or of the agent, then the configured model. Of a
+temperature: a value that is configured for the node, then the setting for all agents, then the packaged value.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from artifactflow_nb.agents.base import AgentConfig, BaseAgent
+from artifactflow_nb.agents.lead import LeadAgent
+from artifactflow_nb.agents.prompts import PromptLibrary
+from artifactflow_nb.agents.settings import ConfigNode, GraphConfig
+from artifactflow_nb.engine.flow_registry import load_graph_config
+from artifactflow_nb.engine.settings import Settings
+from artifactflow_nb.errors import UsageError
+from artifactflow_nb.flows.base import FlowAgent, FlowSpec
+from artifactflow_nb.flows.services import Services
+from artifactflow_nb.models.base import Model
+from artifactflow_nb.store.runs import StoredRun
+from artifactflow_nb.tools.base import Tool
+from artifactflow_nb.tools.delegate import call_subagent
+from artifactflow_nb.tools.registry import ToolRegistry, select_tools
+
+_NODE_FIELDS = {
+    "max_iterations": "max_tool_rounds",
+    "tools": "required_tools",
+    "model": "model",
+    "temperature": "temperature",
+}
+"""The fields of a node and the fields of `AgentConfig` that they set."""
+
+
+class AgentRegistry:
+    """Builds agents, and offers them their tools.
+
+    Args:
+        flows: The built-in flows, by name.
+        config: The configuration of new runs.
+        settings: The settings for all agents.
+        model: The model of agents that have none of their own.
+        agent_models: Models of single agents, by the agent's name.
+        prompts: The prompt files.
+        tools: The registered tools.
+
+    Attributes:
+        flows: The same.
+        agents: All agents of new runs, by name; the lead is the first.
+        subagents: Those of them that others can delegate to.
+
+    Errors: `UsageError` for an agent that is configured to have a tool which it cannot have.
+    """
+
+    def __init__(
+        self,
+        flows: Mapping[str, FlowSpec],
+        config: GraphConfig,
+        *,
+        settings: Settings,
+        model: Model,
+        agent_models: Mapping[str, str | Model],
+        prompts: PromptLibrary,
+        tools: ToolRegistry,
+    ) -> None:
+        self.flows = flows
+        self._config = config
+        self._settings = settings
+        self._model = model
+        self._agent_models = agent_models
+        self._prompts = prompts
+        self._tools = tools
+        self._own: list[AgentConfig] = []
+        self._offered: dict[str, list[str]] = {}
+        self._mcp_tools: Mapping[str, Sequence[str]] = {}
+        self._checked: tuple[Any, ...] = ()
+        self._flow_agents = {agent.config.name: agent for flow in flows.values() for agent in flow.agents}
+        self._owners = {tool: agent.config.name for agent in self._flow_agents.values() for tool in agent.own_tools}
+        self._flow_of_tool = {tool.name: flow for flow in flows.values() for tool in flow.tools}
+        self.agents = self._build(config)
+        self.subagents = {name: self.agents[name] for name, agent in self._flow_agents.items() if agent.is_subagent}
+
+    @property
+    def lead(self) -> LeadAgent:
+        """The agent that tools and delegable agents are offered to if no other is named."""
+        lead = next(iter(self.agents.values()))
+        assert isinstance(lead, LeadAgent)  # noqa: S101 - the flows say so
+        return lead
+
+    @property
+    def flow_models(self) -> set[Model]:
+        """The models that belong to agents of the built-in flows; they ask no endpoint and cost nothing."""
+        models = (agent.config.model for agent in self._flow_agents.values())
+        return {model for model in models if model is not None and not isinstance(model, str)}
+
+    def _build(self, config: GraphConfig) -> dict[str, BaseAgent]:
+        """Build all agents for a configuration."""
+        agents: dict[str, BaseAgent] = {}
+        for agent in (*self._flow_agents.values(), *(FlowAgent(own, is_subagent=True) for own in self._own)):
+            resolved = agent.for_config(config) if agent.for_config else agent
+            name = resolved.config.name
+            agent_config = self._configured(with_node(resolved.config, config.nodes.get(name)), config)
+            tools = self._tools_of(agent_config, config)
+            agents[name] = agent.agent_class(agent_config, tools, self._model, self._prompts)
+        subagents = [name for name, agent in self._flow_agents.items() if agent.is_subagent]
+        for name in (*subagents, *(own.name for own in self._own)):
+            for other in agents.values():
+                if isinstance(other, LeadAgent):
+                    other.register_subagent(agents[name].config)
+        return agents
+
+    def services_for(self, services: Services, run: StoredRun) -> Services:
+        """The services with the agents as they were configured when the run started."""
+        if run.settings.get("graph_config", {}) == services.graph_config.changed:  # as for most runs
+            return services
+        config = graph_config_of_run(run)
+        agents = self._build(config)
+        subagents = {name: agents[name] for name in self.subagents}
+        return replace(services, agents=agents, subagents=subagents, graph_config=config)
+
+    def agents_of_flow(self, name: str, config: GraphConfig | None = None) -> Mapping[str, BaseAgent]:
+        """The agents that take part in a flow, by name; the first one answers.
+
+        Args:
+            name: The flow.
+            config: The configuration of a run; None for that of new runs.
+        """
+        is_other = config is not None and config.changed != self._config.changed
+        agents = self._build(config) if config is not None and is_other else self.agents
+        names = [agent.config.name for agent in self.flows[name].agents]
+        if any(isinstance(agents[name], LeadAgent) for name in names):
+            names += [name for name in self.subagents if name not in names]
+        return {name: agents[name] for name in names}
+
+    def register_agent(self, config: AgentConfig) -> None:
+        """Add an agent that others can delegate to; `UsageError` if it is invalid or its name is in use."""
+        if config.name in self.agents:
+            raise UsageError(f"There is an agent {config.name!r} already. Choose another name.")
+        config = self._configured(config, self._config)
+        agent = BaseAgent(config, self._tools_of(config, self._config), self._model, self._prompts)
+        self._prompts.check(config.prompt or config.name)
+        self._check_tools(config.name, config.required_tools)
+        for other in self.agents.values():
+            if isinstance(other, LeadAgent):
+                other.register_subagent(agent.config)
+        self.agents[config.name] = self.subagents[config.name] = agent
+        self._own.append(config)
+
+    def register_tool(self, entry: Tool, agent: str) -> None:
+        """Add a tool and offer it to the agent of this name, and to those that are configured to have it."""
+        self._tools.register(entry)
+        offered = self._offered.setdefault(agent, [])
+        if entry.name not in offered:
+            offered.append(entry.name)
+        self._offer()
+
+    def replace_tools(
+        self, before: Sequence[Tool], tools: Sequence[Tool], offered: Mapping[str, Sequence[str]]
+    ) -> None:
+        """Replace the tools of MCP servers.
+
+        Args:
+            before: The tools to remove.
+            tools: The tools to add.
+            offered: The names of tools by the agents that get them, besides those that are configured to have them.
+        """
+        self._tools.replace_tools(before, tools)
+        self._mcp_tools = offered
+        self._offer()
+
+    def agent(self, name: str) -> BaseAgent:
+        """The agent of this name; `UsageError` with the known names if there is none."""
+        if name not in self.agents:
+            raise UsageError(f"There is no agent {name!r}; known are: {', '.join(self.agents)}.")
+        return self.agents[name]
+
+    def _offer(self) -> None:
+        """Offer each agent the tools that are registered now."""
+        for agent in self.agents.values():
+            if (tools := self._tools_of(agent.config, self._config)) != agent.tools:
+                agent.set_tools(tools)
+
+    def check(self, config: GraphConfig, flow: str | None) -> None:
+        """Raise `UsageError` for tools in a configuration that are not registered.
+
+        If a flow is named, only its agents are checked: tools of others may be of servers that are not started.
+        """
+        checked = (config, flow, *self._tools)
+        if checked == self._checked:  # as for most runs
+            return
+        for name, node in config.nodes.items():
+            if name in (self.agents if flow is None else self.agents_of_flow(flow)):
+                self._check_tools(name, getattr(node, "tools", ()))
+        self._checked = checked
+
+    def _check_tools(self, agent: str, specs: Sequence[str]) -> None:
+        try:
+            select_tools(specs, [entry for entry in self._tools if not self._refusal(entry.name, agent)])
+        except UsageError as error:
+            raise UsageError(f"Invalid tools for agent {agent!r}: {error}") from None
+
+    def _tools_of(self, config: AgentConfig, graph: GraphConfig) -> tuple[Tool, ...]:
+        """The tools of an agent: those that it is configured to have and its own, then those that were added."""
+        flow_agent = self._flow_agents.get(config.name)
+        if flow_agent is not None and flow_agent.for_config is not None:
+            flow_agent = flow_agent.for_config(graph)
+        own = flow_agent.own_tools if flow_agent else ()
+        allowed = [entry for entry in self._tools if entry.name in own or not self._refusal(entry.name, config.name)]
+        configured = select_tools((*config.required_tools, *own), allowed, skip_unknown=True)
+        added = self._tools.select([*self._offered.get(config.name, ()), *self._mcp_tools.get(config.name, ())])
+
+        def tools_of(agent: str) -> tuple[Tool, ...]:
+            return self._tools_of(with_node(self._flow_agents[agent].config, graph.nodes.get(agent)), graph)
+
+        tools = {entry.name: entry for entry in (*configured, *added)}
+        for name in tools.keys() & self._flow_of_tool.keys():
+            if describe := self._flow_of_tool[name].describe_tool:
+                tools[name] = describe(tools[name], tools_of)
+        return tuple(tools.values())
+
+    def _configured(self, config: AgentConfig, graph: GraphConfig) -> AgentConfig:
+        """The agent as the settings configure it; `UsageError` for a tool that it cannot have."""
+        for name in config.required_tools:
+            if problem := self._refusal(name, config.name):
+                raise UsageError(f"{config.name!r} asks for {name}: {problem}. Leave it out.")
+        model = self._agent_models.get(config.name, config.model)
+        wanted = self._settings.tool_protocol
+        known = (self._model if model is None or isinstance(model, str) else model).tool_protocols
+        protocol = config.tool_protocol or (wanted if wanted in known else None)
+        temperature = config.temperature
+        if self._settings.temperature is not None and "temperature" not in graph.changed.get(config.name, {}):
+            temperature = self._settings.temperature
+        return replace(config, temperature=temperature, model=model, tool_protocol=protocol)
+
+    def _refusal(self, tool: str, agent: str) -> str:
+        """The reason why an agent cannot be configured to have a tool; empty if it can."""
+        flow = self._flow_of_tool.get(tool)
+        if flow is not None and tool in self._owners:
+            return f"the {flow.name} flow itself offers it, to {self._owners[tool]} alone"
+        if flow is not None and all(agent != other.config.name for other in flow.agents):
+            return f"it is for the agents of the {flow.name} flow alone"
+        flow_agent = self._flow_agents.get(agent)
+        can_delegate = flow_agent is not None and issubclass(flow_agent.agent_class, LeadAgent)
+        return "only the lead can delegate" if tool == call_subagent.name and not can_delegate else ""
+
+
+def with_node(config: AgentConfig, node: ConfigNode | None) -> AgentConfig:
+    """The agent with the values of its node; unchanged without one."""
+    values = {} if node is None else dict(node)
+    return replace(config, **{field: values[name] for name, field in _NODE_FIELDS.items() if name in values})
+
+
+def graph_config_of_run(run: StoredRun) -> GraphConfig:
+    """The configuration with which a run started."""
+    return load_graph_config(run.settings.get("graph_config"))

@@ -1,0 +1,388 @@
+"""The controller: questions, decisions and results of runs.
+
+A question is stored as a message with its run (`starter.py`). The scheduler (`scheduler.py`) drives any run that can
+continue: a new run, a run whose requests are decided, a run whose process is gone. A run ends in its driver
+(`driver.py`).
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Unpack
+
+from artifactflow_nb.core.approvals import BUDGET_KIND, ApprovalRequest, Decision
+from artifactflow_nb.core.budget import Budget
+from artifactflow_nb.core.events import ExecutionMetrics, StreamEvent
+from artifactflow_nb.core.run_clock import whole_ms
+from artifactflow_nb.core.runs import GRAPH_SETTING
+from artifactflow_nb.core.text.cards import Card, CardMixin, CardRows, Code, Details, MarkdownText
+from artifactflow_nb.core.text.format import duration
+from artifactflow_nb.engine.driver import EngineServices
+from artifactflow_nb.engine.flow_registry import BUILT_IN_FLOWS
+from artifactflow_nb.engine.scheduler import RunScheduler
+from artifactflow_nb.engine.starter import RunOptions, RunStarter
+from artifactflow_nb.engine.subruns import SubrunService
+from artifactflow_nb.errors import Conflict, NotFound, StoreError, ToolError, UsageError
+from artifactflow_nb.flows.events import Listener
+from artifactflow_nb.flows.research import RESEARCH
+from artifactflow_nb.store.approvals import load_open_requests
+from artifactflow_nb.store.encoding import MAX_DEPTH, is_too_deep, storable_json
+from artifactflow_nb.store.metrics import load_metrics
+from artifactflow_nb.store.ownership import effective_status
+from artifactflow_nb.store.runs import COMPLETED, INTERRUPTED, WAITING, StoredRun, load_run
+from artifactflow_nb.tools.base import ToolContext
+
+if TYPE_CHECKING:
+    from sqlite3 import Connection
+
+    from pydantic import BaseModel
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult(CardMixin):
+    """The result of a run so far.
+
+    Attributes:
+        status: `completed`, `failed`, `cancelled`, `waiting` or `interrupted`: it can be resumed.
+        response: The answer; None if there is none.
+        error_type: The type of the error that ended or interrupted it; None without one.
+        error_message: What is wrong and what to do.
+        pending: The requests that wait for a person.
+        metrics: Time, tokens and cost so far.
+    """
+
+    run_id: str
+    conversation_id: str
+    message_id: str
+    thread_id: str
+    status: str
+    response: str | None
+    error_type: str | None
+    error_message: str | None
+    pending: tuple[ApprovalRequest, ...]
+    metrics: ExecutionMetrics
+
+    def _card(self) -> Card:
+        rows: CardRows = [
+            ("error", self.error_message),
+            ("waits for", ", ".join(request.title for request in self.pending)),
+            ("time", duration(self.metrics.total_duration_ms)),
+            ("tokens", self.metrics.total_tokens),
+            ("run", Code(self.run_id)),
+            ("conversation", Code(self.conversation_id)),
+        ]
+        folds = [Details("The answer", MarkdownText(self.response), is_open=True)] if self.response else []
+        return Card("Run result", self.status, rows, folds)
+
+
+class ExecutionController:
+    """Runs questions through flows.
+
+    Args:
+        engine: The services of the engine.
+        after_drive: Awaited with a run's id in the run's task, after the run has ended or begun to wait.
+
+    Attributes:
+        scheduler: Drives runs.
+        starter: Checks and stores questions.
+        subruns: Starts runs for other runs.
+    """
+
+    def __init__(self, engine: EngineServices, after_drive: Callable[[str], Awaitable[None]] | None = None) -> None:
+        self.scheduler = RunScheduler(engine, after_drive)
+        self.starter = RunStarter(engine)
+        self.subruns = SubrunService(engine.services, self.starter, self.scheduler)
+        self._engine = engine
+        self._services = engine.services
+
+    # --- questions ---------------------------------------------------------------------------------------------------
+
+    async def begin(self, content: str, **options: Unpack[RunOptions]) -> StoredRun:
+        """Check a question and store it as a message with its run; `start` lets it run.
+
+        Known secrets are masked in the question: the model sees the mask, too.
+        """
+        return await self.starter.begin(content, **options)
+
+    async def begin_sibling(
+        self,
+        message_id: str,
+        content: str | None = None,
+        *,
+        budget: Budget | Mapping[str, Any] | None = None,
+        model: str | None = None,
+    ) -> StoredRun:
+        """Store a message's question again, or `content` in its place, with the same parent and a run of its own.
+
+        Flow, budget and model are those of the run that answered the message, unless others are passed.
+        """
+        question, options = await self.starter.sibling_options(message_id, budget=budget, model=model)
+        return await self.begin(question if content is None else content, **options)
+
+    async def flow_of_message(self, message_id: str) -> str:
+        """The flow of the run that answered a message; that of new questions if none did."""
+        run_id = (await self._services.conversations.message(message_id)).run_id
+        return RESEARCH if run_id is None else (await self._services.runs.get(run_id)).flow
+
+    async def stream_execute(
+        self,
+        content: str | None = None,
+        *,
+        resume_data: Mapping[str, bool | Decision] | None = None,
+        **options: Unpack[RunOptions],
+    ) -> AsyncIterator[StreamEvent]:
+        """Run a question, or continue a waiting run, and yield its events until it ends or waits.
+
+        Args:
+            content: The question; None to resume the run of `thread_id` or `message_id`.
+            resume_data: Decisions by request id, to resume.
+            options: The options of a question; of a run to resume only `thread_id` and, as a check, `message_id`.
+        """
+        seen = 0
+        if content is not None:
+            run = await self.begin(content, **options)
+        else:
+            run = await self.decide_all(options.get("thread_id"), options.get("message_id"), resume_data or {})
+            seen = (await self.scheduler.feeds.get(run.run_id)).last_seq
+        queue: asyncio.Queue[StreamEvent | None] = asyncio.Queue()
+        stop = await self.subscribe(run.run_id, lambda event: queue.put_nowait(event) if event.seq > seen else None)
+        task = await self.start(run)
+        task.add_done_callback(lambda _: queue.put_nowait(None))
+        try:
+            while (event := await queue.get()) is not None:
+                yield event
+        finally:
+            stop()
+
+    async def execute(self, content: str, **options: Unpack[RunOptions]) -> RunResult:
+        """Run a question until it ends or waits."""
+        run = await self.begin(content, **options)
+        await asyncio.shield(await self.start(run))
+        return await self.result(run.run_id)
+
+    async def resume(
+        self,
+        thread_id: str,
+        message_id: str | None = None,
+        decisions: Mapping[str, bool | Decision] | None = None,
+        *,
+        approved: bool | None = None,
+    ) -> RunResult:
+        """Decide, and continue a waiting run until it ends or waits again.
+
+        Args:
+            thread_id: The run's thread.
+            message_id: The run's message, as a check; None for none.
+            decisions: Decisions by request id.
+            approved: The decision on the only open request, instead of `decisions`.
+        """
+        if approved is not None:
+            run = await self._services.runs.get_by_thread(thread_id)
+            decisions = {(await self.single_request(run.run_id)).id: approved}
+        run = await self.decide_all(thread_id, message_id, decisions or {})
+        await asyncio.shield(await self.start(run))
+        return await self.result(run.run_id)
+
+    # --- runs --------------------------------------------------------------------------------------------------------
+
+    async def subscribe(self, run_id: str, listener: Listener) -> Callable[[], None]:
+        """Call a listener with a run's stored events, then with new ones, also those that another process stores.
+
+        Returns:
+            A function that ends the subscription.
+        """
+        return await self.scheduler.feeds.subscribe(run_id, listener)
+
+    async def start(self, run: StoredRun) -> "asyncio.Task[None]":
+        """Drive a run, and return the task that does; see `RunScheduler.start`."""
+        return await self.scheduler.start(run)
+
+    async def resume_if_ready(self, run: StoredRun) -> bool:
+        """Start a run whose requests are decided or whose process is gone; True if it was started."""
+        return await self.scheduler.resume_if_ready(run)
+
+    async def join(self, run_id: str) -> None:
+        """Return when this process no longer drives the run; see `RunScheduler.join`."""
+        await self.scheduler.join(run_id)
+
+    async def cancel(self, run_id: str, *, by_code: bool = True) -> None:
+        """End a run and keep its artifacts and the answer text so far; see `RunScheduler.cancel`."""
+        await self.scheduler.cancel(run_id, by_code=by_code)
+
+    async def result(self, run_id: str) -> RunResult:
+        """Return the result of a run so far."""
+        now = self._services.clock.now()
+
+        def work(db: "Connection") -> tuple[StoredRun, list[ApprovalRequest], ExecutionMetrics]:
+            run = load_run(db, run_id)
+            return run, load_open_requests(db, run_id), load_metrics(db, run_id, run.completed_at or now)
+
+        run, pending, metrics = await self._engine.database.read(work)
+        status = effective_status(self._engine.folder, run.status, run.owner, run.start_lock)
+        problem = self.scheduler.storage_problem(run_id) if status == INTERRUPTED else None
+        return RunResult(
+            run.run_id,
+            run.conversation_id,
+            run.message_id,
+            run.thread_id,
+            status,
+            run.response if status == COMPLETED else None,
+            run.error_type if problem is None else StoreError.__name__,
+            run.error_message if problem is None else problem,
+            tuple(pending),
+            metrics,
+        )
+
+    async def aclose(self) -> None:
+        """Stop driving. Unfinished runs stay as they are and can be resumed."""
+        await self.scheduler.aclose()
+
+    # --- decisions ---------------------------------------------------------------------------------------------------
+
+    async def decide(self, request_id: str, decision: Decision) -> None:
+        """Store a decision at once, and continue the run as soon as it can.
+
+        While other jobs of the run work, the decision waits for them. A decision for the run or the conversation also
+        decides the other open requests of the same tool there.
+
+        Errors: `NotFound` and `Conflict` as for the store; `UsageError` if the tool is not registered here, or the
+            run's model or budget is not available; `StoreError` if nothing was stored, or if the decision is stored
+            and the run could not continue, as the message says.
+        """
+        decision = self.as_stored(decision)
+        request = await self.check_decision(request_id, decision)
+        approvals, now = self._services.approvals, whole_ms(self._services.clock.now())
+        with ExitStack() as start_locks:
+            await self._hold_start_locks(request.run_id, start_locks)
+            await approvals.decide({request_id: decision}, now)
+            covered = await approvals.open_of_same_tool(request, decision.scope)
+            same = Decision(
+                decision.approved, decided_by=decision.decided_by, scope=decision.scope, by_code=decision.by_code
+            )
+            for other in covered:
+                await self._hold_start_locks(other.run_id, start_locks)
+                with suppress(Conflict):  # somebody else has decided it
+                    await approvals.decide({other.id: same}, now)
+            for run_id in dict.fromkeys([request.run_id, *(other.run_id for other in covered)]):
+                await self._continue(run_id, request_id)
+                run = await self._services.runs.get(run_id)
+                if run.parent_call is not None:  # the parent waits at the same request, unless it was deleted
+                    with suppress(NotFound):
+                        parent = await self._services.runs.get(run.parent_call.run_id)
+                        await self._continue(parent.run_id, request_id)
+
+    async def decide_all(
+        self, thread_id: str | None, message_id: str | None, decisions: Mapping[str, bool | Decision]
+    ) -> StoredRun:
+        """Store decisions on the run of a thread, all or none; return the run, ready to be started.
+
+        Args:
+            thread_id: The run's thread.
+            message_id: The run's message, as a check; None for none.
+            decisions: Decisions by request id.
+        """
+        if thread_id is None:
+            raise UsageError("Nothing to do: pass a question as content, or thread_id to resume a run.")
+        run = await self._services.runs.get_by_thread(thread_id)
+        if message_id is not None and message_id != run.message_id:
+            raise NotFound(f"The thread {thread_id!r} answers {run.message_id!r}, not {message_id!r}.")
+        checked = {
+            request_id: self.as_stored(decision) if isinstance(decision, Decision) else Decision(decision)
+            for request_id, decision in decisions.items()
+        }
+        for request_id, decision in checked.items():
+            await self.check_decision(request_id, decision)
+        now = whole_ms(self._services.clock.now())
+        for request in await self._services.approvals.decide(checked, now, run_id=run.run_id):
+            if request.run_id != run.run_id:  # a request of a subrun
+                await self._continue(request.run_id, request.id)
+        return await self._services.runs.get(run.run_id)
+
+    def as_stored(self, decision: Decision) -> Decision:
+        """The decision with known secrets masked and its parameters as they are read back from the store.
+
+        Errors: `UsageError` for parameters that are nested too deep.
+        """
+        params = decision.params
+        if params is not None:
+            if is_too_deep(params):
+                raise UsageError(f"params are nested deeper than {MAX_DEPTH} levels, and nothing was decided.")
+            params = storable_json(dict(params))
+        secrets = self._services.secrets.current
+        return replace(decision, instruction=secrets.text(decision.instruction), params=secrets.value(params))
+
+    async def check_decision(self, request_id: str, decision: Decision) -> ApprovalRequest:
+        """The request of a decision that can be carried out here.
+
+        Errors: `UsageError` if the run, the tool or the budget is not available, or the edited parameters do not fit.
+        """
+        request = await self._services.approvals.get(request_id)
+        run = await self._services.runs.get(request.run_id)
+        await self._engine.check_resume(run)
+        if request.kind == BUDGET_KIND:
+            budget = Budget.from_limits({**request.params, **(decision.params or {})})
+            # The models of an adapted graph, and so their prices, are unknown.
+            if decision.approved and GRAPH_SETTING not in run.settings:
+                self._engine.check_budget(budget, run.settings.get("model"))
+            return request
+        if not request.tool_call_id:  # an interrupt of an adapted graph: only the graph knows which answers fit
+            return request
+        if decision.approved and request.tool not in {tool.name for tool in self._services.tools}:
+            raise UsageError(f"The tool {request.tool!r} is not registered here: register it first, then approve.")
+        if decision.params is not None:
+            try:
+                args = self._services.tools.select([request.tool])[0].bind(decision.params)
+                problem = await self._edit_problem(run, request, args)
+            except ToolError as error:
+                problem = error.problem
+            if problem:
+                raise UsageError(f"The edited parameters do not fit, and nothing was decided: {problem}")
+        return request
+
+    async def _edit_problem(self, run: StoredRun, request: ApprovalRequest, args: "BaseModel") -> str:
+        """Say why the run's flow would refuse these arguments; empty if it would not."""
+        flow = BUILT_IN_FLOWS.get(run.flow)
+        if flow is None or flow.check_edit is None:
+            return ""
+        services = dict(self._services.tool_services(run))
+        if flow.tool_services is not None:
+            services |= flow.tool_services(self._engine.services_for_run(run), self._engine.policy, run)
+        ids = run.run_id, run.conversation_id, run.message_id, request.agent, request.tool_call_id
+        return await flow.check_edit(ToolContext(*ids, services), args)
+
+    async def _hold_start_locks(self, run_id: str, stack: ExitStack) -> None:
+        """Hold the start locks of a run and its parent, so that neither counts as interrupted meanwhile."""
+        run = await self._services.runs.get(run_id)
+        for each in (run_id, *([run.parent_call.run_id] if run.parent_call else [])):
+            stack.enter_context(self._engine.run_locks.starting(f"start-{each}"))
+
+    async def _continue(self, run_id: str, request_id: str) -> None:
+        """Continue a run after a decision; `StoreError` that names the decision if it cannot continue."""
+        try:
+            await self.scheduler.continue_after_decision(run_id)
+        except NotFound:  # it was deleted meanwhile
+            raise
+        except (StoreError, UsageError) as error:
+            raise StoreError(
+                f"The decision on {request_id} is stored, but its run cannot continue now. {error} "
+                "Once that is repaired, run.resume() continues it."
+            ) from error
+
+    async def single_request(self, run_id: str) -> ApprovalRequest:
+        """The only open request of a run; `UsageError` that lists them if there are several, `NotFound` if none."""
+        pending = await self._services.approvals.open_requests(run_id)
+        if not pending:
+            run = await self._services.runs.get(run_id)
+            status = effective_status(self._engine.folder, run.status, None, run.start_lock)
+            advice = (
+                " It is interrupted: everything was decided, but its process ended before the next step. "
+                "Call run.resume()."
+                if run.status == WAITING and status == INTERRUPTED
+                else ""
+            )
+            raise NotFound(f"The run {run_id!r} waits for no decision.{advice}")
+        if len(pending) > 1:
+            listed = "; ".join(f"{request.id}: {request.title}" for request in pending)
+            raise UsageError(f"{len(pending)} requests are open; name the one that you mean. {listed}")
+        return pending[0]

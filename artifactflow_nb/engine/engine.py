@@ -1,0 +1,347 @@
+"""The engine opens, wires and closes the rooms: store, model, tools, agents, flows, controller. Headless and async.
+
+Everything in it lives on the event loop that opened it.
+"""
+
+import asyncio
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack, suppress
+from functools import partial
+from pathlib import Path
+from typing import Any, Self
+
+from artifactflow_nb.agents.base import AgentConfig, BaseAgent
+from artifactflow_nb.agents.prompts import PromptLibrary
+from artifactflow_nb.agents.settings import flatten_nodes
+from artifactflow_nb.core.approvals import ApprovalPolicy, ApprovalRule
+from artifactflow_nb.core.budget import Price
+from artifactflow_nb.core.clock_ids import Clock, Ids, RandomIds, SystemClock
+from artifactflow_nb.core.middleware import Middleware
+from artifactflow_nb.core.redaction.redactor import Redactor
+from artifactflow_nb.core.text.cards import Card, CardMixin, CardTable, Code, Details
+from artifactflow_nb.engine.agent_registry import AgentRegistry
+from artifactflow_nb.engine.checkpoints import Checkpoints
+from artifactflow_nb.engine.controller import ExecutionController
+from artifactflow_nb.engine.driver import EngineServices
+from artifactflow_nb.engine.factories import api_keys_of, make_model, make_search
+from artifactflow_nb.engine.flow_registry import BUILT_IN_FLOWS, FlowRegistry, load_graph_config
+from artifactflow_nb.engine.manifest import Manifest, ManifestBuilder
+from artifactflow_nb.engine.mcp_toolset import McpToolset
+from artifactflow_nb.engine.run_config import RunConfigBuilder
+from artifactflow_nb.engine.secrets import known_values
+from artifactflow_nb.engine.settings import Settings
+from artifactflow_nb.errors import UsageError
+from artifactflow_nb.flows.known_secrets import SecretLookup
+from artifactflow_nb.flows.middleware import MiddlewareStack
+from artifactflow_nb.flows.research.graph import ExtendableGraph
+from artifactflow_nb.flows.services import Services
+from artifactflow_nb.models.base import Model, model_name
+from artifactflow_nb.models.offline.model import OfflineModel
+from artifactflow_nb.sources.manager import SourceManager
+from artifactflow_nb.sources.values import IndexingResult, ProgressCallback
+from artifactflow_nb.store.approvals import ApprovalStore
+from artifactflow_nb.store.artifacts import ArtifactManager
+from artifactflow_nb.store.calls import CallStore
+from artifactflow_nb.store.conversations import ConversationManager
+from artifactflow_nb.store.database import Database
+from artifactflow_nb.store.documents import ProjectStore
+from artifactflow_nb.store.faults import store_error
+from artifactflow_nb.store.jobs import BlockJobStore
+from artifactflow_nb.store.ownership import RunLocks
+from artifactflow_nb.store.plans import PlanStore
+from artifactflow_nb.store.resources import ResourceStore
+from artifactflow_nb.store.runs import RunStore, StoredRun
+from artifactflow_nb.store.subruns import SubrunStore
+from artifactflow_nb.tools.artifacts import ARTIFACT_TOOLS
+from artifactflow_nb.tools.base import Tool
+from artifactflow_nb.tools.delegate import call_subagent
+from artifactflow_nb.tools.registry import ToolRegistry
+from artifactflow_nb.tools.web.fetch import Fetcher
+from artifactflow_nb.tools.web.tools import LocalSearch, SearchProvider, web_fetch, web_search
+
+STORE_FILE = "store.db"
+CHECKPOINT_FILE = "checkpoints.db"
+MAX_RESCANNED_FILES = 1000
+"""Largest number of files of a folder that is scanned at the start of a run: about 20 ms."""
+
+
+class Engine(CardMixin):
+    """A workbench without a user interface.
+
+    Args:
+        settings: The data folder, the endpoint, the approvals and so on.
+        model: The model of the agents; None for the configured model.
+        approvals: The policy that decides before a person is asked; see `ApprovalPolicy`.
+        prompts: A folder with prompt files that override the packaged ones, or None.
+        agent_models: Models for single agents, by the agent's name: a name at the endpoint, or a model object.
+        clock: The source of time.
+        ids: The source of ids.
+        middleware: User code that is called before and after every call, in this order.
+        search: The search engine of `web_search`; None for the configured one.
+
+    Attributes:
+        graph_config: The configuration of agents and flows for new runs; a run keeps the one that it started with.
+        controller: Runs questions; set by `open`.
+        flows: The flows by name, with the adapted graphs of the user.
+        sources: The local sources.
+        mcp: The MCP servers and the tools that they offer.
+        search_name: The name of the search engine.
+        secrets: The secrets that are known by their values; they are masked in texts that enter a run.
+    """
+
+    controller: ExecutionController
+    mode = "live"
+    """The mode that the rows of new runs name."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        model: Model | None = None,
+        approvals: ApprovalRule = "ask",
+        prompts: Path | None = None,
+        agent_models: Mapping[str, str | Model] | None = None,
+        clock: Clock | None = None,
+        ids: Ids | None = None,
+        middleware: Sequence[Middleware] = (),
+        search: SearchProvider | None = None,
+    ) -> None:
+        self.settings = settings
+        self.folder = settings.data_dir
+        self.model_keys = api_keys_of([model, *(agent_models or {}).values()])
+        values = partial(known_values, settings, os.environ, self.model_keys)
+        self.secrets = SecretLookup(values)
+        self.graph_config = load_graph_config(settings.graph_config)
+        self.model = model or make_model(settings)
+        self.policy = ApprovalPolicy(approvals, settings.approvals)
+        self.clock = clock or SystemClock()
+        self.ids = ids or RandomIds()
+        self.database = Database(self.folder / STORE_FILE)
+        self.sources = SourceManager(self.database, self.clock, self.secrets.mask)
+        self._search = search or make_search(settings)
+        self.search_name = settings.search if search is None else type(search).__name__
+        self._fetcher = Fetcher(settings.allowed_hosts)
+        self.artifacts = ArtifactManager(self.database, self.clock, mask=self.secrets.mask)
+        self.plans = PlanStore(self.database, self.artifacts)
+        self.projects = ProjectStore(self.database, self.artifacts, self._mask)
+        self.block_jobs = BlockJobStore(self.database)
+        self.resources = ResourceStore(self.database, self.artifacts, self._mask)
+        self.conversations = ConversationManager(self.database, self.clock, self.ids, self.secrets.mask)
+        self.runs = RunStore(self.database)
+        self.approvals = ApprovalStore(self.database)
+        flow_tools = [tool for flow in BUILT_IN_FLOWS.values() for tool in flow.tools]
+        self.tools = ToolRegistry((*ARTIFACT_TOOLS, call_subagent, web_search, web_fetch, *flow_tools))
+        self._prompts = PromptLibrary(prompts)
+        self._manifests = ManifestBuilder(self._prompts, self.database)
+        self._agent_models = dict(agent_models or {})
+        self.middleware = MiddlewareStack(middleware)
+        self._ownership = RunLocks(self.folder, self.ids.new("eng"))
+        self._added: dict[str, IndexingResult] = {}  # by folder, in the order in which they were added
+        self._reference: str | None = None
+        self._indexing = asyncio.Lock()
+        self._checkpoints = Checkpoints(self.folder / CHECKPOINT_FILE, self.secrets)
+        self.flows = FlowRegistry(self._checkpoints)
+        self._agents = AgentRegistry(
+            dict(BUILT_IN_FLOWS),
+            self.graph_config,
+            settings=settings,
+            model=self.model,
+            agent_models=self._agent_models,
+            prompts=self._prompts,
+            tools=self.tools,
+        )
+        self.research = ExtendableGraph(self._agents.lead, self._agents.subagents)
+        free = [OfflineModel.default_model, *(model.default_model for model in self._agents.flow_models)]
+        self._prices = {**dict.fromkeys(free, Price(input=0, output=0)), **settings.prices}
+        self.mcp = McpToolset(settings.mcp, self.tools, self._agents, mask=self.secrets.mask)
+
+    def __repr__(self) -> str:
+        return f"Engine(model={model_name(self.model)!r}, folder={str(self.folder)!r})"
+
+    def _card(self) -> Card:
+        agents = [(name, Code(", ".join(agent.tool_names)), agent.model_name) for name, agent in self.agents.items()]
+        folds = [Details("Agents", CardTable(("name", "tools", "model"), agents), is_open=True)]
+        return Card("Engine", model_name(self.model), [("data", Code(str(self.folder)))], folds)
+
+    async def open(self) -> Self:
+        """Open the store, the checkpoints and the controller; `StoreError` with the path if that fails."""
+        try:
+            self._ownership.open()
+        except (OSError, ValueError) as error:  # a ValueError for characters that no path can have
+            raise store_error(self.folder, f"The data folder {self.folder} cannot be used", error) from error
+        try:
+            await self.database.open()
+            await self._checkpoints.open([run.thread_id for run in await self.runs.unfinished()])
+            self.controller = self._new_controller()
+        except BaseException:
+            await self.aclose()
+            raise
+        return self
+
+    def _new_controller(self) -> ExecutionController:
+        return ExecutionController(self._engine_services())
+
+    def _mask(self, text: str) -> str:
+        """Mask known secrets in a text, and values that have the form of a secret."""
+        return Redactor(known_values(self.settings, os.environ, self.model_keys)).text(text)
+
+    def _engine_services(self) -> EngineServices:
+        services = Services(
+            clock=self.clock,
+            ids=self.ids,
+            conversations=self.conversations,
+            artifacts=self.artifacts,
+            runs=self.runs,
+            calls=CallStore(self.database),
+            approvals=self.approvals,
+            tools=self.tools,
+            plans=self.plans,
+            projects=self.projects,
+            block_jobs=self.block_jobs,
+            resources=self.resources,
+            subruns=SubrunStore(self.database),
+            agents=self._agents.agents,
+            subagents=self._agents.subagents,
+            graph_config=self.graph_config,
+            tool_services=self._tool_services,
+            prices=self._prices,
+            middleware=self.middleware,
+            redact=self._mask,
+            secrets=self.secrets,
+        )
+        self.flows.open()
+        choices = RunConfigBuilder(
+            self.settings,
+            self.graph_config,
+            self.flows,
+            self._agents,
+            self.tools,
+            self.mcp,
+            self.policy,
+            self.model,
+            self._agent_models,
+            self._prices,
+        )
+        return EngineServices(
+            services,
+            self.flows,
+            self._checkpoints,
+            self.database,
+            self.folder,
+            self.mode,
+            self.policy,
+            self._ownership,
+            choices.build,
+            self._sources_of_a_run,
+            self.manifest,
+            choices.check_budget,
+            choices.check_resume,
+            partial(self._agents.services_for, services),
+            lambda: self.controller.subruns,
+        )
+
+    def _tool_services(self, run: StoredRun) -> Mapping[type, Any]:
+        return {
+            ArtifactManager: self.artifacts,
+            PlanStore: self.plans,
+            ProjectStore: self.projects,
+            BlockJobStore: self.block_jobs,
+            ResourceStore: self.resources,
+            ApprovalStore: self.approvals,
+            SourceManager: self.sources,
+            SearchProvider: self._search or LocalSearch(self.sources, run.settings.get("sources")),
+            Fetcher: self._fetcher,
+        }
+
+    def register_tool(self, entry: Tool, *, agent: str | None = None) -> None:
+        """Add a tool and offer it to an agent, by default the lead. Call it again to offer the tool to another one.
+
+        It is also offered to the agents that are configured to have it, by its name, its category or `all`.
+        It replaces a tool of the same name that was registered before, as when a cell runs again.
+
+        Errors: `UsageError` for a value that is not a tool, the name of a built-in tool, or an unknown agent.
+        """
+        if not isinstance(entry, Tool):
+            raise UsageError(f"{entry!r} is not a tool. Decorate a typed function with @af.tool.")
+        self._agents.register_tool(entry, self._agents.agent(agent or self._agents.lead.config.name).config.name)
+
+    def register_agent(self, config: AgentConfig) -> None:
+        """Add an agent that the lead can delegate to; only the lead delegates."""
+        self._agents.register_agent(config)
+
+    @property
+    def source_folders(self) -> tuple[str, ...]:
+        """The folders whose files runs search; empty if they search the language reference."""
+        return tuple(self._added)
+
+    @property
+    def prices(self) -> Mapping[str, Price]:
+        """The prices of tokens by model."""
+        return self._prices
+
+    @property
+    def agents(self) -> Mapping[str, BaseAgent]:
+        """All agents by name, the lead first."""
+        return self._agents.agents
+
+    async def list_models(self) -> list[str]:
+        """The names of the models at all endpoints that agents use, each once."""
+        models = [self.model, *(agent.model for agent in self.agents.values())]
+        endpoints = dict.fromkeys(model for model in models if model not in self._agents.flow_models)
+        return list(dict.fromkeys([name for endpoint in endpoints for name in await endpoint.list_models()]))
+
+    async def add_sources(self, path: str | Path, progress: ProgressCallback | None = None) -> IndexingResult:
+        """Index a folder or a file; from now on runs search it, and no longer the language reference.
+
+        `progress` is called on this loop after each batch of files, with the number of indexed files, the number of all
+        files, and the path of the last one.
+        """
+        self.secrets.refresh()
+        added = await self.sources.add_folder(path, progress)
+        self._added[added.folder] = added
+        return added
+
+    async def _sources_of_a_run(self) -> list[str]:
+        """The ids of the sources that a new run searches. Small folders are scanned for new, changed and deleted files.
+
+        In a large folder only the files that a search finds or a tool reads are checked, until it is added again.
+        """
+        if not self._added:
+            async with self._indexing:  # many runs may start at once in a new store
+                if self._reference is None:
+                    self._reference = (await self.sources.add_python_reference()).source_id
+            return [self._reference]
+        for folder, before in list(self._added.items()):
+            if len(before.sources) <= MAX_RESCANNED_FILES:
+                with suppress(UsageError):  # the folder is missing: reading from it reports that
+                    self._added[folder] = await self.sources.add_folder(folder)
+        return list(dict.fromkeys(name for added in self._added.values() for name in added.scope))
+
+    async def manifest(self, flow: str, model: str | None) -> Manifest:
+        """The manifest of a run that starts now, by its flow and the model that is chosen for it."""
+        sources = await self._manifests.sources(self._added.values(), self._reference)
+        common = {"flow": flow, "mode": self.mode, "search": self.search_name, "sources": sources}
+        if changed := dict(flatten_nodes(self.graph_config.changed)):
+            common["graph_config"] = changed
+        if own := self.flows.graph_settings(flow):
+            return self._manifests.build({}, None, **common, **own)
+        return self._manifests.build(self._agents.agents_of_flow(flow), model, **common, **self.mcp.manifest())
+
+    async def aclose(self) -> None:
+        """Close everything, even if a part fails; unfinished runs can be resumed later."""
+        async with AsyncExitStack() as stack:
+            stack.callback(self._ownership.close)
+            stack.push_async_callback(self.database.close)
+            stack.push_async_callback(self._checkpoints.close)
+            stack.push_async_callback(self.mcp.aclose)
+            for model in dict.fromkeys([self.model, *(agent.model for agent in self.agents.values())]):
+                stack.push_async_callback(model.aclose)
+            if hasattr(self, "controller"):
+                stack.push_async_callback(self.controller.aclose)
+
+    async def __aenter__(self) -> Self:
+        return await self.open()
+
+    async def __aexit__(self, *_exc: object) -> None:
+        await self.aclose()

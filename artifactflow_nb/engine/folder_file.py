@@ -1,0 +1,250 @@
+"""The settings file of the working directory, and the person's permission to use it.
+
+A folder may come from somebody else. Settings that can send data, start a program, read or write outside of the folder
+or decide in the person's place take effect once the person has allowed the file, until it or a file that it names
+changes. Other settings need no permission. A key of the environment is never sent to an address of the file.
+"""
+
+import hashlib
+import os
+import re
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+from artifactflow_nb.core.local_files import read_bytes, reason
+from artifactflow_nb.core.text.cards import Card, CardMixin, CardRows, CardTable, Code, Details
+from artifactflow_nb.core.text.format import short_repr
+from artifactflow_nb.engine.trust_store import store_trust, trusted_hashes
+from artifactflow_nb.errors import UsageError
+from artifactflow_nb.models.openai.errors import display_address
+from artifactflow_nb.tools.mcp.config import (
+    REDACTED_VALUE,
+    McpServer,
+    config_file,
+    environment_variables,
+    read_config_file,
+    read_servers,
+)
+
+SETTINGS_FILE = "artifactflow.toml"
+
+TRUST_VARIABLE = "AF_TRUST_FOLDER"
+"""The value 1 allows the file of every folder: for CI, where the machine is disposable and nobody can be asked."""
+
+HARMLESS_SETTINGS = frozenset({"model", "temperature", "timeout_s", "tool_protocol", "prices", "budget"})
+"""Settings that need no permission."""
+
+_KEYS = ("OPENAI_API_KEY", "TAVILY_API_KEY")
+_CUSTOM_HEADERS = "OPENAI_CUSTOM_HEADERS"  # the openai client adds them to every request by itself
+_SHOWN_CHARS = 300
+_COMMAND_CHARS = 1000
+
+
+def _short(value: object) -> str:
+    return short_repr(value, _SHOWN_CHARS)
+
+
+def _address(value: object) -> str:
+    return _short(display_address(value) if isinstance(value, str) else value)
+
+
+EFFECTS: Mapping[str, Callable[[Any], str]] = {
+    "base_url": lambda value: f"sends prompts, with what was read for them, to {_address(value)}",
+    "api_key": lambda _value: "uses the key of somebody's account, whose owner may see what is sent with it",
+    "approvals": lambda value: f"answers {_short(value)} in your place",
+    "graph_config": lambda value: f"changes what agents may do and whether plans need your approval: {_short(value)}",
+    "data_dir": lambda value: f"stores your work outside of this folder, in {_short(value)}",
+    "record": lambda value: f"writes what runs said into {_short(value)}",
+    "replay": lambda value: f"plays recorded answers and decisions instead of asking, from {_short(value)}",
+    "mode": lambda value: f"changes whether runs are played, asked or recorded to {_short(value)}",
+    "search": lambda value: f"changes where web_search sends its queries to {_short(value)}",
+    "searxng_url": lambda value: f"sends search queries to {_address(value)}",
+    "tavily_key": lambda _value: "uses the key of somebody's account, whose owner may see the queries",
+    "allowed_hosts": lambda value: f"lets web_fetch reach hosts that are not public: {_short(value)}",
+}
+"""The effect of each setting of the file that needs a permission; each server of `mcp` has a line of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class FolderFile:
+    """The content of a settings file, read once: the same bytes are shown, hashed and used.
+
+    Attributes:
+        path: The file.
+        values: The settings; `mcp` as servers, also if the file names a JSON file of them.
+        hashes: SHA-256 of the file and of the files that it names, by name.
+    """
+
+    path: Path
+    values: Mapping[str, Any]
+    hashes: Mapping[str, str]
+
+    @classmethod
+    def read(cls, path: Path) -> Self | None:
+        """Read the file; None if there is none. `UsageError` if it cannot be read."""
+        if not os.path.lexists(path):
+            return None
+        path = path.parent.resolve() / path.name  # the file may be a link; the permission is for this folder
+        try:
+            content = read_bytes(path)
+            values = tomllib.loads(content.decode("utf-8"))
+        except OSError as error:
+            raise UsageError(f"{path} cannot be read: {reason(error)}.") from None
+        except RecursionError:
+            raise UsageError(f"{path} cannot be read: it is nested too deep.") from None
+        except ValueError as error:  # beyond TOML's own, an integer of thousands of digits
+            raise UsageError(f"{path} cannot be read: {error}") from None
+        hashes = {path.name: _hash(content)}
+        if (named := config_file(values.get("mcp"))) is not None:
+            servers = read_config_file(named, "mcp")
+            hashes[str(values["mcp"])] = _hash(servers)
+            values["mcp"] = read_servers(servers, named)
+        elif "mcp" in values:
+            values["mcp"] = read_servers(values["mcp"])
+        if isinstance(configured := values.get("graph_config"), str):
+            hashes[configured] = _hash(read_config_file(Path(configured), "graph_config"))
+        return cls(path, values, hashes)
+
+    @property
+    def effects(self) -> tuple[str, ...]:
+        """The effects of the file that need a permission, a line for each, without secrets."""
+        lines = [
+            f"{name}: {describe(self.values[name])}"
+            for name, describe in EFFECTS.items()
+            if name in self.values and not (name == "data_dir" and self._is_inside(self.values[name]))
+        ]
+        servers = self.values.get("mcp", {}).values()
+        return (*lines, *(f"mcp.{server.name}: {describe_server(server)}" for server in servers))
+
+    def _is_inside(self, folder: object) -> bool:
+        """True if a folder is within the folder of the file, as the default is."""
+        if not isinstance(folder, str):
+            return True  # not a path: refused by `Settings`
+        try:
+            return (self.path.parent / Path(folder).expanduser()).resolve().is_relative_to(self.path.parent)
+        except (OSError, RuntimeError, ValueError):  # links in a circle, no such user, a null character
+            return False
+
+    def check(self, others: Mapping[str, Any]) -> None:
+        """Check that the person has allowed the file.
+
+        Args:
+            others: The values of arguments and environment, which override those of the file.
+
+        Errors: `UsageError` with the effects of the file and how to allow them.
+        """
+        self._check_keys(others)
+        if not self.effects or os.environ.get(TRUST_VARIABLE) == "1":
+            return
+        allowed = trusted_hashes(self.path.parent)
+        if allowed == self.hashes:
+            return
+        state = "you have not allowed it" if allowed is None else "it was changed since you allowed it"
+        lines = "\n".join(f"  {line}" for line in self.effects)
+        raise UsageError(
+            f"{self.path} can send data, start programs or decide in your place, and {state}:\n{lines}\n"
+            "If you want all of this, run `af.trust_folder()` once; it holds until the file changes. Otherwise remove "
+            f"these settings from the file. In CI, {TRUST_VARIABLE}=1 allows it."
+        )
+
+    def _check_keys(self, others: Mapping[str, Any]) -> None:
+        """Raise `UsageError` if a key of the environment or an argument would be sent to an address of the file."""
+        if "base_url" in self.values and others.get("base_url") is None:
+            has_headers = bool(os.environ.get(_CUSTOM_HEADERS))
+            origin = "OPENAI_API_KEY or api_key=" if others.get("api_key") else _CUSTOM_HEADERS if has_headers else None
+            if origin is not None:
+                raise UsageError(
+                    f"{self.path} sets base_url to {_address(self.values['base_url'])}, and the key comes from "
+                    f"{origin}: a key is never sent to an address that a file of the folder names. If you know the "
+                    "address, set OPENAI_BASE_URL or pass base_url=. Otherwise remove base_url from the file, or unset "
+                    "the variable and write api_key into the file."
+                )
+        overriding = others.get("mcp") or {}
+        for name, server in self.values.get("mcp", {}).items():
+            sent = sorted({*_KEYS}.intersection(environment_variables(server)))
+            if server.url is not None and sent and name not in overriding:
+                raise UsageError(
+                    f"mcp.{name}, which {self.path} configures, would send {sent[0]} of the environment to an address "
+                    "that a file of the folder names. Pass this server as mcp= yourself, or let it use another "
+                    "variable."
+                )
+
+
+def describe_server(server: McpServer) -> str:
+    """Describe what a server does, with its whole command but without secrets."""
+    if server.url is not None:
+        line = f"calls tools of the server {_short(_masked(display_address(server.url), server))}"
+    else:
+        command = [_short(_masked(part, server)) for part in (server.command or "", *server.args)]
+        line = f"starts the program {' '.join(command)}"
+        line = line if len(line) <= _COMMAND_CHARS else f"{line[:_COMMAND_CHARS]}…"
+        line += f", in {_short(str(server.cwd))}" if server.cwd is not None else ""
+    variables = sorted(set(environment_variables(server)))
+    line += f", with {', '.join(variables)} of the environment" if variables else ""
+    verdicts = {server.permission} if isinstance(server.permission, str) else {*server.permission.values()}
+    return line + (", and its tools run without asking you" if "auto" in verdicts else "")
+
+
+def _masked(text: str, server: McpServer) -> str:
+    for secret in server.secrets({}):
+        text = text.replace(secret, REDACTED_VALUE)
+    return re.sub(r"//[^/\s]*@", f"//{REDACTED_VALUE}@", text)
+
+
+def _hash(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+# --- the permission --------------------------------------------------------------------------------------------------
+
+
+class TrustedFolder(CardMixin):
+    """A permission that was stored.
+
+    Attributes:
+        folder: The working directory.
+        allowed: The allowed effects of the file, a line for each; empty if no setting needs a permission.
+        files: SHA-256 of the file and of the files that it names, by name.
+        stored_in: The file of permissions; None if none was needed.
+    """
+
+    def __init__(self, file: FolderFile, stored_in: Path | None) -> None:
+        self.folder = file.path.parent
+        self.allowed = file.effects
+        self.files = dict(file.hashes)
+        self.stored_in = stored_in
+
+    def __repr__(self) -> str:
+        if not self.allowed:
+            return f"{self.folder / SETTINGS_FILE} sets nothing that needs a permission."
+        lines = "\n".join(f"  {line}" for line in self.allowed)
+        return f"{self.folder / SETTINGS_FILE} may from now on, until it changes:\n{lines}"
+
+    def _card(self) -> Card:
+        rows: CardRows = [("folder", Code(str(self.folder)))]
+        if self.stored_in is not None:
+            rows.append(("stored in", Code(str(self.stored_in))))
+        effects = CardTable(("setting", "what it does"), [line.split(": ", 1) for line in self.allowed])
+        hashes = CardTable(("file", "SHA-256"), [(Code(name), Code(value)) for name, value in self.files.items()])
+        heading = "allowed until its files change" if self.allowed else "needs no permission"
+        return Card(
+            "Settings file", heading, rows, [Details("Effects", effects, is_open=True), Details("Files", hashes)]
+        )
+
+
+def trust_folder() -> TrustedFolder:
+    """Allow the effects of `artifactflow.toml` in the working directory, until it or a file that it names changes.
+
+    The return value lists what is allowed. Call it once and remove the call from the notebook: otherwise it allows each
+    later change unseen.
+
+    Errors: `UsageError` if there is no such file, if it cannot be read or if the permission cannot be stored.
+    """
+    file = FolderFile.read(Path(SETTINGS_FILE))
+    if file is None:
+        raise UsageError(f"There is no {SETTINGS_FILE} in {Path.cwd()}: nothing needs a permission.")
+    stored_in = store_trust(file.path.parent, file.hashes) if file.effects else None
+    return TrustedFolder(file, stored_in)

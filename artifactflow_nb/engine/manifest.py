@@ -1,0 +1,142 @@
+"""The manifest of a run: versions, agents with their models, prompts and tools, and sources; stored with the run.
+
+Texts are represented by hashes and endpoints by their hosts: a manifest shows what changed and has no secrets.
+"""
+
+import hashlib
+import json
+import platform
+from collections.abc import Iterable, Mapping
+from functools import cache, partial
+from importlib.metadata import version
+from typing import Any
+from urllib.parse import urlsplit
+
+from artifactflow_nb import __version__
+from artifactflow_nb.agents.base import BaseAgent
+from artifactflow_nb.agents.prompts import PromptLibrary
+from artifactflow_nb.models.openai.errors import public_url
+from artifactflow_nb.sources.values import IndexingResult
+from artifactflow_nb.store.database import Database
+from artifactflow_nb.store.provenance import load_source_hashes
+from artifactflow_nb.tools.base import Tool
+
+Manifest = Mapping[str, Any]
+"""Plain JSON: `versions`, `flow`, `mode`, `agents`, `search`, hashes by name in `prompts`, `tools`, `sources`, and in
+`graph_config` the values that differ from the packaged configuration, by dotted paths, if any do.
+
+`mcp` has the tools that MCP servers offered, as a text from which the same tools can be made again.
+
+A hash is `{"sha256": ...}`: as the bare value beside the name of a tool such as `read_password`, it would be masked in
+cassettes.
+"""
+
+Hashes = Mapping[str, str]
+
+_PACKAGES = ("langgraph", "openai", "pydantic")
+_HASH_DIGITS = 16
+_MANUALS = {"xml": "tools", "native": "tools_native"}
+
+
+@cache
+def versions() -> Mapping[str, str]:
+    """The releases of this package, of its main dependencies, and of Python."""
+    others = {name: version(name) for name in _PACKAGES}
+    return {"artifactflow-nb": __version__, **others, "python": platform.python_version()}
+
+
+def short_hash(text: str) -> str:
+    """The first 16 digits of a text's SHA-256."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:_HASH_DIGITS]
+
+
+def _hashed(text: str) -> Hashes:
+    return {"sha256": short_hash(text)}
+
+
+class ManifestBuilder:
+    """Builds the manifests of an engine's runs; parts that two runs share are computed once.
+
+    Args:
+        prompts: The prompts; the hash of a prompt is that of its text without surrounding white space.
+        database: The store, with the hashes of the sources.
+    """
+
+    def __init__(self, prompts: PromptLibrary, database: Database) -> None:
+        self._prompts = prompts
+        self._database = database
+        self._common_key: tuple[Any, ...] | None = None
+        self._common: Mapping[str, Any] = {}
+        self._sources: dict[str, tuple[Any, Hashes]] = {}
+
+    def build(self, agents: Mapping[str, BaseAgent], model: str | None, **more: Any) -> dict[str, Any]:
+        """The manifest of a run.
+
+        Args:
+            agents: The engine's current agents by name.
+            model: The model that was chosen for the run; None for the configured models.
+            more: Further entries: `flow`, `mode`, `search`, `sources`.
+        """
+        key = tuple((agent, agent.tools) for agent in agents.values())
+        if key != self._common_key:
+            manuals = {_MANUALS[agent.protocol.name] for agent in agents.values() if agent.tools}
+            prompts = sorted(manuals | {agent.config.prompt or agent.config.name for agent in agents.values()})
+            tools = {entry.name: _tool_hash(entry) for agent in agents.values() for entry in agent.tools}
+            self._common_key = key
+            self._common = {
+                "versions": dict(versions()),
+                "agents": {name: _describe(agent) for name, agent in agents.items()},
+                "prompts": {name: _hashed(self._prompts.render(name)) for name in prompts},
+                "tools": dict(sorted(tools.items())),
+            }
+        described = {
+            name: {"model": agents[name].model_for_run(model), **entry}
+            for name, entry in self._common["agents"].items()
+        }
+        return {**self._common, "agents": described, **more}
+
+    async def sources(self, added: Iterable[IndexingResult], reference: str | None) -> dict[str, Hashes]:
+        """Hashes of the searched sources, by the beginning of their addresses; recomputed only after a change.
+
+        Args:
+            added: The folders and files that were added.
+            reference: The id of the language reference if that is searched instead; else None.
+        """
+        wanted: dict[str, Any] = {_label(result): result.sources for result in added}
+        if not wanted and reference is not None:
+            wanted = {reference: reference}
+        for label, state in wanted.items():
+            known, _ = self._sources.get(label, (None, {}))
+            if known is not state and known != state:
+                ids = [state] if state == reference else [source.source_id for source in state]
+                rows = await self._database.read(partial(load_source_hashes, source_ids=ids))
+                self._sources[label] = state, _hashed("\n".join(f"{name} {sha256}" for name, sha256 in rows))
+        return {label: self._sources[label][1] for label in sorted(wanted)}
+
+
+def _tool_hash(entry: Tool) -> Hashes:
+    """The hash of a tool's description for models."""
+    spec = entry.spec
+    return _hashed(json.dumps([spec.name, spec.description, spec.parameters], sort_keys=True, default=str))
+
+
+def _label(added: IndexingResult) -> str:
+    """The beginning of the addresses of a folder; if its files belong to several folders, that of the first."""
+    first, *others = added.scope or (added.folder.rpartition("/")[2],)
+    return f"{first} and {len(others)} more" if others else first
+
+
+def _describe(agent: BaseAgent) -> dict[str, Any]:
+    config, address = agent.config, getattr(agent.model, "address", None)
+    # The host of the endpoint only: an address may contain a password.
+    endpoint = {"endpoint": urlsplit(public_url(address)).netloc or address} if isinstance(address, str) else {}
+    return {
+        "provider": agent.model.provider,
+        **endpoint,
+        "temperature": config.temperature,
+        "tool_protocol": agent.protocol.name,
+        "max_tool_rounds": config.max_tool_rounds,
+        "prompt": config.prompt or config.name,
+        "introduction": short_hash("\n".join([config.description, *config.capabilities])),
+        "tools": list(agent.tool_names),
+    }

@@ -1,0 +1,144 @@
+"""Access to a run for views: its events and texts, and decisions and cancellation by a click.
+
+Texts are read from the store in the caller's thread, with a connection of its own; everything else runs on the
+engine's thread.
+"""
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+from artifactflow_nb.core.approvals import Decision
+from artifactflow_nb.core.events import StreamEvent
+from artifactflow_nb.engine.thread import EngineThread
+from artifactflow_nb.errors import Conflict, NotFound
+from artifactflow_nb.store.artifact_versions import read_version
+from artifactflow_nb.store.database import DatabaseWork, connect, store_errors
+from artifactflow_nb.store.ownership import effective_status
+from artifactflow_nb.store.runs import DELETED, INTERRUPTED, StoredRun, load_events, load_run
+from artifactflow_nb.tools.base import Tool
+
+T = TypeVar("T")
+
+
+class RunReader:
+    """The stored data of a run, for views; usable from any thread.
+
+    Args:
+        store: The store's file.
+        stored: The run's row.
+
+    Attributes:
+        run_id: The run.
+        question: The question.
+    """
+
+    def __init__(self, store: Path, stored: StoredRun) -> None:
+        self.run_id = stored.run_id
+        self.question = stored.question
+        self._conversation_id = stored.conversation_id
+        self._store = store
+
+    def read(self, work: DatabaseWork[T]) -> T:
+        """Call a function with a read-only connection to the store."""
+        with store_errors(self._store), closing(connect(self._store, read_only=True)) as db:
+            return work(db)
+
+    def stored_events(self) -> Sequence[StreamEvent]:
+        """The stored events, in order."""
+        return self.read(lambda db: load_events(db, self.run_id))
+
+    def subrun(self, run_id: str) -> "RunReader":
+        """The reader of a subrun; `NotFound` if it is not in the store."""
+        return RunReader(self._store, self.read(lambda db: load_run(db, run_id)))
+
+    def status(self) -> str:
+        """The run's status in the store; `interrupted` if its process is gone, `deleted` if the run is gone."""
+        status = ""
+        for _ in range(2):
+            try:
+                run = self.read(lambda db: load_run(db, self.run_id))
+            except NotFound:
+                return DELETED
+            status = effective_status(self._store.parent, run.status, run.owner, run.start_lock)
+            # A driver stores the end or pause of a run, then releases its lock: between a read of the row and a look
+            # at the lock, the run seems interrupted. The second read is sure.
+            if status != INTERRUPTED:
+                break
+        return status
+
+    def artifact_text(self, artifact_id: str, version: int) -> str:
+        """The content of an artifact's version; empty if there is none."""
+        try:
+            return self.read(lambda db: read_version(db, self._conversation_id, artifact_id, version)).content
+        except NotFound:
+            return ""
+
+    def tool_result(self, tool_call_id: str) -> str:
+        """The result of a tool call, or its error; empty without either."""
+        sql = "SELECT result, error_message FROM tool_calls WHERE tool_call_id = ?"
+        row = self.read(lambda db: db.execute(sql, (tool_call_id,)).fetchone())
+        return str(row["result"] or row["error_message"] or "") if row else ""
+
+
+class RunClient(RunReader):
+    """Access to a run for live views; usable from any thread.
+
+    Args:
+        thread: The engine's thread.
+        stored: The run's row.
+    """
+
+    def __init__(self, thread: EngineThread, stored: StoredRun) -> None:
+        super().__init__(thread.engine.database.path, stored)
+        self._thread = thread
+
+    def subrun(self, run_id: str) -> "RunClient":
+        """The client of a subrun; `NotFound` if it is not in the store."""
+        return RunClient(self._thread, self.read(lambda db: load_run(db, run_id)))
+
+    def subscribe(self, listener: Callable[[StreamEvent], None]) -> Callable[[], None]:
+        """Call a listener on the engine's thread with the stored events, then with new ones; return what ends this."""
+        subscribed = self._thread.submit(self._thread.engine.controller.subscribe(self.run_id, listener))
+
+        def end(subscribing: Future[Callable[[], None]]) -> None:
+            if not subscribing.cancelled() and subscribing.exception() is None:
+                self.call_soon(subscribing.result())
+
+        def stop() -> None:
+            subscribed.add_done_callback(end)  # it may not be done yet; cancelled, it would leave a listener behind
+
+        return stop
+
+    def call_soon(self, callback: Callable[..., object], *args: Any) -> None:
+        """Run a callback on the engine's loop."""
+        self._thread.call_soon(callback, *args)
+
+    async def decide(self, request_id: str, decision: Decision) -> None:
+        """Decide a request by a click, on the engine's loop; the decision comes back as an event.
+
+        Errors: those of `ExecutionController.decide`.
+        """
+        await self._thread.engine.controller.decide(request_id, replace(decision, by_code=False))
+
+    async def resume(self) -> None:
+        """Continue a run that is interrupted or decided, on the engine's loop.
+
+        Errors: `Conflict` if it runs, has ended or waits for a decision.
+        """
+        engine = self._thread.engine
+        if not await engine.controller.resume_if_ready(await engine.runs.get(self.run_id)):
+            raise Conflict(
+                f"The run {self.run_id} is {self.status()}; only an interrupted or decided run can be resumed."
+            )
+
+    async def cancel(self) -> None:
+        """End the run by a click, on the engine's loop; `Conflict` if it has ended already."""
+        await self._thread.engine.controller.cancel(self.run_id, by_code=False)
+
+    def tool(self, name: str) -> Tool | None:
+        """The engine's current tool of this name; None if there is none."""
+        return next((entry for entry in self._thread.engine.tools if entry.name == name), None)

@@ -1,0 +1,99 @@
+"""The settings of a run: checked before it is stored, and again before another engine continues it."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from artifactflow_nb.agents.settings import GraphConfig
+from artifactflow_nb.core.approvals import ApprovalPolicy
+from artifactflow_nb.core.budget import Budget, Price
+from artifactflow_nb.core.runs import GRAPH_SETTING
+from artifactflow_nb.engine.agent_registry import AgentRegistry, graph_config_of_run
+from artifactflow_nb.engine.flow_registry import FlowRegistry
+from artifactflow_nb.engine.mcp_toolset import McpToolset
+from artifactflow_nb.engine.settings import Settings
+from artifactflow_nb.errors import UsageError
+from artifactflow_nb.models.base import Model
+from artifactflow_nb.models.openai.client import OpenAIModel
+from artifactflow_nb.store.runs import StoredRun
+from artifactflow_nb.tools.registry import ToolRegistry
+
+
+@dataclass(frozen=True, slots=True)
+class RunConfigBuilder:
+    """Checks the settings of runs against the flows, models, tools and prices of an engine.
+
+    Attributes:
+        agent_models: The names of the agents that have models of their own.
+    """
+
+    settings: Settings
+    graph_config: GraphConfig
+    flows: FlowRegistry
+    agent_registry: AgentRegistry
+    tools: ToolRegistry
+    mcp: McpToolset
+    policy: ApprovalPolicy
+    model: Model
+    agent_models: Collection[str]
+    prices: Mapping[str, Price]
+
+    async def build(self, flow: str, budget: Budget | None, model: str | None) -> dict[str, Any]:
+        """Check the flow, budget and model of a new run, and return its settings as JSON.
+
+        They include changes to the packaged configuration; for an adapted graph, its fingerprint, since only the graph
+        knows which models it asks.
+        """
+        budget = budget or self.settings.budget
+        limits = {} if budget is None else {"budget": budget.model_dump(exclude_none=True)}
+        if fingerprint := self.flows.graph_settings(flow, model):
+            return {**fingerprint, **limits}
+        await self.mcp.open(flow)
+        self.agent_registry.check(self.graph_config, None if self.mcp.is_fully_listed else flow)
+        if self.mcp.is_fully_listed:
+            self.policy.check_tools(entry.name for entry in self.tools)
+        for name in self.agent_models:
+            self.agent_registry.agent(name)
+        if budget is not None:
+            self.check_budget(budget, model)
+        changed = {"graph_config": self.graph_config.changed} if self.graph_config.changed else {}
+        if model is None:
+            return {**limits, **changed}
+        await self._check_model(model)
+        return {**limits, "model": model, **changed}
+
+    async def _check_model(self, model: str) -> None:
+        """Raise `UsageError` for an unknown model; an endpoint itself refuses unknown names."""
+        if not isinstance(model, str) or not model.strip():
+            raise UsageError(f"model is {model!r}; for one run it must be a model's name at the endpoint.")
+        if not isinstance(self.model, OpenAIModel) and model not in (known := await self.model.list_models()):
+            raise UsageError(f"There is no model {model!r} here; known are: {', '.join(known)}.")
+
+    def check_budget(self, budget: Budget, model: str | None) -> None:
+        """Raise `UsageError` for a cost limit if a model has no price: the limit would never be reached."""
+        for agent in self.agent_registry.agents.values() if budget.usd is not None else ():
+            if (name := agent.model_for_run(model)) not in self.prices:
+                raise UsageError(
+                    f"The budget limits the cost, and there is no price for the model {name!r} of "
+                    f"{agent.config.name}. Pass prices={{{name!r}: {{'input': ..., 'output': ...}}}}, in "
+                    "US dollars for a million tokens."
+                )
+
+    async def check_resume(self, run: StoredRun) -> None:
+        """Raise `UsageError` for a run whose flow, model, tools or prices are not available in this engine."""
+        self.flows.check(run)
+        if GRAPH_SETTING in run.settings:
+            return
+        model, budget = run.settings.get("model"), run.settings.get("budget")
+        try:
+            await self.mcp.open(run.flow, graph_config_of_run(run))
+            self.agent_registry.check(graph_config_of_run(run), None if self.mcp.is_fully_listed else run.flow)
+            if model is not None:
+                await self._check_model(model)
+            if budget is not None:
+                self.check_budget(Budget.from_limits(budget), model)
+        except UsageError as error:
+            raise UsageError(
+                f"The run {run.run_id} cannot continue here with its settings. {error} Resume it in a workbench with "
+                "the settings of its start, or cancel it and ask again."
+            ) from error

@@ -1,0 +1,331 @@
+"""How a workbench is set up: arguments > environment > `artifactflow.toml` in the working directory.
+
+::
+
+    argument and file   environment
+    base_url            OPENAI_BASE_URL   address of an OpenAI-compatible endpoint
+    api_key             OPENAI_API_KEY    its key, if it asks for one
+    model               AF_MODEL          the model's name there
+    temperature         AF_TEMPERATURE    for all agents, instead of each agent's own
+    timeout_s           AF_TIMEOUT_S      seconds without a byte after which a turn has failed
+    tool_protocol       AF_TOOL_PROTOCOL  how models call tools: xml (in their text), native (the endpoint's way)
+    prices              AF_PRICES         what models cost, in US dollars for a million tokens; as JSON
+    budget              AF_BUDGET         what a run may spend: tokens, usd, seconds, when_spent; as JSON
+    approvals           AF_APPROVALS      who answers in the person's place: ask (nobody), approve, deny
+    graph_config        AF_GRAPH_CONFIG   a YAML file that configures agents and flows, over the packaged one
+    data_dir            AF_DATA_DIR       where the store lives
+    record              AF_RECORD         a cassette to record runs into
+    replay              AF_REPLAY         a cassette to play runs from
+    mode                AF_MODE           live, record, replay, auto or verify; without it the argument says which
+    search              AF_SEARCH         what web_search asks: local, searxng, tavily, ddgs
+    searxng_url         AF_SEARXNG_URL    address of a SearXNG server
+    tavily_key          TAVILY_API_KEY    key for Tavily
+    allowed_hosts       AF_ALLOWED_HOSTS  hosts that may be fetched though they are not public, with commas between
+    mcp                 AF_MCP            MCP servers whose tools agents may call; as JSON, or the path of a JSON file
+
+What the file sets beyond `model`, `temperature`, `timeout_s`, `tool_protocol`, `prices`, `budget` and a `data_dir` in
+the folder needs a permission by the person; see `trust_folder`.
+"""
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Literal, Self
+
+from pydantic import Field, SecretStr, ValidationError, field_validator
+from pydantic.fields import FieldInfo
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+
+from artifactflow_nb.core.approvals import VERDICTS, Verdict
+from artifactflow_nb.core.budget import Budget, Price
+from artifactflow_nb.core.messages import ToolProtocol
+from artifactflow_nb.core.text.cards import Card, CardCell, CardMixin, CardRows, CardTable, Code, Details
+from artifactflow_nb.core.text.format import first_lines, short_repr
+from artifactflow_nb.engine.folder_file import SETTINGS_FILE, FolderFile
+from artifactflow_nb.errors import UsageError
+from artifactflow_nb.models.openai.errors import REDACTED_KEY, display_address
+from artifactflow_nb.tools.mcp.config import McpServer, read_servers
+
+ENVIRONMENT_VARIABLES: Mapping[str, str] = {
+    "base_url": "OPENAI_BASE_URL",
+    "api_key": "OPENAI_API_KEY",
+    "model": "AF_MODEL",
+    "temperature": "AF_TEMPERATURE",
+    "timeout_s": "AF_TIMEOUT_S",
+    "tool_protocol": "AF_TOOL_PROTOCOL",
+    "prices": "AF_PRICES",
+    "budget": "AF_BUDGET",
+    "approvals": "AF_APPROVALS",
+    "graph_config": "AF_GRAPH_CONFIG",
+    "data_dir": "AF_DATA_DIR",
+    "record": "AF_RECORD",
+    "replay": "AF_REPLAY",
+    "mode": "AF_MODE",
+    "search": "AF_SEARCH",
+    "searxng_url": "AF_SEARXNG_URL",
+    "tavily_key": "TAVILY_API_KEY",
+    "allowed_hosts": "AF_ALLOWED_HOSTS",
+    "mcp": "AF_MCP",
+}
+_ALLOWED: Mapping[str, str] = {
+    "base_url": "an address that begins with http:// or https://, as http://localhost:8000/v1 does",
+    "api_key": "a text",
+    "model": "a text that is not empty",
+    "temperature": "a number from 0 to 2",
+    "timeout_s": "a number of seconds above 0",
+    "tool_protocol": "'xml' or 'native'",
+    "prices": 'by model, as in {"my-model": {"input": 2.5, "output": 10, "cache_read": 1.25}}',
+    "budget": 'some of these, as in {"tokens": 100000, "usd": 0.5, "seconds": 600, "when_spent": "ask"}',
+    "approvals": f"one of {', '.join(map(repr, VERDICTS))}",
+    "graph_config": 'the path of a YAML file, or what it would hold, as in {"executor": {"max_steps": 4}}',
+    "data_dir": "the path of a folder",
+    "record": "the path of a cassette, as data/cassettes/report.jsonl",
+    "replay": "the path of a cassette, as data/cassettes/report.jsonl",
+    "mode": "one of 'live', 'record', 'replay', 'auto', 'verify'",
+    "search": "one of 'local', 'searxng', 'tavily', 'ddgs'",
+    "searxng_url": "an address that begins with http:// or https://",
+    "tavily_key": "a text",
+    "allowed_hosts": "hosts such as intranet.example or localhost:8080, with commas between",
+    "mcp": 'servers by name, as in {"files": {"command": "npx", "args": ["..."]}}, or the path of a JSON file',
+}
+_SECRETS = frozenset({"api_key", "tavily_key"})
+_ADDRESSES = frozenset({"base_url", "searxng_url"})
+_VALUE_CHARS = 200
+
+
+class Settings(CardMixin, BaseSettings):
+    """The settings in force; created by `Settings.load`.
+
+    Attributes:
+        base_url: The endpoint's address; None for the default of the `openai` client.
+        api_key: The endpoint's key; shown as asterisks.
+        model: The model's name at the endpoint.
+        temperature: Sampling temperature of all agents without one in `graph_config`; None for each agent's own.
+        timeout_s: Seconds without a byte from the endpoint after which a turn fails.
+        tool_protocol: How models call tools; a model that does not support it uses its own protocol.
+        prices: Prices of tokens by model name.
+        budget: The limits of each run without a budget of its own; None for no limit.
+        approvals: `ask` to ask the person, or the verdict to use instead of asking.
+        graph_config: Changes to the packaged configuration of agents and flows: the path of a YAML file, or a mapping
+            with its content; see `GraphConfig`.
+        data_dir: The folder of the store, relative to the working directory.
+        record: The cassette that runs are recorded into; None for none.
+        replay: The cassette that runs are played from; None for none.
+        mode: How the cassette is used, if not as its argument says: `record` to execute and record every run, `replay`
+            to play every run without access to the outside, `auto` to play recorded runs and record new ones, `live`
+            to ignore it. So a notebook that records can be played in CI with AF_MODE=replay.
+        search: The search engine of `web_search`.
+        searxng_url: The address of a SearXNG server, for `search="searxng"`.
+        tavily_key: The key for `search="tavily"`; shown as asterisks.
+        allowed_hosts: Hosts that `web_fetch` may fetch though they are not public: `host` or `host:port`.
+        mcp: MCP servers by name; see `McpServer`. A server that is passed replaces the file's one of the same name.
+    """
+
+    model_config = SettingsConfigDict(frozen=True, extra="forbid")
+
+    base_url: str | None = None
+    api_key: SecretStr | None = None
+    model: str | None = Field(default=None, min_length=1)
+    temperature: float | None = Field(default=None, ge=0, le=2)
+    timeout_s: float = Field(default=600.0, gt=0, allow_inf_nan=False)
+    tool_protocol: ToolProtocol = "xml"
+    prices: dict[str, Price] = Field(default_factory=dict)
+    budget: Budget | None = None
+    approvals: Verdict = "ask"
+    graph_config: Path | dict[str, Any] | None = None
+    data_dir: Path = Path(".artifactflow")
+    record: Path | None = None
+    replay: Path | None = None
+    mode: Literal["live", "record", "replay", "auto", "verify"] | None = None
+    search: Literal["local", "searxng", "tavily", "ddgs"] = "local"
+    searxng_url: str | None = None
+    tavily_key: SecretStr | None = None
+    allowed_hosts: tuple[str, ...] = ()
+    mcp: dict[str, McpServer] = Field(default_factory=dict)
+
+    @classmethod
+    def load(cls, **arguments: Any) -> Self:
+        """Load the settings from these arguments (None counts as left out), the environment and the file.
+
+        Errors: `UsageError` with the setting, its value (never a key's) and the allowed values, or with the effects of
+            the file that need a permission by the person; see `trust_folder`.
+        """
+        passed = {name: value for name, value in arguments.items() if value is not None}
+        if unknown := sorted(passed.keys() - ENVIRONMENT_VARIABLES.keys()):
+            raise UsageError(f"There is no setting {unknown[0]!r}. {_known()}")
+        if "mcp" in passed:
+            passed["mcp"] = read_servers(passed["mcp"])
+        try:
+            settings = cls(**passed)
+        except ValidationError as error:
+            # `from None`: the chain would show the values, and the key may be among them.
+            problems = [_problem(detail) for detail in error.errors(include_url=False)]
+            raise UsageError("\n".join(first_lines(problems))) from None
+        if settings.endpoint_configured and not settings.model:
+            raise UsageError(
+                "An endpoint is configured (OPENAI_BASE_URL or OPENAI_API_KEY) but no model: "
+                "set AF_MODEL or pass model=, with a name that the endpoint knows."
+            )
+        needed = {"searxng": "searxng_url", "tavily": "tavily_key"}.get(settings.search)
+        if needed and getattr(settings, needed) is None:
+            variable = ENVIRONMENT_VARIABLES[needed]
+            raise UsageError(f"search is {settings.search!r}: set {variable} or pass {needed}= too.")
+        if settings.record is not None and settings.replay is not None and settings.record != settings.replay:
+            raise UsageError(
+                f"record is {settings.record} and replay is {settings.replay}: pass one of them, and mode='auto' to "
+                "play what is recorded and to record what is new."
+            )
+        mode = passed.get("mode")  # AF_MODE may be set for workbenches without a cassette, too
+        if mode not in {None, "live"} and settings.cassette is None:
+            raise UsageError(f"mode is {mode!r}, and there is no cassette: pass record= or replay= with its path.")
+        return settings
+
+    @property
+    def cassette(self) -> Path | None:
+        """The cassette that is recorded into or played from; None for none."""
+        return None if self.mode == "live" else self.record or self.replay
+
+    @property
+    def cassette_mode(self) -> Literal["live", "record", "replay", "auto", "verify"]:
+        """How the cassette is used; `live` without one."""
+        if self.cassette is None:
+            return "live"
+        return self.mode or ("record" if self.record is not None else "replay")
+
+    def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
+        """The settings with addresses without user and password."""
+        for name, value in super().__repr_args__():
+            yield name, display_address(value) if name in _ADDRESSES and value else value
+
+    def _card(self) -> Card:
+        rows: CardRows = []
+        for name in ENVIRONMENT_VARIABLES:
+            value = getattr(self, name)
+            shown: CardCell = None
+            if value in (None, (), {}):
+                pass
+            elif name in _SECRETS:
+                shown = REDACTED_KEY if value else None
+            elif name == "mcp":
+                shown = Code(", ".join(value))
+            else:
+                shown = Code(display_address(value) if name in _ADDRESSES else str(value))
+            rows.append((name, shown))
+        known = [(Code(name), Code(variable), _ALLOWED[name]) for name, variable in ENVIRONMENT_VARIABLES.items()]
+        return Card(
+            "Settings", "", rows, [Details("What can be set", CardTable(("argument", "environment", "value"), known))]
+        )
+
+    @property
+    def endpoint_configured(self) -> bool:
+        """True if a language model's endpoint is configured: by an address, a key, or both."""
+        return self.base_url is not None or self.api_key is not None
+
+    @field_validator("base_url")
+    @classmethod
+    def _check_url(cls, url: str | None) -> str | None:
+        if url is None or url.startswith(("http://", "https://")):
+            return url
+        raise ValueError(_ALLOWED["base_url"])
+
+    @field_validator("searxng_url")
+    @classmethod
+    def _check_searxng(cls, url: str | None) -> str | None:
+        return cls._check_url(url)
+
+    @field_validator("allowed_hosts", mode="before")
+    @classmethod
+    def _split_hosts(cls, hosts: Any) -> Any:
+        return tuple(host.strip() for host in hosts.split(",") if host.strip()) if isinstance(hosts, str) else hosts
+
+    @field_validator("prices", "budget", mode="before")
+    @classmethod
+    def _from_json(cls, value: Any) -> Any:
+        try:
+            return json.loads(value) if isinstance(value, str) else value
+        except RecursionError:
+            raise ValueError("it is nested too deep") from None
+
+    @field_validator("mcp", mode="before")
+    @classmethod
+    def _read_servers(cls, value: Any) -> Any:
+        return read_servers(value)
+
+    @field_validator("graph_config", mode="before")
+    @classmethod
+    def _path_or_values(cls, config: Any) -> Any:
+        """A path, or a mapping with its keys as texts; `GraphConfig` checks the content."""
+        if isinstance(config, Mapping):
+            return {str(name): value for name, value in config.items()}
+        if isinstance(config, str | Path | None):
+            return config
+        raise ValueError(_ALLOWED["graph_config"])
+
+    @field_validator("data_dir", "record", "replay", "graph_config")
+    @classmethod
+    def _expand_home(cls, path: Any) -> Any:
+        return path.expanduser() if isinstance(path, Path) else path
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - reads MODEL for AF_MODEL; see _Environment
+        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - the signature is pydantic's
+        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - the signature is pydantic's
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Arguments, then the environment, then the file."""
+        return init_settings, _EnvironmentSource(settings_cls), _FolderSource(settings_cls)
+
+
+class _EnvironmentSource(PydanticBaseSettingsSource):
+    """The variables of `ENVIRONMENT_VARIABLES`, without other spellings; an empty variable counts as not set."""
+
+    def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[Any, str, bool]:
+        del field
+        return os.environ.get(ENVIRONMENT_VARIABLES[field_name]) or None, field_name, False
+
+    def __call__(self) -> dict[str, Any]:
+        return {name: value for name, variable in ENVIRONMENT_VARIABLES.items() if (value := os.environ.get(variable))}
+
+
+class _FolderSource(PydanticBaseSettingsSource):
+    """The settings file of the working directory, if the person has allowed its effects."""
+
+    def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[Any, str, bool]:
+        del field
+        return self().get(field_name), field_name, False
+
+    def __call__(self) -> dict[str, Any]:
+        file = FolderFile.read(Path(SETTINGS_FILE))
+        if file is None:
+            return {}
+        file.check(self.current_state)
+        return dict(file.values)
+
+
+def _problem(detail: Mapping[str, Any]) -> str:
+    name = str(detail["loc"][0])
+    if name == "mcp":
+        return str(detail["ctx"]["error"])
+    if detail["type"] == "extra_forbidden" and len(detail["loc"]) == 1:
+        return f"{Path(SETTINGS_FILE).resolve()} has an unknown key {short_repr(name)}. {_known()}"
+    shown = (
+        display_address(detail["input"]) if name in _ADDRESSES and isinstance(detail["input"], str) else detail["input"]
+    )
+    value = "cannot be used" if name in _SECRETS else f"is {short_repr(shown, _VALUE_CHARS)}"
+    inside = "".join(f".{part!s:.80}" for part in detail["loc"][1:])
+    return f"The setting {name}{inside} ({ENVIRONMENT_VARIABLES[name]}) {value}: it must be {_ALLOWED[name]}."
+
+
+def _shown(value: object) -> str:
+    try:
+        return repr(value)
+    except RecursionError:
+        return f"a {type(value).__name__} that is nested too deep"
+
+
+def _known() -> str:
+    return f"Known are {', '.join(ENVIRONMENT_VARIABLES)}."

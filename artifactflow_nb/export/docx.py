@@ -1,0 +1,228 @@
+"""Word export: headings, lists, tables, code, quotations and links in Word's own styles."""
+
+import io
+import re
+from collections.abc import Mapping
+from datetime import UTC
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from artifactflow_nb.core.text.chinese import language_tag
+from artifactflow_nb.errors import UsageError
+from artifactflow_nb.export.document import ExportDocument
+from artifactflow_nb.export.docx_blocks import DocumentBlock, StyledText, StyledTexts, read_blocks
+
+if TYPE_CHECKING:
+    from docx.document import Document as WordDocument
+    from docx.text.paragraph import Paragraph
+
+_NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_MAX_LIST_DEPTH = 3  # Word has styles for three levels of lists
+_MAX_PROPERTY_CHARS = 255  # limit of python-docx for core properties
+_FONTS = {"zh": "Microsoft YaHei", "zh-Hant": "Microsoft JhengHei"}
+_MONOSPACE = "Consolas"
+_LINK_COLOUR = "0563C1"
+_SHADE = "F4F6F8"
+
+
+def to_docx(document: ExportDocument) -> bytes:
+    """Convert a document to docx.
+
+    Errors: `UsageError` with the command to install python-docx if it is missing.
+    """
+    try:
+        import docx
+    except ImportError:
+        raise UsageError(
+            "Writing docx needs a library that is not installed: pip install 'artifactflow-nb[docx]'."
+        ) from None
+    word = docx.Document()
+    properties = word.core_properties
+    properties.title = _xml_text(document.title)[:_MAX_PROPERTY_CHARS]
+    properties.author = properties.last_modified_by = _xml_text(document.author)[:_MAX_PROPERTY_CHARS]
+    properties.created = properties.modified = document.written_at.astimezone(UTC).replace(tzinfo=None)
+    properties.identifier = _xml_text(document.identifier)[:_MAX_PROPERTY_CHARS]
+    properties.comments = f"sha256 {document.sha256}"
+    writer = _DocxWriter(word)
+    writer.prepare(_FONTS.get(language_tag(document.content[:4000]), ""))
+    if not document.has_title:
+        writer.text([StyledText(document.title)], "Title")
+    for block in read_blocks(document.html):
+        writer.block(block)
+    writer.text([StyledText(document.origin, italic=True)], "Normal")
+    file = io.BytesIO()
+    word.save(file)
+    return file.getvalue()
+
+
+def _xml_text(text: str) -> str:
+    """Text without characters that XML forbids."""
+    return _NOT_XML.sub("", text)
+
+
+class _DocxWriter:
+    """Appends blocks to a Word document.
+
+    The methods of python-docx that append a paragraph, set a style by name or add a hyperlink each scan the document,
+    which makes a long export quadratic. The writer therefore uses the underlying elements and caches ids.
+
+    Args:
+        word: The document.
+    """
+
+    def __init__(self, word: "WordDocument") -> None:
+        self._word = word
+        self._body: Any = word._body  # noqa: SLF001 - the parent of paragraphs has no public name
+        self._end: Any = word.element.body.get_or_add_sectPr()
+        self._links: dict[str, str] = {}  # relationship id by address
+        self._styles: dict[str, Any] = {}
+        self._numbering: dict[int, int] = {}  # numbering id by list number
+        self._abstract_numberings: dict[str, int] = {}
+
+    def prepare(self, asian_font: str) -> None:
+        """Add a style for code and a font for Chinese, which the default template lacks."""
+        from docx.enum.style import WD_STYLE_TYPE
+        from docx.shared import Pt
+
+        if asian_font:
+            for name in ("Normal", "Title", *(f"Heading {level}" for level in range(1, 7))):
+                self._style(name).element.get_or_add_rPr().get_or_add_rFonts().set(_qualified("w:eastAsia"), asian_font)
+        code = self._word.styles.add_style("Code", WD_STYLE_TYPE.PARAGRAPH)
+        code.base_style = self._word.styles["Normal"]
+        code.font.name = _MONOSPACE
+        code.font.size = Pt(9)
+        code.element.get_or_add_pPr().append(_element("w:shd", {"w:val": "clear", "w:fill": _SHADE}))
+        code.paragraph_format.space_after = Pt(8)  # after the shading: Word requires this order of elements
+
+    def block(self, block: DocumentBlock) -> None:
+        """Append a block."""
+        from docx.shared import Inches
+
+        if block.kind == "table":
+            self._table(block)
+            return
+        style = "Normal" if block.kind == "rule" else _style_name(block)
+        paragraph = self.text(block.pieces, style)
+        properties: Any = paragraph._p.get_or_add_pPr  # noqa: SLF001 - borders and numbers have no public name
+        if block.kind == "rule":
+            border = _element("w:pBdr", {})
+            border.append(_element("w:bottom", {"w:val": "single", "w:sz": "6", "w:space": "1", "w:color": "auto"}))
+            properties().append(border)
+            return
+        depth = len(block.lists)
+        if depth > _MAX_LIST_DEPTH or block.kind == "code":
+            paragraph.paragraph_format.left_indent = Inches(0.25 * depth)
+        if block.is_item and (number := block.lists[-1].number) is not None and block.kind == "text":
+            numbering = properties().get_or_add_numPr()
+            numbering.get_or_add_ilvl().val = 0
+            numbering.get_or_add_numId().val = self._numbering_id(style, number, block.lists[-1].start)
+
+    def text(self, pieces: StyledTexts, style: str) -> "Paragraph":
+        """Append a paragraph, without the scan of all paragraphs that `add_paragraph` does."""
+        from docx.text.paragraph import Paragraph
+
+        element = _element("w:p", {})
+        self._end.addprevious(element)
+        paragraph = Paragraph(element, self._body)
+        if style != "Normal":  # by id: setting a style by name searches all styles
+            paragraph._p.style = self._style(style).style_id  # noqa: SLF001 - the same
+        self._fill(paragraph, pieces)
+        return paragraph
+
+    def _numbering_id(self, style: str, number: int, start: int) -> int:
+        """Id of the numbering of a list, which starts by itself; Word would continue the previous list."""
+        if number not in self._numbering:
+            numbering: Any = self._word.part.numbering_part.element
+            if style not in self._abstract_numberings:
+                base = self._style(style).element.pPr.numPr.numId.val
+                (abstract,) = (num.abstractNumId.val for num in numbering.num_lst if num.numId == base)
+                self._abstract_numberings[style] = abstract
+            own = numbering.add_num(self._abstract_numberings[style])
+            own.add_lvlOverride(ilvl=0).add_startOverride(start)
+            self._numbering[number] = own.numId
+        return self._numbering[number]
+
+    def _table(self, block: DocumentBlock) -> None:
+        from docx.enum.text import WD_ALIGN_PARAGRAPH as ALIGN
+
+        alignments = {"center": ALIGN.CENTER, "right": ALIGN.RIGHT}
+        n_columns = max(map(len, block.rows), default=0)
+        if not n_columns:
+            return
+        table = self._word.add_table(rows=0, cols=n_columns, style=self._style("Table Grid"))
+        for n, row in enumerate(block.rows):
+            table_row = table.add_row()
+            if n == 0:
+                table_row._tr.get_or_add_trPr().append(_element("w:tblHeader", {}))  # noqa: SLF001 - has no public name
+            for table_cell, cell in zip(table_row.cells, row, strict=False):
+                table_cell.paragraphs[0].alignment = alignments.get(cell.align)
+                self._fill(table_cell.paragraphs[0], cell.pieces, bold=n == 0)
+        self.text((), "Normal")
+
+    def _fill(self, paragraph: "Paragraph", pieces: StyledTexts, *, bold: bool = False) -> None:
+        for piece in pieces:
+            run = paragraph.add_run(_xml_text(piece.text))
+            run.bold, run.italic, run.font.strike = (
+                value or None for value in (piece.bold or bold, piece.italic, piece.strike)
+            )
+            if piece.code:
+                run.font.name = _MONOSPACE
+            if _is_address(piece.href):
+                self._link(paragraph, run, piece.href)
+
+    def _link(self, paragraph: "Paragraph", run: Any, href: str) -> None:
+        from docx.opc.constants import RELATIONSHIP_TYPE
+        from docx.shared import RGBColor
+
+        run.font.color.rgb = RGBColor.from_string(_LINK_COLOUR)
+        run.font.underline = True
+        address = _xml_text(href)
+        if address not in self._links:  # `relate_to` would search all relationships for each link
+            self._links[address] = name = f"rIdLink{len(self._links) + 1}"
+            paragraph.part.rels.add_relationship(RELATIONSHIP_TYPE.HYPERLINK, address, name, is_external=True)
+        link = _element("w:hyperlink", {"r:id": self._links[address]})
+        run._r.addprevious(link)  # noqa: SLF001 - links have no public name
+        link.append(run._r)  # noqa: SLF001 - the same
+
+    def _style(self, name: str) -> Any:
+        if name not in self._styles:
+            self._styles[name] = self._word.styles[name]
+        return self._styles[name]
+
+
+def _style_name(block: DocumentBlock) -> str:
+    if block.kind == "heading":
+        return f"Heading {block.level}"
+    if block.kind == "code":
+        return "Code"
+    if not block.lists:
+        return "Quote" if block.is_quoted else "Normal"
+    kind = "Continue" if not block.is_item else "Bullet" if block.lists[-1].number is None else "Number"
+    depth = min(len(block.lists), _MAX_LIST_DEPTH)
+    return f"List {kind}" + (f" {depth}" if depth > 1 else "")
+
+
+def _is_address(href: str) -> bool:
+    """True for a web or mail address; an invalid hyperlink would make Word reject the whole file."""
+    try:
+        parts = urlsplit(href)
+        return bool(parts.scheme in {"http", "https"} and parts.hostname) or (
+            parts.scheme == "mailto" and bool(parts.path)
+        )
+    except ValueError:
+        return False
+
+
+def _qualified(name: str) -> str:
+    from docx.oxml.ns import qn
+
+    return str(qn(name))
+
+
+def _element(name: str, attributes: Mapping[str, str]) -> Any:
+    from docx.oxml import OxmlElement
+
+    element: Any = OxmlElement(name)
+    for key, value in attributes.items():
+        element.set(_qualified(key), value)
+    return element

@@ -1,0 +1,239 @@
+"""Report of a run: a notebook to read, with cells that compute its figures from the sealed run next to it.
+
+::
+
+    report.ipynb    # the question, the answer, sources, artifacts; frames and plots with their outputs
+    report.afrun    the sealed run
+
+The report is built from the sealed file, so secrets that were redacted there are not in it either. Executing it again
+calls no model, uses no network, and gives the same outputs.
+"""
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from artifactflow_nb.core.local_files import reason
+from artifactflow_nb.core.text.cards import Code, cell_markdown
+from artifactflow_nb.core.text.format import format_time
+from artifactflow_nb.core.text.markdown import safe_markdown, safe_markdown_line
+from artifactflow_nb.errors import UsageError
+from artifactflow_nb.recording.seal import ReadSource, SealedParts, memory_store, read_sealed
+from artifactflow_nb.store.artifact_versions import TASK_PLAN_ID, Artifact, list_visible
+from artifactflow_nb.store.migrations import from_microseconds
+from artifactflow_nb.store.runs import COMPLETED
+from artifactflow_nb.store.whole_file import write_bytes
+
+SEALED_SUFFIX = ".afrun"
+"""Extension of the sealed file next to a report."""
+
+PARAMETERS = "parameters"
+"""Tag of the cell after which papermill inserts parameters."""
+
+_MAX_HEADING_CHARS = 200
+_CELL_SECONDS = 300
+
+_OPEN = """\
+import artifactflow_nb as af
+
+run = af.open_run(SEALED)
+run"""
+
+_CHAPTERS = (
+    (
+        "## What it took",
+        """\
+run.runs_df(run)[
+    ["models", "n_llm_calls", "n_tool_calls", "n_tool_errors", "total_tokens", "cost_usd", "active_ms", "wait_ms"]
+]""",
+        """\
+af.plot_timeline(
+    run.llm_calls_df(run), run.tool_calls_df(run), run.approvals_df(run), run.plan_steps_df(run)
+)""",
+        "af.plot_tokens(run.llm_calls_df(run))",
+    ),
+    (
+        "## What the models were asked",
+        """\
+run.llm_calls_df(run)[
+    ["agent_name", "step", "response_model", "finish_reason", "input_tokens", "output_tokens", "llm_duration_ms"]
+]""",
+    ),
+    (
+        "## What the tools did",
+        'run.tool_calls_df(run)[["agent_name", "tool_name", "args_json", "success", "approval", "duration_ms"]]',
+    ),
+    (
+        "## Who decided what",
+        'run.approvals_df(run)[["tool_name", "decision", "scope", "decided_by", "wait_ms", "instruction"]]',
+    ),
+    (
+        "## What was written",
+        'run.artifacts_df(run)[["artifact_id", "version", "title", "update_type", "created_by", "n_chars"]]',
+    ),
+)
+"""Heading and code cells of each chapter; they work for every sealed run."""
+
+
+def write_report(
+    path: Path,
+    run_id: str,
+    seal: Callable[[Path], object],
+    *,
+    sealed: Path | None = None,
+    replace: bool = False,
+) -> Path:
+    """Write the executed notebook of a run, and the sealed run next to it.
+
+    Args:
+        path: Path of the notebook.
+        run_id: Id of the run.
+        seal: Writes the sealed run to a path.
+        sealed: Existing sealed file to use; None seals the run next to the notebook.
+        replace: Replace an existing notebook.
+
+    Returns:
+        Path of the notebook.
+
+    Errors: `UsageError` if the notebook exists, cannot be written or executed, or if the sealed file is of another
+        run; errors of `seal` and `read_sealed`.
+    """
+    sealed_path = path.with_suffix(SEALED_SUFFIX) if sealed is None else sealed
+    if sealed_path == path:
+        raise UsageError(f"{str(path)!r} is the name of a sealed run. Pass a notebook's, such as 'report.ipynb'.")
+    if os.path.lexists(path) and not replace:
+        raise UsageError(f"There is a file {str(path)!r} already. Pass replace=True to replace it, or another path.")
+    if sealed is None:
+        seal(sealed_path)
+    parts, manifest = read_sealed(sealed_path)
+    if parts.rows.run_id != run_id:
+        raise UsageError(
+            f"{str(sealed_path)!r} is the run {parts.rows.run_id}, not {run_id}. Leave sealed out, or seal this run."
+        )
+    try:
+        folder = path.resolve().parent
+    except (OSError, ValueError, RuntimeError) as error:
+        raise UsageError(f"{str(path)!r} cannot be written: {reason(error)}. Pass another path.") from error
+    relative = Path(os.path.relpath(sealed_path.resolve(), folder)).as_posix()
+    notebook = report_notebook(parts, manifest["sha256"], relative)
+    return write_bytes(path, _execute(notebook, folder), replace=replace)
+
+
+def report_notebook(sealed: SealedParts, sha256: str, name: str) -> dict[str, Any]:
+    """Build the notebook in format 4.5, without outputs.
+
+    Args:
+        sealed: The sealed run.
+        sha256: The hash of its file's manifest.
+        name: Path of its file, relative to the notebook.
+    """
+    cells = [*_text_cells(sealed), *_code_cells(name)]
+    return {
+        "cells": [{**cell, "id": f"cell-{number:02d}"} for number, cell in enumerate(cells)],
+        "metadata": {**_METADATA, "artifactflow": {"run_id": sealed.rows.run_id, "sha256": sha256}},
+        "nbformat": 4,
+        "nbformat_minor": 5,
+    }
+
+
+_METADATA = {
+    "kernelspec": {"name": "python3", "display_name": "Python 3 (ipykernel)", "language": "python"},
+    "language_info": {"name": "python"},
+}
+
+
+# --- text cells ------------------------------------------------------------------------------------------------------
+
+
+def _text_cells(sealed: SealedParts) -> Iterator[dict[str, Any]]:
+    run = sealed.rows.run
+    heading = safe_markdown_line(run["question"])
+    started, completed = (format_time(from_microseconds(run[name])) for name in ("started_at", "completed_at"))
+    times = f"*Asked {started}, {run['status']} {completed}.*"
+    if len(heading) <= _MAX_HEADING_CHARS:
+        yield _markdown(f"# {heading}\n\n{times}")
+    else:
+        yield _markdown(f"# Report\n\n{times}\n\n{safe_markdown(run['question'])}")
+    yield _markdown(f"## Answer\n\n{_answer(sealed)}")
+    for artifact in _artifacts(sealed):
+        name, author = cell_markdown(Code(artifact.artifact_id)), safe_markdown_line(artifact.created_by)
+        byline = f"{name}, version {artifact.version}, by {author}"
+        yield _markdown(f"## {cell_markdown(artifact.title)}\n\n{byline}\n\n{safe_markdown(artifact.markdown)}")
+    if sealed.sources:
+        yield _markdown("\n".join(["## Sources\n", *map(_source_line, sealed.sources)]))
+
+
+def _answer(sealed: SealedParts) -> str:
+    run, response = sealed.rows.run, sealed.rows.message["response"] or ""
+    if run["status"] == COMPLETED:
+        return safe_markdown(response)
+    explanation = f"There is no answer: the run is {run['status']}. {run['error_message'] or ''}"
+    return "\n\n".join(filter(None, [safe_markdown(explanation.strip()), safe_markdown(response)]))
+
+
+def _artifacts(sealed: SealedParts) -> list[Artifact]:
+    """Artifacts on the branch of the run, the plan last."""
+    run = sealed.rows.run
+    with memory_store(sealed) as db:
+        visible = list_visible(db, run["conversation_id"], run["message_id"])
+    return sorted(visible, key=lambda artifact: artifact.artifact_id == TASK_PLAN_ID)
+
+
+def _source_line(source: ReadSource) -> str:
+    """Title and address of a source; a plain web address is a link."""
+    is_link = source.address.startswith(("http://", "https://")) and not set(source.address) & set("<>\\ \n\t")
+    address = f"<{source.address}>" if is_link else cell_markdown(Code(source.address))
+    return f"- {cell_markdown(source.title)}: {address}"
+
+
+# --- code cells ------------------------------------------------------------------------------------------------------
+
+
+def _code_cells(name: str) -> Iterator[dict[str, Any]]:
+    yield _markdown(
+        f"## How it came about\n\nThe cells below compute from [{safe_markdown_line(name)}]({quote(name)}), in which "
+        "all of the run is sealed. No model is asked, and nothing is loaded from a network."
+    )
+    yield _code(f"SEALED = {json.dumps(name, ensure_ascii=False)}", PARAMETERS)
+    yield _code(_OPEN)
+    for heading, *codes in _CHAPTERS:
+        yield _markdown(heading)
+        yield from map(_code, codes)
+
+
+def _markdown(source: str) -> dict[str, Any]:
+    return {"cell_type": "markdown", "metadata": {}, "source": source}
+
+
+def _code(source: str, *tags: str) -> dict[str, Any]:
+    metadata = {"tags": list(tags)} if tags else {}
+    return {"cell_type": "code", "metadata": metadata, "execution_count": None, "outputs": [], "source": source}
+
+
+def _execute(notebook: dict[str, Any], folder: Path) -> bytes:
+    """Execute the notebook in a folder with a new kernel, and return it as bytes."""
+    import nbformat
+    from jupyter_client.kernelspec import NoSuchKernel
+    from nbclient import NotebookClient
+    from nbclient.exceptions import CellControlSignal, CellExecutionError, DeadKernelError
+
+    node: Any = nbformat.from_dict(notebook)  # type: ignore[no-untyped-call]
+    client = NotebookClient(
+        node,
+        timeout=_CELL_SECONDS,
+        resources={"metadata": {"path": str(folder)}},
+        extra_arguments=["--log-level=ERROR"],
+        record_timing=False,
+    )
+    try:
+        client.execute()
+    except (NoSuchKernel, CellControlSignal, CellExecutionError, DeadKernelError) as error:
+        requirement = "It needs a kernel python3 in which artifactflow_nb is installed."
+        raise UsageError(f"The report could not be executed: {error}\n{requirement}") from error
+    node.metadata = notebook["metadata"]  # without the language_info of this kernel, so that the bytes are reproducible
+    nbformat.validate(node)
+    text: str = nbformat.writes(node)  # type: ignore[no-untyped-call]
+    return f"{text}\n".encode("utf-8", "replace")

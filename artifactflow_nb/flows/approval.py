@@ -1,0 +1,181 @@
+"""Approval of tool calls: all calls of a reply are checked before the first one runs.
+
+A decision of the policy is stored in the same table as a decision of a person, and the table is read first, so that
+nothing is requested or decided twice. A call whose permission may depend on the effects of earlier calls is checked
+when its turn comes.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pydantic import BaseModel
+
+from artifactflow_nb.agents.base import BaseAgent
+from artifactflow_nb.core.approvals import ApprovalRequest, Decision
+from artifactflow_nb.core.clock_ids import request_id
+from artifactflow_nb.core.events import StreamEvent, StreamEventType
+from artifactflow_nb.core.text.width import clip
+from artifactflow_nb.errors import ToolError
+from artifactflow_nb.flows.events import EventWriter
+from artifactflow_nb.flows.services import RunContext
+from artifactflow_nb.flows.tasks import shielded
+from artifactflow_nb.store.approvals import ApprovalStore, RequestState
+from artifactflow_nb.store.calls import FINISHED, StoredCall
+from artifactflow_nb.store.runs import event_row
+from artifactflow_nb.tools.base import Tool, ToolPermission
+
+TITLE_COLUMNS = 100
+
+
+async def waiting_calls(ctx: RunContext, agent: BaseAgent, job_id: str, calls: Sequence[StoredCall]) -> list[str]:
+    """Request the approvals that are needed; return the ids of the calls that wait for a person."""
+    open_calls = [call for call in calls if call.status != FINISHED]
+    known = await ctx.services.approvals.decisions([call.tool_call_id for call in open_calls])
+    waiting: list[str] = []
+    for index, call in enumerate(open_calls):
+        if call.tool_call_id in known:
+            decided = known[call.tool_call_id].decision is not None
+        else:
+            decided = await _may_run(ctx, agent, job_id, call, is_next=index == 0)
+        if not decided:
+            waiting.append(call.tool_call_id)
+    return waiting
+
+
+def effective_params(call: StoredCall, request_state: RequestState | None) -> Mapping[str, Any]:
+    """The parameters with which a call runs: its own, or those of the person who edited them."""
+    edited = request_state.decision.params if request_state and request_state.decision else None
+    return call.call.params if edited is None else edited
+
+
+async def must_wait(
+    ctx: RunContext, agent: BaseAgent, job_id: str, call: StoredCall, request_state: RequestState | None
+) -> bool:
+    """Whether the next call has to wait for a person: its request is open, or it needs one now."""
+    if request_state is not None:
+        return request_state.decision is None
+    entry = next((entry for entry in ctx.services.tools if entry.name == call.call.name), None)
+    if entry is None or isinstance(entry.permission, ToolPermission):
+        return False
+    return not await _may_run(ctx, agent, job_id, call, is_next=True)
+
+
+async def _may_run(ctx: RunContext, agent: BaseAgent, job_id: str, call: StoredCall, *, is_next: bool) -> bool:
+    """Whether a call can run without a person; otherwise its request is stored and published.
+
+    A call that is not the next one passes if its permission depends on more than its tool: it is checked again later.
+    """
+    try:
+        entry, args = bind_call(ctx, agent, call)
+    except ToolError:
+        return True
+    if entry.is_note(args) or not (is_next or isinstance(entry.permission, ToolPermission)):
+        return True
+    tool_context = ctx.tool_context(agent.config.name, job_id, call.tool_call_id, entry.name)
+    permission = await entry.permission_for(tool_context, args)
+    permission = ToolPermission.CONFIRM if call.call.needs_approval else permission
+    if not ctx.policy.applies_to(entry.name, permission is ToolPermission.CONFIRM):
+        return True
+    preview = ctx.secrets.text(await entry.render_preview(tool_context, args, ctx.services.redact))
+    params = args.model_dump(mode="json")
+    first = next(iter(params.values()), "")
+    detail = "" if entry.request_action and isinstance(first, list) else f": {' '.join(str(first).split())}"
+    request = ApprovalRequest(
+        id=request_id(call.tool_call_id),
+        run_id=ctx.run.run_id,
+        kind=entry.request_kind,
+        agent=agent.config.name,
+        tool=entry.name,
+        params=params,
+        title=clip(
+            f"{agent.config.name} wants to {entry.request_action or f'run {entry.name}'}{detail}", TITLE_COLUMNS
+        ),
+        preview=preview,
+        tool_call_id=call.tool_call_id,
+    )
+    return not await request_approval(ctx, job_id, request, permission)
+
+
+def bind_call(ctx: RunContext, agent: BaseAgent, call: StoredCall) -> tuple[Tool, BaseModel]:
+    """The called tool and its validated parameters; `ToolError` if either is invalid."""
+    if call.call.error:
+        raise ToolError(call.call.error)
+    entry = ctx.services.tools.find(call.call.name, agent.tool_names)
+    return entry, entry.bind(call.call.params)
+
+
+async def request_approval(ctx: RunContext, job_id: str, request: ApprovalRequest, permission: ToolPermission) -> bool:
+    """Request an approval; return whether it waits for a person.
+
+    A standing decision of a person comes before the policy, except that the policy can refuse what was approved unseen.
+    The request, a decision on it and their events are stored in one transaction, then published.
+    """
+    decision = await ctx.services.approvals.standing_decision(ctx.run, request.tool)
+    if decision is None:
+        verdict = await ctx.policy.decide(request)
+        if verdict != "ask":
+            decision = Decision(approved=verdict == "approve", decided_by="policy")
+    elif decision.approved and await ctx.policy.forbids(request):
+        decision = Decision(approved=False, decided_by="policy")
+    data = {
+        "job_id": job_id,
+        "tool_call_id": request.tool_call_id,
+        "id": request.id,
+        "kind": request.kind,
+        "permission_level": permission.value,
+        "params": request.params,
+        "title": request.title,
+        "preview": request.preview,
+        "message": request.message,
+    }
+    question = ctx.event_writer.stamp(StreamEventType.PERMISSION_REQUEST, data, agent=request.agent, tool=request.tool)
+    events = [question, *([_result_event(ctx.event_writer, request, decision, job_id)] if decision else [])]
+    await ctx.event_writer.flush()
+    rows = list(map(event_row, events))
+
+    async def store() -> None:
+        if await ctx.services.approvals.create(request, job_id, question.timestamp, rows, decision):
+            for event in events:
+                ctx.event_writer.publish(event)
+
+    await shielded(store())
+    if decision is None:
+        await publish_decisions(ctx.services.approvals, ctx.event_writer, ctx.run.run_id)
+    return decision is None
+
+
+async def publish_decisions(
+    requests: ApprovalStore, event_writer: EventWriter, run_id: str, *, only_while_waiting: bool = False
+) -> None:
+    """Publish each decision of the run that is not published yet, exactly once.
+
+    Args:
+        requests: The store of decisions.
+        event_writer: The events of the run.
+        run_id: The run.
+        only_while_waiting: Leave the decisions to the driver of the run if there is one, here or in another process.
+    """
+
+    async def publish(request_id: str, event: StreamEvent) -> None:
+        rows = [*event_writer.drain(), event_row(event)]
+        if await requests.mark_published(request_id, rows, only_while_waiting=only_while_waiting):
+            event_writer.publish(event)
+
+    async with event_writer.publish_lock:
+        for request, decision, job_id in await requests.unpublished_decisions(run_id):
+            await shielded(publish(request.id, _result_event(event_writer, request, decision, job_id)))
+
+
+def _result_event(event_writer: EventWriter, request: ApprovalRequest, decision: Decision, job_id: str) -> StreamEvent:
+    data = {
+        "job_id": job_id,
+        "tool_call_id": request.tool_call_id,
+        "id": request.id,
+        "approved": decision.approved,
+        "decision": decision.outcome,
+        "scope": decision.scope,
+        "params": decision.params,
+        "decided_by": decision.decided_by,
+        "instruction": decision.instruction,
+    }
+    return event_writer.stamp(StreamEventType.PERMISSION_RESULT, data, agent=request.agent, tool=request.tool)

@@ -1,0 +1,143 @@
+"""A flow: the order of the steps from a question to its answer, with its agents, tools and checks."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from pydantic import BaseModel
+
+from artifactflow_nb.agents.base import AgentConfig, BaseAgent, PromptContext
+from artifactflow_nb.agents.settings import AgentNode, ConfigNode, GraphConfig
+from artifactflow_nb.core.approvals import ApprovalPolicy
+from artifactflow_nb.core.events import StreamEvent
+from artifactflow_nb.store.database import DatabaseWork
+from artifactflow_nb.store.runs import StoredRun
+from artifactflow_nb.tools.base import Tool, ToolContext
+
+if TYPE_CHECKING:
+    from artifactflow_nb.flows.loop import LoopGraph
+    from artifactflow_nb.flows.services import RunContext, Services
+
+
+@dataclass(frozen=True, slots=True)
+class FlowOutcome:
+    """The state in which a flow stopped.
+
+    Attributes:
+        gates: The gates at which it waits: for each, the ids of the requests that all have to be decided. Empty when
+            the flow is done.
+        response: The answer; empty while it waits.
+    """
+
+    gates: Sequence[Sequence[str]] = ()
+    response: str = ""
+
+
+class Flow(Protocol):
+    """One object serves all runs of an engine."""
+
+    async def advance(self, ctx: "RunContext", *, has_checkpoint: bool) -> FlowOutcome:
+        """Continue a run until it is done or waits for decisions, which are read from the store.
+
+        Args:
+            ctx: The run.
+            has_checkpoint: Whether the engine's checkpoints hold the run's position; otherwise the flow starts, and
+                repeats nothing that the store has.
+
+        Any error ends the run.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class FlowAgent:
+    """An agent of a built-in flow.
+
+    Attributes:
+        config: Its configuration. The tools, rounds, model and temperature are the packaged values of its node in
+            `GraphConfig`; an agent with a model object cannot be configured.
+        agent_class: The class that is instantiated.
+        own_tools: The names of tools that are offered to this agent only, whatever is configured.
+        is_subagent: Whether agents that delegate can call it.
+        for_config: Returns the agent for a configuration; None if it is always the same.
+    """
+
+    config: AgentConfig
+    agent_class: type[BaseAgent] = BaseAgent
+    own_tools: tuple[str, ...] = ()
+    is_subagent: bool = False
+    for_config: "Callable[[GraphConfig], FlowAgent] | None" = None
+
+
+@dataclass(frozen=True, slots=True)
+class FlowQuestion:
+    """A question before its run is created.
+
+    Attributes:
+        text: The question.
+        conversation_id: The conversation; None for a new one.
+        parent_message_id: The message that it continues; None for the first of its branch.
+        work: What a run without a conversation does; None for a chat.
+        folder: The data folder of the engine.
+    """
+
+    text: str
+    conversation_id: str | None
+    parent_message_id: str | None
+    work: Mapping[str, Any] | None
+    folder: Path
+
+
+AbortWrites = DatabaseWork[list[StreamEvent]]
+"""Writes the end of a run's unfinished work in the transaction that ends the run, and returns the events."""
+
+
+@dataclass(frozen=True, slots=True)
+class FlowSpec:
+    """A built-in flow: everything that it adds to the agent loop.
+
+    Attributes:
+        name: The name, as `wb.ask(flow=...)` takes it.
+        graph: Returns the compiled graph, the same object each time; see `build_loop`.
+        agents: Its agents. The first one answers, unless `main_agent` names another.
+        tools: Tools that only agents of this flow may have.
+        config: Nodes of `GraphConfig` besides those that follow from its agents, with their packaged values; also in
+            place of the node of an agent.
+        main_agent: Returns the name of the agent that answers a run; None for the first.
+        prompt_context: Returns the context of a prompt, by the agent's name and the job's id. None, or a result of
+            None, leaves it to the loop: the artifacts and the plan of the conversation.
+        tool_services: Returns the services that its tools get from their context, by class.
+        describe_tool: Adapts a tool of an agent to the tools of other agents, which it gets by their names.
+        check_question: Checks a question before it is stored, and returns settings to store with the run. `UsageError`
+            refuses it.
+        check_edit: Returns why a call with edited parameters could not be executed; empty if it can.
+        abort: Called when a run fails or is cancelled, with the reason.
+    """
+
+    name: str
+    graph: "Callable[[], LoopGraph]"
+    agents: tuple[FlowAgent, ...]
+    tools: tuple[Tool, ...] = ()
+    config: Mapping[str, ConfigNode] = field(default_factory=dict)
+    main_agent: Callable[[StoredRun], str] | None = None
+    prompt_context: "Callable[[RunContext, str, str], Awaitable[PromptContext | None]] | None" = None
+    tool_services: "Callable[[Services, ApprovalPolicy, StoredRun], Mapping[type, Any]] | None" = None
+    describe_tool: Callable[[Tool, Callable[[str], Sequence[Tool]]], Tool] | None = None
+    check_question: "Callable[[Services, FlowQuestion], Awaitable[Mapping[str, Any]]] | None" = None
+    check_edit: Callable[[ToolContext, BaseModel], Awaitable[str]] | None = None
+    abort: "Callable[[RunContext, str], Awaitable[AbortWrites]] | None" = None
+
+    @property
+    def nodes(self) -> dict[str, ConfigNode]:
+        """The nodes of the flow in `GraphConfig`, with their packaged values."""
+        nodes: dict[str, ConfigNode] = {
+            config.name: AgentNode(
+                max_iterations=config.max_tool_rounds,
+                tools=config.required_tools,
+                model=config.model,
+                temperature=config.temperature,
+            )
+            for config in (agent.config for agent in self.agents)
+            if config.name not in self.config and (config.model is None or isinstance(config.model, str))
+        }
+        return nodes | dict(self.config)

@@ -1,0 +1,125 @@
+"""The budget of a run, checked before each of its model calls.
+
+A budget that is exceeded ends the run or requests an approval, for which all jobs of the run wait. Each approval sets
+new limits. Decisions are read from the store, so they hold in another process too.
+"""
+
+from dataclasses import dataclass
+
+from artifactflow_nb.core.approvals import BUDGET_KIND, ApprovalRequest
+from artifactflow_nb.core.budget import Budget, BudgetUsage
+from artifactflow_nb.core.clock_ids import request_id
+from artifactflow_nb.errors import BudgetExceeded, ToolError
+from artifactflow_nb.flows.approval import request_approval
+from artifactflow_nb.flows.services import RunContext, is_main
+from artifactflow_nb.tools.base import ToolPermission
+
+NO_USAGE = BudgetUsage()
+
+
+@dataclass(frozen=True, slots=True)
+class RunBudget:
+    """The limits of a run.
+
+    Attributes:
+        initial: The budget with which the run started.
+        allowed: The limits that were approved last.
+        open_subject: The subject of the open request to continue; None if there is none.
+        n_requests: The number of requests so far.
+    """
+
+    initial: Budget
+    allowed: Budget
+    open_subject: str | None
+    n_requests: int
+
+
+async def load_run_budget(ctx: RunContext, spent: BudgetUsage, *, at_last_turn: bool = False) -> RunBudget | None:
+    """Load the limits of a run; None if it has no budget.
+
+    Args:
+        ctx: The run.
+        spent: What it has used, for the error.
+        at_last_turn: Load the limits of the time when the last turn of the main job started.
+
+    Errors: `BudgetExceeded` if a person denied a request to continue.
+    """
+    if (settings := ctx.run.settings.get("budget")) is None:
+        return None
+    initial = allowed = Budget.from_limits(settings)
+    requests = await ctx.services.approvals.budget_requests(ctx.run.run_id, at_last_turn=at_last_turn)
+    for request, decision in requests:
+        if decision is None:
+            return RunBudget(initial, allowed, request.subject, len(requests))
+        if not decision.approved:
+            raise _stopped(allowed, spent, f"The person says: {decision.instruction}" if decision.instruction else "")
+        allowed = Budget.from_limits({"when_spent": initial.when_spent, **request.params, **(decision.params or {})})
+    return RunBudget(initial, allowed, None, len(requests))
+
+
+async def remaining_for_subrun(ctx: RunContext) -> Budget | None:
+    """The budget of a subrun: the rest at the start of the main job's last turn; None for no limit.
+
+    What parallel jobs have used since is not counted, because that would depend on timing.
+
+    Errors: `ToolError` if nothing is left.
+    """
+    spent = await ctx.services.runs.budget_usage_at_last_turn(ctx.run.run_id)
+    if (limits := await load_run_budget(ctx, spent, at_last_turn=True)) is None:
+        return None
+    if limits.allowed.exceeded(spent):
+        raise ToolError(
+            f"The budget is used up ({limits.allowed.describe(spent)}): nothing was started for this call. "
+            "Call it again if the budget is extended."
+        )
+    return limits.allowed.remaining(spent)
+
+
+async def pending_budget_requests(
+    ctx: RunContext, agent: str, job_id: str, *, at_least: BudgetUsage = NO_USAGE, void: BudgetUsage = NO_USAGE
+) -> list[str]:
+    """The subjects of the requests for which the next model call waits; empty if it can be made.
+
+    Args:
+        ctx: The run.
+        agent: The agent that makes the call.
+        job_id: Its job.
+        at_least: A lower bound of the usage, where not all of it is stored yet.
+        void: The part of the usage that has to be repeated to reach the current position.
+
+    Errors: `BudgetExceeded` if the run must not continue.
+    """
+    if ctx.run.settings.get("budget") is None:
+        return []
+    # only the main job counts subruns: how much they have used while a parallel job continues depends on timing
+    spent = (await ctx.services.runs.budget_usage(ctx.run.run_id, with_subruns=is_main(job_id))).maximum(at_least)
+    if (limits := await load_run_budget(ctx, spent)) is None:
+        return []
+    if limits.open_subject is not None:
+        return [limits.open_subject]
+    allowed, initial = limits.allowed, limits.initial
+    if not allowed.exceeded(spent):
+        return []
+    if initial.when_spent == "stop":
+        raise _stopped(allowed, spent, "Ask again with a larger budget, or with when_spent='ask' to be asked.")
+    proposed = allowed.extended(spent, initial, void)
+    subject = f"{BUDGET_KIND}:{ctx.run.run_id}:{limits.n_requests}"
+    request = ApprovalRequest(
+        id=request_id(subject),
+        run_id=ctx.run.run_id,
+        kind="budget",
+        agent=agent,
+        tool=BUDGET_KIND,
+        params=proposed.limits,
+        title=f"The run has spent {allowed.describe(spent)}. Go on?",
+        message="Approve to go on with the new limits; deny to end the run here. What it wrote stays.",
+        about=subject,
+    )
+    if await request_approval(ctx, job_id, request, ToolPermission.CONFIRM):
+        return [request.subject]
+    return await pending_budget_requests(ctx, agent, job_id, at_least=at_least, void=void)
+
+
+def _stopped(allowed: Budget, spent: BudgetUsage, advice: str) -> BudgetExceeded:
+    message = f"The run stopped at its budget: {allowed.describe(spent)} spent. What it wrote stays. {advice}"
+    return BudgetExceeded(message.rstrip())

@@ -1,0 +1,92 @@
+"""Access of the compose tools to the project of their run."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from typing import Annotated
+
+from pydantic import BaseModel, StringConstraints
+
+from artifactflow_nb.core.document.edits import BlockEdit
+from artifactflow_nb.core.document.project import ProjectInfo
+from artifactflow_nb.core.document.tree import BlockTree
+from artifactflow_nb.core.events import StreamEventType
+from artifactflow_nb.core.messages import ToolResult
+from artifactflow_nb.errors import ToolError, UsageError
+from artifactflow_nb.flows.compose.research_blocks import require_grounding
+from artifactflow_nb.store.artifact_versions import Artifact
+from artifactflow_nb.store.artifacts import USER, Authorship
+from artifactflow_nb.store.documents import ProjectStore
+from artifactflow_nb.tools.base import PermissionRule, ToolContext, ToolPermission
+
+CATEGORY = "compose"
+
+FieldName = Annotated[
+    str,
+    "The block's name, or its path (Report / Method) if several blocks have that name.",
+    StringConstraints(strip_whitespace=True, min_length=1),
+]
+
+AsyncPreview = Callable[[ToolContext, BaseModel], Awaitable[str]]
+
+
+async def current_project(ctx: ToolContext) -> tuple[ProjectInfo, BlockTree]:
+    """Return the project and its blocks on the run's branch."""
+    return await ctx.service(ProjectStore).project(ctx.conversation_id, ctx.message_id)
+
+
+async def current_tree(ctx: ToolContext) -> BlockTree:
+    """Return the blocks on the run's branch."""
+    return await ctx.service(ProjectStore).tree(ctx.conversation_id, ctx.message_id)
+
+
+def call_authorship(ctx: ToolContext, reason: str) -> Authorship:
+    """Return the author and the reason of the versions that a call writes."""
+    call = ctx.tool_call_id
+    return Authorship(ctx.conversation_id, ctx.message_id, ctx.agent, ctx.run_id, call, ctx.now, reason)
+
+
+async def change_blocks(ctx: ToolContext, edit: BlockEdit, reason: str, message: str) -> ToolResult:
+    """Apply an edit of the calling agent; `message` is the result if it succeeds.
+
+    Errors: `UsageError` for an invalid edit, and for a text in a research phase that is not based on research.
+    """
+    projects = ctx.service(ProjectStore)
+    info = await projects.info(ctx.conversation_id, ctx.message_id)
+    checked = require_grounding(edit, info.research_phases)
+    return change_result(ctx, await projects.change(call_authorship(ctx, reason), checked), message)
+
+
+def change_result(ctx: ToolContext, changed: Sequence[Artifact], message: str) -> ToolResult:
+    """Publish the versions that a call has written, and return its result."""
+    for artifact in changed:
+        ctx.notify(StreamEventType.ARTIFACT_CHANGED, artifact.event_payload)
+    return ToolResult(success=True, data=message if changed else f"{message} It was so already.")
+
+
+def valid_call_preview(render: AsyncPreview) -> AsyncPreview:
+    """Decorate a preview so that it is empty for a call that the tool itself will refuse."""
+
+    async def preview(ctx: ToolContext, args: BaseModel) -> str:
+        try:
+            return await render(ctx, args)
+        except (UsageError, ToolError):
+            return ""
+
+    return preview
+
+
+def confirm_if_previewed(preview: AsyncPreview) -> PermissionRule:
+    """Create a permission rule: the person is asked about calls that have a preview, and never about invalid calls."""
+
+    async def permission(ctx: ToolContext, args: BaseModel) -> ToolPermission:
+        return ToolPermission.CONFIRM if await preview(ctx, args) else ToolPermission.AUTO
+
+    return permission
+
+
+async def overwrite_permission(ctx: ToolContext, args: BaseModel) -> ToolPermission:
+    """Ask the person before a text that they wrote is overwritten."""
+    with suppress(UsageError):
+        if (await current_tree(ctx)).find(getattr(args, "field_name", "")).writer == USER:
+            return ToolPermission.CONFIRM
+    return ToolPermission.AUTO

@@ -1,0 +1,116 @@
+"""Outlines: the composer has one made, and the outliner proposes it to the person.
+
+If the person agrees, all blocks are added in one transaction. An invalid outline adds nothing; the outliner gets the
+error, and the person is not asked.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from artifactflow_nb.core.document.outline import OutlineEntry, add_outline, outline_markdown
+from artifactflow_nb.core.document.personas import PERSONA_RESOURCE
+from artifactflow_nb.core.document.project import OUTLINE_TOOL
+from artifactflow_nb.core.messages import ToolResult
+from artifactflow_nb.core.text.format import count
+from artifactflow_nb.flows.compose.access import (
+    CATEGORY,
+    change_blocks,
+    confirm_if_previewed,
+    current_project,
+    valid_call_preview,
+)
+from artifactflow_nb.flows.compose.agents import OUTLINER
+from artifactflow_nb.flows.compose.jobs import find_skills, run_project, run_resources, start_block_job
+from artifactflow_nb.flows.compose.prompts import outliner_task
+from artifactflow_nb.flows.services import RunContext
+from artifactflow_nb.flows.state import AgentState
+from artifactflow_nb.store.jobs import BlockJob
+from artifactflow_nb.tools.base import ObjectParam, Tool, ToolContext, ToolPermission, tool
+
+PROPOSE_OUTLINE_TOOL = "propose_outline"
+
+
+class GenerateOutline(BaseModel):
+    """Parameters of `generate_outline`."""
+
+    model_config = ConfigDict(extra="forbid", str_strip_whitespace=True)
+
+    style: Annotated[str, Field(description="The kind of structure: a report, a course of six lessons, ...")] = ""
+    additional_instructions: Annotated[str, Field(description="Other wishes of the person.")] = ""
+
+
+generate_outline = Tool(
+    OUTLINE_TOOL,
+    "Have a structure of blocks proposed for the document, or for its current phase. The person sees it as a list and "
+    "decides; if they agree, all blocks are added at once, still empty. Use it when several blocks are missing; add a "
+    "single block with manage_architecture.",
+    GenerateOutline,
+    None,
+    ToolPermission.AUTO,
+    CATEGORY,
+    idempotent=True,
+)
+
+
+async def start_outlining(ctx: RunContext, _state: AgentState, key: str, args: GenerateOutline) -> BlockJob:
+    """Store the job of a call of `generate_outline`."""
+    info, tree = await run_project(ctx)
+    skills = await find_skills(ctx, args.style, args.additional_instructions)
+    personas = await run_resources(ctx, PERSONA_RESOURCE)
+    task = outliner_task(info, tree, args.style, args.additional_instructions, personas, skills)
+    return await start_block_job(ctx, key, OUTLINER.name, task)
+
+
+class OutlineBlock(ObjectParam):
+    """A block of a proposed outline; it is a group if another block names it as parent."""
+
+    name: Annotated[str, Field(description="The block's name.", min_length=1)]
+    parent: Annotated[str, Field(description="Its group, which exists or comes earlier in the list.")] = ""
+    phase: Annotated[str, Field(description="Its phase, for a block outside of groups; default: the current one.")] = ""
+    depends_on: Annotated[list[str], Field(description="The blocks that it is written from.")] = Field(
+        default_factory=list
+    )
+    prompt: Annotated[str, Field(description="What it should say; empty for a group.")] = ""
+    need_review: Annotated[bool, Field(description="Whether the person has to approve its text.")] = False
+    auto_generate: Annotated[bool, Field(description="Whether it is written automatically when it can be.")] = False
+
+    @property
+    def entry(self) -> OutlineEntry:
+        """The block as an entry of an outline."""
+        settings = self.model_dump(include={"prompt", "need_review", "auto_generate"}, exclude_defaults=True)
+        return OutlineEntry(self.name, self.parent.strip(), self.phase.strip(), self.depends_on, settings)
+
+
+@valid_call_preview
+async def _outline_preview(ctx: ToolContext, args: BaseModel) -> str:
+    """List the blocks that would be added."""
+    blocks: Sequence[OutlineBlock] = getattr(args, "blocks", ())
+    info, tree = await current_project(ctx)
+    return outline_markdown(tree, add_outline(tree, [block.entry for block in blocks], info.phase))
+
+
+@tool(
+    name=PROPOSE_OUTLINE_TOOL,
+    category=CATEGORY,
+    idempotent=True,
+    uses_store_only=True,
+    permission=confirm_if_previewed(_outline_preview),
+    preview=_outline_preview,
+)
+async def propose_outline(
+    ctx: ToolContext,
+    blocks: Annotated[list[OutlineBlock], "All blocks, in the order of the document; a group before its blocks."],
+) -> ToolResult:
+    """Propose the whole outline in one call; the person sees it as a list and decides."""
+    (info, _), entries = await current_project(ctx), [block.entry for block in blocks]
+    message = f"The person agreed to the outline: {count(len(entries), 'block')} added."
+    return await change_blocks(ctx, lambda tree: add_outline(tree, entries, info.phase), "approved outline", message)
+
+
+OUTLINE_TOOLS = (
+    generate_outline,
+    replace(propose_outline, request_kind="edit", request_action="add the blocks of an outline"),
+)

@@ -1,0 +1,115 @@
+"""Research results as blocks: a report that depends on a block with its sources.
+
+In a research phase an agent may only write texts that are based on such sources. A person may write anything.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+
+from artifactflow_nb.core.document.edits import BlockEdit, BlockPosition, NewBlock, add_block, write_block
+from artifactflow_nb.core.document.project import RESEARCH_TOOL, ProjectInfo
+from artifactflow_nb.core.document.tree import Block, BlockTree
+from artifactflow_nb.core.text.width import clip_words
+from artifactflow_nb.errors import UsageError
+from artifactflow_nb.store.artifacts import USER
+
+RESEARCH_AUTHOR = "research"
+"""Author of the texts that come from a research run."""
+
+_NAME_COLUMNS, _NAME_CHARS = 60, 100  # an accent takes no column
+
+
+def title_from_query(query: str) -> str:
+    """Derive a block's name from the question that it answers."""
+    name = " ".join(query.replace("/", " ").split()).lstrip("@ ")
+    return clip_words(name[:_NAME_CHARS], _NAME_COLUMNS).strip() or RESEARCH_AUTHOR
+
+
+def research_phase(info: ProjectInfo) -> str:
+    """Return the phase for a new report: the current one if it is a research phase or there is none, else the first."""
+    phases = info.research_phases
+    return info.phase if info.phase in phases or not phases else phases[0]
+
+
+def add_research_blocks(tree: BlockTree, block_id: str, new: NewBlock, sources: str) -> tuple[Block, ...]:
+    """Write a report and its sources.
+
+    Args:
+        tree: The blocks.
+        block_id: The block that gets the report; empty for a new block.
+        new: The report; name, position and settings are used for a new block only.
+        sources: The sources as Markdown.
+
+    Returns:
+        The changed blocks, the report first.
+
+    Errors: `UsageError` if the block was deleted.
+    """
+    original = tree
+    if not block_id:
+        added = add_block(tree, replace(new, name=_unused_name(tree, new.name), text=""))
+        block_id, tree = added[0].block_id, tree.with_blocks(added)
+    report = tree.get(block_id)
+    if report is None:
+        raise UsageError(f"The block {tree.block_name(block_id)!r} was deleted during the research.")
+    sources_id = next((key for key in report.depends_on if _is_sources_of(tree, report, key)), "")
+    if not sources_id:
+        name = _unused_name(tree, f"{report.name}: sources")
+        added = add_block(tree, NewBlock(name, BlockPosition(report.phase, report.parent), {}))
+        sources_id, tree = added[0].block_id, tree.with_blocks(added)
+    tree = tree.with_blocks(write_block(tree, sources_id, sources, RESEARCH_AUTHOR, basis={}, is_finished=True))
+    needs = tuple(dict.fromkeys((*report.depends_on, sources_id)))
+    tree = tree.with_blocks([replace(tree[block_id], depends_on=needs)])
+    tree = tree.with_blocks(write_block(tree, block_id, new.text, RESEARCH_AUTHOR, is_finished=True))
+    others = (b for b in tree if b.block_id != block_id and b != original.get(b.block_id))
+    return (tree[block_id], *others)
+
+
+def _is_sources_of(tree: BlockTree, report: Block, key: str) -> bool:
+    """True if a block has the sources of this report alone: it is no report, and no other report depends on it."""
+    block = tree.get(key)
+    if block is None or block.writer != RESEARCH_AUTHOR:
+        return False
+    researched = {b.block_id: b for b in tree if b.writer == RESEARCH_AUTHOR}
+    others = (other for other_id, other in researched.items() if other_id != report.block_id)
+    return researched.keys().isdisjoint(block.depends_on) and not any(key in other.depends_on for other in others)
+
+
+def require_grounding(edit: BlockEdit, phases: Collection[str]) -> BlockEdit:
+    """Wrap an agent's edit: refuse a new text in one of these research phases that is not based on research."""
+
+    def checked(tree: BlockTree) -> Sequence[Block]:
+        changed = edit(tree)
+        after = tree.with_blocks(changed)
+        for block in changed:
+            before = tree.get(block.block_id)
+            is_new = before is None or (before.sha256, before.phase) != (block.sha256, block.phase)
+            is_agent_text = bool(block.sha256) and not block.is_deleted and block.writer != USER
+            if block.phase in phases and is_agent_text and is_new and not is_grounded(after, block):
+                raise UsageError(
+                    f"{block.name!r} is in the research phase {block.phase!r}, and nothing was researched for it. "
+                    f'Call {RESEARCH_TOOL} with field_name="{after.path(block.block_id)}", or let it depend on a '
+                    "block with research results."
+                )
+        return changed
+
+    return checked
+
+
+def is_grounded(tree: BlockTree, block: Block) -> bool:
+    """True if a block has research results, or depends on such a block directly or indirectly."""
+    pending, seen = [block.block_id], set[str]()
+    while pending:
+        key = pending.pop()
+        seen.add(key)
+        if (found := tree.get(key)) is not None and found.writer == RESEARCH_AUTHOR:
+            return True
+        pending += [need for need in tree.dependencies(key) if need not in seen]
+    return False
+
+
+def _unused_name(tree: BlockTree, name: str) -> str:
+    used, candidate, n = {block.name.casefold() for block in tree}, name, 2
+    while candidate.casefold() in used:
+        candidate, n = f"{name} {n}", n + 1
+    return candidate

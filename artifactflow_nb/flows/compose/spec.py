@@ -1,0 +1,171 @@
+"""The compose flow: its agents, its tools, and the values behind its prompts."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+from artifactflow_nb.agents.base import NextCalls, ProjectContext, PromptContext
+from artifactflow_nb.core.approvals import ApprovalPolicy
+from artifactflow_nb.core.document.personas import PERSONA_RESOURCE
+from artifactflow_nb.core.document.project import (
+    COMPOSE_SETTING,
+    GENERATE_TOOL,
+    GRADE_FIELD_TOOL,
+    RESEARCH_TOOL,
+    REVIEW_TOOL,
+    ProjectInfo,
+)
+from artifactflow_nb.core.document.resources import resource_values
+from artifactflow_nb.core.document.schedule import BlockResult, schedule_writing
+from artifactflow_nb.core.document.skills import (
+    SKILL_RESOURCE,
+    SKILLS_FOLDER,
+    SKILLS_SETTING,
+    load_shared_skills,
+    merge_skills,
+    referenced_skills,
+)
+from artifactflow_nb.core.document.tree import BlockTree
+from artifactflow_nb.core.events import MAIN_JOB
+from artifactflow_nb.errors import UsageError
+from artifactflow_nb.flows.approval import effective_params
+from artifactflow_nb.flows.base import FlowAgent, FlowQuestion, FlowSpec
+from artifactflow_nb.flows.compose import COMPOSE
+from artifactflow_nb.flows.compose.agents import (
+    COMPOSER,
+    EDITOR,
+    EVALUATOR,
+    GENERATOR,
+    GRADER,
+    OUTLINER,
+    WRITER,
+    ComposerAgent,
+    GeneratorAgent,
+)
+from artifactflow_nb.flows.compose.evaluation import (
+    EVALUATION_TOOLS,
+    GRADE_TOOL,
+    next_evaluation_calls,
+    next_evaluator_calls,
+)
+from artifactflow_nb.flows.compose.graph import compose_loop
+from artifactflow_nb.flows.compose.jobs import run_project, run_resources, run_skills, target_id
+from artifactflow_nb.flows.compose.outline import OUTLINE_TOOLS, PROPOSE_OUTLINE_TOOL
+from artifactflow_nb.flows.compose.prompts import referenced_blocks
+from artifactflow_nb.flows.compose.research import RESEARCH_TOOLS
+from artifactflow_nb.flows.compose.research_blocks import is_grounded
+from artifactflow_nb.flows.compose.resources import RESOURCE_TOOLS, SharedSkills
+from artifactflow_nb.flows.compose.structure import STRUCTURE_TOOLS
+from artifactflow_nb.flows.compose.texts import PROPOSE_EDITS_TOOL, TEXT_TOOLS
+from artifactflow_nb.flows.services import RunContext, Services, is_main
+from artifactflow_nb.store.runs import StoredRun
+
+
+async def _prompt_context(ctx: RunContext, agent: str, job_id: str) -> PromptContext | None:
+    """The project for the composer, the next calls for agents without a language model, the block for its writers."""
+    now = ctx.run.started_at
+    if not is_main(job_id):
+        if agent == EVALUATOR.name:
+            return PromptContext(now=now, next_calls=await next_evaluator_calls(ctx, job_id))
+        if agent not in {WRITER.name, EDITOR.name}:
+            return None
+        info, tree = await run_project(ctx)
+        job = await ctx.services.block_jobs.get(job_id)
+        block = tree.get(job.block_id) if job else None
+        requests = await ctx.services.approvals.decisions([job_id])  # a job has the id of its call
+        params = effective_params(await ctx.services.calls.call(job_id), requests.get(job_id))
+        wish = str(params.get("style_hint") or params.get("modification_instruction") or "").strip()
+        return PromptContext(now=now, project=ProjectContext(info, tree, block=block, wish=wish))
+    work = ctx.run.settings.get(COMPOSE_SETTING, {})
+    if "evaluate" in work:
+        return PromptContext(now=now, next_calls=await next_evaluation_calls(ctx, work["evaluate"]))
+    info, tree = await run_project(ctx)
+    skills = await run_skills(ctx)
+    project = ProjectContext(
+        info,
+        tree,
+        referenced_blocks(tree, ctx.run.question, strict=False),
+        await run_resources(ctx, PERSONA_RESOURCE),
+        skills,
+        referenced_skills(ctx.run.question, skills, strict=False),
+    )
+    return PromptContext(now=now, project=project, next_calls=await _scheduled_calls(ctx, info, tree) if work else None)
+
+
+async def _scheduled_calls(ctx: RunContext, info: ProjectInfo, tree: BlockTree) -> NextCalls:
+    """Compute the next calls of a run that writes blocks in dependency order, from its finished calls."""
+    turns = await ctx.transcript(MAIN_JOB).read()
+    calls = [call for turn in turns for call in turn.calls]
+    requests = await ctx.services.approvals.decisions([call.tool_call_id for call in calls if call.result is not None])
+    blocks = await ctx.services.block_jobs.blocks_by_job(ctx.run.run_id)
+    results = []
+    for call in calls:
+        block_id = blocks.get(call.tool_call_id) or target_id(tree, call)
+        if not block_id or call.result is None:
+            continue
+        if call.call.name == REVIEW_TOOL:
+            request = requests.get(call.tool_call_id)
+            instruction = request.decision.instruction if request is not None and request.decision is not None else ""
+            results.append(BlockResult(block_id, "review", call.result.success, instruction))
+        else:
+            results.append(BlockResult(block_id, "write", call.result.success, call.result.error or ""))
+    schedule = schedule_writing(tree, ctx.run.settings[COMPOSE_SETTING]["write"], results)
+    next_calls: list[tuple[str, dict[str, Any]]] = []
+    for key, style in schedule.write.items():
+        block, params = tree[key], {"field_name": tree.path(key)}
+        if block.phase not in info.research_phases or is_grounded(tree, block):
+            next_calls.append((GENERATE_TOOL, {**params, **({"style_hint": style} if style else {})}))
+        else:
+            query = "\n\n".join(filter(None, [block.prompt or block.name, style]))
+            next_calls.append((RESEARCH_TOOL, {"query": query, **params}))
+    next_calls += [(REVIEW_TOOL, {"field_name": tree.path(key)}) for key in schedule.review]
+    return NextCalls(next_calls, schedule.summary)
+
+
+def _tool_services(_services: Services, _policy: ApprovalPolicy, run: StoredRun) -> Mapping[type, Any]:
+    return {SharedSkills: SharedSkills(run.settings.get(SKILLS_SETTING, {}))}
+
+
+async def _check_question(services: Services, question: FlowQuestion) -> Mapping[str, Any]:
+    """Require a project, with the blocks and skills that the question names; store the shared skills with the run."""
+    conversation_id, parent_id = question.conversation_id, question.parent_message_id
+    if conversation_id is None:
+        raise UsageError('The compose flow writes a project. Name it: wb.ask("...", project="name").')
+    shared = await asyncio.to_thread(load_shared_skills, question.folder / SKILLS_FOLDER)
+    text = question.text if question.work is None else ""
+    referenced_blocks(await services.projects.tree(conversation_id, parent_id), text)
+    own = await services.resources.list_resources(conversation_id, parent_id, SKILL_RESOURCE)
+    referenced_skills(text, merge_skills(resource_values(own), shared))
+    return {SKILLS_SETTING: shared} if shared else {}
+
+
+def _main_agent(run: StoredRun) -> str:
+    """The generator, for a run that writes or grades blocks without a conversation; otherwise the composer."""
+    return GENERATOR.name if COMPOSE_SETTING in run.settings else COMPOSER.name
+
+
+COMPOSE_FLOW = FlowSpec(
+    COMPOSE,
+    compose_loop,
+    (
+        FlowAgent(COMPOSER, ComposerAgent),
+        FlowAgent(WRITER),
+        FlowAgent(EDITOR, own_tools=(PROPOSE_EDITS_TOOL,)),
+        FlowAgent(OUTLINER, own_tools=(PROPOSE_OUTLINE_TOOL,)),
+        FlowAgent(GRADER, own_tools=(GRADE_TOOL,)),
+        FlowAgent(EVALUATOR, GeneratorAgent, own_tools=(GRADE_FIELD_TOOL,)),
+        FlowAgent(GENERATOR, GeneratorAgent, own_tools=(REVIEW_TOOL,)),
+    ),
+    tools=(
+        *TEXT_TOOLS,
+        *STRUCTURE_TOOLS,
+        *OUTLINE_TOOLS,
+        *RESEARCH_TOOLS,
+        *RESOURCE_TOOLS,
+        *EVALUATION_TOOLS,
+    ),
+    main_agent=_main_agent,
+    prompt_context=_prompt_context,
+    tool_services=_tool_services,
+    check_question=_check_question,
+)

@@ -1,0 +1,216 @@
+"""Events of a run: they get a number and a time, are published to listeners and stored.
+
+::
+
+    emit ──> feed (at once) ──> views, streams
+      └────> pending ──> stored with the next write, or by a flush shortly after
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from datetime import datetime
+from typing import Any
+
+from artifactflow_nb.core.events import StreamedText, StreamEvent, StreamEventType
+from artifactflow_nb.core.run_clock import RunClock
+from artifactflow_nb.core.toolcalls.xml import parse_reply
+from artifactflow_nb.errors import StoreError
+from artifactflow_nb.store.runs import EventRow, RunStore, event_row
+
+FLUSH_DELAY_S = 0.05
+
+logger = logging.getLogger(__name__)
+
+Listener = Callable[[StreamEvent], None]
+
+
+class EventFeed:
+    """The events of a run for listeners: first the past events, then new ones.
+
+    Text that is still arriving is held as chunks until its model call completes.
+    """
+
+    def __init__(self, history: Sequence[StreamEvent] = ()) -> None:
+        self._history = list(history)
+        self._arriving: dict[str, list[StreamEvent]] = {}
+        self._listeners: list[Listener] = []
+
+    @property
+    def last_seq(self) -> int:
+        """The number of the last event so far, 0 if there is none."""
+        return self._history[-1].seq if self._history else 0
+
+    @property
+    def last_at(self) -> datetime:
+        """The time of the last event so far; every run has one."""
+        return self._history[-1].timestamp
+
+    @property
+    def has_listeners(self) -> bool:
+        """Whether there are listeners."""
+        return bool(self._listeners)
+
+    @property
+    def is_ended(self) -> bool:
+        """Whether the run is over."""
+        return bool(self._history) and self._history[-1].is_terminal
+
+    def arriving_text(self, job_id: str) -> str:
+        """The incomplete answer text of a job, without the calls that are written in it."""
+        chunks = [event for chunks in self._arriving.values() for event in chunks if event.data["job_id"] == job_id]
+        answer = [event.data for event in chunks if event.data["kind"] == "answer"]
+        text = "".join(data["delta"] for data in answer)
+        is_native = any(data.get("tool_protocol") == "native" for data in answer)
+        return text.strip() if is_native else parse_reply(text).text
+
+    def publish(self, event: StreamEvent) -> None:
+        """Publish an event to all listeners."""
+        if event.type is StreamEventType.LLM_CHUNK:
+            self._arriving.setdefault(event.data["call_id"], []).append(event)
+        else:
+            self._history.append(event)
+            if event.type in {StreamEventType.LLM_COMPLETE, StreamEventType.RETRY}:
+                self._arriving.pop(event.data["call_id"], None)
+        for listener in tuple(self._listeners):
+            self._notify(listener, event)
+
+    def _notify(self, listener: Listener, event: StreamEvent) -> None:
+        """Call a listener; one that fails is removed, and the run continues."""
+        try:
+            listener(event)
+        except Exception:
+            logger.exception("A listener of the run %s failed and hears no more of it", event.run_id)
+            if listener in self._listeners:
+                self._listeners.remove(listener)
+
+    def publish_all(self, events: Sequence[StreamEvent]) -> None:
+        """Publish events that another process stored."""
+        for event in events:
+            self.publish(event)
+
+    def subscribe(self, listener: Listener) -> Callable[[], None]:
+        """Publish the past events to a listener, then new ones; the returned function ends the subscription."""
+        arriving = (event for chunks in self._arriving.values() for event in chunks)
+        self._listeners.append(listener)
+        for event in sorted([*self._history, *arriving], key=lambda event: event.seq):
+            self._notify(listener, event)
+        return lambda: self._listeners.remove(listener) if listener in self._listeners else None
+
+
+class EventWriter:
+    """Writes one run's events.
+
+    Args:
+        run_id: The run.
+        clock: The run's clock.
+        runs: The store of events.
+        feed: The listeners; numbers continue from its last event.
+
+    Attributes:
+        clock: The run's clock.
+        publish_lock: Held while decisions are published, so that each is published once.
+    """
+
+    def __init__(self, run_id: str, clock: RunClock, runs: RunStore, feed: EventFeed) -> None:
+        self._run_id = run_id
+        self.clock = clock
+        self.publish_lock = asyncio.Lock()
+        self._last_number = feed.last_seq
+        self._runs = runs
+        self._feed = feed
+        self._pending: list[EventRow] = []
+        self._timer: asyncio.TimerHandle | None = None
+        self._flush: asyncio.Task[None] | None = None
+
+    @property
+    def last_seq(self) -> int:
+        """The number of the last published event, chunks aside."""
+        return self._feed.last_seq
+
+    def stamp(
+        self,
+        kind: StreamEventType,
+        data: Mapping[str, Any] | None = None,
+        *,
+        agent: str | None = None,
+        tool: str | None = None,
+    ) -> StreamEvent:
+        """Create an event with the next number and the current time, without publishing or storing it.
+
+        Args:
+            kind: The event's type.
+            data: The payload.
+            agent: The agent that it concerns.
+            tool: The tool that it concerns.
+        """
+        self._last_number += 1
+        return StreamEvent(kind, self.clock.now(), self._last_number, self._run_id, agent, tool, data or {})
+
+    def publish(self, event: StreamEvent) -> None:
+        """Publish an event whose row is stored by the caller."""
+        self._feed.publish(event)
+
+    def emit(
+        self,
+        kind: StreamEventType,
+        data: Mapping[str, Any] | None = None,
+        *,
+        agent: str | None = None,
+        tool: str | None = None,
+    ) -> StreamEvent:
+        """Publish an event, and have it stored with the next write or shortly after."""
+        event = self.stamp(kind, data, agent=agent, tool=tool)
+        self._pending.append(event_row(event))
+        self._feed.publish(event)
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(FLUSH_DELAY_S, self._start_flush)
+        return event
+
+    def publish_chunk(
+        self, agent: str, data: Mapping[str, Any], text: StreamedText, n_parts: int, *, tool: str | None = None
+    ) -> tuple[datetime, int]:
+        """Publish a piece of text, which is not stored; return its time and number."""
+        self._last_number += 1
+        at, number = self.clock.now(), self._last_number
+        place = at, number, self._run_id, agent, tool
+        self._feed.publish(StreamEvent(StreamEventType.LLM_CHUNK, *place, data, text, n_parts))
+        return at, number
+
+    def drain(self) -> list[EventRow]:
+        """Remove and return the events that are not stored yet, for a write of the caller."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        pending, self._pending = self._pending, []
+        return pending
+
+    async def close(self) -> None:
+        """Store the pending events before the store is closed; errors are ignored."""
+        with suppress(StoreError):  # the store has failed or is closed; a resume continues from the stored events
+            await self.flush()
+
+    async def flush(self) -> None:
+        """Store the pending events; raises the error of an earlier flush in the background."""
+        if self._flush is not None:
+            running, self._flush = self._flush, None
+            await running
+        await self._append()
+
+    def _start_flush(self) -> None:
+        self._timer = None
+        self._flush = asyncio.get_running_loop().create_task(self._write_pending(self._flush))
+
+    async def _write_pending(self, earlier: "asyncio.Task[None] | None") -> None:
+        if earlier is not None:
+            await earlier
+        await self._append()
+
+    async def _append(self) -> None:
+        if rows := self.drain():
+            try:
+                await self._runs.append_rows(rows)
+            except StoreError:
+                self._pending[:0] = rows  # for the next write: it may succeed
+                raise

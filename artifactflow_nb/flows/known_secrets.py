@@ -1,0 +1,245 @@
+"""Masking of secrets that are known by value: keys of settings, models and servers, secret environment variables.
+
+They are masked once, where text enters a run: in the results of models and tools, and in the input of a person. So no
+row, event, answer, artifact, export or saved output contains them. Text that only looks like a secret stays, since a
+document may be about it; `Redactor` removes it from recordings and errors.
+"""
+
+import operator
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from typing import Any, TypeVar, cast
+
+from artifactflow_nb.core.messages import DeltaKind, Message, ToolCall, ToolResult
+from artifactflow_nb.core.redaction.names import MASK
+from artifactflow_nb.core.redaction.redactor import SHORTEST, SHORTEST_WORD, spellings_of
+from artifactflow_nb.models.base import ModelReply
+
+T = TypeVar("T")
+
+LOOKED_AT = 3
+"""The number of characters by which a piece is compared with the beginnings of secrets first."""
+
+
+class KnownSecrets:
+    """Masks secrets by their values.
+
+    Args:
+        values: The secrets. Placeholders of fewer than 8 letters, or 4 characters, are ignored; other values of fewer
+            than 8 characters are masked only as whole words.
+
+    Attributes:
+        values: The same.
+        beginnings: The first three characters of each spelling.
+        cut_beginnings: The first character and the first two of each spelling.
+    """
+
+    def __init__(self, values: Iterable[str] = ()) -> None:
+        self.values = frozenset(values)
+        self._spellings = spellings_of(self.values)
+        self._bytes = tuple(spelling.encode("utf-8", "replace") for spelling in self._spellings)
+        self._pattern = re.compile("|".join(map(_pattern_of, self._spellings)))
+        self.beginnings = tuple(sorted({spelling[:LOOKED_AT] for spelling in self._spellings}))
+        self.cut_beginnings = frozenset(text[:length] for text in self.beginnings for length in range(1, LOOKED_AT))
+        self._longest = len(self._spellings[0]) if self._spellings else 0
+        self._shortest = len(self._spellings[-1]) if self._spellings else 0
+
+    def __bool__(self) -> bool:
+        return bool(self._spellings)
+
+    def __repr__(self) -> str:
+        return f"KnownSecrets(<{len(self.values)} values>)"
+
+    def text(self, text: str) -> str:
+        """Mask each secret in a text; the same object is returned if it has none."""
+        if len(text) < self._shortest:
+            return text
+        for spelling in self._spellings:
+            if spelling in text:
+                return self._pattern.sub(MASK, text)
+        return text
+
+    def are_in(self, data: bytes, shortest: int = 0) -> bool:
+        """Whether bytes contain a secret of at least this length in UTF-8, also within a word."""
+        return any(spelling in data for spelling in self._bytes if len(spelling) >= shortest)
+
+    def value(self, value: T) -> T:
+        """Mask each secret in a text, or in a mapping, list or tuple; the same object is returned if it has none."""
+        masked: Any = value
+        if not self._spellings:
+            return value
+        if isinstance(value, str):
+            masked = self.text(value)
+        elif isinstance(value, Mapping):
+            items = {self.value(name): self.value(item) for name, item in value.items()}
+            is_same = all(map(operator.is_, (*value, *value.values()), (*items, *items.values())))
+            masked = value if is_same else items
+        elif isinstance(value, list | tuple):
+            parts = [self.value(item) for item in value]
+            if not all(map(operator.is_, value, parts)):
+                masked = parts if isinstance(value, list) else tuple(parts)
+        return cast("T", masked)
+
+    def call(self, call: ToolCall) -> ToolCall:
+        """Mask the name, parameters and error of a tool call."""
+        return ToolCall(self.text(call.name), self.value(call.params), call.error and self.text(call.error))
+
+    def result(self, result: ToolResult) -> ToolResult:
+        """Mask the data, error and metadata of a tool's result."""
+        if not self._spellings:
+            return result
+        data, error = self.value(result.data), result.error and self.text(result.error)
+        return replace(result, data=data, error=error, metadata=self.value(result.metadata))
+
+    def messages(self, messages: Iterable[Message]) -> tuple[Message, ...]:
+        """Mask the texts and calls of messages."""
+        if not self._spellings:
+            return tuple(messages)
+        return tuple(
+            replace(message, content=self.text(message.content), calls=tuple(map(self.call, message.calls)))
+            for message in messages
+        )
+
+    def reply(self, reply: ModelReply) -> ModelReply:
+        """Mask the texts, calls and model name of a reply."""
+        if not self._spellings:
+            return reply
+        return replace(
+            reply,
+            content=self.text(reply.content),
+            reasoning=self.text(reply.reasoning),
+            calls=tuple(map(self.call, reply.calls)),
+            model=self.text(reply.model),
+            finish_reason=self.text(reply.finish_reason),
+        )
+
+    def cut_off(self, text: str) -> str:
+        """Mask a text that broke off, perhaps in the middle of a secret."""
+        end = self.open_from(text)
+        return self.masked_until(text, 0, end) + mask_of_rest(text[end:])
+
+    def masked_until(self, text: str, start: int, end: int) -> str:
+        """Mask a part of a text; its context shows whether a short secret is a whole word."""
+        if self.text(text) is text:
+            return text[start:end]
+        parts, at = [], start
+        for match in self._pattern.finditer(text, start):
+            if match.end() > end:
+                break
+            parts += [text[at : match.start()], MASK]
+            at = match.end()
+        return "".join((*parts, text[at:end]))
+
+    def open_from(self, text: str, start: int = 0) -> int:
+        """The start of the last part of a text that may be the beginning of a secret; the text's length if none."""
+        candidate = self._candidate(text, max(start, len(text) - self._longest))
+        if candidate < len(text) and self.text(text) is not text:
+            for match in self._pattern.finditer(text, start):
+                if match.start() >= candidate:
+                    break
+                if match.end() > candidate:  # a whole secret reaches into it
+                    candidate = self._candidate(text, match.end())
+        return candidate
+
+    def _candidate(self, text: str, start: int) -> int:
+        for at in range(start, len(text)):
+            rest = text[at:]
+            for spelling in self._spellings:
+                # whether a short secret is a whole word depends on the next character
+                if spelling.startswith(rest) and (len(rest) < len(spelling) or len(spelling) < SHORTEST_WORD):
+                    return at
+        return len(text)
+
+
+class SecretLookup:
+    """The known secrets, looked up again when a run starts, since environment variables may be new.
+
+    Args:
+        look_up: Returns their values.
+
+    Attributes:
+        look_up: The same.
+        current: The result of the last look-up.
+    """
+
+    def __init__(self, look_up: Callable[[], frozenset[str]] = frozenset) -> None:
+        self.look_up = look_up
+        self.current = KnownSecrets(look_up())
+
+    def refresh(self) -> KnownSecrets:
+        """Look them up again."""
+        values = self.look_up()
+        if values != self.current.values:
+            self.current = KnownSecrets(values)
+        return self.current
+
+    def mask(self, text: str) -> str:
+        """Mask each current secret in a text."""
+        return self.current.text(text)
+
+
+class MaskedPieces:
+    """Masks the pieces of one reply as they arrive; the pieces of a kind add up to the masked text.
+
+    The end of the text so far is withheld as long as it may be the beginning of a secret.
+
+    Args:
+        secrets: The secrets.
+    """
+
+    def __init__(self, secrets: KnownSecrets) -> None:
+        self._secrets = secrets
+        self._beginnings, self._cut_beginnings = secrets.beginnings, secrets.cut_beginnings
+        self._tails: dict[DeltaKind, str] = {}
+        self._last_characters = frozenset(text[-1] for text in self._cut_beginnings)
+        self._before: dict[DeltaKind, str] = {}
+
+    def feed(self, kind: DeltaKind, piece: str) -> str:
+        """Add a piece; return the text that can be shown now, empty if all of it is withheld."""
+        text = self._tails.pop(kind, "") + piece if self._tails else piece
+        for beginning in self._beginnings:
+            if beginning in text:
+                return self._searched(kind, text)
+        for end in (text[-2:], text[-1:]) if text[-1:] in self._last_characters else ():
+            if end in self._cut_beginnings:
+                self._tails[kind] = end
+                text = text[: len(text) - len(end)]
+                break
+        if text:
+            self._before[kind] = text
+        return text
+
+    def _searched(self, kind: DeltaKind, text: str) -> str:
+        """The same for a text that contains the first characters of a secret."""
+        before = self._before.get(kind, "")[-1:]
+        text = before + text
+        end = self._secrets.open_from(text, len(before))
+        if end < len(text):
+            self._tails[kind] = text[end:]
+        if end > len(before):
+            self._before[kind] = text[:end]
+        return self._secrets.masked_until(text, len(before), end)
+
+    def finish(self, *, is_cut_off: bool = False) -> list[tuple[DeltaKind, str]]:
+        """Return the withheld text; if the reply broke off, a mask replaces what may be most of a secret."""
+        tails, self._tails = self._tails, {}
+        if is_cut_off:
+            return [(kind, mask_of_rest(rest)) for kind, rest in tails.items()]
+        texts = []
+        for kind, rest in tails.items():
+            before = self._before.get(kind, "")[-1:]
+            text = before + rest
+            texts.append((kind, self._secrets.masked_until(text, len(before), len(text))))
+        return texts
+
+
+def mask_of_rest(rest: str) -> str:
+    """Mask the end of a text that broke off there, and that may be the beginning of a secret."""
+    return rest if len(rest) < SHORTEST else MASK
+
+
+def _pattern_of(spelling: str) -> str:
+    """A regular expression for a spelling; a short spelling is found only as a whole word."""
+    escaped = re.escape(spelling)
+    return escaped if len(spelling) >= SHORTEST_WORD else rf"(?<![^\W_]){escaped}(?![^\W_])"

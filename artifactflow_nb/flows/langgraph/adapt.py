@@ -1,0 +1,160 @@
+"""A user's LangGraph graph as a flow of the workbench: `af.adapt(graph)`.
+
+The graph is not changed. LangGraph's events report its model calls and tools (`tracer.py`), which are stored like those
+of the package's agents. Its interrupts become requests to the person (`flow.py`).
+"""
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from artifactflow_nb.core.approvals import Decision
+from artifactflow_nb.core.text.cards import Card, CardMixin, CardRows, Code
+from artifactflow_nb.errors import UsageError, describe_error
+
+if TYPE_CHECKING:
+    from langgraph.checkpoint.base import BaseCheckpointSaver
+    from langgraph.pregel import Pregel
+
+History = list[tuple[str, str]]
+"""The conversation before a question, oldest first: pairs of `user` or `assistant` and a text."""
+
+_UNNAMED = "LangGraph"
+_ASYNC_METHODS = ("aget_tuple", "aput", "aput_writes")
+"""Checkpointer methods that a graph awaits; LangGraph's synchronous checkpointers do not implement all of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class AdaptedGraph(CardMixin):
+    """A graph that can answer questions; created by `adapt`.
+
+    Attributes:
+        graph: The compiled graph.
+        name: The flow's name.
+        input: Returns the graph's input for a question and the conversation before it.
+        answer: Returns the answer from the graph's last state; None for its last AI message.
+        resume: Returns the value of an interrupt from the person's decision; None for `resume_value`.
+        context: The runtime context of the graph's nodes.
+        has_explicit_name: Whether the name was chosen; otherwise another graph may have the same.
+    """
+
+    graph: "Pregel[Any, Any, Any, Any]" = field(repr=False)
+    name: str
+    input: Callable[[str, History], Any] = field(repr=False)
+    answer: Callable[[Any], str] | None = field(default=None, repr=False)
+    resume: Callable[[Decision], Any] | None = field(default=None, repr=False)
+    context: Any = field(default=None, repr=False)
+    has_explicit_name: bool = field(default=True, repr=False)
+
+    @property
+    def fingerprint(self) -> dict[str, list[str]]:
+        """Names of the graph's nodes, edges, tools and models, to tell it from another graph."""
+        from artifactflow_nb.flows.langgraph.fingerprint import graph_fingerprint
+
+        return graph_fingerprint(self.graph)
+
+    @property
+    def checkpointer(self) -> "BaseCheckpointSaver[Any] | None":
+        """The graph's own checkpointer; None if the workbench has to store its checkpoints."""
+        from langgraph.checkpoint.base import BaseCheckpointSaver
+
+        own = self.graph.checkpointer
+        return own if isinstance(own, BaseCheckpointSaver) else None
+
+    def graph_input(self, question: str, history: History) -> Any:
+        """Return the graph's input for a question; `UsageError` if `input` fails."""
+        try:
+            return self.input(question, history)
+        except Exception as error:
+            raise UsageError(
+                f"The input= function of the graph {self.name!r} failed for the question {question!r:.200}: "
+                f"{describe_error(error)}"
+            ) from error
+
+    def _card(self) -> Card:
+        owner = "the workbench's" if self.checkpointer is None else "its own"
+        rows: CardRows = [("nodes", Code(", ".join(self.fingerprint["nodes"]))), ("checkpoints", owner)]
+        return Card("Adapted graph", self.name, rows, note=f'Ask it with wb.ask("...", flow={self.name!r}).')
+
+
+def adapt(
+    graph: Any,
+    *,
+    name: str | None = None,
+    input: Callable[[str, History], Any] | None = None,  # noqa: A002 - LangGraph's term
+    answer: Callable[[Any], str] | None = None,
+    resume: Callable[[Decision], Any] | None = None,
+    context: Any = None,
+) -> AdaptedGraph:
+    """Adapt a compiled LangGraph graph as a flow: `wb.ask("...", flow=af.adapt(graph))`.
+
+    Its model calls and tool calls become events and rows like those of the package's agents, with the node's name as
+    the agent. An `interrupt(value)` asks the person and returns their decision. `cancel` and budgets work: beyond its
+    budget the graph starts no model call and no node, and what is running is stopped; if the run may continue, that
+    starts again.
+
+    A graph that is compiled without a checkpointer gets the workbench's, so that its interrupts survive the process.
+    State that cannot be serialized (a table, an open file, an object of a class that its annotations do not name) stays
+    in memory, and only this process can continue the run. Runs are recorded and sealed like others; a replay plays them
+    back as a whole, without the graph. Middleware is not called for the graph's calls; use LangChain callbacks in the
+    graph itself.
+
+    A node that is no coroutine runs in a thread, which cannot be stopped: if its run is cancelled, it continues to the
+    end of its function, and nothing that it does from then on is stored.
+
+    Args:
+        graph: Result of `StateGraph.compile()`, `create_react_agent` or `@entrypoint`.
+        name: The flow's name; None for the graph's own. A graph without a name is called `graph`; if another graph with
+            other nodes, edges, tools or models has that name already, `graph_2` and so on.
+        input: Returns the graph's input for the question and the conversation before it: a list of `("user", text)` and
+            `("assistant", text)`, oldest first, of the branch that is continued. None for
+            `{"messages": [*history, ("user", question)]}`.
+        answer: Returns the answer as text from the graph's last state; None for its last AI message.
+        resume: Returns the value of an interrupt from the person's `Decision`; None for True if approved, False if
+            denied, the parameters if they were edited, and the text of an instruction.
+        context: The runtime context of the graph's nodes.
+
+    Errors: `UsageError` if the graph is not compiled, the name is empty, `input` does not take two arguments, or the
+        checkpointer has no asynchronous methods.
+    """
+    from langgraph.checkpoint.base import BaseCheckpointSaver
+    from langgraph.pregel import Pregel
+
+    if not isinstance(graph, Pregel):
+        advice = "Pass graph.compile()." if hasattr(graph, "compile") else "Pass the result of compile()."
+        raise UsageError(f"A {type(graph).__name__} is no compiled LangGraph graph. {advice}")
+    own_name = graph.get_name() if name is None else name
+    has_name = name is not None or own_name != _UNNAMED
+    flow = own_name if has_name else "graph"
+    if not isinstance(flow, str) or not flow.strip():
+        raise UsageError(f"name is {name!r}; a flow's name must be text.")
+    if input is not None:
+        try:
+            inspect.signature(input).bind("", [])
+        except (TypeError, ValueError):  # no callable, wrong arguments, or a builtin such as `str` without a signature
+            raise UsageError(
+                f"input is {input!r:.200}, which does not take two arguments, the question and the conversation before "
+                'it. Write for example input=lambda question, history: {"messages": [*history, ("user", question)]}.'
+            ) from None
+    adapted = AdaptedGraph(graph, flow, input or messages_input, answer, resume, context, has_name)
+    saver, base = adapted.checkpointer, BaseCheckpointSaver
+    if saver is not None and any(getattr(type(saver), name) is getattr(base, name) for name in _ASYNC_METHODS):
+        raise UsageError(
+            f"The graph's checkpointer, {type(saver).__name__}, has no asynchronous methods, and graphs run "
+            "asynchronously here. Compile the graph with an asynchronous one, such as AsyncSqliteSaver or "
+            "InMemorySaver, or without one: the workbench then stores its checkpoints."
+        )
+    return adapted
+
+
+def messages_input(question: str, history: History) -> Mapping[str, Any]:
+    """Return the usual input: the conversation before the question, and the question as the user's message."""
+    return {"messages": [*history, ("user", question)]}
+
+
+def resume_value(decision: Decision) -> Any:
+    """Return the value of an interrupt for a decision, unless the graph was adapted with `resume`."""
+    if decision.replaces_call:
+        return decision.instruction
+    return decision.approved if decision.params is None else dict(decision.params)

@@ -1,0 +1,262 @@
+"""Gate before the model calls of an adapted graph: it refuses every call that the run's budget does not allow.
+
+LangChain calls a callback in the thread that calls the model, and there the callback cannot wait for the store. So the
+gate counts what calls cost as they end, before they are stored.
+"""
+
+import inspect
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from langchain_core.callbacks import AsyncCallbackHandler, BaseCallbackHandler
+
+from artifactflow_nb.core.budget import Budget, BudgetUsage, Price, cost_usd
+from artifactflow_nb.flows.langgraph.messages import (
+    checkpoint_namespace,
+    model_name_of,
+    model_reply,
+    model_request,
+    output_from_response,
+)
+
+
+class GraphHalted(BaseException):
+    """The graph must not continue. It is no `Exception`, so that error handlers in the graph do not catch it."""
+
+    def __init__(self) -> None:
+        super().__init__("The run came to its budget.")
+
+
+class BudgetGate(BaseCallbackHandler):
+    """Counts the usage of a graph's model calls while it runs, and refuses calls beyond the budget.
+
+    After the first refusal the gate is closed: no model call, tool or node starts any more, whatever the graph does
+    with the error.
+
+    Args:
+        limits: The budget; None for no limits.
+        before: The run's usage so far.
+        prices: Prices of tokens by model.
+
+    Attributes:
+        is_closed: Whether nothing may start any more.
+        refused_calls: Start events of the refused model calls by run id.
+        unreported_refusals: Ids of those refused calls for which `RefusalHandler` has to raise.
+        unpriced_call: The model without a price, with its start event, if the cost is limited.
+        calls: Start events of the started model calls by run id.
+        replies: Outputs of those of them that have ended.
+        tools: LangChain's tool call ids of the running tools by run id; events do not contain these.
+        errors: Errors of model calls and nodes by run id; events do not contain these either.
+    """
+
+    run_inline = True
+    raise_error = True
+
+    def __init__(self, limits: Budget | None, before: BudgetUsage, prices: Mapping[str, Price]) -> None:
+        self.is_closed = False
+        self.refused_calls: dict[str, Mapping[str, Any]] = {}
+        self.unreported_refusals: set[str] = set()
+        self.unpriced_call: tuple[str, Mapping[str, Any]] | None = None
+        self.calls: dict[str, Mapping[str, Any]] = {}
+        self.replies: dict[str, Any] = {}
+        self.tools: dict[str, str | None] = {}
+        self.errors: dict[str, BaseException] = {}
+        self._limits = limits
+        self._before = before
+        self._prices = prices
+        self._lock = threading.Lock()
+        self._parents: dict[str, str] = {}
+        self._usage_by_node: dict[str, BudgetUsage] = defaultdict(BudgetUsage)
+        self._nodes: dict[str, str] = {}
+        self._finished_nodes: set[str] = set()
+        self._running: dict[str, float] = {}
+        self._busy_since = self._busy_seconds = 0.0
+
+    @property
+    def callbacks(self) -> list[BaseCallbackHandler]:
+        """The callbacks with which the graph has to run."""
+        return [self, RefusalHandler(self)]
+
+    @property
+    def usage(self) -> BudgetUsage:
+        """The run's usage."""
+        total = self._before
+        for usage in tuple(self._usage_by_node.values()):
+            total = total.add(usage.model_copy(update={"seconds": 0.0}))  # parallel calls would count twice
+        running = time.monotonic() - self._busy_since if self._running else 0.0
+        return total.add(BudgetUsage(seconds=self._busy_seconds + running))
+
+    @property
+    def discarded_usage(self) -> BudgetUsage:
+        """The part of the usage in nodes that did not finish, and will start again."""
+        total = BudgetUsage()
+        for node, usage in tuple(self._usage_by_node.items()):
+            total = total if node in self._finished_nodes else total.add(usage)
+        return total
+
+    def forget_call(self, key: str) -> None:
+        """Forget a model call once it is stored."""
+        self.calls.pop(key, None)
+        self.replies.pop(key, None)
+
+    # --- models ------------------------------------------------------------------------------------------------------
+
+    def on_chat_model_start(self, serialized: Any, messages: Sequence[Any], *, run_id: Any, **fields: Any) -> None:
+        """Admit or refuse a call of a chat model."""
+        if not self._admit({"messages": messages}, serialized, str(run_id), fields):
+            if not _is_called_by_coroutine():
+                raise GraphHalted
+            self.unreported_refusals.add(str(run_id))
+
+    def on_llm_start(self, serialized: Any, prompts: list[str], *, run_id: Any, **fields: Any) -> None:
+        """Admit or refuse a call of a text completion model."""
+        if not self._admit({"prompts": prompts}, serialized, str(run_id), fields):
+            raise GraphHalted
+
+    def _admit(self, inputs: Any, serialized: Mapping[str, Any] | None, key: str, fields: Mapping[str, Any]) -> bool:
+        """Start or refuse a model call; True if it starts."""
+        described = serialized or {}
+        name = fields.get("name") or described.get("name") or next(reversed(described.get("id") or ["model"]))
+        parents, parent = [], fields.get("parent_run_id")
+        while parent is not None:
+            parents.append(str(parent))
+            parent = self._parents.get(str(parent))
+        event = {
+            "run_id": key,
+            "name": str(name),
+            "metadata": fields.get("metadata") or {},
+            "parent_ids": parents[::-1],
+            "data": {"input": inputs},
+        }
+        with self._lock:
+            if self._limits is not None and self._limits.exceeded(self.usage):
+                self.is_closed = True
+            if self.is_closed:
+                self.refused_calls[key] = event
+            else:
+                self.calls[key] = event
+                self._start_timer(key)
+            return not self.is_closed
+
+    def on_llm_end(self, response: Any, *, run_id: Any, **_fields: Any) -> None:
+        """Count the usage of a model call."""
+        key, output = str(run_id), output_from_response(response)
+        with self._lock:
+            seconds = self._stop_timer(key)
+            if (event := self.calls.get(key)) is None:
+                return
+            self.replies[key] = output
+            if self._limits is None:
+                return
+            model = model_name_of(event)
+            reply = model_reply(output, model_request(event["data"]), model, None)
+            cost = cost_usd(self._prices, (model, reply.model), reply.usage)
+            if cost is None and self._limits.usd is not None:
+                self.is_closed, self.unpriced_call = True, (reply.model, event)
+            node = checkpoint_namespace(event["metadata"])
+            usage = BudgetUsage(tokens=reply.usage.total_tokens, usd=cost or 0.0, seconds=seconds)
+            self._usage_by_node[node] = self._usage_by_node[node].add(usage)
+
+    def on_llm_error(self, error: BaseException, *, run_id: Any, **_fields: Any) -> None:
+        """Note the error of a model call."""
+        self.errors[str(run_id)] = error
+        with self._lock:
+            self._stop_timer(str(run_id))
+
+    # --- tools and nodes ---------------------------------------------------------------------------------------------
+
+    def on_tool_start(self, serialized: Any, input_str: str, *, run_id: Any, **fields: Any) -> None:
+        """Start a tool, unless the gate is closed."""
+        del serialized, input_str
+        self._note_parent(run_id, fields)
+        if self.is_closed:
+            raise GraphHalted
+        self.tools[str(run_id)] = fields.get("tool_call_id")
+        with self._lock:
+            self._start_timer(str(run_id))
+
+    def on_tool_end(self, output: Any, *, run_id: Any, **_fields: Any) -> None:
+        """Stop the time of a tool."""
+        del output
+        with self._lock:
+            self._stop_timer(str(run_id))
+
+    def on_tool_error(self, error: BaseException, *, run_id: Any, **_fields: Any) -> None:
+        """Stop the time of a tool."""
+        del error
+        with self._lock:
+            self._stop_timer(str(run_id))
+
+    def on_chain_start(self, serialized: Any, inputs: Any, *, run_id: Any, **fields: Any) -> None:
+        """Start a part of the graph; a node does not start if the gate is closed."""
+        del serialized, inputs
+        self._note_parent(run_id, fields)
+        metadata = fields.get("metadata") or {}
+        if fields.get("name") == metadata.get("langgraph_node"):
+            if self.is_closed:
+                raise GraphHalted
+            self._nodes[str(run_id)] = checkpoint_namespace(metadata)
+
+    def on_chain_end(self, outputs: Any, *, run_id: Any, **_fields: Any) -> None:
+        """Note that a node has finished."""
+        del outputs
+        if (node := self._nodes.pop(str(run_id), None)) is not None:
+            self._finished_nodes.add(node)
+
+    def on_chain_error(self, error: BaseException, *, run_id: Any, **_fields: Any) -> None:
+        """Note the error of a part of the graph."""
+        self.errors[str(run_id)] = error
+
+    def _note_parent(self, run_id: Any, fields: Mapping[str, Any]) -> None:
+        if (parent := fields.get("parent_run_id")) is not None:
+            self._parents[str(run_id)] = str(parent)
+
+    # --- time --------------------------------------------------------------------------------------------------------
+
+    def _start_timer(self, key: str) -> None:
+        now = time.monotonic()
+        if not self._running:
+            self._busy_since = now
+        self._running[key] = now
+
+    def _stop_timer(self, key: str) -> float:
+        """Return the seconds since the start of a model call or tool; 0 if it is not running."""
+        now = time.monotonic()
+        if (started := self._running.pop(key, None)) is None:
+            return 0.0
+        if not self._running:
+            self._busy_seconds += now - self._busy_since
+        return now - started
+
+
+class RefusalHandler(AsyncCallbackHandler):
+    """Raises in place of the gate if a coroutine calls a chat model.
+
+    In that case LangChain creates the coroutines of all callbacks before it awaits the first. The gate runs inline; if
+    it raised, the coroutines of the others would never be awaited.
+    """
+
+    raise_error = True
+    ignore_llm = ignore_retry = ignore_chain = ignore_agent = ignore_retriever = ignore_custom_event = True
+
+    def __init__(self, gate: BudgetGate) -> None:
+        self._gate = gate
+
+    async def on_chat_model_start(self, serialized: Any, messages: Any, *, run_id: Any, **_fields: Any) -> None:
+        """Raise if the gate has refused this model call without raising."""
+        del serialized, messages
+        if str(run_id) in self._gate.unreported_refusals:
+            raise GraphHalted
+
+
+def _is_called_by_coroutine() -> bool:
+    """True if the caller's caller is a coroutine: LangChain then notifies callbacks about an asynchronous call.
+
+    No argument says so, and callbacks are not called in their order.
+    """
+    frame = inspect.currentframe()
+    caller = frame and frame.f_back and frame.f_back.f_back
+    return caller is not None and bool(caller.f_code.co_flags & inspect.CO_COROUTINE)

@@ -1,0 +1,91 @@
+"""Fingerprint of a compiled graph: what can be read of it to tell it from another one, in any process.
+
+Nodes, edges and tools are in the graph itself. Its models are found in the objects that its nodes hold: chains are
+taken apart, and functions are searched for the variables that they close over and the globals that they name.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from functools import partial
+from types import FunctionType, MethodType
+from typing import TYPE_CHECKING, Any
+
+from langchain_core.language_models import BaseLanguageModel
+from langchain_core.runnables import Runnable
+from langgraph.pregel import Pregel
+
+if TYPE_CHECKING:
+    AnyGraph = Pregel[Any, Any, Any, Any]
+
+_MAX_PARTS = 100
+"""A longer container holds data and is not searched."""
+
+
+def graph_fingerprint(graph: "AnyGraph") -> dict[str, list[str]]:
+    """Return the sorted names of a graph's nodes and edges, and of all tools and models in it and its subgraphs.
+
+    Objects that a node creates when it runs are not found.
+    """
+    tools, models = set[str](), set[str]()
+    pending: deque[Any] = deque([graph])
+    seen: dict[int, Any] = {}  # the objects too, so that no id is reused
+    while pending:
+        part = pending.popleft()
+        if id(part) in seen or not isinstance(part, Runnable | partial | FunctionType | MethodType):
+            continue
+        seen[id(part)] = part
+        if isinstance(part, BaseLanguageModel):
+            names = (getattr(part, name, None) for name in ("model_name", "model"))
+            models.add(next((name for name in names if isinstance(name, str) and name), type(part).__name__))
+            continue
+        # Only LangGraph's tool node: tools that other nodes hold may never be called.
+        by_name = getattr(part, "tools_by_name", None) if isinstance(part, Runnable) else None
+        tools.update(map(str, by_name) if isinstance(by_name, Mapping) else ())
+        pending.extend(_parts_of(part))
+    return {
+        "nodes": sorted(name for name in graph.nodes if not name.startswith("__")),
+        "edges": sorted(f"{edge.source} -> {edge.target}" for edge in graph.get_graph().edges),
+        "tools": sorted(tools),
+        "models": sorted(models),
+    }
+
+
+def graph_differences(recorded: Mapping[str, Any] | None, now: Mapping[str, Any] | None) -> list[str]:
+    """List the differences between two fingerprints; empty if nodes, edges and tools are the same."""
+    if recorded is None or now is None:
+        return [] if recorded is now else ["recorded with another kind of flow"]
+    differences = []
+    for kind in ("nodes", "edges", "tools"):
+        if kind in recorded and kind in now:
+            before, after = set(map(str, recorded[kind])), set(map(str, now[kind]))
+            differences += [f"{kind}: {name} is missing now" for name in sorted(before - after)]
+            differences += [f"{kind}: {name} is new" for name in sorted(after - before)]
+    return differences
+
+
+def _parts_of(part: Any) -> Iterable[Any]:
+    """Return the objects in which to search next."""
+    if isinstance(part, Pregel):
+        return [node.bound for node in part.nodes.values()]
+    if isinstance(part, partial):
+        return [part.func, *part.args, *part.keywords.values()]
+    if isinstance(part, MethodType):
+        return [part.__func__, *_attributes(part.__self__)]
+    if not isinstance(part, FunctionType):
+        return _attributes(part)
+    values: list[Any] = []
+    for cell in part.__closure__ or ():
+        with suppress(ValueError):  # the cell is still empty
+            values.append(cell.cell_contents)
+    named = (part.__globals__.get(name) for name in part.__code__.co_names)
+    return [*values, *(value for value in named if isinstance(value, Runnable))]
+
+
+def _attributes(owner: Any) -> Iterator[Any]:
+    """Yield the attributes of an object, and the items of those that are small containers."""
+    for value in getattr(owner, "__dict__", {}).values():
+        if not isinstance(value, dict | list | tuple):
+            yield value
+        elif len(value) <= _MAX_PARTS:
+            yield from value.values() if isinstance(value, dict) else value

@@ -1,0 +1,184 @@
+"""One attempt at a model call: its events, its streamed pieces and its row.
+
+The calls of agents and of adapted graphs are recorded here and nowhere else; the caller stores the row.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from artifactflow_nb.core.budget import cost_usd
+from artifactflow_nb.core.events import StreamedText, StreamEventType
+from artifactflow_nb.core.messages import DeltaKind, Message, Usage
+from artifactflow_nb.core.pieces import PieceTuple, pack
+from artifactflow_nb.core.text.format import storable_text
+from artifactflow_nb.flows.services import RunContext
+from artifactflow_nb.models.base import ModelReply
+from artifactflow_nb.store.calls import LlmCall, ToolCallSettings
+
+
+@dataclass(frozen=True, slots=True)
+class ModelCallStart:
+    """A model call at its start: its ids, its model and its prompt."""
+
+    call_id: str
+    job_id: str
+    step: int
+    agent: str
+    provider: str
+    model: str
+    temperature: float | None
+    messages: tuple[Message, ...]
+    tool_settings: ToolCallSettings
+
+
+class ModelCallRecord:
+    """One attempt at a model call.
+
+    Args:
+        ctx: The run.
+        call_start: The call.
+
+    Attributes:
+        call_start: The call.
+    """
+
+    def __init__(self, ctx: RunContext, call_start: ModelCallStart) -> None:
+        self.call_start = call_start
+        self._ctx = ctx
+        self._span = ctx.clock.start()
+        self._pieces: list[PieceTuple] = []
+        self._texts: dict[DeltaKind, StreamedText] = {
+            "answer": StreamedText(),
+            "reasoning": StreamedText(),
+            "call": StreamedText(),
+        }
+
+    @property
+    def partial(self) -> str:
+        """The answer text that has arrived."""
+        return self._texts["answer"].text
+
+    @property
+    def ttft_ms(self) -> float | None:
+        """Time until the first piece arrived, in milliseconds; None before that."""
+        return (self._pieces[0][3] - self._span.at).total_seconds() * 1000 if self._pieces else None
+
+    def publish_delta(self, kind: DeltaKind, piece: str, tool: str = "") -> None:
+        """Publish a piece of the reply; `tool` names the tool of a native call."""
+        start, text = self.call_start, self._texts[kind]
+        piece = storable_text(piece)
+        tool = storable_text(tool) if tool else tool
+        data = {"job_id": start.job_id, "call_id": start.call_id, "kind": kind, "delta": piece}
+        data["tool_protocol"] = start.tool_settings.tool_protocol
+        at, seq = self._ctx.event_writer.publish_chunk(start.agent, data, text, text.append(piece), tool=tool or None)
+        self._pieces.append((kind, tool, piece, at, seq))
+
+    def emit(self, kind: StreamEventType, **data: Any) -> None:
+        """Publish an event of the turn."""
+        payload = {"job_id": self.call_start.job_id, "step": self.call_start.step, **data}
+        self._ctx.event_writer.emit(kind, payload, agent=self.call_start.agent)
+
+    def complete(
+        self,
+        reply: ModelReply,
+        text: str,
+        routing: Sequence[Mapping[str, Any]],
+        *,
+        attempt: int = 1,
+        limit_chars: int | None = None,
+    ) -> LlmCall:
+        """Publish the end of the turn; return the row of the call.
+
+        Args:
+            reply: The model's reply.
+            text: The part of it that is the agent's text.
+            routing: The next steps of the agent.
+            attempt: The number of the attempt.
+            limit_chars: The largest length of the prompt; None if prompts are not cut.
+        """
+        row = self._row(
+            response_model=reply.model,
+            finish_reason=reply.finish_reason,
+            ttft_ms=reply.ttft_ms,
+            usage=reply.usage,
+            attempt=attempt,
+            content=reply.content,
+            reasoning=reply.reasoning,
+            n_native_calls=len(reply.calls),
+        )
+        usage = usage_json(reply.usage)
+        context = {} if limit_chars is None else {"context": {"chars": row.context_chars, "limit_chars": limit_chars}}
+        self.emit(
+            StreamEventType.LLM_COMPLETE,
+            call_id=row.call_id,
+            model=reply.model,
+            text=text,
+            reasoning=reply.reasoning,
+            finish_reason=reply.finish_reason,
+            duration_ms=row.llm_duration_ms,
+            ttft_ms=reply.ttft_ms,
+            token_usage=usage,
+            cost_usd=row.cost_usd,
+            **context,
+        )
+        self.emit(StreamEventType.AGENT_COMPLETE, content=text, routing=list(routing), token_usage=usage)
+        return row
+
+    def fail(
+        self,
+        error_type: str,
+        message: str,
+        partial: str,
+        *,
+        attempt: int = 1,
+        retry_delay_s: float | None = None,
+        retry_payload: Mapping[str, Any] | None = None,
+    ) -> LlmCall:
+        """Return the row of a failed call; publish the retry if one follows."""
+        row = self._row(
+            attempt=attempt,
+            content=storable_text(partial),
+            error_type=error_type,
+            error_message=storable_text(message),
+            retry_delay_s=retry_delay_s,
+        )
+        if retry_payload is not None:
+            self.emit(StreamEventType.RETRY, call_id=row.call_id, **retry_payload)
+        return row
+
+    def _row(self, **outcome: Any) -> LlmCall:
+        start, span, usage = self.call_start, self._span, outcome.get("usage")
+        completed_at, duration_ms = self._ctx.clock.stop(span)
+        texts = {"answer": outcome["content"], "reasoning": outcome.get("reasoning", "")}
+        cost = cost_usd(self._ctx.services.prices, (start.model, outcome.get("response_model")), usage)
+        return LlmCall(
+            call_id=start.call_id,
+            run_id=self._ctx.run.run_id,
+            job_id=start.job_id,
+            step=start.step,
+            agent_name=start.agent,
+            provider=start.provider,
+            request_model=start.model,
+            messages=start.messages,
+            started_at=span.at,
+            completed_at=completed_at,
+            llm_duration_ms=duration_ms,
+            temperature=start.temperature,
+            cost_usd=cost,
+            tool_settings=start.tool_settings,
+            pieces=pack(self._pieces, span.at, texts),
+            **outcome,
+        )
+
+
+def usage_json(usage: Usage) -> dict[str, Any]:
+    """Tokens in the form of events."""
+    return {
+        "input_tokens": usage.input_tokens,
+        "output_tokens": usage.output_tokens,
+        "total_tokens": usage.total_tokens,
+        "reasoning_tokens": usage.reasoning_tokens,
+        "cache_read_tokens": usage.cache_read_tokens,
+        "estimated": usage.estimated,
+    }

@@ -1,0 +1,206 @@
+"""The ledger of a plan: the only place that changes it and publishes the changes.
+
+Each change is one transaction, which does nothing if the store has the change already. So nothing is done or published
+twice, whichever process continues the plan.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from functools import partial
+from typing import Any
+
+from artifactflow_nb.core.events import StreamEvent, StreamEventType
+from artifactflow_nb.core.plan import JobKind, Plan, PlanJob, PlanProgress, PlanStep, StepStatus, plan_id, plan_job_id
+from artifactflow_nb.flows.services import RunContext
+from artifactflow_nb.flows.tasks import shielded
+from artifactflow_nb.store.artifacts import Authorship
+from artifactflow_nb.store.plans import EventFactory, PlanChange, PlanEdit, PlanTransition
+
+RESULT_CHARS = 2_000
+"""The characters of a step's result in its event; the plan has all of it."""
+
+EventSpec = tuple[StreamEventType, Callable[[PlanTransition], Mapping[str, Any]]]
+"""The type of an event, and its payload as a function of the completed change."""
+
+
+class PlanLedger:
+    """Reads and changes the plan of one call.
+
+    Args:
+        ctx: The run.
+        tool_call_id: The call that made the plan.
+        job_id: The job of the loop that made the call.
+    """
+
+    def __init__(self, ctx: RunContext, tool_call_id: str, job_id: str) -> None:
+        self.ctx = ctx
+        self.tool_call_id = tool_call_id
+        self._job_id = job_id
+
+    async def find_progress(self) -> PlanProgress | None:
+        """The progress of the plan; None if it was not created."""
+        run = self.ctx.run
+        return await self.ctx.services.plans.progress(run.conversation_id, run.message_id, self.tool_call_id)
+
+    async def progress(self) -> PlanProgress:
+        """The progress of a plan that was created."""
+        progress = await self.find_progress()
+        assert progress is not None  # noqa: S101 - the first version is stored before any job starts
+        return progress
+
+    async def create(self, plan: Plan, agent: str) -> None:
+        """Store the plan's first version."""
+        data = {"title": plan.title, "steps": step_payloads(plan.steps)}
+        await self._change(None, plan, None, agent, [(StreamEventType.PLAN_CREATED, lambda _: data)])
+
+    async def start_job(
+        self, progress: PlanProgress, kind: JobKind, agent: str, instruction: str, *, step: PlanStep | None = None
+    ) -> PlanJob:
+        """Start a job; the step of an execution becomes `running`."""
+        n, step_id = len(progress.jobs) + 1, step.id if step else ""
+        attempt = progress.n_attempts(step_id) + 1 if kind == "execute" else 1
+        job = PlanJob(plan_job_id(self.tool_call_id, n), n, kind, step_id, attempt, instruction)
+        if step is None or kind != "execute":
+            await self._change(progress.plan, _as_it_is, job, agent)
+        else:
+            data = _about(job, step)
+            event: EventSpec = (StreamEventType.STEP_START, lambda _: data)
+            await self._change(progress.plan, lambda plan: plan.with_step(step_id, "running"), job, agent, [event])
+        return job
+
+    async def end_job(
+        self,
+        previous_plan: Plan,
+        job: PlanJob,
+        agent: str,
+        edit: PlanEdit | None = None,
+        events: Sequence[EventSpec] = (),
+    ) -> None:
+        """Store a job that has an outcome now.
+
+        Args:
+            previous_plan: The plan as it was read last.
+            job: The job.
+            agent: The author of the change.
+            edit: The change of the plan; None for none.
+            events: The events of the change.
+        """
+        await self._change(previous_plan, edit or _as_it_is, job, agent, events)
+
+    async def end_step(self, previous_plan: Plan, job: PlanJob, agent: str) -> None:
+        """Store the outcome of a step."""
+        status: StepStatus = "completed" if job.outcome == "completed" else "failed"
+
+        def data(changed: PlanTransition) -> Mapping[str, Any]:
+            step = changed.plan.step(job.step_id)
+            return {**_about(job, step), "status": status, "result": job.text[:RESULT_CHARS]}
+
+        event = StreamEventType.STEP_COMPLETE, data
+        await self.end_job(
+            previous_plan, job, agent, lambda plan: plan.with_step(job.step_id, status, job.text), [event]
+        )
+
+    async def skip_remaining(self, previous_plan: Plan, reason: str, agent: str) -> None:
+        """Mark the steps that were not executed as skipped."""
+        if previous_plan.skip_remaining(reason) != previous_plan:
+            await self._change(
+                previous_plan, lambda plan: plan.skip_remaining(reason), None, agent, [plan_updated_event(reason)]
+            )
+
+    def abort_change(self, progress: PlanProgress, reason: str, agent: str) -> PlanChange:
+        """The change that ends a plan with its run: the running step fails, the remaining ones are skipped."""
+        job = progress.open_job and finish_job(progress.open_job, "failed", reason)
+        edit = partial(Plan.abort, reason=reason)
+        events = [plan_updated_event(reason)] if edit(progress.plan) != progress.plan else []
+        return self._change_of(progress.plan, edit, job, agent, events)
+
+    async def _change(
+        self,
+        seen: Plan | None,
+        edit: Plan | PlanEdit,
+        job: PlanJob | None,
+        agent: str,
+        events: Sequence[EventSpec] = (),
+    ) -> None:
+        change = self._change_of(seen, edit, job, agent, events)
+        await self.ctx.event_writer.flush()
+
+        async def store() -> None:
+            for event in await self.ctx.services.plans.change(change):
+                self.ctx.event_writer.publish(event)
+
+        await shielded(store())
+
+    def _change_of(
+        self, seen: Plan | None, edit: Plan | PlanEdit, job: PlanJob | None, agent: str, events: Sequence[EventSpec]
+    ) -> PlanChange:
+        """The change with its events.
+
+        Events get their numbers before the change is made: whether there will be a new version follows from the plan
+        as it was read. They have the time of the job's row, so that a step lasts equally long in frames and views.
+        """
+        at = self.ctx.clock.now()
+        run = self.ctx.run
+        by = Authorship(run.conversation_id, run.message_id, agent, run.run_id, at=at)
+        factories = [self._event_factory(kind, data, agent, at) for kind, data in events]
+        if isinstance(edit, Plan) or (seen is not None and edit(seen) != seen):
+            factories.append(self._version_event_factory(agent, at))
+        return PlanChange(self.tool_call_id, by, edit, job, at, factories)
+
+    def _event_factory(
+        self, kind: StreamEventType, data: Callable[[PlanTransition], Mapping[str, Any]], agent: str, at: datetime
+    ) -> EventFactory:
+        where = {"job_id": self._job_id, "tool_call_id": self.tool_call_id, "plan_id": plan_id(self.tool_call_id)}
+        event = self.ctx.event_writer.stamp(kind, where, agent=agent)
+        return lambda changed: replace(event, timestamp=at, data={**where, **data(changed)})
+
+    def _version_event_factory(self, agent: str, at: datetime) -> EventFactory:
+        where = {"job_id": self._job_id, "tool_call_id": self.tool_call_id}
+        event = self.ctx.event_writer.stamp(StreamEventType.ARTIFACT_CHANGED, where, agent=agent)
+
+        def create(changed: PlanTransition) -> StreamEvent | None:
+            artifact = changed.artifact
+            return None if artifact is None else replace(event, timestamp=at, data={**where, **artifact.event_payload})
+
+        return create
+
+
+async def abort_changes(ctx: RunContext, reason: str) -> list[PlanChange]:
+    """The changes that end the unfinished plans of a run that fails or is cancelled."""
+    changes = []
+    for key, job_id, agent in await ctx.services.plans.unfinished_calls(ctx.run.run_id):
+        ledger = PlanLedger(ctx, key, job_id)
+        if (progress := await ledger.find_progress()) is not None:
+            changes.append(ledger.abort_change(progress, reason, agent))
+    return changes
+
+
+def plan_updated_event(reason: str) -> EventSpec:
+    """The event of steps whose status changed without an execution."""
+
+    def data(changed: PlanTransition) -> Mapping[str, Any]:
+        before = () if changed.before is None else changed.before.steps
+        return {"reason": reason, "steps": step_payloads(step for step in changed.plan.steps if step not in before)}
+
+    return StreamEventType.PLAN_UPDATED, data
+
+
+def _as_it_is(plan: Plan) -> Plan:
+    return plan
+
+
+def finish_job(job: PlanJob, outcome: str, text: str) -> PlanJob:
+    """The job with its outcome."""
+    return replace(job, outcome=outcome, text=text)
+
+
+def _about(job: PlanJob, step: PlanStep) -> dict[str, Any]:
+    return {"job_id": job.job_id, "step_id": step.id, "title": step.title, "attempt": job.attempt}
+
+
+def step_payloads(steps: Iterable[PlanStep]) -> list[dict[str, str]]:
+    """Steps in the form of events."""
+    return [
+        {"id": step.id, "title": step.title, "description": step.description, "status": step.status} for step in steps
+    ]

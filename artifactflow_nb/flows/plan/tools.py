@@ -1,0 +1,258 @@
+"""The tools by which agents make plans, decide on them and report failures; the flow acts on the calls.
+
+Decisions are in the parameters of these calls, never in the words of an answer.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Annotated, Any
+
+import orjson
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from artifactflow_nb.agents.settings import GraphConfig
+from artifactflow_nb.core.plan import PLAN_CREATE_TOOL, PlanProgress, PlanRules, PlanStep, ReplanChoice
+from artifactflow_nb.core.text.format import count
+from artifactflow_nb.core.text.markdown import safe_markdown_line
+from artifactflow_nb.errors import ToolError
+from artifactflow_nb.store.artifact_versions import TASK_PLAN_ID
+from artifactflow_nb.store.plans import PlanStore
+from artifactflow_nb.tools.artifacts import ReservedArtifacts
+from artifactflow_nb.tools.base import Tool, ToolContext, ToolPermission, tool
+
+MAX_STEPS = 50
+
+CATEGORY = "plan"
+
+PLAN_DECIDE_TOOL = "plan_decide"
+
+
+class StepDraft(BaseModel):
+    """A step as an agent or a person writes it; a text alone is its title."""
+
+    model_config = ConfigDict(extra="forbid", str_strip_whitespace=True)
+
+    title: Annotated[str, Field(description="What is done, in a line.", min_length=1)]
+    description: Annotated[str, Field(description="What it takes, for an agent that knows nothing else.")] = ""
+    id: Annotated[str, Field(description="A short id; the step's number if left out.")] = ""
+    tools: Annotated[list[str], Field(description="The tools that it needs; all if left out.")] = Field(
+        default_factory=list
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_text(cls, value: Any) -> Any:
+        if not isinstance(value, str):
+            return value
+        if value.lstrip().startswith("{"):
+            try:
+                return orjson.loads(value)
+            except ValueError:
+                pass
+        return {"title": value}
+
+    def step(self) -> PlanStep:
+        """The step, pending."""
+        return PlanStep(self.id, self.title, self.description, tools=tuple(self.tools))
+
+
+class PlanDraft(BaseModel):
+    """The parameters of `plan_create`."""
+
+    model_config = ConfigDict(extra="forbid", str_strip_whitespace=True)
+
+    title: Annotated[str, Field(description="What the plan is for, in a line.", min_length=1)]
+    steps: Annotated[list[StepDraft], Field(description="The steps, in order.", min_length=1, max_length=MAX_STEPS)]
+
+
+class PlanDecision(BaseModel):
+    """The parameters of `plan_decide`."""
+
+    model_config = ConfigDict(extra="forbid", str_strip_whitespace=True)
+
+    decision: Annotated[
+        ReplanChoice,
+        Field(
+            description="continue with the next step, retry the step that failed, revise the steps that are to come, "
+            "or finish the plan as it is."
+        ),
+    ]
+    reason: Annotated[str, Field(description="Why, in a sentence.", min_length=1)]
+    steps: Annotated[
+        list[StepDraft],
+        Field(description="With revise: all steps that are to come, in order.", max_length=MAX_STEPS),
+    ] = Field(default_factory=list)
+
+
+RESERVED_PLAN = ReservedArtifacts(
+    {
+        TASK_PLAN_ID: "in this run it is the plan that the workbench keeps. Steps are made and changed by the calls "
+        "for plans alone; write anything else under another id."
+    }
+)
+"""The plan artifact in a run of this flow; agents cannot write it, because its steps may have been approved."""
+
+
+def plan_rules(config: GraphConfig) -> PlanRules:
+    """The rules of plans that a configuration sets."""
+    return PlanRules(
+        max_steps=config.executor.max_steps,
+        max_retries=config.replanner.max_retries,
+        max_revisions=config.replanner.max_revisions,
+        max_plans=config.replanner.max_plans,
+        replanner=config.replanner.enabled,
+        skip_on_success=config.replanner.skip_on_success,
+        summarizer=config.summarizer.enabled,
+        approval=config.approval.enabled,
+        recursion_limit=config.settings.recursion_limit,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class PlanPolicy:
+    """The rules of plans in a run; a service of the plan's tools.
+
+    Attributes:
+        rules: The rules.
+        tools: The tools of steps, by name.
+        confirm_tools: The names of the tools whose every call needs an approval; not those whose permission depends on
+            the call.
+    """
+
+    rules: PlanRules
+    tools: Mapping[str, Tool]
+    confirm_tools: Collection[str]
+
+    def requires_approval(self, drafts: Iterable[StepDraft]) -> bool:
+        """Whether these steps need an approval."""
+        if self.rules.approval != "confirm":
+            return self.rules.approval
+        return any(name in self.confirm_tools for draft in drafts for name in draft.tools or self.tools)
+
+    def plan_refusal(self, draft: PlanDraft, n_plans: int) -> str:
+        """The reason to refuse a plan in a turn that has had so many plans; empty if there is none."""
+        if n_plans >= self.rules.max_plans:
+            had = f"{n_plans} plans, the most that it may have"
+            return f"Not carried out: this turn has had {had}. Answer with what is known, and say what was not done."
+        return self._unknown_tools(draft.steps)
+
+    def decision_refusal(self, args: PlanDecision, progress: PlanProgress) -> str:
+        """The reason to refuse a decision on a plan; empty if there is none."""
+        choices = progress.choices(self.rules)
+        if args.decision not in choices:
+            return f"{args.decision} is not possible now; choose one of: {', '.join(choices)}."
+        if args.decision == "revise" and not args.steps:
+            return "A revision needs the steps that are to come. To end the plan, choose finish."
+        return self._unknown_tools(args.steps)
+
+    def _unknown_tools(self, drafts: Iterable[StepDraft]) -> str:
+        unknown = [name for draft in drafts for name in draft.tools if name not in self.tools]
+        return f"There is no tool {unknown[0]!r} for steps; there are: {', '.join(self.tools)}." if unknown else ""
+
+
+async def _permission(ctx: ToolContext, args: BaseModel) -> ToolPermission:
+    """Plans and revisions need an approval as configured; a call that would be refused anyway needs none."""
+    is_draft = isinstance(args, PlanDraft) or (isinstance(args, PlanDecision) and args.decision == "revise")
+    if not is_draft or not ctx.service(PlanPolicy).requires_approval(_drafts(args)):
+        return ToolPermission.AUTO
+    return ToolPermission.AUTO if await refusal_reason(ctx, args) else ToolPermission.CONFIRM
+
+
+async def refusal_reason(ctx: ToolContext, args: BaseModel) -> str:
+    """The reason to refuse a call of a plan tool; empty if there is none."""
+    policy, plans = ctx.service(PlanPolicy), ctx.service(PlanStore)
+    if isinstance(args, PlanDraft):
+        return policy.plan_refusal(args, await plans.n_plans(ctx.run_id))
+    if not isinstance(args, PlanDecision):
+        return ""
+    progress = await plans.progress_for_job_call(ctx.conversation_id, ctx.message_id, ctx.tool_call_id)
+    return "There is no plan." if progress is None else policy.decision_refusal(args, progress)
+
+
+def _drafts(args: BaseModel) -> list[StepDraft]:
+    return args.steps if isinstance(args, PlanDraft | PlanDecision) else []
+
+
+async def _decide(ctx: ToolContext, **values: Any) -> str:
+    """Accept a decision that can be applied; `ToolError` for any other."""
+    args = PlanDecision.model_validate(values)
+    if problem := await refusal_reason(ctx, args):
+        raise ToolError(problem)
+    return f"Noted: {args.decision}. Say so in a sentence; nothing else is needed."
+
+
+async def _preview(ctx: ToolContext, args: BaseModel) -> str:
+    """The steps for the approval request, and how many of them can be executed if not all."""
+    drafts = _drafts(args)
+    listed = "\n".join(f"{number}. {_step_line(draft)}" for number, draft in enumerate(drafts, 1))
+    left = ctx.service(PlanPolicy).rules.max_steps
+    progress = await ctx.service(PlanStore).progress_for_job_call(ctx.conversation_id, ctx.message_id, ctx.tool_call_id)
+    if progress is not None:  # of a revision
+        left -= progress.n_executed
+    if len(drafts) <= left:
+        return listed
+    return f"{listed}\n\nOf these {count(len(drafts), 'step')} at most {left} can be carried out."
+
+
+def _step_line(draft: StepDraft) -> str:
+    """A step in a line, with the tools to which it is restricted."""
+    description = f": {safe_markdown_line(draft.description)}" if draft.description else ""
+    tools = f" (with {safe_markdown_line(', '.join(draft.tools))})" if draft.tools else ""
+    return f"**{safe_markdown_line(draft.title)}**{description}{tools}"
+
+
+plan_create = Tool(
+    PLAN_CREATE_TOOL,
+    "Make a plan for a task that takes several steps; its steps are carried out one after the other, and the result "
+    "says what was done. Use it when the task has parts that rest on each other. It must be the only call of your "
+    "reply.",
+    PlanDraft,
+    None,
+    _permission,
+    CATEGORY,
+    idempotent=True,
+    preview=_preview,
+    request_kind="plan",
+    request_action="carry out a plan",
+    is_exclusive=True,
+)
+
+plan_decide = Tool(
+    PLAN_DECIDE_TOOL,
+    "Say how the plan goes on. Call it once.",
+    PlanDecision,
+    _decide,
+    _permission,
+    CATEGORY,
+    idempotent=True,
+    preview=_preview,
+    request_kind="plan",
+    request_action="carry out a plan",
+    is_exclusive=True,
+)
+
+
+@tool(name="report_failure", category=CATEGORY, idempotent=True)
+async def _report_failure(ctx: ToolContext, reason: Annotated[str, "What went wrong and what was tried."]) -> str:
+    """Say that the step cannot be done. Call it instead of writing a result that is none; then answer in a sentence."""
+    del ctx, reason
+    return "Noted. Answer in a sentence."
+
+
+report_failure = replace(_report_failure, is_allowed_after_limit=True)
+
+REPORT_FAILURE_TOOL = report_failure.name
+
+
+@lru_cache(maxsize=64)
+def with_step_tools(entry: Tool, step_tools: tuple[str, ...]) -> Tool:
+    """Add the tools of steps to the description of a tool that writes steps.
+
+    Cached, so that the schema and the manual of the tool are made once for all engines with the same tools.
+    """
+    names = ", ".join(name for name in step_tools if name != REPORT_FAILURE_TOOL)
+    return replace(entry, description=f"{entry.description} Steps can use: {names or 'no tools'}.")
+
+
+PLAN_TOOLS = (plan_create, plan_decide, report_failure)

@@ -1,0 +1,77 @@
+"""Limits on the calls of a reply: the rounds of an agent, and tools whose call must be the only one of a reply.
+
+An agent without rounds left has to answer. A tool such as `report_failure` may be called once more then, so that a
+failure is never reported as a result.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from artifactflow_nb.agents.base import AgentResponse, BaseAgent
+from artifactflow_nb.core.text.framing import NO_ROUND_LEFT, ONE_ROUND_LEFT
+
+
+@dataclass(frozen=True, slots=True)
+class RoundNotes:
+    """The notes about rounds that an agent gets in its prompt.
+
+    Attributes:
+        max_rounds: The number of its rounds.
+        final_tools: The tools that it may call once more when they are used up.
+    """
+
+    max_rounds: int
+    final_tools: tuple[str, ...] = ()
+
+    def note(self, used: int) -> str:
+        """The note for an agent that has used so many rounds; empty while several are left, or if it never had any."""
+        left = self.max_rounds - used
+        if self.max_rounds == 0:
+            return ""
+        if left == 0 and self.final_tools:
+            return (
+                f"{NO_ROUND_LEFT.format(rounds=self.max_rounds)} but {', '.join(self.final_tools)}: answer now if it "
+                "is done, and call that if it is not."
+            )
+        if left <= 0:
+            return (
+                f"{NO_ROUND_LEFT.format(rounds=self.max_rounds)}: answer now with what you have, and say what is "
+                "missing."
+            )
+        if left == 1 and used > 0:
+            return ONE_ROUND_LEFT
+        return ""
+
+
+def restrict_at_limit(agent: BaseAgent, used: int) -> tuple[BaseAgent, tuple[str, ...]]:
+    """Restrict an agent that has just used up its rounds to its final tools; return it with their names.
+
+    Otherwise return the agent unchanged, and no names.
+    """
+    final_tools = tuple(entry.name for entry in agent.tools if entry.is_allowed_after_limit)
+    if used != agent.config.max_tool_rounds or not final_tools:
+        return agent, ()
+    return agent.with_tools(final_tools), final_tools
+
+
+def reject_other_calls(final_tools: Sequence[str], response: AgentResponse) -> AgentResponse:
+    """Answer the calls of other tools with an error instead of running them."""
+    problem = "Not run: all rounds of tool calls are used up. Answer now with what you have."
+    calls = (
+        call if call.name in final_tools else replace(call, error=call.error or problem) for call in response.tool_calls
+    )
+    return replace(response, tool_calls=tuple(calls))
+
+
+def enforce_exclusive_call(agent: BaseAgent, response: AgentResponse) -> AgentResponse:
+    """Answer all calls except an exclusive one with an error instead of running them."""
+    exclusive = {entry.name for entry in agent.tools if entry.is_exclusive}
+    first = next((index for index, call in enumerate(response.tool_calls) if call.name in exclusive), None)
+    if first is None or len(response.tool_calls) == 1:
+        return response
+    problem = f"Not run: {response.tool_calls[first].name} must be the only call of a reply. Call this again if needed."
+    calls = (
+        call if index == first else replace(call, error=call.error or problem)
+        for index, call in enumerate(response.tool_calls)
+    )
+    return replace(response, tool_calls=tuple(calls))

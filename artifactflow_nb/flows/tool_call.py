@@ -1,0 +1,158 @@
+"""Execution of tool calls, each keyed by its row in the ledger.
+
+A finished call is not run again. A call that started and never finished, because its process was killed, is run again
+only if its tool is idempotent; otherwise its result says that the outcome is unknown.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from artifactflow_nb.agents.base import BaseAgent
+from artifactflow_nb.core.events import StreamEventType
+from artifactflow_nb.core.messages import ToolResult
+from artifactflow_nb.core.run_clock import Span
+from artifactflow_nb.errors import StoreError, ToolError
+from artifactflow_nb.flows.approval import bind_call, effective_params
+from artifactflow_nb.flows.compression import cut_text
+from artifactflow_nb.flows.services import RunContext
+from artifactflow_nb.store.approvals import RequestState
+from artifactflow_nb.store.calls import STARTED, StoredCall, ToolRun
+from artifactflow_nb.store.encoding import to_json
+from artifactflow_nb.tools.base import MAX_RESULT_CHARS
+
+DENIED = "Permission denied"
+
+ERROR_CHARS = 2_000  # of an error in its event; the row of the call has all of it
+
+Perform = Callable[[], Awaitable[ToolResult]]
+
+
+async def run_call(
+    ctx: RunContext, agent: BaseAgent, job_id: str, call: StoredCall, request_state: RequestState | None
+) -> ToolResult:
+    """Run the tool of a call; store and publish the result."""
+    name = call.call.name
+    tool_context = ctx.tool_context(agent.config.name, job_id, call.tool_call_id, name)
+
+    def notify(kind: str, data: Mapping[str, Any]) -> None:
+        tool_context.notify(kind, ctx.secrets.value(data))
+
+    async def perform() -> ToolResult:
+        await ctx.jobs.cancellation.wait_if_cancelled()
+        entry, _ = bind_call(ctx, agent, call)
+        if call.status == STARTED and not entry.idempotent:
+            error = (
+                f"{entry.name} had started when its process ended, and nobody knows whether it took effect. It was not "
+                "run again. Find out first, then decide whether to call it again."
+            )
+            return ToolResult(success=False, error=error, metadata={"error_type": "UnknownOutcome"})
+        work = entry.run(replace(tool_context, notify=notify), effective_params(call, request_state))
+        result = await (work if entry.uses_store_only else ctx.jobs.cancellation.wait_for(work))
+        if result.error and not ctx.services.tools.is_built_in(entry):  # user code may have put a secret into it
+            result = replace(result, error=ctx.services.redact(result.error))
+        return with_decision_note(ctx.secrets.result(result), request_state)
+
+    return await execute_call(ctx, agent, job_id, call, request_state, perform)
+
+
+async def execute_call(
+    ctx: RunContext,
+    agent: BaseAgent,
+    job_id: str,
+    call: StoredCall,
+    request_state: RequestState | None,
+    perform: Perform,
+) -> ToolResult:
+    """Execute a call unless it was denied: store its start, perform it, store and publish the result."""
+    name = call.call.name
+    where = {"job_id": job_id, "tool_call_id": call.tool_call_id}
+    denied = _denial(request_state)
+    params = effective_params(call, request_state)
+    about = agent.config.name, job_id, call.tool_call_id, name, params, ctx.clock.now()
+    observed = await ctx.middleware.before_tool(*about, is_new=call.status != STARTED)
+    span = ctx.clock.start() if call.called_at is None else Span(call.called_at, started=None)
+    if call.status != STARTED:
+        start = {**where, "params": dict(params)}
+        ctx.event_writer.emit(StreamEventType.TOOL_START, start, agent=agent.config.name, tool=name)
+    if denied:
+        result = denied
+    else:
+        await ctx.services.calls.start(call.tool_call_id, span.at, ctx.event_writer.drain())
+        try:
+            result = await perform()
+        except (asyncio.CancelledError, StoreError) as error:
+            await ctx.middleware.on_tool_error(observed, error)
+            raise
+        except ToolError as error:
+            kind = "Unreadable" if call.call.error else "ToolError"
+            result = ToolResult(success=False, error=str(error), metadata={"error_type": kind})
+    completed_at, duration_ms = ctx.clock.stop(span)
+    done = {
+        **where,
+        "success": result.success,
+        "duration_ms": duration_ms,
+        "error": result.error and cut_text(result.error, ERROR_CHARS),
+        "metadata": dict(result.metadata),
+    }
+    ctx.event_writer.emit(StreamEventType.TOOL_COMPLETE, done, agent=agent.config.name, tool=name)
+    entry = next((entry for entry in ctx.services.tools if entry.name == name), None)
+    limit = MAX_RESULT_CHARS if entry is None else entry.max_result_chars
+    is_too_long = len(result.data if result.success else result.error or "") > limit
+    run = ToolRun(
+        call.tool_call_id,
+        result,
+        _approval(request_state),
+        span.at,
+        completed_at,
+        duration_ms,
+        ctx.event_writer.drain(),
+        limit if is_too_long else None,
+    )
+    await ctx.services.calls.finish([run])
+    await ctx.middleware.after_tool(observed, result, duration_ms)
+    return result
+
+
+def _denial(request_state: RequestState | None) -> ToolResult | None:
+    """The result of a denied call; None if the call may run. `StoreError` if its request is still open."""
+    if request_state is None:
+        return None
+    decision = request_state.decision
+    if decision is None:
+        raise StoreError(f"The request {request_state.request_id} is not decided; its call was not run.")
+    if decision.approved:
+        return None
+    if decision.replaces_call:
+        answer = f"Not run. The person answers instead: {decision.instruction}"
+        return ToolResult(success=False, error=answer, metadata={"error_type": "Instructed"})
+    instruction = f". The person says: {decision.instruction}" if decision.instruction else ""
+    return ToolResult(success=False, error=f"{DENIED}{instruction}", metadata={"error_type": "PermissionDenied"})
+
+
+def with_decision_note(result: ToolResult, request_state: RequestState | None) -> ToolResult:
+    """Add the person's edit and instruction to a result, so that the model knows with which parameters the call ran."""
+    if request_state is None or request_state.decision is None:
+        return result
+    notes = (
+        [f"The person changed the parameters to: {to_json(request_state.decision.params)}"]
+        if request_state.decision.params
+        else []
+    )
+    if request_state.decision.instruction:
+        notes.append(f"The person says: {request_state.decision.instruction}")
+    if not notes:
+        return result
+    if result.success:
+        return replace(result, data="\n".join([result.data, *notes]))
+    return replace(result, error="\n".join([result.error or "", *notes]))
+
+
+def _approval(request_state: RequestState | None) -> str:
+    """The value of the `approval` column of the frame."""
+    if request_state is None or request_state.decision is None:
+        return "not_needed"
+    if request_state.decision.decided_by == "policy" and request_state.decision.approved:
+        return "policy"
+    return request_state.decision.outcome

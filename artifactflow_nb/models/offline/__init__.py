@@ -1,0 +1,1 @@
+"""A deterministic, extractive model: retrieves, quotes and cites without a language model."""

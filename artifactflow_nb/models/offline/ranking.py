@@ -1,0 +1,289 @@
+"""The documents that answer a question, and the sentences that are quoted from them.
+
+A document is judged by its title, its best passage, its first one and the whole of it, each as a share of the words of
+the question; the weights were fitted on questions about the language reference and rounded. A sentence counts by the
+words of the question in itself, in its paragraph, its heading and its passage, and by words that go with them in these
+documents; then by its worth as a quote.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+
+from artifactflow_nb.core.text.chinese import is_character
+from artifactflow_nb.models.offline.documents import (
+    ParsedDocument,
+    PlacedSentence,
+    parse_document,
+    refers_back,
+    worth,
+)
+from artifactflow_nb.sources.citations import SourceDocument, SourceQuotes
+from artifactflow_nb.sources.excerpt import original_length
+from artifactflow_nb.sources.retrieval.mentions import is_mention_term, mention_term
+from artifactflow_nb.sources.retrieval.scoring import Scorer, WordCounts, count_words
+from artifactflow_nb.sources.retrieval.sentences import Sentence
+from artifactflow_nb.sources.retrieval.stopwords import STOP_WORDS
+from artifactflow_nb.sources.retrieval.terms import Query, word_count
+
+MAX_SENTENCES = 6
+"""Number of sentences that are quoted unless another number is requested."""
+
+# --- documents -------------------------------------------------------------------------------------------------------
+
+_MAX_SOURCES = 4
+_SOURCE_SHARE = 0.6  # a further source must reach this share of the best one's score
+_USUAL_WORDS = 880  # of a section
+
+# The score of a document: its best and second passage, the frequency of the question's words in all of it, its first
+# passage, and a title that says nothing else. `_ABOUT` counts the whole document once more, but only in the score:
+# which document answers best depends on the whole of it more than whether one answers at all.
+_BEST, _SECOND, _WHOLE, _LEAD, _EXACT, _ABOUT = 1.9, 0.85, 1.25, 0.9, 0.75, 1.75
+
+# The evidence that it answers at all: the share of the question in one passage and in the title, the share that occurs
+# in no source, and the score; fitted on questions that the sources do and do not answer.
+_COVERED, _TITLED, _UNKNOWN = 0.75, 0.14, -0.45
+_MIN_EVIDENCE_FEW, _MIN_EVIDENCE_MANY = 1.45, 2.0
+_FEW_PASSAGES, _MANY_PASSAGES = 60, 600
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedDocument:
+    """A document with its score and the evidence that it answers the question."""
+
+    document: ParsedDocument
+    score: float
+    evidence: float
+
+
+def best_quotes(
+    query: Query,
+    sources: Sequence[SourceDocument],
+    counts: WordCounts | None = None,
+    question: str = "",
+    *,
+    max_sentences: int = MAX_SENTENCES,
+    known: Collection[str] = (),
+) -> list[SourceQuotes]:
+    """Quote the best sentences of the best documents, best first; nothing if they do not answer the question.
+
+    Args:
+        query: The question.
+        sources: The documents in the order of a search.
+        counts: Number of passages with each word in all sources; counted in these documents if None.
+        question: The text of the question.
+        max_sentences: Maximum number of sentences.
+        known: Sentences that were quoted already and are not quoted again.
+    """
+    parsed = [document for document in map(parse_document, sources) if document.sentences]
+    documents = _without_repeated_passages(parsed)
+    local = count_words(query, [words for document in documents for words in document.words])
+    merged = local if counts is None else WordCounts(counts.n_passages, {**local.counts, **counts.counts})
+    scorer = Scorer(query, merged)
+    judged = sorted((judge(scorer, document) for document in documents), key=lambda entry: -entry.score)
+    if not judged or not _is_answer(scorer, judged[0]):
+        return []
+    best = [
+        entry.document
+        for entry in judged[:_MAX_SOURCES]
+        if entry.score >= _SOURCE_SHARE * judged[0].score and _is_answer(scorer, entry)
+    ]
+    return _quote(scorer, best, question, max_sentences, known)
+
+
+def _without_repeated_passages(documents: Sequence[ParsedDocument]) -> list[ParsedDocument]:
+    """The documents, each passage only in the shortest of those that contain it."""
+    by_length = sorted(range(len(documents)), key=lambda n: original_length(documents[n].source.text))
+    seen: set[tuple[str, ...]] = set()
+    distinct: dict[int, ParsedDocument] = {}
+    for n in by_length:
+        words = documents[n].words
+        new = [place for place, terms in enumerate(words) if tuple(terms.body) not in seen]
+        seen.update(tuple(terms.body) for terms in words)
+        if new:
+            distinct[n] = documents[n].with_passages(new)
+    return [distinct[n] for n in sorted(distinct) if distinct[n].sentences]
+
+
+def judge(scorer: Scorer, document: ParsedDocument) -> JudgedDocument:
+    """Return the document with its score and the evidence that it answers the question."""
+    ranks = sorted(map(scorer.rank, document.words), reverse=True)
+    whole = _whole_frequency(scorer, document)
+    weight = (
+        _BEST * ranks[0]
+        + _SECOND * sum(ranks[1:2])
+        + _WHOLE * whole
+        + _LEAD * scorer.matched_weight(document.words[0].all_terms)
+    )
+    strength = weight / scorer.total_weight
+    exact = max(scorer.precision(document.anchor), scorer.precision(document.title))
+    evidence = (
+        math.log1p(strength)
+        + _COVERED * max(scorer.coverage(words.all_terms) for words in document.words)
+        + _TITLED * scorer.coverage((*document.anchor, *document.title))
+        + _UNKNOWN * scorer.unknown_share
+    )
+    return JudgedDocument(document, strength + _ABOUT * whole / scorer.total_weight + _EXACT * exact, evidence)
+
+
+def _whole_frequency(scorer: Scorer, document: ParsedDocument) -> float:
+    """The frequency of the question's words in the whole document.
+
+    The length is that of the original text: of a long document only an excerpt was read, chosen for these words, and
+    passages that other documents repeat were left to them. Otherwise it would count as a short one about the question.
+    """
+    body = [term for words in document.words for term in words.body]
+    read = sum(passage.end - passage.start for passage in document.passages)
+    n_words = word_count(body) * original_length(document.source.text) / read
+    return scorer.term_frequency(body, n_words, _USUAL_WORDS)
+
+
+def _is_answer(scorer: Scorer, judged: JudgedDocument) -> bool:
+    """Whether the evidence is enough: more is needed in large sources, where words meet by chance."""
+    n = min(max(scorer.counts.n_passages, _FEW_PASSAGES), _MANY_PASSAGES)
+    size = math.log(n / _FEW_PASSAGES) / math.log(_MANY_PASSAGES / _FEW_PASSAGES)
+    return judged.evidence >= _MIN_EVIDENCE_FEW + size * (_MIN_EVIDENCE_MANY - _MIN_EVIDENCE_FEW)
+
+
+# --- sentences -------------------------------------------------------------------------------------------------------
+
+_FIRST_QUOTES, _FURTHER_QUOTES = 5, 2  # sentences of the first source and of further ones
+_FIRST_SHARE, _FURTHER_SHARE = 0.5, 0.6  # of the best sentence's score, in the first source and in further ones
+_FEW_QUOTES, _FAIR_SHARE = 3, 0.3  # the first source gives so many sentences if they reach this share
+_HEADING, _NEAR, _RELATED, _PHRASE = 0.4, 0.2, 0.6, 0.5
+_PASSAGE, _SUBJECT, _OPENING, _ASIDE = 0.35, 0.5, 0.3, 0.25
+_UNRELATED = 0.6  # without a word of the question
+_NEW = 0.4  # for words of the question that the chosen sentences do not contain
+_SUBJECT_WORDS = 7  # the subject is among the first words
+_MIN_TOGETHER, _MIN_TOGETHER_SHARE = 3, 0.3  # how often, and how exclusively, related words occur together
+_MIN_LETTERS = 3
+_SHORT_WORDS, _USUAL_SENTENCE_WORDS = 12, 25
+
+
+@dataclass(frozen=True, slots=True)
+class RatedSentence:
+    """A sentence with its score among all that could be quoted.
+
+    Attributes:
+        sentence: The sentence.
+        score: The score; higher is better.
+        terms: Its terms.
+        before: The sentence before it in its paragraph if it refers to that one: they are quoted together.
+    """
+
+    sentence: Sentence
+    score: float
+    terms: tuple[str, ...]
+    before: Sentence | None
+
+
+def _quote(
+    scorer: Scorer, documents: Sequence[ParsedDocument], question: str, room: int, known: Collection[str]
+) -> list[SourceQuotes]:
+    """Sentences of each document in the order of its text, most of them from the first one."""
+    related = related_words(scorer, documents)
+    quotes: list[SourceQuotes] = []
+    best = 0.0
+    for document in documents:
+        rated = _rate(scorer, document, question, related)
+        best = best or rated[0].score
+        rated = [entry for entry in rated if entry.sentence.quote not in known]
+        limit, share = (_FURTHER_QUOTES, _FURTHER_SHARE) if quotes else (_FIRST_QUOTES, _FIRST_SHARE)
+        chosen = _choose(scorer, rated, min(limit, room), share * best)
+        if not quotes and not known and len(chosen) < min(_FEW_QUOTES, room):
+            chosen = _choose(scorer, rated, min(_FEW_QUOTES, room), _FAIR_SHARE * best)
+        if chosen:
+            sentences = tuple(entry.quote for entry in sorted(chosen, key=lambda sentence: sentence.start))
+            quotes.append(SourceQuotes(document.source.title, document.source.address, sentences))
+            room -= len(chosen)
+    return quotes
+
+
+def related_words(scorer: Scorer, documents: Iterable[ParsedDocument]) -> dict[str, float]:
+    """Return words that often share a sentence with a word of the question, with their weights.
+
+    `frost` goes with `winter` wherever a text is about either, without a dictionary.
+    """
+    single: Counter[str] = Counter()
+    pairs: Counter[tuple[str, str]] = Counter()
+    wanted = [term for term, share in scorer.query.terms.items() if share >= 1 and not is_mention_term(term)]
+    for document in documents:
+        for placed in document.placed_sentences:
+            terms = {term for term in placed.terms if len(term) >= _MIN_LETTERS and not is_mention_term(term)}
+            terms -= STOP_WORDS
+            single.update(terms)
+            pairs.update((term, other) for term in wanted if term in terms for other in terms if other != term)
+    related: dict[str, float] = {}
+    for (term, other), n in pairs.items():
+        share = 2 * n / (single[term] + single[other])
+        if n >= _MIN_TOGETHER and share >= _MIN_TOGETHER_SHARE and other not in scorer.weights:
+            related[other] = max(related.get(other, 0.0), _RELATED * share * scorer.weights[term])
+    return related
+
+
+def _rate(scorer: Scorer, document: ParsedDocument, question: str, related: Mapping[str, float]) -> list[RatedSentence]:
+    """The sentences of a document, best first, each once."""
+    ranks = [scorer.rank(words) for words in document.words]
+    best = max(ranks, default=0.0) or 1.0
+    previous: PlacedSentence | None = None
+    rated: dict[str, RatedSentence] = {}
+    for placed in document.placed_sentences:
+        sentence = placed.sentence
+        base = previous if refers_back(sentence.quote) else None
+        score = _score(scorer, placed, related, frozenset(base.terms if base else ()))
+        score += _PASSAGE * ranks[placed.passage] / best
+        score *= worth(sentence.quote, sentence.label, question) * (_ASIDE if placed.is_aside else 1.0)
+        score *= 1.0 if placed.opens or scorer.matched_weight(placed.terms) else _UNRELATED
+        before = base.sentence if base and base.sentence.block == sentence.block else None
+        rated.setdefault(sentence.quote, RatedSentence(sentence, score, placed.terms, before))
+        previous = placed
+    return sorted(rated.values(), key=lambda entry: -entry.score)
+
+
+def _choose(scorer: Scorer, rated: Sequence[RatedSentence], limit: int, min_score: float) -> list[Sentence]:
+    """At most `limit` of the best sentences; a sentence that repeats the words of others counts for less."""
+    chosen: dict[Sentence, None] = {}
+    covered: set[str] = set()
+    candidates = [entry for entry in rated if entry.score >= min_score]
+
+    def gain(entry: RatedSentence) -> float:
+        return entry.score + _NEW * scorer.matched_weight(set(entry.terms) - covered) / scorer.total_weight
+
+    while candidates and len(chosen) < limit:
+        best = max(candidates, key=gain)
+        candidates.remove(best)
+        together = dict.fromkeys(filter(None, (best.before, best.sentence)))
+        if len(chosen | together) <= limit:
+            chosen |= together
+            covered.update(best.terms)
+    return list(chosen)
+
+
+def _score(scorer: Scorer, placed: PlacedSentence, related: Mapping[str, float], base_terms: AbstractSet[str]) -> float:
+    own = set(placed.terms)
+    near = (placed.paragraph | base_terms) - own - placed.heading
+    total = (
+        scorer.matched_weight(own)
+        + _HEADING * scorer.matched_weight(placed.heading - own)
+        + _NEAR * scorer.matched_weight(near)
+    )
+    total += sum(weight for term, weight in related.items() if term in own)
+    total += _PHRASE * scorer.phrase_score(placed.terms)
+    total /= 0.7 + 0.3 * max(word_count(placed.terms), _SHORT_WORDS) / _USUAL_SENTENCE_WORDS
+    total += _OPENING * scorer.matched_weight(placed.opens)
+    return total / scorer.total_weight + _SUBJECT * _subject_share(scorer, placed)
+
+
+def _subject_share(scorer: Scorer, placed: PlacedSentence) -> float:
+    """The share of the question in the first words of a sentence: 1 if they are the question's words and no others."""
+    first = [term for term in placed.terms if not is_mention_term(term) and not is_character(term)][:_SUBJECT_WORDS]
+    strong = [term for term in first if term not in STOP_WORDS or mention_term(term) in scorer.weights]
+    if not strong:
+        return 0.0
+    terms = scorer.query.terms
+    wanted = {*terms, *(term[1:-1] for term in terms if is_mention_term(term))}
+    exact = sum(term in wanted for term in strong) / len(strong)
+    marked = {*first, *(term for term in placed.terms[: 2 * _SUBJECT_WORDS] if is_mention_term(term))}
+    return exact * sum(scorer.weights[term] for term in terms if term in marked) / scorer.total_weight

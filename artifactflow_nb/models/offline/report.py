@@ -1,0 +1,151 @@
+"""Reports and answers: a Markdown quote for each sentence, with the number of its source, and a list of sources."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from artifactflow_nb.core.text.width import clip
+from artifactflow_nb.models.offline.phrases import PHRASES, phrases_for, plan_steps
+from artifactflow_nb.models.offline.questions import split_question
+from artifactflow_nb.sources.citations import SourceQuotes
+
+_ANSWER_SOURCES = 3  # sources per question in an answer; a report quotes all of them
+_FIRST_SENTENCES = 5  # sentences of the first source in an answer
+_FURTHER_SENTENCES, _FURTHER_SENTENCES_OF_PARTS = 1, 3  # of each further source; if several questions were asked
+_TITLE_COLUMNS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """The result of research.
+
+    Attributes:
+        question: The person's question.
+        quotes: The quotes, the most relevant source first; empty if the sources do not answer the question.
+        searched: Titles of the sources that a search found.
+        was_read: Whether a search or a reading succeeded.
+        problems: Failures on the way.
+        report_error: The reason why the report was not written; None if it was, or if writing it was not tried.
+    """
+
+    question: str
+    quotes: tuple[SourceQuotes, ...]
+    searched: tuple[str, ...]
+    was_read: bool
+    problems: tuple[str, ...] = ()
+    report_error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A part of a report: a question with its quotes, or with the reason why there are none."""
+
+    heading: str
+    quotes: tuple[SourceQuotes, ...]
+    problem: str = ""
+
+
+def report_title(question: str) -> str:
+    """Return the title of the report: the question."""
+    return clip(question, _TITLE_COLUMNS)
+
+
+def plan_title(question: str) -> str:
+    """Return the title of the plan."""
+    return phrases_for(question)["plan"].format(question=report_title(question))
+
+
+def checklist(question: str, n_done: int) -> str:
+    """Write the plan of a question with the first steps ticked."""
+    steps = enumerate(plan_steps(phrases_for(question)))
+    boxes = [f"- [{'x' if n < n_done else ' '}] {step}" for n, step in steps]
+    return "\n".join([f"# {plan_title(question)}", "", *boxes, ""])
+
+
+def section_heading(title: str, question: str) -> str:
+    """Return the heading for a step of a plan: its title, or the question for one of the usual steps."""
+    for phrases in PHRASES.values():
+        if title in plan_steps(phrases):
+            return question
+        title = title.removeprefix(phrases["find_out"].format(question=""))
+    return title
+
+
+def research_report(findings: Findings) -> str:
+    """Write the report of research; without quotes, the sources that were searched."""
+    if findings.quotes:
+        return plan_report(findings.question, [Section("", findings.quotes)], _problems(findings))
+    return _page(findings.question, [*_absence(findings), *_problems(findings)])
+
+
+def plan_report(question: str, sections: Sequence[Section], problems: Sequence[str] = ()) -> str:
+    """Write a report with a section for each question, and the problems on the way."""
+    phrases = phrases_for(question)
+    quoted = _quoted(sections, f"## {phrases['sources']}")
+    return _page(question, [f"## {phrases['findings']}", *quoted, *problems])
+
+
+def research_answer(findings: Findings) -> str:
+    """Write the answer of research: the best sentences with their sources, and what failed."""
+    phrases = phrases_for(findings.question)
+    parts = _absence(findings)
+    if findings.quotes:
+        has_parts = len(split_question(findings.question)) > 1
+        limit = _FURTHER_SENTENCES_OF_PARTS if has_parts else _FURTHER_SENTENCES
+        parts = _quoted([_shorten(Section("", findings.quotes), limit)], f"**{phrases['sources']}**")
+    if findings.report_error is not None:
+        parts.append(phrases["report_failed"].format(error=findings.report_error))
+    return "\n\n".join([*parts, *_problems(findings), phrases["offline"]])
+
+
+def plan_answer(question: str, sections: Sequence[Section], undone: Sequence[str], report_id: str | None) -> str:
+    """Write the answer of a plan: the best sentences with their sources, the steps not done, and the report's id."""
+    phrases = phrases_for(question)
+    parts = [phrases["undone"].format(step=step) for step in undone]
+    if sections:
+        shown = [_shorten(section, _FURTHER_SENTENCES) for section in sections]
+        parts = [*_quoted(shown, f"**{phrases['sources']}**"), *parts]
+    if report_id:
+        parts.append(phrases["in_report"].format(report=report_id))
+    return "\n\n".join([*parts, phrases["offline"]])
+
+
+def _page(question: str, parts: Sequence[str]) -> str:
+    title = f"# {report_title(question)}"
+    return "\n\n".join([title, *parts, "---", phrases_for(question)["offline"]]) + "\n"
+
+
+def _quoted(sections: Sequence[Section], heading_of_sources: str) -> list[str]:
+    """The quotes, under headings if there are several sections, and the list of their sources, each with one number."""
+    entries = [entry for section in sections for entry in section.quotes]
+    addresses = list(dict.fromkeys(entry.address for entry in entries))
+    titles = {entry.address: entry.title for entry in entries}
+
+    paragraphs: list[str] = []
+    for section in sections:
+        paragraphs += [f"### {section.heading}"] if len(sections) > 1 else []
+        for entry in section.quotes:
+            number = addresses.index(entry.address) + 1
+            paragraphs += [f"> {sentence} [{number}]" for sentence in entry.sentences]
+        paragraphs += [section.problem] if section.problem else []
+    sources = "\n".join(f"{n}. {titles[address]} — {address}" for n, address in enumerate(addresses, 1))
+    return [*paragraphs, heading_of_sources, sources]
+
+
+def _shorten(section: Section, limit: int) -> Section:
+    """The first sources of a section; of all but the first one only so many sentences."""
+    quotes = section.quotes[:_ANSWER_SOURCES]
+    limits = [_FIRST_SENTENCES, *[limit] * len(quotes)]
+    shorter = (replace(entry, sentences=entry.sentences[:n]) for entry, n in zip(quotes, limits, strict=False))
+    return replace(section, quotes=tuple(shorter))
+
+
+def _absence(findings: Findings) -> list[str]:
+    phrases = phrases_for(findings.question)
+    if not findings.was_read:
+        return [phrases["not_read"]]
+    titles = phrases["between_titles"].join(dict.fromkeys(findings.searched))
+    return [phrases["absent"], phrases["searched"].format(titles=titles) if titles else phrases["searched_none"]]
+
+
+def _problems(findings: Findings) -> list[str]:
+    return [phrases_for(findings.question)["problem"].format(problem=problem) for problem in findings.problems]

@@ -1,0 +1,201 @@
+"""Research by rules: the coordinator, the searcher and the reader.
+
+::
+
+    coordinator   plan, search job -> reading job -> report -> answer
+    searcher      query -> second query if the first found little -> list of addresses
+    reader        fetch -> quotes
+
+Each step is tried once. A failed or denied step is reported and skipped, so every run ends.
+"""
+
+from collections.abc import Collection
+
+from artifactflow_nb.core.messages import ToolCall
+from artifactflow_nb.models.offline.phrases import phrases_for
+from artifactflow_nb.models.offline.questions import add_quotes_for_parts, keep_answers
+from artifactflow_nb.models.offline.ranking import MAX_SENTENCES, best_quotes
+from artifactflow_nb.models.offline.report import (
+    Findings,
+    checklist,
+    plan_title,
+    report_title,
+    research_answer,
+    research_report,
+)
+from artifactflow_nb.models.offline.turn import FinishedCall, Reply, Turn, call_tool, find_failures
+from artifactflow_nb.sources.citations import (
+    SearchHit,
+    SourceQuotes,
+    find_addresses,
+    read_counts,
+    read_documents,
+    read_hits,
+    read_quotes,
+    write_counts,
+    write_hits,
+    write_quotes,
+)
+from artifactflow_nb.sources.retrieval.terms import Query, content_words, parse_query
+
+REPORT = "research_report"
+"""Id of the artifact with the report."""
+
+LOOKUP_TOOLS = ("web_search", "web_fetch")
+REPORT_TOOLS = ("create_artifact", "rewrite_artifact")
+
+MAX_SOURCES = 8
+"""Number of sources that are read at most."""
+
+_SEARCHER, _READER = "search_agent", "crawl_agent"
+_PLAN = "task_plan"
+_NOTHING = "None of the sources read answers the question."
+_RESULTS_PER_QUERY = 8
+_FEW_HITS, _MAX_QUERIES = 2, 2
+
+# --- the coordinator -------------------------------------------------------------------------------------------------
+
+
+def coordinate(turn: Turn) -> Reply:
+    """Delegate the search, then the reading; then write the report and answer."""
+    question, phrases = turn.question, phrases_for(turn.question)
+    hits = read_hits(_search_results(turn))
+    if "call_subagent" in turn.tools:
+        if not _jobs(turn, _SEARCHER):
+            task = "Find the sources that answer this question and report their addresses."
+            calls = [_delegation(_SEARCHER, f"{task}\n{turn.stated_question}")]
+            if "create_artifact" in turn.tools:
+                plan = {"id": _PLAN, "title": plan_title(question), "content": checklist(question, n_done=0)}
+                calls.insert(0, ToolCall("create_artifact", plan))
+            return Reply(phrases["planning"], tuple(calls))
+        if hits and not _jobs(turn, _READER):
+            counts = read_counts(_search_results(turn))
+            lines = ["Read these sources and quote the sentences that answer the question.", turn.stated_question]
+            lines += [write_counts(turn.query.spellings, counts)] if counts else []
+            lines += ["Sources:", *(f"- {hit.address}" for hit in hits[:MAX_SOURCES])]
+            return Reply(phrases["reading"], (_delegation(_READER, "\n".join(lines)),))
+    findings = _findings(turn, hits)
+    exists = REPORT in turn.context.artifact_ids
+    calls = report_calls(turn, report_title(question), research_report(findings), exists=exists)
+    is_planned = any(entry.result.success for entry in turn.calls_of("create_artifact", id=_PLAN))
+    if "rewrite_artifact" in turn.tools and is_planned and not turn.calls_of("rewrite_artifact", id=_PLAN):
+        calls.append(ToolCall("rewrite_artifact", {"id": _PLAN, "content": checklist(question, n_done=3)}))
+    return Reply(phrases["writing"], tuple(calls)) if calls else Reply(research_answer(findings))
+
+
+def report_calls(turn: Turn, title: str, content: str, *, exists: bool) -> list[ToolCall]:
+    """Return the call that writes the report, or rewrites one that exists; nothing if that was tried."""
+    created = turn.calls_of("create_artifact", id=REPORT)
+    if created:  # then the artifacts of the context may include the report of this job
+        exists = any(entry.failed_by("Conflict") for entry in created)
+    params = {"id": REPORT, "title": title, "content": content}
+    if exists and "rewrite_artifact" in turn.tools:
+        return [] if turn.calls_of("rewrite_artifact", id=REPORT) else [ToolCall("rewrite_artifact", params)]
+    return [ToolCall("create_artifact", params)] if "create_artifact" in turn.tools and not created else []
+
+
+def calls_for_report(turn: Turn) -> list[FinishedCall]:
+    """Return the calls that tried to write the report."""
+    return [entry for tool in REPORT_TOOLS for entry in turn.calls_of(tool, id=REPORT)]
+
+
+def _jobs(turn: Turn, agent: str) -> list[FinishedCall]:
+    return turn.calls_of("call_subagent", agent_name=agent)
+
+
+def _delegation(agent: str, instruction: str) -> ToolCall:
+    return ToolCall("call_subagent", {"agent_name": agent, "instruction": instruction})
+
+
+def _search_results(turn: Turn) -> str:
+    """The results of the search jobs, or of the coordinator's own searches."""
+    has_delegated = _jobs(turn, _SEARCHER)
+    return turn.texts_of("call_subagent", agent_name=_SEARCHER) if has_delegated else turn.texts_of("web_search")
+
+
+def _findings(turn: Turn, hits: list[SearchHit]) -> Findings:
+    has_delegated = _jobs(turn, _READER)
+    reading = turn.texts_of("call_subagent", agent_name=_READER) if has_delegated else turn.texts_of("web_fetch")
+    searches = turn.texts_of("call_subagent", agent_name=_SEARCHER)
+    # A search without hits shows that the sources are silent; with hits only reading them does.
+    evidence = reading if hits else searches
+    tools = ("call_subagent", *LOOKUP_TOOLS)
+    failed = [entry for entry in turn.calls if entry.error and entry.call.name in tools]
+    problems = [f"{entry.params.get('agent_name', entry.call.name)}: {entry.error}" for entry in failed]
+    tried = calls_for_report(turn)
+    is_written = any(entry.result.success for entry in tried)
+    return Findings(
+        question=turn.question,
+        quotes=tuple(keep_answers(turn.question, read_quotes(reading))),
+        searched=tuple(hit.title for hit in hits),
+        was_read=bool(evidence) and not find_failures(evidence),
+        problems=(*problems, *find_failures(f"{searches}\n{reading}")),
+        report_error=None if is_written or not tried else tried[-1].error or None,
+    )
+
+
+# --- the searcher and the reader -------------------------------------------------------------------------------------
+
+
+def look_up(turn: Turn) -> Reply:
+    """Search if the agent can search, then read if it can read, then report."""
+    if turn.has("web_search") and not turn.calls_of("web_fetch"):
+        reply = _search(turn)
+        if reply is not None:
+            return reply
+    addresses = find_addresses(turn.context.instruction) or [hit.address for hit in _hits(turn)]
+    if "web_fetch" in turn.tools and not turn.calls_of("web_fetch") and addresses:
+        params = {"urls": addresses[:MAX_SOURCES], "focus": turn.question}
+        return call_tool("web_fetch", params, f"Reading {min(len(addresses), MAX_SOURCES)} sources.")
+    if not addresses:
+        return Reply(f"{_NOTHING} The instruction names no address to read.")
+    documents, quotes = read_documents(turn.texts_of("web_fetch")), find_quotes(turn)
+    parts = [f"Quotes from the sources, the most relevant first, for: {turn.question}", write_quotes(quotes)]
+    if not quotes:
+        read = [f"- {document.title} ({document.address})" for document in documents if document.error is None]
+        parts = [_NOTHING, *(["Read were:\n" + "\n".join(read)] if read else [])]
+    parts += [f"{document.address} could not be read: {document.error}" for document in documents if document.error]
+    parts += [entry.failure_line for entry in turn.calls_of("web_fetch") if entry.error]
+    return Reply("\n\n".join(parts))
+
+
+def _search(turn: Turn) -> Reply | None:
+    """The next query or the list of addresses; None if the agent can read what it has found."""
+    searches, can_search = turn.calls_of("web_search"), "web_search" in turn.tools
+    if can_search and not searches:
+        words = [content_words(turn.question), content_words(turn.earlier_question)]
+        query = " ".join(filter(None, words)) or turn.question or "overview"
+        return _query(f"Searching the sources for: {turn.question}", query)
+    hits = _hits(turn)
+    # The stems of the question and the parts of its names match more than the first query.
+    looser = " ".join(parse_query(f"{turn.question} {turn.context.earlier_question}").terms)
+    has_few = len(hits) < _FEW_HITS and len(searches) < _MAX_QUERIES and not any(entry.error for entry in searches)
+    if can_search and has_few and looser and looser != searches[0].params.get("query"):
+        return _query("The first query gave little; trying other words.", looser)
+    if hits and "web_fetch" in turn.tools:
+        return None
+    counts = read_counts(turn.texts_of("web_search"))
+    queries = parse_query(" ".join(str(entry.params.get("query", "")) for entry in searches))
+    head = f"Sources found for: {turn.question}" if hits else f"No source was found for: {turn.question}"
+    parts = [head, write_hits(hits), write_counts(queries.spellings, counts) if counts else ""]
+    return Reply("\n\n".join(filter(None, [*parts, *(entry.failure_line for entry in searches if entry.error)])))
+
+
+def _query(text: str, query: str) -> Reply:
+    return call_tool("web_search", {"query": query, "max_results": _RESULTS_PER_QUERY}, text)
+
+
+def _hits(turn: Turn) -> list[SearchHit]:
+    return list({hit.address: hit for hit in read_hits(turn.texts_of("web_search"))}.values())
+
+
+def find_quotes(turn: Turn, max_sentences: int = MAX_SENTENCES, known: Collection[str] = ()) -> list[SourceQuotes]:
+    """Quote the fetched sources: at most so many sentences that answer the question, without the known ones."""
+    documents = read_documents(turn.texts_of("web_fetch"))
+    counts = read_counts(f"{turn.context.instruction}\n{turn.texts_of('web_search')}")
+
+    def answer(query: Query, question: str, limit: int) -> list[SourceQuotes]:
+        return best_quotes(query, documents, counts, question, max_sentences=limit, known=known)
+
+    whole = answer(turn.query, turn.question, max_sentences)
+    return add_quotes_for_parts(whole, turn.question, max_sentences, answer)

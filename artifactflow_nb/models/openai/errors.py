@@ -1,0 +1,298 @@
+"""Errors of endpoints: messages that say what to do, sorted into temporary and permanent failures.
+
+Invalid addresses and keys are reported before the first request. No message contains the API key, even where the
+endpoint repeats it, nor credentials from the address.
+"""
+
+import math
+import re
+import socket
+import ssl
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from importlib import import_module
+from typing import Any
+from urllib.parse import unquote, urlsplit, urlunsplit
+
+from artifactflow_nb.errors import ContextOverflow, ModelError, ModelRejected, ModelUnavailable, UsageError
+
+REDACTED_KEY = "**********"
+
+_MAX_QUOTE_CHARS = 300
+_MIN_SECRET_CHARS = 4  # shorter keys are placeholders such as "k"; redacting them would remove letters of words
+# Endpoints have no common code for a prompt that is too long: OpenAI, vLLM, llama.cpp and Ollama differ in status and
+# in words.
+_OVERFLOW_STATUS = frozenset({400, 413, 422, 500})
+_OVERFLOW = re.compile(
+    r"context_length_exceeded|exceed_context_size|(?:context|prompt|input) (?:length|size|window|limit)|"
+    r"maximum context|(?:prompt|input) is too long|too many (?:input )?tokens",
+    re.IGNORECASE,
+)
+_CLIENT_ERRORS = range(400, 500)
+_UNKNOWN_FIELD = frozenset({400, 422})
+# Request fields to leave out if the endpoint rejects them, with the names that error messages use.
+_OPTIONAL_FIELDS = {"stream_options": ("stream_options", "include_usage"), "tool_choice": ("tool_choice",)}
+_TOOLS = re.compile(r"\btools?\b|tool_choice|tool_calls|function.?call", re.IGNORECASE)
+_NO_TOOLS = re.compile(
+    r"tools param|param\w*:? \W?tools\b|\bnot support.{0,40}\b(?:tool|function)|support tool use|"
+    r"\b(?:tools?|functions?|function calling)\b.{0,40}\bnot supported",
+    re.IGNORECASE,
+)
+_TEMPORARY = frozenset({408, 409, 425, 429})
+_ADVICE = {
+    401: "Check OPENAI_API_KEY.",
+    403: "Check what OPENAI_API_KEY is allowed to use.",
+    404: "Check the model's name (AF_MODEL) and the base URL (OPENAI_BASE_URL), which usually ends in /v1.",
+    405: "Check the base URL (OPENAI_BASE_URL), which usually ends in /v1.",
+    413: "The prompt is too long for this endpoint.",
+    429: "The endpoint limits how much may be asked; wait, or check the quota.",
+}
+_TOOLS_ADVICE = (
+    'If it takes no tools in this form, let them be called in the text: tool_protocol="xml" (AF_TOOL_PROTOCOL=xml).'
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """An endpoint as its errors need it.
+
+    Attributes:
+        url: Address of the requests.
+        key: The API key, to redact it; empty if there is none.
+        offers_tools: Whether the request offers native tools.
+        login: Credentials from the address, to redact them.
+    """
+
+    url: str
+    key: str
+    offers_tools: bool = False
+    login: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"Endpoint(url={self.display_url!r})"
+
+    @property
+    def display_url(self) -> str:
+        """The address for messages, without secrets."""
+        return self.redact(public_url(self.url))
+
+    def redact(self, text: str) -> str:
+        """Return the text without the key and the credentials of the address."""
+        for secret in (self.key, *self.login):
+            text = text.replace(secret, REDACTED_KEY) if len(secret) >= _MIN_SECRET_CHARS else text
+        return text
+
+    def quote(self, body: object) -> str:
+        """Return the endpoint's own message, redacted and shortened."""
+        # Redacted first: a cut through the key would leave half of it in the text.
+        message = " ".join(self.redact(_body_message(body)).split())
+        return message if len(message) <= _MAX_QUOTE_CHARS else message[:_MAX_QUOTE_CHARS] + "..."
+
+    def status_error(self, status: int, body: object, headers: Mapping[str, str]) -> ModelError:
+        """Return the error for a response with an error status."""
+        reason = f" {quoted}" if (quoted := self.quote(body)) else ""
+        advice = self._advice(status, body)
+        message = f"{self.display_url} answered with status {status}:{reason} {advice}".rstrip(" :")
+        if _is_overflow(status, body):
+            return ContextOverflow(message)
+        if advice == _TOOLS_ADVICE or _is_final(status, body):
+            return ModelRejected(message)
+        return ModelUnavailable(message, retry_after_s=parse_retry_after(headers))
+
+    def stream_error(self, error: object) -> ModelError:
+        """Return the error for an error object in the stream of a response with status 200."""
+        status = error.get("code") or error.get("status") if isinstance(error, Mapping) else None
+        number = int(status) if isinstance(status, int | str) and str(status).isdecimal() else 500
+        advice = self._advice(number, error)
+        message = f"{self.display_url} reported an error in its stream: {self.quote(error)} {advice}".rstrip()
+        kind = error.get("type") if isinstance(error, Mapping) else None
+        if _is_overflow(number, error):
+            return ContextOverflow(message)
+        is_final = _is_final(number, error) or kind in {"invalid_request_error", "authentication_error"}
+        return ModelRejected(message) if is_final or advice == _TOOLS_ADVICE else ModelUnavailable(message)
+
+    def _advice(self, status: int, body: object) -> str:
+        """Return what the person can do about the error; empty if unknown."""
+        # Servers reject tools with various codes. Any mention of tools is enough with 400 and 422; with the others the
+        # message must say that tools are the problem.
+        pattern = _TOOLS if status in _UNKNOWN_FIELD else _NO_TOOLS
+        if (
+            self.offers_tools
+            and status not in _TEMPORARY
+            and pattern.search(_words(body))
+            and not _is_overflow(status, body)
+        ):
+            return _TOOLS_ADVICE
+        return _ADVICE.get(status, "")
+
+    def unexpected_payload_error(self, payload: object) -> ModelError:
+        """Return the error for a payload that is no chunk of a chat completion.
+
+        A web page means a wrong address, so that is not retried.
+        """
+        message = f"{self.display_url} sent something that is no part of a chat answer: {self.quote(payload)}"
+        if isinstance(payload, str) and payload.lstrip().startswith("<"):
+            return ModelRejected(f"{message} {_ADVICE[405]}")
+        return ModelUnavailable(message)
+
+    def transport_error(self, error: BaseException, timeout_s: float) -> ModelUnavailable:
+        """Return the error for a connection that failed, broke or timed out."""
+        causes = list(_causes(error))
+        host = urlsplit(self.display_url).netloc
+        if any(isinstance(cause, ConnectionRefusedError) for cause in causes):
+            return ModelUnavailable(f"{self.display_url} refused the connection. Is the server running on {host}?")
+        if any(isinstance(cause, socket.gaierror) for cause in causes):
+            return ModelUnavailable(f"The host {host} was not found. Check OPENAI_BASE_URL and the network.")
+        if any("Timeout" in type(cause).__name__ for cause in causes):
+            return ModelUnavailable(
+                f"{self.display_url} sent nothing for {timeout_s:g} s. AF_TIMEOUT_S sets how long to wait."
+            )
+        reason = self.redact("; ".join(dict.fromkeys(str(cause) or type(cause).__name__ for cause in causes[-2:])))
+        kind = "secure connection" if any(isinstance(cause, ssl.SSLError) for cause in causes) else "connection"
+        return ModelUnavailable(f"The {kind} to {self.display_url} failed: {reason}")
+
+
+def validate_url(base_url: str | None) -> str | None:
+    """Return the address unchanged; `UsageError` if it is no http or https address."""
+    if base_url is None or _is_web_address(base_url):
+        return base_url
+    address = display_address(base_url)
+    raise UsageError(f"The base URL {address!r} is no web address; write it as in http://localhost:8000/v1.")
+
+
+def validate_key(api_key: str | None) -> str:
+    """Return the key without surrounding white space, empty if there is none.
+
+    Errors: `UsageError` for characters that an HTTP header cannot contain.
+    """
+    key = (api_key or "").strip()
+    if key.isascii() and key.isprintable():
+        return key
+    raise UsageError(
+        "The API key holds characters that no request can carry. Copy it again, without quotes and breaks."
+    )
+
+
+def split_login(url: str) -> tuple[str, tuple[str, str] | None]:
+    """Split user name and password off the address, since HTTP libraries log the address of each request."""
+    parts = urlsplit(url)
+    if not (parts.username or parts.password):
+        return url, None
+    bare = urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
+    return bare, (unquote(parts.username or ""), unquote(parts.password or ""))
+
+
+def public_url(url: str) -> str:
+    """Return the address without user name, password and query."""
+    parts = urlsplit(url)
+    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
+
+
+def display_address(url: str) -> str:
+    """Return an address, valid or not, without user name, password and query, for errors and requests to a person.
+
+    In an invalid address the host may not be distinguishable from a password; then all before the last `@` is removed.
+    """
+    if _is_web_address(url):
+        return public_url(url)
+    scheme, slashes, rest = url.partition("://")
+    return scheme * bool(slashes) + slashes + (rest if slashes else scheme).rpartition("@")[2].partition("?")[0]
+
+
+def _is_web_address(url: str) -> bool:
+    """True for an http or https address with a host and a valid port."""
+    try:
+        parts = urlsplit(url)
+        return parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # invalid brackets or port
+        return False
+
+
+def http_library() -> Any:
+    """Return the HTTP library of `openai`: `httpx` or, in later releases, `httpx2`."""
+    from openai import Timeout
+
+    return import_module(Timeout.__init__.__module__.partition(".")[0])
+
+
+def transport_errors() -> tuple[type[Exception], ...]:
+    """Return the exceptions that reading from a connection raises."""
+    return OSError, http_library().RequestError
+
+
+def parse_retry_after(headers: Mapping[str, str]) -> float | None:
+    """Return the seconds that the endpoint asks to wait, from `Retry-After` (seconds or a date) or `retry-after-ms`."""
+    for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
+        try:
+            seconds = float(headers.get(name, "")) * unit
+        except ValueError:
+            continue
+        if math.isfinite(seconds):
+            return max(0.0, seconds)
+    try:
+        date = parsedate_to_datetime(headers.get("retry-after", ""))
+    except ValueError:
+        return None
+    date = date if date.tzinfo else date.replace(tzinfo=UTC)
+    return max(0.0, (date - datetime.now(UTC)).total_seconds())
+
+
+def rejected_field(status: int, body: object, sent: Collection[str]) -> str | None:
+    """Return the optional field of the request that the error message names; None if it names none."""
+    words = _words(body) if status in _UNKNOWN_FIELD else ""
+    names = ((field, name) for field, aliases in _OPTIONAL_FIELDS.items() for name in aliases if field in sent)
+    return next((field for field, name in names if name in words), None)
+
+
+def _is_final(status: int, body: object) -> bool:
+    """True if a retry will not help."""
+    # A used-up quota has status 429 like a rate limit, but does not pass.
+    code = body.get("code") if isinstance(body, Mapping) else None
+    return code == "insufficient_quota" or (status in _CLIENT_ERRORS and status not in _TEMPORARY)
+
+
+def _is_overflow(status: int, body: object) -> bool:
+    """True if the prompt was too long, which endpoints report as a code, as a type, or only in the message."""
+    fields = (body.get("error"), body) if isinstance(body, Mapping) else (body,)
+    words = " ".join(
+        str(field.get(name) or "") if isinstance(field, Mapping) else str(field or "")
+        for field in fields
+        for name in ("code", "type", "message")
+    )
+    return status in _OVERFLOW_STATUS and _OVERFLOW.search(words) is not None
+
+
+def _body_message(body: object) -> str:
+    """Return the message in an error body, whose structure differs between endpoints."""
+    if isinstance(body, Mapping):
+        for key in ("message", "error", "detail", "msg"):
+            if body.get(key):
+                return _body_message(body[key])
+        return str(dict(body))
+    if isinstance(body, list) and body:
+        return _body_message(body[0])
+    return "" if body is None else str(body)
+
+
+def _words(body: object) -> str:
+    """Return all texts of an error body except `input`, where some endpoints repeat the request."""
+    if isinstance(body, Mapping):
+        return " ".join(_words(value) for key, value in body.items() if key != "input")
+    if isinstance(body, list):
+        return " ".join(map(_words, body))
+    return str(body)
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    """Yield the error and its causes, nearest first, including the members of exception groups."""
+    seen: set[int] = set()  # a chain of exceptions may be circular
+    queue: list[Any] = [error]
+    while queue:
+        cause = queue.pop(0)
+        if cause is None or id(cause) in seen:
+            continue
+        seen.add(id(cause))
+        yield cause
+        queue += [*getattr(cause, "exceptions", ()), cause.__cause__ or cause.__context__]

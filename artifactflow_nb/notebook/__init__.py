@@ -1,0 +1,1 @@
+"""What a person holds in a cell: Workbench, Run, handles of artifacts and projects, magics."""

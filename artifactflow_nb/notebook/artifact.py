@@ -1,0 +1,315 @@
+"""Handles of artifacts: each is one version, to read, edit, compare and export.
+
+A handle does not change: each edit writes a new version and returns its handle. The edit raises `Conflict` if
+a run, or a person in another notebook, has written a newer version meanwhile.
+"""
+
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+from artifactflow_nb.core.text.cards import CardCell, CardTable, Code, Details, card_frame, cell_html, cell_markdown
+from artifactflow_nb.core.text.diff import DiffMixin, Layout, TextDiff
+from artifactflow_nb.core.text.format import count, format_time
+from artifactflow_nb.core.text.markdown import MarkdownRenderer, safe_markdown
+from artifactflow_nb.core.text.shortened import shown_html, shown_markdown
+from artifactflow_nb.engine.thread import EngineThread
+from artifactflow_nb.errors import UsageError
+from artifactflow_nb.export import AnyPath, ExportMixin, write_artifact
+from artifactflow_nb.store.artifact_versions import (
+    CHANGE_LABELS,
+    Artifact,
+    current_version,
+    list_visible,
+    load_history,
+    read_version,
+)
+from artifactflow_nb.store.artifacts import USER, ArtifactManager, Authorship
+from artifactflow_nb.store.database import DatabaseWork, connect, store_errors
+
+T = TypeVar("T")
+K = TypeVar("K")
+
+
+def read_store(path: Path, work: DatabaseWork[T]) -> T:
+    """Read a store in the caller's thread, which works while the engine is busy.
+
+    Args:
+        path: The store's file.
+        work: A function of a read-only connection.
+    """
+    with store_errors(path), closing(connect(path, read_only=True)) as db:
+        return work(db)
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """A branch of a conversation on which artifacts are read and written.
+
+    Attributes:
+        thread: The engine's thread, which writes; reading happens in the caller's thread.
+        conversation_id: The conversation.
+        message_id: The last message of the branch; None for artifacts that are visible on all branches.
+        with_dates: Whether outputs contain the time of each version; without it they are the same in every execution.
+    """
+
+    thread: EngineThread
+    conversation_id: str
+    message_id: str | None
+    with_dates: bool = True
+
+    def read(self, work: DatabaseWork[T]) -> T:
+        """Call a function with a read-only connection to the store."""
+        return read_store(self.thread.engine.database.path, work)
+
+    def write(self, work: Callable[[ArtifactManager, Authorship], Coroutine[Any, Any, Artifact]]) -> "ArtifactHandle":
+        """Write a version as a manual edit, and return its handle."""
+        by = Authorship(self.conversation_id, self.message_id, USER)
+        return self.handle(self.thread.call(work(self.thread.engine.artifacts, by)))
+
+    def handle(self, artifact: Artifact) -> "ArtifactHandle":
+        """The handle of a version."""
+        values = (getattr(artifact, field.name) for field in fields(Artifact))
+        return ArtifactHandle(*values, branch=self)  # type: ignore[misc]  # the fields, in their order
+
+    def date_text(self, artifact: Artifact) -> list[str]:
+        """The time of a version, as a list for display; empty without `with_dates`."""
+        return [format_time(artifact.created_at)] if self.with_dates else []
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class ArtifactHandle(ExportMixin, Artifact):
+    """A version of an artifact: the fields of `Artifact`, and methods to edit, compare and export it.
+
+    Attributes:
+        branch: The branch on which it was read, and to which edits are written.
+    """
+
+    branch: Branch
+
+    @property
+    def newest(self) -> "ArtifactHandle":
+        """The current version on the branch."""
+        branch = self.branch
+        current = branch.read(
+            lambda db: current_version(db, branch.conversation_id, self.artifact_id, branch.message_id)
+        )
+        return self if current is None else branch.handle(current)
+
+    @property
+    def versions(self) -> "Versions":
+        """The versions that the branch has, by number; the last is the current one."""
+        branch = self.branch
+        history = branch.read(lambda db: load_history(db, branch.conversation_id, self.artifact_id, branch.message_id))
+        return Versions(map(branch.handle, history))
+
+    def diff(self, before: int | None = None, after: int | None = None, *, layout: Layout = "inline") -> "ArtifactDiff":
+        """The difference between two versions, on any branches; a cell displays it.
+
+        Args:
+            before: Number of the earlier version; None for the version before `after`.
+            after: Number of the later version; None for this version.
+            layout: `inline` or `side_by_side`.
+
+        Errors: `NotFound` for an unknown number; `UsageError` for another layout.
+        """
+        new = self if after is None else self._version(after)
+        if before is None:
+            numbers = list(self.versions)
+            index = numbers.index(new.version) if new.version in numbers else 0
+            before = numbers[index - 1] if index else None
+        return ArtifactDiff(None if before is None else self._version(before), new, layout)
+
+    def _version(self, number: int) -> Artifact:
+        branch = self.branch
+        return branch.read(lambda db: read_version(db, branch.conversation_id, self.artifact_id, number))
+
+    def edit(self, text: str) -> "ArtifactHandle":
+        """Write a new version with this text.
+
+        Returns:
+            The new version, or this one if the text is the same.
+
+        Errors: `Conflict` if the branch has a newer version than this one: read `newest` and edit that.
+        """
+        if not isinstance(text, str):
+            raise UsageError(f"The new text is {type(text).__name__}, not text.")
+        if text == self.content:
+            return self
+        return self.branch.write(
+            lambda store, by: store.revise(
+                by, self.artifact_id, text, update_type="update", expected_version=self.version
+            )
+        )
+
+    def restore(self, version: int) -> "ArtifactHandle":
+        """Write a new version with the text and title of an earlier one, on any branch.
+
+        Errors: `NotFound` for an unknown number; `Conflict` as for `edit`.
+        """
+        return self.branch.write(
+            lambda store, by: store.restore(by, self.artifact_id, version, expected_version=self.version)
+        )
+
+    def rename(self, title: str) -> "ArtifactHandle":
+        """Write a new version with another title; errors as for `edit`, and `UsageError` for an empty title."""
+        return self.branch.write(
+            lambda store, by: store.rename(by, self.artifact_id, title, expected_version=self.version)
+        )
+
+    def _write(self, form: str, path: AnyPath | None, *, overwrite: bool) -> Path:
+        return write_artifact(self, form, path, overwrite=overwrite)
+
+    @property
+    def cell(self) -> str:
+        """The source of a code cell that shows the text: Python as it is, any other text as sanitised Markdown."""
+        return self.content if self.content_type == "text/x-python" else f"%%markdown\n{safe_markdown(self.markdown)}"
+
+    def to_cell(self) -> None:
+        """Insert the text as a new cell below the current one; `UsageError` outside of IPython."""
+        from IPython.core.getipython import get_ipython
+
+        shell = get_ipython()
+        if shell is None:
+            raise UsageError("There is no cell to add another to: this is plain Python. Use to_markdown instead.")
+        shell.set_next_input(self.cell)
+
+    def _facts(self) -> list[str]:
+        """Version, author and time, for the head of a display."""
+        return [f"version {self.version}", f"{_change_label(self)} by {self.created_by}", *self.branch.date_text(self)]
+
+    def _version_list(self) -> Details:
+        versions = self.versions
+        return Details(count(len(versions), "version"), versions.table(self.branch.with_dates))
+
+    def _repr_markdown_(self) -> str:
+        head = " · ".join([cell_markdown(Code(self.artifact_id)), *map(cell_markdown, self._facts())])
+        parts = [f"**{cell_markdown(self.title)}**", head, shown_markdown(self.markdown)]
+        return "\n\n".join([*parts, self._version_list().markdown()])
+
+    def _repr_html_(self) -> str:
+        facts = " · ".join([cell_html(Code(self.artifact_id)), *map(cell_html, self._facts())])
+        head = f'<p><strong>{cell_html(self.title)}</strong></p><p class="af-card-quiet">{facts}</p>'
+        text = shown_html(self.markdown, MarkdownRenderer())
+        card = card_frame(head + self._version_list().html())
+        return f'{card}<div class="mathjax_ignore tex2jax_ignore">{text}</div>'
+
+    def __repr__(self) -> str:
+        date = "".join(f", created_at={text!r}" for text in self.branch.date_text(self))
+        known = f"{self.artifact_id!r}, version={self.version}, title={self.title!r}, created_by={self.created_by!r}"
+        return f"Artifact({known}{date})"
+
+
+class _HandleMapping(Mapping[K, ArtifactHandle]):
+    """Handles by id or number, displayed as a table."""
+
+    def __init__(self, handles: Mapping[K, ArtifactHandle]) -> None:
+        self._handles: Mapping[K, ArtifactHandle] = handles
+
+    def __iter__(self) -> Iterator[K]:
+        return iter(self._handles)
+
+    def __len__(self) -> int:
+        return len(self._handles)
+
+    def table(self, with_dates: bool) -> CardTable:
+        """The handles as a table, with or without the times of the versions."""
+        raise NotImplementedError
+
+    def _own_table(self) -> CardTable:
+        return self.table(any(handle.branch.with_dates for handle in self.values()))
+
+    def __repr__(self) -> str:
+        return self._own_table().plain() if self else "No artifacts."
+
+    def _repr_markdown_(self) -> str:
+        return self._own_table().markdown() if self else "No artifacts."
+
+    def _repr_html_(self) -> str:
+        return card_frame(self._own_table().html() if self else "<p>No artifacts.</p>")
+
+
+class Artifacts(_HandleMapping[str]):
+    """The artifacts of a branch, by id, each in its current version.
+
+    Args:
+        branch: The branch.
+    """
+
+    def __init__(self, branch: Branch) -> None:
+        visible = branch.read(lambda db: list_visible(db, branch.conversation_id, branch.message_id))
+        super().__init__({artifact.artifact_id: branch.handle(artifact) for artifact in visible})
+
+    def __getitem__(self, artifact_id: str) -> ArtifactHandle:
+        if artifact_id not in self._handles:
+            raise KeyError(f"There is no artifact {artifact_id!r} on this branch. It has: {', '.join(self) or 'none'}.")
+        return self._handles[artifact_id]
+
+    def table(self, with_dates: bool) -> CardTable:
+        """One row per artifact."""
+        rows = [[Code(handle.artifact_id), handle.title, *_row(handle, with_dates)] for handle in self.values()]
+        return CardTable.from_rows(["id", "title", *_columns(with_dates)], rows)
+
+
+class Versions(_HandleMapping[int]):
+    """Versions of one artifact by number, in the order of the branch.
+
+    Args:
+        versions: The versions.
+    """
+
+    def __init__(self, versions: Iterable[ArtifactHandle]) -> None:
+        super().__init__({version.version: version for version in versions})
+
+    def __getitem__(self, number: int) -> ArtifactHandle:
+        if number not in self._handles:
+            raise KeyError(f"There is no version {number!r} on this branch. It has: {', '.join(map(str, self))}.")
+        return self._handles[number]
+
+    def table(self, with_dates: bool) -> CardTable:
+        """One row per version, the newest first."""
+        rows = [_row(version, with_dates) for version in reversed(list(self.values()))]
+        return CardTable.from_rows(_columns(with_dates), rows)
+
+
+def _columns(with_dates: bool) -> list[str]:
+    return ["version", "what", "by", *(["when"] if with_dates else [])]
+
+
+def _row(version: Artifact, with_dates: bool) -> list[CardCell]:
+    dates = [format_time(version.created_at)] if with_dates else []
+    return [version.version, _change_label(version), version.created_by, *dates]
+
+
+def _change_label(version: Artifact) -> str:
+    return CHANGE_LABELS.get(version.update_type, version.update_type)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class ArtifactDiff(DiffMixin):
+    """The difference between two versions of an artifact.
+
+    Attributes:
+        before: The earlier version; None for an empty text, before the first version.
+        after: The later version.
+        layout: The layout in HTML: `inline` or `side_by_side`.
+    """
+
+    before: Artifact | None
+    after: Artifact
+    layout: Layout = "inline"
+
+    @property
+    def side_by_side(self) -> "ArtifactDiff":
+        """The same difference, with the old text left of the new one."""
+        return replace(self, layout="side_by_side")
+
+    @property
+    def diff(self) -> TextDiff:
+        """The difference between the texts."""
+        name = self.after.artifact_id
+        old = f"{name} v{self.before.version}" if self.before else "nothing"
+        before = self.before.content if self.before else ""
+        return TextDiff(before, self.after.content, (old, f"{name} v{self.after.version}"), self.layout)

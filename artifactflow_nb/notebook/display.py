@@ -1,0 +1,49 @@
+"""How a workbench displays its values in cells: as live views where a page can show them, as saved output elsewhere."""
+
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from artifactflow_nb.recording.engine import RecordingThread
+
+if TYPE_CHECKING:
+    from artifactflow_nb.widgets.page.panel import Panel
+    from artifactflow_nb.widgets.page.view import View
+
+
+class CellDisplay:
+    """The display settings that a workbench shares with the handles that it creates.
+
+    Args:
+        thread: The engine's thread.
+        interactive: Whether a person can decide: True, False, or None to ask the page.
+    """
+
+    def __init__(self, thread: RecordingThread, interactive: bool | None) -> None:
+        self.interactive = interactive
+        self._thread = thread
+
+    @property
+    def is_attended(self) -> bool:
+        """True if a person may be looking: no policy decides in their place, or a Jupyter page owns the kernel."""
+        if self.interactive is not None:
+            return self.interactive
+        return self._thread.engine.settings.approvals == "ask" or "JPY_SESSION_NAME" in os.environ
+
+    @property
+    def is_live(self) -> bool:
+        """True if a page may be connected that can show live views."""
+        from artifactflow_nb.widgets.page.display import has_kernel
+
+        return self.is_attended and has_kernel()
+
+    def panel(self, create_view: "Callable[[bool], View]", can_change: Callable[[], bool] = lambda: True) -> "Panel":
+        """Create a panel; it is live if a page may be connected and its content can still change.
+
+        Args:
+            create_view: Creates a view; the argument says whether a page may show it live.
+            can_change: Returns False if the content is final, such as that of an ended run.
+        """
+        from artifactflow_nb.widgets.page.panel import Panel
+
+        return Panel(lambda: create_view(self.is_live), self._thread, lambda: self.is_live and can_change())

@@ -1,0 +1,91 @@
+"""Display lists of runs, and of their events, approval requests and steps."""
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from artifactflow_nb.core.approvals import ApprovalRequest
+from artifactflow_nb.core.events import StreamEvent
+from artifactflow_nb.core.text.cards import CardCell, Code
+from artifactflow_nb.core.text.format import format_time
+from artifactflow_nb.core.text.listing import DisplayList
+from artifactflow_nb.core.text.width import clip
+from artifactflow_nb.recording.steps import Step
+
+if TYPE_CHECKING:
+    from artifactflow_nb.notebook.run import Run
+
+_DATA_COLUMNS = 80
+_STEPS_COLUMNS = 300
+
+
+class EventList(DisplayList[StreamEvent]):
+    """Events of a run, in order."""
+
+    def _columns(self) -> Sequence[str]:
+        return ["seq", "time", "type", "agent", "tool", "data"]
+
+    def _cells(self, value: StreamEvent, /) -> Sequence[CardCell]:
+        data = Code(clip(value.data_json(), _DATA_COLUMNS))
+        return [value.seq, f"{value.timestamp:%H:%M:%S.%f}", value.type.value, value.agent, value.tool, data]
+
+    def _nothing(self) -> str:
+        return "No events yet."
+
+
+class RequestList(DisplayList[ApprovalRequest]):
+    """Requests that wait for a decision, the oldest first."""
+
+    def _columns(self) -> Sequence[str]:
+        return ["request", "agent", "tool", "run", "id"]
+
+    def _cells(self, value: ApprovalRequest, /) -> Sequence[CardCell]:
+        return [value.title, value.agent, value.tool, Code(value.run_id), Code(value.id)]
+
+    def _nothing(self) -> str:
+        return "Nothing waits for a decision."
+
+    def _remarks(self) -> list[str]:
+        plans = [(request.title, "; ".join(title for title, *_ in request.steps)) for request in self if request.steps]
+        return [*(clip(f"{title}: {steps}", _STEPS_COLUMNS) for title, steps in plans), *super()._remarks()]
+
+    def _note(self) -> str:
+        first = self[0].id
+        return f'Decide with wb.approve("{first}") or wb.deny("{first}", "reason"); the run continues at once.'
+
+
+class StepList(DisplayList[Step]):
+    """The steps of a run in the order of their starts, for `run.fork(step)`."""
+
+    def _columns(self) -> Sequence[str]:
+        return ["step", "job", "agent", "did", "what came of it"]
+
+    def _cells(self, value: Step, /) -> Sequence[CardCell]:
+        return [value.number, Code(value.path), value.agent, value.description, clip(value.outcome, _DATA_COLUMNS)]
+
+    def _nothing(self) -> str:
+        return "No steps yet."
+
+
+class RunList(DisplayList["Run"]):
+    """Handles of runs.
+
+    Args:
+        runs: The runs, in this order.
+        nothing: The text of an empty list.
+    """
+
+    def __init__(self, runs: "Iterable[Run]", nothing: str = "No runs.") -> None:
+        super().__init__(runs)
+        self._empty = nothing
+
+    def _slice(self, values: "Sequence[Run]") -> "RunList":
+        return RunList(values, self._empty)
+
+    def _columns(self) -> Sequence[str]:
+        return ["status", "question", "began", "id"]
+
+    def _cells(self, value: "Run", /) -> Sequence[CardCell]:
+        return [value.status, value.question, format_time(value.started_at), Code(value.run_id)]
+
+    def _nothing(self) -> str:
+        return self._empty

@@ -1,0 +1,413 @@
+"""The magics of `%load_ext artifactflow_nb`: `%%ask` asks the question in its cell, `%af` shows runs and decides.
+
+Both use the workbench whose variable `--wb` names, by default the open one that was created last; if several are open,
+they print which one they use. `%%ask` creates a workbench if there is none.
+"""
+
+import keyword
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import count
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from IPython.core.completer import CompletionContext, SimpleCompletion, SimpleMatcherResult, context_matcher
+from IPython.core.error import UsageError
+from IPython.core.magic import Magics, cell_magic, line_magic, magics_class
+from IPython.core.magic_arguments import argument, magic_arguments, parse_argstring
+from IPython.display import display
+
+from artifactflow_nb.core.text.cards import CardTable, Code, card_frame
+from artifactflow_nb.core.text.width import pad
+from artifactflow_nb.errors import ArtifactFlowError
+
+if TYPE_CHECKING:
+    from artifactflow_nb.notebook.references import ConversationLike
+    from artifactflow_nb.notebook.run import Run
+    from artifactflow_nb.notebook.workbench import Workbench
+
+T = TypeVar("T")
+
+WORKBENCH_NAME = "wb"
+CONTINUE = "continue"
+ALL_WORD = "all"
+WORKBENCH_OPTION = "--wb"
+OPTIONS = ("--flow", "--model", "--budget", "--conversation", WORKBENCH_OPTION)
+_IPYTHON_NAMES = frozenset({"In", "Out", "get_ipython", "exit", "quit", "open"})
+
+
+@dataclass(frozen=True, slots=True)
+class MagicArguments:
+    """The arguments of a command of `%af`.
+
+    Attributes:
+        workbench: The workbench.
+        arguments: The words after the name of the command.
+        variables: The user's variables.
+    """
+
+    workbench: "Workbench"
+    arguments: Sequence[str]
+    variables: Mapping[str, Any]
+
+    def run(self, candidates: "Sequence[Run]") -> "Run":
+        """The run of the first argument, an id or a variable; without arguments the only one of the candidates."""
+        from artifactflow_nb.notebook.run import Run
+
+        if self.arguments:
+            value = self.variables.get(self.arguments[0])
+            return value if isinstance(value, Run) else self.workbench.run(self.arguments[0])
+        return _only(candidates, "run", [run.run_id for run in candidates])
+
+    def newest_run(self) -> "Run":
+        """The run of the first argument; without arguments the newest one."""
+        return self.run(self.workbench.runs(1))
+
+    def conversation(self) -> "ConversationLike | None":
+        """The value of the first argument, an id or a variable; None without arguments."""
+        return self.variables.get(self.arguments[0], self.arguments[0]) if self.arguments else None
+
+    def request_id(self) -> str:
+        """The first argument; without arguments the id of the only open request."""
+        open_ids = [request.id for request in self.workbench.pending()]
+        return self.arguments[0] if self.arguments else _only(open_ids, "request", open_ids)
+
+
+def _only(values: Sequence[T], noun: str, ids: Sequence[str]) -> T:
+    """The only one of the values; `UsageError` if there is none, or several, with their ids."""
+    if len(values) == 1:
+        return values[0]
+    if not values:
+        raise UsageError(f"There is no {noun} for which that can be done.")
+    raise UsageError(f"There are {len(values)}; name the {noun} that you mean: {', '.join(ids)}.")
+
+
+@dataclass(frozen=True, slots=True)
+class MagicCommand:
+    """A command of `%af`.
+
+    Attributes:
+        description: The effect, in one line.
+        handler: Executes the command; the cell displays its result.
+        complete_ids: The possible arguments, for completion.
+        usage: The arguments as shown in the help; empty for a command without arguments.
+    """
+
+    description: str
+    handler: Callable[[MagicArguments], Any]
+    complete_ids: Callable[["Workbench"], Sequence[str]] = lambda _wb: ()
+    usage: str = ""
+
+
+def _conversation_ids(wb: "Workbench") -> list[str]:
+    return [entry.conversation_id for entry in wb.conversations()]
+
+
+def _run_ids(wb: "Workbench") -> list[str]:
+    return [run.run_id for run in wb.runs()]
+
+
+def _request_ids(wb: "Workbench") -> list[str]:
+    return [request.id for request in wb.pending()]
+
+
+def _repro(magic: MagicArguments) -> Any:
+    if magic.arguments not in ([], [ALL_WORD]):
+        raise UsageError(f"%af repro takes {ALL_WORD} or nothing, not {' '.join(magic.arguments)!r}.")
+    return magic.workbench.repro(all=bool(magic.arguments))
+
+
+COMMANDS: Mapping[str, MagicCommand] = {
+    "runs": MagicCommand("the newest runs", lambda magic: magic.workbench.runs()),
+    "tree": MagicCommand(
+        "a conversation as a tree",
+        lambda magic: magic.workbench.tree(magic.conversation()),
+        _conversation_ids,
+        "[CONVERSATION]",
+    ),
+    "artifacts": MagicCommand(
+        "the artifacts of a branch, in all versions",
+        lambda magic: magic.workbench.artifact_panel(magic.conversation()),
+        _conversation_ids,
+        "[CONVERSATION]",
+    ),
+    "metrics": MagicCommand(
+        "tokens, times and costs of a run", lambda magic: magic.newest_run().metrics, _run_ids, "[RUN]"
+    ),
+    "pending": MagicCommand("the requests for your decision", lambda magic: magic.workbench.pending()),
+    "approve": MagicCommand(
+        "approve a request: its call runs",
+        lambda magic: magic.workbench.approve(magic.request_id()),
+        _request_ids,
+        "[REQUEST]",
+    ),
+    "deny": MagicCommand(
+        "deny a request: its call does not run",
+        lambda magic: magic.workbench.deny(magic.request_id(), " ".join(magic.arguments[1:])),
+        _request_ids,
+        "[REQUEST [reason ...]]",
+    ),
+    "cancel": MagicCommand(
+        "cancel a run",
+        lambda magic: magic.run(magic.workbench.unfinished()).cancel(),
+        lambda wb: [run.run_id for run in wb.unfinished()],
+        "[RUN]",
+    ),
+    "chat": MagicCommand(
+        "ask and read in a panel",
+        lambda magic: magic.workbench.chat(magic.conversation()),
+        _conversation_ids,
+        "[CONVERSATION]",
+    ),
+    "timeline": MagicCommand(
+        "the durations of a run's steps",
+        lambda magic: magic.workbench.timeline(magic.newest_run()),
+        _run_ids,
+        "[RUN]",
+    ),
+    "repro": MagicCommand(
+        "the runs that are recorded, replayed, live or changed", _repro, lambda _wb: [ALL_WORD], "[all]"
+    ),
+    "verify": MagicCommand(
+        "execute a run again from its recording and compare",
+        lambda magic: magic.newest_run().verify(),
+        _run_ids,
+        "[RUN]",
+    ),
+    "help": MagicCommand("this list", lambda _magic: MagicHelp()),
+}
+
+
+class MagicHelp:
+    """The commands of `%af`, as a list."""
+
+    def __repr__(self) -> str:
+        lines = [
+            f"  {pad(f'%af {name} {command.usage}', 34)}{command.description}" for name, command in COMMANDS.items()
+        ]
+        notes = (
+            "RUN and CONVERSATION are ids or variables; by default the newest one or the only possible one. %af chat\n"
+            "starts a new conversation. The commands use the workbench that was created last, or another one by its\n"
+            f"variable: %af {WORKBENCH_OPTION} NAME runs."
+        )
+        return "\n".join([*lines, notes, "%%ask? explains how to ask."])
+
+    def _table(self) -> CardTable:
+        rows = [
+            (Code(f"%af {name} {command.usage}".rstrip()), command.description) for name, command in COMMANDS.items()
+        ]
+        return CardTable(("command", "shows or does"), rows)
+
+    def _repr_html_(self) -> str:
+        return card_frame(self._table().html())
+
+    def _repr_markdown_(self) -> str:
+        return self._table().markdown()
+
+
+def _with_options(magic: Any) -> Any:
+    """Add the options of `%%ask`, in the order of its help."""
+    add: Any = argument  # IPython types neither this nor `magic_arguments`
+    options = (
+        add("name", nargs="?", default="run", help="the variable for the run; run by default"),
+        add("--flow", default="research", help="the name of a flow"),
+        add("--model", help="the name of the model for this run"),
+        add("--budget", metavar="TOKENS", help="the limit of tokens for this run, such as 50000 or 50_000"),
+        add("--conversation", metavar="ID", help="the conversation to continue: an id, or continue for the newest"),
+        add(
+            WORKBENCH_OPTION,
+            dest="workbench",
+            metavar="NAME",
+            help="the variable of a workbench; the newest by default",
+        ),
+    )
+    for option in reversed(options):
+        magic = option(magic)
+    return magic_arguments("%ask")(magic)  # type: ignore[no-untyped-call]
+
+
+@magics_class
+class ArtifactFlowMagics(Magics):
+    """`%%ask` and `%af` in one shell."""
+
+    def __init__(self, shell: Any) -> None:
+        super().__init__(shell)
+        self._shell = shell
+
+        def matcher(context: CompletionContext) -> SimpleMatcherResult:
+            return self.completions(context)
+
+        self.matcher: Any = context_matcher(priority=100, identifier="artifactflow_nb")(matcher)
+
+    @_with_options
+    @cell_magic
+    def ask(self, line: str, cell: str) -> None:
+        """Ask the question in the cell.
+
+        The run is displayed, continues while other cells compute, and is assigned to a variable. The text of the cell
+        is not changed: {name} and $name have no meaning in it. In the line of options, IPython replaces them with the
+        values of variables.
+        """
+        options = self._parse_options(line)
+        wb = self._select_workbench(options.workbench) or self._create_workbench()
+        conversation_id = options.conversation
+        if conversation_id == CONTINUE:
+            if not (newest := wb.conversations(limit=1)):
+                raise UsageError("%%ask: there is no conversation to continue yet. Leave --conversation out.")
+            conversation_id = newest[0].conversation_id
+        try:
+            budget = None if options.budget is None else {"tokens": int(options.budget)}
+        except ValueError:
+            raise UsageError(
+                f"%%ask: --budget is {options.budget!r}; it must be a number of tokens, as in 50000."
+            ) from None
+        run = wb.ask(cell, conversation_id=conversation_id, flow=options.flow, model=options.model, budget=budget)
+        self._shell.user_ns[options.name] = run
+        display(run)  # type: ignore[no-untyped-call]  # IPython types it in part
+
+    @line_magic
+    def af(self, line: str) -> Any:
+        """Show runs, conversations and requests, and decide requests: `%af help` lists the commands."""
+        variable, words = _split_workbench(line.split())
+        name, *arguments = words or ["help"]
+        if name not in COMMANDS:
+            raise UsageError(f"There is no %af {name}. Known are: {', '.join(COMMANDS)}.")
+        if arguments and not COMMANDS[name].usage:
+            raise UsageError(f"%af {name} takes nothing. Leave {' '.join(arguments)!r} out.")
+        if name == "help":
+            return MagicHelp()
+        wb = self._select_workbench(variable)
+        if wb is None:
+            raise UsageError("There is no workbench yet. Ask something with %%ask, or make one: wb = af.Workbench()")
+        return COMMANDS[name].handler(MagicArguments(wb, arguments, self._shell.user_ns))
+
+    def _parse_options(self, line: str) -> Any:
+        from artifactflow_nb.notebook.workbench import Workbench
+
+        try:
+            options = parse_argstring(ArtifactFlowMagics.ask, line)  # type: ignore[no-untyped-call]  # the same
+        except (UsageError, ValueError) as error:
+            message = f"%%ask: {error}. Known are {', '.join(OPTIONS)} and the name of a variable; see %%ask?"
+            raise UsageError(message) from None
+        for option, text in vars(options).items():
+            # IPython splits the line at quotes and leaves them in the words.
+            if text is not None and len(text) > 1 and text[0] == text[-1] and text[0] in "'\"":
+                setattr(options, option, text[1:-1])
+        name = options.name
+        if not name.isidentifier() or keyword.iskeyword(name):
+            raise UsageError(f"%%ask: {name!r} is no name for a variable, to which the run would be bound.")
+        value = self._shell.user_ns.get(name)
+        if isinstance(value, Workbench) or name in _IPYTHON_NAMES:
+            owner = "a workbench" if isinstance(value, Workbench) else "IPython's own"
+            raise UsageError(f"%%ask: the run would be bound to {name}, which is {owner}. Choose another name.")
+        return options
+
+    def _workbenches(self) -> "dict[str, Workbench]":
+        """The workbenches in variables, each once, by creation time; closed ones come first."""
+        if "artifactflow_nb.notebook.workbench" not in sys.modules:  # then there is none, and completion must not wait
+            return {}
+        from artifactflow_nb.notebook.workbench import Workbench
+
+        newest_first = reversed(self._shell.user_ns.items())
+        variables = [(name, value) for name, value in newest_first if not name.startswith("_")]
+        found = {id(value): (name, value) for name, value in variables if isinstance(value, Workbench)}
+        return dict(sorted(found.values(), key=lambda entry: (entry[1].is_open, entry[1].created_at)))
+
+    def _find_workbench(self, name: str | None = None) -> "Workbench | None":
+        """The workbench in the variable of this name, by default the one that was created last; None if there is none.
+
+        Errors: `UsageError` for a variable without a workbench.
+        """
+        workbenches = self._workbenches()
+        if name is None:
+            return next(reversed(workbenches.values()), None)
+        value = self._shell.user_ns.get(name)
+        if not any(value is wb for wb in workbenches.values()):
+            known = ", ".join(workbenches) or "none"
+            raise UsageError(
+                f"{WORKBENCH_OPTION} is {name!r}, which is no variable with a workbench. There are: {known}."
+            )
+        workbench: Workbench = value
+        return workbench
+
+    def _select_workbench(self, name: str | None) -> "Workbench | None":
+        """Find a workbench; if none is named and several are open, print which one is used."""
+        workbench = self._find_workbench(name)
+        names = [variable for variable, wb in self._workbenches().items() if wb.is_open]
+        if name is None and len(names) > 1:
+            *others, last = names
+            known = ", ".join(others)
+            print(f"Of {len(names)} workbenches {last} is used, the newest; {WORKBENCH_OPTION} names another: {known}.")  # noqa: T201 - for the reader of the cell
+        return workbench
+
+    def _create_workbench(self) -> "Workbench":
+        """Create a workbench in the variable `wb`, or in `wb2` and so on if `wb` has a value."""
+        from artifactflow_nb.notebook.workbench import Workbench
+
+        names = (WORKBENCH_NAME if number == 1 else f"{WORKBENCH_NAME}{number}" for number in count(1))
+        name = next(name for name in names if name not in self._shell.user_ns)
+        self._shell.user_ns[name] = wb = Workbench()
+        print(f"There was no workbench, so one was made: {name} = {wb!r}")  # noqa: T201 - for the reader of the cell
+        return wb
+
+    def completions(self, context: CompletionContext) -> SimpleMatcherResult:
+        """The completions at the cursor in a line of one of the magics; none elsewhere."""
+        words = context.text_until_cursor.split()
+        before = words[:-1] if context.token else words
+        possible: Sequence[str] = ()
+        with suppress(ArtifactFlowError, UsageError):  # a closed workbench, for example
+            possible = self._possible_words(before, is_first_line=context.cursor_line == 0)
+        matches = [SimpleCompletion(text=text) for text in possible if text.startswith(context.token)]
+        return SimpleMatcherResult(completions=matches, suppress=bool(matches), ordered=True)
+
+    def _possible_words(self, before: Sequence[str], *, is_first_line: bool) -> Sequence[str]:
+        """The words that can follow the words before the cursor."""
+        if before and before[-1] == WORKBENCH_OPTION and before[0] in {"%af", "%%ask"}:
+            return [name for name, wb in self._workbenches().items() if wb.is_open]
+        variable, before = _split_workbench(before)
+        match before:
+            case ["%af"]:
+                return list(COMMANDS)
+            case ["%af", name] if name in COMMANDS and (wb := self._find_workbench(variable)):
+                return COMMANDS[name].complete_ids(wb)
+            case ["%%ask", *options] if is_first_line:
+                wb, option = self._find_workbench(variable), options[-1] if options else ""
+                values: Mapping[str, Callable[[], Sequence[str]]] = {
+                    "--flow": lambda: wb.flows if wb else (),
+                    "--model": lambda: wb.known_models() if wb else (),
+                    "--conversation": lambda: [CONTINUE, *(_conversation_ids(wb) if wb else ())],
+                    "--budget": tuple,
+                }
+                return values[option]() if option in values else OPTIONS
+        return ()
+
+
+def _split_workbench(words: Sequence[str]) -> tuple[str | None, list[str]]:
+    """The variable after `--wb`, or None, and the words without both; `UsageError` if nothing follows `--wb`."""
+    rest = list(words)
+    if WORKBENCH_OPTION not in rest:
+        return None, rest
+    index = rest.index(WORKBENCH_OPTION)
+    if index + 1 == len(rest):
+        raise UsageError(
+            f"{WORKBENCH_OPTION} is the last word; the name of a variable with a workbench must follow it."
+        )
+    return rest[index + 1], rest[:index] + rest[index + 2 :]
+
+
+def load(shell: Any) -> None:
+    """Add the magics and their completion to an IPython shell."""
+    unload(shell)
+    magics = ArtifactFlowMagics(shell)
+    shell.register_magics(magics)
+    shell.Completer.custom_matchers.append(magics.matcher)
+
+
+def unload(shell: Any) -> None:
+    """Remove the magics and their completion, if they are loaded."""
+    manager = shell.magics_manager
+    magics = manager.registry.pop(ArtifactFlowMagics.__name__, None)
+    if magics is not None:
+        del manager.magics["cell"]["ask"], manager.magics["line"]["af"]
+        shell.Completer.custom_matchers.remove(magics.matcher)

@@ -1,0 +1,58 @@
+"""Arguments that refer to a conversation, a branch or a message: handles and ids."""
+
+from artifactflow_nb.engine.engine import Engine
+from artifactflow_nb.errors import UsageError
+from artifactflow_nb.notebook.run import Run
+from artifactflow_nb.store.conversations import Conversation, StoredMessage
+
+MessageLike = Run | StoredMessage | str
+"""A message, its run, or the id of either."""
+
+ConversationReference = Run | Conversation | StoredMessage | str
+"""A conversation, one of its runs or messages, or the id of the conversation."""
+
+ConversationLike = Run | Conversation | str
+"""A run, a conversation, or the id of a run, a message or a conversation; each identifies a branch."""
+
+
+def conversation_id(reference: ConversationReference) -> str:
+    """The id of a conversation; `UsageError` for a value of another type."""
+    if isinstance(reference, Run | Conversation | StoredMessage):
+        return reference.conversation_id
+    if not isinstance(reference, str):
+        raise UsageError(f"{reference!r} names no conversation. Pass one, one of its runs or messages, or its id.")
+    return reference
+
+
+async def message_id(engine: Engine, reference: MessageLike) -> str:
+    """The id of a message; `NotFound` for an unknown run, `UsageError` for a value of another type."""
+    if isinstance(reference, Run | StoredMessage):
+        return reference.message_id
+    if not isinstance(reference, str):
+        raise UsageError(f"{reference!r} names no message. Pass its run, or the id of its run or message.")
+    return (await engine.runs.get(reference)).message_id if reference.startswith("run-") else reference
+
+
+async def branch_ids(engine: Engine, reference: ConversationLike | None) -> tuple[str | None, str | None]:
+    """The ids of the conversation and of the last message of a branch.
+
+    The message id is None for the active branch of a conversation. Without a reference it is the active branch of the
+    conversation with the latest question; both ids are None if there is no conversation.
+
+    Errors: `NotFound` for an unknown id; `UsageError` for a value of another type.
+    """
+    if reference is None:
+        newest = await engine.conversations.list_conversations(limit=1)
+        return (newest[0].conversation_id if newest else None), None
+    if isinstance(reference, Run):
+        reference = reference.message_id
+    elif isinstance(reference, Conversation):
+        reference = reference.conversation_id
+    elif not isinstance(reference, str):
+        raise UsageError(f"A {type(reference).__name__} names no conversation. Pass a run, a conversation, or an id.")
+    # Ids have the type as their prefix; any other text is tried as the id of a conversation.
+    if reference.startswith("run-"):
+        reference = (await engine.runs.get(reference)).message_id
+    if reference.startswith("msg-"):
+        return (await engine.conversations.message(reference)).conversation_id, reference
+    return (await engine.conversations.get(reference)).conversation_id, None

@@ -1,0 +1,477 @@
+"""The handle of a run: displays it, waits for it, decides its requests.
+
+A handle has no copy of the run. It reads the store in the caller's thread, so it works while the engine is busy. A
+sealed run has the same properties (`RunRecord`).
+"""
+
+import asyncio
+import os
+import sqlite3
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping
+from concurrent.futures import CancelledError
+from datetime import UTC, datetime
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Self
+
+from artifactflow_nb.core.approvals import STEP_COLUMNS, Decision, Scope
+from artifactflow_nb.core.events import ExecutionMetrics
+from artifactflow_nb.core.redaction.redactor import Redactor
+from artifactflow_nb.core.text.cards import Card, CardMixin, CardRows, CardTable, Code, Details, MarkdownText
+from artifactflow_nb.core.text.format import duration
+from artifactflow_nb.core.text.shortened import ANSWER_LOCATION, shown_markdown
+from artifactflow_nb.engine.run_client import RunClient, RunReader
+from artifactflow_nb.engine.secrets import known_values
+from artifactflow_nb.errors import RunCancelled, RunError, RunFailed
+from artifactflow_nb.export.report import write_report
+from artifactflow_nb.notebook.artifact import Artifacts, Branch
+from artifactflow_nb.notebook.display import CellDisplay
+from artifactflow_nb.notebook.lists import EventList, RequestList, StepList
+from artifactflow_nb.recording.engine import RecordingThread
+from artifactflow_nb.recording.fork import change_of
+from artifactflow_nb.recording.rows import RunRows, load_branch_rows, load_run_rows
+from artifactflow_nb.recording.seal import SealedParts, load_parts, write_sealed
+from artifactflow_nb.recording.steps import steps_of
+from artifactflow_nb.recording.verify import VerificationReport
+from artifactflow_nb.store.approvals import load_open_requests
+from artifactflow_nb.store.metrics import load_metrics
+from artifactflow_nb.store.ownership import effective_status
+from artifactflow_nb.store.plans import load_plans
+from artifactflow_nb.store.provenance import load_manifest
+from artifactflow_nb.store.runs import (
+    CANCELLED,
+    COMPLETED,
+    DELETED,
+    FAILED,
+    INTERRUPTED,
+    RUNNING,
+    WAITING,
+    StoredRun,
+    load_run,
+)
+
+if TYPE_CHECKING:
+    from artifactflow_nb.widgets.page.panel import Panel
+
+
+class Markdown(str):
+    """A text that a notebook displays as sanitised Markdown."""
+
+    __slots__ = ()
+
+    def _repr_markdown_(self) -> str:
+        return shown_markdown(self, ANSWER_LOCATION)
+
+
+class RunRecord(CardMixin, ABC):
+    """The stored data of a run: question, response, events, metrics, steps.
+
+    Args:
+        stored: The run's row.
+
+    Attributes:
+        run_id: Id of the run.
+        conversation_id: Id of the conversation.
+        message_id: Id of the message that the run answers.
+        thread_id: Id of the LangGraph thread, by which a later process resumes the run.
+        question: The question.
+        started_at: Time of the start.
+        settings: Settings of the run, such as its budget, its model and the searched folders.
+    """
+
+    def __init__(self, stored: StoredRun) -> None:
+        self.run_id: str = stored.run_id
+        self.conversation_id = stored.conversation_id
+        self.message_id = stored.message_id
+        self.thread_id = stored.thread_id
+        self.question = stored.question
+        self.started_at = stored.started_at
+        self.settings: Mapping[str, Any] = MappingProxyType(stored.settings)
+
+    @property
+    @abstractmethod
+    def _client(self) -> RunReader:
+        """The reader of the stored run, also for views."""
+
+    @property
+    @abstractmethod
+    def artifacts(self) -> Artifacts:
+        """The current version of each artifact on the run's branch, by id."""
+
+    def _stored(self) -> StoredRun:
+        return self._client.read(lambda db: load_run(db, self.run_id))
+
+    @property
+    def status(self) -> str:
+        """`running`, `waiting`, `completed`, `failed`, `cancelled`, or `interrupted` if its process ended."""
+        return self._stored().status
+
+    @property
+    def response(self) -> Markdown | None:
+        """The answer in Markdown; None until the run ends. `RunFailed` or `RunCancelled` if it ended without one."""
+        stored = self._stored()
+        if stored.status == FAILED:
+            raise RunFailed(f"{stored.error_message} (run {self.run_id})")
+        if stored.status == CANCELLED:
+            raise RunCancelled(f"The run {self.run_id} was cancelled.", partial=stored.response or "")
+        return Markdown(stored.response) if stored.status == COMPLETED else None
+
+    @property
+    def error(self) -> str | None:
+        """The message of the error that ended the run; None if there is none."""
+        return self._stored().error_message
+
+    @property
+    def completed_at(self) -> datetime | None:
+        """Time of the end; None for an unfinished run."""
+        return self._stored().completed_at
+
+    @property
+    def events(self) -> EventList:
+        """The stored events, in order; chunks of text are not stored."""
+        return EventList(self._client.stored_events())
+
+    @property
+    def pending(self) -> RequestList:
+        """The requests that wait for a decision, the oldest first."""
+        return RequestList(self._client.read(lambda db: load_open_requests(db, self.run_id)))
+
+    @property
+    def metrics(self) -> ExecutionMetrics:
+        """The tokens, times and costs so far."""
+        until = self.completed_at or datetime.now(UTC)
+        return self._client.read(lambda db: load_metrics(db, self.run_id, until))
+
+    @property
+    def manifest(self) -> Mapping[str, Any]:
+        """The versions, agents and models that produced the run, and hashes of its prompts, tools and sources.
+
+        Empty for a run of a release that did not store manifests.
+        """
+        return self._client.read(lambda db: load_manifest(db, self.run_id))
+
+    @property
+    def steps(self) -> StepList:
+        """The numbered steps of the run, for `fork`: model turns, tool calls and decisions."""
+        return StepList(steps_of(self.rows()))
+
+    def rows(self) -> RunRows:
+        """The stored rows of the run and of its sub-runs so far."""
+        return self._client.read(lambda db: load_run_rows(db, self.run_id))
+
+
+def start_run(
+    thread: RecordingThread,
+    display: CellDisplay,
+    begin: Callable[[], Coroutine[Any, Any, StoredRun]],
+    flow: str | None = None,
+) -> "Run":
+    """Store a new run, start it, and return its handle.
+
+    Args:
+        thread: The engine's thread.
+        display: The display settings of the workbench.
+        begin: Stores the run; called on the engine's thread.
+        flow: The flow whose MCP servers are started first; None for none.
+    """
+    engine = thread.engine
+    if flow is not None and engine.settings.mcp:  # servers may be slow to start, so the cell can be interrupted
+        thread.call_interruptible(engine.mcp.open(flow), lambda: None)
+
+    async def start() -> StoredRun:
+        stored = await begin()
+        await engine.controller.start(stored)
+        return stored
+
+    return Run(thread, thread.call(start()), display)
+
+
+HEARTBEAT_S = 0.25
+"""Interval at which a waiting cell lets the kernel notice its Stop button, and a waiting run reads the store."""
+
+HOW_TO_RESUME = "Its process is gone. Call run.resume() to continue it."
+
+
+class Run(RunRecord):
+    """A question on its way to its answer.
+
+    Args:
+        thread: The engine's thread.
+        stored: The run's row.
+        display: The display settings of the workbench.
+    """
+
+    def __init__(self, thread: RecordingThread, stored: StoredRun, display: CellDisplay) -> None:
+        super().__init__(stored)
+        self._thread = thread
+        self._run_client = RunClient(thread, stored)
+        self._display = display
+        self._pings: list[Callable[[], Awaitable[bool]]] = []  # each asks a live view whether a page shows it
+        self._has_waited = stored.status != RUNNING
+
+    @property
+    def _client(self) -> RunClient:
+        return self._run_client
+
+    @property
+    def status(self) -> str:
+        """`running`, `waiting`, `completed`, `failed`, `cancelled`, `deleted`, or `interrupted`, see `resume`."""
+        return self._client.status()
+
+    @property
+    def error(self) -> str | None:
+        """The message of the error that ended or interrupted the run; None if there is none."""
+        return super().error or self._thread.engine.controller.scheduler.storage_problem(self.run_id)
+
+    @property
+    def artifacts(self) -> Artifacts:
+        """The current version of each artifact on the run's branch, by id; edits are written to that branch."""
+        return Artifacts(Branch(self._thread, self.conversation_id, self.message_id, self._display.is_attended))
+
+    def approve(
+        self,
+        request_id: str | None = None,
+        *,
+        params: Mapping[str, Any] | None = None,
+        note: str = "",
+        scope: Scope = "once",
+    ) -> Self:
+        """Approve a request and return at once; the run continues.
+
+        Args:
+            request_id: Id of the request; not needed if only one is open.
+            params: A complete set of parameters that replaces the requested ones; the agent is informed.
+            note: A message to the agent that accompanies the result.
+            scope: `run` or `conversation` to approve all later calls of this tool there too.
+
+        Errors: `UsageError` that lists the open requests if there are several, or for invalid parameters; `NotFound` if
+            none is open; `Conflict` if it was decided before. That decision stands.
+        """
+        return self._decide(request_id, Decision(approved=True, instruction=note, params=params, scope=scope))
+
+    def deny(self, reason: str = "", request_id: str | None = None, *, scope: Scope = "once") -> Self:
+        """Deny a request: its call does not run, and the agent gets the reason. Errors and scope as for `approve`."""
+        return self._decide(request_id, Decision(approved=False, instruction=reason, scope=scope))
+
+    def instruct(self, instruction: str, request_id: str | None = None) -> Self:
+        """Answer a request with an instruction: its call does not run, and the agent follows the instruction."""
+        return self._decide(request_id, Decision(approved=False, instruction=instruction, replaces_call=True))
+
+    def _decide(self, request_id: str | None, decision: Decision) -> Self:
+        controller = self._thread.engine.controller
+
+        async def decide() -> None:
+            await controller.decide(request_id or (await controller.single_request(self.run_id)).id, decision)
+
+        self._thread.call(decide())
+        return self
+
+    def cancel(self) -> Self:
+        """Cancel the run; its artifacts remain. `Conflict` if it has ended."""
+        self._thread.call(self._thread.engine.controller.cancel(self.run_id))
+        return self
+
+    def resume(self) -> Self:
+        """Resume a run whose process ended, or whose requests were decided elsewhere.
+
+        Errors: `Conflict` if it is running, has ended or waits for a decision.
+        """
+        self._thread.call(self._client.resume())
+        return self
+
+    def wait(self, timeout_s: float | None = None) -> Self:
+        """Wait until the run ends, or until it needs a decision and no person is present.
+
+        Args:
+            timeout_s: Seconds before `TimeoutError` ends the wait; the run continues.
+
+        Errors: `TimeoutError`; `RunError` if the workbench is closed meanwhile.
+        """
+        settled = self._thread.submit(self._settled())
+        try:
+            settled.result(None if timeout_s is None else min(timeout_s, threading.TIMEOUT_MAX))
+        except CancelledError:
+            raise self._closed() from None
+        except TimeoutError:
+            settled.cancel()
+            raise TimeoutError(f"The run {self.run_id} is {self.status} after {timeout_s} s; it continues.") from None
+        self._has_waited = True
+        return self
+
+    def __await__(self) -> Generator[Any, None, Self]:
+        return self._wait_in_loop().__await__()
+
+    async def _wait_in_loop(self) -> Self:
+        """Wait without blocking the event loop. An interrupted cell stops waiting; the run continues."""
+        settled = asyncio.wrap_future(self._thread.submit(self._settled()))
+        try:
+            while not settled.done():
+                await asyncio.wait([settled], timeout=HEARTBEAT_S)
+        finally:
+            settled.cancel()
+        if settled.cancelled():
+            raise self._closed()
+        settled.result()
+        self._has_waited = True
+        return self
+
+    def _closed(self) -> RunError:
+        return RunError(f"The workbench was closed; the run {self.run_id} can be resumed by another one.")
+
+    async def _settled(self) -> None:
+        """Return when the run has ended, or waits and no person is present; called on the engine's loop."""
+        engine, is_recheck = self._thread.engine, False
+        while True:
+            await engine.controller.join(self.run_id)
+            stored = await engine.runs.get(self.run_id)
+            status = effective_status(engine.folder, stored.status, stored.owner, stored.start_lock)
+            if stored.status == WAITING and status == INTERRUPTED and not is_recheck:
+                is_recheck = True  # another engine may be resuming it at this moment
+            elif status == WAITING:
+                is_present = self._display.interactive
+                if is_present is None:
+                    is_present = any([await ping() for ping in self._pings])
+                if not is_present:
+                    return
+            elif status != RUNNING:
+                return
+            await asyncio.sleep(HEARTBEAT_S)
+
+    def fork(
+        self,
+        step: int,
+        *,
+        prompt: str | None = None,
+        model: str | None = None,
+        tool_result: str | None = None,
+        decision: Decision | bool | None = None,
+    ) -> "Run":
+        """Repeat the run with a change from one step on, on a branch of its own; the earlier steps cost nothing.
+
+        Args:
+            step: Number of the first step that is executed again; `run.steps` lists them.
+            prompt: Another prompt for the agent of that step, from that turn of its job on.
+            model: Name of the model from there on; agents with a model of their own keep it.
+            tool_result: Result of the tool of that step, which then does not run.
+            decision: Another decision for that step: True, False or a `Decision`.
+
+        Errors: `UsageError` for an unknown step, with the known ones, and for a change that does not fit the step.
+        """
+        change = change_of(self.rows(), step, prompt=prompt, model=model, tool_result=tool_result, decision=decision)
+        return start_run(self._thread, self._display, lambda: self._thread.engine.controller.fork(change))
+
+    def seal(self, path: str | os.PathLike[str], *, replace: bool = False) -> Path:
+        """Write the whole run to one file, for `af.open_run`: question, prompts, sources, results, decisions.
+
+        Secrets are redacted. The file includes the earlier runs of the branch, on which the prompts depend.
+
+        Args:
+            path: The file, such as `report.afrun`.
+            replace: Replace an existing file.
+
+        Returns:
+            The path of the file.
+
+        Errors: `Conflict` for an unfinished run; `CassetteError` for a file that exists or cannot be written.
+        """
+        engine = self._thread.engine
+        redactor = Redactor(known_values(engine.settings, os.environ, engine.model_keys))
+
+        def parts(db: sqlite3.Connection) -> SealedParts:
+            db.execute("BEGIN")  # one snapshot for all queries
+            try:
+                return load_parts(db, self.run_id, redactor)
+            finally:
+                db.execute("ROLLBACK")
+
+        return write_sealed(Path(path), self._client.read(parts), replace=replace)
+
+    def verify(self) -> VerificationReport:
+        """Execute the run again with its recorded model replies, results and decisions, and compare.
+
+        The tools, agents and prompts are those of this workbench, so a changed prompt is reported with its difference.
+        Nothing is stored, no model is called and no network is used.
+
+        Errors: `Conflict` if the run, or an earlier one on its branch, is unfinished.
+        """
+        return self._thread.engine.verify(self._client.read(lambda db: load_branch_rows(db, self.run_id)))
+
+    def to_notebook(
+        self, path: str | os.PathLike[str], *, sealed: str | os.PathLike[str] | None = None, replace: bool = False
+    ) -> Path:
+        """Write a report as a notebook, and the sealed run from which its cells compute frames and plots.
+
+        Args:
+            path: The notebook, such as `report.ipynb`; the sealed run is written next to it as `report.afrun`.
+            sealed: A sealed file of this run to use instead.
+            replace: Replace existing files.
+
+        Returns:
+            The path of the notebook.
+
+        Errors: as for `seal`; `UsageError` for a notebook that exists or cannot be written or executed.
+        """
+        return write_report(
+            Path(path),
+            self.run_id,
+            lambda file: self.seal(file, replace=replace),
+            sealed=None if sealed is None else Path(sealed),
+            replace=replace,
+        )
+
+    def view(self) -> "Panel":
+        """Show the run live, also after its end: to copy the answer, to ask again, to edit the question."""
+        from artifactflow_nb.widgets.chat.view import ChatView
+
+        return self._display.panel(
+            lambda is_live: ChatView(
+                self._thread, self.conversation_id, single_message_id=self.message_id, with_metrics=is_live
+            )
+        )
+
+    def _ipython_display_(self) -> None:
+        from artifactflow_nb.widgets.page.display import show_live, show_saved
+        from artifactflow_nb.widgets.run.saved import saved_run, saved_running
+        from artifactflow_nb.widgets.run.view import RunView
+
+        if self._display.is_live:
+            events = self.events
+            if events and events[-1].is_terminal:
+                show_saved(saved_run(self._client))
+            else:
+                self._pings.append(show_live(RunView(self._client), self._thread).answers_ping)
+        elif self._has_waited:
+            show_saved(saved_run(self._client, with_metrics=False))
+        else:  # the progress so far would differ from one execution of the notebook to the next
+            show_saved(saved_running(self.question))
+
+    def __repr__(self) -> str:
+        return f"Run({self.question!r}, status={self.status!r})"
+
+    def _card(self) -> Card:
+        if self.status == DELETED:
+            rows: CardRows = [("status", DELETED), ("run_id", Code(self.run_id))]
+            return Card("Run", self.question, rows, note="It was deleted from the store.")
+        stored, metrics, pending = self._stored(), self.metrics, self.pending
+        plans = self._client.read(lambda db: load_plans(db, self.run_id))
+        titles = [f"{artifact.title} (v{artifact.version})" for artifact in self.artifacts.values()]
+        rows = [
+            ("status", self.status),
+            ("error", self.error),
+            ("waits for", ", ".join(request.title for request in pending)),
+            ("plan", ", ".join(f"{plan.title} ({plan.progress})" for plan in plans)),
+            ("artifacts", ", ".join(titles)),
+            ("time", duration(metrics.total_duration_ms)),
+            ("tokens", metrics.total_tokens),
+            ("run_id", Code(self.run_id)),
+        ]
+        folds = [Details("The answer", MarkdownText(stored.response), is_open=True)] if stored.response else []
+        folds += [
+            Details(request.title, CardTable(STEP_COLUMNS, request.steps), is_open=True)
+            for request in pending
+            if request.steps
+        ]
+        note = f'Decide with run.approve("{pending[0].id}").' if pending else ""
+        return Card("Run", self.question, rows, folds, note or (HOW_TO_RESUME if self.status == INTERRUPTED else ""))

@@ -1,0 +1,243 @@
+"""The handle of a sealed run, which is displayed and queried without the store that it comes from.
+
+::
+
+    with af.open_run("run.afrun") as run:
+        run.response
+        run.llm_calls_df()
+
+Its rows are loaded into a store in a temporary folder, which is removed with the handle. Nothing in the file is
+executed.
+"""
+
+import os
+import shutil
+import sqlite3
+import tempfile
+import weakref
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Never, Self, TypeVar
+
+from artifactflow_nb.agents.base import AgentConfig
+from artifactflow_nb.analysis.frames.api import Frames
+from artifactflow_nb.core.approvals import Decision
+from artifactflow_nb.core.events import StreamEvent
+from artifactflow_nb.core.text.cards import Card, CardRows, CardTable, Code, Details, MarkdownText
+from artifactflow_nb.core.text.format import count, duration, format_time
+from artifactflow_nb.engine.engine import STORE_FILE
+from artifactflow_nb.engine.run_client import RunReader
+from artifactflow_nb.errors import Conflict, UsageError
+from artifactflow_nb.export.report import write_report
+from artifactflow_nb.notebook.artifact import Artifacts, Branch
+from artifactflow_nb.notebook.run import RunRecord
+from artifactflow_nb.recording.seal import ReadSource, SealedParts, read_sealed, write_store
+from artifactflow_nb.recording.verify import VerificationReport, verify
+from artifactflow_nb.store.database import DatabaseWork, connect
+from artifactflow_nb.store.faults import store_error
+from artifactflow_nb.store.runs import StoredRun, load_run
+from artifactflow_nb.tools.base import Tool
+
+T = TypeVar("T")
+
+_READ_ONLY = "A sealed run cannot be changed. Import it into a workbench with wb.import_run(path), and continue there."
+
+
+def open_run(path: str | os.PathLike[str]) -> "SealedRun":
+    """Open a file that `run.seal(path)` wrote, to read it.
+
+    Errors: `CassetteError` for a file that is damaged, was changed, comes from a newer release or is not a sealed run;
+        the message has the path, the part of the file and what to do.
+    """
+    return SealedRun(Path(path), *read_sealed(Path(path)))
+
+
+class SealedRun(Frames, RunRecord):
+    """A run in a sealed file, with the properties of a `Run` and the frames of a workbench.
+
+    Args:
+        path: The file.
+        parts: The content of the file.
+        manifest: The manifest of the file.
+
+    Attributes:
+        path: The file.
+        file_manifest: The manifest of the file: packages, the run, a hash of each part and one of everything.
+        sources: The documents that the run and the earlier runs of its branch read, in the form that the agents got.
+    """
+
+    def __init__(self, path: Path, parts: SealedParts, manifest: Mapping[str, Any]) -> None:
+        folder = Path(tempfile.mkdtemp(prefix="artifactflow-"))
+        self.close = weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+        store = folder / STORE_FILE
+        try:
+            with closing(connect(store)) as db:
+                db.execute("PRAGMA synchronous = OFF")  # the store lives no longer than this handle
+                write_store(db, parts)
+                stored = load_run(db, parts.rows.run_id)
+        except sqlite3.Error as error:
+            self.close()
+            raise store_error(store, f"The sealed file {path} cannot be opened", error, salvage=False) from error
+        RunRecord.__init__(self, stored)
+        Frames.__init__(self, store)
+        self.path = path
+        self.file_manifest: Mapping[str, Any] = MappingProxyType(dict(manifest))
+        self.sources: tuple[ReadSource, ...] = parts.sources
+        self._row = stored
+        self._rows = parts.rows
+
+    @property
+    def _store(self) -> Path:
+        if not self.close.alive:
+            raise UsageError(f"This run was closed. Open it again with af.open_run({str(self.path)!r}).")
+        return super()._store
+
+    def _stored(self) -> StoredRun:
+        return self._row
+
+    @property
+    def _client(self) -> "SealedRunClient":
+        return SealedRunClient(self._store, self._row)
+
+    @property
+    def artifacts(self) -> Artifacts:
+        """The current version of each artifact on the run's branch, by id; they are read-only."""
+        return Artifacts(_SealedBranch(None, self.conversation_id, self.message_id, read_run=self._read))
+
+    def _read(self, work: DatabaseWork[T]) -> T:
+        return self._client.read(work)
+
+    def to_notebook(self, path: str | os.PathLike[str], *, replace: bool = False) -> Path:
+        """Write a report as a notebook whose cells read this file; arguments and errors as for `Run.to_notebook`."""
+        return write_report(Path(path), self.run_id, lambda _path: None, sealed=self.path, replace=replace)
+
+    def verify(
+        self,
+        *,
+        tools: Iterable[Tool] = (),
+        agents: Iterable[AgentConfig] = (),
+        prompts: str | os.PathLike[str] | None = None,
+    ) -> VerificationReport:
+        """Execute it again with the recorded model, results and decisions, and compare; without a network or a key.
+
+        Args:
+            tools: Your own tools that the run used, so that their descriptions are compared; they are not called.
+            agents: Your own agents that the run used.
+            prompts: The folder with your own prompts; without it, the report lists them as changed.
+
+        Errors: `UsageError` if an agent is missing.
+        """
+        return verify(self._rows, tools=tools, agents=agents, prompts=None if prompts is None else Path(prompts))
+
+    def view(self) -> "SavedRunView":
+        """The saved view of the run: question, steps, answer, artifacts."""
+        from artifactflow_nb.widgets.run.saved import saved_run
+
+        return SavedRunView(saved_run(self._client))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"SealedRun({self.question!r}, status={self.status!r}, path={str(self.path)!r})"
+
+    def _card(self) -> Card:
+        metrics = self.metrics
+        titles = [f"{artifact.title} (v{artifact.version})" for artifact in self.artifacts.values()]
+        packages = ", ".join(f"{name} {version}" for name, version in self.file_manifest["packages"].items())
+        rows: CardRows = [
+            ("status", self.status),
+            ("error", self.error),
+            ("artifacts", ", ".join(titles)),
+            ("began", format_time(self.started_at)),
+            ("time", duration(metrics.total_duration_ms)),
+            ("tokens", metrics.total_tokens),
+            ("sealed with", packages),
+            ("file", Code(str(self.path))),
+            ("sha256", Code(self.file_manifest["sha256"])),
+            ("run_id", Code(self.run_id)),
+        ]
+        folds = []
+        if self._row.response:
+            folds.append(Details("The answer", MarkdownText(self._row.response), is_open=True))
+        if self.sources:
+            addresses = [(source.title, Code(source.address)) for source in self.sources]
+            table = CardTable.from_rows(("title", "address"), addresses)
+            folds.append(Details(count(len(self.sources), "source"), table))
+        return Card("Sealed run", self.question, rows, folds)
+
+
+@dataclass(frozen=True, slots=True)
+class _SealedBranch(Branch):
+    """The branch of a sealed run, which cannot be written."""
+
+    thread: None  # type: ignore[assignment]  # nothing is written
+    with_dates: bool = True
+    read_run: Callable[[DatabaseWork[Any]], Any] = field(kw_only=True)
+
+    def read(self, work: DatabaseWork[T]) -> T:
+        result: T = self.read_run(work)
+        return result
+
+    def write(self, work: object) -> Never:
+        """Refuse to write."""
+        del work
+        raise UsageError(_READ_ONLY)
+
+
+@dataclass(frozen=True, slots=True)
+class SavedRunView:
+    """The saved view of a run; it needs no kernel.
+
+    Attributes:
+        bundle: The output: `text/plain`, `text/markdown`, `text/html`.
+    """
+
+    bundle: Mapping[str, str]
+
+    def _repr_mimebundle_(self, **_wanted: object) -> dict[str, str]:
+        return dict(self.bundle)
+
+    def __repr__(self) -> str:
+        return self.bundle["text/plain"]
+
+
+class SealedRunClient(RunReader):
+    """A finished run in a store that no engine has open, for views of runs; it refuses every change."""
+
+    def subrun(self, run_id: str) -> "SealedRunClient":
+        """A sub-run; `NotFound` if the file does not have it."""
+        return SealedRunClient(self._store, self.read(lambda db: load_run(db, run_id)))
+
+    def subscribe(self, listener: Callable[[StreamEvent], None]) -> Callable[[], None]:
+        """Pass all events to the listener at once; there are no later ones."""
+        for event in self.stored_events():
+            listener(event)
+        return lambda: None
+
+    def call_soon(self, callback: Callable[..., object], *args: Any) -> None:
+        """Call the function now: there is no other thread."""
+        callback(*args)
+
+    async def decide(self, request_id: str, decision: Decision) -> None:
+        """Raise `Conflict`."""
+        del request_id, decision
+        raise Conflict(_READ_ONLY)
+
+    async def resume(self) -> None:
+        """Raise `Conflict`."""
+        raise Conflict(_READ_ONLY)
+
+    async def cancel(self) -> None:
+        """Raise `Conflict`."""
+        raise Conflict(_READ_ONLY)
+
+    def tool(self, name: str) -> None:
+        """None: a file has no tools."""
+        del name

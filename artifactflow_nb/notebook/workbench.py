@@ -1,0 +1,635 @@
+"""The workbench: the notebook's interface to the engine.
+
+::
+
+    wb = af.Workbench()
+    run = wb.ask("...")      # returns at once
+    await run
+    run.response
+"""
+
+import os
+import shutil
+import sqlite3
+import tempfile
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self, overload
+
+from artifactflow_nb.agents.base import AgentConfig
+from artifactflow_nb.agents.settings import GraphConfig
+from artifactflow_nb.analysis.frames.api import Frames
+from artifactflow_nb.core.approvals import ApprovalRule
+from artifactflow_nb.core.budget import Budget
+from artifactflow_nb.core.document.template import DEFAULT_TEMPLATE, ProjectTemplate
+from artifactflow_nb.core.middleware import Middleware
+from artifactflow_nb.core.text.cards import Card, CardMixin
+from artifactflow_nb.engine.engine import STORE_FILE
+from artifactflow_nb.engine.run_client import RunClient
+from artifactflow_nb.engine.settings import Settings
+from artifactflow_nb.errors import NotFound, UsageError
+from artifactflow_nb.flows.compose import COMPOSE
+from artifactflow_nb.flows.langgraph.adapt import AdaptedGraph
+from artifactflow_nb.flows.research import RESEARCH
+from artifactflow_nb.models.base import Model, model_name
+from artifactflow_nb.notebook import references
+from artifactflow_nb.notebook.artifact import Artifacts, Branch, read_store
+from artifactflow_nb.notebook.conversation import ConversationHandle
+from artifactflow_nb.notebook.display import CellDisplay
+from artifactflow_nb.notebook.lists import RequestList, RunList
+from artifactflow_nb.notebook.project import Project, Projects
+from artifactflow_nb.notebook.references import ConversationLike, ConversationReference, MessageLike
+from artifactflow_nb.notebook.run import Run, start_run
+from artifactflow_nb.notebook.summary import workbench_card
+from artifactflow_nb.recording.engine import RecordingThread, make_engine
+from artifactflow_nb.recording.report import ReproducibilityReport, load_report
+from artifactflow_nb.recording.rows import import_rows
+from artifactflow_nb.recording.seal import read_sealed
+from artifactflow_nb.sources.values import IndexingResult
+from artifactflow_nb.store.approvals import load_open_requests
+from artifactflow_nb.store.artifacts import USER
+from artifactflow_nb.store.conversations import ParentId, ParentSelector, StoredMessage
+from artifactflow_nb.store.documents import list_projects
+from artifactflow_nb.store.forks import check_not_forked
+from artifactflow_nb.store.overview import load_models, load_newest
+from artifactflow_nb.store.runs import INTERRUPTED, RUNNING, WAITING, StoredRun, load_unfinished
+from artifactflow_nb.tools.base import Tool, tool
+from artifactflow_nb.tools.web.tools import SearchProvider
+
+if TYPE_CHECKING:
+    from artifactflow_nb.widgets.conversations.list import ConversationList
+    from artifactflow_nb.widgets.page.panel import Panel
+
+BudgetLike = Budget | Mapping[str, Any] | None
+TemplateSource = str | os.PathLike[str] | Mapping[str, Any]
+
+
+class Workbench(Frames, CardMixin):
+    """Asks questions, and shows and stores the results.
+
+    Args:
+        model: The name of a model at the endpoint, or a model object; None for `AF_MODEL`, and for the offline model if
+            no endpoint is configured.
+        base_url: The address of an OpenAI-compatible endpoint; None for `OPENAI_BASE_URL`.
+        api_key: The key of the endpoint; None for `OPENAI_API_KEY`.
+        approvals: The policy that answers approval requests before a person is asked: `ask`, `approve`, `deny`, a
+            verdict per tool, or a function of the request that returns a verdict.
+        interactive: Whether a person can decide: True, False, or None to ask the page.
+        data_dir: The folder of the store; None for `AF_DATA_DIR`, else `.artifactflow` in the working directory. A
+            replay uses a temporary folder unless this is set.
+        prompts: A folder with prompt files of your own.
+        agent_models: Models of single agents, by agent name: a name at the endpoint, or a model object such as
+            `af.OpenAIModel` for another endpoint.
+        record: A cassette into which every run is recorded; see `mode`.
+        replay: A cassette from which every run is played, without a network or a key; see `mode`.
+        mode: `auto` to play the runs that the cassette has and to record the others, or another value of `AF_MODE`:
+            `record`, `replay`, `verify`, `live`.
+        middleware: Objects that are called for every model call and tool call, such as `af.DebugMiddleware()`; see
+            `af.Middleware`.
+        search: The search engine of `web_search`: `local`, `searxng`, `tavily` or `ddgs`, or an object with a coroutine
+            `search(query, limit)` that returns `SearchHit`s; None for `AF_SEARCH`.
+        settings: Further settings, by the names of `af.Settings`: `temperature`, `budget`, `prices`, `graph_config`,
+            `mcp` for the tools of MCP servers, and so on.
+
+    Attributes:
+        settings: The effective settings.
+        created_at: The time of creation, in UTC.
+
+    Errors: `UsageError` for an invalid setting; `StoreError` for a store that cannot be opened; `CassetteError` for a
+        cassette that cannot be used.
+    """
+
+    def __init__(
+        self,
+        *,
+        model: str | Model | None = None,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        approvals: ApprovalRule = "ask",
+        interactive: bool | None = None,
+        data_dir: str | Path | None = None,
+        prompts: str | Path | None = None,
+        agent_models: Mapping[str, str | Model] | None = None,
+        record: str | Path | None = None,
+        replay: str | Path | None = None,
+        mode: str | None = None,
+        middleware: Sequence[Middleware] = (),
+        search: str | SearchProvider | None = None,
+        **settings: Any,
+    ) -> None:
+        if not (model is None or isinstance(model, str) or hasattr(model, "stream")):
+            raise UsageError(f"model is {model!r}; it must be a model's name at the endpoint, or a model object.")
+        settings |= {"record": record, "replay": replay, "mode": mode}
+        provider = None if search is None or isinstance(search, str) else search
+        if provider is None:
+            settings["search"] = search
+        elif not hasattr(provider, "search"):
+            raise UsageError(f"search is {search!r}; pass a name, or an object with `async search(query, limit)`.")
+        name, model_object = (model, None) if isinstance(model, str) else (None, model)
+        configured = Settings.load(model=name, base_url=base_url, api_key=api_key, data_dir=data_dir, **settings)
+        self._remove_folder: Callable[[], object] = lambda: None
+        if data_dir is None and configured.cassette_mode in {"replay", "auto", "verify"}:
+            folder = Path(tempfile.mkdtemp(prefix="artifactflow-"))
+            self._remove_folder = weakref.finalize(self, _remove, folder, os.getpid())
+            configured = configured.model_copy(update={"data_dir": folder})
+        self.settings = configured
+        self.created_at = datetime.now(UTC)
+        check_not_forked(configured.data_dir)
+        self._thread = RecordingThread(
+            lambda: make_engine(
+                configured,
+                model=model_object,
+                approvals=approvals,
+                prompts=None if prompts is None else Path(prompts),
+                agent_models=agent_models,
+                middleware=middleware,
+                search=provider,
+            )
+        )
+        self._display = CellDisplay(self._thread, interactive)
+        super().__init__(self.data_dir / STORE_FILE)
+
+    @property
+    def is_open(self) -> bool:
+        """True until `close` is called."""
+        return self._thread.is_open
+
+    @property
+    def data_dir(self) -> Path:
+        """The folder of the store."""
+        return self._thread.engine.folder
+
+    @property
+    def graph_config(self) -> GraphConfig:
+        """The configuration of agents and flows, with its source."""
+        return self._thread.engine.graph_config
+
+    @property
+    def flows(self) -> tuple[str, ...]:
+        """The names of the flows, for `ask`."""
+        return tuple(self._thread.engine.flows)
+
+    def close(self) -> None:
+        """Close the store and end the engine's thread; another workbench can resume the runs that were unfinished."""
+        self._thread.close()
+        self._remove_folder()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        model = self._thread.engine.model
+        return f"{type(self).__name__}(model={model_name(model)!r}, data_dir={str(self.data_dir)!r})"
+
+    def _card(self) -> Card:
+        return workbench_card(self._thread.engine)
+
+    # --- questions and runs ------------------------------------------------------------------------------------------
+
+    def ask(
+        self,
+        question: str,
+        *,
+        conversation_id: ConversationReference | None = None,
+        parent_message_id: ParentId = ParentSelector.ACTIVE,
+        flow: str | AdaptedGraph | None = None,
+        project: str | Project | None = None,
+        budget: BudgetLike = None,
+        model: str | None = None,
+    ) -> Run:
+        """Ask a question; the run continues while other cells compute.
+
+        Args:
+            question: The question.
+            conversation_id: The conversation to continue, one of its runs, or its id; None starts a new one.
+            parent_message_id: The message to continue from; None for a new root. By default it is the last message of
+                the active branch.
+            flow: The name of a flow, or a graph of your own, `af.adapt(graph)`, which is registered under its name as
+                by `register_flow`. None stands for `compose` if there is a project, else for `research`.
+            project: The project to write, or its name; the run continues the conversation of the project.
+            budget: The limits of the run, such as `af.Budget(tokens=50_000)`; None for the configured ones.
+            model: The name of the model for this run; agents with a model of their own keep it.
+
+        Errors: `UsageError` for an empty question or an unknown flow, `NotFound` for an unknown conversation or
+            message, `Conflict` while the branch waits for an earlier answer.
+        """
+        text = _check_text(question)
+        conversation = None if conversation_id is None else references.conversation_id(conversation_id)
+        if project is not None:
+            conversation = self._project_conversation(project, conversation)
+        flow_name = self._flow_name(flow, project)
+        return start_run(
+            self._thread,
+            self._display,
+            lambda: self._thread.engine.controller.begin(
+                text,
+                conversation_id=conversation,
+                parent_message_id=parent_message_id,
+                flow=flow_name,
+                budget=budget,
+                model=model,
+            ),
+            flow_name,
+        )
+
+    def regenerate(self, message: MessageLike, *, budget: BudgetLike = None, model: str | None = None) -> Run:
+        """Ask a question again on a branch of its own; the new run does not know the earlier answer.
+
+        Args:
+            message: The message, its run, or the id of either.
+            budget: The limits of the run; None for those of the earlier run.
+            model: The name of the model; None for that of the earlier run.
+
+        Errors: `NotFound` for an unknown run or message.
+        """
+        return self._ask_sibling(message, None, budget, model)
+
+    def edit(self, message: MessageLike, question: str, *, budget: BudgetLike = None, model: str | None = None) -> Run:
+        """Ask another question in place of an earlier one, on a branch of its own; the earlier branch is unchanged.
+
+        Arguments and errors as for `regenerate`; `UsageError` for an empty question.
+        """
+        return self._ask_sibling(message, _check_text(question), budget, model)
+
+    def _ask_sibling(self, message: MessageLike, question: str | None, budget: BudgetLike, model: str | None) -> Run:
+        engine = self._thread.engine
+        sibling_id = self._thread.call(references.message_id(engine, message))
+        flow = self._thread.call(engine.controller.flow_of_message(sibling_id))
+        return start_run(
+            self._thread,
+            self._display,
+            lambda: engine.controller.begin_sibling(sibling_id, question, budget=budget, model=model),
+            flow,
+        )
+
+    def run(self, run_id: str) -> Run:
+        """The handle of a stored run, also of one from an earlier kernel; `NotFound` for an unknown id."""
+        return self._handle(self._thread.call(self._thread.engine.runs.get(run_id)))
+
+    def _handle(self, stored: StoredRun) -> Run:
+        return Run(self._thread, stored, self._display)
+
+    def runs(self, limit: int = 20) -> RunList:
+        """The newest runs, also those of earlier kernels; the newest first."""
+        stored = read_store(self._store, lambda db: load_newest(db, limit))
+        return RunList(map(self._handle, stored), 'No runs yet. Ask with wb.ask("...").')
+
+    def unfinished(self) -> RunList:
+        """Runs that are running, waiting or interrupted, also those of earlier kernels; the oldest first.
+
+        Sub-runs are not listed; they continue with their parent run.
+        """
+        stored = read_store(self._store, load_unfinished)
+        return RunList(map(self._handle, stored), "No run is running or waiting.")
+
+    def import_run(self, path: str | os.PathLike[str]) -> Run:
+        """Import a sealed run, with the earlier runs of its branch, and return its handle.
+
+        Errors: `CassetteError` for a file that cannot be used; `Conflict` if the store has another run with the same
+            id. Nothing is imported then.
+        """
+        sealed, _manifest = read_sealed(Path(path))
+        self._thread.call(self._thread.engine.database.write(lambda db: import_rows(db, sealed.rows)))
+        return self.run(sealed.rows.run_id)
+
+    def repro(self, *, all: bool = False) -> ReproducibilityReport:  # noqa: A002 - the word for it at the prompt
+        """Report which runs are recorded, replayed, live or changed, and what makes the notebook reproducible.
+
+        Args:
+            all: Report on all runs of the store, not only on those that this workbench started.
+        """
+        engine = self._thread.engine
+        controller = engine.controller
+
+        def load(db: sqlite3.Connection) -> ReproducibilityReport:
+            run_ids = None if all else controller.starter.started
+            return load_report(db, engine.session, engine.folder, run_ids, controller.changes)
+
+        return read_store(self._store, load)
+
+    # --- approvals ---------------------------------------------------------------------------------------------------
+
+    def pending(self) -> RequestList:
+        """The requests that wait for a decision, also those of earlier kernels; the oldest first."""
+        return RequestList(read_store(self._store, load_open_requests))
+
+    def approve(self, request_id: str) -> Run:
+        """Approve a request, also one of an earlier kernel; its run continues here."""
+        return self._requesting_run(request_id).approve(request_id)
+
+    def deny(self, request_id: str, reason: str = "") -> Run:
+        """Deny a request, also one of an earlier kernel; its run continues here."""
+        return self._requesting_run(request_id).deny(reason, request_id)
+
+    def _requesting_run(self, request_id: str) -> Run:
+        with suppress(NotFound):
+            return self.run(self._thread.call(self._thread.engine.approvals.get(request_id)).run_id)
+        listed = "; ".join(f"{request.id}: {request.title}" for request in self.pending()) or "none"
+        raise UsageError(f"No request {request_id!r} waits for a decision. Open are: {listed}.")
+
+    # --- conversations and branches ----------------------------------------------------------------------------------
+
+    def conversations(self, search: str | None = None, *, limit: int = 50, offset: int = 0) -> "ConversationList":
+        """The conversations, those with the latest questions first; each can be exported.
+
+        Args:
+            search: Words of which each must be in the title or in a message; None for all conversations.
+            limit: Maximum number of conversations.
+            offset: Number of conversations to skip.
+        """
+        from artifactflow_nb.widgets.conversations.list import ConversationList
+
+        manager = self._thread.engine.conversations
+        found = self._thread.call(
+            manager.search(search, limit, offset) if search else manager.list_conversations(limit, offset)
+        )
+        handles = (ConversationHandle.from_conversation(self._thread, conversation) for conversation in found)
+        return ConversationList(handles, search)
+
+    def conversation(self, of: ConversationLike | None = None) -> ConversationHandle:
+        """A conversation to export one of its branches: `wb.conversation(run).to_html("talk.html")`.
+
+        Args:
+            of: As for `artifacts`; a run or a message stands for the branch that ends with it.
+
+        Errors: `NotFound` for an unknown id, or if there is no conversation yet.
+        """
+        found_id, message_id = self._existing_branch(of)
+        conversation = self._thread.call(self._thread.engine.conversations.get(found_id))
+        return ConversationHandle.from_conversation(self._thread, conversation, message_id)
+
+    def artifacts(self, of: ConversationLike | None = None) -> Artifacts:
+        """The artifacts of a branch by id, to read, edit, compare and export.
+
+        Args:
+            of: A run, a conversation, or the id of a run, a message or a conversation. A conversation stands for its
+                active branch, None for the conversation with the latest question.
+
+        Errors: `NotFound` for an unknown id, or if there is no conversation yet.
+        """
+        found_id, message_id = self._existing_branch(of)
+        if message_id is None:
+            message_id = self._thread.call(self._thread.engine.conversations.get(found_id)).active_message_id
+        return Artifacts(Branch(self._thread, found_id, message_id, self._display.is_attended))
+
+    def _existing_branch(self, of: ConversationLike | None) -> tuple[str, str | None]:
+        found_id, message_id = self._thread.call(references.branch_ids(self._thread.engine, of))
+        if found_id is None:
+            raise NotFound("There is no conversation yet. Ask something first: wb.ask(...).")
+        return found_id, message_id
+
+    def rename_conversation(self, conversation: ConversationReference, title: str) -> None:
+        """Rename a conversation, which is identified by itself, by one of its runs or messages, or by its id."""
+        conversation_id = references.conversation_id(conversation)
+        self._thread.call(self._thread.engine.conversations.rename(conversation_id, title))
+
+    def delete_conversation(self, conversation: ConversationReference) -> None:
+        """Delete a conversation with its messages, runs and artifacts; `Conflict` while one of its runs is running."""
+        conversation_id = references.conversation_id(conversation)
+        self._thread.call(self._thread.engine.conversations.delete_conversation(conversation_id))
+
+    def activate_branch(self, message: MessageLike) -> StoredMessage:
+        """Activate the branch through a message, so that `ask` continues it; returns the branch's newest message."""
+        engine = self._thread.engine
+
+        async def activate() -> StoredMessage:
+            newest_id = await engine.conversations.activate(await references.message_id(engine, message))
+            return await engine.conversations.message(newest_id)
+
+        return self._thread.call(activate())
+
+    def delete_branch(self, message: MessageLike) -> None:
+        """Delete a message and its successors, with their runs and artifacts; `Conflict` while one is running."""
+        engine = self._thread.engine
+
+        async def delete() -> None:
+            await engine.conversations.delete_branch(await references.message_id(engine, message))
+
+        self._thread.call(delete())
+
+    # --- panels ------------------------------------------------------------------------------------------------------
+
+    def chat(
+        self,
+        conversation: ConversationLike | None = None,
+        *,
+        flow: str | AdaptedGraph | None = None,
+        project: str | Project | None = None,
+        budget: BudgetLike = None,
+        model: str | None = None,
+    ) -> "Panel":
+        """Show a conversation to read and to continue: questions, steps, approvals, answers, branches.
+
+        Args:
+            conversation: The conversation, its id, or one of its runs or messages; None for a new conversation.
+            flow: The flow of questions that are asked in the panel, as for `ask`.
+            project: The project to write, or its name; the panel shows its conversation.
+            budget: The limits of each run; None for the configured ones.
+            model: The name of the model; None for the configured one.
+
+        Errors: `NotFound` for an unknown conversation or project; `UsageError` for an unknown flow or an invalid
+            budget.
+        """
+        from artifactflow_nb.widgets.chat.view import ChatView
+
+        shown_id = None if conversation is None else self._existing_branch(conversation)[0]
+        if project is not None:
+            shown_id = self._project_conversation(project, shown_id)
+        flow_name = self._flow_name(flow, project)
+        self._thread.engine.controller.starter.check_flow(flow_name)
+        limits = None if budget is None else Budget.from_limits(budget)
+        return self._display.panel(
+            lambda is_live: ChatView(
+                self._thread, shown_id, flow=flow_name, budget=limits, model=model, with_metrics=is_live
+            )
+        )
+
+    def tree(self, conversation: ConversationLike | None = None) -> "Panel":
+        """Show the conversations, and one of them as a tree to read, to compare branches and to continue anywhere.
+
+        Args:
+            conversation: The conversation to show first, as for `chat`; None for the one with the latest question.
+
+        Errors: `NotFound` for an unknown conversation.
+        """
+        from artifactflow_nb.widgets.conversations.view import TreeView
+
+        shown_id = None if conversation is None else self._existing_branch(conversation)[0]
+        return self._display.panel(lambda is_live: TreeView(self._thread, shown_id, with_metrics=is_live))
+
+    def artifact_panel(self, of: ConversationLike | None = None) -> "Panel":
+        """Show the artifacts of a branch with their versions, to read, edit, compare and download.
+
+        Args:
+            of: As for `artifacts`; for a conversation the panel follows the active branch.
+
+        Errors: `NotFound` for an unknown id.
+        """
+        from artifactflow_nb.widgets.artifacts.view import ArtifactPanel
+
+        branch = self._thread.call(references.branch_ids(self._thread.engine, of))
+        return self._display.panel(lambda is_live: ArtifactPanel(self._thread, *branch, with_dates=is_live))
+
+    def timeline(self, run: Run | str | None = None) -> "Panel":
+        """Show the durations of a run's steps, one lane per agent; the timeline grows while the run is unfinished.
+
+        Args:
+            run: The run or its id; None for the newest run.
+
+        Errors: `NotFound` for an unknown run, or if there is none yet.
+        """
+        from artifactflow_nb.widgets.timeline import TimelineView
+
+        runs = self._thread.engine.runs
+        run_id = run.run_id if isinstance(run, Run) else run or self._thread.call(runs.newest_run_id())
+        if run_id is None:
+            raise NotFound("There is no run yet. Ask something first: wb.ask(...).")
+        client = RunClient(self._thread, self._thread.call(runs.get(run_id)))
+        return self._display.panel(
+            lambda is_live: TimelineView(client, with_metrics=is_live),
+            lambda: client.status() in {RUNNING, WAITING, INTERRUPTED},
+        )
+
+    # --- projects ----------------------------------------------------------------------------------------------------
+
+    def project(self, name: str, *, template: TemplateSource | None = None) -> Project:
+        """The project of this name; it is created if there is none.
+
+        Args:
+            name: The name, which is unique in the store.
+            template: The phases and first blocks of a new project: the name of a packaged template, a YAML file, or a
+                mapping; None for `default`. An existing project is not changed.
+
+        Errors: `UsageError` for an invalid name or template.
+        """
+        engine = self._thread.engine
+        loaded = ProjectTemplate.load(DEFAULT_TEMPLATE if template is None else template)
+        name = engine.secrets.mask(name) if isinstance(name, str) else name
+        self._thread.call(engine.projects.create(name, loaded, USER))
+        return Project(self._thread, name, self._display)
+
+    def projects(self) -> Projects:
+        """The projects of the store, in the order of their creation.
+
+        A project whose artifact was overwritten with something else is left out; `project` says how to restore it.
+        """
+        found = []
+        for name in read_store(self._store, list_projects):
+            with suppress(UsageError):
+                found.append(Project(self._thread, name, self._display))
+        return Projects(found)
+
+    def _project_conversation(self, project: str | Project, conversation_id: str | None) -> str:
+        """The conversation of a project; `UsageError` if `conversation_id` is that of another one."""
+        if not isinstance(project, Project):
+            name = self._thread.engine.secrets.mask(project) if isinstance(project, str) else project
+            project = Project(self._thread, name, self._display)
+        if conversation_id not in {None, project.conversation_id}:
+            raise UsageError(
+                f"{conversation_id} is not the conversation of {project.name!r}. Leave conversation_id out."
+            )
+        return project.conversation_id
+
+    # --- sources, tools, agents, flows and models --------------------------------------------------------------------
+
+    def add_sources(self, path: str | Path) -> IndexingResult:
+        """Index a folder or a file (md, txt, html, pdf, py, ipynb); runs then search it instead of the reference.
+
+        For an indexed folder only new and changed files are read, and the sources of missing files are removed. If a
+        person may be looking, a line shows the progress. If the cell is interrupted, the indexed files are kept and the
+        next call continues with the others.
+
+        Errors: `UsageError` with the path if it is missing or gives no source.
+        """
+        from artifactflow_nb.widgets.progress import IndexingLine
+
+        line = IndexingLine(str(path), is_attended=self._display.is_attended)
+        try:
+            result = self._thread.call_interruptible(self._thread.engine.add_sources(path, line.note), line.draw)
+        except BaseException:
+            line.end("Not finished")
+            raise
+        line.end("Indexed")
+        return result
+
+    def models(self) -> list[str]:
+        """The names of the models that the endpoint offers, for `model=`, `AF_MODEL` and `agent_models`."""
+        return self._thread.call(self._thread.engine.list_models())
+
+    def known_models(self) -> list[str]:
+        """The names of models that are configured, have a price or were used before; `models` asks the endpoint."""
+        engine = self._thread.engine
+        configured = [agent.model_name for agent in engine.agents.values()]
+        return list(dict.fromkeys([*configured, *engine.prices, *read_store(self._store, load_models)]))
+
+    def register_tool(self, entry: Tool, *, agent: str | None = None) -> None:
+        """Offer a tool, which was made with `af.tool`, to an agent; None for the lead agent."""
+        self._thread.engine.register_tool(entry, agent=agent)
+
+    @overload
+    def tool(self, handler: Callable[..., Any], /, *, agent: str | None = None, **options: Any) -> Tool: ...
+
+    @overload
+    def tool(
+        self, handler: None = None, /, *, agent: str | None = None, **options: Any
+    ) -> Callable[[Callable[..., Any]], Tool]: ...
+
+    def tool(
+        self, handler: Callable[..., Any] | None = None, /, *, agent: str | None = None, **options: Any
+    ) -> Tool | Callable[[Callable[..., Any]], Tool]:
+        """Make a tool of a typed function and offer it to an agent: `@wb.tool`, or `@wb.tool(permission="confirm")`.
+
+        Args:
+            handler: The function; see `af.tool` for its requirements.
+            agent: The agent that may call it; None for the lead.
+            options: As for `af.tool`: `name`, `permission`, `category`, `idempotent`, `timeout_s` and so on.
+
+        Errors: `UsageError` as for `af.tool` and `register_tool`.
+        """
+
+        def register(handler: Callable[..., Any]) -> Tool:
+            entry = tool(**options)(handler)
+            self.register_tool(entry, agent=agent)
+            return entry
+
+        return register if handler is None else register(handler)
+
+    def register_agent(self, config: AgentConfig) -> None:
+        """Add an agent that the lead can delegate to; its prompt is `<name>.md` in the folder passed as `prompts`."""
+        self._thread.engine.register_agent(config)
+
+    def register_flow(self, name: str, flow: AdaptedGraph) -> str:
+        """Register a graph of your own, made with `af.adapt`, as a flow for `ask`, and return its name.
+
+        A graph that was registered under the name before is replaced for new runs and for questions that are asked
+        again. An unfinished run continues with the graph with which it started; in a new kernel, with the graph that is
+        registered under the name.
+
+        Errors: `UsageError` for something other than an adapted graph, or for the name of a built-in flow.
+        """
+        self._thread.engine.flows.register(name, flow)
+        return name
+
+    def _flow_name(self, flow: str | AdaptedGraph | None, project: str | Project | None) -> str:
+        """The name of a flow; a graph is registered first. The default is `compose` for a project, else `research`."""
+        if flow is None:
+            return RESEARCH if project is None else COMPOSE
+        return flow if isinstance(flow, str) else self._thread.engine.flows.add(flow)
+
+
+def _remove(folder: Path, pid: int) -> None:
+    """Remove a temporary folder, in the process that made it: a forked child ends with the same cleanup."""
+    if pid == os.getpid():
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _check_text(question: object) -> str:
+    if not isinstance(question, str):
+        raise UsageError(f"The question is {type(question).__name__}, not text.")
+    return question

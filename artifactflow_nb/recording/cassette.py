@@ -1,0 +1,430 @@
+"""Cassettes: the rows of recorded runs in one text file, a row a line.
+
+::
+
+    {"format": "artifactflow-nb cassette", "version": 2}
+    {"recording": {"key": ..., "question": ..., "run_id": ..., ...}}     one for each recorded run
+    {"messages": {...}}  {"runs": {...}}  {"events": {...}}              its rows, JSON columns as JSON
+    {"text": {"sha256": ..., "content": ...}}                            each long text once, after all runs
+    {"sha256": ...}                                                      the hash of everything above
+
+Rows name a long text by `{"$text": hash}`.
+"""
+
+import hashlib
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any, Self
+
+import orjson
+
+from artifactflow_nb.core.bounded_json import loads, loads_shallow
+from artifactflow_nb.core.local_files import open_regular, reason
+from artifactflow_nb.errors import CassetteError
+from artifactflow_nb.recording.rows import TABLES, RunRows
+from artifactflow_nb.recording.schema import check_rows
+from artifactflow_nb.store.whole_file import OnlyWriter, one_at_a_time, write_whole
+
+FORMAT, VERSION = "artifactflow-nb cassette", 2
+MAX_BYTES = 1024 * 2**20
+LONG_TEXT = 200
+"""Length in characters from which a text is written once and named by its hash."""
+
+_FREE_CHARS = 64 * 2**20
+_MOST_COPIES = 100
+"""How many times the texts of its file a recording may hold, where that is more than `_FREE_CHARS`: a row names a text
+of any length with a few bytes."""
+
+_NO_PLACE = (OSError, ValueError, RuntimeError)
+"""Errors of paths: missing rights, invalid characters, circular links before Python 3.13."""
+
+_TEXT, _LITERAL = "$text", "$literal"
+_TEXT_BYTES = _TEXT.encode()
+_REFERENCE = re.compile(rb'"\$text":"[0-9a-f]{64}"')
+_RE_RECORD = 'Record it again: execute the notebook with mode="record" (AF_MODE=record).'
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """A recorded run as a cassette lists it.
+
+    Attributes:
+        key: The identity of the question; see `identity`.
+        run_id: The run.
+        message_id: Its message.
+        question: The question.
+        flow: The flow.
+        started_at: When it started, in microseconds.
+        schema: The version of the schema of its rows.
+    """
+
+    key: str
+    run_id: str
+    message_id: str
+    question: str
+    flow: str
+    started_at: int
+    schema: int
+
+
+class Cassette:
+    """The recordings of a cassette file. The rows of a recording are checked when they are read.
+
+    Args:
+        path: The file.
+        recordings: The lines of each recording by its head.
+        texts: The long texts by their hashes.
+    """
+
+    def __init__(
+        self, path: Path, recordings: Mapping[Head, Sequence[Mapping[str, Any]]], texts: Mapping[str, str]
+    ) -> None:
+        self.path = path
+        self._lines = dict(recordings)
+        self._texts = texts
+        self.heads = tuple(self._lines)
+
+    @classmethod
+    def open(cls, path: Path) -> Self:
+        """Read a cassette; `CassetteError` for one that is missing, damaged, edited or of another release."""
+        return cls(path, *parse(path, _read(path)))
+
+    def find(self, key: str) -> Head | None:
+        """The recording of a question; None if there is none."""
+        return next((head for head in self.heads if head.key == key), None)
+
+    def rows(self, head: Head) -> RunRows:
+        """The rows of a recording, checked; `CassetteError` that names the row if they cannot be used."""
+        tables: dict[str, list[dict[str, Any]]] = {table: [] for table in TABLES}
+        try:
+            self._check_size(head)
+            for line in self._lines[head]:
+                ((table, row),) = line.items()
+                decoded = {name: _decoded(value, self._texts) for name, value in row.items()}
+                tables[table].append(
+                    {
+                        name: orjson.dumps(value).decode()
+                        if name.endswith("_json") and isinstance(value, dict | list)
+                        else value
+                        for name, value in decoded.items()
+                    }
+                )
+            rows = check_rows(RunRows(head.run_id, head.schema, {table: tuple(tables[table]) for table in TABLES}))
+        except (KeyError, ValueError, TypeError, AttributeError, RecursionError) as error:
+            raise CassetteError(
+                f"The recording of {head.question!r:.80} in {self.path} cannot be used: {error!s:.200}. {_RE_RECORD}"
+            ) from error
+        except CassetteError as error:
+            raise CassetteError(f"The cassette {self.path} cannot be used: {error}") from error
+        for name in ("message_id", "question", "flow", "started_at"):
+            if (stored := rows.run[name]) != (listed := getattr(head, name)):
+                problem = f"its {name} is {stored!r:.80}, and it is listed with {listed!r:.80}"
+                raise CassetteError(f"The cassette {self.path} cannot be used: {problem}")
+        return rows
+
+    def _check_size(self, head: Head) -> None:
+        """Refuse a recording that names texts so often that it would fill the memory."""
+        named = [key for line in self._lines[head] for key in _texts_of(line)]
+        if missing := [key for key in named if key not in self._texts]:
+            raise ValueError(f"it names the text {missing[0]!r:.40}, which is missing")
+        n_chars = sum(len(self._texts[key]) for key in named)
+        if n_chars > max(_FREE_CHARS, _MOST_COPIES * sum(map(len, self._texts.values()))):
+            raise ValueError(f"its texts would come to {n_chars:,} characters")
+
+    def models(self) -> list[tuple[str, str]]:
+        """Provider and name of each model that was called, in the order of the calls."""
+        calls = (line["llm_calls"] for head in self.heads for line in self._lines[head] if "llm_calls" in line)
+        return list(dict.fromkeys((str(row.get("provider")), str(row.get("request_model"))) for row in calls))
+
+    def lines(self, head: Head) -> tuple[Sequence[Mapping[str, Any]], Mapping[str, str]]:
+        """The lines of a recording in the form of the file, and the texts that they name."""
+        lines = self._lines[head]
+        named = {key for line in lines for key in _texts_of(line)}
+        return lines, {key: self._texts[key] for key in named if key in self._texts}
+
+
+class CassetteWriter:
+    """Writes recordings into a cassette atomically, one process at a time.
+
+    Args:
+        path: The file; its folder is created.
+
+    Errors: `CassetteError` if it cannot be written, another process records into it, or a file there is no cassette.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._pid = os.getpid()
+        self._written: tuple[bytes, Cassette] | None = None
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._lock = OnlyWriter(path.resolve(), is_shared=True)
+        except _NO_PLACE as error:
+            raise self._failed(error) from error
+        try:
+            if path.exists():
+                Cassette.open(path)
+        except CassetteError:
+            self.close()
+            raise
+
+    def put(self, head: Head, rows: RunRows) -> None:
+        """Add a recording, or replace that of the same key or run."""
+        if self._lock.closed or self._pid != os.getpid():
+            owner = "was closed" if self._lock.closed else "belongs to another process, from which this one was forked"
+            raise CassetteError(f"The workbench that records into {self.path} {owner}. Make another one.")
+        place = self.path.resolve()
+        try:
+            self._lock.renew()
+            with one_at_a_time(place):
+                write_whole(place, self._with(head, rows))
+        except _NO_PLACE as error:
+            raise self._failed(error) from error
+
+    def _with(self, head: Head, rows: RunRows) -> bytes:
+        texts: dict[str, str] = {}
+        recordings: dict[Head, Sequence[Mapping[str, Any]]] = {}
+        before = self._cassette()
+        for other in before.heads:
+            if other.key != head.key and other.run_id != head.run_id:
+                recordings[other], named = before.lines(other)
+                texts |= named
+        recordings[head] = [{table: _encoded_row(row, texts)} for table in TABLES for row in rows[table]]
+        data = cassette_bytes(recordings, texts)
+        self._written = hashlib.sha256(data).digest(), Cassette(self.path, recordings, texts)
+        return data
+
+    def _cassette(self) -> Cassette:
+        """The present cassette; the file is parsed only if it is not as it was written here."""
+        if not self.path.exists():
+            return Cassette(self.path, {}, {})
+        data = _read(self.path)
+        if self._written is None or self._written[0] != hashlib.sha256(data).digest():
+            return Cassette(self.path, *parse(self.path, data))
+        return self._written[1]
+
+    def close(self) -> None:
+        """Let another process record."""
+        self._lock.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.close()
+
+    def _failed(self, error: OSError | ValueError | RuntimeError) -> CassetteError:
+        return CassetteError(f"The cassette {self.path} cannot be written: {reason(error)}. Choose another path.")
+
+
+def cassette_bytes(recordings: Mapping[Head, Iterable[Mapping[str, Any]]], texts: Mapping[str, str]) -> bytes:
+    """The bytes of a cassette; the same recordings give the same bytes."""
+    lines = [_dump({"format": FORMAT, "version": VERSION})]
+    for head in sorted(recordings, key=lambda head: (head.started_at, head.run_id)):
+        lines.append(_dump({"recording": asdict(head)}))
+        lines += map(_dump, recordings[head])
+    lines += (_dump({"text": {"sha256": key, "content": texts[key]}}) for key in sorted(texts))
+    body = b"".join(lines)
+    return body + _dump({"sha256": hashlib.sha256(body).hexdigest()})
+
+
+def one_recording(head: Head, rows: RunRows) -> bytes:
+    """A cassette of a single recording."""
+    texts: dict[str, str] = {}
+    lines = [{table: _encoded_row(row, texts)} for table in TABLES for row in rows[table]]
+    return cassette_bytes({head: lines}, texts)
+
+
+def accept_cassette(path: str | os.PathLike[str]) -> None:
+    """Accept intended edits of a cassette: update the hashes of its texts and of the file.
+
+    Args:
+        path: The cassette.
+
+    Errors: `CassetteError`, and the file stays as it is, if it cannot be read or an edited recording cannot be used.
+    """
+    path = Path(path)
+    *lines, last = _read(path).rstrip(b"\r\n").split(b"\n")
+    _check_format(path, [*lines, last][0])
+    if not last.startswith(b'{"sha256":'):
+        raise CassetteError(f"The cassette {path} has lost its end: its last line holds no hash. Restore the file.")
+    renamed: dict[bytes, bytes] = {}
+    for line in lines:
+        if line.startswith(b'{"text":'):
+            with suppress(ValueError, LookupError, TypeError, AttributeError):  # `parse` names a damaged line
+                text = loads(line)["text"]
+                renamed[text["sha256"].encode()] = _sha256(text["content"]).encode()
+    body = b"".join(line + b"\n" for line in lines)
+    body = re.sub(rb"\b[0-9a-f]{64}\b", lambda found: renamed.get(found[0], found[0]), body)
+    data = body + _dump({"sha256": hashlib.sha256(body).hexdigest()})
+    cassette = Cassette(path, *parse(path, data))
+    for head in cassette.heads:
+        cassette.rows(head)
+    try:
+        with one_at_a_time(path.resolve()):
+            write_whole(path.resolve(), data)
+    except OSError as error:
+        raise CassetteError(f"The cassette {path} cannot be written: {reason(error)}. Check its rights.") from error
+
+
+# --- reading ---------------------------------------------------------------------------------------------------------
+
+
+def read_at_most(path: Path, n_bytes: int) -> bytes:
+    """Read a regular file, or one byte more than the limit of a longer one."""
+    with open_regular(path) as file:
+        return file.read(min(os.fstat(file.fileno()).st_size, n_bytes) + 1)
+
+
+def _read(path: Path) -> bytes:
+    try:
+        data = read_at_most(path, MAX_BYTES)
+    except FileNotFoundError as error:
+        advice = 'Record it: execute the notebook with mode="record" (AF_MODE=record).'
+        raise CassetteError(f"There is no cassette {path}. Check the path. {advice}") from error
+    except OSError as error:
+        raise CassetteError(f"The cassette {path} cannot be read: {reason(error)}. Check the path.") from error
+    if len(data) > MAX_BYTES:
+        raise CassetteError(f"The cassette {path} is larger than {MAX_BYTES:,} bytes. Check the path.")
+    return data
+
+
+def parse(path: Path, data: bytes) -> tuple[dict[Head, list[dict[str, Any]]], dict[str, str]]:
+    """The lines of each recording of a cassette, and its texts; `CassetteError` that names the line."""
+    lines = data.split(b"\n")
+    _check_format(path, lines[0])
+    body, last = data[: data.rfind(b"\n", 0, -1) + 1], lines[-2] if len(lines) > 1 else b""
+    if not data.endswith(b"\n") or last != _dump({"sha256": hashlib.sha256(body).hexdigest()})[:-1]:
+        raise CassetteError(
+            f"The cassette {path} is not as it was written: a line was changed, or its end is missing. Restore the "
+            f"file, accept an edit with af.accept_cassette(path), or delete the file. {_RE_RECORD}"
+        )
+    recordings: dict[Head, list[dict[str, Any]]] = {}
+    texts: dict[str, str] = {}
+    names: set[str] = set()
+    for number, line in enumerate(lines[1:-2], 2):
+        try:
+            value = loads_shallow(line)
+            ((kind, row),) = value.items()
+            if kind == "recording":
+                head = _checked_head(row)
+                if head.run_id in names or head.key in names:
+                    raise ValueError(f"{head.question!r:.80} is recorded twice, or two runs have one id")
+                names |= {head.run_id, head.key}
+                recordings[head] = current = []
+            elif kind == "text":
+                texts[row["sha256"]] = _checked_text(row)
+            elif kind in TABLES:
+                is_usual = line.count(_TEXT_BYTES) == len(_REFERENCE.findall(line))  # saves a walk through the row
+                if not is_usual and not all(isinstance(key, str) for key in _texts_of(row)):
+                    raise ValueError("it names a text by what is no hash")
+                current.append(value)
+            else:
+                raise ValueError(f"{kind!r:.40} is unknown")
+        except (ValueError, TypeError, KeyError, AttributeError, UnboundLocalError) as error:
+            raise CassetteError(f"Line {number} of the cassette {path} cannot be used: {error!s:.200}.") from error
+    return recordings, texts
+
+
+def _check_format(path: Path, line: bytes) -> None:
+    try:
+        head = loads(line)
+        found, version = head.get("format"), head.get("version")
+    except (ValueError, AttributeError):
+        found = version = None
+    if found == FORMAT and version == VERSION:
+        return
+    if found == FORMAT and isinstance(version, int) and version > VERSION:
+        raise CassetteError(f"The cassette {path} is of a newer release. Update artifactflow-nb.")
+    if line.startswith(b'{"cassette":'):
+        raise CassetteError(
+            f"The cassette {path} was recorded with release 0.1, whose cassettes cannot be played now. "
+            f"Delete it. {_RE_RECORD}"
+        )
+    raise CassetteError(f"{path} is no cassette. Pass a file that Workbench(record=...) wrote.")
+
+
+def _checked_head(row: Mapping[str, Any]) -> Head:
+    head = Head(**row)
+    for field in fields(head):
+        if type(value := getattr(head, field.name)) is not field.type:
+            raise ValueError(f"{field.name} is {value!r:.80}")
+    return head
+
+
+def _checked_text(row: Mapping[str, Any]) -> str:
+    text: str = row["content"]
+    if _sha256(text) != row["sha256"] or len(row) != len(("sha256", "content")):
+        raise ValueError("the text is not that of its hash")
+    return text
+
+
+# --- values ----------------------------------------------------------------------------------------------------------
+
+
+def _dump(value: Any) -> bytes:
+    return orjson.dumps(value, option=orjson.OPT_APPEND_NEWLINE)
+
+
+def _sha256(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _encoded_row(row: Mapping[str, Any], texts: dict[str, str]) -> dict[str, Any]:
+    """A row for the file: without empty columns, JSON columns as JSON, long texts by their hashes."""
+    encoded = {}
+    for name, value in row.items():
+        if value is None:
+            continue
+        nested = _nested(value) if name.endswith("_json") and isinstance(value, str) else None
+        encoded[name] = _encoded(value if nested is None else nested, texts)
+    return encoded
+
+
+def _nested(text: str) -> Any:
+    """The value of a JSON text, if its text can be made again from it; else None."""
+    try:
+        value = loads(text)
+    except ValueError:
+        return None
+    return value if isinstance(value, dict | list) and orjson.dumps(value).decode() == text else None
+
+
+def _encoded(value: Any, texts: dict[str, str]) -> Any:
+    if isinstance(value, str):
+        if len(value) < LONG_TEXT:
+            return value
+        key = _sha256(value)
+        texts[key] = value
+        return {_TEXT: key}
+    if isinstance(value, dict):
+        encoded = {name: _encoded(item, texts) for name, item in value.items()}
+        return {_LITERAL: encoded} if _TEXT in value or _LITERAL in value else encoded
+    return [_encoded(item, texts) for item in value] if isinstance(value, list) else value
+
+
+def _decoded(value: Any, texts: Mapping[str, str]) -> Any:
+    if isinstance(value, dict):
+        if set(value) == {_TEXT}:
+            return texts[value[_TEXT]]
+        inner = value[_LITERAL] if set(value) == {_LITERAL} else value
+        return {name: _decoded(item, texts) for name, item in inner.items()}
+    return [_decoded(item, texts) for item in value] if isinstance(value, list) else value
+
+
+def _texts_of(value: Any) -> Iterator[str]:
+    """The hashes of the texts that a value names, each as often as it names it."""
+    if isinstance(value, dict):
+        if set(value) == {_TEXT}:
+            yield value[_TEXT]
+            return
+        inner = value[_LITERAL] if set(value) == {_LITERAL} else value
+        for item in inner.values():
+            yield from _texts_of(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _texts_of(item)

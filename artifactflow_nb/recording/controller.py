@@ -1,0 +1,432 @@
+"""A controller that plays recorded runs and records live ones."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any, Unpack
+
+import orjson
+
+from artifactflow_nb import __version__
+from artifactflow_nb.core.approvals import ApprovalRequest, Decision
+from artifactflow_nb.core.budget import Budget
+from artifactflow_nb.core.document.project import COMPOSE_SETTING
+from artifactflow_nb.core.run_clock import whole_ms
+from artifactflow_nb.core.runs import GRAPH_SETTING, PARENT_CALL_SETTING
+from artifactflow_nb.engine.controller import ExecutionController
+from artifactflow_nb.engine.driver import EngineServices
+from artifactflow_nb.engine.starter import RunOptions
+from artifactflow_nb.errors import CassetteError, CassetteMiss, Conflict, StoreError, UsageError
+from artifactflow_nb.flows.research import RESEARCH
+from artifactflow_nb.recording.fork import Change, NewRunIds, write_fork
+from artifactflow_nb.recording.identity import Ask
+from artifactflow_nb.recording.misses import is_same_decision, miss_of_decision
+from artifactflow_nb.recording.modes import PLAYED, CassetteSession
+from artifactflow_nb.recording.playback import Playback
+from artifactflow_nb.recording.report import manifest_changes, notice
+from artifactflow_nb.recording.rows import RunRows, load_branch_rows, load_run_rows
+from artifactflow_nb.recording.verify import VerificationReport
+from artifactflow_nb.store.conversations import ParentId, ParentSelector, resolve_parent
+from artifactflow_nb.store.encoding import to_json
+from artifactflow_nb.store.migrations import from_microseconds, to_microseconds
+from artifactflow_nb.store.runs import RUNNING, WAITING, NewRun, StoredRun, run_exists
+
+logger = logging.getLogger(__name__)
+
+
+class RecordingController(ExecutionController):
+    """Plays recorded runs, executes the others, and records these.
+
+    Args:
+        engine: The services of the engine.
+        session: The cassette.
+        default_budget: The budget of runs without a budget of their own.
+        verify: Executes a recording again after its playback; None not to verify.
+
+    Attributes:
+        changes: Changes since played runs were recorded, by run id.
+    """
+
+    def __init__(
+        self,
+        engine: EngineServices,
+        session: CassetteSession,
+        *,
+        default_budget: Budget | None = None,
+        verify: Callable[[RunRows], VerificationReport] | None = None,
+    ) -> None:
+        super().__init__(engine, self._record)
+        self.session = session
+        self._engine = engine
+        self._services = engine.services
+        self._one_by_one = asyncio.Lock()
+        self._problems: dict[str, str] = {}
+        self._default_budget = default_budget
+        self._verify = verify
+        self.changes: dict[str, tuple[str, ...]] = {}
+        self._playbacks: dict[str, Playback] = {}
+        self._self_cancelled: set[str] = set()
+
+    # --- questions ---------------------------------------------------------------------------------------------------
+
+    async def begin(
+        self,
+        content: str,
+        **options: Unpack[RunOptions],
+    ) -> StoredRun:
+        """Store a question as a message with its run, from its recording if there is one."""
+        live = partial(super().begin, content, **options)
+        question = content.encode("utf-8", "replace").decode().strip()
+        if options.get("parent_call") is not None or self.session.mode == "live" or not question:
+            return await live()  # a subrun belongs to the run that starts it, and is recorded and played with that
+        flow, model, work = options.get("flow", RESEARCH), options.get("model"), options.get("work")
+        self.starter.check_flow(flow)
+        budget, conversation_id = options.get("budget"), options.get("conversation_id")
+        limits = self._default_budget if budget is None else Budget.from_limits(budget)
+        settings = dict(self._engine.flows.graph_settings(flow, model))
+        settings |= {} if limits is None else {"budget": limits.model_dump(exclude_none=True)}
+        settings |= {} if model is None else {"model": model}
+        settings |= {} if work is None else {COMPOSE_SETTING: dict(work)}
+        async with self._one_by_one:
+            parent = await self._parent(conversation_id, options.get("parent_message_id", ParentSelector.ACTIVE))
+            return await self._play_or(live, Ask(question, flow, settings, "", parent), conversation_id)
+
+    async def _play_or(
+        self, live: Callable[[], Awaitable[StoredRun]], ask: Ask, conversation_id: str | None
+    ) -> StoredRun:
+        """Start the playback of a question's recording; without one, start the run live. One question at a time."""
+        found = await asyncio.to_thread(self.session.find, ask, conversation_id)
+        if found is None:
+            run = await live()
+            ask = replace(ask, settings=run.settings)
+        else:
+            ask, rows = found
+            run = await self._begin_playback(rows, conversation_id, ask.parent_message_id)
+            await self._note_changes(ask, rows)
+        self.session.add_question(replace(ask, message_id=run.message_id), run.run_id)
+        return run
+
+    async def _note_changes(self, ask: Ask, rows: RunRows) -> None:
+        """Log in one line the changes since a run was recorded, if there are any."""
+        now = await self._engine.manifest_for_run(ask.flow, ask.settings.get("model"))
+        agents = {row["agent_name"] for row in rows["llm_calls"]}
+        changes = manifest_changes(orjson.loads(rows.run["manifest_json"]), now, agents)
+        self.changes[rows.run_id] = tuple(changes)
+        if changes:
+            logger.warning("%s", notice(rows.run_id, changes))
+
+    async def _parent(self, conversation_id: str | None, parent: ParentId) -> str | None:
+        if conversation_id is None:
+            return None
+        return await self._engine.database.read(lambda db: resolve_parent(db, conversation_id, parent))
+
+    async def _begin_playback(self, rows: RunRows, conversation_id: str | None, parent: str | None) -> StoredRun:
+        recorded = rows.run
+        if await self._engine.database.read(lambda db: run_exists(db, recorded["run_id"])):
+            raise Conflict(
+                f"The store {self._engine.database.path} holds the run {recorded['run_id']} already, and a replay "
+                "gives it the same id. Leave out data_dir: a replay then has a store of its own."
+            )
+        owner = self._engine.run_locks.acquire()
+        try:
+            run = await self._services.runs.create(
+                NewRun(
+                    run_id=recorded["run_id"],
+                    conversation_id=conversation_id,
+                    message_id=recorded["message_id"],
+                    thread_id=recorded["thread_id"],
+                    parent=parent,
+                    question=recorded["question"],
+                    flow=recorded["flow"],
+                    owner=owner,
+                    package_version=recorded["package_version"],
+                    started_at=from_microseconds(recorded["started_at"]),
+                    settings=orjson.loads(recorded["settings_json"]),
+                    mode=self.session.mode,
+                    manifest=orjson.loads(recorded["manifest_json"]),
+                ),
+                recorded["conversation_id"],
+            )
+        except BaseException:
+            self._engine.run_locks.release(owner)
+            raise
+        feeds = self.scheduler.feeds
+        playback = Playback(rows, self._engine.database, feeds, self.session.mode, owner)
+        run_ids = [row["run_id"] for row in rows["runs"]]
+        self._playbacks |= dict.fromkeys(run_ids, playback)
+        feeds.local_runs.update(run_ids)
+        self.session.add_playback(run.run_id)
+        self.starter.started.append(run.run_id)
+        await feeds.get(run.run_id)
+        return run
+
+    async def fork(self, change: Change) -> StoredRun:
+        """Store a branch that has the rows of a run before a step, changed; `start` resumes it.
+
+        Errors: `UsageError` for an adapted graph: only the graph knows what happens within its nodes.
+        """
+        forked = await self._services.runs.get(change.of)
+        if GRAPH_SETTING in forked.settings:
+            raise UsageError(
+                f"The flow {forked.flow!r} is a graph of your own, which cannot be forked at a step: only it knows "
+                "what happens within its nodes. Ask it again."
+            )
+        message = await self._services.conversations.message(forked.message_id)
+        secrets = self._services.secrets.current
+        change = replace(
+            change,
+            prompt=None if change.prompt is None else secrets.text(change.prompt),
+            tool_result=None if change.tool_result is None else secrets.text(change.tool_result),
+            decision=secrets.value(change.decision),
+        )
+        chosen: dict[str, Any] = {
+            "budget": forked.settings.get("budget"),
+            "model": change.model or forked.settings.get("model"),
+        }
+        own: dict[str, Any] = {
+            "fork": change.as_json(),
+            **{name: value for name, value in chosen.items() if value is not None},
+        }
+        limits = None if "budget" not in own else Budget.from_limits(own["budget"])
+        settings = {**forked.settings, **own}
+        settings.pop(PARENT_CALL_SETTING, None)  # no run waits for a fork of a subrun
+
+        async def live() -> StoredRun:
+            await self._engine.settings_for_run(forked.flow, limits, own.get("model"))  # refuses what is not there
+            return await self._write_fork(forked, change, settings)
+
+        if self.session.mode == "live":
+            return await live()
+        async with self._one_by_one:
+            ask = Ask(forked.question, forked.flow, settings, "", message.parent_id)
+            return await self._play_or(live, ask, forked.conversation_id)
+
+    async def _write_fork(self, forked: StoredRun, change: Change, settings: Mapping[str, Any]) -> StoredRun:
+        ids, now = self._services.ids, to_microseconds(whole_ms(self._services.clock.now()))
+        new = NewRunIds(ids.new("run"), ids.new("msg"), ids.new("thd"), now)
+        columns = {
+            "settings_json": orjson.dumps(settings, option=orjson.OPT_SORT_KEYS).decode(),
+            "manifest_json": to_json(await self._engine.manifest_for_run(forked.flow, settings.get("model"))),
+            "mode": self.session.mode,
+            "package_version": __version__,
+        }
+        await self._engine.database.write(lambda db: write_fork(db, load_run_rows(db, change.of), change, new, columns))
+        self.starter.started.append(new.run_id)
+        return await self._services.runs.get(new.run_id)
+
+    async def start(self, run: StoredRun) -> "asyncio.Task[None]":
+        """Continue a run; a played one up to the next decision of code."""
+        playback = self._playbacks.get(run.run_id)
+        if playback is None:
+            self._check_not_played_elsewhere(run)
+            return await super().start(run)
+        if playback.task is None or (playback.task.done() and playback.cut is None and not playback.is_closed):
+            self._play(playback)
+        assert playback.task is not None  # noqa: S101 - for the checker
+        return playback.task
+
+    def _check_not_played_elsewhere(self, run: StoredRun) -> None:
+        """Refuse a graph run that another workbench played: the graph itself would start over."""
+        if run.mode in PLAYED and GRAPH_SETTING in run.settings and run.status in {RUNNING, WAITING}:
+            raise UsageError(
+                f"The run {run.run_id} was played from a cassette by another workbench, which has to continue it. "
+                "Ask again in a workbench with replay=."
+            )
+
+    def _play(self, playback: Playback) -> None:
+        """Play the next segment in a task, for which `join` waits."""
+        playback.task = asyncio.create_task(self._segment(playback), name=playback.rows.run_id)
+
+    async def _segment(self, playback: Playback) -> None:
+        try:
+            await playback.play()
+            if playback.has_ended and self._verify is not None:
+                branch = partial(load_branch_rows, run_id=playback.rows.run_id)
+                report = await asyncio.to_thread(self._verify, await self._engine.database.read(branch))
+                if not report.is_same or report.prompts:
+                    self._problems[report.run_id] = "\n".join([repr(report), *report.differences, *report.prompts])
+        except Exception as error:
+            self._problems[playback.rows.run_id] = str(error)
+            self._release(playback)
+            raise
+        if playback.has_ended:
+            self._release(playback)
+
+    def _release(self, playback: Playback) -> None:
+        """End a playback: its runs are ordinary runs of the store from now on."""
+        for row in playback.rows["runs"]:
+            run_id = row["run_id"]
+            self._playbacks.pop(run_id, None)
+            self.scheduler.feeds.local_runs.discard(run_id)
+            self.scheduler.feeds.drop_ended(run_id)
+        if playback.has_ended:
+            self._self_cancelled |= playback.cancelled_at_work
+        self._engine.run_locks.release(playback.owner)
+
+    async def resume_if_ready(self, run: StoredRun) -> bool:
+        """Start a run that can continue; a playback continues by itself."""
+        if run.run_id in self._playbacks:
+            return False
+        self._check_not_played_elsewhere(run)
+        return await super().resume_if_ready(run)
+
+    # --- decisions ---------------------------------------------------------------------------------------------------
+
+    async def decide(self, request_id: str, decision: Decision) -> None:
+        """Decide a request; a decision on a played run must be the recorded one.
+
+        Errors: `CassetteMiss`, and nothing is decided, if it differs and nothing new may be made. In the mode auto the
+            run continues live instead.
+        """
+        request = await self._services.approvals.get(request_id)
+        playback = self._playbacks.get(request.run_id)
+        if playback is None:
+            self._check_not_played_elsewhere(await self._services.runs.get(request.run_id))
+        else:
+            async with playback.lock:
+                if await self._accept_recorded(playback, {request_id: decision}):
+                    if playback.cut is None:
+                        self._play(playback)
+                    return
+        await super().decide(request_id, decision)
+        await self._record_waiting(request.run_id)
+
+    async def decide_all(
+        self, thread_id: str | None, message_id: str | None, decisions: Mapping[str, bool | Decision]
+    ) -> StoredRun:
+        """Store decisions on the run of a thread; on a played run, each must be what was recorded."""
+        if thread_id is not None:
+            run = await self._services.runs.get_by_thread(thread_id)
+            playback = self._playbacks.get(run.run_id)
+            if playback is not None and message_id in {None, run.message_id}:
+                async with playback.lock:  # the caller starts the run when it listens to it
+                    if await self._accept_recorded(playback, decisions, run.run_id):
+                        return run
+        return await super().decide_all(thread_id, message_id, decisions)
+
+    async def _accept_recorded(
+        self, playback: Playback, decisions: Mapping[str, bool | Decision], run_id: str | None = None
+    ) -> bool:
+        """Accept decisions on a played run if all of them are the recorded ones.
+
+        Args:
+            playback: The playback, whose lock is held.
+            decisions: Decisions by request id.
+            run_id: The run that the requests must belong to; None for any.
+
+        Returns:
+            False if the run has ended or continues live, so that the decisions are still to be stored.
+
+        Errors: `CassetteMiss`, and nothing is decided, if one of them differs and the run cannot continue live.
+        """
+        await playback.settled()
+        approvals, different = self._services.approvals, dict[str, Decision]()
+        for request_id in decisions:
+            await approvals.require_undecided(request_id, run_id)
+        if playback.rows.run_id not in self._playbacks:  # it has ended meanwhile
+            return False
+        accepted = list(decisions)
+        for request_id, value in decisions.items():
+            decision = self.as_stored(value if isinstance(value, Decision) else Decision(value))
+            recorded, request = playback.decision(request_id), await approvals.get(request_id)
+            if recorded is None or not is_same_decision(recorded, self.session.match_wording(recorded, decision)):
+                if self.session.is_strict or playback.is_graph:
+                    raise CassetteMiss(self.session.redacted_text(miss_of_decision(request.title, recorded, decision)))
+                different[request_id] = decision
+            covered = await approvals.open_of_same_tool(request, decision.scope)
+            accepted += (other.id for other in covered if playback.decision(other.id))
+        if not different:
+            await playback.accept(accepted)
+            return True
+        for request_id, decision in different.items():
+            await self.check_decision(request_id, decision)
+        await self._take_over(playback)
+        return False
+
+    async def single_request(self, run_id: str) -> ApprovalRequest:
+        """The request that code decides next; in a playback, that of the current cut."""
+        playback = self._playbacks.get(run_id)
+        if playback is not None:
+            await playback.settled()
+            if (cut := playback.cut) is not None and cut.request_id is not None:
+                return await self._services.approvals.get(cut.request_id)
+        return await super().single_request(run_id)
+
+    async def cancel(self, run_id: str, *, by_code: bool = True) -> None:
+        """End a run; a played one ends as it was recorded.
+
+        Errors: `CassetteMiss` if it was not cancelled here when it was recorded, and nothing new may be made.
+        """
+        playback = self._playbacks.get(run_id)
+        if playback is not None:
+            async with playback.lock:
+                await playback.settled()
+                cut = playback.cut
+                if cut is not None and cut.request_id is None and cut.run_id == run_id:
+                    playback.cancel()
+                    self._play(playback)
+                    await playback.settled()
+                    return
+                if run_id in self._playbacks:  # it has not ended meanwhile
+                    if self.session.is_strict or playback.is_graph:
+                        recorded = None if cut is None or cut.request_id is None else playback.decision(cut.request_id)
+                        raise CassetteMiss(miss_of_decision(f"The run {run_id}", recorded, "it was cancelled"))
+                    await self._take_over(playback)
+        if run_id in self._self_cancelled:
+            self._self_cancelled.discard(run_id)
+            return
+        await super().cancel(run_id, by_code=by_code)
+        await self._record_waiting(run_id)
+
+    async def _take_over(self, playback: Playback) -> None:
+        """Continue the runs of a playback live from its current position."""
+        self._release(playback)
+        self.session.continue_live(playback.rows.run)
+        await self._engine.database.write(playback.take_over)
+
+    # --- recording ---------------------------------------------------------------------------------------------------
+
+    async def join(self, run_id: str) -> None:
+        """Wait as `RunScheduler.join`; `CassetteError` if the run could not be recorded or did not verify."""
+        playback = self._playbacks.get(run_id)
+        while playback is not None and playback.task is not None and not playback.task.done():
+            await asyncio.wait([playback.task])
+        await super().join(run_id)
+        if (problem := self._problems.get(run_id)) is not None:
+            raise CassetteError(problem)
+
+    async def _record_waiting(self, run_id: str) -> None:
+        """Record a decision on a run that still waits for others."""
+        if not self.scheduler.is_driving(run_id):
+            await self._save(run_id)
+
+    async def _record(self, run_id: str) -> None:
+        """Record a run that has ended or waits."""
+        self._problems.pop(run_id, None)
+        try:
+            await self._save(run_id)
+        except StoreError as error:
+            self._problems[run_id] = str(error)
+
+    async def _save(self, run_id: str) -> None:
+        """Write a run that does not run into the cassette; a subrun with the run that started it."""
+        if self.session.writer is None:
+            return
+        run = await self._services.runs.get(run_id)
+        if run.parent_call is not None:
+            try:
+                run = await self._services.runs.get(run.parent_call.run_id)
+            except StoreError:
+                return
+        if run.status != RUNNING:
+            await self.session.save(self._engine.database, run.run_id)
+
+    async def aclose(self) -> None:
+        """Stop playing and driving."""
+        playing = [playback.task for playback in self._playbacks.values() if playback.task is not None]
+        for task in playing:
+            task.cancel()
+        await asyncio.gather(*playing, return_exceptions=True)
+        await super().aclose()

@@ -1,0 +1,143 @@
+"""An engine whose runs are recorded into a cassette, or played from one."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from artifactflow_nb.agents.base import AgentConfig
+from artifactflow_nb.core.messages import ToolProtocol
+from artifactflow_nb.core.text.cards import Card, CardMixin
+from artifactflow_nb.engine.engine import Engine
+from artifactflow_nb.engine.factories import api_keys_of
+from artifactflow_nb.engine.settings import Settings
+from artifactflow_nb.engine.thread import EngineThread
+from artifactflow_nb.errors import CassetteMiss, UsageError
+from artifactflow_nb.models.base import Model, ModelEvent, ModelRequest, model_card
+from artifactflow_nb.recording.controller import RecordingController
+from artifactflow_nb.recording.manual_edits import RecordedEdits
+from artifactflow_nb.recording.modes import CassetteSession
+from artifactflow_nb.recording.rows import RunRows
+from artifactflow_nb.recording.verify import VerificationReport, verify
+from artifactflow_nb.sources.values import IndexingResult, ProgressCallback
+
+
+def make_engine(settings: Settings, **options: Any) -> "RecordingEngine":
+    """Make the engine that settings describe; `CassetteError` if their cassette cannot be used."""
+    models = [options.get("model"), *(options.get("agent_models") or {}).values()]
+    return RecordingEngine(settings, CassetteSession.of(settings, api_keys_of(models)), **options)
+
+
+class ReplayModel(CardMixin):
+    """Stand-in for the recorded models in a replay: it has their names and never takes a turn.
+
+    Args:
+        models: Provider and name of each recorded model, in the order of the calls.
+        name: Name of the default model; None for the first recorded one.
+    """
+
+    tool_protocols: tuple[ToolProtocol, ...] = ("xml", "native")
+
+    def __init__(self, models: Iterable[tuple[str, str]] = (), name: str | None = None) -> None:
+        recorded = list(models)
+        self.provider, first = recorded[0] if recorded else ("recorded", "recorded")
+        self.default_model = name or first
+        self._models = list(dict.fromkeys([self.default_model, *(model for _, model in recorded)]))
+
+    def __repr__(self) -> str:
+        return f"ReplayModel({self.default_model!r}, provider={self.provider!r})"
+
+    def _card(self) -> Card:
+        return model_card(self, answers="from a recording")
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        """Raise `CassetteMiss`: a replay reads replies from the recording, so only unrecorded requests come here."""
+        raise CassetteMiss(f"{request.model or self.default_model} got a request that is not recorded.")
+        yield  # makes the function an async generator, as the protocol requires
+
+    async def list_models(self) -> list[str]:
+        """Return the names of the recorded models."""
+        return list(self._models)
+
+    async def aclose(self) -> None:
+        """Do nothing: there are no connections."""
+
+
+def _exists(path: str | Path) -> bool:
+    return Path(path).expanduser().exists()
+
+
+class RecordingThread(EngineThread):
+    """The thread of an engine with a cassette."""
+
+    engine: "RecordingEngine"
+
+
+class RecordingEngine(Engine):
+    """An engine with a cassette. A replay needs no key, no network and no MCP servers.
+
+    Args:
+        settings: As for `Engine`.
+        session: The cassette.
+        model: As for `Engine`; a replay asks none.
+        agent_models: As for `Engine`.
+        options: Further arguments of `Engine`.
+    """
+
+    controller: RecordingController
+
+    def __init__(
+        self,
+        settings: Settings,
+        session: CassetteSession,
+        *,
+        model: Model | None = None,
+        agent_models: Mapping[str, str | Model] | None = None,
+        **options: Any,
+    ) -> None:
+        changes: dict[str, Any] = {"record": None, "replay": None, "mode": None}
+        if session.is_strict:
+            model, agent_models = ReplayModel(session.models(), settings.model), None
+            changes["mcp"] = {}
+        super().__init__(settings.model_copy(update=changes), model=model, agent_models=agent_models, **options)
+        self.session = session
+        self.mode = session.mode
+        self.own_agents: list[AgentConfig] = []
+        self._prompt_folder: Path | None = options.get("prompts")
+        self.artifacts.manual_edits = RecordedEdits(session, self.database)
+
+    def _new_controller(self) -> RecordingController:
+        return RecordingController(
+            self._engine_services(),
+            self.session,
+            default_budget=self.settings.budget,
+            verify=self.verify if self.session.mode == "verify" else None,
+        )
+
+    def verify(self, rows: RunRows) -> VerificationReport:
+        """Execute a recorded run again with the tools, agents and prompts of this engine; call it on another thread."""
+        built_in = {entry.name for entry in self.tools if self.tools.is_built_in(entry)}
+        offers = [(name, entry) for name, agent in self.agents.items() for entry in agent.tools]
+        own = [(name, entry) for name, entry in offers if entry.name not in built_in]
+        return verify(rows, offers=own, agents=self.own_agents, prompts=self._prompt_folder)
+
+    def register_agent(self, config: AgentConfig) -> None:
+        """Add an agent that the lead can delegate to; only the lead delegates."""
+        super().register_agent(config)
+        self.own_agents.append(config)
+
+    async def add_sources(self, path: str | Path, progress: ProgressCallback | None = None) -> IndexingResult:
+        """Index a folder or a file; a replay needs none, so one that is missing does not stop it."""
+        try:
+            return await super().add_sources(path, progress)
+        except UsageError:
+            if not self.session.is_strict or await asyncio.to_thread(_exists, path):
+                raise
+            return IndexingResult(str(path), ())
+
+    async def aclose(self) -> None:
+        """Close everything, and let another process record."""
+        try:
+            await super().aclose()
+        finally:
+            self.session.close()

@@ -1,0 +1,239 @@
+"""The cassette of a workbench and its mode.
+
+::
+
+    record   every run is live, and written into the cassette when it ends or waits
+    replay   every run is played; a question without a recording is an error
+    auto     a recorded run is played; a new one is live, and written into the cassette
+    verify   as replay; each run is then executed again with recorded model, tools and decisions, and compared
+"""
+
+import asyncio
+import os
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from itertools import chain
+from pathlib import Path
+from typing import Any, Literal, Self
+
+import orjson
+
+from artifactflow_nb.core.approvals import Decision
+from artifactflow_nb.core.redaction.redactor import Redactor
+from artifactflow_nb.core.runs import GRAPH_SETTING
+from artifactflow_nb.engine.secrets import known_values
+from artifactflow_nb.engine.settings import Settings
+from artifactflow_nb.errors import CassetteMiss
+from artifactflow_nb.flows.langgraph.fingerprint import graph_differences
+from artifactflow_nb.recording.cassette import Cassette, CassetteWriter, Head
+from artifactflow_nb.recording.identity import Ask, Place, places
+from artifactflow_nb.recording.misses import RE_RECORD, miss_of_question, miss_of_stale_recording
+from artifactflow_nb.recording.redact import redacted
+from artifactflow_nb.recording.rows import ENDED, Row, RunRows, load_run_rows
+from artifactflow_nb.store.database import Database
+from artifactflow_nb.store.encoding import to_json
+
+Mode = Literal["live", "record", "replay", "auto", "verify"]
+PLAYED: frozenset[Mode] = frozenset({"replay", "verify"})
+"""The modes in which no run is live."""
+
+
+class CassetteSession:
+    """Finds recordings and writes them.
+
+    Args:
+        mode: The mode.
+        path: The cassette; None if there is none.
+        make_redactor: Makes the redactor of compared and recorded texts. It is called for each recording, because a key
+            may have come into the environment meanwhile.
+
+    Attributes:
+        cassette: The recordings to play; None if nothing is played.
+
+    Errors: `CassetteError` if the cassette cannot be used in this mode.
+    """
+
+    def __init__(self, mode: Mode, path: Path | None, make_redactor: Callable[[], Redactor]) -> None:
+        self.mode = mode
+        self.path = path
+        self._make_redactor = make_redactor
+        self._redactor = make_redactor()
+        self.writer = None if path is None or mode in {*PLAYED, "live"} else CassetteWriter(path)
+        try:
+            is_played = path is not None and (mode in PLAYED or (mode == "auto" and path.exists()))
+            self.cassette = Cassette.open(path) if path is not None and is_played else None
+        except BaseException:
+            self.close()
+            raise
+        self._asks: list[Ask] = []
+        self._keys: dict[str, str] = {}
+        self._played: set[str] = set()
+        self._live_ids: set[str] = set()
+
+    @classmethod
+    def of(cls, settings: Settings, keys_of_models: tuple[str, ...] = ()) -> Self:
+        """The session that settings name."""
+
+        def make_redactor() -> Redactor:
+            return Redactor(known_values(settings, os.environ, keys_of_models))
+
+        return cls(settings.cassette_mode, settings.cassette, make_redactor)
+
+    @property
+    def is_strict(self) -> bool:
+        """True if a run without a recording is an error."""
+        return self.mode in PLAYED
+
+    def models(self) -> list[tuple[str, str]]:
+        """Provider and name of each model that the cassette has calls of, in their order."""
+        return [] if self.cassette is None else self.cassette.models()
+
+    # --- finding -----------------------------------------------------------------------------------------------------
+
+    def find(self, ask: Ask, conversation_id: str | None = None) -> tuple[Ask, RunRows] | None:
+        """The recording of a question, and the question in the wording of the recording; None if the run is to be live.
+
+        Errors: `CassetteMiss` if a replay has none.
+        """
+        if self.cassette is None:
+            return None
+        masked = self._masked(ask)
+        for worded in chain([masked], self._worded(masked)):
+            head = self.cassette.find(self._place(worded).key)
+            if head is not None:
+                rows = self.cassette.rows(head)
+                is_usable = self._is_usable(masked, rows) and self._continues(masked, rows, conversation_id)
+                if is_usable or not self.is_strict:
+                    return (worded, rows) if is_usable else None
+                raise CassetteMiss(self._redactor.text(miss_of_stale_recording(masked, rows.run["run_id"])))
+        if self.is_strict:
+            raise CassetteMiss(self._redactor.text(miss_of_question(masked, self.cassette)))
+        return None
+
+    def _masked(self, ask: Ask) -> Ask:
+        return replace(
+            ask, question=self._redactor.text(ask.question), settings=self._redactor.masked(dict(ask.settings))
+        )
+
+    def _worded(self, ask: Ask) -> Iterator[Ask]:
+        """The question in the words of recordings from which it differs only in secrets."""
+        for head in self.cassette.heads if self.cassette is not None else ():
+            if head.question != ask.question and self._redactor.worded(head.question, ask.question) == head.question:
+                yield replace(ask, question=head.question)
+
+    def _place(self, ask: Ask) -> Place:
+        earlier = {} if self.cassette is None else {head.message_id: head.key for head in self.cassette.heads}
+        return places([*self._asks, ask], earlier)[-1]
+
+    def _is_usable(self, ask: Ask, rows: RunRows) -> bool:
+        """True if a recording may be played; in the mode auto, a changed or waiting graph is executed again."""
+        settings: Mapping[str, Any] = orjson.loads(rows.run["settings_json"])
+        differences = graph_differences(
+            settings.get(GRAPH_SETTING), self._redactor.masked(ask.settings.get(GRAPH_SETTING))
+        )
+        if differences and self.is_strict:
+            graph = f"{ask.question!r:.200} was asked of the flow {ask.flow!r}, whose graph is not as it was recorded."
+            raise CassetteMiss("\n".join([graph, *differences, RE_RECORD]))
+        return not differences and (GRAPH_SETTING not in settings or rows.run["status"] in ENDED or self.is_strict)
+
+    def _continues(self, ask: Ask, rows: RunRows, conversation_id: str | None) -> bool:
+        """True if the run before, or the forked run, was played too: a new answer needs a new run after it."""
+        parent, base = ask.parent_message_id, (ask.settings.get("fork") or {}).get("of")
+        return bool(parent == rows.message["parent_id"]) and self._live_ids.isdisjoint({parent, base, conversation_id})
+
+    def add_question(self, ask: Ask, run_id: str) -> None:
+        """Note a question, in the words of its recording if that is played."""
+        if self.mode == "live":
+            return
+        is_played = run_id in self._played
+        if not is_played:
+            self._live_ids |= {ask.message_id, run_id}
+        masked = ask if is_played else self._masked(ask)
+        self._keys[run_id] = self._place(masked).key
+        self._asks.append(masked)
+
+    def redacted_text(self, text: str) -> str:
+        """A text without secrets."""
+        return self._redactor.text(text)
+
+    def edits(self, conversation_id: str, message_id: str | None) -> list[Row]:
+        """The recorded edits by hand on a message whose run is played.
+
+        Args:
+            conversation_id: The conversation.
+            message_id: The message; None for edits before the first run of the conversation.
+        """
+        for head in self.cassette.heads if self.cassette is not None else ():
+            if message_id is None or (head.message_id == message_id and head.run_id in self._played):
+                found = self.cassette.rows(head)["artifact_versions"] if self.cassette is not None else ()
+                place = conversation_id, message_id
+                edits = [row for row in found if (row["conversation_id"], row["message_id"]) == place]
+                edits = [row for row in edits if row["run_id"] is None]
+                if edits or message_id is not None:
+                    return edits
+        return []
+
+    def is_recorded_here(self, run_id: str) -> bool:
+        """True if a run is live and recorded, and not played."""
+        return run_id not in self._played
+
+    def add_playback(self, run_id: str) -> None:
+        """Note that a run is played."""
+        self._played.add(run_id)
+
+    def continue_live_after(self, place: str) -> None:
+        """Note that a message, or a conversation without one, was edited again: what follows is live."""
+        self._live_ids.add(place)
+
+    def continue_live(self, run: Row) -> None:
+        """Note that a played run continues live."""
+        self._played.discard(run["run_id"])
+        self._live_ids |= {run["message_id"], run["run_id"]}
+
+    def match_wording(self, recorded: Decision, decision: Decision) -> Decision:
+        """A decision in the words of the recorded one, where it differs from that only in secrets."""
+        return self._redactor.worded(recorded, decision)
+
+    # --- writing -----------------------------------------------------------------------------------------------------
+
+    async def save(self, database: Database, run_id: str) -> None:
+        """Write a run that has ended or waits into the cassette; `CassetteError` if that fails."""
+        if self.writer is None:
+            return
+        rows = await database.read(lambda db: load_run_rows(db, run_id))
+        await asyncio.to_thread(self._put, self.writer, rows)
+        calls = to_json([row["run_id"] for row in rows["runs"]])
+        sql = (
+            "UPDATE {} SET cassette = 'recorded' WHERE cassette = 'off' AND run_id IN (SELECT value FROM json_each(?))"
+        )
+        for table in ("llm_calls", "tool_calls"):
+            await database.write(lambda db, table=table: db.execute(sql.format(table), (calls,)))  # type: ignore[misc]
+
+    def _put(self, writer: CassetteWriter, rows: RunRows) -> None:
+        self._redactor = self._make_redactor()
+        masked = redacted(rows, self._redactor)
+        run = masked.run
+        if (key := self._keys.get(rows.run_id)) is None:
+            key = self._key_of_earlier(masked)
+        head = Head(
+            key, run["run_id"], run["message_id"], run["question"], run["flow"], run["started_at"], masked.schema
+        )
+        writer.put(head, masked)
+
+    def _key_of_earlier(self, rows: RunRows) -> str:
+        """The key of a run of an earlier process: that of its recording, otherwise a new one."""
+        run, message = rows.run, rows.message
+        if self.path is not None and self.path.exists():
+            for head in Cassette.open(self.path).heads:
+                if head.run_id == rows.run_id:
+                    return head.key
+        ask = Ask(
+            run["question"], run["flow"], orjson.loads(run["settings_json"]), run["message_id"], message["parent_id"]
+        )
+        self.add_question(ask, rows.run_id)
+        return self._keys[rows.run_id]
+
+    def close(self) -> None:
+        """Let another process record."""
+        if self.writer is not None:
+            self.writer.close()

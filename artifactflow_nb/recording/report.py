@@ -1,0 +1,244 @@
+"""Reproducibility of a workbench's runs: which are recorded, replayed, live or changed, and what to do about it."""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from artifactflow_nb.core.text.cards import MAX_ROWS, Card, CardCell, CardMixin, CardRows, CardTable, Code, Details
+from artifactflow_nb.errors import CassetteError
+from artifactflow_nb.recording.cassette import Cassette
+from artifactflow_nb.recording.modes import CassetteSession
+from artifactflow_nb.store.ownership import effective_status
+from artifactflow_nb.store.provenance import RunProvenance, load_provenance
+from artifactflow_nb.store.runs import RUNNING
+from artifactflow_nb.tools.mcp.offers import offers_from_json
+
+if TYPE_CHECKING:
+    from sqlite3 import Connection
+
+State = Literal["recorded", "replayed", "live", "changed"]
+
+_ORIGINS = {"hit": "replayed", "recorded": "recorded", "off": "live"}
+_NAMED = 3
+_EXAMPLE = '"data/cassettes/notebook.jsonl"'
+_MANUALS = {"xml": "tools", "native": "tools_native"}
+
+
+@dataclass(frozen=True, slots=True)
+class RunOrigin:
+    """A run with its provenance.
+
+    Attributes:
+        state: `recorded` into the cassette, `replayed` from it, `live` if it is in none, `changed` if it was played and
+            went on live after a decision that was not recorded.
+        is_recorded: Whether it can be played: it was played, or the cassette has it now.
+        mode: `live`, `record`, `replay` or `auto`.
+        status: The run's status.
+        llm_calls: How many model calls it has of each origin: `off`, `recorded`, `hit`.
+        tool_calls: How many tool calls it has of each origin.
+        changes: Changes since a played run was recorded: the release, prompts, tools.
+    """
+
+    run_id: str
+    question: str
+    state: State
+    is_recorded: bool
+    mode: str
+    status: str
+    llm_calls: Mapping[str, int]
+    tool_calls: Mapping[str, int]
+    changes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ReproducibilityReport(CardMixin):
+    """Which runs are recorded, replayed, live or changed, and what to do about it.
+
+    Attributes:
+        runs: The runs in the order in which they began.
+        cassette: The cassette of the workbench; None if it has none.
+        mode: The mode of the workbench.
+        problem: The error of an unusable cassette; None if it can be used.
+    """
+
+    runs: tuple[RunOrigin, ...]
+    cassette: Path | None = None
+    mode: str = "live"
+    problem: str | None = None
+
+    @property
+    def advice(self) -> str:
+        """How many runs are recorded or replayed, and how to record the others."""
+        if not self.runs:
+            return 'No run yet. Ask with wb.ask("...").'
+        n_recorded = sum(run.is_recorded for run in self.runs)
+        lines = [f"{_share(n_recorded, len(self.runs))} recorded."]
+        if changed := [run for run in self.runs if run.state == "changed"]:
+            advice = "what is new was made and recorded. Look at what changed in the cassette before you keep it."
+            lines.append(f"{_listed(changed)} changed: {advice}")
+        if self.problem is not None:
+            lines.append(self.problem)
+        elif live := [run for run in self.runs if run.state == "live"]:
+            lines.append(f"{_listed(live)} live: {self._of_live(live)}")
+        if n_recorded == len(self.runs):
+            lines.append(self._of_recorded())
+        return " ".join(lines)
+
+    def _of_live(self, live: list[RunOrigin]) -> str:
+        if self.cassette is None:
+            return (
+                f"make the workbench with af.Workbench(record={_EXAMPLE}) and execute the notebook from its beginning."
+            )
+        if all(run.status == RUNNING and run.mode in {"record", "auto"} for run in live):
+            return "wait until they rest; then they are recorded."
+        return f'execute the notebook from its beginning with af.Workbench(record="{self.cassette}").'
+
+    def _of_recorded(self) -> str:
+        if self.cassette is None:
+            return f"This workbench has no cassette: name theirs, as in af.Workbench(replay={_EXAMPLE})."
+        if all(run.state == "replayed" for run in self.runs):
+            return "Nothing was asked outside."
+        return "Executed with AF_MODE=replay, the notebook gives the same without a network and without a key."
+
+    @property
+    def _states(self) -> str:
+        """`2 recorded, 1 live`."""
+        states = [run.state for run in self.runs]
+        return ", ".join(f"{states.count(state):,} {state}" for state in dict.fromkeys(states)) or "no runs"
+
+    def __repr__(self) -> str:
+        return f"ReproducibilityReport({self._states}, mode={self.mode!r})"
+
+    def _card(self) -> Card:
+        found: CardRows = [
+            ("cassette", None if self.cassette is None else Code(str(self.cassette))),
+            ("mode", self.mode),
+        ]
+        shown = self.runs if len(self.runs) <= MAX_ROWS else sorted(self.runs, key=lambda run: run.is_recorded)
+        columns = ("question", "is", "mode", "model calls", "tool calls", "what changed", "run")
+        folds = [Details("Runs", CardTable.from_rows(columns, map(_row, shown)), is_open=True)] if self.runs else []
+        return Card("Reproducibility", self._states, found, folds, self.advice)
+
+
+def _share(n_recorded: int, n: int) -> str:
+    """`2 of 3 runs are`, `All 3 runs are`, `None of the 3 runs is`, `The run is not`."""
+    if n == 1:
+        return "The run is" if n_recorded else "The run is not"
+    if n_recorded in {0, n}:
+        return f"All {n} runs are" if n_recorded else f"None of the {n} runs is"
+    return f"{n_recorded} of {n} runs {'is' if n_recorded == 1 else 'are'}"
+
+
+def _listed(runs: list[RunOrigin]) -> str:
+    named = ", ".join(run.run_id for run in runs[:_NAMED])
+    more = f" and {len(runs) - _NAMED} more" if len(runs) > _NAMED else ""
+    return f"{named}{more} {'is' if len(runs) == 1 else 'are'}"
+
+
+def _row(run: RunOrigin) -> list[CardCell]:
+    calls = _counted(run.llm_calls), _counted(run.tool_calls)
+    return [run.question, run.state, run.mode, *calls, "; ".join(run.changes), Code(run.run_id)]
+
+
+def _counted(calls: Mapping[str, int]) -> str:
+    """`3 replayed, 2 recorded`."""
+    return ", ".join(f"{calls[origin]:,} {word}" for origin, word in _ORIGINS.items() if calls.get(origin))
+
+
+# --- from a workbench ------------------------------------------------------------------------------------------------
+
+
+def load_report(
+    db: "Connection",
+    session: CassetteSession,
+    folder: Path,
+    run_ids: Sequence[str] | None,
+    run_changes: Mapping[str, tuple[str, ...]],
+) -> ReproducibilityReport:
+    """Report which runs are recorded, replayed, live or changed.
+
+    Args:
+        db: A connection to the store.
+        session: The cassette of the workbench.
+        folder: The folder of the store.
+        run_ids: The runs to report on; None for all runs of the store.
+        run_changes: Changes since played runs were recorded, by run id.
+    """
+    path = session.path if session.mode != "live" else None
+    recorded, problem = _recorded(path)
+    runs = [_origin(run, folder, recorded, run_changes.get(run.run_id, ())) for run in load_provenance(db, run_ids)]
+    return ReproducibilityReport(tuple(runs), path, session.mode, problem)
+
+
+def _recorded(path: Path | None) -> tuple[frozenset[str] | None, str | None]:
+    """The ids of the runs in the cassette, None without a cassette; and the error of an unusable cassette."""
+    if path is None:
+        return None, None
+    if not path.exists():
+        return frozenset(), None
+    try:
+        return frozenset(head.run_id for head in Cassette.open(path).heads), None
+    except CassetteError as error:
+        return frozenset(), str(error)
+
+
+def _origin(run: RunProvenance, folder: Path, recorded: Collection[str] | None, changes: tuple[str, ...]) -> RunOrigin:
+    origins = {*run.llm_calls, *run.tool_calls}
+    state = _state(run, is_recorded="recorded" in origins if recorded is None else run.run_id in recorded)
+    return RunOrigin(
+        run_id=run.run_id,
+        question=run.question,
+        state=state,
+        is_recorded=state != "live" and (state != "changed" or run.run_id in (recorded or ())),
+        mode=run.mode,
+        status=effective_status(folder, run.status, run.owner),
+        llm_calls=run.llm_calls,
+        tool_calls=run.tool_calls,
+        changes=changes,
+    )
+
+
+def _state(run: RunProvenance, *, is_recorded: bool) -> State:
+    origins = {*run.llm_calls, *run.tool_calls}
+    if run.mode in {"replay", "verify"}:
+        return "replayed"
+    if run.mode == "auto" and "hit" in origins:
+        return "changed" if origins & {"recorded", "off"} else "replayed"
+    return "recorded" if is_recorded else "live"
+
+
+def manifest_changes(recorded: Mapping[str, Any], now: Mapping[str, Any], agents: Collection[str]) -> list[str]:
+    """Changes since a run was recorded that a playback does not show: the release, prompts, tools.
+
+    Args:
+        recorded: The manifest of the recording; empty if it has none.
+        now: The manifest that the run would have now.
+        agents: The agents that took turns in it.
+    """
+    release = [manifest.get("versions", {}).get("artifactflow-nb") for manifest in (recorded, now)]
+    found = [f"artifactflow-nb {release[0]} → {release[1]}"] if all(release) and release[0] != release[1] else []
+    used = [agent for name in agents if (agent := recorded.get("agents", {}).get(name)) is not None]
+    prompts = {agent["prompt"] for agent in used}
+    prompts |= {_MANUALS.get(agent["tool_protocol"], "") for agent in used if agent["tools"]}
+    servers = {offer.name for offer in offers_from_json(recorded["mcp"])} if recorded.get("mcp") else set()
+    tools = {name for agent in used for name in agent["tools"]} - servers  # a replay starts no MCP servers
+    found += [f"prompt {name}.md" for name in _different(recorded, now, "prompts", prompts)]
+    return found + [f"tool {name}" for name in _different(recorded, now, "tools", tools)]
+
+
+def _different(recorded: Mapping[str, Any], now: Mapping[str, Any], kind: str, names: Collection[str]) -> Iterator[str]:
+    before, after = recorded.get(kind, {}), now.get(kind, {})
+    yield from (
+        name
+        for name in sorted(names)
+        if name in before and before[name] != after.get(name) and (kind == "tools" or name in after)
+    )
+
+
+def notice(run_id: str, changes: Collection[str]) -> str:
+    """The log line for a playback whose prompts, tools or release have changed since the recording."""
+    return (
+        f"The run {run_id} is played as it was recorded. Changed since then: {', '.join(changes)}. "
+        "AF_MODE=verify executes it again with the recorded model and compares."
+    )

@@ -1,0 +1,256 @@
+"""The rows of a run: read from one store, written into another.
+
+A run brings along the runs that it started (`parent_run_id`) with their conversations. A branch also brings the runs
+before it, because its prompts contain what they did.
+"""
+
+import re
+import sqlite3
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from artifactflow_nb.errors import Conflict
+from artifactflow_nb.store.database import insert
+from artifactflow_nb.store.encoding import to_json
+from artifactflow_nb.store.migrations import schema_version
+from artifactflow_nb.store.prompts import load_prompt, resolve
+from artifactflow_nb.store.runs import CANCELLED, COMPLETED, FAILED, load_run
+
+Row = Mapping[str, Any]
+Tables = Mapping[str, tuple[Row, ...]]
+
+ENDED = frozenset({COMPLETED, FAILED, CANCELLED})
+"""The statuses after which a run does not change any more."""
+
+NO_PROCESS = "recording"
+"""An owner of unfinished runs that no process has as its name, so that any engine can resume them."""
+
+KEYS: Mapping[str, tuple[str, ...]] = {
+    "conversations": ("conversation_id",),
+    "messages": ("message_id",),
+    "runs": ("run_id",),
+    "texts": ("sha256",),
+    "llm_calls": ("call_id",),
+    "tool_calls": ("tool_call_id",),
+    "plan_jobs": ("job_id",),
+    "block_jobs": ("job_id",),
+    "approvals": ("request_id",),
+    "events": ("run_id", "seq"),
+    "artifact_versions": ("conversation_id", "artifact_id", "version"),
+}
+"""The tables of a recording with their primary keys; each row comes after the rows that it refers to."""
+
+TABLES = tuple(KEYS)
+
+_BY_RUN = ("llm_calls", "tool_calls", "plan_jobs", "block_jobs", "approvals")
+_SHA256 = re.compile(r"\b[0-9a-f]{64}\b")
+_NAMES_TEXTS = {"runs": ("manifest_json",), "llm_calls": ("request_json", "offer_json")}
+
+_FAMILY = """
+WITH RECURSIVE family (run_id) AS (
+    SELECT value FROM json_each(?) UNION SELECT r.run_id FROM runs r JOIN family f ON r.parent_run_id = f.run_id
+)
+SELECT run_id, conversation_id, message_id, status FROM runs WHERE run_id IN family ORDER BY rowid
+"""
+
+
+@dataclass(frozen=True)
+class RunRows:
+    """The rows of a run and of what it brings along.
+
+    Attributes:
+        run_id: The run.
+        schema: The version of the store's schema.
+        tables: The rows of each table of `TABLES`, in the order of the store.
+    """
+
+    run_id: str
+    schema: int
+    tables: Tables
+
+    def __getitem__(self, table: str) -> tuple[Row, ...]:
+        """The rows of a table."""
+        return self.tables[table]
+
+    @property
+    def run(self) -> Row:
+        """The row of the run itself."""
+        return next(row for row in self["runs"] if row["run_id"] == self.run_id)
+
+    @cached_property
+    def texts(self) -> Mapping[str, str]:
+        """The texts that prompts and tool offers name, by their hashes."""
+        return {row["sha256"]: row["content"] for row in self["texts"]}
+
+    @cached_property
+    def prompts(self) -> Mapping[str, Sequence[Sequence[Any]]]:
+        """The messages of each model call's prompt: role, hash of the text and, if there are any, native calls."""
+        return resolve(self["llm_calls"], tuple)
+
+    @cached_property
+    def calls_of_replies(self) -> Mapping[str, Sequence[Row]]:
+        """The tool calls of each reply by its model call, in order."""
+        calls: dict[str, list[Row]] = {}
+        for row in sorted(self["tool_calls"], key=lambda row: row["position"]):
+            calls.setdefault(row["call_id"], []).append(row)
+        return calls
+
+    @property
+    def message(self) -> Row:
+        """The row of the message that the run answers."""
+        return next(row for row in self["messages"] if row["message_id"] == self.run["message_id"])
+
+    def of_run(self, run_id: str) -> "RunRows":
+        """The rows of one run among these, without other runs and without edits by hand."""
+        run = next(row for row in self["runs"] if row["run_id"] == run_id)
+        conversation, message = run["conversation_id"], run["message_id"]
+        own: dict[str, tuple[Row, ...]] = {
+            "conversations": tuple({**row, "active_message_id": message}
+                                   for row in self["conversations"] if row["conversation_id"] == conversation),
+            "messages": tuple(row for row in self["messages"] if row["message_id"] == message),
+            "texts": self["texts"],
+        }  # fmt: skip
+        return RunRows(run_id, self.schema, {
+            table: own[table] if table in own else tuple(row for row in rows if row["run_id"] == run_id)
+            for table, rows in self.tables.items()
+        })  # fmt: skip
+
+
+def load_run_rows(db: sqlite3.Connection, run_id: str) -> RunRows:
+    """The rows of a run and of the runs that it started; `NotFound` for an unknown run.
+
+    Edits by hand go along: those on the run's message, and those made in its conversation before its first message.
+    """
+    run = load_run(db, run_id)
+    family = db.execute(_FAMILY, (to_json([run_id]),)).fetchall()
+    messages = [row["message_id"] for row in family]
+    conversations = [row["conversation_id"] for row in family]
+    before = [run.conversation_id] if run.parent_message_id is None else []
+    return _load(db, run_id, [row["run_id"] for row in family], messages, conversations, before)
+
+
+def load_branch_rows(db: sqlite3.Connection, run_id: str) -> RunRows:
+    """The rows of a run and of all runs before it on its branch, each with the runs that it started.
+
+    Errors: `NotFound` for an unknown run; `Conflict` if one of them has not ended.
+    """
+    run = load_run(db, run_id)
+    path: list[str] = []
+    message: str | None = run.message_id
+    while message is not None:
+        path.insert(0, message)
+        message = db.execute("SELECT parent_id FROM messages WHERE message_id = ?", (message,)).fetchone()[0]
+    sql = "SELECT run_id FROM runs WHERE message_id IN (SELECT value FROM json_each(?)) ORDER BY rowid"
+    on_path = [row["run_id"] for row in db.execute(sql, (to_json(path),))]
+    family = db.execute(_FAMILY, (to_json(on_path),)).fetchall()
+    for row in family:
+        if row["status"] not in ENDED:
+            raise Conflict(f"The run {row['run_id']} is {row['status']}. Wait until it has ended, or cancel it.")
+    messages = list(dict.fromkeys([*path, *(row["message_id"] for row in family)]))
+    conversations = list(dict.fromkeys([run.conversation_id, *(row["conversation_id"] for row in family)]))
+    rows = _load(db, run_id, [row["run_id"] for row in family], messages, conversations, conversations)
+    last = {row["conversation_id"]: row["message_id"] for row in rows["messages"]}
+    active = tuple({**row, "active_message_id": last.get(row["conversation_id"])} for row in rows["conversations"])
+    return RunRows(run_id, rows.schema, {**rows.tables, "conversations": active})
+
+
+def _load(
+    db: sqlite3.Connection,
+    run_id: str,
+    runs: Collection[str],
+    messages: Collection[str],
+    conversations: Collection[str],
+    edited_before: Collection[str],
+) -> RunRows:
+    """Read the tables; of `edited_before` also the versions that were written by hand on no message."""
+
+    def read(table: str, where: str, *values: Collection[str], order: str = "rowid") -> tuple[Row, ...]:
+        sql = f"SELECT * FROM {table} WHERE {where} ORDER BY {order}"  # noqa: S608 - names of the schema
+        return tuple(map(dict, db.execute(sql, [to_json(list(value)) for value in values])))
+
+    one_of = "IN (SELECT value FROM json_each(?))"
+    tables: dict[str, tuple[Row, ...]] = {
+        "conversations": read("conversations", f"conversation_id {one_of}", conversations),
+        "messages": read("messages", f"message_id {one_of}", messages),
+        "runs": read("runs", f"run_id {one_of}", runs),
+        **{table: read(table, f"run_id {one_of}", runs) for table in _BY_RUN},
+        "events": read("events", f"run_id {one_of}", runs, order="run_id, seq"),
+        "artifact_versions": read(
+            "artifact_versions",
+            f"run_id {one_of} OR (run_id IS NULL AND message_id {one_of}) "
+            f"OR (run_id IS NULL AND message_id IS NULL AND conversation_id {one_of})",
+            runs,
+            messages,
+            edited_before,
+        ),
+    }
+    tables["texts"] = read("texts", f"sha256 {one_of}", sorted(text_hashes(tables)), order="sha256")
+    return RunRows(run_id, schema_version(db), {table: tables[table] for table in TABLES})
+
+
+def text_hashes(tables: Tables) -> set[str]:
+    """The hashes of the texts that prompts, tool offers and manifests name."""
+    columns = ((row.get(column) or "") for table, names in _NAMES_TEXTS.items() for column in names
+               for row in tables[table])  # fmt: skip
+    return {found for text in columns for found in _SHA256.findall(text)}
+
+
+def upsert(db: sqlite3.Connection, tables: Tables) -> None:
+    """Write rows over earlier states of the same rows, in the caller's transaction.
+
+    Errors: `Conflict` if an artifact version of that number was written by somebody else.
+    """
+    for table, rows in tables.items():
+        for row in rows:
+            keys = KEYS[table]
+            changes = ", ".join(f"{name} = excluded.{name}" for name in row if name not in keys)
+            same = " WHERE run_id IS excluded.run_id" if table == "artifact_versions" else ""
+            action = "NOTHING" if table == "texts" else f"UPDATE SET {changes}{same}"
+            names, marks = ", ".join(row), ", ".join("?" * len(row))
+            sql = f"INSERT INTO {table} ({names}) VALUES ({marks}) ON CONFLICT ({', '.join(keys)}) DO {action}"  # noqa: S608 - names of the schema
+            cursor = db.execute(sql, tuple(row.values()))
+            if same and cursor.rowcount != 1:
+                raise Conflict(
+                    f"The artifact {row['artifact_id']!r} has a version {row['version']} already, written by "
+                    f"{row['created_by']} in the recording and by hand here. Repeat the edits by hand as they were, "
+                    'or record again with mode="record".'
+                )
+
+
+def import_rows(db: sqlite3.Connection, rows: RunRows) -> int:
+    """Add rows of a file to a store in the caller's transaction, never over other content; the number of new rows.
+
+    A decision for a whole conversation is imported as one for its run: an approval given elsewhere approves nothing
+    here.
+
+    Errors: `Conflict` that names the rows which exist with other content; roll the transaction back then.
+    """
+    new, different = [], []
+    for table in TABLES:
+        for row in rows[table]:
+            narrowed = {**row, "scope": "run"} if row.get("scope") == "conversation" else dict(row)
+            where = " AND ".join(f"{key} = ?" for key in KEYS[table])
+            values = [row[key] for key in KEYS[table]]
+            stored = db.execute(f"SELECT * FROM {table} WHERE {where}", values).fetchone()  # noqa: S608 - names of the schema
+            names = {"conversation_id", "created_at"} if table == "conversations" else set(row)
+            names -= {"request_base", "request_json"}  # the same prompt can be stored whole or in parts
+            if stored is None:
+                new.append((table, narrowed))
+            elif any(stored[name] not in (row[name], narrowed[name]) for name in names) or (
+                table == "llm_calls" and load_prompt(db, row["call_id"], tuple) != rows.prompts[row["call_id"]]
+            ):
+                different.append(f"{table} {' '.join(str(row[key]) for key in KEYS[table])}")
+    try:
+        for table, row in new if not different else ():
+            insert(db, table, row)
+    except sqlite3.IntegrityError as error:
+        different.append(f"{table} ({error})")
+    if different:
+        more = f" and {len(different) - 5:,} more" if len(different) > 5 else ""  # noqa: PLR2004 - as many as are read
+        raise Conflict(
+            f"This store has other content under the same ids: {'; '.join(different[:5])}{more}. Nothing was imported. "
+            "Look at the file with af.open_run(path), or import it into a workbench with another data_dir."
+        )
+    return len(new)

@@ -1,0 +1,524 @@
+"""Checks of rows that come from a file: one pydantic model for each table, made from the store's own tables.
+
+Nothing in a file is trusted: columns and types are those of the schema, ids refer to rows of the file, hashes are those
+of their texts, and the events of a run end it. Inside JSON columns only the values are checked that views, plots, forks
+and playback read. Settings and manifests grow with the releases, so unknown names are ignored there.
+"""
+
+import hashlib
+import re
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from functools import cache
+from typing import Annotated, Any, Literal
+
+import orjson
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model
+
+from artifactflow_nb.core.approvals import SCOPES, Decision
+from artifactflow_nb.core.bounded_json import is_shallow, loads
+from artifactflow_nb.core.budget import Budget
+from artifactflow_nb.core.document.tree import check_block_metadata
+from artifactflow_nb.core.events import StreamEvent, StreamEventType
+from artifactflow_nb.core.pieces import unpack
+from artifactflow_nb.core.plan import JobKind
+from artifactflow_nb.errors import CassetteError
+from artifactflow_nb.recording.rows import ENDED, KEYS, TABLES, Row, RunRows, text_hashes
+from artifactflow_nb.store.approvals import parse_decision
+from artifactflow_nb.store.calls import FINISHED
+from artifactflow_nb.store.migrations import from_microseconds, migrate, schema_version
+from artifactflow_nb.store.prompts import MAX_CHAIN, is_range
+from artifactflow_nb.store.runs import CANCELLED, COMPLETED, FAILED, RUNNING, WAITING
+
+OLDEST_SCHEMA = 6
+"""The first schema whose runs can be sealed."""
+
+_MOST = 2**53
+_MISSING = object()
+_TYPES: Mapping[str, Any] = {
+    "TEXT": str,
+    "INTEGER": Annotated[int, Field(gt=-_MOST, lt=_MOST)],
+    "REAL": Annotated[float, Field(gt=-_MOST, lt=_MOST, allow_inf_nan=False)],
+}
+_WORDS: Mapping[str, frozenset[str]] = {
+    "runs.status": frozenset({RUNNING, WAITING, COMPLETED, FAILED, CANCELLED}),
+    "messages.status": frozenset({RUNNING, WAITING, COMPLETED, FAILED, CANCELLED}),
+    "tool_calls.status": frozenset({"pending", "started", "finished"}),
+    "approvals.decision": frozenset({"approved", "edited", "denied", "instructed"}),
+    "approvals.scope": frozenset(SCOPES),
+    "events.event_type": frozenset(map(str, StreamEventType)) - {str(StreamEventType.LLM_CHUNK)},
+}
+_UNDECLARED = (
+    ("artifact_versions", "run_id", "runs", "run_id"),
+    ("artifact_versions", "tool_call_id", "tool_calls", "tool_call_id"),
+)
+_LOCAL_SOURCES = {
+    "sources": ["source_id", "uri", "title", "fetched_at", "media_type", "sha256", "n_chars", "extractor"],
+    "sections": ["source_id", "anchor", "title", "text", "position"],
+}
+"""The columns that a file holds of local sources; the others belong to the store in which they are indexed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """The store's schema, for checks of rows.
+
+    Attributes:
+        version: Its version.
+        models: A model for each table.
+        defaults: The columns of each table in order, with the values of those that a row may leave out.
+        references: Table and column, and the table and column that they refer to.
+        unique: Columns of a table that no two rows share, besides its primary key.
+        local_sources: A model for each table of local sources.
+    """
+
+    version: int
+    models: Mapping[str, TypeAdapter[Any]]
+    defaults: Mapping[str, Row]
+    references: tuple[tuple[str, str, str, str], ...]
+    unique: tuple[tuple[str, str], ...]
+    local_sources: Mapping[str, TypeAdapter[Any]]
+
+
+@cache
+def newest_schema() -> Schema:
+    """The schema of this release."""
+    models: dict[str, TypeAdapter[Any]] = {}
+    defaults: dict[str, Row] = {}
+    references, unique = list(_UNDECLARED), []
+    local: dict[str, TypeAdapter[Any]] = {}
+    with closing(sqlite3.connect(":memory:")) as db:
+        db.row_factory = sqlite3.Row
+        migrate(db)
+        for table in TABLES:
+            columns = db.execute(f"PRAGMA table_info({table})").fetchall()
+            models[table] = TypeAdapter(_model(table, columns))
+            defaults[table] = {
+                column["name"]: _MISSING
+                if _is_needed(column) and column["dflt_value"] is None
+                else db.execute(f"SELECT {column['dflt_value'] or 'NULL'}").fetchone()[0]
+                for column in columns
+            }
+            references += (
+                (table, key["from"], key["table"], key["to"] or KEYS[key["table"]][0])
+                for key in db.execute(f"PRAGMA foreign_key_list({table})")
+            )
+            for index in db.execute(f"PRAGMA index_list({table})").fetchall():
+                names = [column["name"] for column in db.execute(f"PRAGMA index_info({index['name']})")]
+                if index["origin"] == "u" and len(names) == 1:
+                    unique.append((table, names[0]))
+        for table, wanted in _LOCAL_SOURCES.items():
+            columns = [column for column in db.execute(f"PRAGMA table_info({table})") if column["name"] in wanted]
+            row: Any = _model(table, columns)
+            local[table] = TypeAdapter(list[row])
+        return Schema(schema_version(db), models, defaults, tuple(references), tuple(unique), local)
+
+
+def _is_needed(column: sqlite3.Row) -> bool:
+    return bool(column["notnull"] or column["pk"])
+
+
+def _model(table: str, columns: Sequence[sqlite3.Row]) -> type[BaseModel]:
+    fields: dict[str, Any] = {}
+    for column in columns:
+        kind, name = _TYPES[column["type"]], column["name"]
+        fields[name] = (kind if _is_needed(column) else kind | None, ...)
+    return create_model(table, __config__=ConfigDict(extra="forbid", strict=True), **fields)
+
+
+def check_rows(rows: RunRows) -> RunRows:
+    """The rows with all columns, missing ones as the schema has them; `CassetteError` for rows that cannot be used."""
+    schema = newest_schema()
+    if not isinstance(rows.schema, int) or not OLDEST_SCHEMA <= rows.schema <= schema.version:
+        known = f"{OLDEST_SCHEMA} to {schema.version}"
+        raise CassetteError(f"The rows have the schema {rows.schema!r:.20}; {known} are known. Update artifactflow-nb.")
+    tables: dict[str, tuple[Row, ...]] = {}
+    for table in TABLES:
+        found = []
+        for original in rows[table]:
+            columns = {name: original.get(name, default) for name, default in schema.defaults[table].items()}
+            row = {name: value for name, value in {**columns, **original}.items() if value is not _MISSING}
+            try:
+                schema.models[table].validate_python(row)
+                _check_columns(table, row)
+            except ValidationError as error:
+                problem = error.errors()[0]
+                place = ".".join(map(str, problem["loc"]))
+                value = "" if problem["type"] == "missing" else f" is {problem['input']!r:.80}"
+                raise _unusable(table, row, f"{place:.80}{value}: {problem['msg']}") from error
+            except (ValueError, TypeError, LookupError, AttributeError) as error:
+                raise _unusable(table, row, str(error)) from error
+            found.append(row)
+        tables[table] = tuple(found)
+    checked = RunRows(rows.run_id, rows.schema, tables)
+    _check_keys(checked, schema.unique)
+    _check_references(checked, schema.references)
+    _check_messages(checked)
+    _check_prompts(checked)
+    _check_ends(checked)
+    return checked
+
+
+def check_ended(rows: RunRows) -> RunRows:
+    """The rows of a sealed file: one branch, at whose end the run is, and all its runs have ended."""
+    for table in ("runs", "messages"):
+        for row in rows[table]:
+            if row["status"] not in ENDED:
+                raise _unusable(table, row, f"its status is {row['status']!r}; a sealed run has ended")
+    for row in rows["runs"]:
+        if row["owner"] is not None or row["completed_at"] is None:
+            raise _unusable("runs", row, "it has an owner, or no end")
+    _check_branch(rows)
+    return rows
+
+
+def _check_branch(rows: RunRows) -> None:
+    conversation, last = rows.run["conversation_id"], dict[str, Any]()
+    for row in rows["messages"]:
+        before = last.get(row["conversation_id"])
+        if row["parent_id"] != before or (before is not None and row["conversation_id"] != conversation):
+            raise _unusable("messages", row, "it does not follow the message before it")
+        last[row["conversation_id"]] = row["message_id"]
+    if last.get(conversation) != rows.run["message_id"]:
+        raise CassetteError(f"The run {rows.run_id!r:.80} does not answer the last message of its conversation.")
+    known = {row["run_id"] for row in rows["runs"]}
+    started = {row["conversation_id"] for row in rows["runs"] if row["parent_run_id"] in known}
+    for row in rows["conversations"]:
+        if row["conversation_id"] not in {conversation, *started}:
+            raise _unusable("conversations", row, "no run of the file was started in it by another")
+        if row["active_message_id"] != last.get(row["conversation_id"]):
+            raise _unusable("conversations", row, "its active message is not the last of the file")
+
+
+def check_local_sources(tables: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The rows of local sources of a sealed file; `CassetteError` for other tables, columns or types."""
+    models = newest_schema().local_sources
+    if set(tables) != set(models):
+        raise CassetteError(f"local_sources.json: its tables are not {' and '.join(models)}.")
+    for table, model in models.items():
+        try:
+            model.validate_python(tables[table])
+        except ValidationError as error:
+            problem = error.errors()[0]
+            raise CassetteError(
+                f"local_sources.json: {table}.{'.'.join(map(str, problem['loc'])):.80}: {problem['msg']}."
+            ) from error
+    return tables
+
+
+def _check_keys(rows: RunRows, unique: Sequence[tuple[str, str]]) -> None:
+    for table, keys in (*KEYS.items(), *((table, (column,)) for table, column in unique)):
+        seen = set()
+        for row in rows[table]:
+            key = tuple(row[name] for name in keys)
+            if key in seen:
+                raise _unusable(table, row, f"its {', '.join(keys)} is there twice")
+            if None not in key:
+                seen.add(key)
+    if rows.run_id not in {row["run_id"] for row in rows["runs"]}:
+        raise CassetteError(f"The run {rows.run_id!r:.80} is not in the file.")
+
+
+def _check_references(rows: RunRows, references: tuple[tuple[str, str, str, str], ...]) -> None:
+    for table, column, target, key in references:
+        known = {row[key] for row in rows[target]}
+        for row in rows[table]:
+            is_outside = table == "messages" and column == "parent_id"  # a recording starts within a conversation
+            if row.get(column) is not None and row[column] not in known and not is_outside:
+                raise _unusable(table, row, f"{column} names what is not in the file")
+    texts = {row["sha256"] for row in rows["texts"]}
+    prompts = {table: rows[table] if table == "llm_calls" else () for table in TABLES}
+    if missing := sorted(text_hashes(prompts) - texts):
+        raise CassetteError(f"A prompt names the text {missing[0][:16]}, which is not in the file.")
+
+
+def _check_messages(rows: RunRows) -> None:
+    """Check that each message follows an earlier one of its conversation, so that no branch is a circle."""
+    places = {row["message_id"]: place for place, row in enumerate(rows["messages"])}
+    for place, row in enumerate(rows["messages"]):
+        before = places.get(row["parent_id"])
+        if before is not None and (
+            before >= place or rows["messages"][before]["conversation_id"] != row["conversation_id"]
+        ):
+            raise _unusable("messages", row, "it does not follow an earlier message of its conversation")
+
+
+def _check_prompts(rows: RunRows) -> None:
+    """Check that prompts share only ranges, in order, of an earlier prompt of their job: that limits their size."""
+    earlier: dict[str, tuple[Any, int, int]] = {}
+    for row in rows["llm_calls"]:
+        place = row["run_id"], row["job_id"]
+        base, depth, length = earlier.get(row["request_base"], (place, -1, 0))
+        if row["request_base"] is not None and (depth < 0 or base != place or depth >= MAX_CHAIN):
+            raise _unusable("llm_calls", row, "request_base names no earlier call of its job, or too long a chain")
+        end = total = 0
+        for part in orjson.loads(row["request_json"]):
+            start, stop = part if is_range(part) else (end, end + 1)
+            total += stop - start
+            if is_range(part):
+                if not end <= start < stop <= length:
+                    raise _unusable(
+                        "llm_calls", row, f"request_json has the range {part}, which {length} messages lack"
+                    )
+                end = stop
+        earlier[row["call_id"]] = place, depth + 1, total
+
+
+def _check_ends(rows: RunRows) -> None:
+    """Check that events end each run that has ended: a listener of a run without an end would wait forever."""
+    ends: dict[str, str] = {}
+    for row in rows["events"]:
+        kind, data = StreamEventType(row["event_type"]), orjson.loads(row["data_json"])
+        if StreamEvent(kind, from_microseconds(row["ts"]), row["seq"], row["run_id"], data=data).is_terminal:
+            ends[row["run_id"]] = kind
+    for run in rows["runs"]:
+        if run["status"] in ENDED and run["run_id"] not in ends:
+            raise _unusable("runs", run, f"its events do not say that it is {run['status']}")
+        if run["status"] == COMPLETED and ends[run["run_id"]] != StreamEventType.COMPLETE:
+            raise _unusable("runs", run, f"it is completed, and its events end it with {ends[run['run_id']]}")
+
+
+def _unusable(table: str, row: Row, problem: str) -> CassetteError:
+    named = " ".join(f"{row.get(key)!s:.60}" for key in KEYS[table])
+    return CassetteError(f"{table} {named!a:.120}: {problem:.200}.")
+
+
+# --- values inside columns --------------------------------------------------------------------------------------------
+
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+
+
+class _Lenient(BaseModel):
+    model_config = ConfigDict(strict=True, extra="ignore")
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(strict=True, extra="forbid")
+
+
+class _Decision(_Strict):
+    approved: bool
+    instruction: str = ""
+    decided_by: str = "user"
+    params: dict[str, Any] | None = None
+    scope: Literal["once", "run", "conversation"] = "once"
+    instead: bool = False
+    by_code: bool = True
+
+
+def fork_decision(values: Mapping[str, Any]) -> Decision:
+    """Return the decision that a fork changes from the settings of its run, where `replaces_call` is `instead`."""
+    return Decision(replaces_call=values["instead"], **{name: values[name] for name in values if name != "instead"})
+
+
+class _Fork(_Strict):
+    of: str
+    number: int
+    path: str
+    step: int
+    prompt: str | None = None
+    model: str | None = None
+    tool_result: str | None = None
+    decision: _Decision | None = None
+
+
+class _Graph(_Lenient):
+    nodes: list[str]
+    edges: list[str] = []
+
+
+class _Work(_Lenient):
+    write: list[str] = []
+    evaluate: dict[str, Any] | None = None
+
+
+class _Settings(_Lenient):
+    model: str | None = None
+    sources: list[str] | None = None
+    budget: dict[str, Any] | None = None
+    fork: _Fork | None = None
+    graph_config: dict[str, Any] | None = None
+    graph: _Graph | None = None
+    compose: _Work | None = None
+    skills: dict[str, str] | None = None
+
+
+class _Agent(_Lenient):
+    prompt: str
+    tool_protocol: str
+    tools: list[str]
+
+
+class _Manifest(_Lenient):
+    versions: dict[str, Any] = {}
+    agents: dict[str, _Agent] = {}
+    prompts: dict[str, Any] = {}
+    tools: dict[str, Any] = {}
+    sources: dict[str, Any] = {}
+
+
+class _Offer(_Lenient):
+    tool_protocol: str = ""
+    tool_choice: str = ""
+    tools: str | None = None
+    n_native_calls: int = Field(default=0, ge=0)
+
+
+class _EventData(_Lenient):
+    """The types of the fields that events of any kind have."""
+
+    tool_call_id: str | None = None
+    id: str | None = None
+    job_id: str | None = None
+    call_id: str | None = None
+    run_id: str | None = None
+    artifact_id: str | None = None
+    model: str | None = None
+    question: str | None = None
+    version: int | None = None
+    step: int | None = None
+    params: dict[str, Any] | None = None
+    metadata: dict[str, Any] | None = None
+    token_usage: dict[str, Any] | None = None
+    execution_metrics: dict[str, Any] | None = None
+    context: dict[str, Any] | None = None
+    interrupted: bool | None = None
+    pending: list[str] | None = None
+    gates: list[list[str]] | None = None
+
+
+_REQUIRED: Mapping[StreamEventType, tuple[str, ...]] = {
+    StreamEventType.TOOL_START: ("tool_call_id",),
+    StreamEventType.TOOL_COMPLETE: ("tool_call_id",),
+    StreamEventType.PERMISSION_REQUEST: ("id",),
+    StreamEventType.PERMISSION_RESULT: ("id",),
+    StreamEventType.ARTIFACT_CHANGED: ("artifact_id", "version"),
+    StreamEventType.SUBRUN_START: ("run_id",),
+}
+"""The fields that the payload of an event must have."""
+
+_NUMBERS = ("_ms", "_usd", "_tokens")
+"""Endings of the names of numbers in the payload of an event."""
+
+_JOB_KIND = TypeAdapter(JobKind)
+_CALLS = TypeAdapter(list[list[tuple[str, dict[str, Any]]]])
+
+
+def _check_columns(table: str, row: Row) -> None:  # noqa: C901, PLR0912 - a case for each table
+    """Check the values inside the columns of a row, whose types are right; `ValueError` names the column."""
+    for name, value in row.items():
+        words = _WORDS.get(f"{table}.{name}")
+        if words is not None and value is not None and value not in words:
+            raise ValueError(f"{name} is {value!r:.40}, which is none of {', '.join(sorted(words))}")
+    values = {name: _json(name, row[name]) for name in row if name.endswith("_json") and row[name] is not None}
+    if "content" in row and "sha256" in row and hashlib.sha256(row["content"].encode()).hexdigest() != row["sha256"]:
+        raise ValueError("sha256 is not the hash of its content")
+    match table:
+        case "runs":
+            with _named("settings"):
+                settings = _Settings.model_validate(values["settings_json"])
+            if settings.budget is not None:
+                with _named("settings.budget"):
+                    Budget.from_limits(settings.budget)
+            if settings.fork is not None and settings.fork.decision is not None:
+                with _named("settings.fork.decision"):
+                    fork_decision(settings.fork.decision.model_dump())
+            with _named("manifest"):
+                _Manifest.model_validate(values.get("manifest_json", {}))
+        case "plan_jobs":
+            with _named("kind"):
+                _JOB_KIND.validate_python(row["kind"])
+            if row["n"] < 1:
+                raise ValueError(f"n is {row['n']}")
+        case "block_jobs":
+            if not all(isinstance(value, str) for value in values["basis_json"].values()):
+                raise ValueError("basis_json names no hashes")
+        case "tool_calls":
+            result = [
+                row.get(name) for name in ("success", "metadata_json", "called_at", "completed_at", "duration_ms")
+            ]
+            if row["status"] == FINISHED and None in result:
+                raise ValueError("it is finished and has no result")
+        case "approvals" if row["decision"] is not None:
+            with _named("decision"):
+                decision = parse_decision(row)
+            is_decided = row["decided_by"] and row["decided_at"] is not None
+            if decision is None or decision.outcome != row["decision"] or not is_decided:
+                raise ValueError(f"decision is {row['decision']!r}, and its author, time or content is missing")
+        case "artifact_versions" if "block_json" in values:
+            with _named("block_json"):
+                check_block_metadata(row["block_json"])
+        case "events":
+            _check_event(row, values["data_json"])
+        case "llm_calls":
+            _check_model_call(row, values)
+
+
+def _json(name: str, text: str) -> Any:
+    kind = list if name == "request_json" else dict
+    try:
+        value = loads(text)
+    except ValueError as error:
+        raise ValueError(f"{name} is no JSON: {error!s:.100}") from error
+    if not is_shallow(value):
+        raise ValueError(f"{name} is nested too deep")
+    if not isinstance(value, kind):
+        raise ValueError(  # noqa: TRY004 - of a file, whatever is wrong is a value
+            f"{name} is no {'list' if kind is list else 'object'}"
+        )
+    return value
+
+
+@contextmanager
+def _named(place: str) -> Iterator[None]:
+    """Name the place of a value in the `ValueError` of its check."""
+    try:
+        yield
+    except ValidationError as error:
+        problem = error.errors()[0]
+        path = ".".join([place, *map(str, problem["loc"])])
+        raise ValueError(f"{path:.120} is {problem['input']!r:.80}: {problem['msg']}") from error
+    except ValueError as error:
+        raise ValueError(f"{place}: {error}") from error
+
+
+def _check_event(row: Row, data: Mapping[str, Any]) -> None:
+    if row["seq"] < 1:
+        raise ValueError(f"seq is {row['seq']}")
+    if missing := [name for name in _REQUIRED.get(StreamEventType(row["event_type"]), ()) if data.get(name) is None]:
+        raise ValueError(f"data_json has no {missing[0]}")
+    with _named("data_json"):
+        _EventData.model_validate(data)
+    if data.get("interrupted") and data.get("gates") is None and data.get("pending") is None:
+        raise ValueError("data_json does not name the requests for which the run waits")
+    for name, value in {**(data.get("token_usage") or {}), **data}.items():
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if name.endswith(_NUMBERS) and value is not None and not is_number:
+            raise ValueError(f"{name:.80} in data_json is {value!r:.80}, which is no number")
+
+
+def _check_model_call(row: Row, values: Mapping[str, Any]) -> None:
+    for message in values["request_json"]:
+        match message:
+            case [int(), int()] if row["request_base"] is not None:  # a range of that prompt
+                pass
+            case [str(), str(key), *calls] if _SHA256.fullmatch(key) and len(calls) <= 1:
+                with _named("request_json"):
+                    _CALLS.validate_python(calls)
+            case _:
+                raise ValueError(f"request_json holds {message!r:.80}, which is no message")
+    with _named("offer_json"):
+        _Offer.model_validate(values.get("offer_json", {}))
+    packed = values.get("pieces_json")
+    if packed is None:
+        return
+    try:
+        if not all(isinstance(text, str) for text in packed.get("said", {}).values()):
+            raise ValueError("a piece is no text")
+        if not all(isinstance(tool, str) for _, tool, _ in packed["kinds"]):
+            raise ValueError("the name of a tool is no text")
+        unpack(packed, from_microseconds(row["started_at"]), {"answer": row["content"], "reasoning": row["reasoning"]})
+    except (ValueError, LookupError, TypeError, AttributeError, OverflowError) as error:
+        raise ValueError(f"pieces_json does not say how the text arrived: {error!s:.100}") from error

@@ -1,0 +1,358 @@
+"""Sealed runs: one file with a run's rows, its sources and a manifest.
+
+::
+
+    manifest.json                         the run, the packages, the hash of each member and one over all of this
+    question.md  report.md  artifacts/*   for reading
+    rows.jsonl                            the run and those before it on its branch, in the form of a cassette
+    sources.json  sources/*.txt           what was read, with where it was found
+    local_sources.json                    the sections of local sources that were read or are cited
+    metrics.json                          tokens, times and costs
+
+The hashes show that nothing was changed since they were made. Whoever changes something can make them again: publish
+the manifest's own hash where nobody can change it, and compare.
+"""
+
+import hashlib
+import sqlite3
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from artifactflow_nb.core.bounded_json import is_shallow, loads
+from artifactflow_nb.core.local_files import reason
+from artifactflow_nb.core.redaction.redactor import Redactor
+from artifactflow_nb.engine.manifest import versions
+from artifactflow_nb.errors import CassetteError
+from artifactflow_nb.recording.cassette import Cassette, Head, one_recording, parse, read_at_most
+from artifactflow_nb.recording.redact import redacted, redacted_json
+from artifactflow_nb.recording.rows import TABLES, RunRows, load_branch_rows
+from artifactflow_nb.recording.schema import check_ended, check_local_sources
+from artifactflow_nb.recording.zipfile import Limits, find_member, pack, unpack
+from artifactflow_nb.sources.citations import documents_read, find_addresses
+from artifactflow_nb.sources.formats.sections import AnchorAllocator, slug
+from artifactflow_nb.sources.manager import SCHEME
+from artifactflow_nb.store.database import insert
+from artifactflow_nb.store.encoding import to_json
+from artifactflow_nb.store.metrics import load_metrics
+from artifactflow_nb.store.migrations import from_microseconds, migrate
+from artifactflow_nb.store.whole_file import write_bytes
+
+FORMAT, VERSION = "artifactflow-nb sealed run", 2
+
+_MANIFEST = "manifest.json"
+_ENDINGS = {
+    "text/markdown": "md",
+    "text/x-python": "py",
+    "text/html": "html",
+    "text/csv": "csv",
+    "application/json": "json",
+}
+_MOST_NAME = 80
+_MOST_NAMED = 3
+_FLAWS = (CassetteError, ValueError, KeyError, TypeError, AttributeError, RecursionError)
+_PRETTY = orjson.OPT_SORT_KEYS | orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
+
+
+_QUERIES = {
+    "sources": "SELECT source_id, uri, title, fetched_at, media_type, sha256, n_chars, extractor FROM sources "
+    "WHERE source_id IN (SELECT value FROM json_each(?)) ORDER BY source_id",
+    "sections": "SELECT source_id, anchor, title, text, position FROM sections "
+    "WHERE source_id || '#' || anchor IN (SELECT value FROM json_each(?)) ORDER BY source_id, position",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ReadSource:
+    """A source as an agent read it.
+
+    Attributes:
+        address: What it was fetched and is cited by.
+        uri: Where it came from: the file of a local source, the address of a page.
+        title: Its title.
+        text: What the agent saw of it.
+    """
+
+    address: str
+    uri: str
+    title: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class SealedParts:
+    """The content of a sealed file.
+
+    Attributes:
+        rows: The run and those before it on its branch.
+        metrics: Tokens, times and costs, as plain JSON.
+        sources: What was read.
+        local_sources: The rows of the local sources and sections that were read or are cited.
+        packages: The releases with which it was sealed.
+    """
+
+    rows: RunRows
+    metrics: Mapping[str, Any]
+    sources: tuple[ReadSource, ...]
+    local_sources: Mapping[str, Any]
+    packages: Mapping[str, str]
+
+
+def load_parts(db: sqlite3.Connection, run_id: str, redactor: Redactor) -> SealedParts:
+    """Everything of a run that has ended, without secrets; `db` is in one transaction.
+
+    Errors: `NotFound` for an unknown run; `Conflict` if it, or one before it, has not ended.
+    """
+    rows = load_branch_rows(db, run_id)
+    sources, local = load_sources(db, rows)
+    metrics = to_json(load_metrics(db, run_id, from_microseconds(rows.run["completed_at"])).as_json())
+    masked = tuple(ReadSource(*(redactor.text(value) for value in asdict(source).values())) for source in sources)
+    return SealedParts(
+        redacted(rows, redactor),
+        orjson.loads(redacted_json(metrics, redactor)),
+        masked,
+        orjson.loads(redacted_json(to_json(local), redactor)),
+        dict(versions()),
+    )
+
+
+def load_sources(
+    db: sqlite3.Connection, rows: RunRows
+) -> tuple[tuple[ReadSource, ...], dict[str, list[dict[str, Any]]]]:
+    """The documents that a run read; the rows of the local sources and sections that it read or cites."""
+    documents = documents_read(rows["tool_calls"])
+    texts = [row["response"] or "" for row in rows["messages"]]
+    texts += [row["content"] for row in rows["artifact_versions"]]
+    addresses = [document.address for document in documents]
+    addresses += [address for text in texts for address in find_addresses(text)]
+    local = sorted({address.removeprefix(SCHEME) for address in addresses if address.startswith(SCHEME)})
+    wanted = {"sources": [address.partition("#")[0] for address in local], "sections": local}
+    tables = {name: [dict(row) for row in db.execute(sql, (to_json(wanted[name]),))] for name, sql in _QUERIES.items()}
+    files = {row["source_id"]: row["uri"] for row in tables["sources"]}
+    read = tuple(
+        ReadSource(
+            document.address,
+            files.get(document.address.removeprefix(SCHEME).partition("#")[0], document.address),
+            document.title,
+            document.text,
+        )
+        for document in documents
+    )
+    return read, tables
+
+
+def write_sealed(path: Path, parts: SealedParts, *, replace: bool = False) -> Path:
+    """Write a sealed file, whole or not at all; `UsageError` if it exists and is not to be replaced."""
+    return write_bytes(path, sealed_bytes(parts), replace=replace)
+
+
+def sealed_bytes(parts: SealedParts, limits: Limits | None = None) -> bytes:
+    """The bytes of a sealed file; the same parts give the same bytes.
+
+    Errors: `CassetteError` that names the largest members, for parts that `read_sealed` would refuse.
+    """
+    members: dict[str, bytes] = {}
+    try:
+        check_ended(parts.rows)
+        members = _members(parts)
+        data = pack({_MANIFEST: _dump(_manifest(parts, members)), **members})
+        _checked(unpack(data, limits))
+    except _FLAWS as error:
+        largest = sorted(members, key=lambda name: len(members[name]), reverse=True)[:_MOST_NAMED]
+        sizes = ", ".join(f"{name} ({len(members[name]):,} bytes)" for name in largest)
+        advice = f"Its largest members: {sizes}. " if sizes else ""
+        raise CassetteError(
+            f"The run cannot be sealed, since af.open_run would refuse the file: {error!s:.400} {advice}"
+            "Nothing was written."
+        ) from error
+    return data
+
+
+def read_sealed(path: Path, limits: Limits | None = None) -> tuple[SealedParts, Mapping[str, Any]]:
+    """The parts of a sealed file and its manifest. Nothing of it is written anywhere, and nothing in it is run.
+
+    Errors: `CassetteError` with the path, the member and what to do, for a file that is damaged, was changed, is of
+        another release, or is no sealed run.
+    """
+    limits = limits or Limits()
+    try:
+        data = read_at_most(path, limits.file_bytes)
+    except OSError as error:
+        raise CassetteError(f"The sealed file {path} cannot be read: {reason(error)}. Check the path.") from error
+    try:
+        return _checked(unpack(data, limits))
+    except _FLAWS as error:
+        problem = _of_another_release(data, limits) or f"{error!s:.400}"
+        raise CassetteError(f"The sealed file {path} cannot be used: {problem} Nothing of it was used.") from error
+
+
+def _of_another_release(data: bytes, limits: Limits) -> str | None:
+    """Advice on a file of another release, whose zip format may differ; None for any other file."""
+    try:
+        manifest = loads(find_member(data, _MANIFEST, limits))
+    except (CassetteError, ValueError):
+        return None
+    is_ours = isinstance(manifest, dict) and manifest.get("format") == FORMAT
+    return _version_problem(manifest.get("version")) if is_ours else None
+
+
+@contextmanager
+def memory_store(parts: SealedParts) -> Iterator[sqlite3.Connection]:
+    """A store of the parts in memory."""
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as db:
+        db.row_factory = sqlite3.Row
+        write_store(db, parts)
+        yield db
+
+
+def write_store(db: sqlite3.Connection, parts: SealedParts) -> None:
+    """Write the parts into an empty store, to be read; `CassetteError` for rows that contradict each other."""
+    migrate(db)
+    db.execute("BEGIN")
+    try:
+        for table in TABLES:
+            for row in parts.rows[table]:
+                insert(db, table, row)
+        for table in ("sources", "sections"):
+            for row in parts.local_sources[table]:
+                insert(db, table, row)
+    except sqlite3.Error as error:
+        raise CassetteError(f"Its rows contradict each other ({table}: {error}).") from error
+    db.execute("COMMIT")
+
+
+def _checked(members: Mapping[str, bytes]) -> tuple[SealedParts, Mapping[str, Any]]:
+    """The parts, once the manifest fits the members and the members fit each other."""
+    if _MANIFEST not in members:
+        raise CassetteError(f"{_MANIFEST}: it is missing. Pass a file that run.seal(path) wrote.")
+    manifest = _object(members, _MANIFEST)
+    _check_format(manifest)
+    listed, packages = manifest.get("members"), manifest.get("packages")
+    if not isinstance(listed, dict) or not isinstance(packages, dict):
+        raise CassetteError(f"{_MANIFEST}: it does not list the packages and the members.")
+    for name in sorted({*listed, *members} - {_MANIFEST}):
+        if name not in members or name not in listed or listed[name] != _about(members[name]):
+            raise CassetteError(f"{name!a:.120}: it is not what it was when the manifest was made.")
+    cassette = Cassette(Path("rows.jsonl"), *parse(Path("rows.jsonl"), members["rows.jsonl"]))
+    (head,) = cassette.heads
+    parts = SealedParts(
+        check_ended(cassette.rows(head)),
+        _object(members, "metrics.json"),
+        tuple(_sources(members)),
+        check_local_sources(_object(members, "local_sources.json")),
+        packages,
+    )
+    again = _members(parts)
+    for name in sorted({*again, *members} - {_MANIFEST}):
+        if again.get(name) != members.get(name):
+            raise CassetteError(f"{name!a:.120}: it does not fit the other members.")
+    if _dump(_manifest(parts, again)) != members[_MANIFEST]:
+        raise CassetteError(f"{_MANIFEST}: it does not describe the other members.")
+    return parts, manifest
+
+
+def _check_format(manifest: Any) -> None:
+    if manifest.get("format") != FORMAT:
+        raise CassetteError(f"{_MANIFEST}: it is not that of a sealed run. Pass a file that run.seal(path) wrote.")
+    if problem := _version_problem(manifest.get("version")):
+        raise CassetteError(problem)
+
+
+def _version_problem(version: Any) -> str | None:
+    if version == VERSION:
+        return None
+    newer = isinstance(version, int) and version > VERSION
+    advice = "Update artifactflow-nb." if newer else "It was sealed with release 0.1: open it with that, or seal again."
+    return f"{_MANIFEST}: it has the version {version!r:.40}, and {VERSION} is known. {advice}"
+
+
+def _json(members: Mapping[str, bytes], name: str) -> Any:
+    if name not in members:
+        raise CassetteError(f"{name}: it is missing.")
+    try:
+        value = loads(members[name])
+    except ValueError as error:
+        raise CassetteError(f"{name}: it is no JSON ({error!s:.100}).") from error
+    if not is_shallow(value):
+        raise CassetteError(f"{name}: it is nested too deep.")
+    return value
+
+
+def _object(members: Mapping[str, bytes], name: str) -> dict[str, Any]:
+    value = _json(members, name)
+    if not isinstance(value, dict):
+        raise CassetteError(f"{name}: it is no object.")
+    return value
+
+
+def _sources(members: Mapping[str, bytes]) -> Iterator[ReadSource]:
+    for number, about in enumerate(_json(members, "sources.json"), 1):
+        names = "address", "uri", "title"
+        texts = {name: about[name] for name in names if name in about} if isinstance(about, dict) else {}
+        if [type(text) for text in texts.values()] != [str] * len(names) or f"sources/{number}.txt" not in members:
+            raise CassetteError(f"sources.json: its entry {number} describes no source.")
+        yield ReadSource(**texts, text=members[f"sources/{number}.txt"].decode())
+
+
+# --- members ---------------------------------------------------------------------------------------------------------
+
+
+def _members(parts: SealedParts) -> dict[str, bytes]:
+    rows, sources = parts.rows, list(enumerate(parts.sources, 1))
+    run = rows.run
+    head = Head("", rows.run_id, run["message_id"], run["question"], run["flow"], run["started_at"], rows.schema)
+    listed = [
+        {
+            "file": f"sources/{n}.txt",
+            "address": source.address,
+            "uri": source.uri,
+            "title": source.title,
+            **_about(source.text.encode()),
+        }
+        for n, source in sources
+    ]
+    return {
+        **_for_reading(rows),
+        "rows.jsonl": one_recording(head, rows),
+        "metrics.json": _dump(parts.metrics),
+        "sources.json": _dump(listed),
+        "local_sources.json": _dump(parts.local_sources),
+        **{f"sources/{n}.txt": source.text.encode() for n, source in sources},
+    }
+
+
+def _for_reading(rows: RunRows) -> dict[str, bytes]:
+    """The members for readers: question, answer, artifacts."""
+    names = AnchorAllocator()
+    texts = {"question.md": str(rows.run["question"]), "report.md": str(rows.message["response"] or "")}
+    for row in rows["artifact_versions"]:
+        ending = _ENDINGS.get(row["content_type"], "txt")
+        name = names.allocate(f"{slug(row['artifact_id'], 'artifact')[:_MOST_NAME]}.v{row['version']}")
+        texts[f"artifacts/{name}.{ending}"] = row["content"]
+    return {name: text.encode() for name, text in texts.items()}
+
+
+def _manifest(parts: SealedParts, members: Mapping[str, bytes]) -> dict[str, Any]:
+    row = parts.rows.run
+    run = {name: row[name] for name in ("run_id", "question", "status", "flow")}
+    times = {name: from_microseconds(row[name]).isoformat() for name in ("started_at", "completed_at")}
+    manifest = {
+        "format": FORMAT,
+        "version": VERSION,
+        "packages": dict(parts.packages),
+        "run": {**run, **times},
+        "members": {name: _about(data) for name, data in members.items()},
+    }
+    return {**manifest, "sha256": hashlib.sha256(_dump(manifest)).hexdigest()}
+
+
+def _about(data: bytes) -> dict[str, Any]:
+    return {"sha256": hashlib.sha256(data).hexdigest(), "bytes": len(data)}
+
+
+def _dump(value: Any) -> bytes:
+    return orjson.dumps(value, option=_PRETTY)

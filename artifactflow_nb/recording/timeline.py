@@ -1,0 +1,312 @@
+"""The timeline of a recording: its events in order, the decisions of code, and its rows at an earlier moment.
+
+Where a playback stops for a decision, the rows are inferred from the events published until then: rows are written with
+the events that report them, so a row existed if its event was published. Rows without an event are placed by their
+times.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from heapq import merge
+from typing import Any, NamedTuple, Self
+
+import orjson
+
+from artifactflow_nb.core.events import StreamedText, StreamEvent, StreamEventType
+from artifactflow_nb.core.pieces import unpack
+from artifactflow_nb.errors import RunCancelled
+from artifactflow_nb.recording.rows import Row, RunRows, Tables
+from artifactflow_nb.store.calls import FINISHED, PENDING, STARTED
+from artifactflow_nb.store.migrations import from_microseconds
+from artifactflow_nb.store.runs import WAITING
+
+Order = tuple[datetime, int, int, int]
+
+_OPEN_CALL = dict.fromkeys(
+    ("approval", "success", "result", "metadata_json", "error_type", "error_message", "completed_at")
+) | {"duration_ms": None, "shown_chars": None}
+_UNDECIDED = dict.fromkeys(
+    ("decided_at", "decision", "scope", "decided_by", "instruction", "edited_json", "decision_number")
+) | {"announced": 0, "by_code": 1}
+_UNFINISHED_RUN = {"status": WAITING, "owner": None, "error_type": None, "error_message": None, "completed_at": None}
+_TOOL_EVENTS = {StreamEventType.TOOL_START: STARTED, StreamEventType.TOOL_COMPLETE: FINISHED}
+
+
+class Moment(NamedTuple):
+    """An event of a run, in the order of the recording."""
+
+    order: Order
+    event: StreamEvent
+
+    @property
+    def run_id(self) -> str:
+        """The run that published it."""
+        return self.event.run_id
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A point at which a playback waits for code.
+
+    Attributes:
+        at: The number of moments before it.
+        run_id: The run that waits.
+        request_id: The request that code decided; None where code cancelled the waiting run.
+    """
+
+    at: int
+    run_id: str
+    request_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """The events of the runs of a recording.
+
+    Attributes:
+        moments: The events, chunks included.
+        cuts: The decisions of code, in order.
+    """
+
+    moments: tuple[Moment, ...]
+    cuts: tuple[Cut, ...]
+
+    @classmethod
+    def of(cls, rows: RunRows) -> Self:
+        """The timeline of a run and of the runs that it started."""
+        moments, cuts, waits = tuple(_merged(rows)), [], _Waits()
+        by_code = {
+            row["request_id"] for row in rows["approvals"] if row["decision"] and row["by_code"] and not row["settled"]
+        }
+        for at, (_, event) in enumerate(moments):
+            is_clicked = event.data.get("clicked")
+            if event.type is StreamEventType.PERMISSION_RESULT and event.data["id"] in by_code:
+                cuts.append(Cut(at, event.run_id, event.data["id"]))
+            elif event.type is StreamEventType.CANCELLED and not is_clicked and waits.is_cut(event.run_id):
+                cuts.append(Cut(at, event.run_id, None))
+            waits.add(event)
+        return cls(moments, tuple(cuts))
+
+    def positions(self, at: int) -> dict[str, int]:
+        """For each run that had started, the number of its last event among the first `at` moments."""
+        return {moment.run_id: moment.event.seq for moment in self.moments[:at]}
+
+
+def _merged(rows: RunRows) -> Iterator[Moment]:
+    """The events of all runs by time; a run comes after the event with which another started it."""
+    events = {row["run_id"]: _events(rows, row["run_id"]) for row in rows["runs"]}
+    started = {
+        event.data["run_id"]: event.timestamp
+        for run_events in events.values()
+        for event in run_events
+        if event.type is StreamEventType.SUBRUN_START
+    }
+    return merge(
+        *(_ordered(events[row["run_id"]], started.get(row["run_id"]), n) for n, row in enumerate(rows["runs"]))
+    )
+
+
+def _ordered(events: Iterable[StreamEvent], not_before: datetime | None, rank: int) -> Iterator[Moment]:
+    """The events with times that never decrease: parallel jobs of a run have clocks of their own."""
+    until = not_before
+    for event in events:
+        until = event.timestamp if until is None else max(until, event.timestamp)
+        yield Moment((until, rank, event.seq, 0), event)
+
+
+def _events(rows: RunRows, run_id: str) -> list[StreamEvent]:
+    """The stored events of a run and the chunks of its replies, by number."""
+    stored = [_event(row) for row in rows["events"] if row["run_id"] == run_id]
+    calls = [row for row in rows["llm_calls"] if row["run_id"] == run_id]
+    last = {(row["job_id"], row["step"]): row["call_id"] for row in calls}
+    chunks = {row["call_id"]: list(_chunks(row)) for row in calls if row["pieces_json"]}
+    numbers = Counter(event.seq for events in (stored, *chunks.values()) for event in events)
+    for row in calls:  # an attempt of a killed process: the next process used its event numbers again
+        attempt = chunks.get(row["call_id"], [])
+        is_repeated = last[row["job_id"], row["step"]] != row["call_id"] or any(
+            numbers[chunk.seq] > 1 for chunk in attempt
+        )
+        if row["error_type"] == RunCancelled.__name__ and is_repeated:
+            chunks.pop(row["call_id"], None)
+    return sorted([*stored, *(chunk for attempt in chunks.values() for chunk in attempt)], key=lambda event: event.seq)
+
+
+def _event(row: Row) -> StreamEvent:
+    return StreamEvent(
+        StreamEventType(row["event_type"]),
+        from_microseconds(row["ts"]),
+        row["seq"],
+        row["run_id"],
+        row["agent_name"],
+        row["tool_name"],
+        orjson.loads(row["data_json"]),
+    )
+
+
+def _chunks(row: Row) -> Iterator[StreamEvent]:
+    """The chunks of a reply as it was streamed."""
+    texts = {"answer": row["content"], "reasoning": row["reasoning"]}
+    protocol = orjson.loads(row["offer_json"] or "{}").get("tool_protocol", "xml")
+    so_far = {kind: StreamedText() for kind in ("answer", "reasoning", "call")}
+    for piece in unpack(orjson.loads(row["pieces_json"]), from_microseconds(row["started_at"]), texts):
+        data = {"job_id": row["job_id"], "call_id": row["call_id"], "kind": piece.kind, "delta": piece.text}
+        data["tool_protocol"] = protocol
+        text = so_far[piece.kind]
+        yield StreamEvent(
+            StreamEventType.LLM_CHUNK,
+            piece.at,
+            piece.seq,
+            row["run_id"],
+            row["agent_name"],
+            piece.tool or None,
+            data,
+            text,
+            text.append(piece.text),
+        )
+
+
+# --- decisions of code -----------------------------------------------------------------------------------------------
+
+
+class _Waits:
+    """The runs that wait, according to their events."""
+
+    def __init__(self) -> None:
+        self._gates: dict[str, list[set[str]]] = {}
+        self._parents: dict[str, str] = {}
+        self._over: set[str] = set()
+
+    def is_cut(self, run_id: str) -> bool:
+        """True if the run waits, and not only because the run that started it has just ended."""
+        return bool(self._gates.get(run_id)) and self._parents.get(run_id) not in self._over
+
+    def add(self, event: StreamEvent) -> None:
+        """Take the next event into account."""
+        if event.is_terminal:
+            self._over.add(event.run_id)
+            self._gates.pop(event.run_id, None)
+        elif event.type is StreamEventType.COMPLETE:
+            gates: Any = event.data.get("gates") or [[request_id] for request_id in event.data["pending"]]
+            self._gates[event.run_id] = [set(gate) for gate in gates]
+        elif event.type is StreamEventType.PERMISSION_RESULT:
+            for run_id, gates in self._gates.items():
+                for gate in gates:
+                    gate.discard(event.data["id"])
+                if not all(gates):  # the run continues
+                    self._gates[run_id] = []
+        elif event.type is StreamEventType.SUBRUN_START:
+            self._parents[event.data["run_id"]] = event.run_id
+        elif event.type is not StreamEventType.LLM_CHUNK:
+            self._gates.pop(event.run_id, None)
+
+
+# --- rows at an earlier moment ---------------------------------------------------------------------------------------
+
+
+class _RunState:
+    """The parts of a run that existed when its event of a number was published."""
+
+    def __init__(self, events: Sequence[Row], seq: int) -> None:
+        self._reported: set[tuple[str, str]] = set()
+        self._published: set[tuple[str, str]] = set()
+        self._until = 0
+        for event in events:
+            parts = _reported_parts(event["event_type"], orjson.loads(event["data_json"]))
+            self._reported.update(parts)
+            if event["seq"] <= seq:
+                self._published.update(parts)
+                self._until = max(self._until, event["ts"])
+
+    def has(self, kind: str, key: str, at: int | None) -> bool:
+        """True if a part existed: by its event if it has one, otherwise by its time."""
+        if (kind, key) in self._reported:
+            return (kind, key) in self._published
+        return at is not None and at <= self._until
+
+    def has_event(self, kind: str, key: str) -> bool:
+        """True if the event that reports a part was published."""
+        return (kind, key) in self._published
+
+
+def _reported_parts(kind: str, data: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """The parts of a run that an event reports, as kind and id."""
+    parts = [("job", str(data["job_id"]))] if "job_id" in data else []
+    if kind in {StreamEventType.LLM_COMPLETE, StreamEventType.RETRY}:
+        parts.append(("call", str(data["call_id"])))
+    elif kind in _TOOL_EVENTS:
+        parts.append((_TOOL_EVENTS[StreamEventType(kind)], str(data["tool_call_id"])))
+    elif kind == StreamEventType.PERMISSION_REQUEST:
+        parts.append(("request", str(data["id"])))
+    elif kind == StreamEventType.PERMISSION_RESULT:
+        parts.append(("decision", str(data["id"])))
+    elif kind == StreamEventType.ARTIFACT_CHANGED:
+        parts.append(("version", f"{data['artifact_id']} {data['version']}"))
+    elif kind == StreamEventType.STEP_COMPLETE:
+        parts.append(("step", str(data["job_id"])))
+    return parts
+
+
+def rows_at(rows: RunRows, positions: Mapping[str, int]) -> Tables:
+    """The rows as they were when each run had published its event of a number; runs without a number had not started.
+
+    Runs that had not ended are `waiting`.
+    """
+    events: dict[str, list[Row]] = {}
+    for event in rows["events"]:
+        events.setdefault(event["run_id"], []).append(event)
+    states = {run_id: _RunState(events.get(run_id, ()), seq) for run_id, seq in positions.items()}
+    has_ended = {run_id for run_id, seq in positions.items() if seq >= events[run_id][-1]["seq"]}
+    messages = {row["message_id"]: row["run_id"] for row in rows["runs"]}
+    conversations = {row["conversation_id"] for row in rows["runs"] if row["run_id"] in states}
+    present = {
+        table: [row for row in rows[table] if row["run_id"] in states]
+        for table in ("runs", "llm_calls", "plan_jobs", "block_jobs", "approvals", "events", "artifact_versions")
+    }
+
+    def has(row: Row, kind: str, key: str, time: str) -> bool:
+        return states[row["run_id"]].has(kind, key, row[time])
+
+    llm_calls = [row for row in present["llm_calls"] if has(row, "call", row["call_id"], "completed_at")]
+    replied = {row["call_id"] for row in llm_calls}
+    tool_calls: list[Row] = []
+    for row in rows["tool_calls"]:
+        if row["call_id"] in replied:
+            if has(row, FINISHED, row["tool_call_id"], "completed_at"):
+                tool_calls.append(row)
+            elif has(row, STARTED, row["tool_call_id"], "called_at"):
+                tool_calls.append({**row, **_OPEN_CALL, "status": STARTED})
+            else:
+                tool_calls.append({**row, **_OPEN_CALL, "status": PENDING, "called_at": None})
+    return {
+        "conversations": tuple(row for row in rows["conversations"] if row["conversation_id"] in conversations),
+        "messages": tuple(
+            row if messages[row["message_id"]] in has_ended else {**row, "status": WAITING, "response": None}
+            for row in rows["messages"]
+            if messages.get(row["message_id"]) in states
+        ),
+        "runs": tuple(row if row["run_id"] in has_ended else {**row, **_UNFINISHED_RUN} for row in present["runs"]),
+        "texts": rows["texts"],
+        "llm_calls": tuple(llm_calls),
+        "tool_calls": tuple(tool_calls),
+        "plan_jobs": tuple(
+            row
+            if has(row, "step", row["job_id"], "completed_at")
+            else {**row, "outcome": "", "text": "", "completed_at": None}
+            for row in present["plan_jobs"]
+            if has(row, "job", row["job_id"], "started_at")
+        ),
+        "block_jobs": tuple(row for row in present["block_jobs"] if has(row, "job", row["job_id"], "started_at")),
+        "approvals": tuple(
+            row if states[row["run_id"]].has_event("decision", row["request_id"]) else {**row, **_UNDECIDED}
+            for row in present["approvals"]
+            if has(row, "request", row["request_id"], "asked_at")
+        ),
+        "events": tuple(row for row in present["events"] if row["seq"] <= positions[row["run_id"]]),
+        "artifact_versions": tuple(
+            row
+            for row in present["artifact_versions"]
+            if has(row, "version", f"{row['artifact_id']} {row['version']}", "created_at")
+        ),
+    }

@@ -1,1 +1,0 @@
-"""What makes a run repeatable: everything that came from outside, as it came."""

@@ -1,0 +1,1 @@
+"""Local documents: reading, indexing, search and citation."""

@@ -1,0 +1,95 @@
+"""Extraction of sections from files, with one extractor per kind of file, chosen by suffix."""
+
+import io
+import tokenize
+import unicodedata
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import PurePath
+
+from artifactflow_nb.sources.formats.charset import decode_body
+from artifactflow_nb.sources.formats.errors import UnreadableFile, is_installed
+from artifactflow_nb.sources.formats.html import read_page, read_plain_page
+from artifactflow_nb.sources.formats.markdown import split_by_headings, split_plain_text
+from artifactflow_nb.sources.formats.notebook import split_by_cells
+from artifactflow_nb.sources.formats.pdf import read_pdf
+from artifactflow_nb.sources.formats.python import split_by_definitions
+from artifactflow_nb.sources.formats.sections import DocumentSection, ExtractedDocument, title_from_path
+
+SUFFIXES = (".md", ".markdown", ".txt", ".html", ".htm", ".xhtml", ".pdf", ".py", ".ipynb")
+
+_TEXT_BYTES, _RICH_BYTES = 10_000_000, 50_000_000
+_PDF_S = 60.0
+_CHECKED_CHARS = 4096  # the first characters decide whether a file is text
+_MAX_NON_TEXT_SHARE = 0.02  # of control, private and unassigned characters
+_WIDE_MARKS = (b"\xff\xfe", b"\xfe\xff", b"\x00\x00\xfe\xff")
+
+
+@dataclass(frozen=True, slots=True)
+class Extractor:
+    """The way to read one kind of file.
+
+    Attributes:
+        name: Stored with the source.
+        media_type: Stored with the source.
+        max_bytes: A larger file is not read.
+        extract: Splits the file's bytes into sections; the path is used for a title. Raises `UnreadableFile`.
+    """
+
+    name: str
+    media_type: str
+    max_bytes: int
+    extract: Callable[[bytes, PurePath], ExtractedDocument]
+
+
+def extractors() -> Mapping[str, Extractor]:
+    """The extractors by suffix; HTML pages are read with trafilatura if it is installed."""
+    prose = Extractor(
+        "markdown", "text/markdown", _TEXT_BYTES, lambda data, path: split_by_headings(decode_text(data), path)
+    )
+    name, read = ("page", read_page) if is_installed("trafilatura") else ("plain-page", read_plain_page)
+
+    def extract_page(data: bytes, path: PurePath) -> ExtractedDocument:
+        page = read(decode_text(data))
+        document = split_by_headings(page.text, path)
+        return ExtractedDocument(page.title or document.title, document.sections)
+
+    return {
+        **dict.fromkeys((".md", ".markdown"), prose),
+        ".txt": Extractor(
+            "plain", "text/plain", _TEXT_BYTES, lambda data, path: split_plain_text(decode_text(data), path)
+        ),
+        **dict.fromkeys((".html", ".htm", ".xhtml"), Extractor(name, "text/html", _TEXT_BYTES, extract_page)),
+        ".pdf": Extractor("pdf", "application/pdf", _RICH_BYTES, _pdf),
+        ".py": Extractor("python", "text/x-python", _TEXT_BYTES, _python),
+        ".ipynb": Extractor("notebook", "application/x-ipynb+json", _RICH_BYTES, split_by_cells),
+    }
+
+
+def decode_text(data: bytes, charset: str = "") -> str:
+    """Decode bytes and normalise line ends; `UnreadableFile` for binary data."""
+    if b"\0" in data and not data.startswith(_WIDE_MARKS):
+        raise UnreadableFile("is binary, not text")
+    text = decode_body(data, charset)
+    sample = text[:_CHECKED_CHARS]
+    # Escape is allowed: logs with colours are text.
+    non_text = sum(unicodedata.category(c) in {"Cc", "Cn", "Co"} and not c.isspace() and c != "\x1b" for c in sample)
+    if non_text + sample.count("\ufffd") > _MAX_NON_TEXT_SHARE * len(sample):
+        raise UnreadableFile("is binary, not text")
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _python(data: bytes, path: PurePath) -> ExtractedDocument:
+    try:
+        charset = tokenize.detect_encoding(io.BytesIO(data).readline)[0]
+    except (SyntaxError, UnicodeDecodeError):
+        charset = ""
+    return split_by_definitions(decode_text(data, "" if charset.startswith("utf-8") else charset), path)
+
+
+def _pdf(data: bytes, path: PurePath) -> ExtractedDocument:
+    """Return a section for each page that has text."""
+    pdf = read_pdf(data, _PDF_S)
+    title = pdf.title or title_from_path(path)
+    pages = (DocumentSection(f"page-{n}", f"page {n}", text) for n, text in enumerate(pdf.pages, 1) if text)
+    return ExtractedDocument(title, tuple(pages), pdf.truncation)

@@ -1,0 +1,1 @@
+"""Readers of file formats: bytes in, sections of text out. No store, no tools, no network."""

@@ -1,0 +1,43 @@
+"""Errors of extraction, and import of optional libraries.
+
+The errors do not reach a caller of the package: tools report them to the model, sources list them as skipped files.
+"""
+
+import importlib
+import importlib.util
+import logging
+from types import ModuleType
+
+INSTALL_COMMAND = "pip install 'artifactflow-nb[web]'"
+"""Installs the libraries for pages and PDF."""
+
+
+class UnreadableFile(Exception):
+    """A file has no readable text; the message completes a sentence after its name: `asks for a password`."""
+
+
+class LibraryMissing(Exception):
+    """Reading needs a library that is not installed; the message contains the command to install it."""
+
+
+def is_installed(name: str) -> bool:
+    """Whether the library can be imported; does not import it."""
+    try:
+        return importlib.util.find_spec(name) is not None
+    except ValueError:  # the module is loaded without a spec, or blocked by None in sys.modules
+        return False
+
+
+def import_library(name: str, file_kind: str) -> ModuleType:
+    """Import a library; `LibraryMissing` names the kind of file that needs it.
+
+    A null handler keeps its log messages from standard error, which is the output of a cell.
+    """
+    try:
+        library = importlib.import_module(name)
+    except ImportError:
+        raise LibraryMissing(f"Reading {file_kind} needs a library that is not installed: {INSTALL_COMMAND}") from None
+    log = logging.getLogger(name.partition(".")[0])
+    if not log.handlers:
+        log.addHandler(logging.NullHandler())
+    return library

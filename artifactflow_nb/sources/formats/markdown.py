@@ -1,0 +1,50 @@
+"""Markdown and plain text as sections."""
+
+from pathlib import PurePath
+
+from artifactflow_nb.sources.formats.sections import (
+    AnchorAllocator,
+    DocumentSection,
+    ExtractedDocument,
+    slug,
+    title_from_path,
+)
+from artifactflow_nb.sources.retrieval.passages import TextBlock, is_numbered, split_blocks
+
+_PART_CHARS = 1200  # characters of a section of a plain text without headings
+
+
+def split_by_headings(text: str, path: PurePath) -> ExtractedDocument:
+    """Return a section for each heading with the text up to the next one; text before the first one is `start`."""
+    heads = [block for block in split_blocks(text) if block.kind == "heading"]
+    stops = [*(head.start for head in heads), len(text)]
+    preamble = text[: stops[0]]
+    has_own_title = heads and not preamble.strip() and not is_numbered(heads[0].title)
+    title = heads[0].title if has_own_title else title_from_path(path)
+    sections = [DocumentSection("start", title, preamble.strip("\n"))] if preamble.strip() else []
+    anchors = AnchorAllocator({"start"} if sections else set())
+    for head, stop in zip(heads, stops[1:], strict=True):
+        if text[head.end : stop].strip():
+            anchor = anchors.allocate(slug(head.title))
+            sections.append(DocumentSection(anchor, head.title, text[head.start : stop].strip("\n")))
+    return ExtractedDocument(title, tuple(sections))
+
+
+def split_plain_text(text: str, path: PurePath) -> ExtractedDocument:
+    """Split a plain text at its underlined headings if it has any, else as `split_by_length` does."""
+    if any(block.kind == "heading" for block in split_blocks(text)):
+        return split_by_headings(text, path)
+    return split_by_length(text, path)
+
+
+def split_by_length(text: str, path: PurePath) -> ExtractedDocument:
+    """Split a text at paragraphs into parts of about 1,200 characters, without looking for headings."""
+    groups: list[list[TextBlock]] = []
+    for block in split_blocks(text):
+        if groups and block.end - groups[-1][0].start <= _PART_CHARS:
+            groups[-1].append(block)
+        else:
+            groups.append([block])
+    title = title_from_path(path)
+    parts = (text[group[0].start : group[-1].end].strip("\n") for group in groups)
+    return ExtractedDocument(title, tuple(DocumentSection(f"part-{n}", title, part) for n, part in enumerate(parts, 1)))

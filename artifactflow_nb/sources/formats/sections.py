@@ -1,0 +1,70 @@
+"""Sections of documents: the units that are indexed, displayed and cited."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import PurePath
+
+_NOT_IN_SLUG = re.compile(r"[^\w.]+")
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentSection:
+    """A section of a document.
+
+    Attributes:
+        anchor: Its name in addresses, unique in the document.
+        title: Its heading, or the document's title.
+        text: Its text, verbatim, heading included.
+    """
+
+    anchor: str
+    title: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ExtractedDocument:
+    """A document split into sections.
+
+    Attributes:
+        title: Its title.
+        sections: Its sections, in order.
+        truncation: Description of the part that was not read; empty for a complete document.
+    """
+
+    title: str
+    sections: tuple[DocumentSection, ...]
+    truncation: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class AnchorAllocator:
+    """Gives each section of one document an anchor of its own."""
+
+    _used: set[str] = field(default_factory=set)
+
+    def allocate(self, anchor: str) -> str:
+        """The anchor, numbered if an earlier section had the same."""
+        name = unused_name(anchor, self._used.__contains__)
+        self._used.add(name)
+        return name
+
+
+def unused_name(name: str, is_used: Callable[[str], bool]) -> str:
+    """The name, with a number appended if it is used."""
+    candidate, n = name, 1
+    while is_used(candidate):
+        n += 1
+        candidate = f"{name}-{n}"
+    return candidate
+
+
+def slug(text: str, fallback: str = "section") -> str:
+    """A text as part of an address: letters and digits of any script and dots, with hyphens for other characters."""
+    return _NOT_IN_SLUG.sub("-", text.lower()).strip("-.") or fallback
+
+
+def title_from_path(path: PurePath) -> str:
+    """The file's name as a title."""
+    return path.stem.replace("_", " ").replace("-", " ")

@@ -1,0 +1,222 @@
+"""The full-text index: sections stored verbatim, and their passages as terms in SQLite FTS5.
+
+FTS5 finds and counts candidates. The terms come from `retrieval.terms`, so FTS5 only splits them at spaces. Candidates
+are ranked by `retrieval.scoring`, the same code that later picks sentences. The passages of a source are numbered
+without gaps, so a search of some sources is a search of a few ranges of numbers.
+"""
+
+import json
+import sqlite3
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from artifactflow_nb.sources.formats.sections import ExtractedDocument
+from artifactflow_nb.sources.retrieval.passages import split_passages
+from artifactflow_nb.sources.retrieval.scoring import PassageTerms, Scorer, WordCounts
+from artifactflow_nb.sources.retrieval.terms import Query, split_terms, title_terms
+
+_CANDIDATES = 150
+_SECOND_PASSAGE_WEIGHT = 0.15  # share of a section's second passage in its rank
+_MAX_OCCURRENCES = 16_000  # occurrences of the words that select candidates; the commonest words are dropped first
+_MIN_WORDS = 3
+_LAST = 2**62
+
+PassageRanges = Sequence[tuple[int, int]]
+"""Ranges of passage numbers, first and last included."""
+
+_SCOPE_BOUNDARIES = """
+WITH marked AS (
+    SELECT first_passage, source_id IN (SELECT value FROM json_each(?1))
+        OR substr(source_id, 1, instr(source_id, '/')) IN (SELECT value FROM json_each(?1)) AS inside
+    FROM sources WHERE first_passage IS NOT NULL
+), boundaries AS (
+    SELECT first_passage, inside, lag(inside) OVER (ORDER BY first_passage) AS before FROM marked
+)
+SELECT first_passage, inside FROM boundaries WHERE inside IS NOT before ORDER BY first_passage
+"""
+_BEST = """
+SELECT bm25(passage_words, 3.0, 2.0, 1.0) AS rank, rowid AS passage_id FROM passage_words
+WHERE passage_words MATCH ? AND rowid BETWEEN ? AND ? ORDER BY rank, rowid LIMIT ?
+"""
+_READ = """
+SELECT p.passage_id, p.section_id, p.start, s.source_id, s.anchor, s.title AS section_title,
+       sources.title AS source_title, length(s.text) AS n_chars,
+       substr(s.text, p.start + 1, p.end - p.start) AS passage, w.title, w.heading, w.body
+FROM passages AS p JOIN passage_words AS w ON w.rowid = p.passage_id JOIN sections AS s USING (section_id)
+JOIN sources USING (source_id) WHERE p.passage_id IN (SELECT value FROM json_each(?))
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedPassage:
+    """A passage with its terms, ready to be stored."""
+
+    start: int
+    end: int
+    title: str
+    heading: str
+    body: str
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedSection:
+    """A section with its passages, ready to be stored."""
+
+    anchor: str
+    title: str
+    text: str
+    passages: tuple[PreparedPassage, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class IndexHit:
+    """A section that matches, with its best passage.
+
+    Attributes:
+        source_id: Its source.
+        anchor: Its name within the source.
+        title: Its own title.
+        source_title: The source's title.
+        passage: The verbatim text of its best passage.
+        score: Higher is better; comparable within one search only.
+    """
+
+    source_id: str
+    anchor: str
+    title: str
+    source_title: str
+    passage: str
+    score: float
+
+
+def prepare(document: ExtractedDocument) -> list[PreparedSection]:
+    """Split a document into passages and terms: the slow part of indexing, which needs no database."""
+    document_terms = split_terms(document.title)
+    sections = []
+    for section in document.sections:
+        title = " ".join([*title_terms(section.anchor), *title_terms(section.title)])
+        passages = []
+        for p in split_passages(section.text):
+            heading = " ".join([*document_terms, *title_terms(p.heading)])
+            body = " ".join(split_terms(section.text[p.start : p.end]))
+            passages.append(PreparedPassage(p.start, p.end, title, heading, body))
+        sections.append(PreparedSection(section.anchor, section.title, section.text, tuple(passages)))
+    return sections
+
+
+def insert(
+    connection: sqlite3.Connection, source_id: str, sections: Iterable[PreparedSection]
+) -> tuple[int, int] | None:
+    """Store the sections of a new source; return the numbers of its first and last passage, None without passages."""
+    first = 1 + _number(connection, "SELECT ifnull(max(passage_id), 0) FROM passages")
+    places: list[tuple[int, int | None, int, int]] = []
+    words: list[tuple[int, str, str, str]] = []
+    for position, section in enumerate(sections):
+        section_id = connection.execute(
+            "INSERT INTO sections (source_id, anchor, title, text, position) VALUES (?, ?, ?, ?, ?)",
+            (source_id, section.anchor, section.title, section.text, position),
+        ).lastrowid
+        for number, passage in enumerate(section.passages, first + len(places)):
+            places.append((number, section_id, passage.start, passage.end))
+            words.append((number, passage.title, passage.heading, passage.body))
+    connection.executemany("INSERT INTO passages (passage_id, section_id, start, end) VALUES (?, ?, ?, ?)", places)
+    connection.executemany("INSERT INTO passage_words (rowid, title, heading, body) VALUES (?, ?, ?, ?)", words)
+    return (first, first + len(places) - 1) if places else None
+
+
+def remove(connection: sqlite3.Connection, source_id: str) -> None:
+    """Remove the sections of a source with their passages and terms."""
+    connection.execute(
+        "DELETE FROM passage_words WHERE rowid IN "
+        "(SELECT passage_id FROM passages JOIN sections USING (section_id) WHERE source_id = ?)",
+        (source_id,),
+    )
+    connection.execute("DELETE FROM sections WHERE source_id = ?", (source_id,))
+
+
+def ranges(connection: sqlite3.Connection, scope: Sequence[str] | None) -> PassageRanges:
+    """The passage ranges of a scope; an entry that ends in `/` is a prefix of source ids."""
+    if scope is None:
+        return [(0, _LAST)]
+    boundaries = connection.execute(_SCOPE_BOUNDARIES, (json.dumps(list(scope)),)).fetchall()
+    if not boundaries:  # no source is indexed, for example because the only folder was deleted
+        return []
+    ends = [boundary["first_passage"] - 1 for boundary in boundaries[1:]] + [_LAST]
+    return [
+        (boundary["first_passage"], end) for boundary, end in zip(boundaries, ends, strict=True) if boundary["inside"]
+    ]
+
+
+def count(connection: sqlite3.Connection, query: Query, ranges_in_scope: PassageRanges) -> WordCounts:
+    """The number of passages with each term and phrase of a query; phrases without a passage are left out."""
+    total = sum(_number(connection, "SELECT count(*) FROM passages WHERE passage_id BETWEEN ? AND ?", *part)
+                for part in ranges_in_scope)  # fmt: skip
+    counts = {term: _count(connection, term, ranges_in_scope) for term in (*query.terms, *query.hints, *query.synonyms)}
+    for a, b in query.phrases:
+        if n := _count(connection, f"{a} {b}", ranges_in_scope):
+            counts[f"{a} {b}"] = n
+    return WordCounts(total, counts)
+
+
+def _count(connection: sqlite3.Connection, words: str, within: PassageRanges) -> int:
+    sql = "SELECT count(*) FROM passage_words WHERE passage_words MATCH ?"
+    if list(within) == [(0, _LAST)]:
+        return _number(connection, sql, _quote(words))
+    return sum(_number(connection, f"{sql} AND rowid BETWEEN ? AND ?", _quote(words), *limits) for limits in within)
+
+
+def _number(connection: sqlite3.Connection, query: str, *parameters: str | int) -> int:
+    return int(connection.execute(query, parameters).fetchone()[0])
+
+
+def _quote(words: str) -> str:
+    return '"' + words.replace('"', '""') + '"'
+
+
+def find(connection: sqlite3.Connection, query: Query, limit: int, ranges_in_scope: PassageRanges) -> list[IndexHit]:
+    """The best matching sections, best first; of sections with the same passage only the shortest is returned."""
+    scorer = Scorer(query, count(connection, query, ranges_in_scope))
+    by_body: dict[str, sqlite3.Row] = {}
+    for row in _candidates(connection, scorer, ranges_in_scope):
+        other = by_body.get(row["body"])
+        if other is None or row["n_chars"] < other["n_chars"]:
+            by_body[row["body"]] = row
+    ranked: list[tuple[float, sqlite3.Row]] = []
+    for row in by_body.values():
+        terms = PassageTerms(row["title"].split(), row["heading"].split(), row["body"].split())
+        ranked.append((scorer.rank(terms), row))
+    ranked.sort(key=lambda pair: -pair[0])
+    by_section: dict[int, list[tuple[float, sqlite3.Row]]] = {}
+    for score, row in ranked:
+        by_section.setdefault(row["section_id"], []).append((score, row))
+    hits = []
+    for (best, row), *others in by_section.values():
+        score = best + _SECOND_PASSAGE_WEIGHT * sum(second for second, _ in others[:1])
+        names = row["source_id"], row["anchor"], row["section_title"], row["source_title"]
+        hits.append(IndexHit(*names, row["passage"], score))
+    return sorted(hits, key=lambda hit: (-hit.score, hit.source_id, hit.anchor))[:limit]
+
+
+def _candidates(connection: sqlite3.Connection, scorer: Scorer, within: PassageRanges) -> list[sqlite3.Row]:
+    """The passages that FTS5 ranks best for the rarest words of the query, best first.
+
+    bm25 takes half a microsecond for each passage with one of the words, and a word of every second passage hardly
+    distinguishes passages, so the commonest words are left out. `find` ranks the candidates by all words.
+    """
+    query, counts = scorer.query, scorer.counts.counts
+    searched = (*query.terms, *query.synonyms, *(f"{a} {b}" for a, b in query.phrases))
+    present = dict.fromkeys(words for words in searched if counts.get(words))
+    selected: set[str] = set()
+    n_occurrences = 0
+    for words in sorted(present, key=lambda words: counts[words]):
+        n_occurrences += counts[words]
+        if n_occurrences > _MAX_OCCURRENCES and len(selected) >= _MIN_WORDS:
+            break
+        selected.add(words)
+    if not selected:
+        return []
+    match = " OR ".join(_quote(words) for words in present if words in selected)
+    best = [tuple(row) for limits in within for row in connection.execute(_BEST, (match, *limits, _CANDIDATES))]
+    passage_ids = [passage_id for _, passage_id in sorted(best)[:_CANDIDATES]]
+    rows = {row["passage_id"]: row for row in connection.execute(_READ, (json.dumps(passage_ids),))}
+    return [rows[passage_id] for passage_id in passage_ids]

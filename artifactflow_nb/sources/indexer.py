@@ -1,0 +1,184 @@
+"""Indexing of files: read in a thread, stored in small transactions, so that other writes get in between.
+
+::
+
+    files ──> batch ──> read and cut (thread) ──> one transaction ──> next batch
+"""
+
+import asyncio
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path, PurePosixPath
+
+from artifactflow_nb.core.clock_ids import Clock
+from artifactflow_nb.sources import rows as source_rows
+from artifactflow_nb.sources.extract import Extractor
+from artifactflow_nb.sources.reader import (
+    IndexedFile,
+    PreparedDocument,
+    ReadOutcome,
+    RejectedFile,
+    UnchangedFile,
+    batches,
+    extractor_name,
+    is_mtime_settled,
+    is_unchanged,
+    read_file,
+)
+from artifactflow_nb.sources.scanner import (
+    FoundFile,
+    is_outside_root,
+    path_from_uri,
+    printable_path,
+    scan_root,
+    stat_file,
+)
+from artifactflow_nb.sources.values import ProgressCallback, SkippedFile
+from artifactflow_nb.store.database import Database
+from artifactflow_nb.store.migrations import to_microseconds
+
+_REMOVALS_PER_WRITE = 50
+
+
+@dataclass
+class IndexCounts:
+    """The results of indexing.
+
+    Attributes:
+        added: Number of new sources.
+        changed: Number of changed sources.
+        removed: Number of removed sources.
+        skipped: Files without a source, or of which not all text was read.
+    """
+
+    added: int = 0
+    changed: int = 0
+    removed: int = 0
+    skipped: list[SkippedFile] = field(default_factory=list)
+
+
+class Indexer:
+    """Reads files and stores their sections; `mask` removes known secrets from the texts."""
+
+    def __init__(self, database: Database, clock: Clock, mask: Callable[[str], str] = str) -> None:
+        self._database = database
+        self._clock = clock
+        self._mask = mask
+        self._rejected: dict[str, RejectedFile] = {}  # by URI, so that a broken file is not read on every refresh
+
+    async def index(
+        self,
+        root: Path | None,
+        files: Sequence[FoundFile],
+        known: Mapping[str, IndexedFile],
+        kinds: Mapping[str, Extractor],
+        progress: ProgressCallback | None = None,
+    ) -> IndexCounts:
+        """Read files and store changed ones, batch by batch; cancellation loses the current batch only.
+
+        Args:
+            root: The folder of the files; None to update known sources only.
+            files: Files that may have changed.
+            known: Their state in the index, by URI.
+            kinds: Extractors by suffix.
+            progress: Called after each batch.
+        """
+        counts, done = IndexCounts(), 0
+        stopped = threading.Event()
+        try:
+            for batch in batches(files):
+                outcomes = await asyncio.to_thread(self._read, batch, known, kinds, stopped)
+                await self._store(root, outcomes, known)
+                for file, outcome in zip(batch, outcomes, strict=True):
+                    is_known, skipped = file.uri in known, ""
+                    if isinstance(outcome, RejectedFile):
+                        counts.removed += is_known
+                        skipped = outcome.reason
+                    elif isinstance(outcome, PreparedDocument):
+                        counts.added += not is_known
+                        counts.changed += is_known
+                        skipped = f"is long: {outcome.truncation}" if outcome.truncation else ""
+                    counts.skipped += [SkippedFile(display_path(file), skipped)] if skipped else []
+                done += len(batch)
+                if progress is not None:
+                    progress(done, len(files), display_path(batch[-1]))
+        finally:
+            stopped.set()  # after a cancellation the thread stops at the end of the current file
+        return counts
+
+    def _read(
+        self,
+        files: Sequence[FoundFile],
+        known: Mapping[str, IndexedFile],
+        kinds: Mapping[str, Extractor],
+        stopped: threading.Event,
+    ) -> list[ReadOutcome]:
+        outcomes: list[ReadOutcome] = []
+        for file in files:
+            if stopped.is_set():
+                break
+            extractor = kinds[file.suffix]
+            rejected = self._rejected.pop(file.uri, None)
+            outcome: ReadOutcome
+            if rejected is not None and (rejected.file, rejected.extractor) == (file, extractor_name(extractor)):
+                outcome = rejected
+            else:
+                outcome = read_file(file, known.get(file.uri), extractor, self._mask)
+            if isinstance(outcome, RejectedFile) and outcome.is_permanent and is_mtime_settled(file.mtime_ns):
+                self._rejected[file.uri] = outcome
+            outcomes.append(outcome)
+        return outcomes
+
+    async def _store(
+        self, root: Path | None, outcomes: Sequence[ReadOutcome], known: Mapping[str, IndexedFile]
+    ) -> None:
+        changes: list[PreparedDocument | UnchangedFile] = []
+        lost: list[str] = []
+        for outcome in outcomes:
+            if isinstance(outcome, RejectedFile):
+                lost += [outcome.file.uri] if outcome.file.uri in known else []
+            elif isinstance(outcome, PreparedDocument) or (outcome.size, outcome.mtime_ns) != (
+                known[outcome.uri].size,
+                known[outcome.uri].mtime_ns,
+            ):
+                changes.append(outcome)
+        if changes or lost:
+            now = to_microseconds(self._clock.now())
+            await self._database.write(lambda db: source_rows.store_outcomes(db, root, changes, lost, now))
+
+    async def remove(self, uris: Sequence[str]) -> int:
+        """Remove the sources with these URIs; return their number."""
+        n_removed = 0
+        for start in range(0, len(uris), _REMOVALS_PER_WRITE):
+            batch = uris[start : start + _REMOVALS_PER_WRITE]
+            n_removed += await self._database.write(partial(source_rows.remove_sources, uris=batch))
+        return n_removed
+
+
+def find_changed_files(
+    known: Mapping[str, IndexedFile], kinds: Mapping[str, Extractor]
+) -> tuple[list[FoundFile], list[str]]:
+    """The files with another size or time than in the index, and the URIs of missing files. Blocks on file access."""
+    changed, missing = [], []
+    for uri, before in known.items():
+        path = path_from_uri(uri)
+        if path is None:  # of the language reference
+            continue
+        try:
+            if is_outside_root(path, scan_root(path, before.source_id)):  # replaced by a link
+                missing.append(uri)
+                continue
+            file = stat_file(path, uri, PurePosixPath())
+        except (OSError, RuntimeError):  # without access, nobody can tell whether the index is current
+            missing.append(uri)
+            continue
+        if not is_unchanged(file, before, kinds[file.suffix]):
+            changed.append(file)
+    return changed, missing
+
+
+def display_path(file: FoundFile) -> str:
+    """The file's path below its folder for display; the name of a file that was added by itself."""
+    return printable_path(file.relative if file.relative.parts else file.path.name)

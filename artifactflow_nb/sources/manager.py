@@ -1,0 +1,192 @@
+"""Local sources: the person's own files and the language reference of this Python, searched and read by address.
+
+An address is `local:<source_id>#<section>`. A file's id is its folder's name and its path inside it, so that it stays
+the same when files come and go: `local:handbook/storage.md#backups`. Files are read and cut in a thread and stored in
+small transactions, between which others write.
+
+Results match the files as they are now: before a section is returned its file is checked, and indexed again if it
+changed.
+"""
+
+import asyncio
+import hashlib
+import json
+import platform
+import sqlite3
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
+from pathlib import Path, PurePosixPath
+
+from artifactflow_nb.core.clock_ids import Clock
+from artifactflow_nb.errors import NotFound, UsageError
+from artifactflow_nb.sources import index as text_index
+from artifactflow_nb.sources import rows as source_rows
+from artifactflow_nb.sources.extract import SUFFIXES, extractors
+from artifactflow_nb.sources.formats.sections import DocumentSection, ExtractedDocument
+from artifactflow_nb.sources.indexer import Indexer, find_changed_files
+from artifactflow_nb.sources.reader import INDEX_VERSION, PreparedDocument, is_unchanged
+from artifactflow_nb.sources.retrieval.scoring import WordCounts
+from artifactflow_nb.sources.retrieval.terms import parse_query
+from artifactflow_nb.sources.rows import SCHEME
+from artifactflow_nb.sources.scanner import scan_folder
+from artifactflow_nb.sources.values import (
+    IndexingResult,
+    ProgressCallback,
+    SectionHit,
+    Source,
+    SourceSection,
+    summarize_skipped,
+)
+from artifactflow_nb.store.database import Database
+from artifactflow_nb.store.faults import store_error
+from artifactflow_nb.store.migrations import to_microseconds
+
+__all__ = ["PYTHON_REFERENCE", "SCHEME", "SourceManager"]
+
+PYTHON_REFERENCE = "python-reference"
+
+_REFERENCE_URI = "python:pydoc_data.topics"
+_REFERENCE_TITLE = "Python language reference"
+_MAX_REPEATS = 2  # searches are repeated if files of their hits had changed
+
+
+class SourceManager:
+    """Indexes, searches and reads local sources.
+
+    Args:
+        database: The store with the index.
+        clock: Gives the times of indexing.
+        mask: Removes known secrets from the texts of files.
+    """
+
+    def __init__(self, database: Database, clock: Clock, mask: Callable[[str], str] = str) -> None:
+        self._database = database
+        self._clock = clock
+        self._indexer = Indexer(database, clock, mask)
+
+    async def add_folder(self, path: str | Path, progress: ProgressCallback | None = None) -> IndexingResult:
+        """Index new and changed files of a folder (or one file) and remove the sources of missing files.
+
+        Files that cannot be read are skipped and listed in the result. If the call is cancelled, finished batches stay
+        indexed and the next call continues from there.
+
+        Args:
+            path: The folder or file.
+            progress: Called on the event loop after each batch of new and changed files.
+
+        Errors: `UsageError` for a path that does not exist or has no readable file.
+        """
+        kinds = extractors()
+        scan = await asyncio.to_thread(scan_folder, path, SUFFIXES)
+        indexed = await self._database.read(lambda db: source_rows.files_in_folder(db, scan.root))
+        uris = {file.uri for file in scan.files}
+        n_missing = await self._indexer.remove([uri for uri in indexed if uri not in uris])
+        candidates = [file for file in scan.files if not is_unchanged(file, indexed.get(file.uri), kinds[file.suffix])]
+        counts = await self._indexer.index(scan.root, candidates, indexed, kinds, progress)
+        name, sources = await self._database.read(
+            lambda db: (source_rows.unused_root_name(db, scan.root), source_rows.sources_in_folder(db, scan.root))
+        )
+        skipped = tuple(sorted((*scan.skipped, *counts.skipped), key=str))
+        n_removed = n_missing + counts.removed
+        if not sources and not n_removed:
+            reasons = f" {len(skipped):,} skipped: {summarize_skipped(skipped)}." if skipped else ""
+            kinds_text = ", ".join(SUFFIXES)
+            raise UsageError(f"The folder {scan.root} has no readable file.{reasons} Readable kinds: {kinds_text}.")
+        scope = source_rows.shortest_scope(name, (source.source_id for source in sources))
+        n_unchanged = len(sources) - counts.added - counts.changed
+        return IndexingResult(
+            str(scan.root), sources, counts.added, counts.changed, n_unchanged, n_removed, skipped, scope
+        )
+
+    async def refresh(self, source_ids: Iterable[str]) -> bool:
+        """Check the files of sources and index changed ones again; return whether any source changed.
+
+        A source whose file is missing or no longer readable is removed.
+        """
+        indexed = await self._database.read(lambda db: source_rows.files_of_sources(db, source_ids))
+        kinds = extractors()
+        candidates, missing = await asyncio.to_thread(find_changed_files, indexed, kinds)
+        n_removed = await self._indexer.remove(missing)
+        counts = await self._indexer.index(None, candidates, indexed, kinds)
+        return bool(n_removed or counts.changed or counts.removed)
+
+    async def add_python_reference(self) -> Source:
+        """Index the language reference of this Python version unless it is indexed already."""
+        version = f"pydoc_topics/{INDEX_VERSION}/{platform.python_version()}"
+        if await self._database.read(lambda db: source_rows.find_extractor(db, _REFERENCE_URI)) != version:
+            prepared = await asyncio.to_thread(_prepare_reference, version)
+            now = to_microseconds(self._clock.now())
+            await self._database.write(lambda db: source_rows.replace_source(db, prepared, PYTHON_REFERENCE, now))
+        if not (sources := await self.sources([PYTHON_REFERENCE])):  # only in a damaged store
+            damage = sqlite3.DatabaseError("the language reference is indexed, and it is not there")
+            raise store_error(self._database.path, f"The store {self._database.path} could not be read", damage)
+        return sources[0]
+
+    async def sources(self, scope: Sequence[str] | None = None) -> list[Source]:
+        """The indexed sources of a scope, by default all, by id."""
+        return await self._database.read(lambda db: source_rows.sources_in_scope(db, scope))
+
+    async def search(self, query: str, limit: int = 5, scope: Sequence[str] | None = None) -> list[SectionHit]:
+        """The best matching sections, best first, with the current texts of their files.
+
+        Args:
+            query: A question or words.
+            limit: Most sections to return.
+            scope: Ids of sources to search, or prefixes such as `<folder>/`; None for all sources.
+        """
+        parsed = parse_query(query)
+        for _ in range(1 + _MAX_REPEATS):
+            hits = await self._database.read(
+                lambda db: text_index.find(db, parsed, limit, text_index.ranges(db, scope))
+            )
+            if not await self.refresh({hit.source_id for hit in hits}):
+                break
+        return [
+            SectionHit(
+                source_rows.section_address(hit.source_id, hit.anchor),
+                _title(hit.source_title, hit.title),
+                hit.passage,
+                hit.score,
+            )
+            for hit in hits
+        ]
+
+    async def word_counts(self, query: str, scope: Sequence[str] | None = None) -> WordCounts:
+        """The number of passages that contain each word of the query."""
+        parsed = parse_query(query)
+        return await self._database.read(lambda db: text_index.count(db, parsed, text_index.ranges(db, scope)))
+
+    async def read(self, address: str) -> SourceSection:
+        """The section at an address, with the current text of its file.
+
+        Errors: `NotFound` for an unknown or removed section, with the most similar addresses.
+        """
+        source_id, _, anchor = address.removeprefix(SCHEME).partition("#")
+        changed = await self.refresh([source_id])
+        row = await self._database.read(lambda db: source_rows.find_section(db, source_id, anchor))
+        if row is None:
+            nearest = await self._database.read(lambda db: source_rows.nearest_addresses(db, source_id, anchor))
+            advice = f"The nearest addresses are {', '.join(nearest)}." if nearest else "No source is indexed yet."
+            reason = " Its file was changed or removed since it was indexed." if changed else ""
+            raise NotFound(f"There is no source section {address!r}.{reason} {advice}")
+        return SourceSection(
+            source_rows.section_address(source_id, anchor), _title(row["about"], row["title"]), row["text"]
+        )
+
+
+def _title(source: str, section: str) -> str:
+    return section if source == section else f"{source}: {section}"
+
+
+@lru_cache(maxsize=1)
+def _prepare_reference(version: str) -> PreparedDocument:
+    """Split and tokenise the reference. Cached, because it takes 0.1 s and a process may open several stores."""
+    from pydoc_data.topics import topics
+
+    sections = []
+    for key, text in topics.items():
+        first_line = text.strip().partition("\n")[0].strip()
+        sections.append(DocumentSection(key, first_line or key, text.strip("\n")))
+    prepared = tuple(text_index.prepare(ExtractedDocument(_REFERENCE_TITLE, tuple(sections))))
+    digest = hashlib.sha256(json.dumps(topics, sort_keys=True).encode()).hexdigest()
+    return PreparedDocument(_REFERENCE_URI, PurePosixPath(), _REFERENCE_TITLE, "text/plain", version, digest, prepared)

@@ -1,0 +1,170 @@
+"""Reading and splitting of files: the slow part of indexing, which needs no database and runs in a thread.
+
+A file with the size and modification time of its source is not opened. A file that was modified less than two seconds
+ago may change again within the same tick of the file system's clock, so it is read again the next time.
+"""
+
+import hashlib
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
+
+from artifactflow_nb.core.local_files import open_regular
+from artifactflow_nb.sources import index as text_index
+from artifactflow_nb.sources.extract import Extractor
+from artifactflow_nb.sources.formats.errors import LibraryMissing, UnreadableFile
+from artifactflow_nb.sources.scanner import FoundFile, printable_path
+
+INDEX_VERSION = 4  # increased when sections or terms are made differently, so that all files are indexed again
+
+_UNSETTLED_NS = 2_000_000_000
+_BATCH_FILES, _BATCH_BYTES = 32, 256 * 1024  # of one transaction: 20 to 40 ms of the store's only writer
+
+
+@dataclass(frozen=True, slots=True)
+class IndexedFile:
+    """The indexed state of a file; size and time are None if a later change might not show in them."""
+
+    source_id: str
+    sha256: str
+    extractor: str
+    size: int | None
+    mtime_ns: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedDocument:
+    """A document ready to be stored.
+
+    Attributes:
+        uri: The address of its file.
+        preferred_id: Its path below its folder, from which its id is made.
+        title: Its title.
+        media_type: Stored with the source.
+        extractor: Stored with the source.
+        sha256: Hash of the file.
+        sections: Its sections.
+        size: Size of the file in bytes; None if a later change might not show in size and time.
+        mtime_ns: Modification time of the file; None together with the size.
+        truncation: Description of the part that was not read; empty for a complete document.
+    """
+
+    uri: str
+    preferred_id: PurePosixPath
+    title: str
+    media_type: str
+    extractor: str
+    sha256: str
+    sections: tuple[text_index.PreparedSection, ...]
+    size: int | None = None
+    mtime_ns: int | None = None
+    truncation: str = ""
+
+    @property
+    def n_chars(self) -> int:
+        """Length of its text in characters."""
+        return sum(len(section.text) for section in self.sections)
+
+
+@dataclass(frozen=True, slots=True)
+class UnchangedFile:
+    """A file with unchanged content, and its current size and modification time."""
+
+    uri: str
+    size: int | None
+    mtime_ns: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class RejectedFile:
+    """A file that could not be read.
+
+    Attributes:
+        file: The file.
+        extractor: The name of the extractor.
+        reason: The reason as the end of a sentence that starts with the file's name.
+        is_permanent: Whether another attempt is useless until the file changes.
+    """
+
+    file: FoundFile
+    extractor: str
+    reason: str
+    is_permanent: bool
+
+
+ReadOutcome = PreparedDocument | UnchangedFile | RejectedFile
+
+
+def extractor_name(extractor: Extractor) -> str:
+    """The stored name of an extractor, with the index version."""
+    return f"{extractor.name}/{INDEX_VERSION}"
+
+
+def is_unchanged(file: FoundFile, known: IndexedFile | None, extractor: Extractor) -> bool:
+    """Whether size, modification time and extractor of a file equal those of its source."""
+    return known is not None and (known.size, known.mtime_ns, known.extractor) == (
+        file.size,
+        file.mtime_ns,
+        extractor_name(extractor),
+    )
+
+
+def batches(files: Sequence[FoundFile]) -> Iterator[list[FoundFile]]:
+    """Group files into batches for one transaction each."""
+    group: list[FoundFile] = []
+    size = 0
+    for file in files:
+        if group and (len(group) == _BATCH_FILES or size + file.size > _BATCH_BYTES):
+            yield group
+            group, size = [], 0
+        group.append(file)
+        size += file.size
+    if group:
+        yield group
+
+
+def read_file(
+    file: FoundFile, known: IndexedFile | None, extractor: Extractor, mask: Callable[[str], str] = str
+) -> ReadOutcome:
+    """Read a file, and split it into masked sections unless its content is indexed already. Does not raise."""
+    name = extractor_name(extractor)
+    try:
+        if file.size > extractor.max_bytes:
+            size_mb, max_mb = file.size / 1e6, extractor.max_bytes / 1e6
+            raise UnreadableFile(f"is too large: {size_mb:,.1f} MB, and at most {max_mb:g} MB are read of its kind")
+        with open_regular(file.path) as opened:
+            stat = os.fstat(opened.fileno())
+            data = opened.read(extractor.max_bytes)
+        is_settled = is_mtime_settled(stat.st_mtime_ns)
+        size, mtime_ns = (stat.st_size, stat.st_mtime_ns) if is_settled else (None, None)
+        digest = hashlib.sha256(data).hexdigest()
+        if known is not None and (known.sha256, known.extractor) == (digest, name):
+            return UnchangedFile(file.uri, size, mtime_ns)
+        if not data.strip():
+            raise UnreadableFile("is empty")
+        extracted = extractor.extract(data, file.path.with_name(printable_path(file.path.name)))
+        if not extracted.sections:
+            raise UnreadableFile("holds no text")
+        masked = tuple(replace(part, title=mask(part.title), text=mask(part.text)) for part in extracted.sections)
+        document = replace(extracted, title=mask(extracted.title), sections=masked)
+    except OSError as error:
+        return RejectedFile(file, name, f"cannot be read ({error.strerror})", is_permanent=False)
+    except UnreadableFile as error:
+        return RejectedFile(file, name, str(error), is_permanent=True)
+    except LibraryMissing as error:
+        return RejectedFile(file, name, f"was not read: {error}", is_permanent=False)
+    except Exception as error:  # noqa: BLE001 - a parser that fails on one file must not stop the indexing of others
+        return RejectedFile(file, name, f"cannot be read ({type(error).__name__}: {error})"[:300], is_permanent=True)
+    sections = tuple(text_index.prepare(document))
+    return PreparedDocument(
+        file.uri, file.relative, document.title, extractor.media_type, name, digest, sections, size, mtime_ns,
+        document.truncation,
+    )  # fmt: skip
+
+
+def is_mtime_settled(mtime_ns: int) -> bool:
+    """Whether the next change of a file will show in its modification time."""
+    # The real clock and not the injected one: it is compared with times of the file system.
+    return time.time_ns() - mtime_ns > _UNSETTLED_NS

@@ -1,0 +1,1 @@
+"""Terms, sentences and scores: how well a passage answers a question."""

@@ -1,0 +1,113 @@
+"""Mentions: words that a text is about, instead of using them: "The button `off`", "How do on and off differ?".
+
+Such a word may be a stop word, so a mention is a term of its own in addition to the word itself. Texts mention words in
+quotation marks or backticks; questions and titles also by their grammar: before a noun such as `keyword`, between
+`does` and `mean`, on both sides of `and` after `between`.
+"""
+
+import re
+from collections.abc import Iterator
+from itertools import pairwise
+
+from artifactflow_nb.sources.retrieval.stopwords import NEVER_MENTIONED, STOP_WORDS
+
+_QUOTED = re.compile(r"(?<![\w\"`])(?:\"|“|`{1,2})(?=\S)([^\"“”`\n]{1,40})(?<=\S)(?:\"|”|`{1,2})(?![\w\"`])")
+_PIECE = re.compile(r"[^\W_]\w*|__\w+|[^\w\s()\[\]{},.;]+")
+_MAX_PIECES = 3  # a longer quotation is somebody's words
+_MAX_PIECES_OF_CODE = 8  # a question may quote a line of code
+_WORD = re.compile(r"\w+(?:['’]\w+)?|[^\w\s]+")
+_SYMBOL = re.compile(r"(?<!\S)(?:[+*/%^&|~<>=@]|[+\-*/%^&|<>=!:]=|[*/<>]{2}=?|->)(?=\s|[?.,;:!]*\s|[?.,;:!]*$)")
+_POSSESSIVE = re.compile(r"['’]s?$")
+_NOUNS = re.compile(
+    r"(?:statement|operator|keyword|clause|expression|literal|loop|block|branch|part|function|method)s?$"
+)
+_VERBS = frozenset("do mean work behave return test stand used for different".split())  # noqa: SIM905 - reads best
+_MANY = frozenset({"nested", "multiple", "several", "two", "three", "first", "second", "same"})
+_JOINTS = frozenset({"and", "or", "vs", "versus"})
+_TRAILING_PREPOSITIONS = frozenset({"for", "about", "of", "to"})  # they end many a question: "What is it used for?"
+_USES = frozenset({"use", "uses", "using", "called"})
+_AUXILIARIES = frozenset({"does", "do", "is", "are", "can", "did", "should", "will"})
+
+
+def mention_term(word: str) -> str:
+    """The term for a mentioned word or operator; made of characters that the index takes for one word."""
+    plain = word.lower()
+    return f"={plain}=" if plain.replace("_", "").isalnum() else "=" + "".join(f"x{ord(c):x}" for c in plain) + "="
+
+
+def is_mention_term(term: str) -> bool:
+    """Whether the term was made by `mention_term`."""
+    return len(term) > 2 and term[0] == term[-1] == "=" and term[1] != "="  # noqa: PLR2004 - two marks and a word
+
+
+def find_quotations(text: str, most: int = _MAX_PIECES) -> Iterator[tuple[int, list[str]]]:
+    """The quotations with at most `most` words and operators, as pairs of offset and words."""
+    for match in _QUOTED.finditer(text):
+        pieces = _PIECE.findall(match[1])
+        if 0 < len(pieces) <= most:
+            yield match.start(), pieces
+
+
+def find_mentions(text: str) -> list[str]:
+    """The words and operators that a question or a title mentions, each once."""
+    found = [piece for _, pieces in find_quotations(text, _MAX_PIECES_OF_CODE) for piece in pieces]
+    symbols = _SYMBOL.findall(text)
+    written = _WORD.findall(text.replace('"', " ").replace("`", " "))
+    words = [_POSSESSIVE.sub("", word.lower()) or word for word in written]
+    # A stop word that is seldom a name is written as one: `None`.
+    named = [
+        word.lower()
+        for before, word in pairwise(written)
+        if before.islower() and len(word) > 1 and word.istitle() and word.lower() in STOP_WORDS
+    ]
+    named += [word for word, noun in pairwise(words) if word not in STOP_WORDS and _NOUNS.match(noun)]
+    bare = [] if found or symbols else _bare(words)
+    return list(dict.fromkeys([*found, *symbols, *named, *bare, *_by_position(words), *_joined(words)]))
+
+
+def _bare(words: list[str]) -> list[str]:
+    """The stop words of a text of only stop words, such as "off" or "What is up?"."""
+    named = [word for word in words if word[0].isalnum() or word[0] == "_"]
+    return [word for word in named if _may_be(word) and word != "is"] if set(named) <= STOP_WORDS else []
+
+
+def _may_be(word: str) -> bool:
+    """True for a stop word that a text may mention."""
+    return word in STOP_WORDS and word not in NEVER_MENTIONED
+
+
+def _by_position(words: list[str]) -> Iterator[str]:
+    """Stop words between such neighbours: "the off keyword", "does off mean", "does or bind", "the keyword off"."""
+    for before, word, after in zip(["", *words], words, [*words[1:], ""], strict=False):
+        opens = not before or before in STOP_WORDS or before in _MANY or _NOUNS.match(before)
+        ends = not after or not (after[0].isalnum() or after[0] == "_")
+        can_be_last = word not in _TRAILING_PREPOSITIONS
+        if _may_be(word) and (
+            (opens and _NOUNS.match(after))
+            or (before in _AUXILIARIES and after in _VERBS and word != "not")
+            or (before == "does" and word in _JOINTS and after[:1].isalpha() and after not in STOP_WORDS)
+            or (_NOUNS.match(before) and (after in _VERBS or ends) and can_be_last)
+            or (before in _USES and (ends or _may_be(after)) and can_be_last)
+        ):
+            yield word
+    for before, first, second, after in zip(words, words[1:], words[2:], words[3:], strict=False):
+        if before in _AUXILIARIES and after in _VERBS and _may_be(first) and _may_be(second):
+            yield from (first, second)
+
+
+def _joined(words: list[str]) -> Iterator[str]:
+    """Yield mentioned words on both sides of `and` or `or`, and those between `between` and `and`."""
+
+    def is_mentionable(word: str) -> bool:
+        return _may_be(word) or _SYMBOL.fullmatch(word) is not None
+
+    for i, (word, joint) in enumerate(pairwise(words)):
+        other = words[i + 2] if i + 2 < len(words) else ""
+        if joint not in _JOINTS or not other:
+            continue
+        is_name, is_other_name = is_mentionable(word), is_mentionable(other)
+        if is_name and ((i and words[i - 1] == "between") or is_other_name):
+            yield word
+        if is_name and is_other_name:
+            yield other if other != joint else joint
+            yield from (after for after in words[i + 3 : i + 4] if other == joint and _may_be(after))

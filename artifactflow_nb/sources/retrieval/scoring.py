@@ -1,0 +1,208 @@
+"""Ranking of passages for a question, by word statistics alone.
+
+The weight of a word is its rarity among the searched passages. A passage is ranked by the words that it and its
+headings share with the question (after BM25F: Robertson and Zaragoza, 2009). `coverage` judges whether it answers the
+question at all, by the weight of the words that are *missing*.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import groupby, pairwise
+
+from artifactflow_nb.sources.retrieval.mentions import is_mention_term
+from artifactflow_nb.sources.retrieval.stopwords import STOP_WORDS
+from artifactflow_nb.sources.retrieval.terms import Query, word_count
+
+_SATURATION = 1.2
+_USUAL_TERMS = 110  # words of an ordinary passage
+_MIN_PASSAGES = 60  # rarity says little in fewer passages: they are counted as this many
+_SYNONYM_WEIGHT, _SYNONYM_COVERAGE = 0.4, 0.75  # share of the weight of a term
+_TITLE, _HEADING, _PHRASE, _TITLE_PHRASE, _PRECISION = 0.8, 1.5, 0.6, 2.0, 0.3
+
+
+@dataclass(frozen=True, slots=True)
+class WordCounts:
+    """The number of searched passages with each word of a question.
+
+    Attributes:
+        n_passages: Number of searched passages.
+        counts: Number of passages by term, and by `a b` for a phrase; other terms were not counted.
+    """
+
+    n_passages: int
+    counts: Mapping[str, int] = field(default_factory=dict)
+
+    def rarity(self, term: str) -> float:
+        """The inverse document frequency: 0 for a word of every passage, the highest for one of none."""
+        n = max(self.n_passages, _MIN_PASSAGES)
+        count = min(self.counts.get(term, 0), n)
+        if not count and is_mention_term(term):  # a source without quoted words may still be about this one
+            return 0.0
+        return math.log(1 + (n - count + 0.5) / (count + 0.5))
+
+    @property
+    def rarest(self) -> float:
+        """The rarity of a word of one passage."""
+        n = max(self.n_passages, _MIN_PASSAGES)
+        return math.log(1 + (n - 0.5) / 1.5)
+
+
+@dataclass(frozen=True, slots=True)
+class PassageTerms:
+    """The terms of a passage: of its section's title, of the headings above it, and of its text."""
+
+    title: Sequence[str]
+    heading: Sequence[str]
+    body: Sequence[str]
+
+    @property
+    def all_terms(self) -> set[str]:
+        """All terms, each once."""
+        return {*self.title, *self.heading, *self.body}
+
+
+def count_words(query: Query, texts: Iterable[PassageTerms]) -> WordCounts:
+    """Count the words of a query in passages that are not in an index."""
+    terms = {**query.terms, **query.hints, **query.synonyms}
+    counts: Counter[str] = Counter(dict.fromkeys(terms, 0))
+    n = 0
+    for words in texts:
+        n += 1
+        present = words.all_terms
+        counts.update(term for term in terms if term in present)
+        counts.update(f"{a} {b}" for a, b in query.phrases if are_adjacent(words.body, a, b))
+    return WordCounts(n, counts)
+
+
+def are_adjacent(body: Sequence[str], a: str, b: str) -> bool:
+    """Whether `b` follows `a` somewhere."""
+    return any(first == a and second == b for first, second in pairwise(body))
+
+
+@dataclass(frozen=True)
+class Scorer:
+    """Weighs words and ranks passages for one question.
+
+    Attributes:
+        query: The question.
+        counts: Number of passages with its words.
+    """
+
+    query: Query
+    counts: WordCounts
+
+    @cached_property
+    def weights(self) -> dict[str, float]:
+        """The weight of each term, hint and synonym of the question: its share in the question times its rarity."""
+        shares = {**self.query.hints, **self.query.terms}
+        weights = {
+            term: share * self.counts.rarity(term) * self._unknown_words.get(term, 1.0)
+            for term, share in shares.items()
+        }
+        for other, term in self.query.synonyms.items():
+            rarity = min(self.counts.rarity(other), self.counts.rarity(term), self.counts.rarest)
+            weights[other] = _SYNONYM_WEIGHT * self.query.terms[term] * rarity
+        return weights
+
+    @cached_property
+    def total_weight(self) -> float:
+        """The weight of all terms of the question, hints apart; never 0."""
+        return sum(self.weights[term] for term in self.query.terms) or 1.0
+
+    def matched_weight(self, terms: Iterable[str]) -> float:
+        """The weight of the question's terms and hints among these words."""
+        present = set(terms)
+        return sum(weight for term, weight in self.weights.items() if term in present)
+
+    def rank(self, words: PassageTerms) -> float:
+        """The passage's rank among others: 0 if it shares no word with the question."""
+        body = Counter(words.body)
+        length = _relative_length(word_count(words.body), _USUAL_TERMS)
+        total = 0.0
+        for term, weight in self.weights.items():
+            frequency = body[term] / length + _HEADING * (term in words.heading)
+            total += weight * (_saturate(frequency) + _TITLE * (term in words.title))
+        phrases = self.phrase_score((*words.heading, "", *words.body)) + _TITLE_PHRASE * self.phrase_score(words.title)
+        return (total + _PHRASE * phrases) * (1 + _PRECISION * self.precision(words.title))
+
+    def term_frequency(self, body: Sequence[str], n_words: float, usual: int) -> float:
+        """The frequency of the question's terms in a text, weighed and saturated.
+
+        Args:
+            body: The words of the part that was read.
+            n_words: Number of words of the whole text.
+            usual: Number of words of an ordinary text.
+        """
+        counted = Counter(body)
+        length = _relative_length(n_words, usual)
+        return sum(self.weights[term] * _saturate(counted[term] / length) for term in self.query.terms)
+
+    def phrase_score(self, body: Sequence[str]) -> float:
+        """The sum of the rarities of the question's phrases in a text."""
+        known = ((a, b, f"{a} {b}") for a, b in self.query.phrases)
+        return sum(
+            self.counts.rarity(ab) for a, b, ab in known if self.counts.counts.get(ab) and are_adjacent(body, a, b)
+        )
+
+    def precision(self, title: Sequence[str]) -> float:
+        """The share of the title's words that the question names, 0 to 1."""
+        words = set(title)
+        # A mentioned word stands in the title twice: as itself and as a mention.
+        named = {
+            term for term in words if term not in STOP_WORDS and not (is_mention_term(term) and term[1:-1] in words)
+        }
+        named |= {term for term in words if is_mention_term(term) and term[1:-1] in STOP_WORDS}
+        return len(named & self.weights.keys()) / len(named) if named else 0.0
+
+    def coverage(self, terms: Iterable[str]) -> float:
+        """The share of the question's terms that these words contain, by weight, 0 to 1."""
+        present = set(terms)
+        covered_by_synonyms = {term for other, term in self.query.synonyms.items() if other in present} - present
+        whole = sum(self._missing_weight(term) for term in self.query.terms)
+        covered = sum(self._missing_weight(term) for term in self.query.terms if term in present)
+        covered += _SYNONYM_COVERAGE * sum(self._missing_weight(term) for term in covered_by_synonyms)
+        return covered / whole if whole else 0.0
+
+    @cached_property
+    def unknown_share(self) -> float:
+        """The share of the question's terms that occur in no passage, by weight, 0 to 1."""
+        return 1.0 - self.coverage(term for term, count in self.counts.counts.items() if count)
+
+    def _missing_weight(self, term: str) -> float:
+        """The weight of a missing term; a term of no passage counts like a term of one passage."""
+        rarity = min(self.counts.rarity(term), self.counts.rarest)
+        return self.query.terms[term] * rarity * self._unknown_words.get(term, 1.0)
+
+    @cached_property
+    def _unknown_words(self) -> dict[str, float]:
+        """The number of words that each Chinese pair without a passage represents."""
+        counts, synonyms = self.counts.counts, self.query.synonyms
+        occurring = {term for term, count in counts.items() if count} | {synonyms[t] for t in synonyms if counts.get(t)}
+        weights: dict[str, float] = {}
+        for chain in self.query.chains:
+            for known, group in groupby(range(len(chain)), lambda n, chain=chain: chain[n] in occurring):  # type: ignore[misc]
+                if not known:
+                    weights.update(_share(chain, list(group)))
+        return weights
+
+
+def _share(chain: Sequence[str], unknown: Sequence[int]) -> dict[str, float]:
+    """Return the number of words that each of several neighbouring unknown pairs represents; two characters are a word.
+
+    Characters that also belong to a known neighbouring pair do not count: an unknown pair between two known ones
+    represents no word, since it lies across two words.
+    """
+    n_neighbours = (unknown[0] > 0) + (unknown[-1] + 1 < len(chain))
+    hidden = len(chain[unknown[0]]) + len(unknown) - 1 - n_neighbours
+    return {chain[n]: hidden / 2 / len(unknown) for n in unknown}
+
+
+def _relative_length(n: float, usual: int) -> float:
+    return 0.5 + 0.5 * n / usual
+
+
+def _saturate(frequency: float) -> float:
+    return frequency * (_SATURATION + 1) / (frequency + _SATURATION)

@@ -1,0 +1,130 @@
+"""Splitting of texts into quotable sentences.
+
+Only complete sentences of prose and list items are quotable, not headings, code, tables or grammar. A lead-in that ends
+in a colon is quotable if it is long enough. A quote is verbatim, except that each run of white space, including line
+breaks, becomes one space.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from artifactflow_nb.core.text.chinese import CJK
+from artifactflow_nb.core.text.chinese import CJK_RUN as CHINESE
+from artifactflow_nb.sources.retrieval.passages import ITEM_MARK, TextBlock, split_blocks
+
+_LABEL = re.compile(
+    r"\s*(?:(?:Note|Tip|Hint|Warning|Important"
+    r"|(?:Changed|New|Added|Deprecated|Removed)[^.:]{0,30} version [\d.]+):|\[\d+\])\s+"
+    r"|\s*(?:注意?|提示|警告|重要|說明|说明)[:：]\s*"
+)
+_END = re.compile(
+    r"[.!?]+[\"'”’)\]*_`]*(?=\s|$)"
+    r"|(?:[。！？｡]+|[…⋯]{1,2}(?![…⋯，、；：,。！？])|；)[”’」』）》】〕〉*_`]*"
+)
+_FULL, _CLAUSE, _TRAILING = "。！？｡", "；", "…⋯"
+_NEXT = re.compile(r"\s*[\"'“‘(\[*_`]*[^\W_a-z]|\s+(?:[\"“‘`]|\*\w)|\s*$")
+_ABBREVIATION = re.compile(
+    r"(?:\b(?:e\.g|i\.e|cf|vs|Dr|Mr|Mrs|Ms|Prof|St|No|Nr|Fig|Sec|Vol|approx|ca|resp|incl|al|Inc|Ltd|Jr|Sr|[A-Z])\.)$"
+)
+_WORD = re.compile(rf"[{CJK}]|[^\W\d_{CJK}]{{2,}}")
+_FOOTNOTE = re.compile(r"\s*\[\d+\](?=\s+\S)")
+_MIN_WORDS, _MIN_LEAD_IN = 4, 7
+_MIN_LETTERS = 0.6
+_MIN_CLAUSE = 16  # characters of a clause that a Chinese semicolon ends and that can stand alone
+_LISTED = re.compile(rf"[，、：；][^，、：；]*[{CJK}]")
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """A sentence of a text.
+
+    Attributes:
+        start: Offset of its first character in the text.
+        end: Offset after its last character.
+        quote: Its text with white space collapsed.
+        block: Offset of its paragraph or list item.
+        label: The label of its paragraph, which a quote omits: `Note:`; empty if it has none.
+    """
+
+    start: int
+    end: int
+    quote: str
+    block: int = 0
+    label: str = ""
+
+
+def collapse_whitespace(text: str) -> str:
+    """The text with every run of white space as one space, in which quotes are compared."""
+    return " ".join(text.split())
+
+
+def split_sentences(text: str) -> list[Sentence]:
+    """The quotable sentences of the text, in order."""
+    return sentences_in_blocks(text, split_blocks(text))
+
+
+def sentences_in_blocks(text: str, found: Iterable[TextBlock]) -> list[Sentence]:
+    """The quotable sentences of these blocks of the text, in order."""
+    return [sentence for block in found if block.kind in {"prose", "item"} for sentence in _of(text, block)]
+
+
+def _of(text: str, block: TextBlock) -> Iterator[Sentence]:
+    start, label = block.start, ""
+    for mark in (ITEM_MARK, _LABEL):
+        if match := mark.match(text, start, block.end):
+            start, label = match.end(), match[0].strip()
+    for end in _ends(text, start, block):
+        if footnote := _FOOTNOTE.match(text, start, end):  # the mark of the sentence before
+            start = footnote.end()
+        quote = collapse_whitespace(text[start:end])
+        letters = sum(_columns(character) for character in quote if character.isalpha() or character.isspace())
+        if (
+            len(_WORD.findall(quote)) >= (_MIN_LEAD_IN if quote.endswith((":", "：")) else _MIN_WORDS)
+            and letters >= _MIN_LETTERS * sum(map(_columns, quote))
+            and "::=" not in quote
+            and (not quote[0].islower() or _is_chinese(quote))
+        ):
+            begin = start + len(text[start:end]) - len(text[start:end].lstrip())
+            yield Sentence(begin, end, quote, block.start, label)
+        start = end
+
+
+def _ends(text: str, start: int, block: TextBlock) -> Iterator[int]:
+    """Yield the ends of the sentences. A Chinese list item, or a stretch with a comma, needs no full stop."""
+    stop, last = block.end, start
+    for match in _END.finditer(text, start, stop):
+        end = match.end()
+        if not _ends_sentence(text, match, last, stop):
+            continue
+        # The straight quotation mark that closes a Chinese quotation belongs to the sentence: `他说:"好。"`.
+        if text[end - 1] in _FULL and end < stop and text[end] == '"' and text.count('"', last, end) % 2:
+            end += 1
+        yield end
+        last = end
+    rest = text[last:stop].rstrip()
+    is_chinese_sentence = last < stop and _is_chinese(rest) and (block.kind == "item" or _LISTED.search(rest))
+    if rest.endswith((":", "：")) or is_chinese_sentence:
+        yield stop
+
+
+def _ends_sentence(text: str, match: re.Match[str], last: int, stop: int) -> bool:
+    """True if a punctuation mark ends a sentence that began at `last`."""
+    mark = match[0][0]
+    if mark in _FULL:
+        return True
+    if mark in _CLAUSE:
+        return min(match.end() - last, len(text[match.end() : stop].partition("。")[0])) >= _MIN_CLAUSE
+    if mark in _TRAILING:
+        return match.start() > last and CHINESE.match(text, match.start() - 1) is not None
+    shortened = _ABBREVIATION.search(text, last, match.start() + 1)
+    return not shortened and _NEXT.match(text, match.end(), stop) is not None
+
+
+def _is_chinese(text: str) -> bool:
+    return 2 * sum(map(len, CHINESE.findall(text))) > len(text)
+
+
+def _columns(character: str) -> int:
+    """The weight of a character: a Chinese one says as much as several letters."""
+    return 3 if CHINESE.match(character) else 1

@@ -1,0 +1,243 @@
+"""Terms of the index and of queries.
+
+A text becomes stems of lower-case words. Names of code are indexed whole and in parts (`str.__len__` is also `str`,
+`__len__` and `len`), Chinese, Japanese and Korean runs become single characters and pairs of characters, and operators
+that stand alone are words too.
+"""
+
+import re
+import unicodedata
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import pairwise
+
+from artifactflow_nb.core.text.chinese import (
+    CJK,
+    CJK_RUN,
+    LINE_WRAP,
+    QUESTION_WORDS,
+    SYNONYM_PAIRS,
+    WEAK_PAIRS,
+    bigrams,
+    characters_and_bigrams,
+    subject_runs,
+)
+from artifactflow_nb.sources.retrieval.mentions import find_mentions, find_quotations, is_mention_term, mention_term
+from artifactflow_nb.sources.retrieval.stem import stem
+from artifactflow_nb.sources.retrieval.stopwords import STOP_WORDS, SYNONYMS, WEAK_WORDS
+
+_TOKEN = re.compile(
+    rf"(?P<cjk>[{CJK}]+)"
+    r"|(?P<number>\d+(?:[.,]\d+)*)"
+    rf"|(?P<name>[^\W\d{CJK}]+(?:[^\W{CJK}])*(?:[.’'](?:[^\W\d{CJK}])(?:[^\W{CJK}])*)*)"
+    r"|(?P<operator>(?<![\w=<>!*/:-])(?:==|!=|<=|>=|:=|->|\*\*|//|<<|>>|@)(?![\w=<>!*/:-]))"
+)
+_POSSESSIVE = re.compile(r"[’'](?:s|t|re|ve|ll|d|m)?$")
+_CAMEL = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+_MIXED = re.compile(r"[a-z][A-Z]")
+
+_MENTIONED, _NAMED, _HINTED = 2.0, 1.0, 0.5  # weights of mentions: of a stop word, of a marked word, of any other
+_WEAKLY, _SINGLE = 0.3, 0.6  # weights of weak words and of single Chinese characters
+_CHARACTERS_A_WORD = 1.7  # of running Chinese text
+
+_WEAK = frozenset(map(stem, WEAK_WORDS))
+_INFLECTION = 4  # letters: `related` is as weak as `relate`, `relational` is another word
+_GROUPS = (*SYNONYMS, *SYNONYM_PAIRS)
+# By stem: the stems of its synonyms, each with the synonym as a word.
+_SYNONYMS = {
+    stem(word): {
+        stem(other): other for group in _GROUPS if word in group for other in group if stem(other) != stem(word)
+    }
+    for words in _GROUPS
+    for word in words
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A parsed question.
+
+    Attributes:
+        terms: Weights of its stems (1 for an ordinary word).
+        phrases: Pairs of adjacent words that are not both stop words: `by hand`.
+        hints: Weights of mentions of its words: a passage with such a word in quotation marks is likely about it.
+        synonyms: Terms by the stems of their synonyms, which match with a lower weight.
+        spellings: Each term, and each phrase as `a b`, as written in the question, for display.
+        chains: The character pairs of each Chinese run, in order. A pair is a word or lies across two words.
+    """
+
+    terms: dict[str, float] = field(default_factory=dict)
+    phrases: tuple[tuple[str, str], ...] = ()
+    hints: dict[str, float] = field(default_factory=dict)
+    synonyms: dict[str, str] = field(default_factory=dict)
+    spellings: dict[str, str] = field(default_factory=dict)
+    chains: tuple[tuple[str, ...], ...] = ()
+
+
+def split_terms(text: str) -> list[str]:
+    """All terms of a text, in order, for the index.
+
+    The parts of a name follow the name; the mentions of a short quotation precede it.
+    """
+    normal = LINE_WRAP.sub("", unicodedata.normalize("NFKC", text))
+    quotations = find_quotations(normal)
+    start, pieces = next(quotations, (len(normal), []))
+    found: list[str] = []
+    for at, kind, word in _tokens(normal):
+        while start <= at and pieces:
+            found.extend(map(mention_term, pieces))
+            start, pieces = next(quotations, (len(normal), []))
+        found.extend(characters_and_bigrams(word) if kind == "cjk" else _forms(kind, word))
+    return [*found, *map(mention_term, pieces), *(mention_term(piece) for _, more in quotations for piece in more)]
+
+
+def title_terms(title: str) -> list[str]:
+    """The terms of a title, with mentions of the words that it speaks of."""
+    return [*split_terms(title), *map(mention_term, find_mentions(title))]
+
+
+def _tokens(normal: str) -> Iterator[tuple[int, str, str]]:
+    for match in _TOKEN.finditer(normal):
+        yield match.start(), str(match.lastgroup), match[0]
+
+
+@lru_cache(maxsize=65536)
+def _forms(kind: str, word: str) -> tuple[str, ...]:
+    """The term of a word and, for a name of code, those of its parts."""
+    if kind != "name":
+        return (word,)
+    plain = _POSSESSIVE.sub("", word).replace("’", "'")
+    lowered = plain.lower()
+    if not is_code_name(plain):
+        return (stem(lowered),)
+    parts = [piece for dotted in lowered.split(".") for piece in (dotted, *dotted.split("_")) if piece]
+    parts += [camel.lower() for camel in _CAMEL.findall(plain)] if _MIXED.search(plain) else []
+    unique = dict.fromkeys(part if "_" in part else stem(part) for part in parts)
+    unique.pop(lowered, None)
+    return (lowered, *unique)
+
+
+def is_code_name(word: str) -> bool:
+    """Whether the word is a name of code: dotted, with an underscore, or with a capital inside."""
+    return "_" in word or "." in word or bool(_MIXED.search(word))
+
+
+def parse_query(question: str, context: str = "") -> Query:
+    """Parse a question; words of `context`, an earlier question, have a lower weight."""
+    found: dict[str, float] = {}
+    spelled: dict[str, str] = {}
+    for text, share in ((question, 1.0), (context, 0.4)):
+        for term, weight, word in _weighted(unicodedata.normalize("NFKC", text)):
+            if weight * share > found.get(term, 0.0):
+                found[term] = weight * share
+                spelled.setdefault(term, word)
+    if not found:  # every word is a stop word: better those than nothing
+        found = {term: 0.5 for term in split_terms(question) if term not in QUESTION_WORDS}
+        spelled = {term: term for term in found}
+    words = [(_forms(kind, word)[0], word, _is_stop_word(word)) for _, kind, word in _tokens(question) if kind != "cjk"]
+    phrases = {  # a pair with one stop word may be a name: `with statement`
+        (a, b): f"{first} {second}"
+        for (a, first, is_stop), (b, second, is_second_stop) in pairwise(words)
+        if not (is_stop and is_second_stop)
+    }
+    hints = _hints(question, found)
+    spelled.update({f"{a} {b}": spelling for (a, b), spelling in phrases.items()})
+    spelled.update({term: f'"{term[1:-1]}"' if is_mention_term(term) else term for term in hints})
+    synonyms = {other: term for term in found for other in _SYNONYMS.get(term, {}) if other not in found}
+    spelled.update({other: _SYNONYMS[term][other] for other, term in synonyms.items()})
+    runs = CJK_RUN.findall(unicodedata.normalize("NFKC", f"{question}\n{context}"))
+    chains = dict.fromkeys(tuple(bigrams(piece)) for run in runs for piece in subject_runs(run))
+    return Query(found, tuple(phrases), hints, synonyms, spelled, tuple(chains))
+
+
+def _weighted(text: str) -> Iterator[tuple[str, float, str]]:
+    """Yield the terms of a question, each with its weight and spelling."""
+    for word in find_mentions(text):
+        if word.lower() in STOP_WORDS or not word[0].isalnum():
+            yield mention_term(word), _MENTIONED, f'"{word}"'
+    for _, kind, word in _tokens(text):
+        if kind == "cjk":
+            for pair in (pair for piece in subject_runs(word) for pair in bigrams(piece)):
+                yield pair, _SINGLE if len(pair) == 1 else _WEAKLY if pair in WEAK_PAIRS else 1.0, pair
+            continue
+        whole, *parts = _forms(kind, word)
+        if not _is_stop_word(word):
+            yield whole, _weight(kind, word, whole), word
+        # A text that explains `dict.setdefault` may write `setdefault` alone: the last part stands for the name.
+        last = whole.rpartition(".")[2] if "." in whole else ""
+        for part in parts:
+            if part not in STOP_WORDS:
+                yield part, 2.0 if part in {last, stem(last)} else 0.5, part
+
+
+def _hints(question: str, found: dict[str, float]) -> dict[str, float]:
+    """Terms that indicate a passage without being asked for, with their weights: mentions of the question's words."""
+    named = {word.lower() for word in find_mentions(question)}
+    words = [word for _, kind, word in _tokens(question) if kind == "name" and not _is_stop_word(word)]
+    plain = [word.lower() for word in words if word.isalnum() and stem(word.lower()) not in _WEAK]
+    hints = {mention_term(word): _NAMED if word in named else _HINTED for word in plain}
+    # Two Chinese words of one meaning often share a character.
+    chinese = [term for term in found if CJK_RUN.fullmatch(term)]
+    weak = {character for term in chinese if term in WEAK_PAIRS for character in term}
+    hints |= {character: _HINTED for term in chinese for character in term if character not in weak}
+    return {term: weight for term, weight in hints.items() if term not in found}
+
+
+def word_count(found: Sequence[str]) -> float:
+    """The number of words that these terms represent: a pair adds none, a Chinese character a part of one."""
+    if "".join(found).isascii():
+        return len(found)
+    chinese = [len(term) for term in found if CJK_RUN.fullmatch(term)]
+    return len(found) - len(chinese) + chinese.count(1) / _CHARACTERS_A_WORD
+
+
+def _is_stop_word(word: str) -> bool:
+    plain = _POSSESSIVE.sub("", word).lower()
+    return not plain or plain in STOP_WORDS
+
+
+def _weight(kind: str, word: str, term: str) -> float:
+    """The weight of a word of another script than Chinese in a question."""
+    if kind == "name" and is_code_name(word):
+        return 0.5 if "." in word else 2.0
+    if kind == "operator":
+        return 0.5
+    weak = term in _WEAK and len(word) <= len(term) + _INFLECTION
+    return _WEAKLY if weak or (len(word) == 1 and kind == "name") else 1.0
+
+
+def index_term(word: str) -> str:
+    """The index's form of one word as a person wrote it; Chinese pairs are their own form, a quoted word a mention."""
+    if word.startswith('"'):
+        return mention_term(word.strip('"'))
+    if " " in word:
+        return " ".join(index_term(part) for part in word.split())
+    for _, kind, token in _tokens(word):
+        return word if kind == "cjk" else _forms(kind, token)[0]
+    return word
+
+
+def content_words(question: str) -> str:
+    """Return the question as one would type it into a search box, without the stop words at its two ends.
+
+    Stop words that the question mentions remain, in quotation marks. Of a question with Chinese, the stretches about
+    its subject and the content words of other scripts remain.
+    """
+    if CJK_RUN.search(question):
+        searched: list[str] = []
+        for _, kind, word in _tokens(unicodedata.normalize("NFKC", question)):
+            searched += subject_runs(word) if kind == "cjk" else [] if _is_stop_word(word) else [word]
+        return " ".join(searched)
+    words = question.split()
+    named = {word.lower() for word in find_mentions(question)}
+    content = [
+        i
+        for i, word in enumerate(words)
+        if word.strip("?!.,;:\"`'“”").lower() in named or not all(_is_stop_word(token) for _, _, token in _tokens(word))
+    ]
+    words = words[content[0] : content[-1] + 1] if content else []
+    for i, bare in enumerate([word.rstrip("?!.,;:") for word in words]):
+        if bare.lower() in named and bare.lower() in STOP_WORDS:
+            words[i] = f'"{bare}"'
+    return " ".join(words).rstrip("?!.,;:")

@@ -1,0 +1,201 @@
+"""Rows of sources: queries by folder and scope, and replacement of changed sources."""
+
+import difflib
+import json
+import sqlite3
+from collections.abc import Iterable, Sequence
+from pathlib import Path, PurePosixPath
+
+from artifactflow_nb.sources import index as text_index
+from artifactflow_nb.sources.formats.sections import slug, unused_name
+from artifactflow_nb.sources.reader import IndexedFile, PreparedDocument, UnchangedFile
+from artifactflow_nb.sources.values import Source
+from artifactflow_nb.store.database import insert
+from artifactflow_nb.store.migrations import from_microseconds
+
+SCHEME = "local:"
+_MAX_NEAREST = 5
+_SOURCES_IN_SCOPE = """
+SELECT * FROM sources WHERE ?1 IS NULL OR source_id IN (SELECT value FROM json_each(?1))
+    OR substr(source_id, 1, instr(source_id, '/')) IN (SELECT value FROM json_each(?1)) ORDER BY source_id
+"""
+
+
+def section_address(source_id: str, anchor: str) -> str:
+    """The address of a section."""
+    return f"{SCHEME}{source_id}#{anchor}"
+
+
+def source_from_row(row: sqlite3.Row) -> Source:
+    """Convert a row of `sources`."""
+    return Source(
+        row["source_id"],
+        row["uri"],
+        row["title"],
+        from_microseconds(row["fetched_at"]),
+        row["media_type"],
+        row["n_chars"],
+    )
+
+
+def sources_in_scope(db: sqlite3.Connection, scope: Sequence[str] | None) -> list[Source]:
+    """The sources of a scope, or all for None, by id."""
+    scope_json = None if scope is None else json.dumps(list(scope))
+    return [source_from_row(row) for row in db.execute(_SOURCES_IN_SCOPE, (scope_json,))]
+
+
+def sources_in_folder(db: sqlite3.Connection, root: Path) -> tuple[Source, ...]:
+    """The sources at or below the root, by id."""
+    sql = f"SELECT * FROM sources WHERE {_AT_OR_BELOW} ORDER BY source_id"  # noqa: S608 - a constant of this module
+    return tuple(source_from_row(row) for row in db.execute(sql, _folder_parameters(root)))
+
+
+def files_in_folder(db: sqlite3.Connection, root: Path) -> dict[str, IndexedFile]:
+    """The indexed files at or below the root, by URI."""
+    sql = f"SELECT * FROM sources WHERE {_AT_OR_BELOW} ORDER BY uri"  # noqa: S608 - the same
+    return {row["uri"]: _indexed_file(row) for row in db.execute(sql, _folder_parameters(root))}
+
+
+def files_of_sources(db: sqlite3.Connection, source_ids: Iterable[str]) -> dict[str, IndexedFile]:
+    """The indexed files of these sources, by URI."""
+    ids_json = json.dumps(list(source_ids))
+    rows = db.execute("SELECT * FROM sources WHERE source_id IN (SELECT value FROM json_each(?))", (ids_json,))
+    return {row["uri"]: _indexed_file(row) for row in rows}
+
+
+def _indexed_file(row: sqlite3.Row) -> IndexedFile:
+    return IndexedFile(row["source_id"], row["sha256"], row["extractor"], row["size"], row["mtime_ns"])
+
+
+_AT_OR_BELOW = "(uri = ? OR uri > ? AND uri < ?)"
+
+
+def _folder_parameters(root: Path) -> tuple[str, str, str]:
+    """The parameters of `_AT_OR_BELOW`: "0" follows "/", so this prefix search uses the index."""
+    uri = root.as_uri()
+    below = uri.rstrip("/")
+    return uri, f"{below}/", f"{below}0"
+
+
+def unused_root_name(db: sqlite3.Connection, root: Path) -> str:
+    """The first part of a folder's source ids: its name, numbered if another indexed folder has the same name."""
+    part = "substr(source_id, 1, instr(source_id || '/', '/') - 1)"
+    sql = f"SELECT DISTINCT {part} FROM sources WHERE NOT {_AT_OR_BELOW}"  # noqa: S608 - the same
+    others = {row[0] for row in db.execute(sql, _folder_parameters(root))}
+    return unused_name(slug(root.name, "folder"), others.__contains__)
+
+
+def shortest_scope(name: str, source_ids: Iterable[str]) -> tuple[str, ...]:
+    """The shortest scope of these sources: a prefix for those in the folder `name`, and the ids of the others."""
+    prefix = f"{name}/"
+    ids = list(source_ids)
+    others = [source_id for source_id in ids if not source_id.startswith(prefix)]
+    return (*([prefix] if len(others) < len(ids) else []), *others)
+
+
+def store_outcomes(
+    db: sqlite3.Connection,
+    root: Path | None,
+    outcomes: Iterable[PreparedDocument | UnchangedFile],
+    lost: Iterable[str],
+    now: int,
+) -> None:
+    """Store the results of reading files and remove lost sources.
+
+    Args:
+        db: A connection in a transaction.
+        root: The folder of new sources, the first part of their ids; None to store known sources only.
+        outcomes: The results.
+        lost: URIs of sources to remove.
+        now: The time of indexing in microseconds.
+    """
+    remove_sources(db, lost)
+    # Inside the transaction, so that another folder cannot get the same name.
+    name = "" if root is None else unused_root_name(db, root)
+    for outcome in outcomes:
+        if isinstance(outcome, UnchangedFile):
+            stat = outcome.size, outcome.mtime_ns, outcome.uri
+            db.execute("UPDATE sources SET size = ?, mtime_ns = ? WHERE uri = ?", stat)
+        elif source_id := find_source_id(db, outcome.uri) or (
+            _new_id(db, name, outcome.preferred_id) if name else None
+        ):
+            replace_source(db, outcome, source_id, now)
+
+
+def remove_sources(db: sqlite3.Connection, uris: Iterable[str]) -> int:
+    """Remove the sources with these URIs; return their number."""
+    source_ids = [source_id for uri in uris if (source_id := find_source_id(db, uri))]
+    for source_id in source_ids:
+        text_index.remove(db, source_id)
+        db.execute("DELETE FROM sources WHERE source_id = ?", (source_id,))
+    return len(source_ids)
+
+
+def replace_source(db: sqlite3.Connection, document: PreparedDocument, source_id: str, now: int) -> None:
+    """Store a document under a source id, replacing the previous one."""
+    text_index.remove(db, source_id)
+    db.execute("DELETE FROM sources WHERE source_id = ?", (source_id,))
+    row = {
+        "source_id": source_id,
+        "uri": document.uri,
+        "title": document.title,
+        "fetched_at": now,
+        "media_type": document.media_type,
+        "sha256": document.sha256,
+        "n_chars": document.n_chars,
+        "extractor": document.extractor,
+        "size": document.size,
+        "mtime_ns": document.mtime_ns,
+    }
+    insert(db, "sources", row)
+    first, last = text_index.insert(db, source_id, document.sections) or (None, None)
+    db.execute("UPDATE sources SET first_passage = ?, last_passage = ? WHERE source_id = ?", (first, last, source_id))
+
+
+def find_source_id(db: sqlite3.Connection, uri: str) -> str | None:
+    """The id of the source with this URI; None for an unknown source."""
+    row = db.execute("SELECT source_id FROM sources WHERE uri = ?", (uri,)).fetchone()
+    return None if row is None else str(row["source_id"])
+
+
+def find_extractor(db: sqlite3.Connection, uri: str) -> str | None:
+    """The extractor of the source with this URI; None for an unknown source."""
+    row = db.execute("SELECT extractor FROM sources WHERE uri = ?", (uri,)).fetchone()
+    return None if row is None else str(row["extractor"])
+
+
+def find_section(db: sqlite3.Connection, source_id: str, anchor: str) -> sqlite3.Row | None:
+    """The title and text of a section, and the title of its source as `about`; None for an unknown section."""
+    row: sqlite3.Row | None = db.execute(
+        "SELECT s.title, s.text, sources.title AS about FROM sections AS s JOIN sources USING (source_id) "
+        "WHERE source_id = ? AND anchor = ?",
+        (source_id, anchor),
+    ).fetchone()
+    return row
+
+
+def _new_id(db: sqlite3.Connection, name: str, relative: PurePosixPath) -> str:
+    preferred = "/".join([name, *(slug(part, "file") for part in relative.parts)])
+    sql = "SELECT 1 FROM sources WHERE source_id = ?"
+    return unused_name(preferred, lambda source_id: db.execute(sql, (source_id,)).fetchone() is not None)
+
+
+def nearest_addresses(db: sqlite3.Connection, source_id: str, anchor: str) -> list[str]:
+    """The most similar existing addresses: sections of the same source, or the first sections of similar sources."""
+    rows = db.execute("SELECT anchor FROM sections WHERE source_id = ? ORDER BY position", (source_id,))
+    anchors = [row["anchor"] for row in rows]
+    if anchors:
+        similar = difflib.get_close_matches(anchor, anchors, _MAX_NEAREST, cutoff=0.3)
+        return [section_address(source_id, other) for other in similar or anchors[:_MAX_NEAREST]]
+    # Only the neighbours in alphabetical order: comparing ten thousand ids would take a second.
+    neighbours = [
+        *db.execute("SELECT source_id FROM sources WHERE source_id >= ? ORDER BY source_id LIMIT 100", (source_id,)),
+        *db.execute(
+            "SELECT source_id FROM sources WHERE source_id < ? ORDER BY source_id DESC LIMIT 100", (source_id,)
+        ),
+    ]
+    ids = sorted(row["source_id"] for row in neighbours)
+    similar = difflib.get_close_matches(source_id, ids, _MAX_NEAREST, cutoff=0.3) or ids[:_MAX_NEAREST]
+    sql = "SELECT anchor FROM sections WHERE source_id = ? ORDER BY position LIMIT 1"
+    first_sections = [(other, db.execute(sql, (other,)).fetchone()) for other in similar]
+    return [section_address(other, row["anchor"]) for other, row in first_sections if row]

@@ -1,0 +1,166 @@
+"""Scan of a folder: its readable files with size and modification time.
+
+Links to folders and links to files outside the folder are not followed, so there are no loops, and no file outside the
+folder is read.
+"""
+
+import errno
+import os
+import stat
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from urllib.parse import quote_from_bytes, unquote_to_bytes
+
+from artifactflow_nb.core.local_files import check_regular, reason
+from artifactflow_nb.errors import UsageError
+from artifactflow_nb.sources.values import SkippedFile
+
+_IGNORED_FOLDERS = frozenset({"node_modules", "__pycache__", "venv", "site-packages"})
+_VENV_MARKER = "pyvenv.cfg"
+
+
+@dataclass(frozen=True, slots=True)
+class FoundFile:
+    """A file at the time of the scan.
+
+    Attributes:
+        path: Its absolute path.
+        relative: Its path below the folder; empty if the scan was of this file alone.
+        uri: Its `file:` URI.
+        size: Its size in bytes.
+        mtime_ns: Its modification time in nanoseconds since 1970.
+    """
+
+    path: Path
+    relative: PurePosixPath
+    uri: str
+    size: int
+    mtime_ns: int
+
+    @property
+    def suffix(self) -> str:
+        """Its suffix in lower case."""
+        return self.path.suffix.lower()
+
+
+@dataclass(frozen=True, slots=True)
+class FolderScan:
+    """The result of a scan.
+
+    Attributes:
+        root: The absolute path of the folder or file.
+        files: The files with a readable suffix, by path.
+        skipped: Files and folders that could not be accessed.
+    """
+
+    root: Path
+    files: tuple[FoundFile, ...]
+    skipped: tuple[SkippedFile, ...]
+
+
+def scan_folder(path: str | Path, kinds: Collection[str]) -> FolderScan:
+    """List the files below a path that have one of the suffixes in `kinds`, without opening them.
+
+    Hidden files and folders, `node_modules`, `__pycache__` and virtual environments are ignored.
+
+    Errors: `UsageError` for a path that does not exist, a file with another suffix and a folder that cannot be listed.
+    """
+    try:
+        root = Path(path).expanduser().resolve()
+        is_there = root.exists()
+    except (OSError, ValueError, RuntimeError) as error:
+        raise UsageError(
+            f"{str(path)!r} cannot be read: {reason(error)}. Pass the path of a folder or of a file."
+        ) from None
+    if not is_there:
+        raise UsageError(f"The folder {root} does not exist. Pass the path of a folder or of a file.")
+    if root.is_file():
+        if root.suffix.lower() not in kinds:
+            raise UsageError(f"The file {root} is of a kind that cannot be read. Readable kinds: {', '.join(kinds)}.")
+        return FolderScan(root, (stat_file(root, root.as_uri(), PurePosixPath()),), ())
+    try:
+        if not root.is_dir():
+            check_regular(root, root.stat())
+        next(root.iterdir(), None)
+    except OSError as error:
+        raise UsageError(f"{root} cannot be read ({error.strerror}). Check its permissions.") from error
+    entries = list(_walk(root, tuple(kinds)))
+    files = sorted((entry for entry in entries if isinstance(entry, FoundFile)), key=lambda file: file.relative.parts)
+    skipped = sorted((entry for entry in entries if isinstance(entry, SkippedFile)), key=str)
+    return FolderScan(root, tuple(files), tuple(skipped))
+
+
+def stat_file(path: Path, uri: str, relative: PurePosixPath) -> FoundFile:
+    """The current state of a file; `OSError` if it is missing or not a regular file."""
+    status = path.stat()
+    if not stat.S_ISREG(status.st_mode):  # opening a pipe or a device may block forever
+        raise OSError(errno.EINVAL, "is no file", str(path))
+    return FoundFile(path, relative, uri, status.st_size, status.st_mtime_ns)
+
+
+def scan_root(path: Path, source_id: str) -> Path:
+    """The root of the scan that found a file, derived from its source id; the file itself if it was added alone."""
+    depth = source_id.count("/")
+    return path.parents[depth - 1] if depth else path
+
+
+def is_outside_root(path: Path, root: Path) -> bool:
+    """Whether a path leads out of the folder through a link; raises `OSError` and `RuntimeError` like `resolve`."""
+    return not path.resolve().is_relative_to(root)
+
+
+def path_from_uri(uri: str) -> Path | None:
+    """The path of a `file:` URI; None for another URI."""
+    if not uri.startswith("file://"):
+        return None
+    written = os.fsdecode(unquote_to_bytes(uri.removeprefix("file://")))
+    if os.name == "nt":
+        return Path(written.removeprefix("/") if written.startswith("/") else f"//{written}")
+    return Path(written)
+
+
+def printable_path(path: str | os.PathLike[str]) -> str:
+    """The path as text without surrogates, for display and storage; undecodable bytes are replaced."""
+    return os.fsencode(path).decode("utf-8", "replace")
+
+
+def _walk(root: Path, kinds: tuple[str, ...]) -> Iterator[FoundFile | SkippedFile]:
+    """Yield the readable files below the root, and the entries that look like a source but cannot be read."""
+    waiting = [(root, PurePosixPath())]
+    while waiting:
+        folder, below = waiting.pop()
+        try:
+            with os.scandir(folder) as listing:
+                entries = list(listing)
+        except OSError as error:
+            yield SkippedFile(printable_path(below), f"cannot be listed ({error.strerror})")
+            continue
+        if below.parts and any(entry.name == _VENV_MARKER for entry in entries):
+            continue
+        uri = folder.as_uri().rstrip("/")
+        for entry in entries:
+            if entry.name.startswith(".") or entry.name in _IGNORED_FOLDERS:
+                continue
+            path, relative = Path(entry.path), below / entry.name
+            try:
+                if entry.is_dir(follow_symlinks=False):
+                    waiting.append((path, relative))
+                elif problem := _link_problem(root, entry, kinds):
+                    yield SkippedFile(printable_path(relative), problem)
+                elif entry.name.lower().endswith(kinds):
+                    yield stat_file(path, f"{uri}/{quote_from_bytes(os.fsencode(entry.name))}", relative)
+            except (OSError, RuntimeError) as error:  # a link that leads to itself is a RuntimeError to pathlib
+                problem = (error.strerror if isinstance(error, OSError) else None) or "it leads to itself"
+                yield SkippedFile(printable_path(relative), f"cannot be read ({problem})")
+
+
+def _link_problem(root: Path, entry: os.DirEntry[str], kinds: tuple[str, ...]) -> str:
+    """Return why a link or special file that looks like a source or folder is skipped; empty for other entries."""
+    if entry.is_symlink() and entry.is_dir():
+        return "is a link to a folder, which is not followed"
+    if not entry.name.lower().endswith(kinds):
+        return ""
+    if entry.is_symlink() and is_outside_root(Path(entry.path), root):
+        return "is a link that leads out of the folder"
+    return "" if entry.is_file() else "is no file, or a link to nothing"

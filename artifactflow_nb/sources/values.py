@@ -1,0 +1,124 @@
+"""Public values of local sources: sources, results of indexing, hits and sections."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from artifactflow_nb.core.text.cards import Card, CardMixin, CardRows, CardTable, Code, Details
+from artifactflow_nb.core.text.format import count, format_time
+
+ProgressCallback = Callable[[int, int, str], object]
+"""Called while files are indexed with the number of finished files, the total and the path of the last file."""
+
+_MAX_SKIPPED_IN_MESSAGE = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Source(CardMixin):
+    """An indexed file, or the language reference.
+
+    Attributes:
+        source_id: The part of its addresses before `#`.
+        uri: The address of its file.
+        title: Its title.
+        fetched_at: Time of indexing, in UTC.
+        media_type: `text/markdown`, `text/plain`, `text/html`, `application/pdf`, ...
+        n_chars: Length of its text in characters.
+    """
+
+    source_id: str
+    uri: str
+    title: str
+    fetched_at: datetime
+    media_type: str
+    n_chars: int
+
+    def _card(self) -> Card:
+        rows: CardRows = [
+            ("source_id", Code(self.source_id)),
+            ("from", self.uri),
+            ("kind", self.media_type),
+            ("characters", self.n_chars),
+            ("indexed", format_time(self.fetched_at)),
+        ]
+        return Card("Source", self.title, rows)
+
+
+@dataclass(frozen=True, slots=True)
+class SkippedFile:
+    """A file that was not read, or not completely; path and reason form a sentence: `a.md is empty`."""
+
+    path: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.path} {self.reason}"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class IndexingResult(CardMixin):
+    """The result of indexing a folder.
+
+    Attributes:
+        folder: Its absolute path.
+        sources: The current sources of the folder, by id.
+        added: Number of new sources.
+        changed: Number of changed sources.
+        unchanged: Number of unchanged sources.
+        removed: Number of sources whose files are missing or no longer readable.
+        skipped: Files that were not read, or not completely, by path.
+        scope: The scope that limits a search to this folder: `<name>/` for an id prefix, and single ids.
+    """
+
+    folder: str
+    sources: tuple[Source, ...]
+    added: int = 0
+    changed: int = 0
+    unchanged: int = 0
+    removed: int = 0
+    skipped: tuple[SkippedFile, ...] = ()
+    scope: tuple[str, ...] = ()
+
+    @property
+    def source_ids(self) -> tuple[str, ...]:
+        """The ids of the sources."""
+        return tuple(source.source_id for source in self.sources)
+
+    def __repr__(self) -> str:
+        counts = [f"{getattr(self, name):,} {name}" for name in ("added", "changed", "unchanged", "removed")]
+        skipped = f", {len(self.skipped):,} skipped ({summarize_skipped(self.skipped)})" if self.skipped else ""
+        return f"{count(len(self.sources), 'file')} of {self.folder}: {', '.join(counts)}{skipped}"
+
+    def _card(self) -> Card:
+        rows: CardRows = [(name, getattr(self, name)) for name in ("added", "changed", "unchanged", "removed")]
+        sources = [(source.title, Code(source.source_id), source.n_chars) for source in self.sources]
+        skipped = [(Code(file.path), file.reason) for file in self.skipped]
+        folds = [Details(count(len(sources), "source"), CardTable.from_rows(("title", "id", "characters"), sources))]
+        if skipped:
+            folds.append(Details(f"{len(skipped):,} skipped", CardTable.from_rows(("path", "reason"), skipped)))
+        return Card("Sources", self.folder, rows, folds)
+
+
+def summarize_skipped(skipped: Sequence[SkippedFile]) -> str:
+    """The first of the skipped files with their reasons."""
+    rest = ["..."] if len(skipped) > _MAX_SKIPPED_IN_MESSAGE else []
+    return "; ".join([*map(str, skipped[:_MAX_SKIPPED_IN_MESSAGE]), *rest])
+
+
+@dataclass(frozen=True, slots=True)
+class SectionHit:
+    """A section found by a search: its address, title, best passage (verbatim) and score (higher is better)."""
+
+    address: str
+    title: str
+    snippet: str
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class SourceSection:
+    """An indexed section: its address, title and verbatim text."""
+
+    address: str
+    title: str
+    text: str

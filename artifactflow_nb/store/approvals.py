@@ -1,0 +1,321 @@
+"""Approval requests and their decisions, one row each; a request is decided once.
+
+A request is stored before it is displayed, and a decision before the run continues, so neither is lost if the process
+dies. These rows, not the graph's checkpoint, tell which requests are open.
+"""
+
+import sqlite3
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import orjson
+
+from artifactflow_nb.core.approvals import BUDGET_KIND, ApprovalRequest, Decision, Scope
+from artifactflow_nb.core.events import MAIN_JOB
+from artifactflow_nb.core.text.format import storable_text
+from artifactflow_nb.errors import Conflict, NotFound
+from artifactflow_nb.store.database import Database, insert
+from artifactflow_nb.store.encoding import to_json
+from artifactflow_nb.store.metrics import LAST_TURN_SQL
+from artifactflow_nb.store.migrations import to_microseconds
+from artifactflow_nb.store.runs import RUNNING, START_LOCK, WAITING, EventRow, StoredRun, insert_events
+
+_OLDEST_FIRST = (
+    "a.asked_at, a.job_id, (SELECT position FROM tool_calls c WHERE c.tool_call_id = a.tool_call_id), a.rowid"
+)
+"""Order of open requests, by time, job and position: parallel jobs store their requests in a random order."""
+
+_ROOT_RUN = "coalesce(r.parent_run_id, r.run_id)"
+"""The run that a person started: a decision for the whole run also covers its sub-runs."""
+
+_CONVERSATION = f"coalesce((SELECT conversation_id FROM runs f WHERE f.run_id = {_ROOT_RUN}), r.conversation_id)"  # noqa: S608 - a constant
+_ROOT_RUN_OF = f"(SELECT {_ROOT_RUN} FROM runs r WHERE r.run_id = ?)"  # noqa: S608 - a constant
+_CONVERSATION_OF = f"(SELECT {_CONVERSATION} FROM runs r WHERE r.run_id = ?)"  # noqa: S608 - a constant
+
+
+@dataclass(frozen=True, slots=True)
+class RequestState:
+    """A stored request: its id, and its decision or None."""
+
+    request_id: str
+    decision: Decision | None
+
+
+class ApprovalStore:
+    """Access to requests and decisions."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def create(
+        self,
+        request: ApprovalRequest,
+        job_id: str,
+        asked_at: datetime,
+        events: Sequence[EventRow],
+        decision: Decision | None = None,
+    ) -> bool:
+        """Store a request with its events, and with a decision if a policy made it.
+
+        Returns False and stores nothing if there is a request for the same subject, from a parallel job.
+        """
+        settled = decision is not None
+        row = {**_row(request, asked_at), "job_id": job_id, "announced": settled, "settled": settled}
+
+        def work(db: sqlite3.Connection) -> bool:
+            if not insert(db, "approvals", row, or_ignore=True):
+                return False
+            if decision is not None:
+                _decide(db, request.id, decision, asked_at, number=None)
+            insert_events(db, events)
+            return True
+
+        return await self._database.write(work)
+
+    async def decide(
+        self, decisions: Mapping[str, Decision], decided_at: datetime, *, run_id: str | None = None
+    ) -> list[ApprovalRequest]:
+        """Store decisions by request id, all or none; return the requests.
+
+        Errors: `NotFound` for an unknown request, and for a request of another run if `run_id` is passed; `Conflict`
+            for a request that is decided or whose run has ended.
+        """
+
+        def work(db: sqlite3.Connection) -> list[ApprovalRequest]:
+            requests = [_require_undecided(db, request_id, run_id) for request_id in decisions]
+            last = db.execute("SELECT coalesce(max(decision_number), 0) FROM approvals").fetchone()[0]
+            for number, (request_id, decision) in enumerate(decisions.items(), last + 1):
+                _decide(db, request_id, decision, decided_at, number=number)
+            return requests
+
+        return await self._database.write(work)
+
+    async def require_undecided(self, request_id: str, run_id: str | None = None) -> None:
+        """Check that a request can be decided; the errors of `decide`."""
+        await self._database.read(lambda db: _require_undecided(db, request_id, run_id))
+
+    async def get(self, request_id: str) -> ApprovalRequest:
+        """A request by its id; `NotFound` if it does not exist."""
+        return await self._database.read(lambda db: _request(_find(db, request_id)))
+
+    async def get_by_call(self, tool_call_id: str) -> ApprovalRequest | None:
+        """The request of a tool call; None if it needed no approval."""
+        sql = "SELECT * FROM approvals WHERE tool_call_id = ?"
+        row = await self._database.fetch_one(sql, (tool_call_id,))
+        return None if row is None else _request(row)
+
+    async def decisions(self, subjects: Sequence[str]) -> dict[str, RequestState]:
+        """The requests of subjects, such as tool call ids, by subject; subjects without a request are left out."""
+        if not subjects:
+            return {}
+        placeholders = ", ".join("?" * len(subjects))
+        sql = f"SELECT * FROM approvals WHERE subject IN ({placeholders})"  # noqa: S608 - question marks only
+        rows = await self._database.fetch_all(sql, tuple(subjects))
+        return {row["subject"]: RequestState(row["request_id"], parse_decision(row)) for row in rows}
+
+    async def budget_requests(
+        self, run_id: str, *, at_last_turn: bool = False
+    ) -> list[tuple[ApprovalRequest, Decision | None]]:
+        """The requests to extend a run's budget with their decisions, the oldest first.
+
+        With `at_last_turn`, only requests that were decided before the last turn of its main job started.
+        """
+        until = f"AND decided_at <= ({LAST_TURN_SQL})" if at_last_turn else ""
+        sql = f"SELECT * FROM approvals WHERE run_id = :run AND kind = 'budget' {until} ORDER BY rowid"  # noqa: S608 - constants
+        parameters = {"run": run_id, "main": MAIN_JOB}
+        rows = await self._database.fetch_all(sql, parameters)
+        return [(_request(row), parse_decision(row)) for row in rows]
+
+    async def standing_decision(self, run: StoredRun, tool: str) -> Decision | None:
+        """The newest decision on a tool for the whole run or conversation; None without one."""
+        sql = (
+            "SELECT a.* FROM approvals a JOIN runs r USING (run_id) WHERE a.tool_name = ? AND a.decision IS NOT NULL "  # noqa: S608 - constants
+            f"AND ((a.scope = 'run' AND {_ROOT_RUN} = {_ROOT_RUN_OF}) "
+            f"OR (a.scope = 'conversation' AND {_CONVERSATION} = {_CONVERSATION_OF})) "
+            "ORDER BY a.decision_number DESC LIMIT 1"
+        )
+        parameters = (tool, run.run_id, run.run_id)
+        row = await self._database.fetch_one(sql, parameters)
+        decision = None if row is None else parse_decision(row)
+        # Edited arguments and instructions belong to the one call that was decided.
+        return decision and Decision(decision.approved, decided_by=decision.decided_by, scope=decision.scope)
+
+    async def open_of_same_tool(self, request: ApprovalRequest, scope: Scope) -> list[ApprovalRequest]:
+        """The other open requests of the same tool that a decision of this scope covers, the oldest first."""
+        if scope == "once" or request.kind == BUDGET_KIND:
+            return []
+        sql = (
+            "SELECT a.* FROM approvals a JOIN runs r USING (run_id) WHERE a.tool_name = ? AND a.kind = ? "  # noqa: S608 - constants
+            "AND a.request_id <> ? AND a.decision IS NULL AND r.status IN ('running', 'waiting') "
+            f"AND ({_ROOT_RUN} = {_ROOT_RUN_OF} OR (? = 'conversation' AND {_CONVERSATION} = {_CONVERSATION_OF})) "
+            f"ORDER BY {_OLDEST_FIRST}"
+        )
+        parameters = (request.tool, request.kind, request.id, request.run_id, scope, request.run_id)
+        rows = await self._database.fetch_all(sql, parameters)
+        return [_request(row) for row in rows]
+
+    async def unpublished_decisions(self, run_id: str) -> list[tuple[ApprovalRequest, Decision, str]]:
+        """The decisions of a run without an event, with request and job id, the oldest first."""
+        sql = (
+            "SELECT * FROM approvals WHERE run_id = ? AND decision IS NOT NULL AND NOT announced "
+            "ORDER BY decision_number"
+        )
+        rows = await self._database.fetch_all(sql, (run_id,))
+        decided = ((row, parse_decision(row)) for row in rows)
+        return [(_request(row), decision, row["job_id"]) for row, decision in decided if decision is not None]
+
+    async def mark_published(
+        self, request_id: str, events: Sequence[EventRow], *, only_while_waiting: bool = False
+    ) -> bool:
+        """Store the event of a decision; return False, without storing it, if it was stored before.
+
+        Args:
+            request_id: The request.
+            events: The event of the decision last, after events that are stored in any case.
+            only_while_waiting: Also return False if the run is not waiting: its driver publishes the decision.
+        """
+
+        def work(db: sqlite3.Connection) -> bool:
+            sql = (
+                "UPDATE approvals SET announced = 1 WHERE request_id = ? AND NOT announced "
+                "AND (NOT ? OR (SELECT status FROM runs r WHERE r.run_id = approvals.run_id) = 'waiting')"
+            )
+            is_first = db.execute(sql, (request_id, only_while_waiting)).rowcount == 1
+            insert_events(db, events if is_first else events[:-1])
+            return is_first
+
+        return await self._database.write(work)
+
+    async def is_any_gate_open(self, gates: Sequence[Sequence[str]]) -> bool:
+        """Whether a gate, a list of request ids, has no undecided request left.
+
+        Requests of sub-runs that have ended do not count: they cannot be decided any more.
+        """
+        sql = (
+            "SELECT 1 FROM json_each(?) gate WHERE NOT EXISTS (SELECT 1 FROM json_each(gate.value) asked "
+            "JOIN approvals a ON a.request_id = asked.value JOIN runs r USING (run_id) "
+            "WHERE a.decision IS NULL AND r.status IN ('running', 'waiting'))"
+        )
+        return await self._database.fetch_one(sql, (to_json(gates),)) is not None
+
+    async def can_resume(self, run_id: str) -> bool:
+        """Whether a waiting run can continue: one of the gates of its last pause is open."""
+        return await self.is_any_gate_open(await self.gates(run_id))
+
+    async def gates(self, run_id: str) -> list[list[str]]:
+        """The gates of a run's last pause, each a list of request ids."""
+        sql = "SELECT data_json FROM events WHERE run_id = ? AND event_type = 'complete' ORDER BY seq DESC LIMIT 1"
+        row = await self._database.fetch_one(sql, (run_id,))
+        pause = {} if row is None else orjson.loads(row[0])
+        single_gates = [[request_id] for request_id in pause.get("pending", ())]  # events of earlier versions
+        gates: list[list[str]] = pause.get("gates", single_gates)
+        return gates
+
+    async def open_requests(self, run_id: str | None = None) -> list[ApprovalRequest]:
+        """Undecided requests of one run and its sub-runs, or of all unfinished runs, the oldest first."""
+        return await self._database.read(lambda db: load_open_requests(db, run_id))
+
+
+def load_open_requests(db: sqlite3.Connection, run_id: str | None = None) -> list[ApprovalRequest]:
+    """Undecided requests of one run and its sub-runs, or of all unfinished runs, the oldest first."""
+    rows = db.execute(
+        "SELECT a.* FROM approvals a JOIN runs r USING (run_id) WHERE a.decision IS NULL "  # noqa: S608 - a constant
+        f"AND r.status IN ('running', 'waiting') AND (?1 IS NULL OR ?1 IN (r.run_id, r.parent_run_id)) "
+        f"ORDER BY {_OLDEST_FIRST}",
+        (run_id,),
+    )
+    return [_request(row) for row in rows]
+
+
+def _find(db: sqlite3.Connection, request_id: str) -> sqlite3.Row:
+    row: sqlite3.Row | None = db.execute(
+        f"SELECT a.*, r.status AS run_status, r.parent_run_id, {START_LOCK} AS start_lock "  # noqa: S608 - a constant
+        "FROM approvals a JOIN runs r USING (run_id) WHERE request_id = ?",
+        (request_id,),
+    ).fetchone()
+    if row is None:
+        raise NotFound(f"There is no approval request {request_id!r} in this store.")
+    return row
+
+
+def _require_undecided(db: sqlite3.Connection, request_id: str, run_id: str | None) -> ApprovalRequest:
+    row = _find(db, request_id)
+    if run_id is not None and run_id not in {row["run_id"], row["parent_run_id"]}:
+        raise NotFound(f"The request {request_id!r} is not of the run {run_id!r}; nothing was decided.")
+    if row["decision"] is not None:
+        advice = " Its run did not go on: run.resume() continues it." if row["start_lock"] else ""
+        raise Conflict(f"The request {request_id!r} was decided already: {row['decision']}. It stays so.{advice}")
+    if row["run_status"] not in {RUNNING, WAITING}:
+        raise Conflict(f"The request {request_id!r} is of a run that is over: {row['run_status']}.")
+    return _request(row)
+
+
+def _decide(
+    db: sqlite3.Connection, request_id: str, decision: Decision, decided_at: datetime, *, number: int | None
+) -> None:
+    """Store a decision. People's decisions are numbered: the number gives their order even if the clock is set back."""
+    db.execute(
+        "UPDATE approvals SET decision = ?, decided_at = max(asked_at, ?), decided_by = ?, instruction = ?, scope = ?, "
+        "edited_json = ?, by_code = ?, decision_number = ? WHERE request_id = ?",
+        (
+            decision.outcome,
+            to_microseconds(decided_at),
+            decision.decided_by,
+            storable_text(decision.instruction) or None,
+            decision.scope,
+            None if decision.params is None else to_json(decision.params),
+            decision.by_code,
+            number,
+            request_id,
+        ),
+    )
+
+
+def _row(request: ApprovalRequest, asked_at: datetime) -> dict[str, object]:
+    return {
+        "request_id": request.id,
+        "run_id": request.run_id,
+        "subject": request.subject,
+        "tool_call_id": request.tool_call_id or None,
+        "kind": request.kind,
+        "agent_name": request.agent,
+        "tool_name": request.tool,
+        "title": storable_text(request.title),
+        "preview": storable_text(request.preview),
+        "message": request.message,
+        "params_json": to_json(dict(request.params)),
+        "asked_at": to_microseconds(asked_at),
+    }
+
+
+def _request(row: sqlite3.Row) -> ApprovalRequest:
+    return ApprovalRequest(
+        id=row["request_id"],
+        run_id=row["run_id"],
+        kind=row["kind"],
+        agent=row["agent_name"],
+        tool=row["tool_name"],
+        params=orjson.loads(row["params_json"]),
+        title=row["title"],
+        preview=row["preview"],
+        message=row["message"],
+        tool_call_id=row["tool_call_id"] or "",
+        about=row["subject"],
+    )
+
+
+def parse_decision(row: sqlite3.Row | Mapping[str, Any]) -> Decision | None:
+    """The decision in a row of `approvals`; None while it is undecided."""
+    if row["decision"] is None:
+        return None
+    return Decision(
+        approved=row["decision"] in {"approved", "edited"},
+        instruction=row["instruction"] or "",
+        decided_by=row["decided_by"],
+        params=None if row["edited_json"] is None else orjson.loads(row["edited_json"]),
+        scope=row["scope"],
+        replaces_call=row["decision"] == "instructed",
+        by_code=bool(row["by_code"]),
+    )

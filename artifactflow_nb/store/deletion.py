@@ -1,0 +1,51 @@
+"""Deletion of messages with their runs, the artifact versions of these and the prompt texts that no other call uses."""
+
+import json
+import sqlite3
+from collections.abc import Iterable
+
+from artifactflow_nb.errors import Conflict
+
+_PROMPT_KEYS = "SELECT json_extract(sent.value, '$[1]') FROM llm_calls l, json_each(l.request_json) AS sent"
+"""The hashes of the texts in prompts. Ranges of a base prompt give numbers, which equal no hash.
+
+A call and the calls on which its prompt is based belong to one run, so they are deleted together.
+"""
+_THESE = "(SELECT value FROM json_each(?))"
+_RUNS = f"(SELECT run_id FROM runs WHERE message_id IN {_THESE})"  # noqa: S608 - the parts are constants
+_SPLIT_PAIRS = (
+    "SELECT begun.run_id, begun.parent_run_id FROM runs begun JOIN runs caller ON caller.run_id = begun.parent_run_id "  # noqa: S608 - constants
+    f"WHERE (begun.run_id IN {_RUNS.replace('?', '?1')}) <> (caller.run_id IN {_RUNS.replace('?', '?1')}) "
+    "AND begun.status IN ('running', 'waiting') AND caller.status IN ('running', 'waiting')"
+)
+"""Pairs of an unfinished sub-run and its unfinished parent of which only one would be deleted."""
+
+
+def remove_messages(db: sqlite3.Connection, message_ids: Iterable[str]) -> None:
+    """Delete messages with their runs and artifact versions, including waiting runs.
+
+    The caller must pass the replies of a message along with it. The numbers of deleted versions are not used again.
+
+    Errors: `Conflict` while one of the runs is running, and if only one of a waiting run and its sub-run would be
+    deleted.
+    """
+    ids = (json.dumps(list(message_ids)),)
+    sql = f"SELECT run_id FROM runs WHERE status = 'running' AND run_id IN {_RUNS}"  # noqa: S608 - constants
+    if running := db.execute(sql, ids).fetchone():
+        raise Conflict(f"The run {running['run_id']!r} of this conversation is running; cancel it first.")
+    if split := db.execute(_SPLIT_PAIRS, ids).fetchone():
+        raise Conflict(
+            f"The run {split['run_id']!r} works for the run {split['parent_run_id']!r}, which is not over; "
+            "cancel that first."
+        )
+    prompts = {row[0] for row in db.execute(f"{_PROMPT_KEYS} WHERE l.run_id IN {_RUNS}", ids)}
+    db.execute(
+        "INSERT INTO deleted_versions SELECT conversation_id, artifact_id, max(version) FROM artifact_versions "  # noqa: S608
+        f"WHERE message_id IN {_THESE} GROUP BY conversation_id, artifact_id "
+        "ON CONFLICT DO UPDATE SET last_version = max(last_version, excluded.last_version)",
+        ids,
+    )
+    db.execute(f"DELETE FROM messages WHERE message_id IN {_THESE}", ids)  # noqa: S608 - constants
+    # Other calls may use the same texts, for example the system prompt.
+    still_used = {row[0] for row in db.execute(_PROMPT_KEYS)} if prompts else set()
+    db.executemany("DELETE FROM texts WHERE sha256 = ?", [(key,) for key in prompts - still_used])

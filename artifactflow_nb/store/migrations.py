@@ -1,0 +1,384 @@
+"""The schema as a list of migration steps. Each brings a store to the next version and never changes after a release.
+
+Times are whole microseconds since 1970 in UTC. Texts of prompts are stored once, by hash, in `texts`.
+"""
+
+import sqlite3
+from datetime import UTC, datetime, timedelta
+
+from artifactflow_nb.errors import StoreError
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+_FIRST = """
+CREATE TABLE conversations (
+    conversation_id TEXT PRIMARY KEY,
+    title TEXT NOT NULL,
+    active_message_id TEXT,
+    created_at INTEGER NOT NULL
+);
+CREATE TABLE messages (
+    message_id TEXT PRIMARY KEY,
+    conversation_id TEXT NOT NULL REFERENCES conversations ON DELETE CASCADE,
+    parent_id TEXT REFERENCES messages,
+    content TEXT NOT NULL,
+    response TEXT,
+    status TEXT NOT NULL,
+    created_at INTEGER NOT NULL
+);
+CREATE INDEX messages_by_conversation ON messages (conversation_id);
+CREATE TABLE runs (
+    run_id TEXT PRIMARY KEY,
+    conversation_id TEXT NOT NULL REFERENCES conversations ON DELETE CASCADE,
+    message_id TEXT NOT NULL REFERENCES messages ON DELETE CASCADE,
+    thread_id TEXT NOT NULL UNIQUE,
+    parent_run_id TEXT,
+    flow TEXT NOT NULL,
+    question TEXT NOT NULL,
+    status TEXT NOT NULL,
+    mode TEXT NOT NULL,
+    owner TEXT,
+    settings_json TEXT NOT NULL,
+    error_type TEXT,
+    error_message TEXT,
+    started_at INTEGER NOT NULL,
+    completed_at INTEGER,
+    package_version TEXT NOT NULL
+);
+CREATE INDEX runs_by_message ON runs (message_id);
+CREATE TABLE texts (sha256 TEXT PRIMARY KEY, content TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE llm_calls (
+    call_id TEXT PRIMARY KEY,
+    run_id TEXT NOT NULL REFERENCES runs ON DELETE CASCADE,
+    job_id TEXT NOT NULL,
+    step INTEGER NOT NULL,
+    agent_name TEXT NOT NULL,
+    provider TEXT NOT NULL,
+    request_model TEXT NOT NULL,
+    response_model TEXT,
+    temperature REAL,
+    finish_reason TEXT,
+    started_at INTEGER NOT NULL,
+    completed_at INTEGER NOT NULL,
+    llm_duration_ms REAL NOT NULL,
+    ttft_ms REAL,
+    input_tokens INTEGER,
+    output_tokens INTEGER,
+    reasoning_tokens INTEGER,
+    cache_read_tokens INTEGER,
+    tokens_estimated INTEGER,
+    context_chars INTEGER NOT NULL,
+    cost_usd REAL,
+    attempt INTEGER NOT NULL,
+    cassette TEXT NOT NULL,
+    request_hash TEXT NOT NULL,
+    request_json TEXT NOT NULL,
+    content TEXT NOT NULL,
+    reasoning TEXT NOT NULL,
+    error_type TEXT,
+    error_message TEXT
+);
+CREATE INDEX llm_calls_by_run ON llm_calls (run_id, job_id, step);
+CREATE UNIQUE INDEX llm_calls_once ON llm_calls (run_id, job_id, step) WHERE error_type IS NULL;
+CREATE TABLE tool_calls (
+    tool_call_id TEXT PRIMARY KEY,
+    run_id TEXT NOT NULL REFERENCES runs ON DELETE CASCADE,
+    call_id TEXT NOT NULL REFERENCES llm_calls ON DELETE CASCADE,
+    job_id TEXT NOT NULL,
+    step INTEGER NOT NULL,
+    position INTEGER NOT NULL,
+    agent_name TEXT NOT NULL,
+    tool_name TEXT NOT NULL,
+    args_json TEXT NOT NULL,
+    status TEXT NOT NULL,
+    approval TEXT,
+    success INTEGER,
+    result TEXT,
+    metadata_json TEXT,
+    error_type TEXT,
+    error_message TEXT,
+    called_at INTEGER,
+    completed_at INTEGER,
+    duration_ms REAL,
+    UNIQUE (call_id, position)
+);
+CREATE INDEX tool_calls_by_run ON tool_calls (run_id, job_id, step, position);
+CREATE TABLE approvals (
+    request_id TEXT PRIMARY KEY,
+    run_id TEXT NOT NULL REFERENCES runs ON DELETE CASCADE,
+    tool_call_id TEXT NOT NULL UNIQUE REFERENCES tool_calls ON DELETE CASCADE,
+    kind TEXT NOT NULL,
+    agent_name TEXT NOT NULL,
+    tool_name TEXT NOT NULL,
+    title TEXT NOT NULL,
+    preview TEXT NOT NULL,
+    message TEXT NOT NULL,
+    params_json TEXT NOT NULL,
+    asked_at INTEGER NOT NULL,
+    decided_at INTEGER,
+    decision TEXT,
+    scope TEXT,
+    decided_by TEXT,
+    instruction TEXT,
+    edited_json TEXT,
+    announced INTEGER NOT NULL DEFAULT 0
+);
+CREATE INDEX approvals_by_run ON approvals (run_id);
+CREATE TABLE events (
+    run_id TEXT NOT NULL REFERENCES runs ON DELETE CASCADE,
+    seq INTEGER NOT NULL,
+    ts INTEGER NOT NULL,
+    event_type TEXT NOT NULL,
+    agent_name TEXT,
+    tool_name TEXT,
+    data_json TEXT NOT NULL,
+    PRIMARY KEY (run_id, seq)
+) WITHOUT ROWID;
+CREATE TABLE artifact_versions (
+    conversation_id TEXT NOT NULL REFERENCES conversations ON DELETE CASCADE,
+    artifact_id TEXT NOT NULL,
+    version INTEGER NOT NULL,
+    title TEXT NOT NULL,
+    content_type TEXT NOT NULL,
+    content TEXT NOT NULL,
+    sha256 TEXT NOT NULL,
+    lines_added INTEGER NOT NULL,
+    lines_removed INTEGER NOT NULL,
+    update_type TEXT NOT NULL,
+    created_at INTEGER NOT NULL,
+    created_by TEXT NOT NULL,
+    run_id TEXT,
+    message_id TEXT REFERENCES messages ON DELETE CASCADE,
+    tool_call_id TEXT UNIQUE,
+    PRIMARY KEY (conversation_id, artifact_id, version)
+);
+"""
+
+_SOURCES = """
+CREATE TABLE sources (
+    source_id TEXT NOT NULL UNIQUE,
+    uri TEXT PRIMARY KEY,
+    title TEXT NOT NULL,
+    fetched_at INTEGER NOT NULL,
+    media_type TEXT NOT NULL,
+    sha256 TEXT NOT NULL,
+    n_chars INTEGER NOT NULL,
+    extractor TEXT NOT NULL
+);
+CREATE TABLE sections (
+    section_id INTEGER PRIMARY KEY,
+    source_id TEXT NOT NULL REFERENCES sources (source_id) ON DELETE CASCADE,
+    anchor TEXT NOT NULL,
+    title TEXT NOT NULL,
+    text TEXT NOT NULL,
+    position INTEGER NOT NULL,
+    UNIQUE (source_id, anchor)
+);
+CREATE TABLE passages (
+    passage_id INTEGER PRIMARY KEY,
+    section_id INTEGER NOT NULL REFERENCES sections ON DELETE CASCADE,
+    start INTEGER NOT NULL,
+    end INTEGER NOT NULL
+);
+CREATE INDEX passages_by_section ON passages (section_id);
+CREATE VIRTUAL TABLE passage_words USING fts5 (
+    title, heading, body, tokenize = "unicode61 remove_diacritics 0 tokenchars '_.,=<>!:@*/-'"
+);
+"""
+
+_BUDGETS = """
+ALTER TABLE tool_calls ADD COLUMN shown_chars INTEGER;
+ALTER TABLE approvals RENAME TO approvals_of_calls;
+CREATE TABLE approvals (
+    request_id TEXT PRIMARY KEY,
+    run_id TEXT NOT NULL REFERENCES runs ON DELETE CASCADE,
+    subject TEXT NOT NULL UNIQUE,
+    tool_call_id TEXT UNIQUE REFERENCES tool_calls ON DELETE CASCADE,
+    job_id TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    agent_name TEXT NOT NULL,
+    tool_name TEXT NOT NULL,
+    title TEXT NOT NULL,
+    preview TEXT NOT NULL,
+    message TEXT NOT NULL,
+    params_json TEXT NOT NULL,
+    asked_at INTEGER NOT NULL,
+    decided_at INTEGER,
+    decision TEXT,
+    scope TEXT,
+    decided_by TEXT,
+    instruction TEXT,
+    edited_json TEXT,
+    decision_number INTEGER,
+    announced INTEGER NOT NULL DEFAULT 0
+);
+INSERT INTO approvals
+    SELECT request_id, a.run_id, tool_call_id, tool_call_id, t.job_id, kind, a.agent_name, a.tool_name, title, preview,
+        message, params_json, asked_at, decided_at, decision, scope, decided_by, instruction, edited_json,
+        CASE WHEN decision IS NOT NULL THEN row_number() OVER (ORDER BY decided_at, a.rowid) END, announced
+    FROM approvals_of_calls a JOIN tool_calls t USING (tool_call_id) ORDER BY a.rowid;
+DROP TABLE approvals_of_calls;
+CREATE INDEX approvals_by_run ON approvals (run_id);
+"""
+"""A request has a `subject`, which is a tool call or, since budgets have no call, the budget of a run.
+
+`decision_number` gives the order of decisions even if the clock is set back.
+"""
+
+_BRANCHES = """
+DROP INDEX messages_by_conversation;
+CREATE INDEX messages_by_conversation ON messages (conversation_id, created_at, parent_id, message_id);
+CREATE INDEX messages_by_parent ON messages (parent_id);
+CREATE INDEX runs_by_conversation ON runs (conversation_id);
+CREATE INDEX artifact_versions_by_message ON artifact_versions (message_id);
+CREATE INDEX artifact_versions_by_run ON artifact_versions (run_id, artifact_id, update_type);
+CREATE INDEX artifact_versions_seen ON artifact_versions (conversation_id, artifact_id, version, message_id);
+CREATE TABLE deleted_versions (
+    conversation_id TEXT NOT NULL REFERENCES conversations ON DELETE CASCADE,
+    artifact_id TEXT NOT NULL,
+    last_version INTEGER NOT NULL,
+    PRIMARY KEY (conversation_id, artifact_id)
+) WITHOUT ROWID;
+"""
+"""Covering indexes, so that trees and lists are read without the texts in the rows; `deleted_versions` keeps the number
+of a deleted version from being used again."""
+
+_SOURCE_FILES = """
+ALTER TABLE sources ADD COLUMN size INTEGER;
+ALTER TABLE sources ADD COLUMN mtime_ns INTEGER;
+ALTER TABLE sources ADD COLUMN first_passage INTEGER;
+ALTER TABLE sources ADD COLUMN last_passage INTEGER;
+UPDATE sources SET (first_passage, last_passage) = (
+    SELECT min(passage_id), max(passage_id) FROM passages JOIN sections USING (section_id)
+    WHERE sections.source_id = sources.source_id
+);
+CREATE INDEX sources_by_passage ON sources (first_passage, last_passage, source_id);
+"""
+"""Size and time of modification, to detect changed files without reading them, and the range of a source's passages,
+which are numbered without gaps."""
+
+_RECORDINGS = """
+ALTER TABLE llm_calls ADD COLUMN offer_json TEXT;
+ALTER TABLE llm_calls ADD COLUMN pieces_json TEXT;
+ALTER TABLE llm_calls ADD COLUMN retry_delay_s REAL;
+ALTER TABLE tool_calls ADD COLUMN cassette TEXT NOT NULL DEFAULT 'off';
+ALTER TABLE approvals ADD COLUMN settled INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE approvals ADD COLUMN by_code INTEGER NOT NULL DEFAULT 1;
+ALTER TABLE runs ADD COLUMN manifest_json TEXT NOT NULL DEFAULT '{}';
+"""
+"""The additional data of a recording: the pieces of a streamed reply, the offered tools, whether code decided, and the
+manifest of a run."""
+
+_PLANS = """
+CREATE TABLE plan_jobs (
+    job_id TEXT PRIMARY KEY,
+    plan_id TEXT NOT NULL,
+    run_id TEXT NOT NULL REFERENCES runs ON DELETE CASCADE,
+    tool_call_id TEXT NOT NULL REFERENCES tool_calls ON DELETE CASCADE,
+    n INTEGER NOT NULL,
+    kind TEXT NOT NULL,
+    agent_name TEXT NOT NULL,
+    step_id TEXT NOT NULL,
+    attempt INTEGER NOT NULL,
+    instruction TEXT NOT NULL,
+    outcome TEXT NOT NULL DEFAULT '',
+    text TEXT NOT NULL DEFAULT '',
+    started_at INTEGER NOT NULL,
+    completed_at INTEGER,
+    UNIQUE (tool_call_id, n)
+);
+CREATE INDEX plan_jobs_by_run ON plan_jobs (run_id);
+"""
+"""The jobs of agents on plans; the plans themselves are artifacts."""
+
+_BLOCKS = """
+ALTER TABLE artifact_versions ADD COLUMN reason TEXT NOT NULL DEFAULT '';
+ALTER TABLE artifact_versions ADD COLUMN block_json TEXT;
+CREATE TABLE block_jobs (
+    job_id TEXT PRIMARY KEY,
+    run_id TEXT NOT NULL REFERENCES runs ON DELETE CASCADE,
+    block_id TEXT NOT NULL,
+    agent_name TEXT NOT NULL,
+    instruction TEXT NOT NULL,
+    seen TEXT NOT NULL,
+    basis_json TEXT NOT NULL,
+    started_at INTEGER NOT NULL
+);
+CREATE INDEX block_jobs_by_run ON block_jobs (run_id);
+"""
+"""Reasons of versions, the metadata of blocks, and the jobs of agents on blocks with the initial texts."""
+
+_SUBRUNS = "CREATE INDEX runs_by_parent ON runs (parent_run_id) WHERE parent_run_id IS NOT NULL"
+"""Finds the sub-runs of a run."""
+
+_PROMPTS = """
+ALTER TABLE llm_calls ADD COLUMN request_base TEXT;
+CREATE INDEX llm_calls_by_job ON llm_calls (run_id, job_id)
+"""
+"""The base call of a prompt; see `prompts`. The index finds a job's last call without a scan."""
+
+_STEPS = (_FIRST, _SOURCES, _BUDGETS, _BRANCHES, _SOURCE_FILES, _RECORDINGS, _PLANS, _BLOCKS, _SUBRUNS, _PROMPTS)
+
+
+_OWN_TABLES = {"conversations", "messages", "runs", "events"}
+"""Tables of the first step, by which a store is distinguished from the database of another application."""
+
+
+def schema_version(connection: sqlite3.Connection) -> int:
+    """The schema version of a store, which is its number of migration steps; 0 for an empty file. Does not write.
+
+    Errors: `StoreError` with the path for a store of a newer release and for the database of another application.
+    """
+    needs_transaction = not connection.in_transaction
+    if needs_transaction:  # one snapshot for both queries: another process may be creating the tables
+        connection.execute("BEGIN")
+    try:
+        tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
+        version: int = connection.execute("PRAGMA user_version").fetchone()[0]
+    finally:
+        if needs_transaction:
+            connection.execute("ROLLBACK")
+    path = connection.execute("PRAGMA database_list").fetchone()[2]
+    foreign = {name for name in tables if not name.startswith("sqlite_")}
+    if foreign and not (version and tables >= _OWN_TABLES):
+        listed = ", ".join(sorted(foreign)[:5])
+        raise StoreError(
+            f"{path} is a database of another application (its tables: {listed}). It is left as it is. "
+            "Move it away, or choose another data_dir."
+        )
+    if version > len(_STEPS):
+        raise StoreError(
+            f"The store {path} was written by a newer release (schema {version}, this one knows {len(_STEPS)}). "
+            "It is left as it is. Update artifactflow-nb, or choose another data_dir."
+        )
+    return version
+
+
+def migrate(connection: sqlite3.Connection) -> None:
+    """Run the missing migration steps in one transaction.
+
+    Errors: `StoreError` as of `schema_version`, without a change.
+    """
+    connection.execute("BEGIN IMMEDIATE")  # other processes that open the store wait here
+    try:
+        version = schema_version(connection)
+        for step in _STEPS[version:]:
+            for statement in step.split(";\n"):
+                connection.execute(statement)
+        if version < len(_STEPS):
+            connection.execute(f"PRAGMA user_version = {len(_STEPS)}")
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+def to_microseconds(moment: datetime) -> int:
+    """Convert an aware time to whole microseconds since 1970 in UTC."""
+    return (moment - _EPOCH) // timedelta(microseconds=1)
+
+
+def from_microseconds(us: int) -> datetime:
+    """Convert microseconds since 1970 to an aware time in UTC."""
+    return _EPOCH + timedelta(microseconds=us)

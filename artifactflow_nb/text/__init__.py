@@ -1,1 +1,0 @@
-"""What texts are made of: words, blocks, sentences, and how well one answers a question."""

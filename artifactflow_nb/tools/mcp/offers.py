@@ -1,0 +1,216 @@
+"""Offers of MCP tools to agents, and repair of invalid tool lists.
+
+A run stores its offers, so that a replay has the same tools without a server. The SDK rejects a whole list for one
+invalid tool; `ToolListRepair` mends the list before the SDK reads it.
+"""
+
+from collections import Counter
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+
+from artifactflow_nb.core.messages import ToolResult
+from artifactflow_nb.core.text.cards import escape_invisible
+from artifactflow_nb.errors import CassetteError, UsageError
+from artifactflow_nb.store.encoding import to_json
+from artifactflow_nb.tools.base import Tool, ToolContext, ToolPermission
+from artifactflow_nb.tools.mcp.config import McpServer, Permission
+from artifactflow_nb.tools.mcp.schema import (
+    MAX_NAME_CHARS,
+    identifier,
+    normalize_schema,
+    params_model,
+    server_arguments,
+    unused_name,
+)
+from artifactflow_nb.tools.registry import GROUP_NAMES, MCP
+
+_POOL_FIRST_S = 1.0  # the pool stops a slow call first, because it can name the server
+_MAX_DESCRIPTION_CHARS = 4_000
+
+
+@dataclass(frozen=True, slots=True)
+class ListedTool:
+    """A tool as a server lists it.
+
+    Attributes:
+        name: Its name on the server.
+        description: The server's description.
+        schema: The server's schema of its parameters, which may be invalid.
+    """
+
+    name: str
+    description: str
+    schema: Any
+
+
+class McpToolOffer(BaseModel):
+    """A tool of a server in the form in which agents get it.
+
+    Attributes:
+        name: Its name for agents.
+        server: The server's name.
+        tool: Its name on the server.
+        description: The server's description.
+        parameters: Its parameters, as `normalize_schema` returns them.
+        renamed: The server's names of renamed parameters.
+        permission: Whether a person must approve each call.
+        agents: The agents that get it.
+        timeout_s: Time limit of a call in seconds, including a restart of the server.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str = Field(pattern=rf"^[A-Za-z][A-Za-z0-9_]{{0,{MAX_NAME_CHARS - 1}}}$")
+    server: str
+    tool: str
+    description: str
+    parameters: dict[str, Any]
+    renamed: dict[str, str] = Field(default_factory=dict)
+    permission: Permission
+    agents: tuple[str, ...]
+    timeout_s: float = Field(gt=0)
+
+
+McpToolOffers = tuple[McpToolOffer, ...]
+CallTool = Callable[[McpToolOffer, Mapping[str, Any]], Awaitable[ToolResult]]
+"""Executes a call: the offer, and the arguments by the server's names."""
+
+_READER: TypeAdapter[McpToolOffers] = TypeAdapter(McpToolOffers)
+
+
+def build_offers(
+    listed: Sequence[tuple[McpServer, Sequence[ListedTool]]], used_names: Collection[str], lead_agent: str
+) -> McpToolOffers:
+    """Build the offers of the listed tools, in this order.
+
+    A tool keeps its name, with `_` in place of invalid characters. If the name is used by another tool or reserved
+    (`all`, `core`, `mcp`), the tool is called `server_tool`, with a number if necessary.
+
+    Args:
+        listed: The servers, each with its tools.
+        used_names: Names of tools that do not belong to MCP servers.
+        lead_agent: The agent that gets the tools of servers without configured agents.
+
+    Errors: `UsageError` for a configuration that names tools which its server does not have.
+    """
+    used = [(server, tool) for server, tools in listed for tool in _configured_tools(server, tools)]
+    wanted = Counter(identifier(tool.name, "tool") for _, tool in used)
+    names = {*used_names, *GROUP_NAMES}
+    offers = []
+    for server, tool in used:
+        name = identifier(tool.name, "tool")
+        if wanted[name] > 1 or name in used_names or name in GROUP_NAMES:
+            name = identifier(f"{server.name}_{tool.name}", "tool")
+        name = unused_name(name, names)
+        names.add(name)
+        parameters, renamed = normalize_schema(tool.schema)
+        description = escape_invisible(tool.description.strip())[:_MAX_DESCRIPTION_CHARS]
+        offers.append(
+            McpToolOffer(
+                name=name,
+                server=server.name,
+                tool=tool.name,
+                description=description or f"A tool of the MCP server {server.name}, which does not say what it does.",
+                parameters=parameters,
+                renamed=renamed,
+                permission=server.permission_for(tool.name),
+                agents=server.agents or (lead_agent,),
+                timeout_s=server.start_timeout_s + server.timeout_s + _POOL_FIRST_S,
+            )
+        )
+    return tuple(offers)
+
+
+def _configured_tools(server: McpServer, listed: Sequence[ListedTool]) -> Iterable[ListedTool]:
+    """Select the configured tools, each name once; `UsageError` for a configured name that the server does not list."""
+    known = {tool.name: tool for tool in listed}
+    permissions = () if isinstance(server.permission, str) else server.permission
+    for setting, names in (("tools", server.tools or ()), ("permission", permissions)):
+        if missing := [name for name in names if name not in known]:
+            offered = ", ".join(sorted(escape_invisible(name)[:MAX_NAME_CHARS] for name in known)) or "none"
+            raise UsageError(f"mcp.{server.name}.{setting} names {missing[0]!r}; the server's tools are: {offered}.")
+    return known.values() if server.tools is None else [known[name] for name in server.tools]
+
+
+def tool_from_offer(offer: McpToolOffer, call: CallTool) -> Tool:
+    """Create the tool of an offer."""
+
+    async def handler(_ctx: ToolContext, /, **values: Any) -> ToolResult:
+        return await call(offer, server_arguments(offer.parameters, offer.renamed, values))
+
+    return Tool(
+        offer.name,
+        offer.description,
+        params_model(offer.name, offer.parameters),
+        handler,
+        ToolPermission(offer.permission),
+        MCP,
+        timeout_s=offer.timeout_s,
+        preview=lambda _ctx, _args: f"The call goes to the MCP server {offer.server}.",
+    )
+
+
+# --- serialization ---------------------------------------------------------------------------------------------
+
+
+def offers_to_json(offers: McpToolOffers) -> str:
+    """Serialize offers; the order of parameters is preserved, since it is the order in the manual."""
+    return to_json([offer.model_dump() for offer in offers])
+
+
+def offers_from_json(text: object) -> McpToolOffers:
+    """Read the text of `offers_to_json`; `CassetteError` if it is invalid."""
+    try:
+        offers = _READER.validate_json(text if isinstance(text, str) else "")
+        # Normalized again, since a recording may have been edited.
+        return tuple(offer.model_copy(update={"parameters": normalize_schema(offer.parameters)[0]}) for offer in offers)
+    except (ValidationError, ValueError) as error:
+        raise CassetteError(
+            f"What MCP servers offered to the recorded run cannot be read: {str(error).splitlines()[0]:.200}. Record "
+            "it again."
+        ) from None
+
+
+class _SdkSchema(BaseModel):
+    """The schemas that the SDK accepts."""
+
+    type: Literal["object"]
+    properties: dict[str, Any] = Field(default_factory=dict)
+    required: list[str] = Field(default_factory=list)
+
+
+class ToolListRepair:
+    """Repairs tool lists of a server and stores the original schemas.
+
+    A tool with an invalid schema gets an empty one; a tool without a name is removed.
+
+    Attributes:
+        schemas: Original schemas of the repaired tools, by name.
+    """
+
+    def __init__(self) -> None:
+        self.schemas: dict[str, Any] = {}
+
+    def repair(self, message: Any) -> None:
+        """Repair the tool list in a message; other messages are left unchanged."""
+        result = getattr(getattr(message, "message", None), "result", None)
+        if not isinstance(result, dict) or not isinstance(result.get("tools"), list):
+            return
+        repaired = []
+        for entry in result["tools"]:
+            if not isinstance(entry, Mapping) or not isinstance(entry.get("name"), str):
+                continue
+            tool = dict(entry)
+            self.schemas.pop(tool["name"], None)
+            if not isinstance(tool.get("description", ""), str):
+                del tool["description"]
+            schema = tool.get("inputSchema")
+            try:
+                _SdkSchema.model_validate(schema, strict=True)
+            except ValidationError:
+                self.schemas[tool["name"]], tool["inputSchema"] = schema, {"type": "object"}
+            repaired.append(tool)
+        result["tools"] = repaired

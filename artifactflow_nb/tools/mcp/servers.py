@@ -1,0 +1,201 @@
+"""Pool of an engine's MCP servers: started on demand, restarted after an end, closed with the engine.
+
+A server that ends repeatedly is started three times at most; then its calls fail at once until the next run starts.
+"""
+
+import asyncio
+import json
+import os
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from artifactflow_nb.core.messages import ToolResult
+from artifactflow_nb.core.text.format import base64_size, count, media_placeholder
+from artifactflow_nb.errors import ToolError, UsageError
+from artifactflow_nb.tools.mcp.config import McpServer
+from artifactflow_nb.tools.mcp.connection import McpConnection, load_sdk
+from artifactflow_nb.tools.mcp.offers import ListedTool, McpToolOffer, McpToolOffers, build_offers
+
+MAX_STARTS = 3
+"""Maximum number of starts without a successful call in between."""
+
+MAX_RESULT_CHARS = 1_000_000
+"""Maximum length of a stored result; the prompt has the usual lower limit of tools."""
+
+_RUNNING = "running"
+
+
+class McpServerPool:
+    """Servers, each with at most one active session.
+
+    Args:
+        servers: The configured servers by name; disabled ones are ignored.
+    """
+
+    def __init__(self, servers: Mapping[str, McpServer]) -> None:
+        self._servers = {name: _ManagedServer(server) for name, server in servers.items() if not server.disabled}
+
+    def __bool__(self) -> bool:
+        return bool(self._servers)
+
+    def server_state(self, name: str) -> str:
+        """Return the state of a server: `running`, `not started`, `ended` or `disabled`."""
+        managed = self._servers.get(name)
+        return "disabled" if managed is None else managed.state
+
+    @property
+    def is_fully_listed(self) -> bool:
+        """True if every server has listed its tools."""
+        return all(managed.listed_tools is not None for managed in self._servers.values())
+
+    async def offers(self, used_names: Collection[str], lead_agent: str, needed: Collection[str]) -> McpToolOffers:
+        """Return the offers of the needed servers, which are started together, and of servers that listed their tools.
+
+        The arguments `used_names` and `lead_agent` are those of `build_offers`.
+
+        Errors: `UsageError` for servers that cannot be started, each with the reason and a remedy.
+        """
+        servers = [
+            managed for name, managed in self._servers.items() if name in needed or managed.listed_tools is not None
+        ]
+        lists = (managed.list_tools(may_restart=managed.server.name in needed) for managed in servers)
+        results = await asyncio.gather(*lists, return_exceptions=True)
+        # All problems in one error, so that the person can correct them together.
+        problems = [str(result) for result in results if isinstance(result, ToolError | UsageError)]
+        if problems:
+            raise UsageError("\n".join(problems))
+        listed: list[tuple[McpServer, Sequence[ListedTool]]] = []
+        for managed, result in zip(servers, results, strict=True):
+            if isinstance(result, BaseException):
+                raise result
+            listed.append((managed.server, result))
+        return build_offers(listed, used_names, lead_agent)
+
+    async def call(self, offer: McpToolOffer, arguments: Mapping[str, Any]) -> ToolResult:
+        """Call a tool; `ToolError` if its server cannot be started or does not answer."""
+        return await self._servers[offer.server].call(offer.tool, arguments)
+
+    async def aclose(self) -> None:
+        """End all sessions and the server processes of this pool."""
+        await asyncio.gather(*(managed.close() for managed in self._servers.values()))
+
+
+class _ManagedServer:
+    """One server with its active session and with retired sessions that finish their calls.
+
+    Attributes:
+        server: Configuration of the server.
+        listed_tools: The tools that the server listed after its latest start; None before.
+    """
+
+    def __init__(self, server: McpServer) -> None:
+        self.server = server
+        self._lock = asyncio.Lock()
+        self._connections: list[McpConnection] = []
+        self.listed_tools: list[ListedTool] | None = None
+        self._n_starts = 0
+        self._is_closed = False
+
+    @property
+    def state(self) -> str:
+        if not self._connections:
+            return "not started"
+        return _RUNNING if self._connections[-1].is_usable else "ended"
+
+    async def list_tools(self, *, may_restart: bool) -> list[ListedTool]:
+        """Return the tools of the server, starting it if necessary; this resets the count of starts.
+
+        Without `may_restart`, tools listed earlier are returned even if the server has ended.
+        """
+        if not may_restart and self.listed_tools is not None:
+            return self.listed_tools
+        if self.state != _RUNNING:
+            self._n_starts = 0
+        connection = await self._connection()
+        async with self._lock:
+            if self.listed_tools is None:
+                self.listed_tools = await connection.list_tools()
+            return self.listed_tools
+
+    async def call(self, tool: str, arguments: Mapping[str, Any]) -> ToolResult:
+        """Call a tool; `ToolError` if the server does not answer in time."""
+        connection = await self._connection()
+        limit = asyncio.timeout(self.server.timeout_s)
+        try:
+            async with limit:
+                answer = await connection.call(tool, arguments)
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            connection.retire()  # a call that hangs may block the whole server; the next call starts another one
+            seconds = f"{self.server.timeout_s:g} s"
+            raise ToolError(
+                f"The MCP server {self.server.name} did not answer within {seconds}, and it is unknown whether the "
+                "call took effect."
+            ) from None
+        self._n_starts = 0
+        text = connection.redact(_answer_text(answer))
+        metadata = {"server": self.server.name}
+        if answer.is_error:
+            error = text or "The tool failed without saying why."
+            return ToolResult(success=False, error=error, metadata={**metadata, "error_type": "McpError"})
+        return ToolResult(success=True, data=text, metadata=metadata)
+
+    async def _connection(self) -> McpConnection:
+        """Return the active session; start one if there is none."""
+        async with self._lock:
+            if self._connections and self._connections[-1].is_usable:
+                return self._connections[-1]
+            if self._is_closed:
+                raise ToolError(f"The MCP server {self.server.name} is closed with its workbench.")
+            if self._n_starts >= MAX_STARTS:
+                raise ToolError(
+                    f"The MCP server {self.server.name} was started {MAX_STARTS} times and ended each time. It is not "
+                    "started again in this run; go on without it."
+                )
+            self._n_starts += 1
+            self.listed_tools = None
+            server = self.server.with_environment(os.environ)
+            await load_sdk()
+            connection = McpConnection(server, self.server.secrets(os.environ))
+            self._connections = [*(open_ for open_ in self._connections if not open_.is_closed), connection]
+            await connection.wait_ready()
+            return connection
+
+    async def close(self) -> None:
+        """End all sessions, including one that is just starting."""
+        self._is_closed = True
+        await asyncio.gather(*(connection.close() for connection in self._connections))
+
+
+# --- results ---------------------------------------------------------------------------------------------------------
+
+
+def _answer_text(answer: Any) -> str:
+    """Return the text of the SDK's `CallToolResult`, up to the maximum length."""
+    if answer.content or answer.structured_content is None:
+        text = "\n\n".join(filter(None, map(_part_text, answer.content)))
+    else:
+        text = json.dumps(answer.structured_content, ensure_ascii=False)
+    if len(text) > MAX_RESULT_CHARS:
+        text = f"{text[:MAX_RESULT_CHARS]}\n[{count(len(text) - MAX_RESULT_CHARS, 'more character')} left out]"
+    return text
+
+
+def _part_text(part: Any) -> str:
+    """Return a text part unchanged, another part as a placeholder with its type and size."""
+    match part.type:
+        case "text":
+            return str(part.text)
+        case "image" | "audio":
+            return media_placeholder(part.type, part.mime_type, part.data)
+        case "resource" if hasattr(part.resource, "text"):
+            return f"[{part.resource.uri}]\n{part.resource.text}"
+        case "resource":
+            kind, size = part.resource.mime_type or "of no type", base64_size(part.resource.blob)
+            return f"[file {part.resource.uri}, {kind}, {size}; it cannot be shown here]"
+        case "resource_link":
+            about = ", ".join(filter(None, (part.title or part.name, part.mime_type, part.description)))
+            return f"[file {part.uri}: {about}]"
+        case kind:
+            return f"[{kind}; it cannot be shown here]"

@@ -1,0 +1,1 @@
+"""Web search and web fetch, and the guard that restricts requests to public addresses."""

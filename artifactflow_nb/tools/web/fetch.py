@@ -1,0 +1,150 @@
+"""Concurrent fetching of web pages as text, each with its own result or error.
+
+::
+
+    address ──> guard ──> connection to a checked address ──> limited body ──> text (in a thread) ──> FetchedPage
+"""
+
+import asyncio
+import ssl
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from artifactflow_nb.errors import ToolError
+from artifactflow_nb.sources.citations import SourceDocument
+from artifactflow_nb.tools.threads import run_with_timeout
+from artifactflow_nb.tools.web.extract import extract_text, is_readable
+from artifactflow_nb.tools.web.guard import RequestGuard, Resolver
+from artifactflow_nb.tools.web.http import HttpClient, HttpLimits, HttpRequest, HttpResponse
+
+_ACCEPT = "text/html, application/xhtml+xml, text/markdown, text/plain, application/pdf, application/json, */*;q=0.1"
+_ADVICE = {
+    401: "It asks for a login; try another source.",
+    403: "It does not let programs read it; try another source.",
+    404: "Check the address or search again.",
+    410: "The page is gone; search again.",
+    429: "It is asked too often; try it later or another source.",
+}
+_EXTRACT_SHARE = 0.8  # of the time limit: the reader stops early enough to return the pages that it has
+
+
+@dataclass(frozen=True, slots=True)
+class FetchLimits:
+    """Limits of fetching.
+
+    Attributes:
+        http: Limits of one request.
+        max_concurrent: Maximum number of simultaneous fetches.
+        batch_timeout_s: Seconds for all addresses of one call. Unfinished addresses fail; the others are returned.
+        extract_timeout_s: Seconds for extracting the text of one body.
+        max_text_chars: Maximum characters of the text of one page.
+    """
+
+    http: HttpLimits = field(default_factory=HttpLimits)
+    max_concurrent: int = 5
+    batch_timeout_s: float = 50.0
+    extract_timeout_s: float = 15.0
+    max_text_chars: int = 400_000
+
+
+@dataclass(frozen=True, slots=True)
+class FetchedPage:
+    """The page at one address, or the error of fetching it.
+
+    Attributes:
+        address: The requested address.
+        url: The address after redirects; empty after an error.
+        title: Title; empty after an error.
+        text: The text; if it was cut, its last line reports that.
+        media_type: Media type that the server sent.
+        truncated: Whether the text is incomplete.
+        error: Message of the failure; None after success.
+    """
+
+    address: str
+    url: str = ""
+    title: str = ""
+    text: str = ""
+    media_type: str = ""
+    truncated: bool = False
+    error: str | None = None
+
+    @property
+    def document(self) -> SourceDocument:
+        """The page as a source document under the requested address."""
+        return SourceDocument(self.address, self.title, self.text, self.error)
+
+
+class Fetcher:
+    """Fetcher of public web pages.
+
+    Args:
+        allowed_hosts: Exceptions that need not be public: `host` or `host:port`.
+        limits: Limits of time, size and concurrency.
+        resolver: Resolver of host names; None for the system's.
+        ssl_context: TLS settings; None for the certificates that the system trusts.
+
+    Errors: `UsageError` for an invalid entry in `allowed_hosts`.
+    """
+
+    def __init__(
+        self,
+        allowed_hosts: Iterable[str] = (),
+        *,
+        limits: FetchLimits | None = None,
+        resolver: Resolver | None = None,
+        ssl_context: ssl.SSLContext | None = None,
+    ) -> None:
+        self._limits = limits or FetchLimits()
+        self._client = HttpClient(RequestGuard(allowed_hosts, resolver), self._limits.http, ssl_context)
+        self._slots = asyncio.Semaphore(self._limits.max_concurrent)
+
+    async def fetch_all(self, urls: Sequence[str]) -> list[FetchedPage]:
+        """Fetch all addresses and return their pages in order; a failure becomes the page's `error`."""
+        tasks = [asyncio.create_task(self.fetch(url)) for url in urls]
+        if not tasks:
+            return []
+        try:
+            await asyncio.wait(tasks, timeout=self._limits.batch_timeout_s)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+        late = (
+            f"It was not read within the {self._limits.batch_timeout_s:g} s for all addresses. Ask for fewer at once."
+        )
+        return [
+            FetchedPage(url, error=late) if task.cancelled() else task.result()
+            for url, task in zip(urls, tasks, strict=True)
+        ]
+
+    async def fetch(self, url: str) -> FetchedPage:
+        """Fetch one page; a failure becomes its `error`."""
+        try:
+            async with self._slots:
+                response = await self._client.send(HttpRequest(url, headers={"Accept": _ACCEPT}, accepts=is_readable))
+                return await self._page(url, response)
+        except ToolError as error:
+            return FetchedPage(url, error=str(error))
+        except Exception as error:  # noqa: BLE001 - a page that breaks a library must not affect the others
+            return FetchedPage(url, error=f"It could not be read: {type(error).__name__}: {error}")
+
+    async def _page(self, address: str, response: HttpResponse) -> FetchedPage:
+        """Extract the text of a response, up to the limits."""
+        if not 200 <= response.status < 300:  # noqa: PLR2004 - the codes of success
+            advice = _ADVICE.get(response.status, "Try another source.")
+            raise ToolError(f"{response.url} answered with status {response.reason}. {advice}")
+        limit_s, max_chars = self._limits.extract_timeout_s, self._limits.max_text_chars
+        try:
+            document = await run_with_timeout(
+                limit_s, lambda: extract_text(response, limit_s * _EXTRACT_SHARE), "extract"
+            )
+        except TimeoutError:
+            raise ToolError(f"{response.url} was fetched, but its text was not found within {limit_s:g} s.") from None
+        text, truncation = document.text, document.truncation
+        if len(text) > max_chars:
+            truncation = f"only the first {max_chars:,} of {len(text):,} characters are given"
+            text = text[:max_chars]
+        if truncation:
+            text = f"{text.rstrip()}\n\n[Cut here: {truncation}.]"
+        return FetchedPage(address, response.url, document.title, text, response.media_type, bool(truncation))

@@ -1,0 +1,245 @@
+"""Guard against requests to local networks: parses an address once, resolves its host once, checks all results.
+
+::
+
+    "https://host/path" ──> check scheme, port, host ──> resolve ──> check all addresses ──> RequestTarget
+
+The connection uses the checked addresses of the `RequestTarget` and does not resolve again, so DNS rebinding has no
+effect. Hosts that the setting `allowed_hosts` names are not checked.
+"""
+
+import ipaddress
+import re
+import socket
+import unicodedata
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+from urllib.parse import quote, urlsplit
+
+import idna
+
+from artifactflow_nb.errors import ToolError, UsageError
+from artifactflow_nb.tools.threads import run_with_timeout
+from artifactflow_nb.tools.web.addresses import (
+    Address,
+    address_problem,
+    connect_address,
+    host_name_problem,
+    parse_numeric_host,
+)
+
+PORTS = {"http": 80, "https": 443}
+"""The schemes and their ports; requests to public hosts use no other port."""
+
+_MAX_URL_CHARS = 4000
+_MAX_HOST_CHARS = 253
+_LAST_PORT = 65_535
+_FORBIDDEN = re.compile(r"[\x00-\x20\x7f-\x9f\\\s]")
+_USER = re.compile(r"//[^/?#]*@")
+_NETLOC = re.compile(r"(?:\[(?P<six>[^\[\]]*)\]|(?P<name>[^\[\]:]*))(?::(?P<port>[0-9]{0,5}))?")
+_NAME = re.compile(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?(?:\.[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?)*")
+_SAFE_IN_PATH = "%/:=&?~#+!$,;'@()*[]|^`{}\"<>"
+
+
+class Resolver(Protocol):
+    """Resolver of host names."""
+
+    async def resolve(self, host: str, port: int) -> Sequence[str]:
+        """Return the addresses as text, in the order to try them; empty or `OSError` if there are none."""
+
+
+@dataclass(frozen=True, slots=True)
+class SystemResolver:
+    """The system's resolver.
+
+    Attributes:
+        timeout_s: Seconds for one lookup.
+    """
+
+    timeout_s: float = 10.0
+
+    async def resolve(self, host: str, port: int) -> Sequence[str]:
+        """Return the IPv4 and IPv6 addresses without duplicates."""
+
+        def look_up() -> list[str]:
+            entries = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
+            return list(dict.fromkeys(str(entry[4][0]) for entry in entries))
+
+        return await run_with_timeout(self.timeout_s, look_up, "resolve")
+
+
+@dataclass(frozen=True, slots=True)
+class RequestTarget:
+    """A checked target of a request.
+
+    Attributes:
+        scheme: `http` or `https`.
+        host: Name or address in lower case ASCII, for the Host header and the certificate.
+        port: The port.
+        path: Path and query.
+        addresses: The checked addresses to connect to, in order.
+    """
+
+    scheme: str
+    host: str
+    port: int
+    path: str
+    addresses: tuple[Address, ...]
+
+    @property
+    def authority(self) -> str:
+        """Host and port for the Host header; the scheme's default port is omitted."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return host if self.port == PORTS[self.scheme] else f"{host}:{self.port}"
+
+    @property
+    def url(self) -> str:
+        """The whole address."""
+        return f"{self.scheme}://{self.authority}{self.path}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Host:
+    """A parsed host: its name in ASCII, and its address if it is numeric."""
+
+    name: str
+    address: Address | None
+
+
+class RequestGuard:
+    """Check of request targets.
+
+    Args:
+        allowed_hosts: Hosts that need not be public, as `host` (any port) or `host:port`, IPv6 addresses in brackets.
+        resolver: Resolver of host names; None for the system's.
+
+    Errors: `UsageError` for an invalid entry in `allowed_hosts`.
+    """
+
+    def __init__(self, allowed_hosts: Iterable[str] = (), resolver: Resolver | None = None) -> None:
+        self._allowed: set[tuple[str, int | None]] = set()
+        for entry in allowed_hosts:
+            match = _NETLOC.fullmatch(entry.strip().lower())
+            try:
+                if match is None:
+                    raise ToolError("it has other characters than a host")
+                self._allowed.add((_host(match).name, int(match["port"]) if match["port"] else None))
+            except ToolError as error:
+                raise UsageError(
+                    f"allowed_hosts has {entry!r}, which is no host: {error} Write it as 'wiki.example.org', "
+                    "'wiki.example.org:8080', '10.0.0.7' or '[fd00::7]'."
+                ) from None
+        self._resolver = resolver or SystemResolver()
+
+    async def check(self, url: str) -> RequestTarget:
+        """Return the target of an http or https address; `ToolError` if the address is invalid or not public."""
+        scheme, host, port, path = _parse(url)
+        name = host.name
+        addresses: tuple[Address, ...] = (host.address,) if host.address else ()
+        is_allowed = (name, None) in self._allowed or (name, port) in self._allowed
+        if not is_allowed:  # before the lookup: a refused name must not even reach a resolver
+            _check_addresses(name, addresses)
+            if not addresses and (problem := host_name_problem(name)):
+                raise _refusal(f"{name} is {problem}")
+            if port not in PORTS.values():
+                raise _refusal(
+                    f"{name} would be asked at port {port}, and {scheme} is fetched at ports 80 and 443 only"
+                )
+        if not addresses:
+            try:
+                answers = await self._resolver.resolve(name, port)
+                addresses = tuple(ipaddress.ip_address(answer) for answer in answers)
+            except TimeoutError:
+                raise ToolError(f"The name {name} could not be resolved in time. Try again later.") from None
+            except (OSError, ValueError):
+                addresses = ()
+            if not addresses:
+                raise ToolError(f"The host {name} was not found. Check how the address is spelled.")
+        if not is_allowed:
+            _check_addresses(name, addresses)
+        return RequestTarget(scheme, name, port, path, tuple(map(connect_address, addresses)))
+
+
+def _parse(url: str) -> tuple[str, _Host, int, str]:
+    """Return scheme, host, port and path; `ToolError` for an address that parsers could read in different ways."""
+    if len(url) > _MAX_URL_CHARS:
+        raise ToolError(f"The address has {len(url)} characters; at most {_MAX_URL_CHARS} are taken.")
+    if _FORBIDDEN.search(url):
+        raise ToolError(
+            f"The address {_display(url)} has spaces, backslashes or control characters. Write them encoded."
+        )
+    try:
+        parts = urlsplit(url)
+    except ValueError as error:
+        raise ToolError(f"The address {_display(url)} cannot be read: {error}.") from None
+    if parts.scheme not in PORTS:
+        raise ToolError(
+            f"The address {_display(url)} begins with neither http:// nor https://; nothing else is fetched."
+        )
+    if "@" in parts.netloc:
+        raise ToolError("The address has a user name or password before its host. Pass it without them.")
+    match = _NETLOC.fullmatch(parts.netloc.lower())
+    if match is None:
+        raise ToolError(f"The host {parts.netloc[:100]!r} cannot be read.")
+    port = int(match["port"] or PORTS[parts.scheme])
+    if not 0 < port <= _LAST_PORT:
+        raise ToolError(f"The address {_display(url)} has the port {port}; ports go from 1 to {_LAST_PORT}.")
+    path = quote(parts.path or "/", safe=_SAFE_IN_PATH)
+    query = f"?{quote(parts.query, safe=_SAFE_IN_PATH)}" if parts.query else ""
+    return parts.scheme, _host(match), port, path + query
+
+
+def _display(url: str) -> str:
+    """Return the address for a message, shortened and without user name and password."""
+    return repr(_USER.sub("//", url)[:100])
+
+
+def _host(match: "re.Match[str]") -> _Host:
+    """Parse the host of an address; `ToolError` if it is no plain address and no name."""
+    if (text := match["six"]) is not None:
+        if "%" in text:
+            raise ToolError(f"The host [{text}] names a network interface (zone); use an address without one.")
+        try:
+            ipv6 = ipaddress.IPv6Address(text)
+        except ValueError:
+            raise ToolError(f"The host [{text}] is not an IPv6 address.") from None
+        return _Host(str(connect_address(ipv6)), ipv6)
+    name = _ascii(match["name"]).removesuffix(".")
+    try:
+        address = parse_numeric_host(name)
+    except ValueError as error:
+        raise ToolError(f"The host {name} is no address: {error}.") from None
+    if address is None:
+        return _Host(name, None)
+    if str(address) != name:
+        raise ToolError(f"The host {name} is another spelling of {address}, and only the plain one is taken.")
+    return _Host(name, address)
+
+
+def _ascii(name: str) -> str:
+    """Return the name in ASCII, as on the wire; full-width digits and dots are normalized before any check."""
+    folded = unicodedata.normalize("NFKC", name).lower()
+    if not folded.isascii():
+        try:
+            folded = idna.encode(folded, uts46=True).decode("ascii")
+        except idna.IDNAError:
+            raise ToolError(f"The host {name!r} is not a name.") from None
+    if len(folded) > _MAX_HOST_CHARS or not _NAME.fullmatch(folded.removesuffix(".")):
+        raise ToolError(f"The host {name[:100]!r} is not a name.")
+    return folded
+
+
+def _check_addresses(name: str, addresses: Sequence[Address]) -> None:
+    """Raise `ToolError` if any address is not public; an attacker may add public addresses as bait."""
+    for address in addresses:
+        if problem := address_problem(address):
+            subject = str(address) if str(address) == name else f"{name} leads to {address}, which"
+            raise _refusal(f"{subject} is {problem}")
+
+
+def _refusal(reason: str) -> ToolError:
+    return ToolError(
+        f"Not fetched: {reason}. Only public hosts are fetched; "
+        "the person can allow others with the setting allowed_hosts."
+    )

@@ -1,0 +1,124 @@
+"""The tools `web_search` and `web_fetch`, for local sources and, through the guarded fetcher, for web pages."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated, Protocol, runtime_checkable
+
+from pydantic import BaseModel
+
+from artifactflow_nb.core.messages import ToolResult
+from artifactflow_nb.core.text.width import clip_words
+from artifactflow_nb.errors import NotFound, ToolError
+from artifactflow_nb.sources.citations import SearchHit, SourceDocument, write_counts, write_documents, write_hits
+from artifactflow_nb.sources.excerpt import excerpt
+from artifactflow_nb.sources.manager import SCHEME, SourceManager
+from artifactflow_nb.sources.retrieval.scoring import WordCounts
+from artifactflow_nb.sources.retrieval.terms import parse_query
+from artifactflow_nb.tools.base import ToolContext, ToolPermission, tool
+from artifactflow_nb.tools.web.fetch import Fetcher
+
+_MAX_RESULTS = 20
+_SNIPPET_COLUMNS = 300
+_SOURCE_CHARS = 16_000  # of one source; of a longer one the model gets excerpts
+_ALL_CHARS = 96_000  # of all sources of one call
+_MIN_CHARS = 2_000
+_MAX_CHARS = 120_000  # of a whole result, including addresses and errors
+_MAX_URLS = 20
+
+
+class SearchProvider(Protocol):
+    """A search engine for sources."""
+
+    async def search(self, query: str, limit: int) -> list[SearchHit]:
+        """Return up to `limit` hits, the best first."""
+
+
+@runtime_checkable
+class WordCounter(Protocol):
+    """A search provider that also counts the words of a query in its sources."""
+
+    async def word_counts(self, query: str) -> WordCounts:
+        """Count the passages in which each word occurs."""
+
+
+@dataclass(frozen=True, slots=True)
+class LocalSearch:
+    """Search in the local sources.
+
+    Attributes:
+        sources: The index of sources.
+        scope: Ids of the sources to search; None for all.
+    """
+
+    sources: SourceManager
+    scope: Sequence[str] | None = None
+
+    async def search(self, query: str, limit: int) -> list[SearchHit]:
+        """Return the best sections, each with the start of its best passage as snippet."""
+        hits = await self.sources.search(query, limit, self.scope)
+        return [SearchHit(hit.title, hit.address, clip_words(hit.snippet, _SNIPPET_COLUMNS)) for hit in hits]
+
+    async def word_counts(self, query: str) -> WordCounts:
+        """Count the passages of the scope in which each word occurs."""
+        return await self.sources.word_counts(query, self.scope)
+
+
+@tool(category="core", idempotent=True)
+async def web_search(
+    ctx: ToolContext,
+    query: Annotated[str, "What to look for: a question or a few specific words."],
+    max_results: Annotated[int, "How many results at most, 1 to 20."] = 5,
+) -> ToolResult:
+    """Search for sources. Gives the title, address and a snippet of each; fetch an address to read the whole text."""
+    if not query.strip():
+        raise ToolError("The query is empty. Pass the words to look for.")
+    provider: SearchProvider = ctx.service(SearchProvider)  # type: ignore[type-abstract]  # the key of a service
+    hits = await provider.search(query, min(max(max_results, 1), _MAX_RESULTS))
+    parts = [write_hits(hits) if hits else f"Nothing was found for {query!r}. Try other words."]
+    if isinstance(provider, WordCounter):
+        parts.append(write_counts(parse_query(query).spellings, await provider.word_counts(query)))
+    results = [{"title": hit.title, "address": hit.address} for hit in hits]
+    return ToolResult(success=True, data="\n\n".join(parts), metadata={"query": query, "results": results})
+
+
+async def _auto_for_local(_ctx: ToolContext, args: BaseModel) -> ToolPermission:
+    """Allow calls that only read the person's own sources; require an approval for the network."""
+    is_local = all(url.strip().startswith(SCHEME) for url in args.urls)  # type: ignore[attr-defined]  # this tool's model
+    return ToolPermission.AUTO if is_local else ToolPermission.CONFIRM
+
+
+@tool(permission=_auto_for_local, category="core", idempotent=True, max_result_chars=_MAX_CHARS)
+async def web_fetch(
+    ctx: ToolContext,
+    urls: Annotated[list[str], "The addresses to read, as a search gave them."],
+    focus: Annotated[str, "What you want to know; of a long source the parts nearest to it are given."] = "",
+) -> ToolResult:
+    """Read sources, local ones and pages of the web: each comes with its title and its text."""
+    addresses = list(dict.fromkeys(url.strip() for url in urls if url.strip()))
+    if not addresses:
+        raise ToolError("No address was given. Pass the addresses that web_search gave.")
+    if len(addresses) > _MAX_URLS:
+        raise ToolError(f"{len(addresses)} addresses are too many for one call. Pass at most {_MAX_URLS}.")
+    read: dict[str, SourceDocument] = {}
+    for address in (address for address in addresses if address.startswith(SCHEME)):
+        try:
+            section = await ctx.service(SourceManager).read(address)
+            read[address] = SourceDocument(section.address, section.title, section.text)
+        except NotFound as error:
+            read[address] = SourceDocument(address, error=str(error))
+    if remote := [address for address in addresses if address not in read]:
+        read |= {page.address: page.document for page in await ctx.service(Fetcher).fetch_all(remote)}
+    max_chars = min(max(_ALL_CHARS // len(addresses), _MIN_CHARS), _SOURCE_CHARS)
+    documents, results, failed = [], [], []
+    for document in (read[address] for address in addresses):
+        if document.error is None:
+            text = await asyncio.to_thread(excerpt, document.text, focus, max_chars)
+            documents.append(replace(document, text=text))
+            results.append({"title": document.title, "address": document.address})
+        else:
+            documents.append(document)
+            failed.append({"address": document.address, "error": document.error})
+    if not results:
+        raise ToolError("\n".join(f"{document.address}: {document.error}" for document in documents))
+    return ToolResult(success=True, data=write_documents(documents), metadata={"results": results, "failed": failed})

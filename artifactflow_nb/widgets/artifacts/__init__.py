@@ -1,0 +1,1 @@
+"""The artifact panel: versions, differences, edits by hand."""

@@ -1,0 +1,58 @@
+"""Saved output of the artifact panel: one fold per artifact with its versions; the chosen one is open."""
+
+from collections.abc import Mapping, Sequence
+
+from artifactflow_nb.core.text.markdown import escape, escape_with_language
+from artifactflow_nb.store.artifact_versions import Artifact
+from artifactflow_nb.widgets.artifacts.nodes import ArtifactSelection, text_html, version_label, versions
+from artifactflow_nb.widgets.artifacts.texts import ArtifactTexts
+from artifactflow_nb.widgets.page.nodes import Node
+
+NO_ARTIFACTS = "No artifacts yet."
+
+
+def saved_artifacts(
+    title: str,
+    histories: Mapping[str, Sequence[Artifact]],
+    chosen: ArtifactSelection | None,
+    changes: str,
+    texts: ArtifactTexts,
+    *,
+    with_dates: bool,
+) -> tuple[Node, ...]:
+    """Build the nodes of the saved output.
+
+    Args:
+        title: The title of the conversation.
+        histories: The versions of each artifact, by id; the current one last.
+        chosen: The selection of the reader; None if there are no artifacts.
+        changes: The displayed difference as HTML; empty if none is displayed.
+        texts: The rendered texts.
+        with_dates: Show when versions were written; without dates the output of equal runs is equal.
+    """
+    lines, folds = [], []
+    for artifact_id, history in histories.items():
+        is_chosen = chosen is not None and chosen.version.artifact_id == artifact_id
+        version = chosen.version if chosen is not None and is_chosen else history[-1]
+        lines.append(f"  {artifact_id} v{version.version}: {version.title}")
+        text = artifact_text(f"of-{artifact_id}", version, texts, with_dates=with_dates)
+        difference = [Node(f"of-{artifact_id}-changes", changes)] if changes and is_chosen else []
+        table = versions(history, None, key=f"of-{artifact_id}-versions", with_dates=with_dates)
+        html = (
+            f'<span class="af-title">{escape_with_language(version.title)}</span> '
+            f'<span class="af-out"><code>{escape(artifact_id)}</code> v{version.version}</span>'
+        )
+        children = (*text, *difference, table)
+        folds.append(Node(f"of-{artifact_id}", html, "fold", "af-artifact", is_chosen, children=children))
+    plain = "\n".join([f"Artifacts: {title}" if title else "Artifacts", *(lines or [f"  {NO_ARTIFACTS}"])])
+    head = f"<strong>Artifacts</strong> {escape_with_language(title)}"
+    nothing = [] if folds else [Node("nothing", f"<p>{NO_ARTIFACTS}</p>", css="af-quiet")]
+    return (Node("head", head, css="af-art-head", text=plain), *folds, *nothing)
+
+
+def artifact_text(key: str, version: Artifact, texts: ArtifactTexts, *, with_dates: bool) -> tuple[Node, Node]:
+    """The origin of a version and its rendered text."""
+    return (
+        Node(f"{key}-origin", escape(version_label(version, with_dates=with_dates)), css="af-quiet"),
+        Node(f"{key}-text", text_html(version, "rendered", texts), css="af-md af-page"),
+    )

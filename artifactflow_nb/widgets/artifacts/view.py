@@ -1,0 +1,409 @@
+"""The artifact panel: the artifacts of a branch of a conversation, with all their versions, to read and to edit.
+
+::
+
+    list | title, version, author
+         | view modes, edit, rename, restore, copy, download
+         | versions
+         | text: rendered, raw, or the changes between two versions
+
+The panel follows the branch: versions that a run or another view writes appear in it. A text that is being edited
+stays as it is, and on the branch on which the edit began.
+"""
+
+import asyncio
+import base64
+from collections.abc import Coroutine, Mapping, Sequence
+from typing import Any, TypeVar
+
+from artifactflow_nb.core.text.diff import Layout, diff_html
+from artifactflow_nb.core.text.markdown import safe_markdown
+from artifactflow_nb.engine.thread import EngineThread
+from artifactflow_nb.errors import Conflict, NotFound, UsageError
+from artifactflow_nb.export import EXPORT_FORMATS, artifact_bytes, file_name
+from artifactflow_nb.store.artifact_versions import TASK_PLAN_ID, Artifact
+from artifactflow_nb.store.artifacts import USER, Authorship
+from artifactflow_nb.store.conversations import Conversation, load_message_tree
+from artifactflow_nb.store.jobs import UNFINISHED_STATUSES
+from artifactflow_nb.widgets.artifacts import nodes as artifact_nodes
+from artifactflow_nb.widgets.artifacts.nodes import LAYOUTS, PAGE_SIZE, VIEW_MODES, ArtifactSelection, version_name
+from artifactflow_nb.widgets.artifacts.saved import NO_ARTIFACTS, saved_artifacts
+from artifactflow_nb.widgets.artifacts.texts import ArtifactTexts
+from artifactflow_nb.widgets.page.nodes import Node
+from artifactflow_nb.widgets.page.view import PageAction
+from artifactflow_nb.widgets.run.polled_view import PolledView
+
+T = TypeVar("T")
+
+
+class ArtifactPanel(PolledView):
+    """Shows the artifacts of a branch.
+
+    Args:
+        thread: The engine's thread.
+        conversation_id: The conversation; None for the one with the latest question.
+        message_id: The last message of the branch; None to follow the active branch.
+        artifact_id: Show only this artifact, without the list and the rename button; empty for all artifacts.
+        with_dates: Show in the saved output when versions were written.
+    """
+
+    label = "Artifacts"
+    css = "af-artifacts"
+
+    def __init__(
+        self,
+        thread: EngineThread,
+        conversation_id: str | None = None,
+        message_id: str | None = None,
+        *,
+        artifact_id: str = "",
+        with_dates: bool = True,
+    ) -> None:
+        super().__init__()
+        self._single_id = artifact_id
+        self._engine = thread.engine
+        self._conversation_id = conversation_id
+        self._fixed_message_id = message_id
+        self._message_id = message_id
+        self._with_dates = with_dates
+        self._title = ""
+        self._status = ""
+        self._histories: dict[str, list[Artifact]] = {}
+        self._chosen = ""
+        self._number: int | None = None  # of the displayed version; None for the current one
+        self._before: int | None = None  # the reader's choice to compare with; None for the version before
+        self._n_listed = PAGE_SIZE
+        self._view_mode = "rendered"
+        self._layout: Layout = "inline"
+        self._html = ""
+        self._form: Node | None = None
+        self._base: Artifact | None = None  # the version that the form edits
+        self._is_branch_inactive = False  # whether another branch became active during an edit
+        self._announcement = ""
+        self._texts = ArtifactTexts()
+        self._load_lock = asyncio.Lock()
+
+    # --- loading ---------------------------------------------------------------------------------------------------
+
+    async def _change_token(self) -> object:
+        if self._conversation_id is None:
+            return await self._newest()
+        return await self._engine.conversations.change_token(self._conversation_id)
+
+    async def _newest(self) -> str | None:
+        newest = await self._engine.conversations.list_conversations(limit=1)
+        return newest[0].conversation_id if newest else None
+
+    async def _follow(self) -> None:
+        before = {name: history[-1] for name, history in self._histories.items()}
+        await self._load()
+        for name, history in self._histories.items():
+            if before.get(name) != history[-1]:
+                self._announcement = f"{name}: version {history[-1].version} by {history[-1].created_by}."
+        self.screen.refresh()
+        self.screen.save_soon()
+
+    async def _load(self) -> None:
+        async with self._load_lock:  # else an older read could finish last and replace a newer one
+            self._conversation_id = self._conversation_id or await self._newest()
+            try:
+                await self._load_branch()
+            except NotFound:  # the conversation or the branch was deleted
+                self._histories, self._status, self._title = {}, "", ""
+            self._ensure_choice()
+            await self._render()
+
+    async def _load_branch(self) -> None:
+        if self._conversation_id is None:
+            return
+        conversation = await self._engine.conversations.get(self._conversation_id)
+        self._message_id = self._fixed_message_id or await self._branch_to_show(conversation)
+        self._title = conversation.title
+        if self._message_id is not None:
+            message = await self._engine.conversations.message(self._message_id)
+            self._status = message.status
+            run_id = message.run_id if message.status in UNFINISHED_STATUSES else None
+            await self._run_listener.listen_to(self._engine.controller, run_id)
+        self._histories = await self._engine.artifacts.histories(self._conversation_id, message_id=self._message_id)
+
+    async def _branch_to_show(self, conversation: Conversation) -> str | None:
+        """The last message of the branch to show: the active branch, or that of an unfinished edit.
+
+        An edit moves on with its branch while that is active, and to the active branch if its own was deleted.
+        """
+        current, active = self._message_id, conversation.active_message_id
+        self._is_branch_inactive = False
+        if self._form is None or current is None or active is None or current == active:
+            return active
+        tree = await self._engine.database.read(lambda db: load_message_tree(db, conversation.conversation_id))
+        self._is_branch_inactive = current in tree.parents and current not in tree.path(active)
+        return current if self._is_branch_inactive else active
+
+    def _ensure_choice(self) -> None:
+        """Choose the newest artifact, a plan only if there is nothing else, unless the chosen one still exists."""
+        if self._single_id:
+            self._histories = {key: history for key, history in self._histories.items() if key == self._single_id}
+        if self._chosen in self._histories:
+            return
+        self._chosen, self._form = "", None
+        self._show_current_version()
+        current = [history[-1] for history in self._histories.values()]
+        if current:
+            newest = max(current, key=lambda version: (version.artifact_id != TASK_PLAN_ID, version.created_at))
+            self._chosen = newest.artifact_id
+
+    @property
+    def _shown(self) -> ArtifactSelection | None:
+        history = self._histories.get(self._chosen)
+        if history is None:
+            return None
+        version = self._version(self._number) if self._number else history[-1]
+        index = history.index(version)
+        before = history[index - 1] if index else None
+        if self._before is not None:
+            before = self._version(self._before)
+        return ArtifactSelection(history, version, self._view_mode, before, self._layout, self._n_listed)
+
+    def _show_current_version(self) -> None:
+        self._number, self._before, self._n_listed = None, None, PAGE_SIZE
+
+    def _version(self, number: int) -> Artifact:
+        history = self._histories[self._chosen]
+        return next((version for version in history if version.version == number), history[-1])
+
+    async def _render(self) -> None:
+        """Render the text or the changes, and the texts of the saved output, in a thread."""
+        shown, html = self._shown, ""
+        current = [history[-1] for history in self._histories.values()]
+        await self._texts.prepare([*current, *([shown.version] if shown else [])])
+        if shown is not None and shown.view_mode == "changes":
+            html = await asyncio.to_thread(_difference, shown)
+        elif shown is not None:
+            html = artifact_nodes.text_html(shown.version, shown.view_mode, self._texts)
+        if shown == self._shown:  # else the action that changed the selection renders it
+            self._html = html
+
+    # --- rendering -------------------------------------------------------------------------------------------------
+
+    def nodes(self) -> tuple[Node, ...]:
+        """The list, and next to it the chosen artifact."""
+        head = artifact_nodes.heading(self._title, self._status)
+        shown = self._shown
+        if shown is None:
+            return (head, Node("nothing", f"<p>{NO_ARTIFACTS}</p>", css="af-quiet"))
+        if self._single_id:
+            return tuple(self._detail(shown))
+        current = [history[-1] for history in self._histories.values()]
+        artifacts = artifact_nodes.artifact_list(_plan_last(current), self._chosen)
+        detail = Node("detail", kind="box", css="af-art-detail", children=tuple(self._detail(shown)))
+        return (head, Node("both", kind="box", css="af-art-both", children=(artifacts, detail)))
+
+    def _detail(self, shown: ArtifactSelection) -> list[Node]:
+        nodes = [
+            artifact_nodes.title(shown),
+            artifact_nodes.view_mode_buttons(shown, can_rename=not self._single_id),
+            artifact_nodes.download_buttons(),
+            artifact_nodes.versions(shown.history, shown),
+        ]
+        if self._form is not None and self._base is not None:
+            if self._is_branch_inactive:
+                nodes.append(artifact_nodes.inactive_branch_note())
+            if shown.current.version != self._base.version:
+                nodes.append(artifact_nodes.conflict_note(self._base, shown.current))
+            nodes.append(self._form)
+        if shown.view_mode == "changes":
+            nodes += artifact_nodes.comparison_controls(shown)
+        css = {"rendered": "af-md af-page af-art-text"}.get(shown.view_mode, "af-art-text")
+        # A key per view mode: the page takes the text for another element and does not patch rendered into raw text.
+        nodes.append(Node(f"text-{shown.view_mode}", self._html, css=css))
+        return nodes
+
+    def saved_nodes(self) -> tuple[Node, ...]:
+        """All artifacts, readable without a kernel."""
+        changes = self._html if self._view_mode == "changes" else ""
+        return saved_artifacts(
+            self._title, self._histories, self._shown, changes, self._texts, with_dates=self._with_dates
+        )
+
+    def announcement(self) -> str:
+        """Announce the version that was written last."""
+        return self._announcement
+
+    # --- actions that change the selection -------------------------------------------------------------------------
+
+    async def act_choose(self, act: PageAction) -> None:
+        """Show another artifact; `UsageError` during an edit."""
+        if self._form is not None:
+            raise UsageError("You are editing. Save or cancel that first.")
+        self._chosen = str(act.args["artifact"])
+        self._show_current_version()
+        self._ensure_choice()
+        await self._update()
+
+    async def act_look(self, act: PageAction) -> None:
+        """Switch the view mode: rendered, raw or changes."""
+        self._view_mode = _known_choice(VIEW_MODES, act.args["look"])
+        await self._update()
+
+    async def act_layout(self, act: PageAction) -> None:
+        """Switch the layout of the changes."""
+        self._layout = _known_choice(LAYOUTS, act.args["layout"])
+        await self._update()
+
+    async def act_show(self, act: PageAction) -> None:
+        """Show another version."""
+        self._number, self._before = self._number_of(act.args["version"]), None
+        await self._update()
+
+    async def act_older(self, _act: PageAction) -> None:
+        """List more of the earlier versions."""
+        self._n_listed += PAGE_SIZE
+
+    async def act_compare(self, act: PageAction) -> None:
+        """Show the changes between two versions."""
+        self._before = int(act.args["before"])
+        self._number = self._number_of(act.args["after"])
+        self._view_mode = "changes"
+        await self._update()
+
+    async def act_compare_form(self, act: PageAction) -> None:
+        """Show the changes between the two versions that were chosen in the form."""
+        numbers = {version_name(version): version.version for version in self._histories.get(self._chosen, ())}
+        values = act.args["values"]
+        self._before = numbers.get(values["before"])
+        self._number = self._number_of(numbers.get(values["after"]))
+        await self._update()
+
+    def _number_of(self, number: object) -> int | None:
+        """The number of a version; None for the current one, so that the panel moves on to a newer version."""
+        history = self._histories.get(self._chosen, ())
+        return number if isinstance(number, int) and history and history[-1].version != number else None
+
+    async def _update(self) -> None:
+        await self._render()
+        self.screen.save_soon()
+
+    # --- actions that write versions -------------------------------------------------------------------------------
+
+    async def act_edit_ask(self, _act: PageAction) -> None:
+        """Open the form for the text."""
+        if (shown := self._shown) is not None:
+            self._base, self._form = shown.current, artifact_nodes.edit_form(shown.current)
+
+    async def act_rename_ask(self, _act: PageAction) -> None:
+        """Open the form for the title."""
+        if (shown := self._shown) is not None:
+            self._base, self._form = shown.current, artifact_nodes.rename_form(shown.current)
+
+    async def act_dismiss(self, _act: PageAction) -> None:
+        """Close the form without a change, and return to the active branch."""
+        self._base, self._form = None, None
+        if self._is_branch_inactive:
+            await self._load()
+
+    async def act_edit(self, act: PageAction) -> str:
+        """Write a version with the text of the form; `Conflict` if another version was written meanwhile."""
+        base, text = await self._edited_version(), str(act.args["values"]["text"])
+        if text == base.content:
+            await self.act_dismiss(act)
+            return "Nothing was changed."
+        store = self._engine.artifacts
+        return await self._write(
+            store.revise(self._authorship, base.artifact_id, text, update_type="update", expected_version=base.version)
+        )
+
+    async def act_rename(self, act: PageAction) -> str:
+        """Write a version with the title of the form; `Conflict` if another version was written meanwhile."""
+        base, title = await self._edited_version(), str(act.args["values"]["title"])
+        store = self._engine.artifacts
+        return await self._write(store.rename(self._authorship, base.artifact_id, title, expected_version=base.version))
+
+    async def act_restore(self, act: PageAction) -> str:
+        """Write a version with the text of an earlier one."""
+        shown = self._shown
+        if shown is None:
+            raise NotFound("This artifact is not there any more.")
+        current, number = shown.current, int(act.args["version"])
+        store = self._engine.artifacts
+        return await self._write(
+            store.restore(self._authorship, current.artifact_id, number, expected_version=current.version)
+        )
+
+    async def act_rebase(self, act: PageAction) -> str:
+        """Base the edit on the version that was written meanwhile, so that it can be saved on top of it."""
+        shown = self._shown
+        if shown is not None and shown.current.version == act.args["version"]:
+            self._base = shown.current
+        return "Now save: yours becomes the version after it."
+
+    async def _edited_version(self) -> Artifact:
+        """The version that the form edits; `UsageError` if the form was closed.
+
+        The branch is loaded first, so that the version is written where the panel says it is.
+        """
+        await self._load()
+        if self._base is None or self._form is None:
+            raise UsageError("This form is closed. Open it again.")
+        return self._base
+
+    @property
+    def _authorship(self) -> Authorship:
+        return Authorship(str(self._conversation_id), self._message_id, USER)
+
+    async def _write(self, write: Coroutine[Any, Any, Artifact]) -> str:
+        """Await the write, show the new version and return the confirmation; on a `Conflict` show the other version."""
+        try:
+            version = await write
+        except Conflict:
+            await self._load()  # the form stays open, below the note about the conflict
+            raise
+        place = " on the branch on which you began" if self._is_branch_inactive else ""
+        self._base, self._form, self._number, self._before = None, None, None, None
+        await self._load()
+        self.screen.save_soon()
+        return f"Written as version {version.version}{place}."
+
+    # --- actions that copy and download ----------------------------------------------------------------------------
+
+    async def act_copy(self, act: PageAction) -> None:
+        """Copy the text to the reader's clipboard."""
+        if (shown := self._shown) is not None:
+            self.screen.effect(act.page, "copy", text=shown.version.content)
+
+    async def act_cell(self, act: PageAction) -> None:
+        """Copy the text to a new cell: Python as code, other texts as Markdown without active content."""
+        if (shown := self._shown) is None:
+            return
+        version = shown.version
+        is_code = version.content_type == "text/x-python"
+        source = version.content if is_code else await asyncio.to_thread(safe_markdown, version.markdown)
+        self.screen.effect(act.page, "cell", source=source, cell_type="code" if is_code else "markdown")
+
+    async def act_download(self, act: PageAction) -> str:
+        """Export the artifact in a thread, and let the page save it as a file."""
+        if (shown := self._shown) is None:
+            return ""
+        form, version = _known_choice(EXPORT_FORMATS, act.args["form"]), shown.version
+        content = await asyncio.to_thread(artifact_bytes, version, form)
+        name = file_name(version, form)
+        data = base64.b64encode(content).decode()
+        self.screen.effect(act.page, "download", filename=name, media_type=EXPORT_FORMATS[form].media_type, base64=data)
+        return f"Downloaded as {name}."
+
+
+def _difference(shown: ArtifactSelection) -> str:
+    before, after = shown.before, shown.version
+    names = (f"v{before.version}" if before else "nothing"), f"v{after.version}"
+    return diff_html(before.content if before else "", after.content, layout=shown.layout, names=names)
+
+
+def _plan_last(artifacts: Sequence[Artifact]) -> list[Artifact]:
+    return sorted(artifacts, key=lambda artifact: artifact.artifact_id == TASK_PLAN_ID)
+
+
+def _known_choice(choices: Mapping[T, object], value: object) -> T:
+    """The value that a page sent, as one of the choices; `UsageError` if it is none of them."""
+    for choice in choices:
+        if choice == value:
+            return choice
+    raise UsageError(f"Unknown choice {value!r}. Known: {', '.join(map(str, choices))}.")

@@ -1,0 +1,1 @@
+"""The board of a project: blocks by phase, edits, runs."""

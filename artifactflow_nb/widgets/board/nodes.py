@@ -1,0 +1,349 @@
+"""Parts of a project's board: the heading, a column per phase, a card per block, the controls and confirmations.
+
+The live board and the saved output share these parts; cards of the saved output have names in place of buttons.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from artifactflow_nb.core.approvals import ApprovalRequest
+from artifactflow_nb.core.document.project import ProjectInfo
+from artifactflow_nb.core.document.schedule import blocks_to_generate
+from artifactflow_nb.core.document.template import Phase
+from artifactflow_nb.core.document.tree import Block, BlockStatus, BlockTree
+from artifactflow_nb.core.text.format import count
+from artifactflow_nb.core.text.markdown import escape, escape_with_language
+from artifactflow_nb.store.runs import INTERRUPTED, WAITING
+from artifactflow_nb.widgets.forms.form import Field, form_node
+from artifactflow_nb.widgets.page.elements import action_attributes, button, status_mark
+from artifactflow_nb.widgets.page.nodes import Node
+
+CARD_PREFIX, PHASE_PREFIX, GROUP_PREFIX, NEW_PREFIX = "card-", "phase-", "group-", "new-"
+"""Prefixes of node keys: of cards, of the lists of phases and of groups, and of the buttons that add a block.
+
+The id of a block or the name of a phase follows.
+"""
+
+_STATUS_MARKS: Mapping[BlockStatus, str] = {"empty": "○", "draft": "◐", "in_progress": "●", "completed": "✓"}
+_MAX_NAMES = 8
+"""Names in the label of a button, which a screen reader reads out whole."""
+NO_GROUP_CHOICE = "no group, but the top of its phase"
+
+_MOVES = {
+    "up": ("↑", "Move up"),
+    "down": ("↓", "Move down"),
+    "left": ("←", "Move to the phase before"),
+    "right": ("→", "Move to the next phase"),
+}
+_PROGRESS_LABELS = {
+    "running": "being written",
+    "waiting": "waits for your decision",
+    "interrupted": "was being written: its process is gone",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class BoardRun:
+    """The unfinished run of a project.
+
+    Attributes:
+        run_id: The run.
+        status: `running`, `waiting`, or `interrupted` (its process is gone).
+        n_done: Number of blocks that it has finished.
+        n_total: Number of blocks that it writes; 0 for a run that converses with the person.
+    """
+
+    run_id: str
+    status: str
+    n_done: int = 0
+    n_total: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Board:
+    """The content of the board.
+
+    Attributes:
+        info: The project.
+        tree: Its blocks.
+        blocks_in_progress: The status of the run that writes a block, by block id.
+        run: The unfinished run; None if all runs have ended.
+        requests: The open approval requests of that run.
+        open_block_id: The open block; empty if none is open.
+    """
+
+    info: ProjectInfo
+    tree: BlockTree
+    blocks_in_progress: Mapping[str, str] = field(default_factory=dict)
+    run: BoardRun | None = None
+    requests: tuple[ApprovalRequest, ...] = ()
+    open_block_id: str = ""
+
+    @property
+    def next_phase(self) -> Phase | None:
+        """The phase after the current one; None in the last phase."""
+        return next((phase for phase in self.info.phases if phase.name == self.info.next_phase), None)
+
+    @property
+    def unfinished(self) -> dict[str, str]:
+        """The unfinished blocks of the phases up to the current one, as described by `BlockTree.unfinished`."""
+        names = self.info.phase_names
+        return self.tree.unfinished(names[: names.index(self.info.phase) + 1])
+
+
+def phase_label(phase: Phase) -> str:
+    """The display name of a phase, in English and, if it differs, Chinese; unescaped."""
+    return phase.en if phase.zh == phase.en else f"{phase.en} {phase.zh}"
+
+
+def heading(board: Board) -> Node:
+    """The name of the project, its counts of blocks and its unfinished run."""
+    texts = [block for block in board.tree if not block.is_group]
+    done = sum(block.status == "completed" for block in texts)
+    facts = [count(len(texts), "block"), f"{done} completed", f"{len(board.tree.stale)} stale"]
+    name = escape_with_language(board.info.name)
+    html = f'<strong>Project</strong> {name} <span class="af-quiet">{" · ".join(facts)}</span>'
+    return Node("head", f"{html}{_run_status(board.run)}", css="af-board-head")
+
+
+def _run_status(run: BoardRun | None) -> str:
+    if run is None:
+        return ""
+    texts = {WAITING: "The run waits for you.", INTERRUPTED: "The process of the run is gone."}
+    text = texts.get(run.status, "A run is at work.")
+    progress = f" {run.n_done} of {count(run.n_total, 'block')} done with." if run.n_total else ""
+    return f'<div class="af-board-run">{status_mark(run.status)} {text}{progress}</div>'
+
+
+def generate_buttons(board: Board, *, is_confirming: bool) -> tuple[Node, ...]:
+    """The buttons that start a run to write blocks, or those that cancel or resume the unfinished run.
+
+    Args:
+        board: The content of the board.
+        is_confirming: Show the confirmation that lists the stale blocks to be written again.
+    """
+    if board.run is not None:
+        buttons = [button("Stop", "stop", css="af-stop", name="Stop this run")]
+        if board.run.status == INTERRUPTED:
+            name = "Resume: go on with the interrupted run"
+            buttons.insert(0, button("Resume", "resume", css="af-primary", name=name))
+        return (Node("writing", "".join(buttons), "controls", "af-controls"),)
+    empty, stale = blocks_to_generate(board.tree), list(board.tree.stale)
+    if is_confirming and stale:
+        items = "".join(f"<li>{escape_with_language(board.tree.path(key))}</li>" for key in stale)
+        controls = button("Write them anew", "refresh", css="af-primary") + button("Leave them", "leave")
+        text = f"<p>{count(len(stale), 'block')} would be written anew, each after what it rests on:</p>"
+        html = f'{text}<ul class="af-board-left">{items}</ul><div class="af-controls">{controls}</div>'
+        return (Node("writing", html, "controls", "af-board-ask"),)
+    buttons = []
+    if empty:
+        names = ", ".join(map(board.tree.block_name, empty[:_MAX_NAMES]))
+        more = f" and {len(empty) - _MAX_NAMES} more" if len(empty) > _MAX_NAMES else ""
+        label = f"Write {count(len(empty), 'block')}"
+        buttons.append(button(label, "write", name=f"{label}: {names}{more}"))
+    buttons += [button(f"Write {count(len(stale), 'stale block')} anew …", "refresh_ask")] if stale else []
+    return (Node("writing", "".join(buttons), "controls", "af-controls"),) if buttons else ()
+
+
+def next_phase_button(board: Board, *, is_confirming: bool) -> Node:
+    """The button to advance to the next phase, or the confirmation that lists the unfinished blocks."""
+    phase = board.next_phase
+    if phase is None:
+        return Node("going-on", '<span class="af-quiet">This is the last phase.</span>', css="af-controls")
+    label = f"Go on to {phase_label(phase)}"
+    if not is_confirming:
+        return Node("going-on", button(label, "advance_ask"), "controls", "af-controls")
+    unfinished = board.unfinished
+    items = "".join(f"<li>{escape_with_language(path)}: {escape(state)}</li>" for path, state in unfinished.items())
+    text = f"<p>{count(len(unfinished), 'block')} would be left open, and stay as now:</p>"
+    # The button names the phase: another view may have advanced the project before it is pressed.
+    buttons = button(label, "advance", css="af-primary", phase=phase.name) + button("Stay", "leave")
+    html = f'{text}<ul class="af-board-left">{items}</ul><div class="af-controls">{buttons}</div>'
+    return Node("going-on", html, "controls", "af-board-ask")
+
+
+def columns(board: Board, *, is_live: bool) -> Node:
+    """One column per phase, in order, with its cards."""
+    nodes = tuple(_column(board, phase, number, is_live) for number, phase in enumerate(board.info.phases, 1))
+    return Node("columns", kind="box", css="af-board-columns", children=nodes)
+
+
+def _column(board: Board, phase: Phase, number: int, is_live: bool) -> Node:
+    top_level = [block for block in board.tree.children() if block.phase == phase.name]
+    n_texts = sum(not block.is_group for block in board.tree.blocks_in_phase(phase.name))
+    is_current = phase.name == board.info.phase
+    mark = ' <span class="af-board-now">now</span>' if is_current else ""
+    name = f'{number}. {escape_with_language(phase_label(phase))} <span class="af-quiet">{n_texts}</span>'
+    html = f'<div class="af-board-phase" role="heading" aria-level="4">{name}{mark}</div>'
+    children = [_list(board, f"{PHASE_PREFIX}{phase.name}", top_level, is_live)]
+    if is_live:
+        add = button("+ Block", "add_ask", name=f"Add a block to {phase_label(phase)}", phase=phase.name)
+        children.append(Node(f"{NEW_PREFIX}{phase.name}", add, "controls", "af-board-new"))
+    css = "af-board-column" + (" af-on" if is_current else "")
+    return Node(f"column-{phase.name}", html, "box", css, children=tuple(children))
+
+
+def _list(board: Board, key: str, blocks: list[Block], is_live: bool) -> Node:
+    cards = tuple(_card(board, block, is_live) for block in blocks)
+    return Node(key, kind="list", css="af-board-list", children=cards)
+
+
+def _card(board: Board, block: Block, is_live: bool) -> Node:
+    key = f"{CARD_PREFIX}{block.block_id}"
+    name = f'<span class="af-board-name">{escape_with_language(block.name)}</span>'
+    states = " ".join(f'<span class="af-board-{css}">{escape(text)}</span>' for css, text in block_states(board, block))
+    label = f'{name} <span class="af-board-state">{states}</span>'
+    is_open = block.block_id == board.open_block_id
+    if is_live:
+        action = action_attributes("open", block=block.block_id)
+        keys = "Alt+ArrowUp Alt+ArrowDown Alt+ArrowLeft Alt+ArrowRight"
+        html = (
+            f'<div class="af-board-label" draggable="true"><button type="button" class="af-board-open" {action} '
+            f'aria-expanded="{str(is_open).lower()}" aria-keyshortcuts="{keys}">{label}</button></div>'
+        )
+        card = Node(f"{key}-label", html, "controls")
+    else:
+        card = Node(f"{key}-label", f'<div class="af-board-label">{label}</div>')
+    members = list(board.tree.children(block.block_id)) if block.is_group else []
+    group = (_list(board, f"{GROUP_PREFIX}{block.block_id}", members, is_live),) if block.is_group else ()
+    css = ["af-board-card", *(["af-board-group"] if block.is_group else []), *(["af-on"] if is_open else [])]
+    css += ["af-board-stale"] if block.block_id in board.tree.stale else []
+    return Node(key, kind="item", css=" ".join(css), children=(card, *group))
+
+
+def block_states(board: Board, block: Block) -> Iterator[tuple[str, str]]:
+    """Yield a block's states as CSS suffix and text: `("is", "✓ completed")`, `("mark", "! stale")`; unescaped."""
+    status = board.tree.status(block.block_id)
+    kind = "group, " if block.is_group else ""
+    yield "is", f"{_STATUS_MARKS[status]} {kind}{status.replace('_', ' ')}"
+    if block.block_id in board.tree.stale:
+        yield "mark", "! stale"
+    if block.sha256 and not block.is_usable:
+        yield "mark", "? to be reviewed"
+    if block.block_id in board.blocks_in_progress:
+        yield "work", f"● {_PROGRESS_LABELS[board.blocks_in_progress[block.block_id]]}"
+
+
+def open_block_header(board: Board, block: Block, place: str) -> tuple[Node, ...]:
+    """The heading of the open block: notes on it, and the controls that do not concern its text.
+
+    Args:
+        board: The content of the board.
+        block: The open block.
+        place: Its position in words.
+    """
+    changed = board.tree.stale.get(block.block_id, ())
+    notes = [
+        f"Changed since it was written: {', '.join(changed)}." if changed else "",
+        f"Depends on: {', '.join(map(board.tree.block_name, block.depends_on))}." if block.depends_on else "",
+        f"It shall say: {block.prompt}" if block.prompt else "",
+    ]
+    text = "".join(f'<p class="af-quiet">{escape_with_language(note)}</p>' for note in notes if note)
+    name = ""  # a text at the top level has its title in the artifact panel below
+    if block.parent:
+        name = f'<div class="af-board-path">{escape_with_language(board.tree.path(block.block_id))}</div>'
+    elif block.is_group:
+        name = f'<div class="af-board-path">{escape_with_language(block.name)}</div>'
+    head = Node("open-head", f"{name}{text}")
+    controls = _block_controls(block, place, is_stale=bool(changed))
+    return head, Node("open-doing", controls, "controls", "af-controls af-board-doing")
+
+
+def _block_controls(block: Block, place: str, *, is_stale: bool) -> str:
+    args: dict[str, Any] = {"block": block.block_id}
+    buttons = []
+    if block.sha256 and block.status != "completed":
+        buttons.append(
+            button("Approve", "approve", css="af-primary", name=f"Approve {block.name}", sha256=block.sha256, **args)
+        )
+    if is_stale:
+        buttons.append(
+            button("It still holds", "keep", name=f"It still holds: {block.name}", sha256=block.sha256, **args)
+        )
+    card = f"{CARD_PREFIX}{block.block_id}"
+    moves = [button(arrow, "step", name=name, card=card, to=to) for to, (arrow, name) in _MOVES.items()]
+    position = f'{"".join(moves)}<span class="af-quiet">{escape_with_language(place)}</span>'
+    group = f'<span class="af-art-group" role="group" aria-label="Move it">{position}</span>'
+    buttons.append(button("Settings …", "set_ask", name=f"Name and settings of {block.name}", **args))
+    buttons.append(button("Delete …", "delete_ask", name=f"Delete {block.name}", **args))
+    return "".join([*buttons, group, button("Close", "close", name=f"Close {block.name}")])
+
+
+def deletion_impact(tree: BlockTree, block_id: str) -> list[list[str]]:
+    """The ids of the blocks that are deleted with a block, and of those that depend on any of them."""
+    descendants, dependents = tree.descendants(block_id), tree.dependents(block_id)
+    return [[block.block_id for block in descendants], [block.block_id for block in dependents]]
+
+
+def delete_confirmation(board: Board, block: Block) -> Node:
+    """The confirmation before a block is deleted: the impact, and buttons to delete or to keep it.
+
+    The delete button carries the impact, so that the board can refuse it if that changed meanwhile.
+    """
+    tree = board.tree
+    descendants, dependents = impact = deletion_impact(tree, block.block_id)
+    parts = [
+        f"<p>Delete {escape_with_language(repr(block.name))}? Its versions are kept, and it can be brought back.</p>"
+    ]
+    parts += _block_list(tree, "Deleted with it:", descendants)
+    remaining = [key for key in dependents if key not in descendants]
+    parts += _block_list(tree, "What depends on it, and is stale then if it has a text:", remaining)
+    name = f"Delete it: {block.name}"
+    buttons = button("Delete it", "delete", css="af-primary", name=name, block=block.block_id, seen=impact)
+    html = f'{"".join(parts)}<div class="af-controls">{buttons}{button("Leave it", "leave")}</div>'
+    return Node("open-deleting", html, "controls", "af-board-ask")
+
+
+def _block_list(tree: BlockTree, title: str, keys: Sequence[str]) -> list[str]:
+    if not keys:
+        return []
+    items = "".join(f"<li>{escape_with_language(tree.path(key))}</li>" for key in keys)
+    return [f'<p>{title}</p><ul class="af-board-left">{items}</ul>']
+
+
+def deleted_blocks(board: Board) -> tuple[Node, ...]:
+    """The deleted blocks, with buttons to restore them; blocks within a deleted group come back with it."""
+    deleted = [block for block in board.tree.deleted.values() if block.parent not in board.tree.deleted]
+    if not deleted:
+        return ()
+    buttons = "".join(
+        button(block.name, "bring_back", name=f"Bring back {block.name}", block=block.block_id) for block in deleted
+    )
+    controls = Node("deleted-blocks", buttons, "controls", "af-controls")
+    summary = f"Deleted: {count(len(deleted), 'block')}, to be brought back"
+    return (Node("deleted", summary, "fold", children=(controls,)),)
+
+
+def group_choices(tree: BlockTree, block_id: str) -> dict[str, str]:
+    """The ids of the groups into which a block can move, by their labels; the top level has an empty id."""
+    own = {block_id, *(block.block_id for block in tree.descendants(block_id))}
+    groups = (block for block in tree if block.is_group and block.block_id not in own)
+    return {NO_GROUP_CHOICE: "", **{tree.path(group.block_id): group.block_id for group in groups}}
+
+
+def group_controls(board: Board, block: Block) -> tuple[Node, ...]:
+    """The form to choose the group of the open block; none if the project has no other groups."""
+    groups = group_choices(board.tree, block.block_id)
+    if len(groups) == 1:
+        return ()
+    current = next((label for label, group in groups.items() if group == block.parent), NO_GROUP_CHOICE)
+    field = Field("group", "choice", current, label="In", choices=tuple(groups), keep=True)
+    label = f"Which group {block.name} is in"
+    args = {"block": block.block_id}
+    return (form_node("open-group", "group", "Move there", label, [field], css="af-art-comparing", args=args),)
+
+
+def download_buttons(labels: Mapping[str, str]) -> Node:
+    """The buttons to download the document, one per export format.
+
+    Args:
+        labels: The display names of the formats, by format.
+    """
+    buttons = "".join(
+        button(form, "save", name=f"Download the document as {form}: {kind}", form=form)
+        for form, kind in labels.items()
+    )
+    group = '<span class="af-art-group" role="group" aria-label="Download the document">'
+    html = f"{group}<span>Download the document</span>{buttons}</span>"
+    return Node("taking-all", html, "controls", "af-controls af-art-controls af-art-taking")

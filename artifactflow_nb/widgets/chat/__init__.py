@@ -1,0 +1,1 @@
+"""The chat panel: view, turns, active branch, usage, saved output."""

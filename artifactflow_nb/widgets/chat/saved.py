@@ -1,0 +1,70 @@
+"""Size limit of a saved chat, because notebooks are loaded over the network and rendered whole.
+
+The newest turn is saved in full at any size, earlier ones in full while they fit into `FULL_TURN_BYTES`, then in brief
+while they fit into `BRIEF_TURN_BYTES`; the rest is only counted.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from artifactflow_nb.core.text.format import count
+from artifactflow_nb.widgets.chat.turn import ChatTurn
+from artifactflow_nb.widgets.page.nodes import Node
+from artifactflow_nb.widgets.page.saved import SavedOutput
+
+FULL_TURN_BYTES = 280_000
+BRIEF_TURN_BYTES = 80_000
+"""Both limits together, with the frame and the escapes of the notebook's JSON, stay below 400 KB."""
+
+_FULL_VERSION_HINT = "run.view() shows one whole, wb.conversation(run).to_html() writes all of them to a file."
+
+
+@dataclass(frozen=True, slots=True)
+class SavedTurn:
+    """Node of a turn in the saved output.
+
+    Attributes:
+        node: The node.
+        is_complete: False for the brief form.
+    """
+
+    node: Node
+    is_complete: bool
+
+
+def saved_turns(turns: Sequence[ChatTurn]) -> Iterator[SavedTurn]:
+    """Yield the saved turns, the newest first; the oldest may be missing.
+
+    Args:
+        turns: The turns, the oldest first.
+    """
+    full_bytes, brief_bytes = FULL_TURN_BYTES, BRIEF_TURN_BYTES
+    for turn in reversed(turns):
+        if full_bytes > 0 and ((size := _size(turn.saved_output())) <= full_bytes or turn is turns[-1]):
+            full_bytes -= size
+            yield SavedTurn(turn.saved_node, is_complete=True)
+            continue
+        full_bytes = 0  # do not render the full form of earlier turns, which takes long
+        brief_bytes -= _size(turn.brief_saved_output())
+        if brief_bytes < 0:
+            return
+        yield SavedTurn(turn.brief_node, is_complete=False)
+
+
+def _size(output: SavedOutput) -> int:
+    return sum(len(text.encode("utf-8", "replace")) for text in output.values())
+
+
+def omission_notes(n_before: int, shown: Sequence[SavedTurn]) -> list[str]:
+    """Notes about turns that are missing or shortened in the saved output.
+
+    Args:
+        n_before: Number of turns before the saved ones.
+        shown: The saved turns.
+    """
+    notes = []
+    if n_before:
+        notes.append(f"Before these: {count(n_before, 'question')} that are not shown here.")
+    if n_brief := sum(not turn.is_complete for turn in shown):
+        notes.append(f"Of {count(n_brief, 'older answer')} only the beginning is kept here; {_FULL_VERSION_HINT}")
+    return notes

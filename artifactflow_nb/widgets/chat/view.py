@@ -1,0 +1,402 @@
+"""`ChatView`: the active branch of a conversation, turn by turn, with a form for the next question.
+
+::
+
+    bar        title, context gauge, buttons for other conversations and for exports
+    turns      the newest turns; older ones on request
+    composer   form for the next question
+    metrics    usage per agent
+"""
+
+import asyncio
+import base64
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from artifactflow_nb.core.budget import Budget
+from artifactflow_nb.core.text.format import count
+from artifactflow_nb.core.text.markdown import escape_with_language
+from artifactflow_nb.core.text.width import clip
+from artifactflow_nb.engine.thread import EngineThread
+from artifactflow_nb.errors import Conflict, UsageError
+from artifactflow_nb.export import EXPORT_FORMATS, conversation_document, document_bytes, document_name
+from artifactflow_nb.store.runs import StoredRun
+from artifactflow_nb.widgets.chat.branch import MAX_TURNS, ChatBranch
+from artifactflow_nb.widgets.chat.metrics import context_gauge, metrics_table, usage_by_agent
+from artifactflow_nb.widgets.chat.saved import omission_notes, saved_turns
+from artifactflow_nb.widgets.chat.turn import ChatTurn
+from artifactflow_nb.widgets.conversations.picker import ConversationPicker
+from artifactflow_nb.widgets.forms.form import Field
+from artifactflow_nb.widgets.page.elements import button, scroll_box
+from artifactflow_nb.widgets.page.nodes import Node
+from artifactflow_nb.widgets.page.view import PageAction
+from artifactflow_nb.widgets.run.polled_view import PolledView
+from artifactflow_nb.widgets.run.saved import DECISION_HINT, STILL_RUNNING
+from artifactflow_nb.widgets.run.view import announcement
+
+TITLE_COLUMNS = 60
+NO_QUESTIONS = "Nothing has been asked yet."
+QUESTION_DELETED = "This question was deleted."
+CONVERSATION_BUSY = (
+    "The last question has no answer yet. Wait for it, decide what waits for you, or stop the run; then ask."
+)
+# These do not change the conversation and need not wait for a slow action such as sending a question.
+_PARALLEL_ACTIONS = frozenset({"copy", "decide", "download", "resume", "stop"})
+_LIST, _EXPORT = "list", "export"
+"""Menus below the bar."""
+
+_QUESTION = Field(
+    "text",
+    "multiline",
+    label="Question",
+    placeholder="What do you want to know? Shift+Enter asks.",
+    rows=2,
+    hide_label=True,
+)
+# A constant, because the page rebuilds a form whose data changes, losing the focus and the draft.
+QUESTION_FORM = Node(
+    "composer", kind="form", css="af-composer",
+    data={
+        "act": "send", "args": {}, "submit": "Ask", "label": "The next question", "draft": True,
+        "fields": [_QUESTION.as_json()],
+    },
+)  # fmt: skip
+
+
+def _note_nodes(notes: Sequence[str]) -> Iterator[Node]:
+    """Yield notes before the turns; not escaped, because none contains text of others."""
+    for number, note in enumerate(notes):
+        yield Node(f"note-{number}", f"<p>{note}</p>", css="af-empty af-quiet", text=note)
+
+
+def toolbar(title: str, context: Mapping[str, int], *, has_conversation: bool, open_menu: str) -> Node:
+    """Bar with the title, the context gauge and the buttons for the whole conversation.
+
+    Args:
+        title: Title of the conversation.
+        context: See `context_gauge`.
+        has_conversation: False before the first question.
+        open_menu: The open menu, `list` or `export`; empty for none.
+    """
+    buttons = [button("Conversations", "list", css="af-small", pressed=open_menu == "list")]
+    if has_conversation:
+        name = "Export: download this conversation"
+        buttons.append(button("Export", "export", css="af-small", name=name, pressed=open_menu == "export"))
+        buttons.append(button("New", "new", css="af-small", name="New: begin a new conversation"))
+    children = (
+        Node("title", escape_with_language(clip(title, TITLE_COLUMNS)), css="af-chat-title", text=f"Chat: {title}"),
+        Node("gauge", context_gauge(context), css="af-gauge-line af-quiet"),
+        Node("bar-controls", " ".join(buttons), "controls", "af-controls"),
+    )
+    return Node("bar", kind="box", css="af-bar", children=children)
+
+
+def downloads() -> Node:
+    """Download buttons, one per export format."""
+    buttons = [
+        button(form, "download", name=f"Download {form}: {export_format.label}", form=form)
+        for form, export_format in EXPORT_FORMATS.items()
+    ]
+    html = f'<span class="af-quiet">Download this branch as</span> {" ".join(buttons)}'
+    return Node("downloads", html, "controls", "af-controls af-list")
+
+
+def form_text(act: PageAction, name: str) -> str:
+    """Text of a field in a sent form; empty if it is missing or no text."""
+    values: Any = act.args.get("values")
+    text = values.get(name) if isinstance(values, Mapping) else None
+    return text if isinstance(text, str) else ""
+
+
+def submitted_question(act: PageAction) -> str:
+    """Question in a sent form.
+
+    Errors: `UsageError` if it is empty.
+    """
+    text = form_text(act, "text")
+    if not text.strip():
+        raise UsageError("The question is empty. Write what you want to know.")
+    return text
+
+
+class ChatView(PolledView):
+    """Live view of a conversation.
+
+    Args:
+        thread: The engine's thread.
+        conversation_id: The conversation; None to create one with the first question.
+        single_message_id: Show only this message, without a form for the next; None for the whole branch.
+        flow: The flow that answers.
+        budget: Budget per run; None for the configured one.
+        model: Name of the model; None for the configured one.
+        with_metrics: Show times and tokens; without them the saved output is reproducible.
+    """
+
+    label = "Chat"
+    css = "af-chat"
+
+    def __init__(
+        self,
+        thread: EngineThread,
+        conversation_id: str | None = None,
+        *,
+        single_message_id: str | None = None,
+        flow: str = "research",
+        budget: Budget | Mapping[str, Any] | None = None,
+        model: str | None = None,
+        with_metrics: bool = True,
+    ) -> None:
+        super().__init__()
+        self._with_metrics = with_metrics
+        self._engine = thread.engine
+        self._flow = flow
+        self._budget = budget
+        self._model = model
+        self._branch = ChatBranch(
+            thread,
+            conversation_id,
+            single_message_id=single_message_id,
+            on_change=self._on_change,
+            with_metrics=with_metrics,
+        )
+        self._picker = ConversationPicker(self._engine.conversations)
+        self._open_menu = ""
+        self._action_lock = asyncio.Lock()
+
+    async def _change_token(self) -> object:
+        return await self._branch.change_token()
+
+    async def _load(self) -> None:
+        async with self._action_lock:
+            await self._branch.load()
+            await self._branch.save_turns()
+
+    async def _follow(self) -> None:
+        await self._load()
+        self.screen.refresh()
+        self.screen.save_soon()
+
+    async def _save(self) -> None:
+        await self._branch.save_turns()
+        self.screen.save_soon()
+
+    def _on_change(self, is_worth_saving: bool) -> None:
+        self.screen.refresh()
+        if is_worth_saving:
+            self.screen.save_soon()
+
+    @property
+    def _turns(self) -> list[ChatTurn]:
+        return self._branch.turns
+
+    @property
+    def _is_single(self) -> bool:
+        return self._branch.single_message_id is not None
+
+    # --- content ----------------------------------------------------------------------------------------------------
+
+    def nodes(self) -> tuple[Node, ...]:
+        """Current state of the chat."""
+        children: list[Node] = []
+        if n_earlier := self._branch.n_earlier:
+            text = f"Show {count(min(n_earlier, MAX_TURNS), 'earlier question')} of {n_earlier:,}"
+            children.append(Node("earlier", button(text, "earlier"), "controls", "af-controls af-earlier"))
+        children += [turn.node for turn in self._turns]
+        if not self._turns:
+            children.append(Node("empty", f"<p>{self._empty_note()}</p>", css="af-empty af-quiet"))
+        css = "af-turns" if self._is_single else "af-turns af-follow"
+        turns = Node("turns", kind="box", css=css, children=tuple(children))
+        if self._is_single:
+            return (turns,)
+        menu: tuple[Node, ...] = ()
+        if self._open_menu == _EXPORT:
+            menu = (downloads(),)
+        elif self._open_menu == _LIST:
+            conversations = self._picker.nodes(self._branch.conversation_id)
+            menu = (Node("lists", kind="box", css="af-list af-tree-lists", children=conversations),)
+        return (self._bar(), *menu, turns, QUESTION_FORM, *self._metrics())
+
+    def _empty_note(self) -> str:
+        return QUESTION_DELETED if self._is_single else NO_QUESTIONS
+
+    def _bar(self) -> Node:
+        contexts = [turn.transcript.context for turn in self._turns if turn.transcript.context and self._with_metrics]
+        return toolbar(
+            self._branch.title or "New conversation",
+            contexts[-1] if contexts else {},
+            has_conversation=self._branch.conversation_id is not None,
+            open_menu=self._open_menu,
+        )
+
+    def _metrics(self) -> tuple[Node, ...]:
+        usage = usage_by_agent(run for turn in self._turns for run in turn.transcript.with_subruns())
+        if not usage:
+            return ()
+        table = Node("metrics-table", scroll_box(metrics_table(usage), "af-metrics-table", "Tokens, time and cost"))
+        title = "Tokens, time and cost" + (" of the questions shown" if self._branch.n_earlier else "")
+        return (Node("metrics", title, "fold", "af-metrics", children=(table,)),)
+
+    def announcement(self) -> str:
+        """Announcement of the last run, see `widgets.run.view.announcement`."""
+        return announcement(self._turns[-1].transcript) if self._turns and self._turns[-1].run else ""
+
+    def saved_nodes(self) -> tuple[Node, ...]:
+        """The displayed turns, within the size limit of `chat.saved`, with notes before them."""
+        turns = list(saved_turns(self._turns))[::-1]
+        box = Node("turns", kind="box", css="af-turns", children=tuple(turn.node for turn in turns))
+        if self._is_single and self._turns:
+            return (*_note_nodes(self._hints()), box)
+        empty_note = "" if self._turns else self._empty_note()
+        n_before = self._branch.n_earlier + len(self._turns) - len(turns)
+        notes = [note for note in (empty_note, *omission_notes(n_before, turns), *self._hints()) if note]
+        metrics = self._metrics() if self._with_metrics else ()
+        return (self._bar(), *_note_nodes(notes), box, *metrics)
+
+    def _hints(self) -> list[str]:
+        """Notes about runs that had not ended when the output was saved."""
+        statuses = {turn.transcript.status for turn in self._turns}
+        return [hint for status, hint in (("waiting", DECISION_HINT), ("running", STILL_RUNNING)) if status in statuses]
+
+    # --- actions ----------------------------------------------------------------------------------------------------
+
+    async def act(self, act: PageAction) -> str:
+        """Handle an action; those that change the conversation run one at a time."""
+        # Without the lock, a double click on a new chat would create two conversations.
+        if act.name in _PARALLEL_ACTIONS:
+            return await super().act(act)
+        async with self._action_lock:
+            return await super().act(act)
+
+    async def act_send(self, act: PageAction) -> None:
+        """Ask the next question."""
+        try:
+            run = await self._engine.controller.begin(
+                submitted_question(act),
+                conversation_id=self._branch.conversation_id,
+                flow=self._flow,
+                budget=self._budget,
+                model=self._model,
+            )
+        except Conflict as error:
+            raise Conflict(CONVERSATION_BUSY) from error
+        self._branch.conversation_id = run.conversation_id
+        await self._started(run)
+        self.screen.effect(act.page, "end", key="turns")
+
+    async def act_regenerate(self, act: PageAction) -> None:
+        """Ask a question again, as a sibling."""
+        message_id = self._branch.turn(act.args.get("message")).message.message_id
+        await self._started(
+            await self._engine.controller.begin_sibling(message_id, budget=self._budget, model=self._model)
+        )
+
+    async def act_resend(self, act: PageAction) -> None:
+        """Ask an edited question, as a sibling of the original."""
+        turn = self._branch.turn(act.args.get("message"))
+        run = await self._engine.controller.begin_sibling(
+            turn.message.message_id, submitted_question(act), budget=self._budget, model=self._model
+        )
+        turn.change(editing=False)
+        await self._started(run)
+
+    async def _started(self, run: StoredRun) -> None:
+        await self._engine.controller.start(run)
+        await self._branch.show(run.message_id)
+        await self._save()
+
+    async def act_edit(self, act: PageAction) -> None:
+        """Start editing a question."""
+        self._branch.turn(act.args.get("message")).change(editing=True)
+
+    async def act_cancel_edit(self, act: PageAction) -> None:
+        """Cancel editing a question."""
+        self._branch.turn(act.args.get("message")).change(editing=False)
+
+    async def act_sibling(self, act: PageAction) -> None:
+        """Show the previous or next version of a question."""
+        message_id = self._branch.turn(act.args.get("message")).message.message_id
+        if await self._branch.go_to_sibling(message_id, 1 if act.args.get("step") == 1 else -1):
+            await self._save()
+
+    async def act_copy(self, act: PageAction) -> None:
+        """Copy an answer to the clipboard."""
+        self.screen.effect(act.page, "copy", text=self._branch.turn(act.args.get("message")).answer)
+
+    async def act_stop(self, act: PageAction) -> None:
+        """Cancel a run."""
+        turn = self._branch.turn(act.args.get("message"))
+        if turn.run is not None:
+            await turn.run.cancel()
+
+    async def act_resume(self, act: PageAction) -> None:
+        """Resume an interrupted run."""
+        await self._branch.turn(act.args.get("message")).resume()
+
+    async def act_decide(self, act: PageAction) -> None:
+        """Decide a permission request of one of the runs."""
+        await self._branch.turn_of_request(str(act.args.get("request"))).decide(act.args)
+
+    async def act_earlier(self, _act: PageAction) -> None:
+        """Show more of the earlier turns."""
+        await self._branch.show_earlier()
+
+    # --- other conversations and exports ----------------------------------------------------------------------------
+
+    async def act_new(self, act: PageAction) -> None:
+        """Start a new conversation with the next question."""
+        await self._change_to(act, None)
+
+    async def act_choose(self, act: PageAction) -> None:
+        """Show another conversation and, for a search result, the matching question."""
+        conversation_id, match_id = str(act.args.get("conversation")), act.args.get("message")
+        await self._engine.conversations.get(conversation_id)  # raises `NotFound` before anything changes
+        if match_id is None:
+            await self._change_to(act, conversation_id)
+            return
+        message = await self._engine.conversations.message(str(match_id))
+        await self._change_to(act, message.conversation_id, message.message_id)
+
+    async def _change_to(self, act: PageAction, conversation_id: str | None, message_id: str | None = None) -> None:
+        self._open_menu = ""
+        await self._branch.change_to(conversation_id, message_id)
+        self.screen.effect(act.page, "end", key="turns")
+        self.screen.effect(act.page, "focus", key="composer")
+        if message_id is not None:
+            self.screen.effect(act.page, "show", key=f"turn-{message_id}")
+        await self._save()
+
+    async def act_list(self, act: PageAction) -> None:
+        """Open or close the list of conversations."""
+        self._open_menu = "" if self._open_menu == _LIST else _LIST
+        if self._open_menu:
+            await self._picker.search("")
+            self.screen.effect(act.page, "focus", key="search")
+
+    async def act_search(self, act: PageAction) -> None:
+        """List the conversations that contain the words; all without any words."""
+        await self._picker.search(form_text(act, "words"))
+
+    async def act_more(self, _act: PageAction) -> None:
+        """List more conversations."""
+        await self._picker.load_more()
+
+    async def act_export(self, _act: PageAction) -> None:
+        """Open or close the download buttons."""
+        self._open_menu = "" if self._open_menu == _EXPORT else _EXPORT
+
+    async def act_download(self, act: PageAction) -> str:
+        """Download the branch as a file."""
+        form, conversation_id = str(act.args.get("form")), self._branch.conversation_id
+        if conversation_id is None:
+            raise UsageError("Nothing has been asked yet, so there is nothing to download.")
+        document = await conversation_document(self._engine, conversation_id)
+        # In a thread: a large document would block the loop.
+        content = await asyncio.to_thread(document_bytes, document, form)
+        name, data = document_name(document, form), base64.b64encode(content).decode()
+        self.screen.effect(act.page, "download", filename=name, media_type=EXPORT_FORMATS[form].media_type, base64=data)
+        return f"Downloaded as {name}."
+
+    def close(self) -> None:
+        """Stop following the conversation."""
+        super().close()
+        self._branch.close()

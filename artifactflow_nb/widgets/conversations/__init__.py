@@ -1,0 +1,1 @@
+"""The conversation panel: a tree of branches to read, compare and continue."""

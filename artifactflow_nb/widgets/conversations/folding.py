@@ -1,0 +1,199 @@
+"""Folding of long conversations: the tree shows selected messages, and rows that count the hidden ones.
+
+::
+
+    messages ──> the most relevant ones and their branching points ──> the rest becomes folds: stretches between
+                                                                       two shown messages, or whole subtrees
+
+A fold has at most one shown successor, so the result is a tree again. Up to 60 messages, nothing is folded.
+"""
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+from artifactflow_nb.store.conversation_tree import TreeEntry
+
+MAX_MESSAGES = 60
+_N_RECENT = 6
+"""Number of messages at the end of the active branch that are shown with the highest priority."""
+_SMALLEST_FOLD = 3
+"""A fold takes a row itself, so fewer messages than this are shown instead."""
+_OPENED_AT_ONCE = 20
+
+
+@dataclass(frozen=True, slots=True)
+class FoldedMessages:
+    """Hidden messages that share one row.
+
+    Attributes:
+        message_ids: Their ids, the oldest first.
+        n_branches: Number of branches that end in the fold.
+        is_on_active_branch: Whether the active branch passes through the fold.
+    """
+
+    message_ids: tuple[str, ...]
+    n_branches: int = 0
+    is_on_active_branch: bool = False
+
+    @property
+    def next_to_open(self) -> tuple[str, ...]:
+        """The messages to show when a reader opens the fold: 20 at its beginning and 20 at its end."""
+        ids = self.message_ids
+        return ids if len(ids) <= 2 * _OPENED_AT_ONCE else ids[:_OPENED_AT_ONCE] + ids[-_OPENED_AT_ONCE:]
+
+
+@dataclass(frozen=True, slots=True)
+class TreeItem:
+    """A message or a fold of the shown tree.
+
+    Attributes:
+        content: The message or the fold.
+        newest_index: Index of the newest message in its subtree, in the order of age; the oldest message has 0.
+    """
+
+    content: TreeEntry | FoldedMessages
+    newest_index: int
+
+
+class FoldedTree:
+    """The tree of shown messages and folds.
+
+    Args:
+        entries: All messages, the oldest first.
+        selected: A message that must be shown, like the active one; None if none is selected.
+        opened: Further messages to show.
+        limit: The largest number of messages that is shown without folds; also the number to show with them. The
+            branching points come on top of it.
+
+    Attributes:
+        entries: The messages by their ids, the oldest first.
+        siblings: The ids of each message's children, the oldest first; the roots are below None.
+    """
+
+    def __init__(self, entries: Sequence[TreeEntry], selected: str | None, opened: Collection[str], limit: int) -> None:
+        self.entries = {entry.message_id: entry for entry in entries}
+        self.siblings: dict[str | None, list[str]] = {}
+        for entry in entries:
+            self.siblings.setdefault(entry.parent_id, []).append(entry.message_id)
+        self._selected = self.entries.get(selected or "")
+        # The view remembers opened messages by id; some of them may have been deleted since.
+        self._opened = [message_id for message_id in opened if message_id in self.entries]
+        self._limit = limit
+        self._ids = list(self.entries)
+        self._newest = self._newest_descendants()
+        self._visible = set(self._ids) if len(self._ids) <= limit else self._choose_visible()
+        self._items = self._build_items()
+
+    def children(self, parent: TreeEntry | FoldedMessages | None) -> Sequence[TreeItem]:
+        """The items below a message or a fold, the oldest first; the roots for None."""
+        if isinstance(parent, FoldedMessages):
+            return self._items.get(parent.message_ids[0], ())
+        return self._items.get(None if parent is None else parent.message_id, ())
+
+    def _newest_descendants(self) -> dict[str, int]:
+        newest = {message_id: index for index, message_id in enumerate(self._ids)}
+        for message_id in reversed(self._ids):  # parents are older than their children: one pass is enough
+            parent_id = self.entries[message_id].parent_id
+            if parent_id is not None:
+                newest[parent_id] = max(newest[parent_id], newest[message_id])
+        return newest
+
+    # --- visible messages ------------------------------------------------------------------------------------------
+
+    def _choose_visible(self) -> set[str]:
+        visible = {entry.message_id for entry in self.entries.values() if entry.is_active or entry is self._selected}
+        n_more = self._limit - len(visible)
+        visible.update(self._opened)  # on top of the limit: the reader asked for them
+        n_wanted = len(visible) + n_more
+        for message_id in self._by_relevance():
+            if len(visible) >= n_wanted:
+                break
+            visible.add(message_id)
+        self._add_branching_points(visible)
+        for members in self._groups(visible).values():
+            if len(members) < _SMALLEST_FOLD:
+                visible.update(members)
+        return visible
+
+    def _by_relevance(self) -> Iterator[str]:
+        """Yield the messages, the most relevant first; some are repeated."""
+        newest_first = self._ids[::-1]
+        branch = [message_id for message_id in newest_first if self.entries[message_id].is_on_active_branch]
+        yield from branch[:_N_RECENT]
+        yield from self._ids[:1]
+        yield from branch[-1:]
+        if self._selected is not None:
+            yield from [self._selected.parent_id] if self._selected.parent_id else []
+            yield from self.siblings.get(self._selected.message_id, [])[:2]
+        heads = (message_id for message_id in newest_first if self._is_at_branching(message_id))
+        ends = (message_id for message_id in newest_first if not self.siblings.get(message_id))
+        yield from islice(heads, self._limit // 2)
+        yield from islice(ends, self._limit // 4)
+        yield from newest_first
+
+    def _is_at_branching(self, message_id: str) -> bool:
+        """True if the message has siblings or several children."""
+        siblings = self.siblings[self.entries[message_id].parent_id]
+        return len(siblings) > 1 or len(self.siblings.get(message_id, ())) > 1
+
+    def _add_branching_points(self, visible: set[str]) -> None:
+        """Show every message with visible messages below two or more of its children.
+
+        Without them a fold would have several successors, and the shown rows would be no tree.
+        """
+        n_visible_children: dict[str | None, int] = {}
+        for message_id in reversed(self._ids):
+            n = n_visible_children.get(message_id, 0)
+            if n > 1:
+                visible.add(message_id)
+            if n or message_id in visible:
+                parent_id = self.entries[message_id].parent_id
+                n_visible_children[parent_id] = n_visible_children.get(parent_id, 0) + 1
+
+    # --- folds -----------------------------------------------------------------------------------------------------
+
+    def _groups(self, visible: Collection[str]) -> dict[str, list[str]]:
+        """Group the ids of the hidden messages into folds.
+
+        A stretch that leads to a visible message is a fold of its own. All hidden subtrees below the same visible
+        message share one fold, so that 500 answers to one question take one row.
+        """
+        ancestors = set(visible)  # of visible messages, and these themselves
+        for message_id in reversed(self._ids):
+            parent_id = self.entries[message_id].parent_id
+            if message_id in ancestors and parent_id is not None:
+                ancestors.add(parent_id)
+        keys: dict[str, str] = {}
+        groups: dict[str, list[str]] = {}
+        for message_id in self._ids:
+            if message_id in visible:
+                continue
+            parent_id = self.entries[message_id].parent_id
+            if parent_id is not None and parent_id not in visible:
+                key = keys[parent_id]
+            else:
+                key = message_id if message_id in ancestors else f"below {parent_id}"
+            keys[message_id] = key
+            groups.setdefault(key, []).append(message_id)
+        return groups
+
+    def _build_items(self) -> dict[str | None, list[TreeItem]]:
+        """The items below each message and each fold; the key of a fold is the id of its first message."""
+        members_by_id = {members[0]: members for members in self._groups(self._visible).values()}
+        fold_ids = {member: fold_id for fold_id, members in members_by_id.items() for member in members}
+        items: dict[str | None, list[TreeItem]] = {}
+        for message_id, entry in self.entries.items():
+            parent = entry.parent_id if entry.parent_id is None else fold_ids.get(entry.parent_id, entry.parent_id)
+            if message_id in members_by_id:
+                members = members_by_id[message_id]
+                newest = max(self._newest[member] for member in members)
+                items.setdefault(parent, []).append(TreeItem(self._fold(members), newest))
+            elif message_id not in fold_ids:
+                items.setdefault(parent, []).append(TreeItem(entry, self._newest[message_id]))
+        return items
+
+    def _fold(self, members: list[str]) -> FoldedMessages:
+        n_ends = sum(not self.siblings.get(member) for member in members)
+        is_on_active = any(self.entries[member].is_on_active_branch for member in members)
+        return FoldedMessages(tuple(members), n_ends, is_on_active)

@@ -1,0 +1,80 @@
+"""The list of conversations to choose from: a search field, the matches, and a button for more of them."""
+
+from collections.abc import Sequence
+
+from artifactflow_nb.core.text.format import count, format_time
+from artifactflow_nb.core.text.markdown import escape, escape_with_language
+from artifactflow_nb.store.conversations import Conversation, ConversationManager
+from artifactflow_nb.widgets.forms.form import Field, form_node
+from artifactflow_nb.widgets.page.elements import action_attributes, button
+from artifactflow_nb.widgets.page.nodes import Node
+
+UNTITLED = "Untitled conversation"
+_PAGE_SIZE = 50
+_SEARCH = "Search conversations"
+_WORDS = Field("words", "text", label=_SEARCH, placeholder="Search", hide_label=True, keep=True)
+_SEARCH_FORM = form_node("search", "search", "Search", _SEARCH, [_WORDS], css="af-tree-search")
+
+
+class ConversationPicker:
+    """A searchable list of conversations within a view; the view handles its actions `search`, `choose` and `more`.
+
+    Args:
+        store: The conversations.
+
+    Attributes:
+        conversations: The listed conversations, the one with the latest question first.
+    """
+
+    def __init__(self, store: ConversationManager) -> None:
+        self.conversations: Sequence[Conversation] = ()
+        self._store = store
+        self._words = ""
+        self._limit = _PAGE_SIZE
+        self._has_more = False
+
+    async def load(self) -> None:
+        """Read the list again."""
+        n = self._limit + 1  # one more than is shown tells whether there are more
+        found = self._store.search(self._words, n) if self._words else self._store.list_conversations(n)
+        matches = await found
+        self.conversations, self._has_more = matches[: self._limit], len(matches) > self._limit
+
+    async def search(self, words: str) -> None:
+        """List the conversations that contain all the words; every conversation if there are no words."""
+        self._words, self._limit = words.strip(), _PAGE_SIZE
+        await self.load()
+
+    async def load_more(self) -> None:
+        """List one more page."""
+        self._limit += _PAGE_SIZE
+        await self.load()
+
+    def nodes(self, chosen: str | None) -> tuple[Node, Node]:
+        """The search form and the list, with the chosen conversation marked."""
+        return _SEARCH_FORM, conversation_list(self.conversations, chosen, self._words, has_more=self._has_more)
+
+
+def conversation_list(listed: Sequence[Conversation], chosen: str | None, words: str, *, has_more: bool) -> Node:
+    """The conversations as buttons that show them."""
+    items = "".join(_item(entry, is_chosen=entry.conversation_id == chosen) for entry in listed)
+    nothing = f"No conversation holds {words!r}." if words else "No conversations yet."
+    html = f'<ul class="af-tree-list">{items}</ul>' if items else f'<p class="af-quiet">{escape(nothing)}</p>'
+    return Node("list", html + (button("Show more", "more") if has_more else ""))
+
+
+def _item(entry: Conversation, *, is_chosen: bool) -> str:
+    current = ' aria-current="true"' if is_chosen else ""
+    excerpt = (
+        f'<span class="af-tree-found">{escape_with_language(entry.hit.excerpt)}</span>'
+        if entry.hit and entry.hit.excerpt
+        else ""
+    )
+    counts = [count(entry.n_messages, "question"), count(entry.n_branches, "branch")]
+    match_id = entry.hit and entry.hit.message_id  # a search opens the message that it found
+    return (
+        f'<li><button type="button" class="af-tree-item"{current} '
+        f"{action_attributes('choose', conversation=entry.conversation_id, message=match_id)}>"
+        f'<span class="af-tree-title">{escape_with_language(entry.title or UNTITLED)}</span>{excerpt}'
+        f'<span class="af-tree-counts">{" · ".join(counts)}<br>{format_time(entry.updated_at)}</span></button></li>'
+    )

@@ -1,0 +1,102 @@
+"""A conversation's tree as nested lists; `tree_view.css` draws the dots and the lines between them.
+
+A branch is a list within the item of the question that it follows. With attributes from a view, the lists form an
+interactive tree (ARIA role `tree`). Without the style sheet, and as Markdown, they are lists of text.
+"""
+
+from collections.abc import Callable, Sequence
+
+from artifactflow_nb.core.text.markdown import escape, escape_with_language
+from artifactflow_nb.store.conversation_tree import TreeEntry
+from artifactflow_nb.widgets.conversations.folding import FoldedMessages
+from artifactflow_nb.widgets.conversations.layout import TreeLayout, TreeRow
+from artifactflow_nb.widgets.conversations.text import NO_QUESTIONS, fold_text, question_line, turn_facts, turn_label
+from artifactflow_nb.widgets.page.elements import STATUS_MARKS
+
+Attributes = Callable[[TreeEntry | FoldedMessages], str]
+"""Returns the HTML attributes that make an item clickable."""
+
+_SEPARATOR = '<span class="af-plain-only"> · </span>'
+_ARROW = '<span class="af-plain-only">↳ </span>'
+_START = '<div class="af-node-row"><span class="af-dot" aria-hidden="true"></span><em>Start</em></div>'
+
+
+def tree_html(
+    layout: TreeLayout, *, selected: str | None = None, attributes: Attributes | None = None, with_metrics: bool = True
+) -> str:
+    """Render the tree; every text in it is escaped.
+
+    Args:
+        layout: The rows.
+        selected: The message that is read; it is marked and gets the tab stop.
+        attributes: The attributes of an item in an interactive view; None for a tree that is only read.
+        with_metrics: Show tokens, costs and times.
+    """
+    if not layout.rows:
+        return f"<p><em>{NO_QUESTIONS}</em></p>"
+    focus = _focus(layout.rows, selected)
+    tree, group, no_role = (f' role="{role}"' if attributes else "" for role in ("tree", "group", "none"))
+    pieces = [f'<ul class="af-branches" aria-label="Questions"{tree}>']
+    level = -1  # of the innermost open item
+    if layout.has_start:
+        pieces.append(f'<li class="af-node af-start af-on"{no_role}>{_START}')
+        level = 0
+    for place, row in enumerate(layout.rows):
+        n_ended = level - row.column + row.starts_branch
+        pieces.append("</li></ul>" * n_ended)
+        if row.starts_branch:
+            pieces.append(f"<ul{group}>")
+        elif level >= 0:
+            pieces.append("</li>")
+        level = row.column
+        role = "" if attributes is None else _role(row, attributes, with_metrics, selected, has_focus=place == focus)
+        pieces.append(f'<li class="{_classes(row, selected)}"{role}>{_content(row, with_metrics=with_metrics)}')
+    return "".join([*pieces, "</li></ul>" * (level + 1)])
+
+
+def _focus(rows: Sequence[TreeRow], selected: str | None) -> int:
+    """The row with the tab stop: the selected message, else the active one, else the first row."""
+    places = {_id(row): place for place, row in enumerate(rows)}
+    active = next((_id(row) for row in rows if isinstance(row.content, TreeEntry) and row.content.is_active), "")
+    return places.get(selected or "", places.get(active, 0))
+
+
+def _id(row: TreeRow) -> str:
+    return row.content.message_ids[0] if isinstance(row.content, FoldedMessages) else row.content.message_id
+
+
+def _classes(row: TreeRow, selected: str | None) -> str:
+    content = row.content
+    names = ["af-node", "af-fold" if isinstance(content, FoldedMessages) else f"af-{content.status}"]
+    names += ["af-on"] if content.is_on_active_branch else []
+    names += ["af-active"] if isinstance(content, TreeEntry) and content.is_active else []
+    names += ["af-selected"] if _id(row) == selected else []
+    return " ".join(names)
+
+
+def _role(row: TreeRow, attributes: Attributes, with_metrics: bool, selected: str | None, *, has_focus: bool) -> str:
+    label = escape(turn_label(row, with_metrics=with_metrics))
+    # One tab stop for the whole tree: the page moves it with the arrow keys (a roving tabindex).
+    return (
+        f' role="treeitem" aria-label="{label}" tabindex="{0 if has_focus else -1}" '
+        f'aria-selected="{str(_id(row) == selected).lower()}" {attributes(row.content)}'
+    )
+
+
+def _content(row: TreeRow, *, with_metrics: bool) -> str:
+    content = row.content
+    arrow = _ARROW if row.starts_branch else ""
+    if isinstance(content, FoldedMessages):
+        return (
+            f'<div class="af-node-row">{arrow}{_dot("…")} <span class="af-node-facts">{fold_text(content)}</span></div>'
+        )
+    facts = escape(" · ".join(turn_facts(row, content, with_metrics=with_metrics)))
+    return (
+        f'<div class="af-node-row">{arrow}{_dot(STATUS_MARKS[content.status])} '
+        f'<span class="af-node-question">{escape_with_language(question_line(content.question))}</span>'
+        f'{_SEPARATOR if facts else ""}<span class="af-node-facts">{facts}</span></div>'
+    )
+
+
+def _dot(mark: str) -> str:
+    return f'<span class="af-dot" aria-hidden="true">{mark}</span>'

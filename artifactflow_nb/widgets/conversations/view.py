@@ -1,0 +1,415 @@
+"""The conversation panel: the list, the tree of the chosen conversation, and a message or a comparison to read.
+
+::
+
+    list | title
+         | tree     click a question to read it below
+         | reading  its run, live; or two branches side by side
+"""
+
+import asyncio
+from collections.abc import Collection, Sequence
+
+from artifactflow_nb.core.text.format import count
+from artifactflow_nb.core.text.markdown import MarkdownRenderer
+from artifactflow_nb.engine.run_client import RunClient
+from artifactflow_nb.engine.thread import EngineThread
+from artifactflow_nb.errors import Conflict, NotFound
+from artifactflow_nb.store.conversation_tree import TreeEntry, data_version, load_texts, load_tree_entries
+from artifactflow_nb.store.conversations import Conversation, MessageTree
+from artifactflow_nb.store.runs import StoredRun
+from artifactflow_nb.widgets.conversations import nodes as tree_nodes
+from artifactflow_nb.widgets.conversations.compare import BranchSide, comparison
+from artifactflow_nb.widgets.conversations.folding import FoldedMessages
+from artifactflow_nb.widgets.conversations.layout import TreeLayout, layout_tree
+from artifactflow_nb.widgets.conversations.picker import ConversationPicker
+from artifactflow_nb.widgets.conversations.reader import MessageReader
+from artifactflow_nb.widgets.conversations.saved import saved_tree
+from artifactflow_nb.widgets.conversations.text import question_line
+from artifactflow_nb.widgets.page.nodes import Node
+from artifactflow_nb.widgets.page.saved import SavedOutput, saved_output
+from artifactflow_nb.widgets.page.view import PageAction, Screen
+from artifactflow_nb.widgets.run.polled_view import PolledView
+
+MessageTexts = dict[str, tuple[str, str]]
+
+_POLLS_PER_STATUS_CHECK = 5
+"""The store has no row for the end of a run's process, so running runs are checked after every so many polls."""
+
+
+class TreeView(PolledView):
+    """Shows a conversation as a tree, and lets the reader continue, compare and delete its branches.
+
+    Args:
+        thread: The engine's thread.
+        conversation_id: The conversation to show first; None for the one with the latest question.
+        with_metrics: Show tokens, costs and times in the saved output.
+    """
+
+    label = "Conversations"
+    css = "af-trees"
+
+    def __init__(self, thread: EngineThread, conversation_id: str | None = None, *, with_metrics: bool = True) -> None:
+        super().__init__()
+        self._thread = thread
+        self._engine = thread.engine
+        self._conversations = thread.engine.conversations
+        self._chosen = conversation_id
+        self._with_metrics = with_metrics
+        self._picker = ConversationPicker(self._conversations)
+        self._conversation: Conversation | None = None
+        self._entries: tuple[TreeEntry, ...] = ()
+        self._layout = TreeLayout((), has_start=False)
+        self._saved_layout = self._layout  # of the saved output: without a selection and opened folds
+        self._selected: str | None = None
+        self._opened: set[str] = set()  # messages of folds that the reader opened
+        self._reader: MessageReader | None = None
+        self._compared_entry: TreeEntry | None = None  # waits for the second message of a comparison
+        self._comparison: tuple[Node, ...] = ()
+        self._dialog: Node | None = None
+        self._drawing = Node("drawing")
+        self._texts: MessageTexts = {}
+        self._saved: tuple[object, SavedOutput] = None, {}  # with the content that it was rendered from
+        self._renderer = MarkdownRenderer()
+        self._load_lock = asyncio.Lock()
+        self._n_polls = 0
+        self._is_closed = False
+
+    async def open(self, screen: Screen) -> None:
+        """Load the list and the tree, and follow the store from then on."""
+        await super().open(screen)
+        await self._render_saved_output()
+
+    def close(self) -> None:
+        """Stop following the store and the run."""
+        super().close()
+        self._is_closed = True
+        self._close_reader()
+
+    # --- loading ---------------------------------------------------------------------------------------------------
+
+    async def _change_token(self) -> object:
+        self._n_polls += 1
+        is_running = any(entry.status == "running" for entry in self._entries)
+        return await self._engine.database.read(
+            data_version
+        ), self._n_polls // _POLLS_PER_STATUS_CHECK if is_running else 0
+
+    async def _follow(self) -> None:
+        before = self._entries
+        await self._load()
+        self.screen.refresh()
+        if _outline(before) != _outline(self._entries):
+            await self._save()
+
+    async def _load(self) -> None:
+        """Read the list and the tree again, and draw both."""
+        async with self._load_lock:  # else an older read could finish last and replace a newer one
+            await self._picker.load()
+            if self._chosen is None and self._picker.conversations:
+                self._chosen = self._picker.conversations[0].conversation_id
+            await self._load_tree()
+
+    async def _load_tree(self) -> None:
+        # A message that was unfinished when its texts were read may have a longer answer by now.
+        unfinished = {entry.message_id for entry in self._entries if entry.status in tree_nodes.UNFINISHED_STATUSES}
+        try:
+            self._conversation = await self._conversations.get(self._chosen) if self._chosen else None
+            self._entries = await self._load_entries(self._chosen) if self._chosen else ()
+        except NotFound:  # somebody deleted it
+            self._chosen, self._conversation, self._entries = None, None, ()
+        ids = {entry.message_id for entry in self._entries}
+        if self._selected not in ids:
+            self._close_reader()
+        is_plain = self._selected is None and not self._opened
+        layout = await self._draw()
+        self._saved_layout = layout if is_plain else await asyncio.to_thread(layout_tree, self._entries)
+        self._texts = {key: texts for key, texts in self._texts.items() if key in ids - unfinished}
+        shown_ids = [row.content.message_id for row in self._saved_layout.rows if isinstance(row.content, TreeEntry)]
+        missing_ids = [key for key in shown_ids if key not in self._texts]
+        self._texts = {**self._texts, **await self._engine.database.read(lambda db: load_texts(db, missing_ids))}
+
+    async def _load_entries(self, conversation_id: str) -> tuple[TreeEntry, ...]:
+        """All messages of a conversation, the oldest first; `NotFound` if it was deleted."""
+        folder = self._engine.folder
+        return await self._engine.database.read(lambda db: load_tree_entries(db, folder, conversation_id))
+
+    async def _draw(self) -> TreeLayout:
+        """Draw the tree; return its layout.
+
+        It is drawn in a thread: 10,000 messages would block the engine's loop for a tenth of a second.
+        """
+        content = self._drawing_content
+        layout, drawing = await asyncio.to_thread(_draw_tree, *content)
+        if content == self._drawing_content:  # else the call that changed it draws the tree again
+            self._layout, self._drawing = layout, drawing
+        return layout
+
+    @property
+    def _drawing_content(self) -> tuple[Sequence[TreeEntry], str | None, frozenset[str]]:
+        return self._entries, self._selected, frozenset(self._opened)
+
+    async def _show(self, conversation_id: str | None, message_id: str | None = None) -> None:
+        """Choose a conversation and, optionally, a message of it to read."""
+        self._close_reader()
+        self._compared_entry, self._comparison, self._dialog = None, (), None
+        if conversation_id != self._chosen:
+            self._chosen, self._opened = conversation_id, set()
+        await self._load()
+        if message_id is not None:
+            await self._read(message_id)
+
+    async def _read(self, message_id: str) -> None:
+        message = await self._conversations.message(message_id)
+        run = None
+        if message.run_id is not None:
+            run = RunClient(self._thread, await self._engine.runs.get(message.run_id))
+        reader = MessageReader(message, run, self.screen.refresh)
+        if reader.follower is not None:
+            await reader.follower.start()
+        if self._is_closed:  # while the message was read
+            reader.close()
+            return
+        self._close_reader()
+        self._selected, self._reader = message_id, reader
+        await self._draw()
+
+    def _close_reader(self) -> None:
+        if self._reader is not None:
+            self._reader.close()
+        self._reader, self._selected = None, None
+
+    def _entry(self, act: PageAction, name: str = "message") -> TreeEntry:
+        """The message that an argument of the action names; `NotFound` if it was deleted meanwhile."""
+        message_id = act.args.get(name)
+        for entry in self._entries:
+            if entry.message_id == message_id:
+                return entry
+        raise NotFound("This question is not in the conversation any more.")
+
+    # --- rendering -------------------------------------------------------------------------------------------------
+
+    def nodes(self) -> tuple[Node, ...]:
+        """The list, and next to it the chosen conversation."""
+        return (
+            Node("lists", kind="box", css="af-tree-lists", children=self._picker.nodes(self._chosen)),
+            Node("chosen", kind="box", css="af-tree-chosen", children=tuple(self._chosen_nodes())),
+        )
+
+    def _chosen_nodes(self) -> list[Node]:
+        if self._conversation is None:
+            return [Node("nothing", "<p>Ask something with <code>wb.ask(…)</code>.</p>", css="af-quiet")]
+        nodes = [*tree_nodes.heading(self._conversation)]
+        nodes += [self._dialog] if self._dialog else []
+        nodes.append(self._drawing)
+        nodes += [tree_nodes.comparison_prompt(self._compared_entry)] if self._compared_entry else []
+        if self._comparison:
+            nodes.append(tree_nodes.comparison_view(self._comparison))
+        elif self._reader is not None:
+            reading = self._reader.nodes()
+            if entry := next((entry for entry in self._entries if entry.message_id == self._selected), None):
+                siblings = [other.message_id for other in self._entries if other.parent_id == entry.parent_id]
+                reading += tree_nodes.actions(entry, siblings)
+            nodes.append(Node("reading", kind="box", css="af-tree-read", children=reading))
+        return nodes
+
+    async def _save(self) -> None:
+        await self._render_saved_output()
+        self.screen.save_soon()
+
+    async def _render_saved_output(self) -> None:
+        """Render the saved output in a thread, so that long answers do not block the engine's loop."""
+        content = self._saved_content
+        self._saved = content, await asyncio.to_thread(self._saved_output_of, *content)
+
+    def saved_output(self) -> SavedOutput:
+        """The chosen conversation, readable without a kernel."""
+        content, output = self._saved
+        return output if content == self._saved_content else self._saved_output_of(*self._saved_content)
+
+    @property
+    def _saved_content(self) -> tuple[Conversation | None, TreeLayout, MessageTexts]:
+        return self._conversation, self._saved_layout, self._texts
+
+    def _saved_output_of(
+        self, conversation: Conversation | None, layout: TreeLayout, texts: MessageTexts
+    ) -> SavedOutput:
+        nodes = saved_tree(conversation, layout, texts, self._renderer, with_metrics=self._with_metrics)
+        return saved_output(nodes, css=self.css)
+
+    def announcement(self) -> str:
+        """The announcement of the run that is read; empty without one."""
+        return self._reader.announcement() if self._reader else ""
+
+    # --- actions on conversations ----------------------------------------------------------------------------------
+
+    async def act_search(self, act: PageAction) -> None:
+        """List the conversations that contain the words; all if there are no words."""
+        await self._picker.search(str(act.args["values"]["words"]))
+
+    async def act_more(self, _act: PageAction) -> None:
+        """List more conversations."""
+        await self._picker.load_more()
+
+    async def act_choose(self, act: PageAction) -> None:
+        """Show the tree of another conversation and, after a search, the matching message."""
+        await self._show(str(act.args["conversation"]), act.args.get("message"))
+        await self._save()
+
+    async def act_rename_ask(self, _act: PageAction) -> None:
+        """Show the form for a new title."""
+        if self._conversation is not None:
+            self._dialog = tree_nodes.rename_form(self._conversation)
+
+    async def act_rename(self, act: PageAction) -> None:
+        """Rename the conversation."""
+        await self._conversations.rename(str(act.args["conversation"]), str(act.args["values"]["title"]))
+        self._dialog = None
+        await self._load()
+        await self._save()
+
+    async def act_delete_ask(self, _act: PageAction) -> None:
+        """Ask for confirmation before the conversation is deleted."""
+        if (chosen := self._conversation) is not None:
+            content = f"{count(chosen.n_messages, 'question')} and {count(chosen.n_artifacts, 'artifact')}"
+            question = f"Delete “{question_line(chosen.title, 60)}” with {content}? This cannot be undone."
+            self._dialog = tree_nodes.confirmation(question, "delete", conversation=chosen.conversation_id)
+
+    async def act_delete(self, act: PageAction) -> str:
+        """Delete the conversation, and show the newest of the others."""
+        await self._conversations.delete_conversation(str(act.args["conversation"]))
+        await self._show(None)
+        await self._save()
+        return "Deleted."
+
+    async def act_dismiss(self, _act: PageAction) -> None:
+        """Close the form or the confirmation without a change."""
+        self._dialog = None
+
+    # --- actions on messages ---------------------------------------------------------------------------------------
+
+    async def act_read(self, act: PageAction) -> None:
+        """Read a message, or compare it if the first message of a comparison was chosen before."""
+        entry = self._entry(act)
+        if self._compared_entry is not None and self._compared_entry.message_id != entry.message_id:
+            await self._compare(self._compared_entry, entry)
+            return
+        self._comparison, self._dialog = (), None
+        await self._read(entry.message_id)
+        self.screen.effect(act.page, "show", key=f"{entry.message_id}/head")
+
+    async def act_unfold(self, act: PageAction) -> None:
+        """Show more messages of a fold."""
+        for row in self._layout.rows:
+            if isinstance(row.content, FoldedMessages) and row.content.message_ids[0] == act.args.get("first"):
+                self._opened.update(row.content.next_to_open)
+        await self._draw()
+
+    async def act_activate(self, act: PageAction) -> str:
+        """Make the branch through a message the active one, which the next question continues."""
+        newest = await self._conversations.activate(self._entry(act).message_id)
+        await self._load()
+        await self._save()
+        # The message may have been deleted before the tree was read again.
+        question = next((entry.question for entry in self._entries if entry.message_id == newest), "")
+        return f"The next question continues “{question_line(question, 60)}”." if question else ""
+
+    async def act_ask(self, act: PageAction) -> None:
+        """Ask a question that follows a message, and read its run."""
+        entry = self._entry(act)
+        question = str(act.args["values"]["question"])
+        controller, parent = self._engine.controller, entry.message_id
+        await self._start(await controller.begin(question, conversation_id=self._chosen, parent_message_id=parent))
+
+    async def act_regenerate(self, act: PageAction) -> None:
+        """Ask the same question again on a new branch, and read its run."""
+        await self._start(await self._engine.controller.begin_sibling(self._entry(act).message_id))
+
+    async def _start(self, run: StoredRun) -> None:
+        await self._engine.controller.start(run)
+        await self._show(self._chosen, run.message_id)
+
+    async def act_prune_ask(self, act: PageAction) -> None:
+        """Ask for confirmation before a branch is deleted."""
+        entry = self._entry(act)
+        subtree = {entry.message_id}
+        for other in self._entries:  # the oldest first, so parents come before their children
+            if other.parent_id in subtree:
+                subtree.add(other.message_id)
+        n_more = len(subtree) - 1
+        more = f" with {count(n_more, 'question')} that follow{'s' if n_more == 1 else ''} it," if n_more else ""
+        question = f"Delete “{question_line(entry.question, 60)}”{more} and all that was answered and written there?"
+        self._dialog = tree_nodes.confirmation(question, "prune", message=entry.message_id)
+
+    async def act_prune(self, act: PageAction) -> str:
+        """Delete a message and all messages that follow it."""
+        await self._conversations.delete_branch(self._entry(act).message_id)
+        await self._show(self._chosen)
+        await self._save()
+        return "Deleted."
+
+    # --- comparison ------------------------------------------------------------------------------------------------
+
+    async def act_compare(self, act: PageAction) -> None:
+        """Choose the first message of a comparison; the next one that the reader clicks is the second."""
+        self._compared_entry = self._entry(act)
+
+    async def act_compare_with(self, act: PageAction) -> None:
+        """Compare two messages."""
+        await self._compare(self._entry(act, "other"), self._entry(act))
+
+    async def act_compare_end(self, _act: PageAction) -> None:
+        """Close the comparison."""
+        self._compared_entry, self._comparison = None, ()
+
+    async def _compare(self, first: TreeEntry, second: TreeEntry) -> None:
+        """Compare two messages; the older one is on the left."""
+        entries = self._entries
+        left, right = [await self._branch_side(entry, entries) for entry in sorted((first, second), key=entries.index)]
+        # In a thread: the differences of long texts take up to 300 ms, in which no run could continue.
+        self._comparison = await asyncio.to_thread(comparison, left, right)
+        self._compared_entry = None
+
+    async def _branch_side(self, entry: TreeEntry, entries: Sequence[TreeEntry]) -> BranchSide:
+        """Load the branch that ends with a message; `NotFound` if that was deleted meanwhile."""
+        message_id, conversation_id = entry.message_id, str(self._chosen)
+        tree = MessageTree(conversation_id, ((other.message_id, other.parent_id) for other in entries))
+        n_turns = len(tree.path(message_id))
+        message = await self._conversations.message(message_id)
+        artifacts = await self._engine.artifacts.list_artifacts(conversation_id, message_id=message_id)
+        by_id = {artifact.artifact_id: artifact for artifact in artifacts}
+        return BranchSide(entry, n_turns, message.content, message.response or "", by_id)
+
+    # --- actions on the run that is read ---------------------------------------------------------------------------
+
+    async def act_decide(self, act: PageAction) -> None:
+        """Decide an approval request of the run."""
+        if self._reader is not None and self._reader.follower is not None:
+            await self._reader.follower.decide(act.args)
+
+    async def act_resume(self, _act: PageAction) -> None:
+        """Resume the interrupted run; `Conflict` if no run answers the message."""
+        if self._reader is None:
+            return
+        if self._reader.follower is None:
+            raise Conflict("No run answers this question, so it cannot be resumed.")
+        await self._reader.follower.resume()
+        await self._load()
+
+    async def act_stop(self, _act: PageAction) -> None:
+        """Cancel the run; `Conflict` if no run answers the message."""
+        if self._reader is None:
+            return
+        if self._reader.run is None:
+            raise Conflict("No run answers this question, so there is nothing to stop.")
+        await self._reader.run.cancel()
+
+
+def _draw_tree(entries: Sequence[TreeEntry], selected: str | None, opened: Collection[str]) -> tuple[TreeLayout, Node]:
+    layout = layout_tree(entries, selected=selected, open_message_ids=opened)
+    return layout, tree_nodes.drawing(layout, selected)
+
+
+def _outline(entries: Sequence[TreeEntry]) -> list[tuple[str, str, bool]]:
+    """The parts of a tree whose change is worth saving the output again: messages, statuses, the active branch."""
+    return [(entry.message_id, entry.status, entry.is_active) for entry in entries]

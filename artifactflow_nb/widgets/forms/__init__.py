@@ -1,0 +1,1 @@
+"""Forms for tool parameters, derived from JSON schemas."""

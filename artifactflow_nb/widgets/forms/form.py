@@ -1,0 +1,372 @@
+"""Forms for tool parameters: fields from a tool's signature, and parameters from the values that a page sends.
+
+An unchanged field leaves its parameter exactly as it was, whatever its type. Values that no other field can represent
+exactly are edited as JSON. A budget request has no tool; its fields are the limits.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from artifactflow_nb.core.budget import Budget
+from artifactflow_nb.errors import FormError, ToolError
+from artifactflow_nb.tools.base import Tool
+from artifactflow_nb.widgets.forms.schema import (
+    BUDGET_LIMITS,
+    FieldKind,
+    Parameter,
+    Shape,
+    format_json,
+    parameters_from_values,
+    tool_parameters,
+)
+from artifactflow_nb.widgets.forms.values import FieldValueError, quote_value, read_value
+from artifactflow_nb.widgets.page.nodes import Node
+
+FieldValue = str | bool | tuple[str, ...] | tuple[int, ...] | None
+
+LINE_CHARS = 80
+"""Longer texts are edited in a multi-line field."""
+
+_BLANK: dict[FieldKind, FieldValue] = {"checkbox": False, "list": (), "items": ()}
+_VALUE_TYPES: dict[FieldKind, tuple[type, ...]] = {"checkbox": (bool,), "integer": (int,), "number": (int, float)}
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A field of a form.
+
+    Attributes:
+        name: Key of the field among the values that the page sends.
+        kind: `text` (one line), `multiline`, `integer`, `number`, `checkbox`, `choice`, `json`, `list` (one text per
+            line) or `items` (objects with fields of their own, which can be edited, moved, added and removed).
+        value: Initial value, which the page sends back unless it is changed: a text, the state of a checkbox, the
+            texts of a `list`, the indexes of `items`; None for no value.
+        label: Visible label; `name` if empty.
+        choices: Labels of a `choice`.
+        items: The fields of each of the `items`.
+        blank: The fields of a new item.
+        required: Whether the parameter has no default.
+        nullable: Whether None is a valid value.
+        doc: Description.
+        placeholder: Placeholder of the empty field.
+        rows: Minimum number of lines of a `multiline`, `json` or `list`; 0 for the default.
+        hide_label: Show the label only to screen readers.
+        autofocus: Focus the field when the form appears.
+        monospace: Use a code font.
+        keep: Keep the value after the form was sent, instead of resetting it.
+    """
+
+    name: str
+    kind: FieldKind
+    value: FieldValue = ""
+    label: str = ""
+    choices: tuple[str, ...] = ()
+    items: tuple[tuple["Field", ...], ...] = ()
+    blank: tuple["Field", ...] = ()
+    required: bool = False
+    nullable: bool = False
+    doc: str = ""
+    placeholder: str = ""
+    rows: int = 0
+    hide_label: bool = False
+    autofocus: bool = False
+    monospace: bool = False
+    keep: bool = False
+
+    def as_json(self) -> dict[str, Any]:
+        """Input of the page's `makeForm`: JSON values, without empty options."""
+        options = {
+            "label": self.label or self.name,
+            "choices": list(self.choices),
+            "items": [[field.as_json() for field in item] for item in self.items],
+            "blank": [field.as_json() for field in self.blank],
+            "required": self.required,
+            "nullable": self.nullable,
+            "doc": self.doc,
+            "placeholder": self.placeholder,
+            "rows": self.rows,
+            "hideLabel": self.hide_label,
+            "autofocus": self.autofocus,
+            "monospace": self.monospace,
+            "keep": self.keep,
+        }
+        value = list(self.value) if isinstance(self.value, tuple) else self.value
+        return {
+            "name": self.name,
+            "kind": self.kind,
+            "value": value,
+            **{key: option for key, option in options.items() if option},
+        }
+
+
+def form_node(
+    key: str,
+    act: str,
+    submit: str,
+    label: str,
+    fields: Iterable[Field],
+    *,
+    css: str,
+    html: str = "",
+    args: Mapping[str, Any] | None = None,
+    cancel: Mapping[str, str] | None = None,
+) -> Node:
+    """Node of a form.
+
+    Args:
+        key: Key of the node.
+        act: The action that receives the values.
+        submit: Label of the button that sends them.
+        label: Accessible name of the form.
+        fields: The fields.
+        css: Class names.
+        html: Content above the fields, sanitised.
+        args: Further arguments of the action.
+        cancel: Label and action of the button that closes the form, as `cancel` and `cancelAct`.
+    """
+    data = {"act": act, "submit": submit, "label": label, "fields": [field.as_json() for field in fields]}
+    return Node(key, html, "form", css, data={**data, "args": dict(args or {}), **(cancel or {})})
+
+
+def form_fields(tool: Tool | None, params: Mapping[str, Any]) -> tuple[Field, ...]:
+    """Fields for the parameters of a call, in the order of the signature.
+
+    Args:
+        tool: The tool; None for a budget request, whose fields are the limits.
+        params: The parameters, as JSON values; missing ones are shown with their defaults.
+    """
+    normalized = _with_objects(tool, params)
+    return tuple(_field(parameter, normalized) for parameter in tool_parameters(tool))
+
+
+def value_fields(values: Mapping[str, Any]) -> tuple[Field, ...]:
+    """Fields for values without a signature; each field follows the type of its value."""
+    return tuple(_field(parameter, values) for parameter in parameters_from_values(values))
+
+
+def read_form(tool: Tool | None, params: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
+    """Parameters from a sent form; `Tool.bind` accepts them.
+
+    Args:
+        tool: As for `form_fields`.
+        params: The parameters from which the form was built.
+        values: The sent values, by field; a missing field counts as unchanged. Changed `items` are sent as a list with
+            the index of each unchanged item, and `{"of": index or None, "values": values}` for the others.
+
+    Errors: `FormError` with a message per field; fields of `items` are named as in `steps.0.title`, and a message about
+        all parameters together has the empty name.
+    """
+    normalized = _with_objects(tool, params)
+    read, errors = _read(tool_parameters(tool), params, values, normalized)
+    if errors := errors or dict(_problems(tool, read, normalized)):
+        raise FormError(errors)
+    return read
+
+
+def read_values(values: Mapping[str, Any], sent: Mapping[str, Any]) -> dict[str, Any]:
+    """Values from a sent form whose fields were created by `value_fields`.
+
+    Errors: `FormError` with a message per field.
+    """
+    read, errors = _read(parameters_from_values(values), values, sent, values)
+    if errors:
+        raise FormError(errors)
+    return read
+
+
+# --- fields from parameters ----------------------------------------------------------------------------------------
+
+
+def _with_objects(tool: Tool | None, params: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Parameters with lists of objects normalized by the tool's model, as agents may use accepted short forms."""
+    item_lists = [param for param in tool_parameters(tool) if param.shape.kind == "items" and param.name in params]
+    irregular = [param.name for param in item_lists if not _are_objects(param.shape, params[param.name])]
+    if tool is None or not irregular:
+        return params
+    try:
+        bound = tool.bind(params).model_dump(mode="json", include=set(irregular), exclude_unset=True)
+    except ToolError:
+        return params
+    # Unchanged items are read back by index, so both lists must have the same length.
+    same_length = {name: items for name, items in bound.items() if _have_same_length(items, params[name])}
+    return {**params, **same_length}
+
+
+def _are_objects(shape: Shape, value: Any) -> bool:
+    """True if the fields of the items can represent all contents of a list."""
+    names = {column.name for column in shape.columns}
+    return isinstance(value, list) and all(isinstance(item, dict) and item.keys() <= names for item in value)
+
+
+def _have_same_length(a: Any, b: Any) -> bool:
+    return isinstance(a, list) and isinstance(b, list) and len(a) == len(b)
+
+
+def _field(parameter: Parameter, params: Mapping[str, Any]) -> Field:
+    name, prop, shape = parameter.name, parameter.schema, parameter.shape
+    current = params.get(name, prop.get("default"))
+    kind, value = _field_value(shape, current)
+    objects = current or () if kind == "items" else ()
+    items = tuple(tuple(_field(column, item) for column in shape.columns) for item in objects)
+    return Field(
+        name,
+        kind,
+        value,
+        choices=shape.labels if kind == "choice" else (),
+        items=items,
+        blank=tuple(_field(column, {}) for column in shape.columns) if kind == "items" else (),
+        required=bool(prop.get("required")),
+        nullable=shape.nullable,
+        doc=str(prop.get("description", "")),
+        placeholder="no limit" if name in BUDGET_LIMITS and "required" not in prop else "",
+        monospace=kind == "json",
+    )
+
+
+def _field_value(shape: Shape, value: Any) -> tuple[FieldKind, FieldValue]:
+    """Kind and initial value of a field; `json` if no other kind represents the value exactly."""
+    if value is None:
+        return shape.kind, None if shape.nullable else _BLANK.get(shape.kind, "")
+    if shape.kind == "choice" and (label := _label(shape, value)) is not None:
+        return "choice", label
+    if isinstance(value, list) and (entries := _list_value(shape, value)) is not None:
+        return shape.kind, entries
+    if shape.kind == "text" and isinstance(value, str):
+        return ("text" if len(value) <= LINE_CHARS and not _has_line_break(value) else "multiline"), value
+    if isinstance(value, _VALUE_TYPES.get(shape.kind, ())) and isinstance(value, bool) == (shape.kind == "checkbox"):
+        return shape.kind, value if isinstance(value, bool) else repr(value)
+    return "json", format_json(value, indent=2 if isinstance(value, list | dict) and value else None)
+
+
+def _list_value(shape: Shape, value: list[Any]) -> FieldValue:
+    """Texts of a `list` or indexes of `items`; None if the field cannot represent the value."""
+    if shape.kind == "list" and all(map(_is_one_line, value)):
+        return tuple(value)
+    if shape.kind == "items" and _are_objects(shape, value):
+        return tuple(range(len(value)))
+    return None
+
+
+def _is_one_line(item: Any) -> bool:
+    return isinstance(item, str) and bool(item.strip()) and not _has_line_break(item)
+
+
+def _has_line_break(text: str) -> bool:
+    """True if an HTML field with one line would change the text."""
+    return "\n" in text or "\r" in text
+
+
+def _label(shape: Shape, value: Any) -> str | None:
+    keys = map(format_json, shape.choices)  # as JSON, because 1 == True in Python
+    return dict(zip(keys, shape.labels, strict=True)).get(format_json(value))
+
+
+# --- parameters from sent values -----------------------------------------------------------------------------------
+
+
+def _read(
+    parameters: Sequence[Parameter],
+    params: Mapping[str, Any],
+    values: Mapping[str, Any],
+    normalized: Mapping[str, Any],
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """Parameters from sent values, and errors by field."""
+    read: dict[str, Any] = {}
+    unknown = values.keys() - {parameter.name for parameter in parameters}
+    errors = {name: f"There is no parameter {name!r}." for name in unknown}
+    for parameter in parameters:
+        name, shape = parameter.name, parameter.shape
+        field = _field(parameter, normalized)
+        answer = values.get(name, field.value)
+        try:
+            if not _is_unchanged(field.value, answer):
+                value = read_value(field.kind, shape, answer)
+                is_items = field.kind == "items" and value
+                read[name] = _read_items(parameter, params, normalized, value) if is_items else value
+            elif name in params and not (params[name] is None and not shape.nullable):
+                read[name] = params[name]
+            # Otherwise the parameter is omitted: an explicit None would fail where only the default may be None.
+        except FieldValueError as error:
+            nested = {f"{name}.{path}": message for path, message in error.item_errors.items()}
+            errors |= nested or {name: str(error)}
+    return read, errors
+
+
+def _read_items(
+    parameter: Parameter, params: Mapping[str, Any], normalized: Mapping[str, Any], sent: Iterable[Any]
+) -> list[Any]:
+    """Items of a changed list; unchanged items keep the form in which the agent wrote them."""
+    default = parameter.schema.get("default")
+    original, objects = (values.get(parameter.name, default) or () for values in (params, normalized))
+    items: list[Any] = []
+    errors: dict[str, str] = {}
+    for position, entry in enumerate(sent):
+        index, values = _entry(entry, len(objects))
+        if values is None:
+            items.append(original[index])
+            continue
+        item = {} if index is None else objects[index]
+        read, item_errors = _read(parameter.shape.columns, item, values, item)
+        items.append(read)
+        errors |= {f"{position}.{name}": message for name, message in item_errors.items()}
+    if errors:
+        raise FieldValueError("Some of the items do not fit.", errors)
+    return items
+
+
+def _entry(entry: Any, n_items: int) -> tuple[Any, Mapping[str, Any] | None]:
+    """Index of the original item (None for a new one) and its sent values (None if it is unchanged)."""
+    match entry:
+        case bool():  # would match `int`
+            pass
+        case int(index) if 0 <= index < n_items:
+            return index, None
+        case {"of": None, "values": dict(values)}:
+            return None, values
+        case {"of": int(index), "values": dict(values)} if 0 <= index < n_items:
+            return index, values
+    raise FieldValueError(f"{quote_value(entry)} is not an item of this list.")
+
+
+def _is_unchanged(initial: FieldValue, answer: Any) -> bool:
+    if isinstance(initial, tuple):
+        return isinstance(answer, list | tuple) and list(initial) == list(answer)
+    return type(initial) is type(answer) and initial == answer
+
+
+def _problems(tool: Tool | None, params: Mapping[str, Any], normalized: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield field names and messages of validation errors; if there are none, the error of the tool itself."""
+    model: type[BaseModel] = Budget if tool is None else tool.params
+    item_shapes = {
+        parameter.name: parameter.shape
+        for parameter in tool_parameters(tool)
+        if _field(parameter, normalized).kind == "items"
+    }
+    try:
+        model.model_validate(params)
+    except ValidationError as error:
+        for detail in error.errors(include_url=False):
+            name, *path = _field_path(item_shapes, tuple(map(str, detail["loc"] or ("",))))
+            location = f" at {'.'.join(path)}" if path else ""
+            if detail["type"] == "missing":
+                yield name, f"There is no value{location}."
+            else:
+                yield name, f"{quote_value(detail['input'])}{location} does not fit: {detail['msg'].lower()}."
+        return
+    try:
+        if tool is not None:
+            tool.bind(params)
+    except ToolError as error:
+        yield "", str(error)
+
+
+def _field_path(item_shapes: Mapping[str, Shape], loc: tuple[str, ...]) -> tuple[str, ...]:
+    """Location of an error that begins with a field name; for `items`, with the nested field as `name.0.column`."""
+    match loc:
+        case (name, index, column, *path) if name in item_shapes:
+            if any(parameter.name == column for parameter in item_shapes[name].columns):
+                return (f"{name}.{index}.{column}", *path)
+    return loc

@@ -1,0 +1,154 @@
+"""Reduces JSON schemas of tool parameters to the shapes for which a page has form fields."""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from artifactflow_nb.core.budget import Budget
+from artifactflow_nb.tools.base import Tool
+
+FieldKind = Literal["text", "multiline", "integer", "number", "checkbox", "choice", "json", "list", "items"]
+
+BUDGET_LIMITS = {
+    "tokens": "Input and output tokens of all model calls of the run, those that are spent included.",
+    "usd": "US dollars that these calls cost.",
+    "seconds": "Seconds that the run is at work, without the time in which it waits for you.",
+}
+"""Descriptions of the parameters of a budget request, by name."""
+
+_REFERENCE = "#/$defs/"
+_NULL = {"const": None}
+_TYPE_NAMES = {bool: "boolean", int: "integer", float: "number", str: "string", dict: "object", list: "array"}
+_KINDS: dict[frozenset[str], FieldKind] = {
+    frozenset({"string"}): "text",
+    frozenset({"integer"}): "integer",
+    frozenset({"number"}): "number",
+    frozenset({"integer", "number"}): "number",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """Name, schema and shape of a parameter."""
+
+    name: str
+    schema: Mapping[str, Any]
+    shape: "Shape"
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """Values that a parameter may have, in terms of form fields.
+
+    Attributes:
+        kind: Kind of the field.
+        nullable: Whether None is a valid value.
+        choices: Values of a `choice`.
+        is_integer: For a `number`, whether integers remain integers.
+        columns: Parameters of each object of `items`.
+    """
+
+    kind: FieldKind
+    nullable: bool = False
+    choices: tuple[Any, ...] = ()
+    is_integer: bool = False
+    columns: tuple[Parameter, ...] = ()
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Distinct labels of the choices."""
+        labels = [choice if isinstance(choice, str) else format_json(choice) for choice in self.choices]
+        # If the choices contain both 1 and "1", JSON tells them apart.
+        return tuple(labels if len(set(labels)) == len(labels) else map(format_json, self.choices))
+
+
+def format_json(value: Any, indent: int | None = None) -> str:
+    """Value as JSON for people, with non-ASCII characters unescaped."""
+    return json.dumps(value, ensure_ascii=False, indent=indent, default=str)
+
+
+def tool_parameters(tool: Tool | None) -> list[Parameter]:
+    """Parameters of a tool, in the order of its signature; for None, the limits of a budget."""
+    if tool is None:
+        limits = Budget.model_json_schema()["properties"]
+        return [_parameter(name, {**limits[name], "description": doc}, {}) for name, doc in BUDGET_LIMITS.items()]
+    schema = tool.spec.parameters
+    return _properties(schema, schema.get("$defs", {}))
+
+
+def parameters_from_values(values: Mapping[str, Any]) -> list[Parameter]:
+    """Parameters for values without a signature; each accepts values of its current type."""
+    return [_parameter(name, {**_schema_of(value), "required": True}, {}) for name, value in values.items()]
+
+
+def _schema_of(value: Any) -> Mapping[str, Any]:
+    if isinstance(value, list) and value and all(isinstance(item, str) for item in value):
+        return {"type": "array", "items": {"type": "string"}}
+    type_name = _TYPE_NAMES.get(type(value))
+    return {} if type_name is None else {"type": type_name}
+
+
+def _properties(schema: Mapping[str, Any], definitions: Mapping[str, Any], *, within: bool = False) -> list[Parameter]:
+    required = schema.get("required", ())
+    properties = schema.get("properties", {}).items()
+    return [
+        _parameter(name, {**prop, "required": name in required}, definitions, within=within)
+        for name, prop in properties
+    ]
+
+
+def _parameter(
+    name: str, prop: Mapping[str, Any], definitions: Mapping[str, Any], *, within: bool = False
+) -> Parameter:
+    return Parameter(name, prop, _shape(prop, definitions, within=within))
+
+
+def _alternatives(prop: Any, definitions: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """Yield the alternatives of a schema, with references, unions and enums resolved.
+
+    A schema that is no object, for example `True`, allows anything.
+    """
+    if not isinstance(prop, Mapping):
+        yield {}
+    elif isinstance(reference := prop.get("$ref"), str):
+        yield from _alternatives(definitions.get(reference.removeprefix(_REFERENCE)), definitions)
+    elif isinstance(union := prop.get("anyOf") or prop.get("oneOf"), list):
+        for member in union:
+            yield from _alternatives(member, definitions)
+    elif isinstance(values := prop.get("enum"), list):
+        yield from ({"const": value} for value in values)
+    elif isinstance(types := prop.get("type"), list):
+        yield from ({**prop, "type": type_name} for type_name in types)
+    else:
+        yield _NULL if prop.get("type") == "null" else prop
+
+
+def _shape(prop: Mapping[str, Any], definitions: Mapping[str, Any], *, within: bool) -> Shape:
+    """Shape of a schema; `within` an object of `items` there are no nested `items`, as schemas may be recursive."""
+    alternatives = list(_alternatives(prop, definitions))
+    schemas = [schema for schema in alternatives if schema != _NULL]
+    nullable = len(schemas) < len(alternatives)
+    if schemas and all("const" in schema for schema in schemas):
+        return Shape("choice", nullable, tuple(schema["const"] for schema in schemas))
+    types = frozenset(str(schema.get("type", "any")) for schema in schemas)
+    if types == {"boolean"}:
+        return Shape("choice", nullable, (True, False)) if nullable else Shape("checkbox")
+    if types == {"array"} and all(_is_text_list(schema, definitions) for schema in schemas):
+        return Shape("list", nullable)
+    if types == {"array"} and not within and (columns := _columns(schemas, definitions)):
+        return Shape("items", nullable, columns=columns)
+    return Shape(_KINDS.get(types, "json"), nullable or "any" in types, is_integer="integer" in types)
+
+
+def _columns(arrays: list[Mapping[str, Any]], definitions: Mapping[str, Any]) -> tuple[Parameter, ...]:
+    """Parameters of the objects in a list; empty unless all have the same schema with named properties."""
+    items = [schema for array in arrays for schema in _alternatives(array.get("items"), definitions)]
+    if len(items) != 1 or items[0].get("type") != "object" or any("prefixItems" in array for array in arrays):
+        return ()
+    return tuple(_properties(items[0], definitions, within=True))
+
+
+def _is_text_list(array: Mapping[str, Any], definitions: Mapping[str, Any]) -> bool:
+    items = list(_alternatives(array.get("items"), definitions))
+    return "prefixItems" not in array and all(item.get("type") == "string" and "const" not in item for item in items)

@@ -1,0 +1,1 @@
+"""The widget base: node tree, page stream, HTML elements, scripts and styles, polling."""

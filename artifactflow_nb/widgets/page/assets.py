@@ -1,0 +1,46 @@
+"""JavaScript and CSS of the views.
+
+The files are concatenated here because a widget's script cannot import another one.
+"""
+
+import re
+from collections.abc import Iterable
+from functools import cache
+from importlib.resources import files
+
+_STATIC = files("artifactflow_nb.widgets") / "static"
+# In load order: later scripts use what earlier ones define.
+_SCRIPTS = (
+    *("tree.js", "follow.js", "clocks.js", "code.js", "place.js", "field.js", "items.js", "form.js", "ask.js"),
+    *("effects.js", "output.js", "drafts.js", "branches.js", "board.js", "mount.js", "panel.js"),
+)
+_BASE_STYLE = "view.css"
+_COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
+_LINE_BREAK = re.compile(r"\s*\n\s*")
+
+
+def _read_static(names: Iterable[str]) -> str:
+    return "\n".join((_STATIC / name).read_text(encoding="utf-8") for name in names)
+
+
+@cache
+def script() -> str:
+    """JavaScript module that every panel runs."""
+    return _read_static(_SCRIPTS)
+
+
+@cache
+def all_styles() -> str:
+    """CSS of all views, for a live page."""
+    names = sorted(entry.name for entry in _STATIC.iterdir() if entry.name.endswith(".css"))
+    return stylesheet(*(name for name in names if name != _BASE_STYLE))
+
+
+@cache
+def stylesheet(*names: str) -> str:
+    """CSS for a saved output: the shared style, then the named files; every rule is scoped to `.af-run`.
+
+    The result is one line without comments. Every saved output contains it, and a blank line would end the HTML block
+    when a notebook is converted to Markdown.
+    """
+    return _LINE_BREAK.sub(" ", _COMMENT.sub("", _read_static((_BASE_STYLE, *names)))).strip()

@@ -1,0 +1,175 @@
+"""Virtual DOM: the content of a view as a tree of keyed nodes, and patches between two trees.
+
+The page keeps one element per key, so folds, focus and scroll positions survive every patch. A patch contains only the
+changes of an element; if text grew, only the new part of it.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """An element of the view.
+
+    Attributes:
+        key: Unique in the tree, and stable across patches for the same element.
+        html: Own content, sanitised: the whole of a leaf, the summary of a fold, the text above the buttons of an ask.
+        kind: `leaf`, `box` (own content, then children), `fold` (summary and children), `list` and its `item`s, which
+            have no content of their own, or a kind that only a live page shows: `controls` (a leaf with buttons),
+            `form` (the page builds it from `data`), `ask` (its own content is saved too, its form is not).
+        css: Class names.
+        is_open: Whether a fold is open until the reader toggles it.
+        data: Input from which the page builds a form or an ask; JSON values.
+        children: Child nodes, in order.
+        text: Plain text of the node and its children in saved output; None for that of the children.
+    """
+
+    key: str
+    html: str = ""
+    kind: str = "leaf"
+    css: str = ""
+    is_open: bool = False
+    data: Mapping[str, Any] = field(default_factory=dict)
+    children: tuple["Node", ...] = ()
+    text: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedNode:
+    """A node with its position: child of `parent`, next sibling of `after` (empty for the first child)."""
+
+    node: Node
+    parent: str
+    after: str
+
+    @property
+    def shape(self) -> list[Any]:
+        """Everything except the content, in the format that the page expects."""
+        node = self.node
+        return [node.key, self.parent, self.after, node.kind, node.css, node.is_open, dict(node.data)]
+
+
+def place_nodes(nodes: tuple[Node, ...], parent: str = "") -> Iterator[PlacedNode]:
+    """Yield every node with its position: parents before children, siblings in order."""
+    after = ""
+    for node in nodes:
+        yield PlacedNode(node, parent, after)
+        yield from place_nodes(node.children, node.key)
+        after = node.key
+
+
+class TreeDiff:
+    """Computes patches from the tree that the page has to the current one.
+
+    A node that is the identical object in the same position is skipped with its children, so finished parts of a view
+    cost nothing.
+    """
+
+    def __init__(self) -> None:
+        self._sent: dict[str, PlacedNode] = {}
+        self._nodes: tuple[Node, ...] = ()
+
+    def snapshot(self, nodes: tuple[Node, ...]) -> dict[str, Any]:
+        """Patch that builds the tree from an empty page."""
+        self._sent, self._nodes = {}, ()
+        return self.patch(nodes)
+
+    def patch(self, nodes: tuple[Node, ...]) -> dict[str, Any]:
+        """Changes since the last call; empty if there are none.
+
+        Returns:
+            `shape`: elements to create, move or change, in order; `text`: triples of key, number of characters to keep
+            and text to append after them; `gone`: keys to remove.
+        """
+        changes = _PatchBuilder(self._sent)
+        changes.compare(self._nodes, nodes, "")
+        self._nodes = nodes
+        return changes.finish()
+
+
+class _PatchBuilder:
+    """Compares two trees and updates `sent`, the nodes that the page has, by key."""
+
+    def __init__(self, sent: dict[str, PlacedNode]) -> None:
+        self._sent = sent
+        self._shapes: list[list[Any]] = []
+        self._texts: list[tuple[str, int, str]] = []
+        self._missing: dict[str, None] = {}
+        self._seen: set[str] = set()
+
+    def compare(self, old: tuple[Node, ...], new: tuple[Node, ...], parent: str) -> None:
+        """Record the differences between the old and the new children of an element."""
+        if old is new:
+            return
+        new_keys = {node.key for node in new}
+        for node in old:
+            if node.key not in new_keys:
+                self._missing.update(dict.fromkeys(_keys(node)))
+        after = ""
+        for node in new:
+            placed, sent = PlacedNode(node, parent, after), self._sent.get(node.key)
+            after = node.key
+            self._seen.add(node.key)
+            if sent is None or sent.shape != placed.shape:
+                self._shapes.append(placed.shape)
+            elif sent.node is node:
+                continue
+            old_html = sent.node.html if sent else ""
+            if node.html != old_html:
+                n_common = _common_prefix(old_html, node.html)
+                # JavaScript counts in UTF-16 code units: characters outside the basic plane are two.
+                n_units = len(node.html[:n_common].encode("utf-16-le", "surrogatepass")) // 2
+                self._texts.append((node.key, n_units, node.html[n_common:]))
+            self._sent[node.key] = placed
+            if sent and sent.node is node:  # only moved: its children moved with it
+                self._seen.update(_keys(node))
+            else:
+                self.compare(sent.node.children if sent else (), node.children, node.key)
+
+    def finish(self) -> dict[str, Any]:
+        """Remove missing nodes from `sent` and return the patch."""
+        # A key that is missing from one parent may have been seen below another: that node moved.
+        gone = [key for key in self._missing if key not in self._seen]
+        for key in gone:
+            del self._sent[key]
+        parts = {"shape": self._shapes, "text": self._texts, "gone": gone}
+        return {name: part for name, part in parts.items() if part}
+
+
+def _keys(node: Node) -> Iterator[str]:
+    """Yield the keys of a node and of all its descendants."""
+    yield node.key
+    for child in node.children:
+        yield from _keys(child)
+
+
+def _common_prefix(old: str, new: str) -> int:
+    """Length of the common prefix, in characters."""
+    # Bisection with `startswith` compares in C; a loop over characters is too slow for long answers.
+    low, high = 0, min(len(old), len(new))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if old.startswith(new[:middle]):
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def prefixed(nodes: tuple[Node, ...], prefix: str) -> tuple[Node, ...]:
+    """Copy with `prefix` before every key, so that several trees can be combined."""
+    return tuple(  # the constructor takes less than half the time of `dataclasses.replace`
+        Node(
+            prefix + node.key,
+            node.html,
+            node.kind,
+            node.css,
+            node.is_open,
+            node.data,
+            prefixed(node.children, prefix) if node.children else (),
+            node.text,
+        )
+        for node in nodes
+    )

@@ -1,0 +1,98 @@
+"""Saved output of a view: its nodes as HTML, Markdown and plain text that are readable without a kernel.
+
+This is the only serialiser of nodes. Buttons and forms are left out; folds stay folds. The plain text consists of the
+`text` of the nodes, which has no ids, times or tokens, so that a notebook test can compare it.
+"""
+
+import re
+from collections.abc import Iterator
+
+from artifactflow_nb.analysis.plots.svg import BOTH_STYLE
+from artifactflow_nb.core.text.cards import escape_invisible, hidden_style
+from artifactflow_nb.widgets.page.assets import stylesheet
+from artifactflow_nb.widgets.page.markdown import fold_text, html_to_markdown, list_item, list_text, summary_html
+from artifactflow_nb.widgets.page.nodes import Node
+
+SavedOutput = dict[str, str]
+"""Static output in a saved notebook, by media type: `text/plain`, `text/markdown` and `text/html`."""
+
+_LIVE_ONLY = frozenset({"controls", "form"})
+_LISTS = {"list": ("ol", ' role="list"'), "item": ("li", "")}
+"""Tag and attributes by kind; with `list-style: none`, some browsers drop the list semantics without a role."""
+_STYLES = {
+    "artifact_panel.css": "af-art-",
+    "board.css": "af-board",
+    "chat.css": "af-chat",
+    "diff.css": "af-diff",
+    "form.css": "af-changes",
+    "plan.css": "af-steps",
+    "timeline.css": "af-timeline",
+    "tree_view.css": "af-branches",
+}
+"""Beginning of a class name that needs the style file; a notebook has only the styles that it uses."""
+_BLANK_LINE = re.compile(r"\n(?=[ \t\r\f\v]*\n)")
+
+
+def saved_output(nodes: tuple[Node, ...], *, css: str = "") -> SavedOutput:
+    """Serialise the nodes of a view, with the styles that they need.
+
+    Args:
+        nodes: The nodes.
+        css: Class names of the root element, in addition to `af-run`.
+    """
+    output = saved_fragment(nodes)
+    root = f'<div class="{f"af-run af-saved mathjax_ignore tex2jax_ignore {css}".rstrip()}">'
+    # When a notebook is converted to Markdown, an HTML block ends at the first blank line.
+    root += f'<div class="af-tree">{_BLANK_LINE.sub("&#10;", output["text/html"])}</div></div>'
+    styles = [name for name, css_class in _STYLES.items() if re.search(f'[" ]{css_class}', root)]
+    return {**output, "text/html": f"{hidden_style(f'{stylesheet(*styles)} {BOTH_STYLE}')}\n{root}"}
+
+
+def saved_fragment(nodes: tuple[Node, ...]) -> SavedOutput:
+    """Serialise a part of a view, without the root element and the styles."""
+    return {
+        "text/plain": escape_invisible("\n\n".join(_texts(nodes))),
+        "text/markdown": "\n\n".join(_markdown(nodes)),
+        "text/html": saved_html(nodes),
+    }
+
+
+def saved_html(nodes: tuple[Node, ...]) -> str:
+    """HTML of nodes: folds as `<details>`, no buttons and no forms."""
+    return "".join(_html(node) for node in nodes if node.kind not in _LIVE_ONLY)
+
+
+def _html(node: Node) -> str:
+    inside = saved_html(node.children)
+    if node.kind == "fold":
+        state = " open" if node.is_open else ""
+        body = f'<div class="af-body">{inside}</div>' if inside else ""
+        return f'<details class="{node.css}"{state}><summary>{node.html}</summary>{body}</details>'
+    name, role = _LISTS.get(node.kind, ("div", ""))
+    return f'<{name} class="{node.css}"{role}>{node.html}{inside}</{name}>'
+
+
+def _markdown(nodes: tuple[Node, ...]) -> Iterator[str]:
+    """Yield the blocks of nodes."""
+    for node in nodes:
+        if node.kind in _LIVE_ONLY:
+            continue
+        inside = list(_markdown(node.children))
+        if node.kind == "fold":
+            yield fold_text(summary_html(node.html), "\n\n".join(inside), is_open=node.is_open)
+        elif node.kind == "item":
+            yield list_item("-", inside)
+        elif node.kind == "list":
+            yield list_text(inside)
+        else:
+            own = html_to_markdown(node.html)
+            yield from [own, *inside] if own else inside
+
+
+def _texts(nodes: tuple[Node, ...]) -> Iterator[str]:
+    """Yield the plain texts of nodes; the text of a node stands for its children, too."""
+    for node in nodes:
+        if node.text is None:
+            yield from _texts(node.children)
+        elif node.text:
+            yield node.text

@@ -1,0 +1,108 @@
+"""`View`: the content of a panel and the handlers of its actions.
+
+::
+
+    nodes()         ──> the page         after Screen.refresh()
+    page            ──> act(...)         a click or a sent form calls `act_<name>` of the view
+    saved_output()  ──> the saved cell   after Screen.save_soon()
+
+All methods of a view run on the engine's loop. They need no locks and must not block.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from artifactflow_nb.widgets.page.nodes import Node
+from artifactflow_nb.widgets.page.saved import SavedOutput, saved_output
+
+
+@dataclass(frozen=True, slots=True)
+class PageAction:
+    """A click on a button or a sent form.
+
+    Attributes:
+        name: Name of the action; `act_<name>` of the view handles it.
+        args: Arguments of the button or form; a form adds `values`, the contents of its fields by name.
+        page: Id of the page where it happened; effects are sent to this page.
+    """
+
+    name: str
+    args: Mapping[str, Any]
+    page: str = ""
+
+
+ActionHandler = Callable[[PageAction], Awaitable[str | None]]
+
+
+class Screen(Protocol):
+    """Interface from a view to the pages that show it."""
+
+    def refresh(self) -> None:
+        """Send changes to the pages soon; calls in quick succession are combined."""
+
+    def save_soon(self) -> None:
+        """Save the current output in the notebook soon."""
+
+    def finish(self) -> None:
+        """Replace the live view by the saved output for good, as nothing will change any more."""
+
+    def effect(self, page: str, name: str, **parts: Any) -> None:
+        """Run a browser effect on one page, after it has received the current tree.
+
+        Args:
+            page: Id of the page, from `PageAction.page`.
+            name: `copy` (text) to the clipboard, `download` (filename, media_type, base64), `cell` (source, cell_type)
+                for a new cell below, `focus` (key) on the first focusable element of a node, `show` (key) to scroll to
+                a node, `end` (key) to scroll to the end of a node.
+            parts: The arguments of the effect.
+        """
+
+
+class View(ABC):
+    """Base class of the panels.
+
+    Attributes:
+        label: Accessible name of the panel.
+        css: Class names of the root element, in addition to `af-run`.
+        screen: The pages that show the view; set by `open`.
+    """
+
+    label = ""
+    css = ""
+    screen: Screen
+
+    async def open(self, screen: Screen) -> None:
+        """Load the content and start to follow changes; called once."""
+        self.screen = screen
+
+    @abstractmethod
+    def nodes(self) -> tuple[Node, ...]:
+        """Current content."""
+
+    def saved_nodes(self) -> tuple[Node, ...]:
+        """Content of the saved output, where it differs from that of the page."""
+        return self.nodes()
+
+    def saved_output(self) -> SavedOutput:
+        """Current content as static output for the saved notebook."""
+        return saved_output(self.saved_nodes(), css=self.css)
+
+    def announcement(self) -> str:
+        """Text that a screen reader announces when it changes; empty for none."""
+        return ""
+
+    async def act(self, act: PageAction) -> str:
+        """Call the handler `act_<name>`; unknown actions are ignored.
+
+        Returns:
+            Message to show at the control; empty for none.
+
+        Errors: an `ArtifactFlowError` is shown at the control.
+        """
+        handler: ActionHandler | None = getattr(self, f"act_{act.name}", None)
+        return (await handler(act)) or "" if handler else ""
+
+    def close(self) -> None:  # noqa: B027 - optional: a view without subscriptions has nothing to stop
+        """Stop following changes; idempotent."""

@@ -1,0 +1,1 @@
+"""Transcript of one run, its live view and its saved output."""

@@ -1,0 +1,158 @@
+"""Approval cards: build the node of a permission request, and read the decision that the page sends back."""
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from artifactflow_nb.core.approvals import BUDGET_KIND, SCOPES, Decision
+from artifactflow_nb.core.text.markdown import escape, escape_with_language
+from artifactflow_nb.core.text.width import clip
+from artifactflow_nb.errors import FormError, UsageError
+from artifactflow_nb.tools.base import Tool
+from artifactflow_nb.widgets.forms.form import Field, form_fields, read_form, read_values, value_fields
+from artifactflow_nb.widgets.page.elements import params_html, scroll_box, status_mark, value_text
+from artifactflow_nb.widgets.page.nodes import Node
+from artifactflow_nb.widgets.run.parts import TranscriptRequest
+
+_TITLE_COLUMNS = 120
+LONG_CHARS = 200
+"""If there is a preview, longer parameters are folded."""
+_DIFF = re.compile(r"(`{3,})diff\n(.*)\n\1", re.DOTALL)
+_DIFF_HEADER_LINES = 2
+_VERDICTS = ("approve", "deny", "instruct")
+# By `TranscriptRequest.is_for_call`.
+_MISSING_NOTE = {True: "what the agent should do instead", False: "what you answer"}
+_EDIT_LABELS = {BUDGET_KIND: "Change the limits", "plan": "Edit the plan"}
+
+
+def approval_card(question: TranscriptRequest, tool: Tool | None, render: Callable[[str], str]) -> Node:
+    """Card of an open request.
+
+    Args:
+        question: The request.
+        tool: The waiting tool; None if it is not registered here, so that its call cannot be edited. A request without
+            a call needs no tool: the form follows the types of its values.
+        render: Converts the preview's Markdown into sanitised HTML.
+    """
+    title = question.title or f"{question.tool} asks for your approval"
+    is_budget = question.kind == BUDGET_KIND
+    data = {
+        "request": question.id,
+        "tool": question.tool,
+        "title": clip(title, _TITLE_COLUMNS),
+        "fields": [field.as_json() for field in _fields(question, tool)],
+        "edit": _EDIT_LABELS.get(question.kind, "Edit parameters"),
+        "submit": "Go on with these" if is_budget else "Approve with these",
+        **_answer_labels(question),
+    }
+    return Node(f"ask-{question.id}", _html(question, title, render), "ask", "af-ask", data=data)
+
+
+def _fields(question: TranscriptRequest, tool: Tool | None) -> tuple[Field, ...]:
+    if question.kind == BUDGET_KIND:
+        return form_fields(None, question.params)
+    if not question.is_for_call:
+        return value_fields(question.params)
+    return form_fields(tool, question.params) if tool else ()
+
+
+def _answer_labels(question: TranscriptRequest) -> dict[str, str]:
+    """Labels of the answer and the note; an empty `answer` if the request takes none."""
+    is_budget = question.kind == BUDGET_KIND
+    if not question.is_for_call and not is_budget:  # a graph asked: it receives the answer, and may read the note
+        return {"answer": "Answer", "answerField": "Your answer", "note": "Note"}
+    # Without a larger budget no agent could act on an answer.
+    answer = "" if is_budget else "Answer instead"
+    return {"answer": answer, "answerField": "What the agent should do instead", "note": "Note to the agent"}
+
+
+def _html(question: TranscriptRequest, title: str, render: Callable[[str], str]) -> str:
+    parts = [f'<p class="af-ask-title">{status_mark("waiting")} <strong>{escape_with_language(title)}</strong></p>']
+    if not (question.tool in question.title and question.agent in question.title):
+        is_redundant = question.agent in {"", question.tool}
+        agent = "" if is_redundant else f' <span class="af-quiet">· {escape(question.agent)}</span>'
+        parts.append(f"<p><code>{escape(question.tool)}</code>{agent}</p>")
+    if question.message:
+        parts.append(f'<p class="af-ask-message">{escape_with_language(question.message)}</p>')
+    if not question.preview:
+        return "".join([*parts, params_html(question.params)])
+    params = {name: value for name, value in question.params.items() if not _is_in_preview(question, name, value)}
+    long = {name: value for name, value in params.items() if len(value_text(value)) > LONG_CHARS}
+    parts += [params_html(params, without=long), _preview(question.preview, render)]
+    if long:  # folded, because a person wants to read the preview first
+        parts.append(
+            f"<details><summary>{escape(', '.join(long))}, as it was sent</summary>{params_html(long)}</details>"
+        )
+    return "".join(parts)
+
+
+def _is_in_preview(question: TranscriptRequest, name: str, value: Any) -> bool:
+    """True if the preview shows this parameter; for a plan, the preview shows the steps and the card the title."""
+    is_plan = question.kind == "plan"
+    if is_plan and name == "title":
+        return question.title.endswith(f": {value}")
+    return (is_plan and name == "steps") or str(value).strip() == question.preview.strip()
+
+
+def _preview(preview: str, render: Callable[[str], str]) -> str:
+    """Preview in a scroll box; a unified diff with its insertions and deletions marked."""
+    if diff := _DIFF.fullmatch(preview.strip()):
+        lines = [_diff_line(i, line) for i, line in enumerate(diff[2].split("\n"))]
+        html = f'<pre class="af-changes">{"".join(lines)}</pre>'
+    else:
+        html = render(preview)
+    return scroll_box(html, "af-preview af-md", "Preview")
+
+
+def _diff_line(number: int, line: str) -> str:
+    # The line break is inside the element, for pages that do not display the element as a block.
+    if number < _DIFF_HEADER_LINES or line.startswith(("@@", "\\")):
+        return f'<span class="af-where">{escape(line)}\n</span>'
+    tag = {"+": "ins", "-": "del"}.get(line[:1], "span")
+    return f"<{tag}>{escape(line)}\n</{tag}>"
+
+
+def read_decision(args: Mapping[str, Any], request: TranscriptRequest, tool: Tool | None) -> Decision:
+    """Decision from the arguments that a card sends.
+
+    Args:
+        args: `verdict` (approve, deny or instruct), `note`, `scope`, and `params`: the contents of the form, or None.
+        request: The request.
+        tool: The waiting tool; None if it is not registered here or the request has no call.
+
+    Errors: `FormError` for invalid fields, `UsageError` for other invalid arguments.
+    """
+    verdict, scope, values = args.get("verdict"), args.get("scope", "once"), args.get("params")
+    note = str(args.get("note") or "").strip()
+    if verdict not in _VERDICTS:
+        raise UsageError(f"Invalid verdict {verdict!r}: use one of {', '.join(map(repr, _VERDICTS))}.")
+    if verdict == "instruct":
+        if not note:
+            raise FormError({"note": f"Say {_MISSING_NOTE[request.is_for_call]}."})
+        return Decision(approved=False, instruction=note, replaces_call=True)
+    known_scope = next((known for known in SCOPES if known == scope), None)
+    if known_scope is None:
+        raise UsageError(f"Invalid scope {scope!r}: use one of {', '.join(map(repr, SCOPES))}.")
+    params = _edited_params(values, request, tool) if verdict == "approve" and values is not None else None
+    return Decision(approved=verdict == "approve", instruction=note, params=params, scope=known_scope)
+
+
+def _edited_params(values: Any, request: TranscriptRequest, tool: Tool | None) -> Mapping[str, Any] | None:
+    """Parameters from the form; None if they are unchanged."""
+    if tool is None and request.is_for_call:
+        raise UsageError(f"The tool {request.tool!r} is not registered here: register it first, then edit its call.")
+    if not isinstance(values, Mapping):
+        raise UsageError(f"The edited parameters are {type(values).__name__}: send an object of values by name.")
+    if request.kind == BUDGET_KIND:
+        params = read_form(None, request.params, values)
+    elif request.is_for_call:
+        params = read_form(tool, request.params, values)
+    else:
+        params = read_values(request.params, values)
+    return None if _canonical_json(params) == _canonical_json(request.params) else params
+
+
+def _canonical_json(params: Mapping[str, Any]) -> str:
+    # As JSON, because 1, 1.0 and True are equal in Python.
+    return json.dumps(dict(params), sort_keys=True, default=str)

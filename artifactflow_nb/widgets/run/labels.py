@@ -1,0 +1,157 @@
+"""Short texts of the views: statuses, counts, durations, subjects of tool calls. Plain text, unescaped."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from artifactflow_nb.core.plan import progress_text
+from artifactflow_nb.core.text.format import count, duration, usd
+from artifactflow_nb.core.text.width import clip
+from artifactflow_nb.widgets.page.elements import STATUS_MARK_NAMES, value_text
+from artifactflow_nb.widgets.run.parts import (
+    TranscriptCall,
+    TranscriptJob,
+    TranscriptRequest,
+    TranscriptStep,
+    TranscriptTurn,
+)
+from artifactflow_nb.widgets.run.transcript import RunTranscript
+
+STATUS_LABELS = {
+    "running": "Running",
+    "waiting": "Waiting for you",
+    "completed": "Completed",
+    "failed": "Failed",
+    "cancelled": "Cancelled",
+    "interrupted": "Interrupted",
+    "deleted": "Deleted",
+}
+WAITING_LABEL = "waits for your decision"
+INTERRUPTED_LABEL = "Interrupted: its process is gone. run.resume() goes on with it."
+# Parameters that identify a call best, most telling first.
+_SUBJECT_PARAMS = ("query", "url", "urls", "artifact_id", "id", "instruction", "title", "name", "path")
+_ARGUMENT_COLUMNS = 90
+_SECOND_MS = 1000
+
+
+def status_label(status: str) -> str:
+    """Status of a run, with a hint if it is interrupted."""
+    return INTERRUPTED_LABEL if status == "interrupted" else STATUS_LABELS[status]
+
+
+def request_source(request: TranscriptRequest) -> str:
+    """Requesting tool, with the parent tool of a subrun: `web_search within run_research`."""
+    return f"{request.tool} within {request.parent_tool}" if request.parent_tool else request.tool
+
+
+def subrun_wait_label(transcript: RunTranscript) -> str:
+    """Pending requests of subruns: `web_search within run_research asks`; empty if there are none."""
+    requests = [request for request in transcript.pending_requests if request.id not in transcript.requests]
+    names = list(dict.fromkeys(map(request_source, requests)))
+    return f"{', '.join(names)} {'ask' if len(names) > 1 else 'asks'}" if names else ""
+
+
+def main_argument(params: Mapping[str, Any]) -> str:
+    """Most telling parameter of a call, clipped; empty if there is none."""
+    names = [name for name in _SUBJECT_PARAMS if params.get(name)] or [name for name in params if params[name]]
+    if not names:
+        return ""
+    value = params[names[0]]
+    text = ", ".join(map(str, value)) if isinstance(value, list) else value_text(value)
+    return clip(text, _ARGUMENT_COLUMNS)
+
+
+def call_subject(call: TranscriptCall) -> str:
+    """Subject of a call in a few words; for a mere question, its title."""
+    title = call.request.title if call.request and not call.request.is_for_call else ""
+    return clip(title, _ARGUMENT_COLUMNS) if title else main_argument(call.params)
+
+
+def call_outcome(call: TranscriptCall) -> str:
+    """Outcome of a call: `5 results`, `v1`, `denied`, an error message; empty while it runs."""
+    request = call.request
+    if request and request.approved is False:
+        answered = "answered instead" if request.is_for_call else "answered"
+        verdict = answered if request.decision == "instructed" else "denied"
+        return clip(f"{verdict}: {request.instruction}", 80) if request.instruction else verdict
+    if call.status == "waiting":
+        return WAITING_LABEL
+    if call.error:
+        return clip(call.error, 80)
+    if "version" in call.metadata:
+        return f"v{call.metadata['version']}"
+    if isinstance(results := call.metadata.get("results"), list):
+        return count(len(results), "result")
+    counts = [(name[2:], n) for name, n in call.metadata.items() if name.startswith("n_") and isinstance(n, int)]
+    # The size of a text says less than the number of its sources or edits.
+    counts = [(noun, n) for noun, n in counts if noun not in {"chars", "lines"}] or counts
+    return f"{counts[0][1]:,} {counts[0][0]}" if counts else ""
+
+
+def activity(job: TranscriptJob) -> str:
+    """Current activity of an agent in a few words."""
+    turn = job.turns[-1] if job.turns else None
+    if turn is None:
+        return "starting"
+    running = [call for call in turn.tools if call.status == "running"]
+    if running:
+        return clip(f"{running[-1].tool} {main_argument(running[-1].params)}", _ARGUMENT_COLUMNS)
+    if any(call.status == "waiting" for call in turn.tools):
+        return WAITING_LABEL
+    if turn.is_done:
+        return "thinking" if turn.tools else ""
+    return preparing_label(turn) or clip(turn.reply.prose.end(200), _ARGUMENT_COLUMNS) or "thinking"
+
+
+def preparing_label(turn: TranscriptTurn) -> str:
+    """`preparing create_artifact … 1,234 characters` while the model writes a tool call; otherwise empty."""
+    if not turn.reply.call_chars:
+        return ""
+    return f"preparing {turn.reply.call_name or 'a tool call'} … {turn.reply.call_chars:,} characters"
+
+
+def steps(transcript: RunTranscript) -> str:
+    """`3 agents · 7 tool calls` and the progress of plans; a single agent is not counted."""
+    n_agents = sum(len(job.agents) for job in transcript.jobs)
+    agents = [count(n_agents, "agent")] if n_agents > 1 else []
+    statuses = [step.status for plan in transcript.plans for step in plan.steps]
+    plans = [f"plan: {progress_text(statuses)}"] if statuses else []
+    return " · ".join([*agents, count(transcript.totals.n_tool_calls, "tool call"), *plans])
+
+
+def step_state(step: TranscriptStep) -> str:
+    """Status of a step, and the number of attempts if more than one: `failed · 2 attempts`."""
+    name = STATUS_MARK_NAMES[step.status]
+    if step.n_attempts <= 1:
+        return name
+    return f"{name} · attempt {step.n_attempts}" if step.status == "running" else f"{name} · {step.n_attempts} attempts"
+
+
+def elapsed_ms(transcript: RunTranscript, now: datetime | None = None) -> float:
+    """Milliseconds from the first event to the end of the run, or to `now` until it has ended."""
+    if transcript.started_at is None:
+        return 0.0
+    end = transcript.ended_at or now or transcript.started_at
+    return max((end - transcript.started_at).total_seconds() * 1000, 0.0)
+
+
+def summary_line(transcript: RunTranscript, *, with_metrics: bool = True) -> str:
+    """Elapsed time, tokens, cost and calls of an ended run; without metrics only the calls, which are reproducible."""
+    totals = transcript.totals
+    calls = [count(totals.n_llm_calls, "model call"), count(totals.n_tool_calls, "tool call")]
+    if not with_metrics:
+        return " · ".join(calls)
+    wait_ms = float(transcript.metrics.get("wait_ms") or 0)
+    total = duration(elapsed_ms(transcript))
+    time = total if wait_ms < _SECOND_MS else f"{total}, {duration(wait_ms)} of it waiting for you"
+    return " · ".join([time, count(totals.tokens, "token"), *cost_label(totals.cost_usd), *calls])
+
+
+def short_summary(transcript: RunTranscript) -> str:
+    """Elapsed time and tokens of a run."""
+    return f"{duration(elapsed_ms(transcript))} · {count(transcript.totals.tokens, 'token')}"
+
+
+def cost_label(amount_usd: float | None) -> list[str]:
+    """`0.0123 USD` as a list, which is empty if the cost is unknown or zero."""
+    return [usd(amount_usd)] if amount_usd else []

@@ -1,0 +1,354 @@
+"""Parts of a transcript: jobs, turns, tool calls, plans and permission requests.
+
+A plan contains jobs and a tool call may have created a plan, so these classes are in one module. A call only knows the
+id of the run that carries it out; the `RunTranscript` holds that run's transcript.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from artifactflow_nb.core.plan import STEP_STATUSES, progress_text
+from artifactflow_nb.core.text.shortened import GrowingText
+from artifactflow_nb.flows.plan.agents import REPLANNER
+from artifactflow_nb.store.runs import RUNNING
+from artifactflow_nb.tools.delegate import call_subagent
+from artifactflow_nb.widgets.run.streaming_text import StreamingText
+
+
+@dataclass(slots=True)
+class TranscriptRequest:
+    """A permission request.
+
+    Attributes:
+        id: Id of the request.
+        kind: Subject of the request, for example `tool`, `plan` or `budget`.
+        agent: The requesting agent or graph node.
+        tool: The tool that waits for approval.
+        tool_call_id: The waiting call; equal to `id` if the request belongs to no tool call.
+        title: Title of the card.
+        preview: What the call would write or send, in Markdown.
+        message: Explanation for the person.
+        params: Parameters of the call, or the values to decide on.
+        approved: The verdict; None while the request is open.
+        decision: `approved`, `edited`, `instructed` or `denied`; empty while open.
+        scope: Scope of the approval, for example `once` or `run`.
+        decided_by: Who decided.
+        instruction: Note or answer of the person.
+        parent_tool: In a subrun, the tool whose call the run carries out; otherwise empty.
+    """
+
+    id: str
+    kind: str
+    agent: str
+    tool: str
+    tool_call_id: str
+    title: str
+    preview: str
+    message: str
+    params: Mapping[str, Any]
+    approved: bool | None = None
+    decision: str = ""
+    scope: str = ""
+    decided_by: str = ""
+    instruction: str = ""
+    parent_tool: str = ""
+
+    @property
+    def is_for_call(self) -> bool:
+        """True if a tool call waits for the decision and runs after approval."""
+        return self.tool_call_id != self.id
+
+    @property
+    def is_settled(self) -> bool:
+        """True if the request was approved, or was a mere question and got an answer."""
+        return bool(self.approved) or (self.decision == "instructed" and not self.is_for_call)
+
+
+@dataclass(slots=True)
+class TranscriptCall:
+    """A tool call.
+
+    Attributes:
+        id: Id of the call; for a request without a call, the id of the request.
+        tool: Name of the tool.
+        params: Parameters, as last edited by a person.
+        status: `running`, `waiting`, `ok`, `failed` or `interrupted`.
+        duration_ms: Duration; None until the call has completed.
+        error: Error message; empty if there is none.
+        metadata: Metadata of the result.
+        request: The permission request of the call.
+        job: The job to which the call delegated.
+        plan: The plan that the call created.
+        subrun_id: The run that carries out the call; empty if there is none.
+    """
+
+    id: str
+    tool: str
+    params: Mapping[str, Any]
+    status: str = "running"
+    duration_ms: float | None = None
+    error: str = ""
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    request: TranscriptRequest | None = None
+    job: "TranscriptJob | None" = None
+    plan: "TranscriptPlan | None" = None
+    subrun_id: str = ""
+
+    @property
+    def is_call(self) -> bool:
+        """True for a real call, False for a mere question to the person."""
+        return self.request is None or self.request.is_for_call
+
+    @property
+    def is_delegation(self) -> bool:
+        """True if the call only hands a task to a sub-agent; other tools may start agents too."""
+        return self.tool == call_subagent.name
+
+
+@dataclass(slots=True)
+class TranscriptTurn:
+    """One model call and the tool calls that it requested.
+
+    Attributes:
+        key: Id of the model call.
+        agent: The agent whose turn it is.
+        start_index: Sequence number of the first event.
+        end_index: Sequence number of the last event; None until then.
+        usage: Token usage; empty until the turn is done.
+        cost_usd: Cost; None if unknown.
+        duration_ms: Duration of the model call.
+        reply: The reply without reasoning.
+        reasoning: The reasoning.
+        kinds: Kinds of chunks received so far. The first chunk of a kind repeats all earlier text of that kind, for
+            views that subscribe in the middle of a reply.
+        is_done: Whether the model call has completed.
+        retries: Reasons of the retries.
+        middleware_errors: Errors of middleware during the turn.
+        tools: The tool calls, and questions to the person.
+    """
+
+    key: str
+    agent: str = ""
+    start_index: int = 0
+    end_index: int | None = None
+    usage: Mapping[str, Any] = field(default_factory=dict)
+    cost_usd: float | None = None
+    duration_ms: float = 0.0
+    reply: StreamingText = field(default_factory=StreamingText)
+    reasoning: GrowingText = field(default_factory=GrowingText)
+    kinds: set[str] = field(default_factory=set)
+    is_done: bool = False
+    retries: list[str] = field(default_factory=list)
+    middleware_errors: list[str] = field(default_factory=list)
+    tools: list[TranscriptCall] = field(default_factory=list)
+
+    @property
+    def text(self) -> str:
+        """Prose of the reply, without calls and reasoning."""
+        return self.reply.prose.text.strip()
+
+    @property
+    def calls(self) -> list[TranscriptCall]:
+        """The tool calls, without mere questions."""
+        return [call for call in self.tools if call.is_call]
+
+    @property
+    def requesting_nodes(self) -> list[str]:
+        """Graph nodes that asked the person directly, outside a tool."""
+        questions = [call.request for call in self.tools if call.request and not call.request.is_for_call]
+        return [request.agent for request in questions if request.agent == request.tool]
+
+    def overlaps(self, other: "TranscriptTurn") -> bool:
+        """True if both turns were running at the same time."""
+        return all(a.end_index is None or b.start_index < a.end_index for a, b in ((self, other), (other, self)))
+
+
+@dataclass(slots=True)
+class TranscriptJob:
+    """Work of one agent: the lead, one delegation or one step of a plan. In a graph, several nodes take turns.
+
+    Attributes:
+        id: Id of the job.
+        agent: The agent; empty until it is known.
+        instruction: The task.
+        model: The model used.
+        turns: The turns, in the order in which they started.
+    """
+
+    id: str
+    agent: str
+    instruction: str = ""
+    model: str = ""
+    turns: list[TranscriptTurn] = field(default_factory=list)
+
+    @property
+    def tools(self) -> list[TranscriptCall]:
+        """Tool calls and questions of all turns."""
+        return [call for turn in self.turns for call in turn.tools]
+
+    @property
+    def calls(self) -> list[TranscriptCall]:
+        """Tool calls of all turns, without mere questions."""
+        return [call for turn in self.turns for call in turn.calls]
+
+    @property
+    def agents(self) -> list[str]:
+        """Distinct names of the agents that took turns and of the graph nodes that asked the person."""
+        names = [name for turn in self.turns for name in (turn.agent, *turn.requesting_nodes) if name]
+        return list(dict.fromkeys(names)) or [self.agent]
+
+
+@dataclass(slots=True)
+class TranscriptStep:
+    """A step of a plan and the work done for it.
+
+    Attributes:
+        id: Id of the step.
+        title: Title of the step.
+        description: Its task in full.
+        status: Status from the plan; a step that was running when its run ended has `failed`, `cancelled` or
+            `interrupted`, as the run.
+        result: Its result, or the reason why it failed or was skipped.
+        n_attempts: Number of attempts.
+        jobs: The agents that attempted it and, after an attempt, the replanner.
+        started_at: Start of the current attempt, or its continuation after a pause; None while no attempt is running.
+        duration_ms: Sum of the attempts before `started_at`, without pauses.
+    """
+
+    id: str
+    title: str
+    description: str = ""
+    status: str = "pending"
+    result: str = ""
+    n_attempts: int = 0
+    jobs: list[TranscriptJob] = field(default_factory=list)
+    started_at: datetime | None = None
+    duration_ms: float = 0.0
+
+    def end(self, at: datetime) -> None:
+        """Stop the clock of the current attempt, at its end or at a pause."""
+        if self.started_at is not None:
+            self.duration_ms += max((at - self.started_at).total_seconds() * 1000, 0.0)
+        self.started_at = None
+
+
+@dataclass(slots=True)
+class TranscriptPlan:
+    """A plan and the work done for it.
+
+    Attributes:
+        title: Title of the plan.
+        steps: The steps, in order.
+        notes: Reasons of the revisions.
+        jobs: Agents that work for the whole plan, such as the summarizer.
+    """
+
+    title: str = ""
+    steps: list[TranscriptStep] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    jobs: list[TranscriptJob] = field(default_factory=list)
+    _last_started: TranscriptStep | None = None
+
+    @property
+    def progress(self) -> str:
+        """Progress in a few words."""
+        return progress_text(step.status for step in self.steps)
+
+    @property
+    def running(self) -> tuple[int, TranscriptStep] | None:
+        """Number and running step; None between two steps."""
+        return next(((n, step) for n, step in enumerate(self.steps, 1) if step.status == RUNNING), None)
+
+    def revise(self, steps: Iterable[Mapping[str, Any]]) -> None:
+        """Replace the steps by those of an event; steps that remain keep their jobs and results."""
+        known = {step.id: step for step in self.steps}
+        self.steps = []
+        for data in steps:
+            step_id, title, description = (str(data.get(name) or "") for name in ("id", "title", "description"))
+            step = known.get(step_id) or TranscriptStep(step_id, title)
+            step.title, step.description, step.status = title, description, _step_status(data)
+            self.steps.append(step)
+        # Jobs of removed steps stay visible, below the plan as a whole.
+        removed = [step for step in known.values() if step.jobs and step not in self.steps]
+        self.jobs = [*(job for step in removed for job in step.jobs), *self.jobs]
+
+    def update(self, steps: Iterable[Mapping[str, Any]], reason: str, at: datetime) -> None:
+        """Apply status changes of steps that were not executed, for example skipped ones."""
+        for data in steps:
+            step = self._step(str(data.get("id", "")), str(data.get("title", "")))
+            step.status = _step_status(data)
+            if step.status in {"failed", "skipped"}:
+                step.result = reason
+                step.end(at)
+
+    def start(self, data: Mapping[str, Any], job: TranscriptJob, at: datetime) -> None:
+        """Apply the start of a step by an agent."""
+        step = self._last_started = self._step(str(data.get("step_id", "")), str(data.get("title", "")))
+        step.status, step.result, step.started_at = RUNNING, "", at
+        step.n_attempts = int(data.get("attempt") or step.n_attempts + 1)
+        step.jobs.append(job)
+
+    def complete(self, data: Mapping[str, Any], at: datetime) -> None:
+        """Apply the result of a step."""
+        step = self._step(str(data.get("step_id", "")), str(data.get("title", "")))
+        step.status, step.result = _step_status(data), str(data.get("result") or "")
+        step.end(at)
+
+    def add(self, job: TranscriptJob) -> None:
+        """Add a job that no event assigns to a step: the replanner to the last step, others to the plan."""
+        is_replanner = job.agent == REPLANNER.name and self._last_started is not None
+        (self._last_started.jobs if is_replanner and self._last_started else self.jobs).append(job)
+
+    def pause(self, at: datetime) -> None:
+        """Stop the clock of the running step while the run waits for a person."""
+        if self.running:
+            self.running[1].end(at)
+
+    def resume(self, at: datetime) -> None:
+        """Restart the clock of the running step after a pause."""
+        if self.running:
+            self.running[1].started_at = at
+
+    def settle(self, before: str, after: str, at: datetime | None = None) -> None:
+        """Change the status of steps from `before` to `after`, as their run ended or lost its process."""
+        for step in self.steps:
+            if step.status == before:
+                step.status = after
+                if at is not None:
+                    step.end(at)
+
+    def _step(self, step_id: str, title: str) -> TranscriptStep:
+        """Step with this id, created if necessary: a person may have added it to the plan by hand."""
+        step = next((step for step in self.steps if step.id == step_id), None)
+        if step is None:
+            step = TranscriptStep(step_id, title)
+            self.steps.append(step)
+        step.title = title or step.title
+        return step
+
+
+def _step_status(data: Mapping[str, Any]) -> str:
+    """Status in an event; `pending` for unknown values, which a foreign file may contain."""
+    return next((status for status in STEP_STATUSES if status == data.get("status")), "pending")
+
+
+@dataclass(frozen=True, slots=True)
+class TranscriptArtifact:
+    """The newest version of an artifact that the run wrote."""
+
+    artifact_id: str
+    version: int
+    title: str
+    content_type: str
+
+
+@dataclass(frozen=True, slots=True)
+class TranscriptTotals:
+    """Usage of the completed calls of a run; the cost is None if no price is known."""
+
+    tokens: int = 0
+    n_llm_calls: int = 0
+    n_tool_calls: int = 0
+    cost_usd: float | None = None

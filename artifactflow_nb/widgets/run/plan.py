@@ -1,0 +1,109 @@
+"""Plans as checklists: steps with status and time; each step folds the work of its agents.
+
+Every status is also a word, so that it can be read without colour and symbols.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+
+from artifactflow_nb.core.text.format import count, duration
+from artifactflow_nb.core.text.markdown import escape, escape_with_language
+from artifactflow_nb.core.text.width import clip
+from artifactflow_nb.store.runs import RUNNING
+from artifactflow_nb.widgets.page.elements import STATUS_MARKS, status_mark
+from artifactflow_nb.widgets.page.nodes import Node
+from artifactflow_nb.widgets.run import labels
+from artifactflow_nb.widgets.run.parts import TranscriptCall, TranscriptJob, TranscriptPlan, TranscriptStep
+
+RenderTurns = Callable[[TranscriptJob], Iterable[Node]]
+_LINE_COLUMNS = 400
+
+
+class PlanRenderer:
+    """Creates the nodes of a plan.
+
+    Args:
+        render_turns: Creates the nodes of a job's turns.
+        render: Converts Markdown into sanitised HTML.
+        with_metrics: Show times.
+    """
+
+    def __init__(self, render_turns: RenderTurns, render: Callable[[str], str], *, with_metrics: bool) -> None:
+        self._render_turns = render_turns
+        self._render = render
+        self._with_metrics = with_metrics
+
+    def node(self, call: TranscriptCall, plan: TranscriptPlan, decision: str = "") -> Node:
+        """Open fold of a plan, with the decision of a person on it."""
+        time = duration(call.duration_ms) if call.duration_ms and self._with_metrics else ""
+        summary = (
+            f'{status_mark(call.status)} <span class="af-name">Plan</span> '
+            f'<span class="af-arg">{escape_with_language(plan.title)}</span> '
+            f'<span class="af-out">{plan.progress}</span> <span class="af-time">{time}</span>'
+        )
+        steps = tuple(self._step(call.id, number, step) for number, step in enumerate(plan.steps, 1))
+        children = (
+            *([Node(f"{call.id}-decided", f"<p>{escape(decision)}</p>", css="af-quiet")] if decision else []),
+            Node(f"{call.id}-steps", kind="list", css="af-steps", children=steps),
+            *(
+                Node(f"{call.id}-note{i}", f"<p>{escape(f'The plan was changed: {note}')}</p>", css="af-notice")
+                for i, note in enumerate(plan.notes)
+            ),
+            *(self._agent(job) for job in plan.jobs),
+        )
+        text = "\n".join([f"Plan: {plan.title} ({plan.progress})", *_checklist(plan)])
+        return Node(call.id, summary, "fold", "af-tool af-job af-plan", True, children=children, text=text)
+
+    def _step(self, prefix: str, number: int, step: TranscriptStep) -> Node:
+        key = f"{prefix}-step-{step.id}"
+        details = tuple(self._details(key, step))
+        kind, css = ("fold", "af-step") if details else ("leaf", "af-step af-step-line")
+        line = Node(f"{key}-line", self._line(number, step), kind, css, children=details)
+        return Node(key, kind="item", children=(line,))
+
+    def _line(self, number: int, step: TranscriptStep) -> str:
+        activity = labels.activity(step.jobs[-1]) if step.status == RUNNING and step.jobs else ""
+        if not self._with_metrics:
+            time = ""
+        elif step.started_at is None:
+            time = f'<span class="af-time">{duration(step.duration_ms) if step.duration_ms else ""}</span>'
+        else:  # the page counts up the time of a running step
+            since = step.started_at.timestamp() * 1000 - step.duration_ms
+            time = f'<span class="af-time" data-since="{since:.0f}"></span>'
+        return (
+            f'<span class="af-mark af-{step.status}" aria-hidden="true">{STATUS_MARKS[step.status]}</span> '
+            f'<span class="af-step-title">{number}. {escape_with_language(step.title)}</span> '
+            f'<span class="af-arg">{escape(activity)}</span> '
+            f'<span class="af-step-state">{labels.step_state(step)}</span> {time}'
+        )
+
+    def _details(self, key: str, step: TranscriptStep) -> Iterator[Node]:
+        if step.description:
+            yield Node(f"{key}-task", f"<p>{escape_with_language(step.description)}</p>", css="af-task")
+        last_turns = step.jobs[-1].turns[-1:] if step.jobs else []
+        is_last_reply = any(turn.text.startswith(step.result.strip()) for turn in last_turns)
+        if step.result and not is_last_reply:  # the turn is displayed anyway
+            css = "af-prose af-md af-error" if step.status == "failed" else "af-prose af-md"
+            yield Node(f"{key}-result", self._render(step.result), css=css)
+        for i, job in enumerate(step.jobs):
+            if i and job.agent != step.jobs[0].agent:  # the replanner after an attempt
+                yield self._agent(job)
+            else:
+                yield from self._render_turns(job)
+
+    def _agent(self, job: TranscriptJob) -> Node:
+        """Fold of an agent that replanned or summarized."""
+        summary = (
+            f'<span class="af-name">{escape(job.agent)}</span> '
+            f'<span class="af-arg">{escape(labels.activity(job))}</span> '
+            f'<span class="af-out">{count(len(job.tools), "tool call") if job.tools else ""}</span>'
+        )
+        return Node(f"{job.id}-agent", summary, "fold", "af-tool af-job", children=tuple(self._render_turns(job)))
+
+
+def _checklist(plan: TranscriptPlan) -> list[str]:
+    """Steps as lines of plain text, unescaped, with the reason if a step was not completed."""
+    lines = []
+    for number, step in enumerate(plan.steps, 1):
+        reason = f": {clip(step.result, _LINE_COLUMNS)}" if step.result and step.status != "completed" else ""
+        lines.append(f"{number}. [{labels.step_state(step)}] {clip(step.title, _LINE_COLUMNS)}{reason}")
+    return lines

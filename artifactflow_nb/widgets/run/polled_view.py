@@ -1,0 +1,110 @@
+"""`PolledView`: a view of stored data that is loaded again whenever the store changes."""
+
+import asyncio
+import logging
+from abc import abstractmethod
+from collections.abc import Awaitable, Callable
+
+from artifactflow_nb.core.events import StreamEvent, StreamEventType
+from artifactflow_nb.engine.controller import ExecutionController
+from artifactflow_nb.widgets.page.poll import StorePoller
+from artifactflow_nb.widgets.page.view import Screen, View
+
+_RELOAD_EVENTS = frozenset(
+    {
+        # Not TOOL_START: the job of a tool call is stored after it, but before the first AGENT_START of the job.
+        StreamEventType.AGENT_START,
+        StreamEventType.TOOL_COMPLETE,
+        StreamEventType.ARTIFACT_CHANGED,
+        StreamEventType.PERMISSION_REQUEST,
+        StreamEventType.PERMISSION_RESULT,
+        StreamEventType.COMPLETE,
+        StreamEventType.ERROR,
+        StreamEventType.CANCELLED,
+    }
+)
+_log = logging.getLogger(__name__)
+
+
+class RunListener:
+    """Calls back on events of one run that change stored data; runs on the engine's loop.
+
+    A view that polls the store every second uses it to reload at once.
+
+    Args:
+        look: Reloads from the store.
+    """
+
+    def __init__(self, look: Callable[[], Awaitable[None]]) -> None:
+        self._reload = look
+        self._run_id: str | None = None
+        self._unsubscribe: Callable[[], None] = lambda: None
+        self._reload_task: asyncio.Task[None] | None = None
+        self._has_new_events = False
+        self._is_closed = False
+
+    async def listen_to(self, controller: ExecutionController, run_id: str | None) -> None:
+        """Listen to this run instead of the previous one; None for no run."""
+        if run_id == self._run_id or self._is_closed:
+            return
+        self._unsubscribe()
+        self._unsubscribe, self._run_id = (lambda: None), run_id
+        if run_id is None:
+            return
+        unsubscribe = await controller.subscribe(run_id, self._on_event)
+        if self._run_id == run_id and not self._is_closed:
+            self._unsubscribe = unsubscribe
+        else:  # closed, or switched to another run, meanwhile
+            unsubscribe()
+
+    def _on_event(self, event: StreamEvent) -> None:
+        if event.type not in _RELOAD_EVENTS:
+            return
+        self._has_new_events = True
+        if self._reload_task is None or self._reload_task.done():
+            self._reload_task = asyncio.get_running_loop().create_task(self._reload_until_current())
+
+    async def _reload_until_current(self) -> None:
+        """Reload, and once more if events arrived meanwhile: a burst of events costs two reloads."""
+        while self._has_new_events and not self._is_closed:
+            self._has_new_events = False
+            try:
+                await self._reload()
+            except Exception:  # noqa: BLE001 - the store may be locked for a moment; the poller tries again
+                _log.debug("Reloading from the store failed.", exc_info=True)
+
+    def close(self) -> None:
+        """Stop listening for good."""
+        self._is_closed = True
+        self._unsubscribe()
+
+
+class PolledView(View):
+    """Follows the store by polling, and at once on events of the run that `_run_listener` listens to."""
+
+    def __init__(self) -> None:
+        self._poller = StorePoller(self._change_token, self._follow)
+        self._run_listener = RunListener(self._poller.poll)
+
+    async def open(self, screen: Screen) -> None:
+        """Load the content and follow the store from then on."""
+        await super().open(screen)
+        await self._poller.start()  # before loading: changes during the load are seen by the next poll
+        await self._load()
+
+    def close(self) -> None:
+        """Stop following the store."""
+        self._poller.stop()
+        self._run_listener.close()
+
+    @abstractmethod
+    async def _change_token(self) -> object:
+        """Small value that differs after every change in the store."""
+
+    @abstractmethod
+    async def _load(self) -> None:
+        """Load the content from the store."""
+
+    @abstractmethod
+    async def _follow(self) -> None:
+        """Load again after a change and refresh the pages."""

@@ -1,0 +1,65 @@
+"""`ViewedRun`: interface of a run to its views: read it, decide its requests, resume and cancel it."""
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from artifactflow_nb.core.approvals import Decision
+from artifactflow_nb.core.events import StreamEvent
+from artifactflow_nb.tools.base import Tool
+
+Listener = Callable[[StreamEvent], None]
+"""Called with the events of a run, in order, on the engine's thread."""
+
+
+class ViewedRun(Protocol):
+    """A run, seen from a view on the engine's loop."""
+
+    @property
+    def run_id(self) -> str:
+        """Id of the run."""
+
+    @property
+    def question(self) -> str:
+        """The question."""
+
+    def stored_events(self) -> Sequence[StreamEvent]:
+        """Stored events, in order; chunks are not stored."""
+
+    def subrun(self, run_id: str) -> "ViewedRun":
+        """Run that carries out one of the tool calls.
+
+        Errors: `NotFound` if it is not in the store.
+        """
+
+    def subscribe(self, listener: Listener) -> Callable[[], None]:
+        """Call the listener on the engine's loop with all stored and all new events; return the unsubscriber."""
+
+    async def decide(self, request_id: str, decision: Decision) -> None:
+        """Decide a request; the run publishes the decision as an event.
+
+        Errors: `Conflict` if it was decided before; that decision stands.
+        """
+
+    def status(self) -> str:
+        """Current status in the store; `interrupted` if its process is gone."""
+
+    async def resume(self) -> None:
+        """Resume an interrupted run in this process.
+
+        Errors: `Conflict` if it is running, has ended or waits for a decision.
+        """
+
+    async def cancel(self) -> None:
+        """Cancel the run.
+
+        Errors: `Conflict` if it has ended.
+        """
+
+    def tool(self, name: str) -> Tool | None:
+        """Tool registered under this name in the workbench; None if there is none."""
+
+    def artifact_text(self, artifact_id: str, version: int) -> str:
+        """Content of one version of an artifact."""
+
+    def tool_result(self, tool_call_id: str) -> str:
+        """Stored result of a tool call; empty if there is none."""

@@ -1,0 +1,374 @@
+"""`RunRenderer`: a transcript as a tree of nodes, both for the live view and for the saved output.
+
+::
+
+    head     the question, the status, Stop
+    work     a fold: the lead's turns and tool calls; within a call the job it delegated, the plan it created, or the
+             subrun that carries it out, rendered like a run but without the buttons of a run
+    asks     open permission requests
+    answer   the text of the answering turn, block by block
+    written  the newest version of each artifact
+
+The text of the lead's latest turn is in `answer` until the turn requests a tool call; then it moves to the end of
+`work`, directly above, so that nothing on the page jumps.
+"""
+
+from collections.abc import Callable, Iterator
+from functools import lru_cache, partial
+from typing import Any
+
+from artifactflow_nb.core.plan import plan_checklist
+from artifactflow_nb.core.text.format import count, duration
+from artifactflow_nb.core.text.framing import without_context
+from artifactflow_nb.core.text.markdown import MarkdownRenderer, escape, escape_with_language
+from artifactflow_nb.core.text.shortened import (
+    ANSWER_LOCATION,
+    EXPORT_LOCATION,
+    GrowingText,
+    html_blocks,
+    shown_code,
+    shown_html,
+    shown_plain,
+)
+from artifactflow_nb.core.text.width import clip
+from artifactflow_nb.errors import NotFound, StoreError
+from artifactflow_nb.store.runs import INTERRUPTED
+from artifactflow_nb.widgets.page.elements import button, params_html, status_mark
+from artifactflow_nb.widgets.page.nodes import Node, prefixed
+from artifactflow_nb.widgets.run import labels
+from artifactflow_nb.widgets.run.approval_card import approval_card
+from artifactflow_nb.widgets.run.parts import (
+    TranscriptArtifact,
+    TranscriptCall,
+    TranscriptJob,
+    TranscriptRequest,
+    TranscriptTurn,
+)
+from artifactflow_nb.widgets.run.plan import PlanRenderer
+from artifactflow_nb.widgets.run.protocol import ViewedRun
+from artifactflow_nb.widgets.run.transcript import RunTranscript
+
+RESULT_CHARS = 1500
+MIN_DISPLAYED_MS = 10
+PLAN_ID = "task_plan"
+_AGENTS_COLUMNS = 60
+_SUBJECT_COLUMNS = 90
+_DECISIONS = {
+    "approved": "Approved",
+    "edited": "Approved with other parameters",
+    "instructed": "Answered instead",
+}
+
+
+def answer_turn(transcript: RunTranscript) -> TranscriptTurn | None:
+    """Turn of the lead whose text is the answer, or may become it; None if there is none."""
+    turns = transcript.lead_job.turns
+    if transcript.response:
+        response = transcript.response.strip()
+        return next((turn for turn in reversed(turns) if not turn.calls and turn.text == response), None)
+    if not turns or turns[-1].tools or turns[-1].reply.call_chars:
+        return None
+    *earlier, last = turns
+    # Of parallel turns any may become the answer; only the end of the run tells which.
+    return None if not transcript.is_ended and any(map(last.overlaps, earlier)) else last
+
+
+def main_artifact(transcript: RunTranscript) -> str:
+    """Id of the main result: the newest artifact except the plan; empty if there is none."""
+    ids = [artifact_id for artifact_id in transcript.artifacts if artifact_id != PLAN_ID]
+    return ids[-1] if ids else ""
+
+
+class RunRenderer:
+    """Creates the nodes of a transcript.
+
+    Args:
+        run: Source of artifact contents and tool results.
+        with_metrics: Show times and tokens; without them the nodes of a run are reproducible.
+        open_keys: Open the main artifact when the run has ended.
+    """
+
+    def __init__(self, run: ViewedRun, *, with_metrics: bool = True, open_keys: bool = True) -> None:
+        self.with_metrics = with_metrics
+        self._open_main_artifact = open_keys
+        self._markdown = MarkdownRenderer()
+        self._run = run
+        # Each patch renders all nodes; without these caches it would read the store every time.
+        self._artifact_html = lru_cache(64)(self._read_artifact)
+        self._result_html = lru_cache(512)(self._read_result)
+        self._subrun_renderer = lru_cache(32)(
+            lambda run_id: RunRenderer(run.subrun(run_id), with_metrics=with_metrics, open_keys=False)
+        )
+
+    def nodes(self, transcript: RunTranscript, **action_args: Any) -> tuple[Node, ...]:
+        """Content of the view; `action_args` as for `status_line`."""
+        return (self.header(transcript, **action_args), *self.body(transcript))
+
+    def header(self, transcript: RunTranscript, **action_args: Any) -> Node:
+        """Question and status of the run."""
+        html = f"<strong>{escape_with_language(transcript.question)}</strong>"
+        question = Node("question", html, css="af-question", text=f"Run {transcript.status}: {transcript.question}")
+        return Node("head", kind="box", css="af-head", children=(question, self.status_line(transcript, **action_args)))
+
+    def status_line(self, transcript: RunTranscript, **action_args: Any) -> Node:
+        """Status of the run, with Stop until it has ended, and Resume if it is interrupted.
+
+        Args:
+            transcript: The transcript.
+            action_args: Arguments of the two actions.
+        """
+        html = self.progress(transcript)
+        if transcript.is_ended:
+            return Node("state", html, "box", "af-meta")
+        buttons = button("Stop", "stop", css="af-stop", name="Stop this run", **action_args)
+        text = None
+        if transcript.status == INTERRUPTED:
+            name = "Resume: go on with the interrupted run"
+            buttons = f"{button('Resume', 'resume', css='af-primary', name=name, **action_args)} {buttons}"
+            text = labels.INTERRUPTED_LABEL
+        controls = Node("stop", buttons, "controls", "af-controls")
+        return Node("state", html, "box", "af-meta", children=(controls,), text=text)
+
+    def progress(self, transcript: RunTranscript) -> str:
+        """HTML of a run's status, the pending requests of its subruns, and its usage."""
+        status = transcript.status
+        wait = labels.subrun_wait_label(transcript)
+        wait = f" · {escape(wait)}" if wait else ""
+        parts = [status_mark(status), f'<span class="af-status">{labels.status_label(status)}{wait}</span>']
+        if transcript.is_ended:
+            summary = labels.summary_line(transcript, with_metrics=self.with_metrics)
+            parts[1:] = [f"<span>{labels.STATUS_LABELS[status]} · {escape(summary)}</span>"]
+        elif status != INTERRUPTED and transcript.started_at and self.with_metrics:
+            since = transcript.started_at.timestamp() * 1000
+            parts.append(f'<span class="af-time" data-since="{since:.0f}"></span>')
+            counts = [count(transcript.totals.tokens, "token"), *labels.cost_label(transcript.totals.cost_usd)]
+            parts.append(f'<span class="af-counts">{" · ".join(counts)}</span>')
+        return " ".join(parts)
+
+    def body(self, transcript: RunTranscript) -> tuple[Node, ...]:
+        """The work, open requests, the answer and the artifacts."""
+        asks = tuple(
+            approval_card(request, self._run.tool(request.tool), self._html) for request in transcript.open_requests
+        )
+        parts = (
+            self._work(transcript),
+            Node("asks", kind="box", css="af-asks", children=asks),
+            self._answer(transcript),
+            Node("written", kind="box", css="af-written", children=tuple(self._written(transcript))),
+        )
+        return tuple(part for part in parts if part.children or part.kind != "box")
+
+    def _work(self, transcript: RunTranscript) -> Node:
+        lead = transcript.lead_job
+        agents = clip(", ".join(lead.agents) or "Work", _AGENTS_COLUMNS)
+        summary = (
+            f'<span class="af-name">{escape(agents)}</span> '
+            f'<span class="af-arg">{escape(labels.steps(transcript))}</span>'
+        )
+        children = tuple(self._turns(transcript, lead, answer_turn(transcript)))
+        if transcript.is_ended and not children:
+            return Node("work", summary, css="af-work af-line")
+        return Node("work", summary, "fold", "af-work", not transcript.is_ended, children=children)
+
+    def _turns(
+        self, transcript: RunTranscript, job: TranscriptJob, answer: TranscriptTurn | None = None
+    ) -> Iterator[Node]:
+        """Turns of a job, with the name of the agent where it changes; the text of `answer` is omitted."""
+        agent = job.agents[0] if len(job.agents) == 1 else ""
+        for turn in job.turns:
+            nodes = list(self._turn(transcript, turn, is_answer=turn is answer))
+            if nodes and turn.agent and turn.agent != agent:
+                agent = turn.agent
+                yield Node(f"{turn.key}-who", f"<p>{escape(agent)}</p>", css="af-who")
+            yield from nodes
+
+    def _turn(self, transcript: RunTranscript, turn: TranscriptTurn, *, is_answer: bool) -> Iterator[Node]:
+        yield from self._reasoning(turn)
+        for i, reason in enumerate(turn.retries):
+            yield _notice(f"{turn.key}-retry{i}", f"The model call failed and is tried again: {reason}")
+        for i, error in enumerate(turn.middleware_errors):
+            yield _notice(f"{turn.key}-mishap{i}", error)
+        if not is_answer:
+            yield from self._text(turn.key, turn.reply.prose, "af-prose af-md")
+        for call in turn.tools:
+            yield self._tool(transcript, call)
+        if preparing := labels.preparing_label(turn):
+            yield Node(f"{turn.key}-prep", f"{status_mark('running')} {escape(preparing)}", css="af-prep")
+
+    def _reasoning(self, turn: TranscriptTurn) -> Iterator[Node]:
+        if turn.reasoning.is_blank:
+            return
+        label = "Reasoning" if turn.is_done or turn.reply.prose.n_chars else "Thinking"
+        summary = f'{label} <span class="af-arg">{count(turn.reasoning.n_chars, "character")}</span>'
+        blocks = tuple(self._text(f"{turn.key}-why", turn.reasoning, "af-md"))
+        yield Node(f"{turn.key}-why", summary, "fold", "af-think", children=blocks)
+
+    def _text(self, key: str, text: GrowingText, css: str, place: str = EXPORT_LOCATION) -> Iterator[Node]:
+        for i, html in enumerate(html_blocks(text, self._markdown, place)):
+            if html:
+                yield Node(f"{key}-{i}", html, css=css)
+
+    def _tool(self, transcript: RunTranscript, call: TranscriptCall) -> Node:
+        if call.job:
+            return self._delegation(transcript, call, call.job)
+        if call.plan:
+            plans = PlanRenderer(partial(self._turns, transcript), self._html, with_metrics=self.with_metrics)
+            is_decided = call.request is not None and call.request.approved is not None
+            return plans.node(call, call.plan, _decision(call.request) if call.request and is_decided else "")
+        if subrun := transcript.subruns.get(call.subrun_id):
+            return self._subrun(call, subrun)
+        ms = call.duration_ms or 0.0
+        time = duration(ms) if ms >= MIN_DISPLAYED_MS and self.with_metrics else ""
+        summary = (
+            f'{status_mark(call.status)} <code class="af-name">{escape(call.tool)}</code> '
+            f'<span class="af-arg">{escape_with_language(labels.call_subject(call))}</span> '
+            f'<span class="af-out">{escape(labels.call_outcome(call))}</span> <span class="af-time">{time}</span>'
+        )
+        details = Node(f"{call.id}-details", self._params(call) + self._result(call), css="af-details")
+        return Node(call.id, summary, "fold", "af-tool", children=(details,))
+
+    def _params(self, call: TranscriptCall) -> str:
+        if "artifact_id" not in call.metadata or call.status != "ok" or "content" not in call.params:
+            return params_html(call.params)
+        # The artifact itself is displayed below the answer.
+        size = f'<p class="af-quiet">{count(len(str(call.params["content"])), "character")} written</p>'
+        return params_html(call.params, without={"content"}) + size
+
+    def _result(self, call: TranscriptCall, displayed: str = "") -> str:
+        """HTML of a call's decision, error and result; a result equal to `displayed` is omitted."""
+        parts = []
+        if call.request and call.request.approved is not None:
+            parts.append(f'<p class="af-quiet">{escape(_decision(call.request))}</p>')
+        if call.error:
+            parts.append(f'<p class="af-error">{escape(call.error)}</p>')
+        elif call.status == "ok" and not call.subrun_id:  # the fold of a subrun contains its answer and artifacts
+            parts.append(_html_or_error(partial(self._result_html, call.id, displayed)))
+        return "".join(parts)
+
+    def _delegation(self, transcript: RunTranscript, call: TranscriptCall, job: TranscriptJob) -> Node:
+        outcome = labels.call_outcome(call) or (labels.activity(job) if call.status == "running" else "")
+        usage = [count(len(job.calls), "tool call")] if call.status != "running" else []
+        turns = self._turns(transcript, job)
+        if call.is_delegation:
+            name, subject = f'<span class="af-name">{escape(job.agent)}</span>', clip(job.instruction, _SUBJECT_COLUMNS)
+            task = Node(f"{call.id}-task", f"<p>{escape_with_language(job.instruction)}</p>", css="af-task")
+            children = (task, *turns)
+        else:
+            name, subject = f'<code class="af-name">{escape(call.tool)}</code>', labels.call_subject(call)
+            usage.insert(0, clip(", ".join(job.agents), _AGENTS_COLUMNS))
+            task = Node(f"{call.id}-task", params_html(call.params), css="af-details")
+            result = self._result(call, job.turns[-1].text if job.turns else "")
+            details = [Node(f"{call.id}-details", result, css="af-details")] if result else []
+            children = (task, *turns, *details)
+        summary = (
+            f'{status_mark(call.status)} {name} <span class="af-arg">{escape_with_language(subject)}</span> '
+            f'<span class="af-out">{escape(outcome)}</span> <span class="af-time">{escape(" · ".join(usage))}</span>'
+        )
+        return Node(call.id, summary, "fold", "af-tool af-job", children=children)
+
+    def _subrun(self, call: TranscriptCall, subrun: RunTranscript) -> Node:
+        """Call that a subrun carries out; open until the subrun ends, so that its approval cards are visible."""
+        activity = labels.WAITING_LABEL if subrun.pending_requests else labels.activity(subrun.lead_job)
+        outcome = labels.call_outcome(call) or ("" if subrun.is_ended else activity)
+        time = labels.short_summary(subrun) if self.with_metrics and subrun.is_ended and subrun.is_known else ""
+        question = without_context(subrun.question)
+        summary = (
+            f"{status_mark(subrun.status if call.status == 'running' else call.status)} "
+            f'<code class="af-name">{escape(call.tool)}</code> '
+            f'<span class="af-arg">{escape_with_language(clip(question, _SUBJECT_COLUMNS))}</span> '
+            f'<span class="af-out">{escape(outcome)}</span> <span class="af-time">{time}</span>'
+        )
+        children = [Node(f"{call.id}-task", f"<p>{escape_with_language(question)}</p>", css="af-task")]
+        if params := params_html(
+            call.params, without={name for name, value in call.params.items() if value == question}
+        ):
+            children.append(Node(f"{call.id}-params", params, css="af-details"))
+        # Keys of two runs may be equal, so the run id is put before the keys of the subrun.
+        if content := prefixed(self._subrun_content(call.subrun_id, subrun), f"{call.subrun_id}/"):
+            children += content
+        elif call.status != "running":
+            missing = "<p>What this run did is not in this store.</p>"
+            children.append(Node(f"{call.subrun_id}-missing", missing, css="af-quiet"))
+        if result := self._result(call):
+            children.append(Node(f"{call.id}-details", result, css="af-details"))
+        text = f"{subrun.parent_tool}, {subrun.status}: {question}"
+        css, is_open = "af-tool af-job af-subrun", not subrun.is_ended
+        return Node(call.id, summary, "fold", css, is_open, children=tuple(children), text=text)
+
+    def _subrun_content(self, run_id: str, subrun: RunTranscript) -> tuple[Node, ...]:
+        """Status and body of a subrun; empty if it is not in this store."""
+        if not subrun.is_known:
+            return ()
+        try:
+            renderer = self._subrun_renderer(run_id)
+        except NotFound:  # deleted while it is displayed
+            return ()
+        except StoreError as error:
+            return (_notice("unreadable", str(error)),)
+        return (Node("state", renderer.progress(subrun), css="af-meta"), *renderer.body(subrun))
+
+    def _read_result(self, tool_call_id: str, displayed: str) -> str:
+        text = self._run.tool_result(tool_call_id)
+        if not text or text.strip() == displayed:
+            return ""
+        n_omitted = len(text) - RESULT_CHARS
+        more = f'<p class="af-quiet">… {count(n_omitted, "character")} more</p>' if n_omitted > 0 else ""
+        return f'<pre class="af-result" tabindex="0">{escape_with_language(text[:RESULT_CHARS])}</pre>{more}'
+
+    def _answer(self, transcript: RunTranscript) -> Node:
+        text = "\n\n".join(filter(None, [shown_plain(transcript.response.strip(), ANSWER_LOCATION), transcript.error]))
+        blocks: list[Node] = []
+        if turn := answer_turn(transcript):
+            blocks += self._text(turn.key, turn.reply.prose, "af-block", ANSWER_LOCATION)
+        elif transcript.response:
+            blocks += self._text("response", GrowingText(transcript.response), "af-block", ANSWER_LOCATION)
+        if transcript.error:
+            blocks.append(_notice("problem", transcript.error, "af-notice af-error"))
+        return Node("answer", "", "box", "af-answer af-md", children=tuple(blocks), text=text)
+
+    def _written(self, transcript: RunTranscript) -> Iterator[Node]:
+        main_id = main_artifact(transcript)
+        main_first = sorted(transcript.artifacts.values(), key=lambda artifact: artifact.artifact_id != main_id)
+        for artifact in main_first:
+            summary = (
+                f'<span class="af-title">{escape_with_language(artifact.title)}</span> '
+                f'<span class="af-out"><code>{escape(artifact.artifact_id)}</code> v{artifact.version}</span>'
+            )
+            text = Node(
+                f"arttext-{artifact.artifact_id}",
+                _html_or_error(partial(self._artifact_html, artifact)),
+                css="af-md af-page",
+            )
+            is_open = self._open_main_artifact and transcript.is_ended and artifact.artifact_id == main_id
+            yield Node(f"art-{artifact.artifact_id}", summary, "fold", "af-artifact", is_open, children=(text,))
+
+    def _read_artifact(self, artifact: TranscriptArtifact) -> str:
+        text = self._run.artifact_text(artifact.artifact_id, artifact.version)
+        markdown = text if artifact.content_type == "text/markdown" else plan_checklist(text, artifact.content_type)
+        if markdown is not None:
+            return self._html(markdown)
+        return f'<pre tabindex="0">{shown_code(text)}</pre>'
+
+    def _html(self, text: str) -> str:
+        return shown_html(text, self._markdown)
+
+
+def _html_or_error(read: Callable[[], str]) -> str:
+    """HTML read from the store, or the error if the store cannot be read now; the next patch tries again."""
+    try:
+        return read()
+    except StoreError as error:
+        return f'<p class="af-error">{escape(error)}</p>'
+
+
+def _notice(key: str, text: str, css: str = "af-notice") -> Node:
+    return Node(key, f"<p>{escape(text)}</p>", css=css)
+
+
+def _decision(request: TranscriptRequest) -> str:
+    is_answer = request.decision == "instructed" and not request.is_for_call
+    verdict = "Answered" if is_answer else _DECISIONS.get(request.decision, "Denied")
+    scope = f" for the {request.scope}" if request.scope in {"run", "conversation"} else ""
+    decided_by = f" by {request.decided_by}" if request.decided_by else ""
+    note = f": {request.instruction}" if request.instruction else ""
+    return f"{verdict}{decided_by}{scope}{note}"

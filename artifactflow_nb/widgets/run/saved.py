@@ -1,0 +1,77 @@
+"""Saved output of a run: its nodes, and the hints that a notebook without a kernel needs."""
+
+from collections.abc import Iterator
+from contextlib import suppress
+
+from artifactflow_nb.core.approvals import plan_note, proposed_steps
+from artifactflow_nb.core.text.markdown import escape, safe_markdown_line
+from artifactflow_nb.errors import NotFound
+from artifactflow_nb.store.runs import DELETED, INTERRUPTED, RUNNING, WAITING
+from artifactflow_nb.widgets.page.nodes import Node
+from artifactflow_nb.widgets.page.saved import SavedOutput, saved_output
+from artifactflow_nb.widgets.run import labels
+from artifactflow_nb.widgets.run.parts import TranscriptRequest
+from artifactflow_nb.widgets.run.protocol import ViewedRun
+from artifactflow_nb.widgets.run.render import RunRenderer
+from artifactflow_nb.widgets.run.transcript import RunTranscript
+
+DECISION_HINT = "A decision is needed: wb.pending() lists it, run.approve() or run.deny() takes it."
+STILL_RUNNING = "It was still running when this was saved."
+
+
+def saved_run(run: ViewedRun, *, with_metrics: bool = True) -> SavedOutput:
+    """Output of a run as stored now.
+
+    Args:
+        run: The run.
+        with_metrics: Show times and tokens.
+    """
+    transcript = RunTranscript(run.question)
+    _load(run, transcript)
+    return saved_transcript(transcript, RunRenderer(run, with_metrics=with_metrics))
+
+
+def _load(run: ViewedRun, transcript: RunTranscript) -> None:
+    """Apply the stored events of a run and of those subruns that are in the store."""
+    for event in run.stored_events():
+        transcript.apply(event)
+    if (status := run.status()) == DELETED:
+        transcript.delete()
+    transcript.set_gone(is_gone=status == INTERRUPTED)
+    for run_id, subrun in transcript.subruns.items():
+        with suppress(NotFound):
+            _load(run.subrun(run_id), subrun)
+
+
+def saved_transcript(transcript: RunTranscript, renderer: RunRenderer) -> SavedOutput:
+    """Output of a loaded transcript."""
+    return saved_output((*renderer.nodes(transcript), *hint_nodes(transcript)))
+
+
+def saved_running(question: str) -> SavedOutput:
+    """Output of a running run where no page can show it live; depends only on the question."""
+    hint = "It is still running. `await run` or `run.wait()` waits for it."
+    return {"text/plain": f"Run: {question}", "text/markdown": f"**{safe_markdown_line(question)}**\n\n{hint}"}
+
+
+def hint_nodes(transcript: RunTranscript) -> Iterator[Node]:
+    """Yield what code can do about a run that has not ended: its pending requests, and how to decide them."""
+    for request in transcript.pending_requests:
+        html = f"<p>Waiting for approval of <code>{escape(labels.request_source(request))}</code>.</p>"
+        yield Node(f"pending-{request.id}", html, css="af-quiet", text=_request_text(request))
+    if hint := status_hint(transcript):
+        yield Node("hint", f"<p>{hint}</p>", css="af-quiet", text=hint)
+
+
+def status_hint(transcript: RunTranscript) -> str:
+    """Hint for a waiting or running run; empty for others."""
+    if transcript.pending_requests:  # they can be decided before the run has stopped
+        return DECISION_HINT
+    return {WAITING: DECISION_HINT, RUNNING: STILL_RUNNING}.get(transcript.status, "")
+
+
+def _request_text(request: TranscriptRequest) -> str:
+    """Pending request, with the steps of a proposed plan."""
+    steps = [f"  {title}" for title, *_ in proposed_steps(request.kind, request.params)]
+    note = [f"  {plan_note(request.preview)}"] if steps and plan_note(request.preview) else []
+    return "\n".join([f"Waiting for approval of {labels.request_source(request)}: {request.title}", *steps, *note])

@@ -1,0 +1,414 @@
+"""`RunTranscript`: state of a run, folded from its events into jobs, turns, tool calls, plans and requests.
+
+Live and stored events give the same state: chunks are not stored, but `llm_complete` repeats their text in full. A
+subrun, a run that carries out a tool call, has a transcript of its own, which is fed with the events of that run. This
+module does not depend on pages.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime
+from typing import Any
+
+from artifactflow_nb.core.events import MAIN_JOB, PARALLEL_SEPARATOR, StreamEvent, StreamEventType
+from artifactflow_nb.core.plan import PLAN_CREATE_TOOL
+from artifactflow_nb.core.text.shortened import GrowingText
+from artifactflow_nb.store.runs import DELETED, INTERRUPTED, RUNNING, WAITING
+from artifactflow_nb.widgets.run.parts import (
+    TranscriptArtifact,
+    TranscriptCall,
+    TranscriptJob,
+    TranscriptPlan,
+    TranscriptRequest,
+    TranscriptTotals,
+    TranscriptTurn,
+)
+from artifactflow_nb.widgets.run.streaming_text import StreamingText
+
+_CONTINUED = "and the run went on without it"
+
+
+class RunTranscript:
+    """State of a run.
+
+    Args:
+        question: The request.
+        parent_tool: In a subrun, the tool whose call the run carries out.
+
+    Attributes:
+        question: The request.
+        parent_tool: In a subrun, the tool whose call the run carries out; otherwise empty.
+        lead_job: The job of the lead, which answers.
+        requests: The run's own permission requests, by id, in order.
+        subruns: Transcripts of the runs that carry out its calls, by run id, in order.
+        artifacts: The written artifacts, by id.
+        started_at: Time of the first event; None until then.
+        ended_at: Time of the terminal event; None until then.
+        response: The answer, from the terminal event.
+        error: The error of a failed run; otherwise empty.
+        metrics: Execution metrics, from the terminal event; empty until then.
+        context: Size of the lead's last prompt, `chars` of `limit_chars`; empty before its first reply.
+    """
+
+    def __init__(self, question: str = "", parent_tool: str = "") -> None:
+        self.question = question
+        self.parent_tool = parent_tool
+        self.lead_job = TranscriptJob(MAIN_JOB, "")
+        self.requests: dict[str, TranscriptRequest] = {}
+        self.subruns: dict[str, RunTranscript] = {}
+        self.artifacts: dict[str, TranscriptArtifact] = {}
+        self.started_at: datetime | None = None
+        self.ended_at: datetime | None = None
+        self.response = ""
+        self.error = ""
+        self.metrics: Mapping[str, Any] = {}
+        self.context: Mapping[str, int] = {}
+        self._jobs = {MAIN_JOB: self.lead_job}
+        self._turns: dict[tuple[str, str], TranscriptTurn] = {}
+        self._latest_turns: dict[str, TranscriptTurn] = {}
+        self._start_indexes: dict[str, int] = {}
+        self._calls: dict[str, TranscriptCall] = {}
+        self._plans: dict[str, TranscriptPlan] = {}
+        self._seq = 0
+        self._is_paused = False
+        self._is_decided = False
+        self._status = RUNNING
+
+    @property
+    def status(self) -> str:
+        """Status as in the store, or `deleted`; `interrupted` means that the process of the run is gone."""
+        # A run without pending requests continues, even if no event of it has arrived yet.
+        return RUNNING if self._status == WAITING and not self.pending_requests else self._status
+
+    @property
+    def is_ended(self) -> bool:
+        """True after the terminal event, or if the run was deleted and none will come."""
+        return self.ended_at is not None or self._status == DELETED
+
+    @property
+    def is_known(self) -> bool:
+        """True if any event was applied; the events of a subrun may be missing from this store."""
+        return self.started_at is not None
+
+    @property
+    def open_requests(self) -> list[TranscriptRequest]:
+        """The run's own undecided requests; none after its end."""
+        is_over = self.is_ended or self._is_decided
+        return [] if is_over else [q for q in self.requests.values() if q.approved is None]
+
+    @property
+    def pending_requests(self) -> list[TranscriptRequest]:
+        """Undecided requests of the run and its subruns; none after its end."""
+        return [] if self.is_ended else [request for run in self.with_subruns() for request in run.open_requests]
+
+    def with_subruns(self) -> "Iterator[RunTranscript]":
+        """Yield this run and, recursively, its subruns."""
+        yield self
+        for subrun in self.subruns.values():
+            yield from subrun.with_subruns()
+
+    def find_request(self, request_id: str) -> TranscriptRequest | None:
+        """Request with this id, of the run or a subrun; None if there is none."""
+        return next((run.requests[request_id] for run in self.with_subruns() if request_id in run.requests), None)
+
+    @property
+    def totals(self) -> TranscriptTotals:
+        """Tokens, calls and cost of the run, without subruns."""
+        calls = [call for call in self._calls.values() if call.is_call]
+        turns = [turn for job in self.jobs for turn in job.turns if turn.usage]
+        costs = [turn.cost_usd for turn in turns if turn.cost_usd is not None]
+        tokens = sum(int(turn.usage.get("total_tokens") or 0) for turn in turns)
+        return TranscriptTotals(tokens, len(turns), len(calls), sum(costs) if costs else None)
+
+    @property
+    def jobs(self) -> list[TranscriptJob]:
+        """All jobs, the lead's first, in the order in which they started."""
+        return list(self._jobs.values())
+
+    @property
+    def plans(self) -> list[TranscriptPlan]:
+        """All plans, in order."""
+        return list(self._plans.values())
+
+    @property
+    def tool_uses(self) -> list[TranscriptCall]:
+        """Tool calls and questions of all jobs."""
+        return list(self._calls.values())
+
+    def apply(self, event: StreamEvent) -> bool:
+        """Apply the next event; False if it was applied before."""
+        if event.seq <= self._seq:
+            return False
+        self._seq, self._is_decided = event.seq, False
+        self.started_at = self.started_at or event.timestamp
+        # A decision is published while the run still waits for others; every other event shows that it continues.
+        if self._status == WAITING and event.type is not StreamEventType.PERMISSION_RESULT:
+            self._status = RUNNING
+        if self._is_paused:
+            self._is_paused = False
+            for plan in self.plans:
+                plan.resume(event.timestamp)
+        handle: Callable[[StreamEvent], None] | None = getattr(self, f"_on_{event.type}", None)
+        if handle:
+            handle(event)
+        return True
+
+    def set_gone(self, *, is_gone: bool) -> bool:
+        """Set whether the process of the run is gone, which no event reports; True if this changed the state."""
+        # A waiting run needs no process. If the store calls it interrupted, it was decided and lost its process before
+        # it published anything.
+        before, after = (RUNNING, INTERRUPTED) if is_gone else (INTERRUPTED, RUNNING)
+        if is_gone and self.status == WAITING:
+            before, self._is_decided = WAITING, True
+        elif self.status != before:
+            return False
+        self._status = after
+        for call in self._calls.values():
+            call.status = after if call.status == before else call.status
+        for plan in self.plans:
+            plan.settle(before, after)
+        return True
+
+    def delete(self) -> None:
+        """Mark the run as deleted, which no event reports."""
+        self._status = DELETED
+
+    def _job(self, event: StreamEvent) -> TranscriptJob:
+        """Job of the event; a new one is attached to the call that delegated it or to the open plan."""
+        job_id = _lane(event).partition(PARALLEL_SEPARATOR)[0]
+        job = self._jobs.get(job_id)
+        if job is None:
+            job = self._jobs[job_id] = TranscriptJob(job_id, event.agent or "")
+            plan = None if job_id in self._calls else self._open_plan()
+            if plan is None:
+                self._call(job_id, "call_subagent", {}, self.lead_job, event).job = job
+            else:
+                plan.add(job)
+        job.agent = job.agent or event.agent or ""
+        return job
+
+    def _open_plan(self) -> TranscriptPlan | None:
+        """The last plan, if its call has not completed; plans never run in parallel."""
+        tool_call_id = next(reversed(self._plans), "")
+        if not tool_call_id or self._calls[tool_call_id].status in {"ok", "failed"}:
+            return None
+        return self._plans[tool_call_id]
+
+    def _plan(self, event: StreamEvent) -> TranscriptPlan:
+        """Plan of the event, attached to the call that created it."""
+        tool_call_id = str(event.data["tool_call_id"])
+        if tool_call_id not in self._plans:
+            self._plans[tool_call_id] = TranscriptPlan()
+            self._call(tool_call_id, PLAN_CREATE_TOOL, {}, self.lead_job, event).plan = self._plans[tool_call_id]
+        return self._plans[tool_call_id]
+
+    def _turn(self, event: StreamEvent) -> TranscriptTurn:
+        """Turn of the event's model call."""
+        job = self._job(event)
+        key = lane, _ = _lane(event), str(event.data.get("call_id", ""))
+        if key not in self._turns:
+            last = self._latest_turns.get(lane)
+            if last and not last.is_done:  # left over from an attempt whose process is gone
+                job.turns.remove(last)
+            start_index = self._start_indexes.pop(lane, event.seq)
+            self._turns[key] = self._latest_turns[lane] = TranscriptTurn(key[1], event.agent or job.agent, start_index)
+            job.turns.append(self._turns[key])
+            # Stored events of parallel turns arrive in the order of their ends.
+            job.turns.sort(key=lambda turn: turn.start_index)
+        return self._turns[key]
+
+    def _call(
+        self, tool_call_id: str, tool: str, params: Mapping[str, Any], job: TranscriptJob, event: StreamEvent
+    ) -> TranscriptCall:
+        """Tool call with this id; a new one is added to the turn that requested it."""
+        if tool_call_id not in self._calls:
+            if not job.turns:
+                job.turns.append(TranscriptTurn(f"{job.id}-start", end_index=0, is_done=True))
+            self._calls[tool_call_id] = TranscriptCall(tool_call_id, tool, params)
+            self._requesting_turn(event, job).tools.append(self._calls[tool_call_id])
+        call = self._calls[tool_call_id]
+        call.tool, call.params = tool, params or call.params
+        return call
+
+    def _requesting_turn(self, event: StreamEvent, job: TranscriptJob) -> TranscriptTurn:
+        """Turn that requested the event's tool call: the latest of its lane, or of the job if the agents differ."""
+        lane = _lane(event)
+        turn = self._latest_turns.get(lane) if lane.partition(PARALLEL_SEPARATOR)[0] == job.id else None
+        return turn if turn is not None and turn.agent == event.agent else job.turns[-1]
+
+    def _on_metadata(self, event: StreamEvent) -> None:
+        self.question = self.question or str(event.data.get("question", ""))
+
+    def _on_agent_start(self, event: StreamEvent) -> None:
+        job = self._job(event)
+        self._start_indexes[_lane(event)] = event.seq
+        job.instruction = job.instruction or str(event.data.get("instruction") or "")
+        job.model = str(event.data.get("model") or job.model)
+
+    def _on_llm_chunk(self, event: StreamEvent) -> None:
+        turn = self._turn(event)
+        kind = str(event.data.get("kind"))
+        delta = str(event.data["delta"])
+        # `content` is all text of this kind so far: a view that subscribes late has missed the earlier chunks.
+        text = delta if kind in turn.kinds else event.content or delta
+        turn.kinds.add(kind)
+        if kind == "call":
+            turn.reply.append_call(event.tool or "", text)
+        elif kind == "reasoning":
+            turn.reasoning.append(text)
+        elif event.data.get("tool_protocol") == "native":  # calls arrive in chunks of their own: the text is all prose
+            turn.reply.prose.append(text)
+        else:
+            turn.reply.append(text)
+
+    def _on_retry(self, event: StreamEvent) -> None:
+        turn = self._turn(event)
+        turn.reply, turn.reasoning = StreamingText(), GrowingText()
+        turn.retries.append(str(event.data.get("reason", "")))
+
+    def _on_middleware_error(self, event: StreamEvent) -> None:
+        job, data = self._job(event), event.data
+        turn = self._turn(event) if "call_id" in data else job.turns[-1] if job.turns else None
+        if turn is not None:
+            error = f"{data.get('error_type')}: {data.get('message')}"
+            turn.middleware_errors.append(
+                f"{data.get('middleware')} failed in {data.get('hook')}, {_CONTINUED}: {error}"
+            )
+
+    def _on_llm_complete(self, event: StreamEvent) -> None:
+        turn = self._turn(event)
+        turn.reply.settle(str(event.data.get("text") or ""))
+        reasoning = str(event.data.get("reasoning") or "")
+        if turn.reasoning.text != reasoning:
+            turn.reasoning = GrowingText(reasoning)
+        turn.is_done, turn.end_index = True, event.seq
+        turn.usage = event.data.get("token_usage") or {"total_tokens": 0}
+        turn.cost_usd = event.data.get("cost_usd")
+        turn.duration_ms = float(event.data.get("duration_ms") or 0)
+        if self._job(event) is self.lead_job:
+            self.context = event.data.get("context") or self.context
+
+    def _on_tool_start(self, event: StreamEvent) -> None:
+        params = event.data.get("params") or {}
+        call = self._call(str(event.data["tool_call_id"]), event.tool or "", params, self._job(event), event)
+        call.status = "running"
+
+    def _on_tool_complete(self, event: StreamEvent) -> None:
+        call = self._call(str(event.data["tool_call_id"]), event.tool or "", {}, self._job(event), event)
+        call.status = "ok" if event.data.get("success") else "failed"
+        call.duration_ms = event.data.get("duration_ms")
+        call.error = str(event.data.get("error") or "")
+        call.metadata = event.data.get("metadata") or {}
+
+    def _on_permission_request(self, event: StreamEvent) -> None:
+        data = event.data
+        if data["id"] in self.requests:  # a resume publishes the open requests again
+            return
+        params = data.get("params") or {}
+        request = TranscriptRequest(
+            id=str(data["id"]),
+            kind=str(data.get("kind") or "tool"),
+            agent=event.agent or "",
+            tool=event.tool or "",
+            tool_call_id=str(data.get("tool_call_id") or data["id"]),
+            title=str(data.get("title") or ""),
+            preview=str(data.get("preview") or ""),
+            message=str(data.get("message") or ""),
+            params=params,
+            parent_tool=self.parent_tool,
+        )
+        self.requests[request.id] = request
+        call = self._call(request.tool_call_id, request.tool, params, self._job(event), event)
+        call.status, call.request = "waiting", request
+
+    def _on_permission_result(self, event: StreamEvent) -> None:
+        request = self.requests.get(str(event.data["id"]))
+        if request is None:
+            return
+        request.approved = bool(event.data.get("approved"))
+        request.decision = str(event.data.get("decision") or ("approved" if request.approved else "denied"))
+        request.scope = str(event.data.get("scope") or "once")
+        request.decided_by = str(event.data.get("decided_by") or "")
+        request.instruction = str(event.data.get("instruction") or "")
+        call = self._calls[request.tool_call_id]
+        settled_status = "running" if request.is_for_call else "ok"
+        call.status = settled_status if request.is_settled else "failed"
+        call.params = event.data.get("params") or call.params
+        if self._status == INTERRUPTED:
+            self._status = RUNNING
+
+    def _on_subrun_start(self, event: StreamEvent) -> None:
+        call = self._calls.get(str(event.data["tool_call_id"]))
+        if call is not None and not call.subrun_id:
+            call.subrun_id = str(event.data["run_id"])
+            self.subruns[call.subrun_id] = type(self)(str(event.data.get("question") or ""), call.tool)
+
+    def _on_artifact_changed(self, event: StreamEvent) -> None:
+        data = event.data
+        artifact = TranscriptArtifact(
+            str(data["artifact_id"]),
+            int(data["version"]),
+            str(data.get("title") or data["artifact_id"]),
+            str(data.get("content_type") or "text/markdown"),
+        )
+        self.artifacts[artifact.artifact_id] = artifact
+
+    def _on_plan_created(self, event: StreamEvent) -> None:
+        plan = self._plan(event)
+        plan.title = str(event.data.get("title") or "")
+        plan.revise(event.data.get("steps") or ())
+
+    def _on_plan_updated(self, event: StreamEvent) -> None:
+        reason = str(event.data.get("reason") or "")
+        self._plan(event).update(event.data.get("steps") or (), reason, event.timestamp)
+
+    def _on_plan_revised(self, event: StreamEvent) -> None:
+        plan = self._plan(event)
+        plan.revise(event.data.get("steps") or ())
+        plan.notes.append(str(event.data.get("reason") or ""))
+
+    def _on_step_start(self, event: StreamEvent) -> None:
+        job = TranscriptJob(str(event.data["job_id"]), event.agent or "")
+        self._plan(event).start(event.data, self._jobs.setdefault(job.id, job), event.timestamp)
+
+    def _on_step_complete(self, event: StreamEvent) -> None:
+        self._plan(event).complete(event.data, event.timestamp)
+
+    def _on_complete(self, event: StreamEvent) -> None:
+        if not event.is_terminal:
+            self._status, self._is_paused = WAITING, True
+            for plan in self.plans:
+                plan.pause(event.timestamp)
+            return
+        self.response = str(event.data.get("response") or "")
+        self.metrics = event.data.get("execution_metrics") or {}
+        self._end(event, "completed" if event.data.get("success", True) else "failed")
+
+    def _on_error(self, event: StreamEvent) -> None:
+        self.error = ": ".join(str(event.data[name]) for name in ("error_type", "message") if event.data.get(name))
+        self._end(event, "failed")
+
+    def _on_cancelled(self, event: StreamEvent) -> None:
+        self.response = str(event.data.get("partial") or "")
+        self._end(event, "cancelled")
+
+    def end_with_parent(self, event: StreamEvent) -> None:
+        """End this subrun because its parent run has ended; its own terminal event may still follow with details."""
+        self._end(event, "cancelled")
+
+    def _end(self, event: StreamEvent, status: str) -> None:
+        self._status, self.ended_at = status, event.timestamp
+        for call in self._calls.values():
+            if call.status not in {RUNNING, INTERRUPTED, WAITING}:
+                continue
+            call.status = "failed"
+            subrun = self.subruns.get(call.subrun_id)
+            if subrun is not None and not subrun.is_ended:
+                subrun.end_with_parent(event)
+        for plan in self.plans:
+            for unfinished in (RUNNING, INTERRUPTED):
+                plan.settle(unfinished, "cancelled" if status == "cancelled" else "failed", event.timestamp)
+
+
+def _lane(event: StreamEvent) -> str:
+    """Job id with the suffix of a parallel branch, which has turns of its own."""
+    return str(event.data.get("job_id") or MAIN_JOB)

@@ -1,0 +1,91 @@
+"""`RunView`: live view of one run with its question, work, permission requests, answer and artifacts."""
+
+from artifactflow_nb.core.events import StreamEvent
+from artifactflow_nb.store.runs import INTERRUPTED
+from artifactflow_nb.widgets.page.nodes import Node
+from artifactflow_nb.widgets.page.view import PageAction, Screen, View
+from artifactflow_nb.widgets.run import labels
+from artifactflow_nb.widgets.run.follower import RunFollower
+from artifactflow_nb.widgets.run.protocol import ViewedRun
+from artifactflow_nb.widgets.run.render import RunRenderer
+from artifactflow_nb.widgets.run.saved import hint_nodes
+from artifactflow_nb.widgets.run.transcript import RunTranscript
+
+
+class RunView(View):
+    """Follows a run until it ends.
+
+    Args:
+        run: The run.
+
+    Attributes:
+        transcript: State of the run.
+    """
+
+    label = "Run"
+
+    def __init__(self, run: ViewedRun) -> None:
+        self.transcript = RunTranscript(run.question)
+        self._renderer = RunRenderer(run)
+        self._run = run
+        self._follower = RunFollower(run, self.transcript, self._on_change, self._save)
+
+    async def open(self, screen: Screen) -> None:
+        """Load the stored events and follow the run."""
+        await super().open(screen)
+        await self._follower.start()
+        if self.transcript.is_ended:
+            screen.finish()
+
+    def apply(self, event: StreamEvent) -> None:
+        """Apply an event of the run."""
+        self._follower.apply(event)
+
+    def _on_change(self) -> None:
+        self.screen.refresh()  # not bound in `__init__`: the screen is set by `open`
+
+    def _save(self) -> None:
+        if self.transcript.is_ended:
+            self.screen.finish()
+        else:
+            self.screen.save_soon()
+
+    def nodes(self) -> tuple[Node, ...]:
+        """Current state of the run."""
+        return self._renderer.nodes(self.transcript)
+
+    def saved_nodes(self) -> tuple[Node, ...]:
+        """Current state of the run, with hints."""
+        return (*self.nodes(), *hint_nodes(self.transcript))
+
+    def announcement(self) -> str:
+        """Announcement of the run, see `announcement`."""
+        return announcement(self.transcript)
+
+    async def act_decide(self, act: PageAction) -> None:
+        """Decide a permission request."""
+        await self._follower.decide(act.args)
+
+    async def act_stop(self, _act: PageAction) -> None:
+        """Cancel the run."""
+        await self._run.cancel()
+
+    async def act_resume(self, _act: PageAction) -> None:
+        """Resume the interrupted run."""
+        await self._follower.resume()
+
+    def close(self) -> None:
+        """Stop following the run."""
+        self._follower.close()
+
+
+def announcement(transcript: RunTranscript) -> str:
+    """Screen reader announcement of a run: its end, a pending request, or the running step of a plan."""
+    if transcript.is_ended or transcript.status == INTERRUPTED:
+        return f"Run {transcript.status}."
+    if requests := transcript.pending_requests:
+        latest = requests[-1]
+        source = labels.request_source(latest)
+        return f"{source} asks for your approval." if latest.is_for_call else f"{source} asks: {latest.title}"
+    running = [(plan, *plan.running) for plan in transcript.plans if plan.running]
+    return "".join(f"Step {number} of {len(plan.steps)}: {step.title}." for plan, number, step in running[-1:])
