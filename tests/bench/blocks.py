@@ -14,16 +14,16 @@ from typing import Any
 import orjson
 from bench.figures import Figure, cpu_seconds
 
-from artifactflow_nb.agents.composing import block_index
-from artifactflow_nb.ambient import SystemClock
-from artifactflow_nb.block_edits import BlockEdit, written
-from artifactflow_nb.blocks import BlockTree
-from artifactflow_nb.project_template import ProjectTemplate
-from artifactflow_nb.projects import project_conversation
+from artifactflow_nb.core.clock_ids import SystemClock
+from artifactflow_nb.core.document.edits import BlockEdit, write_block
+from artifactflow_nb.core.document.project import project_conversation_id
+from artifactflow_nb.core.document.template import ProjectTemplate
+from artifactflow_nb.core.document.tree import BlockTree
+from artifactflow_nb.flows.compose.prompts import format_block_index
 from artifactflow_nb.store.artifacts import USER, ArtifactManager, Authorship
-from artifactflow_nb.store.block_rows import load_project
-from artifactflow_nb.store.blocks import BlockStore
 from artifactflow_nb.store.database import Database
+from artifactflow_nb.store.document_rows import load_project
+from artifactflow_nb.store.documents import ProjectStore
 
 BLOCKS = 500
 TARGET = 4.0
@@ -31,7 +31,7 @@ ALLOWANCE_MS = 1.0
 
 _TIMES = 5
 _TEXT = "A sentence of the text of a block. " * 87
-_CONVERSATION = project_conversation("bench")
+_CONVERSATION = project_conversation_id("bench")
 _PLAIN = """
 SELECT v.title, v.content, v.block_json FROM artifact_versions v JOIN (
     SELECT artifact_id, max(version) AS version FROM artifact_versions WHERE conversation_id = ? GROUP BY artifact_id
@@ -68,7 +68,7 @@ def _floor(db: sqlite3.Connection) -> list[Any]:
 
 
 def _index(db: sqlite3.Connection) -> str:
-    return block_index(load_project(db, _CONVERSATION, None)[1])
+    return format_block_index(load_project(db, _CONVERSATION, None)[1])
 
 
 # --- what is stored ------------------------------------------------------------------------------------------------
@@ -77,9 +77,9 @@ def _index(db: sqlite3.Connection) -> str:
 async def _fill(database: Database) -> None:
     """A project in which every fifth block begins a chain, which its last change made stale."""
     clock = SystemClock()
-    store = BlockStore(database, ArtifactManager(database, clock))
+    store = ProjectStore(database, ArtifactManager(database, clock))
     drafts = [{"name": f"Block {n}", "depends_on": [f"Block {n - 1}"] if n % 5 else []} for n in range(BLOCKS)]
-    await store.begin("bench", ProjectTemplate.load({"name": "bench", "phases": ["one"], "blocks": drafts}), USER)
+    await store.create("bench", ProjectTemplate.load({"name": "bench", "phases": ["one"], "blocks": drafts}), USER)
     by = Authorship(_CONVERSATION, None, USER)
     for time in range(_TIMES):
         await store.change(by, _all_written(f"{time} {_TEXT}"))
@@ -89,6 +89,6 @@ def _all_written(text: str) -> BlockEdit:
     """Each block written in view of what it rests on before any of them is."""
 
     def edit(tree: BlockTree) -> Any:
-        return [written(tree, block.block_id, text, USER)[0] for block in tree]
+        return [write_block(tree, block.block_id, text, USER)[0] for block in tree]
 
     return edit

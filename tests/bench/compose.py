@@ -12,13 +12,13 @@ from pathlib import Path
 
 from bench.figures import Figure
 
-from artifactflow_nb.block_edits import NewBlock, Place, added
-from artifactflow_nb.engine import Engine
+from artifactflow_nb.core.document.edits import BlockPosition, NewBlock, add_block
+from artifactflow_nb.core.document.project import project_conversation_id
+from artifactflow_nb.core.document.template import ProjectTemplate
+from artifactflow_nb.engine.engine import Engine
+from artifactflow_nb.engine.settings import Settings
 from artifactflow_nb.models.base import ModelEvent, ModelRequest
 from artifactflow_nb.models.scripted import ScriptedModel
-from artifactflow_nb.project_template import ProjectTemplate
-from artifactflow_nb.projects import project_conversation
-from artifactflow_nb.settings import Settings
 from artifactflow_nb.store.artifacts import USER, Authorship
 
 BLOCKS = 50
@@ -56,20 +56,20 @@ async def figures() -> AsyncIterator[Figure]:
 
 async def _project(engine: Engine) -> list[str]:
     """A project of so many blocks; their ids."""
-    await engine.blocks.begin("bench", ProjectTemplate.load("paper"), USER)
-    by = Authorship(project_conversation("bench"), None, USER)
+    await engine.projects.create("bench", ProjectTemplate.load("paper"), USER)
+    by = Authorship(project_conversation_id("bench"), None, USER)
     made = []
     for n in range(BLOCKS):
-        new = NewBlock(f"Block {n}", Place("writing"), {"auto_generate": True})
-        made += await engine.blocks.change(by, lambda tree, new=new: added(tree, new))
+        new = NewBlock(f"Block {n}", BlockPosition("writing"), {"auto_generate": True})
+        made += await engine.projects.change(by, lambda tree, new=new: add_block(tree, new))
     return [version.artifact_id for version in made]
 
 
 async def _write(engine: Engine, wanted: list[str]) -> None:
     begun = await engine.controller.begin(
-        "Write all.", conversation_id=project_conversation("bench"), flow="compose", work={"write": wanted}
+        "Write all.", conversation_id=project_conversation_id("bench"), flow="compose", work={"write": wanted}
     )
     await (await engine.controller.start(begun))
-    tree = await engine.blocks.tree(begun.conversation_id, begun.message_id)
+    tree = await engine.projects.tree(begun.conversation_id, begun.message_id)
     if {block.status for block in tree} != {"completed"}:
         raise AssertionError(f"Not all were written: {[block.name for block in tree if block.status != 'completed']}")

@@ -15,11 +15,11 @@ from pathlib import Path
 
 from bench.figures import Figure
 from bench.streams import through_client
-from loopback import Answer, ChatProcess
 from openai import AsyncOpenAI
+from support.chat_endpoint import Answer, ChatProcess
 
-from artifactflow_nb.engine import Engine
-from artifactflow_nb.settings import Settings
+from artifactflow_nb.engine.engine import Engine
+from artifactflow_nb.engine.settings import Settings
 
 STREAMS = 60
 CHUNKS = 100

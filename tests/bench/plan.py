@@ -20,11 +20,11 @@ from typing import Any
 from bench.figures import Figure, cpu_seconds
 from bench.tool_rounds import count_words_tool, stored_bytes
 
-from artifactflow_nb.engine import Engine
+from artifactflow_nb.core.toolcalls.xml import format_call
+from artifactflow_nb.engine.engine import Engine
+from artifactflow_nb.engine.settings import Settings
 from artifactflow_nb.models.base import ModelRequest
 from artifactflow_nb.models.scripted import ScriptedModel
-from artifactflow_nb.settings import Settings
-from artifactflow_nb.xml_calls import format_call
 
 FEW, MANY = 2, 8
 TURNS = 3  # of a step; its calls are as many

@@ -13,13 +13,14 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # a script's own folder is o
 
 from bench import (
     blocks,
-    cassette,
     chat,
     compose,
     imports,
+    long_run,
+    masking,
     paced,
     plan,
-    replay,
+    recording,
     sources,
     stored,
     streams,
@@ -42,11 +43,9 @@ async def figures() -> AsyncIterator[Figure]:
         yield figure
     async for figure in sources.figures():
         yield figure
-    for section in (turns, plan, compose, paced, stored, blocks, replay):
+    for section in (long_run, turns, plan, compose, paced, stored, blocks, masking, recording):
         async for figure in section.figures():
             yield figure
-    for figure in cassette.figures():
-        yield figure
     for figure in await asyncio.to_thread(lambda: list(chat.figures())):  # its browser wants a thread without a loop
         yield figure
 
@@ -58,4 +57,9 @@ async def main() -> bool:
 
 
 if __name__ == "__main__":
+    if chat.find_chromium() is None:
+        sys.exit(
+            "The benchmark needs Chromium for the figures of the chat, and found none of chromium, chromium-browser "
+            "and google-chrome on the PATH. Install one, for example with `apt-get install chromium`, and run it again."
+        )
     sys.exit(not asyncio.run(main()))

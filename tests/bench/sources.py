@@ -17,9 +17,9 @@ from pathlib import Path
 from bench.figures import Figure
 from bench.source_files import Writer
 
-from artifactflow_nb.ambient import SystemClock
+from artifactflow_nb.core.clock_ids import SystemClock
+from artifactflow_nb.sources.manager import SourceManager
 from artifactflow_nb.store.database import Database
-from artifactflow_nb.store.sources import SourceManager
 
 FILES = 10_000
 QUESTIONS = 50

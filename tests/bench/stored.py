@@ -16,8 +16,8 @@ from typing import Any
 
 from bench.figures import Figure, cpu_seconds
 
-from artifactflow_nb import frames
-from artifactflow_nb.ambient import RandomIds, SystemClock
+from artifactflow_nb.analysis import frames
+from artifactflow_nb.core.clock_ids import RandomIds, SystemClock
 from artifactflow_nb.store.conversations import ConversationManager
 from artifactflow_nb.store.database import Database, insert
 
@@ -75,7 +75,7 @@ async def _frames(path: Path) -> AsyncIterator[Figure]:
             _check(len(rows))
 
         async def loaded(frame: frames.Frame = frame) -> None:
-            _check(len(frames.load(path, frame)))
+            _check(len(frames.load_frame(path, frame)))
 
         sides: Mapping[str, Callable[[], Awaitable[None]]] = {"floor": fetched, "frame": loaded}
         seconds = await cpu_seconds(sides, repeats=_FRAME_REPEATS)

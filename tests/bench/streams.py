@@ -12,15 +12,15 @@ from functools import partial
 from pathlib import Path
 
 from bench.figures import Figure, cpu_seconds
-from loopback import Answer, ChatProcess
 from openai import AsyncOpenAI
+from support.chat_endpoint import Answer, ChatProcess
 
-from artifactflow_nb.engine import Engine
-from artifactflow_nb.events import StreamEventType
-from artifactflow_nb.messages import Message
+from artifactflow_nb.core.events import StreamEventType
+from artifactflow_nb.core.messages import Message
+from artifactflow_nb.engine.engine import Engine
+from artifactflow_nb.engine.settings import Settings
 from artifactflow_nb.models.base import ModelDelta, ModelReply, ModelRequest
-from artifactflow_nb.models.openai import OpenAIModel
-from artifactflow_nb.settings import Settings
+from artifactflow_nb.models.openai.client import OpenAIModel
 
 SIZES = (200, 1000, 5000)
 ONE = 1

@@ -13,16 +13,16 @@ from pathlib import Path
 from typing import Annotated
 
 from bench.figures import Figure, cpu_seconds
-from loopback import Answer, ChatProcess
 from openai import AsyncOpenAI
+from support.chat_endpoint import Answer, ChatProcess
 
-from artifactflow_nb.engine import CHECKPOINT_FILE, Engine
-from artifactflow_nb.messages import Message, ToolResult
+from artifactflow_nb.core.messages import Message, ToolResult
+from artifactflow_nb.core.toolcalls.xml import format_call, format_results, parse_reply
+from artifactflow_nb.engine.engine import CHECKPOINT_FILE, Engine
+from artifactflow_nb.engine.settings import Settings
 from artifactflow_nb.models.base import ModelReply, ModelRequest
-from artifactflow_nb.models.openai import OpenAIModel
-from artifactflow_nb.settings import Settings
+from artifactflow_nb.models.openai.client import OpenAIModel
 from artifactflow_nb.tools.base import ToolContext, tool
-from artifactflow_nb.xml_calls import format_call, format_results, parse_reply
 
 ROUNDS = 20
 MODEL = "rounds"

@@ -22,13 +22,13 @@ from functools import partial
 from pathlib import Path
 
 from bench.figures import Figure, cpu_seconds
-from loopback import Answer, ChatProcess
 from openai import AsyncOpenAI
+from support.chat_endpoint import Answer, ChatProcess
 
 from artifactflow_nb.agents.base import PromptContext
-from artifactflow_nb.ambient import SystemClock
-from artifactflow_nb.engine import Engine
-from artifactflow_nb.settings import Settings
+from artifactflow_nb.core.clock_ids import SystemClock
+from artifactflow_nb.engine.engine import Engine
+from artifactflow_nb.engine.settings import Settings
 
 SENTENCE = "The with statement calls __exit__ in any case."
 ANSWERS = {"sentence": SENTENCE, "paragraph": f"{SENTENCE} " * 10}
@@ -61,7 +61,7 @@ async def figures() -> AsyncIterator[Figure]:
 
 def system_prompt(engine: Engine) -> str:
     """What the engine sends before the question, so that the bare client sends as much."""
-    context = PromptContext(SystemClock().now(), engine.research.lead.subagents)
+    context = PromptContext(SystemClock().now())
     return engine.research.lead.build_complete_system_prompt(context)
 
 

@@ -23,6 +23,9 @@ _RUN = """async ([selector, rules]) => {
         await new Promise((done) => setTimeout(done, 50));
     }
     if (!roots.length) throw new Error(`Nothing that ${selector} names can be seen.`);
+    // axe judges what lies below the window by what lies behind the window's lower edge.
+    roots[0].scrollIntoView();
+    await new Promise(requestAnimationFrame);
     // Within the clipping panels of JupyterLab axe takes nothing for visible, and would look at no contrast. While they
     // do not clip, other panels may lie behind a view: it keeps the ground that it is seen on.
     const above = new Set(roots);
@@ -45,8 +48,11 @@ _RUN = """async ([selector, rules]) => {
     }));
 }"""
 
-_SETTLED = "() => !document.getAnimations().some((one) => one instanceof CSSTransition)"
-"""No colour fades from one theme to the other any more."""
+_SETTLED = """async () => {
+    for (let i = 0; i < 2; i++) await new Promise(requestAnimationFrame);
+    return !document.getAnimations().some((animation) => animation instanceof CSSTransition);
+}"""
+"""No colour fades from one theme to the other; a fade starts with the frame after the switch."""
 
 
 def axe(page: LabPage, selector: str = ".af-run", rules: Sequence[str] = ()) -> list[dict[str, Any]]:
@@ -66,12 +72,13 @@ def axe(page: LabPage, selector: str = ".af-run", rules: Sequence[str] = ()) -> 
 
 
 def axe_in_both_themes(page: LabPage, selector: str = ".af-run") -> list[str]:
-    """The same for the dark and the light theme, a line each; the theme is light afterwards.
+    """The same for the theme of the page and then for the other one, in which it stays; a line each.
 
     What has nothing to do with colours is looked at once.
     """
+    first, second = ("light", "dark") if page.is_light() else ("dark", "light")
     lines = []
-    for name, rules in (("dark", OF_COLOUR), ("light", ())):
+    for name, rules in ((first, []), (second, OF_COLOUR)):
         page.theme(light=name == "light")
         page.page.wait_for_function(_SETTLED)
         lines += [f"{name}: {found['id']}: {node}" for found in axe(page, selector, rules) for node in found["nodes"]]

@@ -33,6 +33,17 @@ _OPEN = """async (path) => {
 }"""
 """Opens a notebook in a page that shows none, which is one with a launcher."""
 
+_CLOSE_ALL = """() => {
+    [...window.jupyterapp.shell.widgets("main")].forEach((widget) => widget.dispose());
+    sessionStorage.clear();
+}"""
+"""Closes all without asking whether it is to be saved."""
+
+_IS_CLEAR = """() => !document.querySelector(".jp-Notebook, .jp-CodeConsole, .jp-Dialog")"""
+
+_HAS_THEME = "() => getComputedStyle(document.body).getPropertyValue('--jp-layout-color0')"
+"""The style sheet of the theme is there; for a moment after a switch there is none."""
+
 _ALL_RUN = r"""() => {
     const prompts = [...document.querySelectorAll(".jp-CodeCell .jp-InputPrompt")].map((node) => node.textContent);
     const started = /\[\d+\]/.test(prompts[0]) && !prompts.some((prompt) => prompt.includes("*"));
@@ -82,7 +93,7 @@ class LabPage:
         return self.output(index).locator(".af-run:visible")
 
     def open(self, *, with_kernel: bool = True) -> None:
-        """Open the notebook, the next time by loading its page anew; wait until its kernel is idle."""
+        """Open the notebook, or load its page again if it is open; wait until its kernel is idle."""
         if with_kernel:
             start_kernel(self.server, self.name)
         if not self.opened and self.page.evaluate("'jupyterapp' in window"):
@@ -94,12 +105,20 @@ class LabPage:
         if with_kernel:
             self.wait_idle()
 
+    def close(self) -> None:
+        """Close the notebook without a question; the page stays, and opens it again sooner than a new one would."""
+        self.page.evaluate(_CLOSE_ALL)
+        self.page.wait_for_function(_IS_CLEAR)
+        self.opened = False
+
     def open_elsewhere(self) -> None:
         """Open the notebook as somebody does who has its file and no such kernel: it is not trusted, nothing runs."""
         notebook = nbformat.read(self._file, as_version=4)
         unknown = {"name": "unknown", "display_name": "Unknown", "language": "unknown"}
         notebook.metadata.update({"kernelspec": unknown, "language_info": {"name": "unknown"}})
         nbformat.write(notebook, self._file)
+        if self.opened:
+            self.close()
         self.open(with_kernel=False)
         self.page.locator(".jp-Dialog button", has_text="No Kernel").click(timeout=CELL_TIMEOUT_MS)
         expect(self.page.locator(".jp-Dialog")).to_have_count(0)
@@ -142,10 +161,18 @@ class LabPage:
         """Switch to the dark theme."""
         self.theme(light=False)
 
+    def is_light(self) -> bool:
+        """Whether the page has the light theme."""
+        return bool(self.page.locator("body[data-jp-theme-light=true]").count())
+
     def theme(self, *, light: bool) -> None:
-        """Switch to the light or the dark theme."""
+        """Switch to the light or the dark theme, which takes seconds unless the page has it already."""
+        if light == self.is_light():
+            return
         self.command("apputils:change-theme", {"theme": "JupyterLab Light" if light else "JupyterLab Dark"})
-        expect(self.page.locator(f'body[data-jp-theme-light="{str(light).lower()}"]')).to_be_attached()
+        body = self.page.locator(f'body[data-jp-theme-light="{str(light).lower()}"]')
+        expect(body).to_be_attached(timeout=CELL_TIMEOUT_MS)
+        self.page.wait_for_function(_HAS_THEME)
 
     def save(self) -> None:
         self.command("docmanager:save")

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.client import HTTPConnection
@@ -18,6 +18,8 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
+from browser import forked_kernels
+from browser.forked_kernels import write_kernelspec
 from browser.overlays import overlay_python
 
 START_TIMEOUT_S = 60.0
@@ -31,9 +33,6 @@ _SETTINGS = {
     "@jupyterlab/docmanager-extension:plugin": {"autosave": False},
     "@jupyterlab/completer-extension:manager": {"autoCompletion": False},
 }
-
-_STARTUP = "import artifactflow_nb.engine, artifactflow_nb.frames, artifactflow_nb.views"
-"""What every kernel loads as it starts, which is while its page loads: else the first cell would be waited for."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +92,7 @@ class LabServer:
         token: What lets a page in.
         root: The folder that it shows.
         front_end: What it is.
-        helpers: They start and end kernels, which takes seconds, while a test goes on.
+        helpers: Threads that end kernels while the next test runs.
     """
 
     address: str
@@ -102,22 +101,15 @@ class LabServer:
     front_end: FrontEnd = JUPYTERLAB
     helpers: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(2))
     _numbers: Iterator[int] = field(default_factory=itertools.count)
-    _next: Future[Path] | None = None
 
     def url(self, notebook: str) -> str:
         """The address of a notebook, alone on its page."""
         return f"{self.address}/{self.front_end.page.format(name=notebook, token=self.token)}"
 
     def folder(self) -> Path:
-        """A new folder for one notebook, `run.ipynb`, whose kernel is starting; that of the next starts meanwhile."""
-        folder = (self._next or self.helpers.submit(self._prepare)).result()
-        self._next = self.helpers.submit(self._prepare)
-        return folder
-
-    def _prepare(self) -> Path:
+        """Make a new folder for one notebook."""
         folder = self.root / f"run-{next(self._numbers)}"
         folder.mkdir()
-        start_kernel(self, f"{folder.name}/run.ipynb")
         return folder
 
 
@@ -135,21 +127,21 @@ def lab_server(
     root = home / "root"
     root.mkdir(parents=True)
     server = LabServer(f"http://127.0.0.1:{free_port()}", secrets.token_hex(16), root, front_end)
+    python = str(overlay_python(front_end.environment)) if front_end.environment else sys.executable
+    kernels = home / "kernels.sock"
+    write_kernelspec(home / "path", python, kernels)
     with (home / "server.log").open("w") as log:
-        process = subprocess.Popen(
-            _command(server),
-            env=_environment(home) | dict(env or {}),
-            cwd=root,
-            stdout=log,
-            stderr=log,
-            start_new_session=True,
-        )
+        options: dict[str, Any] = {"cwd": root, "stdout": log, "stderr": log, "start_new_session": True}
+        options["env"] = _environment(home) | dict(env or {})
+        kernel_forker = subprocess.Popen([python, forked_kernels.__file__, "serve", str(kernels)], **options)
+        process = subprocess.Popen([python, *_arguments(server)], **options)
         try:
             _wait_until_up(server, process, home / "server.log")
             yield server
         finally:
             server.helpers.shutdown(wait=False, cancel_futures=True)
             _stop(process)
+            _stop(kernel_forker)
 
 
 def free_port() -> int:
@@ -158,9 +150,8 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def _command(server: LabServer) -> list[str]:
+def _arguments(server: LabServer) -> list[str]:
     end = server.front_end
-    python = str(overlay_python(end.environment)) if end.environment else sys.executable
     port = server.address.rpartition(":")[2]
     if end is VOILA:
         own = {"port": port, "Voila.token": server.token}
@@ -168,7 +159,7 @@ def _command(server: LabServer) -> list[str]:
         own = {"ServerApp.port": port, "IdentityProvider.token": server.token, "ServerApp.root_dir": server.root}
     options = [f"--{name}={value}" for name, value in {**end.options, **own}.items()]
     alone = [str(server.root)] if end is VOILA else ["--allow-root"]
-    return [python, "-m", end.module, "--no-browser", *options, *alone]
+    return ["-m", end.module, "--no-browser", *options, *alone]
 
 
 def _environment(home: Path) -> dict[str, str]:
@@ -179,15 +170,13 @@ def _environment(home: Path) -> dict[str, str]:
         target = settings / package / f"{name}.jupyterlab-settings"
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(json.dumps(values))
-    startup = home / "ipython" / "profile_default" / "startup"
-    startup.mkdir(parents=True)
-    (startup / "libraries.py").write_text(_STARTUP)
     folders = {
         "JUPYTER_CONFIG_DIR": "config",
         "JUPYTER_DATA_DIR": "data",
         "JUPYTER_RUNTIME_DIR": "runtime",
         "JUPYTERLAB_SETTINGS_DIR": "settings",
         "JUPYTERLAB_WORKSPACES_DIR": "workspaces",
+        "JUPYTER_PATH": "path",
         "IPYTHONDIR": "ipython",
     }
     moved = {variable: str(home / folder) for variable, folder in folders.items()}

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.browser
 
 HOLD = """import tempfile
 import artifactflow_nb as af
-from artifactflow_nb.xml_calls import format_call
+from artifactflow_nb.core.toolcalls.xml import format_call
 one = '''# Checking backups
 
 The server copies `raw/` and `clean/` to the institute every night at 02:00.
@@ -75,13 +75,16 @@ def press(page: LabPage, name: str) -> None:
 
 
 def test_versions_are_read_and_compared(shown: LabPage) -> None:
-    """Rendered, raw and changed; any two versions, in both layouts; nothing is asked of any other server."""
+    """The buttons Rendered, Raw and Changes switch the text; two versions are compared; no other server is asked."""
     page = shown
     text = live(page).locator(".af-art-text")
     expect(text.get_by_role("heading", name="If the check fails")).to_be_visible()
     save_pictures(page, live(page), "artifact-panel")
     press(page, "Raw")
     expect(text).to_contain_text("## If the check fails")
+    expect(text.get_by_role("heading", name="If the check fails")).to_have_count(0)
+    press(page, "Rendered")
+    expect(text.get_by_role("heading", name="If the check fails")).to_be_visible()
     press(page, "Changes")
     expect(text.locator("ins")).to_have_text("30")
     press(page, "Side by side")
@@ -108,7 +111,7 @@ def test_a_text_is_edited_while_a_run_writes(shown: LabPage) -> None:
     assert field.input_value().startswith("Changed by hand. # Checking backups")
     save_pictures(page, live(page), "artifact-panel-edit")
     press(page, "Save as a new version")
-    expect(live(page).get_by_role("alert").filter(has_text="is at version 3 by now, not 2")).to_be_visible()
+    expect(live(page).get_by_role("alert").filter(has_text="is now at version 3, not 2")).to_be_visible()
     assert field.input_value().startswith("Changed by hand. # Checking backups")
     press(page, "Let mine go on top")
     press(page, "Save as a new version")
@@ -118,7 +121,7 @@ def test_a_text_is_edited_while_a_run_writes(shown: LabPage) -> None:
     expect(page.output(3)).to_have_text("4 user True")
 
 
-def test_a_version_is_restored_and_the_text_taken_along(shown: LabPage) -> None:
+def test_version_is_restored_and_text_exported(shown: LabPage) -> None:
     """Restore, rename, copy, a new cell and a download, all by their buttons."""
     page = shown
     page.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
@@ -144,7 +147,7 @@ def test_a_version_is_restored_and_the_text_taken_along(shown: LabPage) -> None:
     assert page.errors == []
 
 
-def test_it_is_used_with_the_keyboard(shown: LabPage) -> None:
+def test_panel_works_with_the_keyboard(shown: LabPage) -> None:
     """Every button is reached and pressed without a mouse; the focus stays where it was."""
     page = shown
     live(page).get_by_role("button", name="Raw", exact=True).focus()
@@ -167,8 +170,8 @@ def test_it_is_used_with_the_keyboard(shown: LabPage) -> None:
     assert axe_in_both_themes(page, ".af-run.af-live") == []
 
 
-def test_it_fits_into_a_narrow_output(shown: LabPage) -> None:
-    """On a small screen the list stands above the text, and nothing is wider than the output."""
+def test_panel_fits_into_a_narrow_output(shown: LabPage) -> None:
+    """On a small screen the list is above the text, and nothing is wider than the output."""
     page = shown
     page.page.set_viewport_size({"width": 620, "height": 900})
     page.command("application:toggle-left-area")
@@ -181,7 +184,7 @@ def test_it_fits_into_a_narrow_output(shown: LabPage) -> None:
     page.command("application:toggle-left-area")
 
 
-def test_what_is_saved_reads_without_a_kernel(shown: LabPage) -> None:
+def test_saved_panel_is_readable_without_a_kernel(shown: LabPage) -> None:
     """The saved notebook has the artifacts with their texts and versions, and no widget."""
     page = shown
     expect(page.output(1).locator(".af-host")).to_have_count(1)
@@ -189,7 +192,7 @@ def test_what_is_saved_reads_without_a_kernel(shown: LabPage) -> None:
     assert set(output["data"]) == {"text/plain", "text/markdown", "text/html"}
     page.shutdown_kernel()
     page.open_elsewhere()
-    frozen = page.output(1).locator(".af-run.af-frozen")
+    frozen = page.output(1).locator(".af-run.af-saved")
     expect(frozen).to_contain_text("If the check fails")
     expect(frozen.get_by_role("button")).to_have_count(0)
     frozen.get_by_text("2 versions").click()

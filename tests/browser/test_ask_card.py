@@ -12,16 +12,16 @@ from browser.pictures import save_pictures
 from playwright.sync_api import Browser, Locator, Page, expect
 from pydantic import Field
 
-from artifactflow_nb.text.markdown import MarkdownRenderer
+from artifactflow_nb.core.text.markdown import MarkdownRenderer
 from artifactflow_nb.tools.base import ToolContext, tool
-from artifactflow_nb.tools.forms import Field as FormField
-from artifactflow_nb.widgets import assets
-from artifactflow_nb.widgets.ask_card import ask_node
-from artifactflow_nb.widgets.parts import Question
+from artifactflow_nb.widgets.forms.form import Field as FormField
+from artifactflow_nb.widgets.page import assets
+from artifactflow_nb.widgets.run.approval_card import approval_card
+from artifactflow_nb.widgets.run.parts import TranscriptRequest
 
 pytestmark = pytest.mark.browser
 
-STATIC = Path(assets.__file__).parent / "static"
+STATIC = Path(assets.__file__).parents[1] / "static"
 SCRIPTS = ("code.js", "tree.js", "field.js", "items.js", "form.js", "ask.js")
 STAGE = """() => {
     window.sent = [];
@@ -77,8 +77,8 @@ class Stage:
         page.evaluate(f"{scripts}\nObject.assign(window, {{ makeForm, makeAskControls, KeyedTree }}); undefined")
         page.evaluate(STAGE)
 
-    def ask(self, question: Question) -> None:
-        node = ask_node(question, send if question.tool == "send" else None, MarkdownRenderer().html)
+    def ask(self, question: TranscriptRequest) -> None:
+        node = approval_card(question, send if question.tool == "send" else None, MarkdownRenderer().html)
         self.page.evaluate("node => put(node.html, makeAskControls(node.data, perform))", node_json(node))
 
     def form(self, *fields: FormField, **data: Any) -> None:
@@ -114,12 +114,12 @@ def node_json(node: Any) -> dict[str, Any]:
     return data
 
 
-def question(request_id: str = "req-1", **changes: Any) -> Question:
+def question(request_id: str = "req-1", **changes: Any) -> TranscriptRequest:
     parts: dict[str, Any] = {
         "id": request_id, "kind": "tool", "agent": "lead_agent", "tool": "send", "tool_call_id": "tc-1",
         "title": "lead_agent wants to run send: Ada", "preview": "", "message": "", "params": PARAMS,
     }  # fmt: skip
-    return Question(**parts | changes)
+    return TranscriptRequest(**parts | changes)
 
 
 @pytest.fixture
@@ -144,14 +144,14 @@ def test_approve_and_deny_say_for_how_long_and_why(stage: Stage) -> None:
     stage.button("Approve send").click()
     assert stage.sent == [decision(scope="run", note="Gladly")]
     expect(stage.button("Deny send")).to_be_disabled()
-    expect(stage.page.locator(".af-ask-said")).to_have_text("Waiting for the kernel …")
+    expect(stage.page.locator(".af-ask-status")).to_have_text("Waiting for the kernel …")
     stage.tell()
-    expect(stage.page.locator(".af-ask-said")).to_contain_text("Approved. The run goes on")
+    expect(stage.page.locator(".af-ask-status")).to_contain_text("Approved. The run goes on")
     expect(stage.button("Approve send")).to_be_disabled()
 
 
-def test_a_refusal_is_told_and_the_card_comes_back_to_life(stage: Stage) -> None:
-    """When the kernel refuses, the card says why, its controls work again and the focus is where it was."""
+def test_refused_decision_shows_the_reason_and_enables_the_card(stage: Stage) -> None:
+    """After a refusal the card shows the reason, its controls work again and the focus is where it was."""
     stage.ask(question())
     stage.button("Deny send").click()
     stage.tell(failed=True, message="The request was decided already.")
@@ -164,8 +164,8 @@ def test_a_refusal_is_told_and_the_card_comes_back_to_life(stage: Stage) -> None
     assert stage.sent == [decision(verdict="deny"), decision(verdict="deny")]
 
 
-def test_what_nobody_touches_is_sent_as_it_came(stage: Stage) -> None:
-    """Values that a browser's fields cannot hold, line ends for example, come back all the same."""
+def test_unchanged_values_are_sent_unchanged(stage: Stage) -> None:
+    """Values that fields of a browser cannot hold, such as line ends, are returned unchanged."""
     stage.ask(question())
     stage.button("Edit parameters send").click()
     stage.button("Approve with these").click()
@@ -214,8 +214,8 @@ def test_no_value_is_something_else_than_an_empty_text(stage: Stage) -> None:
     assert stage.sent[-1][1]["params"]["note"] is None
 
 
-def test_what_does_not_fit_is_told_at_its_field(stage: Stage) -> None:
-    """JSON is looked at before it is sent; what the kernel says stands at its field, which has the focus."""
+def test_invalid_value_shows_its_error_at_the_field(stage: Stage) -> None:
+    """JSON is checked before it is sent; an error of the kernel is shown at its field, which gets the focus."""
     stage.ask(question())
     stage.button("Edit parameters send").click()
     stage.field("headers").fill("{")
@@ -280,8 +280,8 @@ def test_the_keyboard_alone_is_enough(stage: Stage) -> None:
     assert stage.page.evaluate("leaked") == []
 
 
-def test_two_cards_are_told_apart(stage: Stage) -> None:
-    """Each card is a group with a name of its own, and its buttons say what they are about."""
+def test_two_cards_have_distinct_accessible_names(stage: Stage) -> None:
+    """Each card is a group with a name of its own, and the names of its buttons include its subject."""
     stage.ask(question())
     stage.ask(question("req-2", kind="budget", tool="budget", title="Go on?", params={"tokens": 4000}))
     stage.button("Edit parameters send").click()
@@ -321,7 +321,7 @@ def test_a_composer_is_a_form_too(stage: Stage) -> None:
     stage.tell(message="Asked.")
     expect(box).to_have_value("")
     expect(box).to_be_focused()
-    expect(stage.page.locator(".af-form-said")).to_have_text("Asked.")
+    expect(stage.page.locator(".af-form-status")).to_have_text("Asked.")
     assert stage.sent == [["say", {"values": {"content": "one\ntwo\nthree\nfour"}}]]
 
 
@@ -369,7 +369,7 @@ def test_the_card_fits_and_is_accessible(stage: Stage, width: int) -> None:
 TOOL = """import json
 from typing import Annotated, Literal
 import artifactflow_nb as af
-from artifactflow_nb.messages import ToolCall
+from artifactflow_nb.core.messages import ToolCall
 
 received = []
 call = ToolCall("send", {"to": "Ada", "body": "Dear Ada,\\n\\nit works.", "cc": ["Bob", "Eve"]})
@@ -442,7 +442,7 @@ def test_edited_parameters_arrive_in_the_tool(lab: LabServer, open_page: OpenPag
     page.page.keyboard.press("Control+A")
     page.page.keyboard.type("2")
     page.page.keyboard.press("Shift+Enter")
-    expect(out.locator(".af-frozen")).to_contain_text("Approved with other parameters", timeout=20_000)
+    expect(out.locator(".af-saved")).to_contain_text("Approved with other parameters", timeout=20_000)
     letter, call, approval = printed(page, 1)
     edited = {"to": "ddaa  Grace", "body": "Dear Ada,\n\nit works.", "copies": 2, "urgent": True, "paper": "ruled"}
     assert json.loads(letter) == [*edited.values(), ["Mallory", "Trent"]]
@@ -466,7 +466,7 @@ def test_two_cards_at_once_are_answered_by_themselves(lab: LabServer, open_page:
     first.get_by_role("combobox", name="Applies").select_option("Always in this run")
     first.get_by_role("textbox", name="Note to the agent").fill("Thank you")
     first.get_by_role("button", name="Approve send").click()
-    expect(page.output(0).locator(".af-frozen")).to_contain_text("Completed", timeout=20_000)
+    expect(page.output(0).locator(".af-saved")).to_contain_text("Completed", timeout=20_000)
     lines = printed(page, 1)
     assert [json.loads(line)[0] for line in lines[:2]] == ["Ada", "Ada"]
     assert sorted(lines[2:5]) == ["approved run user", "approved run user", "instructed once user"]
@@ -484,13 +484,13 @@ def test_a_request_decided_elsewhere_takes_its_card_along(lab: LabServer, open_p
     out.get_by_label("to", exact=True).fill("Nobody")
     page.run_cell(1)
     expect(out.locator(".af-live .af-ask")).to_have_count(0, timeout=20_000)
-    expect(out.locator(".af-frozen")).to_contain_text("Completed", timeout=20_000)
+    expect(out.locator(".af-saved")).to_contain_text("Completed", timeout=20_000)
     assert json.loads(printed(page, 2)[0])[0] == "Ada"
     assert page.errors == []
 
 
-def test_a_refusal_of_the_store_is_told_in_the_card(lab: LabServer, open_page: OpenPage) -> None:
-    """The tool is gone from the workbench: the card says so and stays, and can be used once the tool is back."""
+def test_refusal_of_the_kernel_is_shown_in_the_card(lab: LabServer, open_page: OpenPage) -> None:
+    """The tool is gone from the workbench: the card says so and stays, and works once the tool is back."""
     forget = "entry = wb._thread.engine.tools._tools.pop('send')"
     page = opened(lab, open_page, ask_cell("call", "'Done.'"), forget, "wb.register_tool(entry)", RECEIVED)
     out = page.output(0)
@@ -504,6 +504,6 @@ def test_a_refusal_of_the_store_is_told_in_the_card(lab: LabServer, open_page: O
     page.run_cell(2)
     page.wait_done(2)
     approve.click()
-    expect(out.locator(".af-frozen")).to_contain_text("Completed", timeout=20_000)
+    expect(out.locator(".af-saved")).to_contain_text("Completed", timeout=20_000)
     assert json.loads(printed(page, 3)[0])[0] == "Ada"
     assert page.errors == []

@@ -203,10 +203,10 @@ def test_cards_are_moved_with_the_keys_alone(shown: LabPage) -> None:
     keys = page.page.keyboard
     card(page, "Scope").focus()
     keys.press("Alt+ArrowUp")
-    expect(live(page).locator(".af-told")).to_have_text("Scope is now 1 of 2 in question.")
+    expect(live(page).locator(".af-message")).to_have_text("Scope is now 1 of 2 in question.")
     expect(card(page, "Scope")).to_be_focused()
     keys.press("Alt+ArrowUp")
-    expect(live(page).locator(".af-told")).to_have_text("'Scope' is the first in its place already.")
+    expect(live(page).locator(".af-message")).to_have_text("'Scope' is the first in its place already.")
     keys.press("Alt+ArrowRight")
     expect(column(page, 1).locator(".af-board-name")).to_have_text(["Gauges", "Satellites", "Scope"])
     expect(card(page, "Scope")).to_be_focused()
@@ -238,8 +238,8 @@ def test_cards_are_dragged(shown: LabPage) -> None:
     assert page.errors == []
 
 
-def test_the_phase_goes_on_and_the_board_is_kept(shown: LabPage) -> None:
-    """What is left open is shown first; without its kernel the notebook has the board and its texts to read."""
+def test_phase_advances_and_saved_board_is_readable(shown: LabPage) -> None:
+    """Unfinished blocks are listed first; without its kernel the notebook shows the board and its texts."""
     page = shown
     press(page, "Go on to Literature 文献")
     expect(live(page).locator(".af-board-ask")).to_contain_text("1 block would be left open")
@@ -259,6 +259,6 @@ def test_the_phase_goes_on_and_the_board_is_kept(shown: LabPage) -> None:
     expect(kept.locator(".af-board-column").nth(1)).to_contain_text("now")
     kept.get_by_text("Report / Method").click()
     expect(kept.get_by_text("A line through yearly means.")).to_be_visible()
-    assert axe_in_both_themes(page, ".af-run.af-frozen") == []
+    assert axe_in_both_themes(page, ".af-run.af-saved") == []
     save_pictures(page, kept, "project-board-kept")
     assert page.errors == []

@@ -17,10 +17,10 @@ SOON_MS = 20_000
 HOLD = '''import asyncio, itertools, tempfile
 import artifactflow_nb as af
 from artifactflow_nb.tools.base import ToolContext
-from artifactflow_nb.widgets import following
-from artifactflow_nb.xml_calls import format_call
+from artifactflow_nb.widgets.run import follower
+from artifactflow_nb.core.toolcalls.xml import format_call
 
-following.KEEP_EVERY_S = 2.0  # seconds between two faces of a run that goes on
+follower.SAVE_INTERVAL_S = 2.0  # seconds between two saves of a running run
 number = itertools.count(1)
 LONG = "\\n\\n".join(f"Paragraph {i} of what is told, and a few words more." for i in range(80))
 SCRIPTS = {
@@ -208,7 +208,7 @@ def test_half_typed_text_survives_streaming_and_saving(shown: LabPage) -> None:
     expect(live(page).get_by_role("button", name="Stop this run")).to_have_count(0)
     ask(page, "Work on it.")
     expect(live(page).locator(".af-tool").first).to_be_visible(timeout=SOON_MS)
-    face = "root => Number(/af-face-(\\d+)/.exec(root.closest('.af-host').className)[1])"
+    face = "root => Number(/af-output-(\\d+)/.exec(root.closest('.af-host').className)[1])"
     page.page.keyboard.type("And then, half")
     page.page.keyboard.press("Shift+ArrowLeft")
     page.page.keyboard.press("Shift+ArrowLeft")
@@ -229,8 +229,8 @@ def test_half_typed_text_survives_streaming_and_saving(shown: LabPage) -> None:
     assert_clean(page)
 
 
-def test_a_press_is_not_lost_when_the_output_is_drawn_anew(shown: LabPage) -> None:
-    """Between down and up of the mouse the notebook replaces the output: the button is pressed all the same, once."""
+def test_click_survives_a_redraw_of_the_output(shown: LabPage) -> None:
+    """The notebook replaces the output between mouse down and up: the button is pressed once all the same."""
     page = shown
     ask(page, "How many?")
     button = live(page).get_by_role("button", name="Regenerate")
@@ -323,8 +323,8 @@ def test_two_chats_and_a_cell_follow_each_other(shown: LabPage) -> None:
     assert_clean(page)
 
 
-def test_it_looks_well_and_can_be_heard(shown: LabPage) -> None:
-    """Nothing serious for axe-core while a card waits and when all is over, light and dark, wide and narrow."""
+def test_chat_is_accessible_in_both_themes(shown: LabPage) -> None:
+    """No serious violation for axe-core while a card waits and after the run, light and dark, wide and narrow."""
     page = shown
     ask(page, "How many?")
     expect(turns(page)).to_contain_text("Answer number 1.", timeout=SOON_MS)

@@ -29,7 +29,7 @@ run = wb.ask("Long?")
 threading.Thread(target=lambda: run.wait(20) and pathlib.Path("ended").touch()).start()
 run"""
 PAGES = """from ipywidgets.widgets import widget
-print("pages:", sum(type(one).__name__ == "Page" for one in widget._instances.values()))"""
+print("pages:", sum(type(one).__name__ == "PageWidget" for one in widget._instances.values()))"""
 CLOSE = "wb.close()"
 _IS_KEPT = """() => {
     const { outputs } = window.jupyterapp.shell.currentWidget.content.model.toJSON().cells[1];
@@ -81,8 +81,8 @@ def swaps(page: LabPage) -> int:
     return int(page.page.evaluate("window.swaps"))
 
 
-def test_a_reader_goes_on_writing_while_the_output_is_drawn_anew(lab: LabServer, open_page: OpenPage) -> None:
-    """The focus stays after the first question; words, cursor and a word being composed outlive the saving of it."""
+def test_typing_survives_a_redraw_of_the_output(lab: LabServer, open_page: OpenPage) -> None:
+    """The focus stays after the first question; text, cursor and an unfinished composition survive the save."""
     page = show(lab, open_page, CHAT, hold=HOLD)
     page.page.evaluate(_COUNT_SWAPS)
     ask(page, "First?")
@@ -122,8 +122,8 @@ def test_a_long_conversation_opens_at_its_end_and_keeps_its_place(lab: LabServer
     expect(composer(page)).to_be_focused()
 
 
-def test_one_press_is_one_run(lab: LabServer, open_page: OpenPage) -> None:
-    """A double click on Regenerate, and Shift+Enter twice, each begin one run."""
+def test_double_press_starts_one_run(lab: LabServer, open_page: OpenPage) -> None:
+    """A double click on Regenerate, and Shift+Enter twice, each start one run."""
     page = show(lab, open_page, CHAT, "print(len(wb.runs_df()))")
     composer(page).fill("First?")
     page.page.keyboard.press("Shift+Enter")
@@ -149,14 +149,14 @@ def test_a_console_of_the_same_kernel_mounts_nothing_twice(lab: LabServer, open_
     expect(live(page)).to_have_count(1)
 
 
-def test_the_readable_face_comes_back(lab: LabServer, open_page: OpenPage) -> None:
-    """When the workbench is closed, and when the kernel is restarted, the face stands there, with nothing to press."""
+def test_saved_output_returns_after_close_and_restart(lab: LabServer, open_page: OpenPage) -> None:
+    """When the workbench is closed or the kernel restarted, the saved output is shown, with nothing to press."""
     page = show(lab, open_page, CHAT, CLOSE)
     ask(page, "First?")
     expect(live(page)).to_contain_text("END1", timeout=SOON_MS)
     page.run_cell(2)
     page.wait_done(2)
-    frozen = page.output(1).locator(".af-run.af-frozen")
+    frozen = page.output(1).locator(".af-run.af-saved")
     expect(frozen).to_contain_text("END1", timeout=SOON_MS)
     expect(live(page)).to_have_count(0)
     page.run_cell(0)
@@ -172,8 +172,8 @@ def test_the_readable_face_comes_back(lab: LabServer, open_page: OpenPage) -> No
     assert frozen.get_by_role("button").count() == 0
 
 
-def test_what_no_page_shows_any_more_is_closed(lab: LabServer, open_page: OpenPage) -> None:
-    """A cell that is run again leaves one view behind; one whose cell is scrolled far away lives on."""
+def test_view_closes_when_no_page_shows_it(lab: LabServer, open_page: OpenPage) -> None:
+    """A cell that is run again leaves one view; a view whose cell is scrolled far away stays open."""
     page = show(lab, open_page, CHAT, PAGES, *["x = 1\n" * 40] * 30, new=True)
     for _ in range(5):
         page.run_cell(1)
@@ -191,20 +191,20 @@ def test_what_no_page_shows_any_more_is_closed(lab: LabServer, open_page: OpenPa
     expect(page.output(2)).to_have_text("pages: 1", timeout=SOON_MS)
 
 
-def test_a_notebook_is_closed_while_its_last_face_is_kept(lab: LabServer, open_page: OpenPage) -> None:
-    """Where a notebook is closed as its run ends, and JupyterLab stays, the view of the run asks for nothing more."""
+def test_closing_a_notebook_at_the_end_of_a_run_raises_no_error(lab: LabServer, open_page: OpenPage) -> None:
+    """A notebook is closed as its run ends, and JupyterLab stays: the view of the run requests nothing more."""
     page = open_page(new_notebook(lab, HOLD_BRIEF, "run = wb.ask('Now?')\nrun"))
     page.open()
     for index in (0, 1):
         page.run_cell(index)
-    expect(page.output(1).locator(".af-frozen:visible")).to_contain_text("END1", timeout=SOON_MS)
+    expect(page.output(1).locator(".af-saved:visible")).to_contain_text("END1", timeout=SOON_MS)
     page.page.evaluate("window.jupyterapp.shell.currentWidget.dispose()")
     page.page.wait_for_timeout(1500)  # longer than a page is given to draw what is kept
     assert page.errors == []
 
 
-def test_what_ended_while_no_page_was_open_is_saved_by_the_next(lab: LabServer, open_page: OpenPage) -> None:
-    """A run that ends behind a closed tab stands in the notebook once it is opened again."""
+def test_run_that_ended_without_a_page_is_saved_by_the_next_page(lab: LabServer, open_page: OpenPage) -> None:
+    """A run that ends behind a closed tab is saved in the notebook once that is opened again."""
     page = show(lab, open_page, CHAT, LONG_RUN, hold=HOLD)
     page.run_cell(2)
     expect(live(page, 2)).to_contain_text("One.", timeout=SOON_MS)
@@ -214,7 +214,7 @@ def test_what_ended_while_no_page_was_open_is_saved_by_the_next(lab: LabServer, 
     page.wait_beside("ended")
     page = open_page(name)
     page.open()
-    expect(page.output(2).locator(".af-frozen")).to_contain_text("END1", timeout=SOON_MS)
+    expect(page.output(2).locator(".af-saved")).to_contain_text("END1", timeout=SOON_MS)
     (output,) = page.saved_outputs(2)
     assert "END1" in output.data["text/html"]
     assert "af-host" not in output.data["text/html"]

@@ -49,8 +49,8 @@ def ask(page: LabPage, question: str, answer: str) -> None:
     expect(live(page)).to_contain_text(answer, timeout=SOON_MS)
 
 
-def test_a_reader_who_scrolled_up_finds_the_way_back(lab: LabServer, open_page: OpenPage) -> None:
-    """While text streams below what is read, a button leads there; at the end there is none, and nothing jumps."""
+def test_button_leads_to_newest_text_after_scrolling_up(lab: LabServer, open_page: OpenPage) -> None:
+    """While text streams below the reader's place, a button leads to it; at the end there is none; nothing jumps."""
     page = show(lab, open_page)
     turns, newest = live(page).locator(".af-turns"), live(page).get_by_role("button", name="Jump to the newest")
     ask(page, "First?", "END1")

@@ -11,7 +11,7 @@ from playwright.sync_api import expect
 
 pytestmark = pytest.mark.browser
 
-FOLDER = Path(__file__).parents[1] / "offline" / "chinese"
+FOLDER = Path(__file__).parents[1] / "models" / "offline" / "chinese"
 QUESTION = "出差住宿每晚最多可以报多少钱，发票丢了应该怎么办？"
 CELLS = [
     f"""import artifactflow_nb as af
@@ -33,13 +33,14 @@ def test_a_chinese_run_reads_well(lab: LabServer, open_page: Callable[[str], Lab
     page = open_page(name)
     page.page.set_viewport_size({"width": 900, "height": 1100})
     page.open()
+    page.theme(light=True)
     page.run_cell(0)
     approve = page.output(0).get_by_role("button", name="Approve create_artifact")
     expect(approve).to_be_visible(timeout=20_000)
     expect(page.output(0).locator(".af-question [lang]")).to_have_attribute("lang", "zh")
     page.page.screenshot(path=folder / "chinese-live.png")
     approve.click()
-    frozen = page.output(0).locator(".af-frozen")
+    frozen = page.output(0).locator(".af-saved")
     expect(frozen.locator(".af-answer blockquote[lang=zh]", has_text="450元")).to_be_visible(timeout=20_000)
     font = frozen.locator("blockquote[lang=zh]").first.evaluate("node => getComputedStyle(node).fontFamily")
     assert "Noto Sans CJK SC" in font

@@ -46,7 +46,7 @@ def test_a_run_streams_asks_and_stays(front_end: str, request: pytest.FixtureReq
     lengths = grows(live, page)
     assert sum(after > before for before, after in pairwise(lengths)) >= 3, lengths
     page.output(0).get_by_role("button", name=APPROVE).click(timeout=20_000)
-    frozen = page.output(0).locator(".af-frozen:visible")
+    frozen = page.output(0).locator(".af-saved:visible")
     expect(frozen.locator(".af-answer")).to_contain_text("It is written.", timeout=20_000)
     expect(frozen.locator(".af-artifact")).to_contain_text("It goes on.")
     [output] = page.saved_outputs(0)

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 import pytest
 from browser.conftest import OpenPage
 from browser.lab import LabPage, LabServer, new_notebook
-from harmless import DRAWING, VIEW, harms
-from hostile import HOSTILE
 from playwright.sync_api import Dialog, Locator, expect
+from support.hostile_texts import HOSTILE
+from support.safe_html import DRAWING, VIEW, harms
 
 pytestmark = pytest.mark.browser
 
@@ -25,7 +25,7 @@ STYLE = re.compile(r"<style>[^<]*</style>")
 
 SETUP = f"""import json
 import artifactflow_nb as af
-from artifactflow_nb.messages import ToolCall, Usage
+from artifactflow_nb.core.messages import ToolCall, Usage
 from artifactflow_nb.models.base import ModelReply
 
 texts = json.loads(open("hostile.json").read())
@@ -86,9 +86,9 @@ DECIDE = """for run, group in zip(runs, groups):
 for run in runs:
     await run
 print({run.status for run in runs})"""
-MARKDOWN = """from artifactflow_nb.widgets.frozen import frozen_bundle
+MARKDOWN = """from artifactflow_nb.widgets.run.saved import saved_run
 for run in runs:
-    display({"text/markdown": frozen_bundle(run.port)["text/markdown"]}, raw=True)
+    display({"text/markdown": saved_run(run._client)["text/markdown"]}, raw=True)
     if run.status == "completed":
         display(run.response)"""
 COMPONENTS = {
@@ -106,9 +106,9 @@ HOLD = f"""import json
 from typing import Annotated, Any, Literal
 from IPython.display import HTML
 import artifactflow_nb as af
-from artifactflow_nb.messages import ToolCall
+from artifactflow_nb.core.messages import ToolCall
 from artifactflow_nb.store.artifacts import USER, Authorship
-from artifactflow_nb.store.storable import storable_text
+from artifactflow_nb.core.text.format import storable_text
 
 texts = [storable_text(text) for text in json.loads(open("hostile.json").read())]
 groups = [(texts * 2)[i : i + {N_PER_RUN}] for i in range(0, len(texts), {N_PER_RUN})]
@@ -176,20 +176,11 @@ called = tools.iloc[[0] * len(texts)].assign(
 )
 charts += [af.plot_timeline(None, called.iloc[i : i + 40]) for i in range(0, len(texts), 40)]
 for chart in charts:
-    display(chart, HTML(chart.to_html()))"""
+    display(chart)"""
 FRAMES = """display(models, called, wb.conversations(), wb.conversations("window"), wb.artifacts(held))
 display(wb.artifacts(held)["whole"].diff(1, 2), *wb.pending()[:3])"""
 RUN, CHAT, TREE, PANEL, PLOTTED, REST = range(6)
 OPENED = (HOLD, "wb.chat(held)", "wb.tree(held)", "wb.artifact_panel(ends[-1].message_id)", CHARTS, FRAMES)
-
-POINT_AT_ALL = """() => {
-    const marks = [...document.querySelectorAll("svg.marks .mark-symbol path, svg.marks .mark-rect path")];
-    return marks.map((mark) => {
-        for (const type of ["pointermove", "mousemove"]) mark.dispatchEvent(new PointerEvent(type, { bubbles: true }));
-        return document.querySelector("#vg-tooltip-element")?.innerHTML ?? "";
-    });
-}"""
-"""The tooltips of all marks of all charts, as HTML."""
 
 
 def show_component(name: str) -> str:
@@ -247,8 +238,8 @@ def open_hostile(lab: LabServer, open_page: OpenPage, *cells: str) -> LabPage:
     return open_page(name, new=True)
 
 
-def test_nothing_hostile_acts_in_any_component(lab: LabServer, open_page: OpenPage) -> None:
-    """Live, waiting, frozen, as Markdown, in every component, reloaded and with nobody's trust: texts stay texts."""
+def test_hostile_texts_do_nothing_in_components(lab: LabServer, open_page: OpenPage) -> None:
+    """Live, waiting, saved, as Markdown, in every component, reloaded and untrusted: texts stay texts."""
     components = [show_component(name) for name in COMPONENTS]
     others = [f"display({shown})" for shown in OTHERS]
     cells = [SETUP, SHOW, DECIDE, "\n".join(["for run in runs:", "    display(run)", *others]), MARKDOWN, *components]
@@ -265,7 +256,7 @@ def test_nothing_hostile_acts_in_any_component(lab: LabServer, open_page: OpenPa
         page.run_cell(cell)
         page.wait_done(cell)
     expect(page.output(2)).to_contain_text("'completed'")
-    expect(page.output(1).locator(".af-frozen:visible")).to_have_count(N_GROUPS, timeout=SOON_MS)
+    expect(page.output(1).locator(".af-saved:visible")).to_have_count(N_GROUPS, timeout=SOON_MS)
     errors = page.page.locator("[data-mime-type='application/vnd.jupyter.error']").all_inner_texts()
     assert errors == []
     page.page.evaluate("() => document.querySelectorAll('details').forEach((fold) => { fold.open = true; })")
@@ -349,7 +340,7 @@ def edit_and_choose(page: LabPage) -> None:
     expect(live(page, PANEL, "textarea")).to_be_visible(timeout=SOON_MS)
 
 
-def test_nothing_hostile_acts_in_what_opens(lab: LabServer, open_page: OpenPage) -> None:
+def test_hostile_texts_do_nothing_in_forms_and_comparisons(lab: LabServer, open_page: OpenPage) -> None:
     """Forms with their schemas, lists, questions, comparisons, differences, charts and tooltips: texts stay texts."""
     page = open_hostile(lab, open_page, *OPENED)
     page.page.set_viewport_size({"width": 1280, "height": 6000})
@@ -364,7 +355,7 @@ def test_nothing_hostile_acts_in_what_opens(lab: LabServer, open_page: OpenPage)
         step(page)
         page.page.evaluate("() => document.querySelectorAll('details').forEach((fold) => { fold.open = true; })")
         trap.assert_shut(".af-live")
-    trap.assert_shut(".af-frozen, .af-plot > *")
-    told = page.page.evaluate(POINT_AT_ALL)
+    trap.assert_shut(".af-saved, .af-run:has(.af-drawn)")
+    told = page.output(PLOTTED).locator(".af-drawn title").all_text_contents()
     assert len(set(told)) >= len(HOSTILE)
     trap.assert_shut()

@@ -12,7 +12,7 @@ from browser.pictures import save_pictures
 from browser.windows import Windows
 from playwright.sync_api import Locator, ViewportSize, expect
 
-from artifactflow_nb.widgets.assets import stylesheet
+from artifactflow_nb.widgets.page.assets import stylesheet
 
 pytestmark = pytest.mark.browser
 
@@ -42,8 +42,8 @@ HOLD = """import tempfile
 from typing import Annotated, Literal
 
 import artifactflow_nb as af
-from artifactflow_nb.messages import ToolCall
-from artifactflow_nb.xml_calls import format_call
+from artifactflow_nb.core.messages import ToolCall
+from artifactflow_nb.core.toolcalls.xml import format_call
 
 
 def write(tool, text):
@@ -96,11 +96,10 @@ run = wb.ask("Send two more.")
 run"""
 """Two branches that wrote one artifact, a finished run with two answered questions, one that waits for two answers."""
 
-CHARTS = """from IPython.display import HTML
-llm, tools = wb.llm_calls_df(), wb.tool_calls_df()
+CHARTS = """llm, tools = wb.llm_calls_df(), wb.tool_calls_df()
 charts = af.plot_timeline(llm, tools), af.plot_tokens(llm), af.plot_latency(llm, tools), af.plot_cost(llm)
 for chart in charts:
-    display(chart, HTML(chart.to_html()))"""
+    display(chart)"""
 OTHERS = """display(wb, wb.conversations(), wb.pending(), old, second.artifacts, second.artifacts["report"].diff(1, 2))
 for frame in (wb.runs_df(), llm, tools, wb.approvals_df(), wb.events_df()):
     display(frame.head(3))"""
@@ -108,8 +107,8 @@ CARDS, CHAT, TREE, PANEL, TIMELINE, PLOTTED, REST = range(7)
 CELLS = (
     HOLD, "wb.chat(third)", "wb.tree(third)", "wb.artifact_panel(third)", "wb.timeline(old)", CHARTS, OTHERS,
 )  # fmt: skip
-OURS = ".af-run, .af-card, .af-plot, .vega-embed svg.marks, .dataframe"
-"""What a person is shown that is ours: the menu beside a chart is JupyterLab's."""
+OURS = ".af-run, .af-card, .dataframe"
+"""What a person is shown that is ours."""
 
 RESTYLED = """(sheets) => {
     const within = document.querySelectorAll(".af-run.af-live, .af-run.af-live *");
@@ -156,7 +155,7 @@ def opened(windows: Windows, lab: LabServer) -> Iterator[LabPage]:
     for cell in range(len(CELLS)):
         page.wait_done(cell)
     expect(page.output(CARDS).locator(".af-live .af-ask")).to_have_count(2, timeout=SOON_MS)
-    expect(page.output(PLOTTED).locator("svg.marks")).to_have_count(4, timeout=SOON_MS)
+    expect(page.output(PLOTTED).locator("svg:visible")).to_have_count(4, timeout=SOON_MS)
     for cell in (CHAT, TREE, PANEL):
         expect(page.output(cell).locator(".af-live")).to_be_visible(timeout=SOON_MS)
     yield page
@@ -226,8 +225,8 @@ def edit_and_choose(page: LabPage) -> None:
     expect(page.output(PANEL).locator("textarea")).to_be_visible(timeout=SOON_MS)
 
 
-def test_axe_sees_what_is_wrong(lab: LabServer, open_page: OpenPage) -> None:
-    """A button without a name and pale text are told, within the panels of JupyterLab too."""
+def test_axe_finds_planted_violations(lab: LabServer, open_page: OpenPage) -> None:
+    """A button without a name and pale text are reported, also within the panels of JupyterLab."""
     page = open_page(new_notebook(lab, FLAWED))
     page.open()
     page.run_cell(0)
@@ -250,7 +249,7 @@ def test_components_are_accessible_and_pictured(lab: LabServer, open_page: OpenP
     picture(page, 0, "run-waiting")
     found = axe_in_both_themes(page)
     approve.click()
-    expect(page.output(0).locator(".af-frozen:visible")).to_be_visible(timeout=SOON_MS)
+    expect(page.output(0).locator(".af-saved:visible")).to_be_visible(timeout=SOON_MS)
     picture(page, 0, "run")
     for cell, name in enumerate(COMPONENTS, start=1):
         page.run_cell(cell)
@@ -260,7 +259,7 @@ def test_components_are_accessible_and_pictured(lab: LabServer, open_page: OpenP
     assert not found, "\n\n".join(found)
 
 
-def test_what_opens_is_accessible(opened: LabPage) -> None:
+def test_opened_forms_and_comparisons_are_accessible(opened: LabPage) -> None:
     """Forms, lists, questions, comparisons, differences, charts and frames: no serious violation, in light and dark."""
     found = []
     for step in (open_forms, answer_and_change, compare, edit_and_choose):
@@ -270,8 +269,8 @@ def test_what_opens_is_accessible(opened: LabPage) -> None:
     assert not found, "\n\n".join(found)
 
 
-def test_what_else_the_notebook_shows_changes_no_look(opened: LabPage) -> None:
-    """The saved faces in a page bring style sheets of their own; with and without them a live panel looks the same."""
+def test_saved_outputs_do_not_change_live_panels(opened: LabPage) -> None:
+    """Saved outputs have style sheets of their own; with and without them a live panel looks the same."""
     opened.page.wait_for_timeout(700)  # what was opened has settled
     names = ((), ("chat.css",), ("diff.css", "artifact_panel.css"), ("tree_view.css",), ("timeline.css",))
     changed = opened.page.evaluate(RESTYLED, [stylesheet(*each) for each in names])

@@ -82,7 +82,7 @@ def test_the_shipped_quickstart_runs(lab: LabServer, open_page: Callable[[str], 
     page.open()
     page.run_all()
     page.approve_until_done()
-    expect(page.page.locator(".af-frozen .af-artifact").first).to_contain_text("Sources")
+    expect(page.page.locator(".af-saved .af-artifact").first).to_contain_text("Sources")
     assert complaints(page) == []
     assert page.errors == []
     assert page.foreign_requests() == []

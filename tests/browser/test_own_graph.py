@@ -14,7 +14,7 @@ from playwright.sync_api import Locator, expect
 pytestmark = pytest.mark.browser
 
 SOON_MS = 20_000
-GRAPHS = Path(__file__).parents[1] / "graphs.py"
+GRAPHS = Path(__file__).parents[1] / "support" / "graphs.py"
 HOLD = '''import tempfile, time
 import artifactflow_nb as af
 from graphs import ScriptedChat, prebuilt, said
@@ -112,7 +112,7 @@ def opened(lab: LabServer, open_page: OpenPage, *cells: str) -> LabPage:
 
 def ended(page: LabPage, cell: int, status: str = "Completed") -> Locator:
     """What is left of a run in its cell, once the reader has it before them."""
-    frozen = page.output(cell).locator(".af-frozen:visible")
+    frozen = page.output(cell).locator(".af-saved:visible")
     expect(frozen).to_contain_text(status, timeout=SOON_MS)
     page.page.wait_for_timeout(2500)  # the hand-over keeps the answer where it was until then
     return frozen
@@ -149,8 +149,8 @@ def test_an_agent_with_tools_and_one_with_a_helper(lab: LabServer, open_page: Op
     assert page.errors == []
 
 
-def test_nodes_that_stream_at_once_are_told_apart(lab: LabServer, open_page: OpenPage) -> None:
-    """Each text grows under the name of its node, and each node has figures of its own in the timeline."""
+def test_parallel_nodes_stream_under_their_names(lab: LabServer, open_page: OpenPage) -> None:
+    """Each text grows under the name of its node, and the timeline has figures for each node."""
     page = opened(lab, open_page, DEBATE, "wb.timeline(run)")
     page.run_cell(1)
     live = page.output(1).locator(".af-live")
@@ -174,8 +174,8 @@ def test_nodes_that_stream_at_once_are_told_apart(lab: LabServer, open_page: Ope
     assert page.errors == []
 
 
-def test_what_nodes_ask_is_edited_and_answered(lab: LabServer, open_page: OpenPage) -> None:
-    """A mapping is a form of its values, a text gets an answer, and both come back to the node that asked."""
+def test_questions_of_nodes_are_edited_and_answered(lab: LabServer, open_page: OpenPage) -> None:
+    """A mapping is a form of its values, a text gets an answer, and both are returned to the node."""
     page = opened(lab, open_page, LETTER, NAME)
     page.run_cell(1)
     page.run_cell(2)
@@ -210,8 +210,8 @@ def test_what_nodes_ask_is_edited_and_answered(lab: LabServer, open_page: OpenPa
     assert page.errors == []
 
 
-def test_what_fails_and_what_is_stopped_says_so(lab: LabServer, open_page: OpenPage) -> None:
-    """A failing node is named with its error; what was said up to then is read in both, and no fold is empty."""
+def test_failed_and_stopped_graphs_show_their_status(lab: LabServer, open_page: OpenPage) -> None:
+    """A failing node is named with its error; the text before the failure or stop remains, and no fold is empty."""
     page = opened(lab, open_page, BROKEN, TALKER)
     page.run_cell(1)
     page.run_cell(2)
@@ -248,7 +248,7 @@ def test_a_chat_with_a_graph_is_read_without_its_kernel(lab: LabServer, open_pag
     page.saved_outputs(1)
     page.shutdown_kernel()
     page.open_elsewhere()
-    saved = page.output(1).locator(".af-frozen:visible")
+    saved = page.output(1).locator(".af-saved:visible")
     expect(saved).to_contain_text("Sent: False", timeout=SOON_MS)
     expect(saved.locator(".af-tool", has_text="Send the letter?")).to_have_count(2)
     expect(saved.get_by_role("button")).to_have_count(0)

@@ -70,6 +70,7 @@ def test_waiting_and_finished(lab: LabServer, open_page: Callable[[str], LabPage
     page = open_page("pictures/quickstart.ipynb")
     page.page.set_viewport_size({"width": 1180, "height": 1010})
     page.open()
+    page.theme(light=True)
     for cell in range(len(CELLS)):
         page.run_cell(cell)
         page.wait_done(cell)
@@ -80,7 +81,7 @@ def test_waiting_and_finished(lab: LabServer, open_page: Callable[[str], LabPage
     page.dark()
     page.page.mouse.wheel(0, 600)
     approve.click()
-    expect(page.output(1).locator(".af-frozen")).to_be_visible(timeout=20_000)
+    expect(page.output(1).locator(".af-saved")).to_be_visible(timeout=20_000)
     settle(page, 600)
     expect(page.output(1).locator(".af-answer")).to_be_in_viewport()
     page.page.locator(".jp-WindowedPanel-outer").first.evaluate("node => { node.scrollTop = 0; }")

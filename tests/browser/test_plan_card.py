@@ -12,9 +12,9 @@ from browser.pictures import save_pictures
 from browser.test_ask_card import Stage, opened, printed
 from playwright.sync_api import Browser, expect
 
-from artifactflow_nb.tools.forms import form_fields
-from artifactflow_nb.tools.plan import plan_create
-from artifactflow_nb.widgets.tree import Node, TreeDiff
+from artifactflow_nb.flows.plan.tools import plan_create
+from artifactflow_nb.widgets.forms.form import form_fields
+from artifactflow_nb.widgets.page.nodes import Node, TreeDiff
 
 pytestmark = pytest.mark.browser
 
@@ -43,8 +43,8 @@ def titles(stage: Stage) -> list[str]:
     return [box.input_value() for box in stage.field("title").all()[1:]]
 
 
-def test_steps_that_nobody_touches_are_sent_as_places(stage: Stage) -> None:
-    """Moved ones too; what was written in one goes with all that it holds."""
+def test_unchanged_steps_are_sent_as_indexes(stage: Stage) -> None:
+    """Moved steps, too; a changed step is sent with all its values."""
     assert sent(stage) == [0, 1, 2]
     stage.tell(failed=True, message="Not yet.")
     stage.button("Move up: steps 3").click()
@@ -68,8 +68,8 @@ def test_a_step_is_moved_by_the_keyboard(stage: Stage) -> None:
     expect(stage.button("Move up: steps 1")).to_be_focused()
 
 
-def test_the_keys_that_move_a_step_are_told(stage: Stage) -> None:
-    """The buttons that do the same say so, to screen readers and to whoever points at them."""
+def test_move_buttons_name_their_shortcuts(stage: Stage) -> None:
+    """The buttons name the keys that do the same, in a tooltip and for screen readers."""
     up = stage.button("Move up: steps 2")
     expect(up).to_have_attribute("aria-keyshortcuts", "Alt+ArrowUp")
     expect(up).to_have_attribute("title", "Alt+↑")
@@ -97,8 +97,8 @@ def test_steps_are_added_and_removed(stage: Stage) -> None:
     assert sent(stage) == [0, 2, new]
 
 
-def test_what_does_not_fit_is_told_within_the_step(stage: Stage) -> None:
-    """The field within the step says it and has the focus, also where it was folded away."""
+def test_invalid_field_of_a_step_shows_its_error(stage: Stage) -> None:
+    """The field shows the error and gets the focus, also if its step was folded."""
     sent(stage)
     stage.tell(failed=True, errors={"steps.1.tools": "There is no such tool.", "steps": "Too many."})
     expect(stage.field("tools").nth(1)).to_be_focused()
@@ -106,8 +106,8 @@ def test_what_does_not_fit_is_told_within_the_step(stage: Stage) -> None:
     expect(stage.page.get_by_role("alert").filter(has_text="Too many.")).to_be_visible()
 
 
-def test_an_element_of_another_kind_keeps_what_it_holds(stage: Stage) -> None:
-    """A line that becomes a fold, as a step does that begins, has all of its text, and a fold its children."""
+def test_node_keeps_its_content_when_its_kind_changes(stage: Stage) -> None:
+    """A line that becomes a fold, such as a step that starts, keeps its text, and a fold its children."""
     inside = (Node("task", "<p>What it takes.</p>"), Node("result", "<p>What came of it.</p>"))
     states = [
         Node("step", '<b class="pending">One</b>', "leaf"),
@@ -130,7 +130,7 @@ def test_an_element_of_another_kind_keeps_what_it_holds(stage: Stage) -> None:
 
 ASK = """import json
 import artifactflow_nb as af
-from artifactflow_nb.messages import ToolCall
+from artifactflow_nb.core.messages import ToolCall
 
 steps = [{"title": "Find"}, {"title": "Compare", "description": "Both of them."}, {"title": "Write"}]
 carried_out = []
@@ -174,7 +174,7 @@ def test_an_edited_plan_is_carried_out(lab: LabServer, open_page: OpenPage) -> N
     expect(out.get_by_label("title", exact=True).nth(2)).to_be_focused()
     page.page.keyboard.type("Write it")
     out.get_by_role("button", name="Approve with these").click()
-    frozen = out.locator(".af-frozen")
+    frozen = out.locator(".af-saved")
     expect(frozen).to_contain_text("plan: 3 of 3 steps", timeout=20_000)
     frozen.locator(".af-work > summary").click()
     expect(frozen.locator(".af-steps > li")).to_have_count(3)
@@ -191,7 +191,7 @@ def test_an_edited_plan_is_carried_out(lab: LabServer, open_page: OpenPage) -> N
 
 
 LIVE = """import artifactflow_nb as af
-from artifactflow_nb.messages import ToolCall
+from artifactflow_nb.core.messages import ToolCall
 
 steps = [{"title": title} for title in ("Find what there is", "Send a letter", "Wait for the answer", "Compare")]
 replies = {
@@ -241,7 +241,7 @@ def test_a_plan_is_a_checklist_while_it_goes_on(lab: LabServer, open_page: OpenP
     save_pictures(page, out.locator(".af-live"), "plan-live")
     assert axe_in_both_themes(page) == []
     out.get_by_role("button", name="Approve send").click()
-    frozen = out.locator(".af-frozen")
+    frozen = out.locator(".af-saved")
     expect(frozen).to_contain_text("plan: 2 of 4 steps, 1 failed, 1 skipped", timeout=20_000)
     page.page.wait_for_timeout(2500)  # the hand-over keeps the answer where it was until then
     frozen.locator(".af-work > summary").click()

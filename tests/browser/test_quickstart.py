@@ -46,7 +46,7 @@ def test_a_run_from_question_to_reopened_notebook(lab: LabServer, open_page: Cal
     assert computing
     assert not page.output(1).count(), "The click was heard only when the computing cell had ended."
     page.beside("enough").touch()
-    report = page.output(0).locator(".af-frozen .af-artifact").first
+    report = page.output(0).locator(".af-saved .af-artifact").first
     expect(report).to_contain_text("Sources", timeout=20_000)
     page.wait_done(2)
     expect(page.output(1)).to_have_text("computed True")
@@ -79,7 +79,7 @@ def test_text_streams_while_another_cell_computes(lab: LabServer, open_page: Cal
     page.beside("enough").touch()
     expect(page.output(1)).to_have_text("computed True", timeout=20_000)
     page.output(0).get_by_role("button", name="Stop this run").click()
-    expect(page.output(0).locator(".af-frozen")).to_contain_text("Cancelled", timeout=20_000)
+    expect(page.output(0).locator(".af-saved")).to_contain_text("Cancelled", timeout=20_000)
     assert_clean(page)
 
 
@@ -100,6 +100,6 @@ def test_keyboard_and_dark_theme(lab: LabServer, open_page: Callable[[str], LabP
     page.output(0).get_by_role("textbox").fill("Not yet")
     page.output(0).get_by_role("button", name="Deny create_artifact").focus()
     page.page.keyboard.press("Enter")
-    expect(page.output(0).locator(".af-frozen")).to_be_visible(timeout=20_000)
-    expect(page.output(0).locator(".af-frozen")).to_contain_text("denied: Not yet")
+    expect(page.output(0).locator(".af-saved")).to_be_visible(timeout=20_000)
+    expect(page.output(0).locator(".af-saved")).to_contain_text("denied: Not yet")
     assert_clean(page)

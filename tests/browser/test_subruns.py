@@ -14,7 +14,7 @@ pytestmark = pytest.mark.browser
 OpenPage = Callable[[str], LabPage]
 
 ASK = """import artifactflow_nb as af
-from artifactflow_nb.messages import ToolCall
+from artifactflow_nb.core.messages import ToolCall
 
 report = (
     "# The rise of the sea\\n\\nSince 1993 satellites measure the height of the sea; it rises by 3.3 mm a year.\\n\\n"
@@ -75,7 +75,7 @@ def test_research_is_seen_and_decided_within_its_call(lab: LabServer, open_page:
     assert axe_in_both_themes(page) == []
     card.get_by_role("button", name="Approve archive").focus()
     page.page.keyboard.press("Enter")
-    frozen = out.locator(".af-frozen")
+    frozen = out.locator(".af-saved")
     expect(frozen).to_contain_text("The literature has its first text now", timeout=20_000)
     page.page.wait_for_timeout(2500)  # the hand-over keeps the answer where it was until then
     frozen.locator(".af-work > summary").first.click()

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.browser
 
 HOLD = """import tempfile
 import artifactflow_nb as af
-from artifactflow_nb.xml_calls import format_call
+from artifactflow_nb.core.toolcalls.xml import format_call
 def write(text):
     return format_call("create_artifact", {"id": "report", "title": "Context managers", "content": text})
 one = "# Context managers\\n\\nThey call `__exit__` when the block ends.\\n\\nAn exception goes on.\\n"
@@ -163,23 +163,22 @@ def test_the_tree_looks_well_and_can_be_heard(shown: LabPage) -> None:
     save_pictures(page, live(page), "tree-narrow")
 
 
-def test_the_saved_tree_reads_without_a_kernel(shown: LabPage, open_page: Callable[[str], LabPage]) -> None:
+def test_the_saved_tree_reads_without_a_kernel(shown: LabPage) -> None:
     """Reopened, the notebook has the drawing and every question with its answer, and nothing to press."""
     page = shown
-    page.save()
+    page.saved_outputs(1)
     page.shutdown_kernel()
-    again = open_page(page.name)
-    again.open(with_kernel=False)
-    saved = again.output(1).locator(".af-run.af-frozen")
-    expect(saved.locator("svg.af-branches")).to_be_visible()
-    expect(saved.get_by_role("listitem", name=re.compile("What does ExitStack do"))).to_be_visible()
+    page.open_elsewhere()
+    saved = page.output(1).locator(".af-run.af-saved")
+    expect(saved.locator("ul.af-branches")).to_be_visible()
+    expect(saved.get_by_role("listitem").filter(has_text="What does ExitStack do").first).to_be_visible()
     answer = saved.locator(".af-artifact", has_text="What does ExitStack do?")
     answer.locator("summary").click()
     expect(answer).to_contain_text("It runs the callbacks in reverse order.")
     assert saved.get_by_role("button").count() == 0
-    assert axe_in_both_themes(again, ".af-run.af-frozen") == []
-    save_pictures(again, saved, "tree-frozen")
-    assert again.errors == []
+    assert axe_in_both_themes(page, ".af-run.af-saved") == []
+    save_pictures(page, saved, "tree-frozen")
+    assert page.errors == []
 
 
 def test_a_thousand_questions_stay_usable(lab: LabServer, open_page: Callable[[str], LabPage]) -> None:

@@ -11,14 +11,6 @@ from playwright.sync_api import Error as PlaywrightError
 
 VIEWPORT: ViewportSize = {"width": 1280, "height": 900}
 
-_CLOSE_ALL = """() => {
-    [...window.jupyterapp.shell.widgets("main")].forEach((widget) => widget.dispose());
-    sessionStorage.clear();
-}"""
-"""Closes all without asking whether it is to be saved."""
-_IS_CLEAR = """() => !document.querySelector(".jp-Notebook, .jp-CodeConsole, .jp-Dialog")"""
-_CLEAR_MS = 5000
-
 
 class Windows:
     """The windows of a browser, at most one for each server that stays for the next notebook."""
@@ -50,17 +42,14 @@ class Windows:
 
 
 def _cleared(lab: LabPage) -> bool:
-    """Make a page of JupyterLab as it was before; whether that was possible."""
+    """Make a page of JupyterLab as it was before, but for its theme; whether that was possible."""
     page = lab.page
     try:
         if not page.evaluate("'jupyterapp' in window"):
             return False
         page.context.clear_permissions()
         page.set_viewport_size(VIEWPORT)
-        page.evaluate(_CLOSE_ALL)
-        page.wait_for_function(_IS_CLEAR, timeout=_CLEAR_MS)
-        if page.locator("body[data-jp-theme-light=false]").count():
-            lab.theme(light=True)
+        lab.close()
     except (PlaywrightError, AssertionError):
         return False
     return True

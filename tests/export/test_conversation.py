@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 from conftest import OpenWorkbench
-from scripts import report
+from support.replies import report
 
 import artifactflow_nb as af
 from artifactflow_nb.errors import NotFound, UsageError
-from artifactflow_nb.export import FORMS, conversation_document, document_bytes
-from artifactflow_nb.models.offline import OfflineModel
+from artifactflow_nb.export import EXPORT_FORMATS, conversation_document, document_bytes
+from artifactflow_nb.models.offline.model import OfflineModel
 
 FAKE_TURN = "Fine.\n\n```\n## 2. A question that nobody asked?\n\n<img src=https://hostile.invalid/p.png>"
 
@@ -22,8 +22,8 @@ def workbench(workbench: OpenWorkbench) -> OpenWorkbench:
     return partial(workbench, approvals="approve")
 
 
-def test_a_branch_is_told_with_its_sources_and_artifacts(workbench: OpenWorkbench, tmp_path: Path) -> None:
-    """The file has each question with its answer, what was read and written for it, and the artifacts' texts."""
+def test_a_branch_is_exported_with_sources_and_artifacts(workbench: OpenWorkbench, tmp_path: Path) -> None:
+    """The file has each question with its answer, sources and artifacts, and the text of the artifacts."""
     (tmp_path / "notes").mkdir()
     (tmp_path / "notes" / "cats.md").write_text("# Cats\n\nCats sleep for sixteen hours of the day.\n")
     wb = workbench(model=OfflineModel())
@@ -78,8 +78,8 @@ def test_an_answer_cannot_speak_for_the_rest(workbench: OpenWorkbench, tmp_path:
     assert "<img" not in (tmp_path / "First_script.html").read_text()
 
 
-def test_what_is_not_answered_says_so(workbench: OpenWorkbench, tmp_path: Path) -> None:
-    """A question that failed, and a branch without any, make a file all the same; a deleted conversation does not."""
+def test_unanswered_questions_are_marked(workbench: OpenWorkbench, tmp_path: Path) -> None:
+    """A failed question and an empty branch are exported; a deleted conversation is not."""
     wb = workbench([af.ModelRejected("No such model.")])
     wb.ask("Why?").wait(10)
     one = wb.conversations()[0]
@@ -89,11 +89,11 @@ def test_what_is_not_answered_says_so(workbench: OpenWorkbench, tmp_path: Path) 
         one.to_markdown(tmp_path, overwrite=True)
 
 
-def test_a_document_of_nothing(workbench: OpenWorkbench) -> None:
-    """A conversation in which nothing was asked yet is a title in every form."""
+def test_an_empty_conversation_is_a_title(workbench: OpenWorkbench) -> None:
+    """A conversation without questions is a title in every format."""
     wb = workbench(["Never said."])
     engine = wb._thread.engine
     empty = wb._thread.call(engine.conversations.start_conversation("Empty"))
     document = wb._thread.call(conversation_document(engine, empty))
     assert document.markdown == "# Empty\n"
-    assert all(document_bytes(document, form) for form in FORMS)
+    assert all(document_bytes(document, form) for form in EXPORT_FORMATS)

@@ -14,7 +14,7 @@ from markdown_it import MarkdownIt
 from nbclient import NotebookClient
 
 from artifactflow_nb.errors import UsageError
-from artifactflow_nb.export import FORMS, artifact_bytes, file_name, write_artifact
+from artifactflow_nb.export import EXPORT_FORMATS, artifact_bytes, file_name, write_artifact
 from artifactflow_nb.store.artifact_versions import Artifact
 
 TEXT = """# The report
@@ -69,8 +69,8 @@ def test_markdown_is_the_text_to_the_byte(artifact: Artifact) -> None:
     assert artifact_bytes(replace(artifact, content="a\r\n\tb  \n\n"), "md") == b"a\r\n\tb  \n\n"
 
 
-def test_what_is_no_markdown_stands_in_a_fence(artifact: Artifact) -> None:
-    """Text of another kind is code, in a fence that nothing in it can close."""
+def test_other_media_types_become_fenced_code(artifact: Artifact) -> None:
+    """Text of another type is in a fence that nothing in it can close."""
     code = replace(artifact, content_type="text/x-python", content="~~~~~~~\nx = '<b>'\n~~~")
     assert artifact_bytes(code, "md").decode() == "~~~~~~~~\n~~~~~~~\nx = '<b>'\n~~~\n~~~~~~~~"
     assert "x = '&lt;b&gt;'" in artifact_bytes(code, "html").decode()
@@ -187,8 +187,8 @@ def test_a_place_that_cannot_be_written_is_named(artifact: Artifact, tmp_path: P
 
 
 @pytest.mark.parametrize("name", ["x" * 300, f"{'x' * 300}/a.md", "a\0b", "a\ud800b"])
-def test_a_path_that_no_disk_takes_is_named(artifact: Artifact, tmp_path: Path, name: str) -> None:
-    """A name that is too long, and characters that no path can have, are errors of the caller too."""
+def test_an_invalid_path_is_named(artifact: Artifact, tmp_path: Path, name: str) -> None:
+    """A name that is too long and characters that a path cannot have are usage errors."""
     with pytest.raises(UsageError, match="cannot be written: .* Pass another path"):
         write_artifact(artifact, "md", f"{tmp_path}/{name}")
 
@@ -200,8 +200,8 @@ def test_a_long_id_in_any_script_gives_a_name_that_a_disk_takes(artifact: Artifa
 
 
 @pytest.mark.parametrize("overwrite", [True, False])
-def test_a_full_disk_leaves_what_was_there(artifact: Artifact, tmp_path: Path, overwrite: bool) -> None:
-    """A file is written whole or not at all; no other is left beside it."""
+def test_a_full_disk_leaves_the_old_file(artifact: Artifact, tmp_path: Path, overwrite: bool) -> None:
+    """A file is written completely or not at all; no draft remains."""
     target = tmp_path / "a.md"
     if overwrite:
         target.write_text("mine")
@@ -229,14 +229,14 @@ def test_a_link_is_written_through(artifact: Artifact, tmp_path: Path) -> None:
     assert (tmp_path / "there" / "a.md").stat().st_mode & 0o777 == 0o640
 
 
-def test_another_form_is_an_error(artifact: Artifact) -> None:
-    """The error names the forms that there are."""
-    with pytest.raises(UsageError, match="no form 'pdf'; known are: md, html, docx, ipynb"):
+def test_unknown_format_lists_known_formats(artifact: Artifact) -> None:
+    """The error lists the known formats."""
+    with pytest.raises(UsageError, match="Unknown export format 'pdf'. Pass one of: md, html, docx, ipynb"):
         artifact_bytes(artifact, "pdf")
 
 
 def test_text_that_is_no_unicode_is_exported(artifact: Artifact) -> None:
     """A lone surrogate and control characters do not keep a text from being exported, in any form."""
     broken = replace(artifact, content="a\ud800b\x00c\x0b\n\n# d\x1f", title="t\ud800\x00")
-    for form in FORMS:
+    for form in EXPORT_FORMATS:
         assert artifact_bytes(broken, form)

@@ -8,11 +8,11 @@ import docx
 import nbformat
 import pytest
 from conftest import OpenWorkbench
-from harmless import harms
-from hostile import HOSTILE
+from support.hostile_texts import HOSTILE
+from support.safe_html import harms
 
 from artifactflow_nb.errors import UsageError
-from artifactflow_nb.project import Project
+from artifactflow_nb.notebook.project import Project
 
 
 @pytest.fixture
@@ -43,8 +43,8 @@ def test_blocks_stand_in_their_order_under_headings(project: Project, tmp_path: 
     assert (tmp_path / "Sea_levels.md").is_file()
 
 
-def test_what_is_not_finished_is_said_at_the_top(project: Project, tmp_path: Path) -> None:
-    """What is stale, waits for a review or has no text is listed before the first block, and a hole shows as one."""
+def test_an_unfinished_document_starts_with_a_notice(project: Project, tmp_path: Path) -> None:
+    """Stale, unreviewed and missing blocks are listed before the first block; a gap is visible."""
     project["Method"].write("Satellites.")
     project.add("Summary", phase="review")
     project.add("Verdict", "It holds.", phase="review", need_review=True)
@@ -62,8 +62,8 @@ def test_what_is_not_finished_is_said_at_the_top(project: Project, tmp_path: Pat
     assert "Stale" not in project.to_markdown(tmp_path, overwrite=True).read_text()
 
 
-def test_deleted_blocks_are_no_part_of_it(project: Project, tmp_path: Path) -> None:
-    """Neither is what was in a deleted group; brought back, they are again."""
+def test_deleted_blocks_are_not_exported(project: Project, tmp_path: Path) -> None:
+    """Neither are the blocks of a deleted group; restored blocks are exported again."""
     group = project["Findings"]
     group.delete()
     text = project.to_markdown(tmp_path).read_text()
@@ -73,8 +73,8 @@ def test_deleted_blocks_are_no_part_of_it(project: Project, tmp_path: Path) -> N
     assert "3 mm" in project.to_markdown(tmp_path, overwrite=True).read_text()
 
 
-def test_a_notebook_tells_programs_of_each_block(project: Project, tmp_path: Path) -> None:
-    """A cell a block, valid and the same each time, with what the block is in its metadata."""
+def test_notebook_cells_have_block_metadata(project: Project, tmp_path: Path) -> None:
+    """One cell per block, valid and reproducible, with the fields of the block in its metadata."""
     project["Method"].write("Costs $5 and $6.")
     path = project.to_ipynb(tmp_path)
     notebook = nbformat.read(path, as_version=4)

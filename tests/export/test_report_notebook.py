@@ -9,17 +9,17 @@ from typing import Any
 
 import nbformat
 import pytest
-from harmless import VIEW, harms
 from markdown_it import MarkdownIt
 from nbclient import NotebookClient
-from recordings.worked import CITED, SECRET, bench, make
-from scripts import call, report
+from support.replies import call, report
+from support.safe_html import VIEW, harms
+from support.sealed_store import CITED, SECRET, bench, make
 
 import artifactflow_nb as af
 from artifactflow_nb.errors import CassetteError
-from artifactflow_nb.export.report_notebook import report_notebook, write_report
+from artifactflow_nb.export.report import report_notebook, write_report
 from artifactflow_nb.models.scripted import ScriptedModel
-from artifactflow_nb.recordings.sealed import ReadSource, read_sealed
+from artifactflow_nb.recording.seal import ReadSource, read_sealed
 
 HOSTILE = '<img src="https://hostile.invalid/q.png" onerror="x()"> ![i](https://hostile.invalid/p.png) $x$'
 
@@ -81,8 +81,8 @@ def plain(node: Any) -> str:
     return "\n".join(str(output.get("data", {}).get("text/plain", output)) for output in found)
 
 
-def test_it_reads_as_a_report(reported: Reported) -> None:
-    """Question, answer, artifacts and sources stand in it as text, with the addresses as they were given."""
+def test_report_contains_question_answer_artifacts_and_sources(reported: Reported) -> None:
+    """Question, answer, artifacts and sources are text, with the addresses unchanged."""
     text = text_of(read(reported.notebook))
     assert text.startswith("# Ask: two\n\n*Asked ")
     assert "## Answer\n\nAnswered with" in text
@@ -91,8 +91,8 @@ def test_it_reads_as_a_report(reported: Reported) -> None:
     assert "[report.afrun](report.afrun)" in text
 
 
-def test_it_is_valid_and_executed(reported: Reported) -> None:
-    """It is a valid notebook, every code cell but the one with the parameters has an output, and none is an error."""
+def test_report_is_a_valid_executed_notebook(reported: Reported) -> None:
+    """Every code cell except the one with the parameters has an output, and none is an error."""
     node = read(reported.notebook)
     nbformat.validate(node)
     assert node.metadata["language_info"] == {"name": "python"}  # and not which one executed it
@@ -101,12 +101,12 @@ def test_it_is_valid_and_executed(reported: Reported) -> None:
     assert parameters.source == 'SEALED = "report.afrun"'
     assert [len(cell.outputs) for cell in others] == [1] * len(others)
     assert {cell.outputs[0].output_type for cell in others} == {"execute_result"}
-    pictures = [cell for cell in others if "image/svg+xml" in cell.outputs[0].data]
+    pictures = [cell for cell in others if "af-drawn" in cell.outputs[0].data.get("text/html", "")]
     assert [cell.source.partition("(")[0] for cell in pictures] == ["af.plot_timeline", "af.plot_tokens"]
 
 
-def test_it_computes_the_same_from_the_two_files_alone(reported: Reported, tmp_path: Path) -> None:
-    """In a clean folder without a network it gives the outputs that it has."""
+def test_report_reproduces_its_outputs_from_its_two_files(reported: Reported, tmp_path: Path) -> None:
+    """In a clean folder without a network, executing the report gives the outputs that it has."""
     clean = tmp_path / "clean"
     clean.mkdir()
     for file in (reported.notebook, reported.sealed):
@@ -143,23 +143,23 @@ async def test_writing_it_again_gives_the_same_bytes(reported: Reported, tmp_pat
         assert again.read_bytes() == reported.notebook.read_bytes()
 
 
-def test_it_tells_no_secret_and_no_place(reported: Reported) -> None:
-    """Neither a key that stood in the run nor a folder of the machine is in it."""
+def test_a_report_contains_no_secret_and_no_local_path(reported: Reported) -> None:
+    """Neither a key from the run nor a folder of the machine is in it."""
     written = reported.notebook.read_text(encoding="utf-8")
     assert json.dumps(SECRET, ensure_ascii=False)[1:-1] not in written
     assert SECRET not in written
     assert re.findall(r"/(?:home|root|tmp|Users|var)/[\w./-]*", written) == []
 
 
-def test_what_the_run_says_is_harmless_in_it(tmp_path: Path) -> None:
-    """Markup in question, answer, artifact, title and address of a source is text; an address of the web is a link."""
+def test_texts_of_a_run_are_sanitised_in_its_report(tmp_path: Path) -> None:
+    """Markup in question, answer, artifact and source is text; a web address is a link."""
     turns = [call("create_artifact", id="research_report", title=HOSTILE, content=f"# {HOSTILE}"), HOSTILE]
     with bench(tmp_path / "data", model=ScriptedModel(turns)) as wb:
         run = wb.ask(f"{HOSTILE}\n# More").wait(20).approve().wait(20)
-        sealed = read_sealed(run.seal(tmp_path / "run.afrun"))
+        sealed, manifest = read_sealed(run.seal(tmp_path / "run.afrun"))
     address = "https://example.org/a?b=(1)&c=%20*x*"
     sources = tuple(ReadSource(one, one, HOSTILE, "") for one in (address, "https://x.invalid/><script>", "local:a#b"))
-    notebook = report_notebook(replace(sealed, sources=sources), "folder with spaces/run(1).afrun")
+    notebook = report_notebook(replace(sealed, sources=sources), manifest["sha256"], "folder with spaces/run(1).afrun")
     rendered = MarkdownIt("commonmark", {"html": True}).enable("table").render(text_of(notebook))
     file = "folder%20with%20spaces/run%281%29.afrun"
     assert harms(rendered, VIEW) == [f"<a href={file!r}>"]  # the sealed run, and nothing else
@@ -171,23 +171,23 @@ def test_a_long_question_is_no_heading(tmp_path: Path) -> None:
     """It stands below a plain heading, as a whole."""
     question = "Why? " * 100 + "\n\nAnd so?"
     with bench(tmp_path / "data", model=ScriptedModel(["So."])) as wb:
-        sealed = read_sealed(wb.ask(question).wait(20).seal(tmp_path / "run.afrun"))
-    text = text_of(report_notebook(sealed, "run.afrun"))
+        sealed, manifest = read_sealed(wb.ask(question).wait(20).seal(tmp_path / "run.afrun"))
+    text = text_of(report_notebook(sealed, manifest["sha256"], "run.afrun"))
     assert text.startswith("# Report\n")
     assert question.strip().partition("\n")[2].strip() in text
 
 
-def test_a_run_without_an_answer_says_why(tmp_path: Path) -> None:
-    """The notebook of a failed run tells its error in the place of the answer."""
+def test_a_report_without_an_answer_has_the_error(tmp_path: Path) -> None:
+    """The notebook of a failed run has its error in place of the answer."""
     with bench(tmp_path / "data", model=ScriptedModel([""])) as wb:
-        sealed = read_sealed(wb.ask("Fail.").wait(20).seal(tmp_path / "run.afrun"))
-    text = text_of(report_notebook(sealed, "run.afrun"))
+        sealed, manifest = read_sealed(wb.ask("Fail.").wait(20).seal(tmp_path / "run.afrun"))
+    text = text_of(report_notebook(sealed, manifest["sha256"], "run.afrun"))
     assert "## Answer\n\nThere is no answer: the run is failed." in text
     assert "empty answer" in text
 
 
-def test_nothing_is_written_over_what_is_there(reported: Reported, tmp_path: Path) -> None:
-    """A notebook or a sealed run that is there stays, and so does everything if the run has not ended."""
+def test_a_report_overwrites_no_file(reported: Reported, tmp_path: Path) -> None:
+    """An existing notebook or sealed run stays, and nothing is written for an unfinished run."""
     before = reported.notebook.read_bytes()
     with bench(reported.folder / "data") as wb:
         run = wb.run(reported.run_id)
@@ -208,8 +208,10 @@ def test_nothing_is_written_over_what_is_there(reported: Reported, tmp_path: Pat
     assert [file.name for file in tmp_path.glob("*.*")] == ["kept.afrun"]
 
 
-def test_what_cannot_be_executed_is_told(reported: Reported, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the kernel cannot import the package, the error says what is needed, and no notebook is written."""
+def test_failed_execution_names_the_requirements(
+    reported: Reported, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If the kernel cannot import the package, the error says so and no notebook is written."""
     (tmp_path / "artifactflow_nb.py").write_text("raise ImportError('not here')")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     with pytest.raises(af.UsageError, match=r"not here(.|\n)*needs a kernel python3 in which artifactflow_nb"):

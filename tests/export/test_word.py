@@ -113,14 +113,14 @@ def test_links_lead_to_the_web_only() -> None:
     assert "script" in document.paragraphs[1].text
 
 
-def test_nothing_of_it_is_loaded() -> None:
-    """The file names no address but those of its links, and holds no picture, macro or object."""
+def test_document_loads_nothing() -> None:
+    """The file contains no address except those of its links, and no picture, macro or object."""
     names = zipfile.ZipFile(io.BytesIO(exported("# A\n\n![x](https://hostile.invalid/x.png)"))).namelist()
     assert not [name for name in names if re.search(r"media/|\.bin$|embeddings|vba", name)]
 
 
-def test_the_document_knows_what_it_is() -> None:
-    """Title, author and time are those of the version; the last line says where the text is from."""
+def test_document_properties_name_title_author_and_time() -> None:
+    """Title, author and time are those of the version; the last line is the provenance."""
     document = opened("Text.", title="T" * 300)
     known = document.core_properties
     assert (len(known.title), known.author, known.identifier) == (255, "user", "report version 2")
@@ -166,8 +166,8 @@ def test_each_paragraph_and_link_costs_the_same() -> None:
     assert took(4_000) < 7 * took(1_000)
 
 
-def test_a_missing_library_is_told_with_its_command(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without python-docx the error is one line with what to install."""
+def test_missing_python_docx_names_the_install_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without python-docx the error is one line with the command to install it."""
     monkeypatch.setitem(sys.modules, "docx", None)
     with pytest.raises(UsageError, match=r"pip install 'artifactflow-nb\[docx\]'"):
         exported("Text.")

@@ -1,4 +1,4 @@
-"""Graphs of a user's own as flows: what they do is told, stored and counted like what our agents do."""
+"""Graphs of users as flows: their work is published, stored and counted like that of built-in agents."""
 
 import asyncio
 import json
@@ -8,20 +8,20 @@ from typing import Annotated, Any, TypedDict
 
 import pytest
 from conftest import OpenEngine, OpenWorkbench
-from graphs import ScriptedChat, react_agent, said
 from langchain_core.callbacks import adispatch_custom_event
 from langchain_core.messages import AnyMessage
 from langgraph.config import get_stream_writer
 from langgraph.func import entrypoint
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.message import add_messages
+from support.graphs import ScriptedChat, react_agent, said
 
 import artifactflow_nb as af
-from artifactflow_nb.engine import Engine
-from artifactflow_nb.events import StreamEvent
-from artifactflow_nb.flows.adapted import AdaptedGraph
-from artifactflow_nb.widgets.frozen import frozen_bundle
-from artifactflow_nb.widgets.transcript import Transcript
+from artifactflow_nb.core.events import StreamEvent
+from artifactflow_nb.engine.engine import Engine
+from artifactflow_nb.flows.langgraph.adapt import AdaptedGraph
+from artifactflow_nb.widgets.run.saved import saved_run
+from artifactflow_nb.widgets.run.transcript import RunTranscript
 
 
 class Chat(TypedDict):
@@ -64,8 +64,8 @@ async def rows(engine: Engine, columns: str, table: str = "llm_calls") -> list[t
     return await engine.database.read(lambda db: [tuple(row) for row in db.execute(sql)])
 
 
-async def test_a_prebuilt_agent_answers_with_events_and_rows_like_ours(open_engine: OpenEngine) -> None:
-    """LangGraph's prebuilt agent gives the events of turns and tools, and rows with its tokens, nodes and results."""
+async def test_prebuilt_agent_has_events_and_rows_like_built_in_agents(open_engine: OpenEngine) -> None:
+    """LangGraph's prebuilt agent has events of turns and tools, and rows with tokens, nodes and results."""
     engine = await open_engine()
     result = await run(engine, adding_agent())
     assert (result.status, result.response) == ("completed", "It is 3.")
@@ -83,8 +83,8 @@ async def test_a_prebuilt_agent_answers_with_events_and_rows_like_ours(open_engi
     assert result.metrics.total_tokens == 90
 
 
-async def test_what_a_graph_says_streams_in_pieces(open_engine: OpenEngine) -> None:
-    """The words of a reply, and the arguments of its calls, are told while they arrive."""
+async def test_replies_of_a_graph_are_streamed(open_engine: OpenEngine) -> None:
+    """Text and call arguments are published as they arrive."""
     engine = await open_engine()
     engine.flows.register("mine", af.adapt(adding_agent()))
     told = [event async for event in engine.controller.stream_execute("1 + 2?", flow="mine")]
@@ -119,25 +119,23 @@ def routed(script: list[Any]) -> Any:
     ("script", "agents"),
     [([said("A rough text."), said("A text.")], ["writer", "editor"]), ([said("A text.")], ["writer"])],
 )
-async def test_a_graph_by_hand_goes_the_way_of_its_edges(
-    open_engine: OpenEngine, script: list[Any], agents: list[str]
-) -> None:
-    """The nodes of a graph are its agents, those that run in a thread too, and the last AI message is the answer."""
+async def test_nodes_are_the_agents_of_a_graph(open_engine: OpenEngine, script: list[Any], agents: list[str]) -> None:
+    """Nodes are the agents, also those that run in a thread; the last AI message is the answer."""
     engine = await open_engine()
     result = await run(engine, routed(script))
     assert result.response == "A text."
     assert await rows(engine, "agent_name") == [(agent,) for agent in agents]
 
 
-async def test_without_figures_of_the_model_tokens_are_estimated(open_engine: OpenEngine) -> None:
-    """A model that gives no usage has its tokens estimated, and marked so."""
+async def test_missing_usage_is_estimated(open_engine: OpenEngine) -> None:
+    """A model without usage metadata has estimated tokens, marked as such."""
     engine = await open_engine()
     await run(engine, routed([said("A text.", tokens=None)]))
     assert await rows(engine, "tokens_estimated, output_tokens") == [(1, 2)]
 
 
-async def test_a_failing_tool_is_a_failed_call_that_the_graph_may_handle(open_engine: OpenEngine) -> None:
-    """A tool that raises is a failed row with its error; where the graph goes on, the run does."""
+async def test_failing_tool_is_a_failed_call(open_engine: OpenEngine) -> None:
+    """Its row has the error; the run continues if the graph does."""
     from langgraph.prebuilt import ToolNode
 
     engine = await open_engine()
@@ -163,10 +161,10 @@ MEDIA = [
 
 
 @pytest.mark.parametrize(("block", "told"), MEDIA, ids=lambda one: one if isinstance(one, str) else None)
-async def test_a_picture_that_a_tool_gives_is_told_and_not_stored(
+async def test_media_in_tool_results_are_described_not_stored(
     open_engine: OpenEngine, block: dict[str, Any], told: str
 ) -> None:
-    """Of a tool's pictures and files, however a model's maker writes them, the row says what and how much."""
+    """The row has the type and size of pictures and files, in each provider's format."""
 
     def draw(what: str) -> list[dict[str, Any]]:
         """Draw."""
@@ -188,8 +186,8 @@ async def test_a_picture_that_a_tool_gives_is_told_and_not_stored(
         [1, 2],
     ],
 )
-async def test_what_else_a_tool_gives_is_stored_as_json(open_engine: OpenEngine, given: Any) -> None:
-    """Lists and mappings are stored as they are, also where they name a picture that lies elsewhere."""
+async def test_structured_tool_results_are_stored_as_json(open_engine: OpenEngine, given: Any) -> None:
+    """Lists and mappings are stored unchanged, also with the URL of a picture."""
 
     def find(what: str) -> Any:
         """Find."""
@@ -201,8 +199,8 @@ async def test_what_else_a_tool_gives_is_stored_as_json(open_engine: OpenEngine,
     assert json.loads(stored) == given
 
 
-async def test_a_failing_node_fails_the_run_and_is_named(open_engine: OpenEngine) -> None:
-    """An exception in a node ends the run with an error that names the node; the cut call is stored as failed."""
+async def test_failing_node_is_named_in_the_error(open_engine: OpenEngine) -> None:
+    """The run fails, and its open model call is stored as failed."""
     engine = await open_engine()
     result = await run(engine, routed([said("A rough text."), RuntimeError("the endpoint is gone")]))
     assert (result.status, result.error_type) == ("failed", "RunFailed")
@@ -212,8 +210,8 @@ async def test_a_failing_node_fails_the_run_and_is_named(open_engine: OpenEngine
     assert [event.type.value for event in terminal] == ["error"]
 
 
-async def test_a_model_call_that_the_graph_repeats_is_told_as_a_retry(open_engine: OpenEngine) -> None:
-    """Where a graph tries a failed model call again, the failed one is a row and its text is void."""
+async def test_repeated_model_call_is_a_retry(open_engine: OpenEngine) -> None:
+    """The failed call has a row, and its text is void."""
     model = ScriptedChat(script=[RuntimeError("busy"), said("A text.")])
     graph = StateGraph(Chat)
 
@@ -231,7 +229,7 @@ async def test_a_model_call_that_the_graph_repeats_is_told_as_a_retry(open_engin
 
 
 def together() -> Any:
-    """Two nodes whose models answer at the same time, and each after the other has begun."""
+    """Two nodes whose models reply concurrently, each after the other has started."""
     graph = StateGraph(Chat)
     both = asyncio.Barrier(2)
 
@@ -254,15 +252,15 @@ def together() -> Any:
     return graph.compile()
 
 
-async def test_calls_at_the_same_time_are_told_apart(open_engine: OpenEngine) -> None:
-    """Two nodes whose models answer at the same time have jobs of their own, and both are stored."""
+async def test_parallel_model_calls_have_separate_jobs(open_engine: OpenEngine) -> None:
+    """Two nodes with concurrent model calls have jobs of their own, and both calls are stored."""
     engine = await open_engine()
     assert (await run(engine, together())).status == "completed"
     assert sorted(await rows(engine, "job_id, agent_name")) == [("main", "left"), ("main~right", "right")]
 
 
-async def test_an_agent_within_a_tool_works_in_the_job_of_that_tool(open_engine: OpenEngine) -> None:
-    """A tool that asks another agent is a job, as what our lead delegates is."""
+async def test_agent_within_a_tool_runs_in_the_tools_job(open_engine: OpenEngine) -> None:
+    """A tool that calls another agent is a job, like a delegation."""
     helper = react_agent([said("Two.")])
 
     async def ask_helper(question: str) -> str:
@@ -277,8 +275,8 @@ async def test_an_agent_within_a_tool_works_in_the_job_of_that_tool(open_engine:
     assert await rows(engine, "job_id") == [("main",), (tool,), ("main",)]
 
 
-async def test_a_graph_without_messages_says_what_its_answer_is(open_engine: OpenEngine) -> None:
-    """With `input` and `answer` any state will do; without an answer the error says what there is."""
+async def test_input_and_answer_adapt_any_state(open_engine: OpenEngine) -> None:
+    """Without an answer the error lists the content of the state."""
     graph = StateGraph(Words)
     graph.add_node("split", lambda state: {"words": state["text"].split()})
     graph.add_edge(START, "split")
@@ -290,11 +288,11 @@ async def test_a_graph_without_messages_says_what_its_answer_is(open_engine: Ope
     assert (await run(engine, wanted, "a b")).response == "a, b"
     result = await run(engine, af.adapt(compiled, input=lambda text, _history: {"text": text}), "a b")
     assert result.status == "failed"
-    assert "It gave: text, words" in result.error_message
+    assert "Its output has: text, words" in result.error_message
 
 
-async def test_a_graph_of_functions_answers_with_its_text(open_engine: OpenEngine) -> None:
-    """What `@entrypoint` made is a graph too; text that it returns is the answer."""
+async def test_entrypoint_graph_answers_with_its_text(open_engine: OpenEngine) -> None:
+    """A text that an `@entrypoint` function returns is the answer."""
 
     @entrypoint()
     async def shout(text: str) -> str:
@@ -304,10 +302,8 @@ async def test_a_graph_of_functions_answers_with_its_text(open_engine: OpenEngin
     assert (await run(engine, af.adapt(shout, input=lambda text, _history: text), "hello")).response == "HELLO"
 
 
-async def test_nodes_report_steps_through_the_stream_writer(
-    open_engine: OpenEngine, caplog: pytest.LogCaptureFixture
-) -> None:
-    """What nodes report as a step or a plan is passed on; what is incomplete, or ours to say, is not."""
+async def test_nodes_can_report_steps_and_plans(open_engine: OpenEngine, caplog: pytest.LogCaptureFixture) -> None:
+    """Valid steps and plans are published; invalid ones and other event types are not."""
 
     async def work(state: Chat) -> dict[str, Any]:
         step = {"plan_id": "p", "step_id": "s1", "title": "Look"}
@@ -330,8 +326,8 @@ async def test_nodes_report_steps_through_the_stream_writer(
     assert "it has no plan_id" in caplog.text
 
 
-async def test_a_cancelled_graph_is_stopped_and_its_text_kept(open_engine: OpenEngine) -> None:
-    """Cancelling stops the nodes at work, keeps the text that had arrived, and stores the cut call as cancelled."""
+async def test_cancelling_a_graph_keeps_its_partial_text(open_engine: OpenEngine) -> None:
+    """Its nodes stop, and the open model call is stored as cancelled with its text."""
     stopped = asyncio.Event()
 
     class Slow(ScriptedChat):
@@ -367,16 +363,18 @@ async def test_a_cancelled_graph_is_stopped_and_its_text_kept(open_engine: OpenE
 
 
 @pytest.mark.parametrize(("limit", "status"), [(None, "completed"), (9, "failed")])
-async def test_a_graph_takes_as_many_steps_as_it_may(open_engine: OpenEngine, limit: int | None, status: str) -> None:
-    """The limit of steps is LangGraph's, or that of the graph itself."""
+async def test_recursion_limit_is_langgraphs_or_the_graphs(
+    open_engine: OpenEngine, limit: int | None, status: str
+) -> None:
+    """The limit of supersteps is LangGraph's default, or the graph's own."""
     script = [said("", ("add", {"a": n, "b": n})) for n in range(30)]
     agent = react_agent([*script, said("Added.")], add)
     result = await run(await open_engine(), agent if limit is None else agent.with_config(recursion_limit=limit))
     assert (result.status, result.error_type) == (status, "GraphRecursionError" if limit else None)
 
 
-async def test_prices_hold_for_the_models_of_a_graph(open_engine: OpenEngine) -> None:
-    """A call costs what its model costs, by the name under which it is asked."""
+async def test_prices_apply_to_models_of_a_graph(open_engine: OpenEngine) -> None:
+    """A call costs what its model costs, by the name in the request."""
     price = {"scripted-chat": {"input": 2.0, "output": 10.0}}
     engine = await open_engine(settings={"prices": price})
     result = await run(engine, adding_agent())
@@ -384,8 +382,8 @@ async def test_prices_hold_for_the_models_of_a_graph(open_engine: OpenEngine) ->
     assert result.status == "completed"
 
 
-def test_what_is_no_graph_is_refused(workbench: OpenWorkbench) -> None:
-    """Only a compiled graph can be adapted, built-in names stay, and a model cannot be chosen for a graph."""
+def test_invalid_graph_is_rejected(workbench: OpenWorkbench) -> None:
+    """Only a compiled graph can be adapted; built-in names and the choice of a model are rejected."""
     with pytest.raises(af.UsageError, match=r"Pass graph.compile\(\)"):
         af.adapt(StateGraph(Chat))
     with pytest.raises(af.UsageError, match="no compiled LangGraph graph"):
@@ -399,28 +397,28 @@ def test_what_is_no_graph_is_refused(workbench: OpenWorkbench) -> None:
         wb.ask("1 + 2?", flow=af.adapt(adding_agent()), model="other")
 
 
-def test_a_workbench_asks_a_graph_and_shows_it(workbench: OpenWorkbench, tmp_path: Path) -> None:
-    """A graph is asked by itself or by name; its run is in the frames, in the views and in a sealed file."""
+def test_workbench_asks_a_graph(workbench: OpenWorkbench, tmp_path: Path) -> None:
+    """A graph is asked as an object or by name; its run is in frames, views and a sealed file."""
     wb = workbench(interactive=False)
     asked = wb.ask("1 + 2?", flow=af.adapt(adding_agent(), name="adder")).wait()
     assert (asked.status, asked.response) == ("completed", "It is 3.")
     wb.register_flow("routed", af.adapt(routed([said("A text.")])))
     assert wb.ask("Write.", flow="routed").wait().response == "A text."
     assert set(wb.runs_df().flow) == {"adder", "routed"}
-    assert "It is 3." in frozen_bundle(asked.port)["text/html"]
+    assert "It is 3." in saved_run(asked._client)["text/html"]
     sealed = af.open_run(asked.seal(tmp_path / "run.afrun"))
     assert len(sealed.llm_calls_df()) == 2
     assert sealed.response == "It is 3."
 
 
-async def test_views_show_nodes_that_work_at_the_same_time(open_engine: OpenEngine) -> None:
-    """What is said at the same time is kept apart while it arrives, and all of it is shown."""
+async def test_views_separate_parallel_nodes(open_engine: OpenEngine) -> None:
+    """Concurrent texts are kept apart while they arrive, and all are shown."""
     engine = await open_engine()
     engine.flows.register("mine", af.adapt(together()))
-    shown = Transcript("Both?")
+    shown = RunTranscript("Both?")
     async for event in engine.controller.stream_execute("Both?", flow="mine"):
         shown.apply(event)
-    assert sorted(turn.reply.prose.text.strip() for turn in shown.lead.turns) == ["From left.", "From right."]
+    assert sorted(turn.reply.prose.text.strip() for turn in shown.lead_job.turns) == ["From left.", "From right."]
     assert (len(shown.jobs), shown.totals.n_llm_calls) == (1, 2)
 
 
@@ -431,8 +429,8 @@ def test_a_graph_cannot_be_forked(workbench: OpenWorkbench) -> None:
         run.fork(step=1, prompt="3 + 4?")
 
 
-def test_runs_of_a_graph_are_compared_and_asked_again(workbench: OpenWorkbench) -> None:
-    """A run of a graph can be asked once more, beside itself, and the two compared."""
+def test_run_of_a_graph_can_be_repeated_and_compared(workbench: OpenWorkbench) -> None:
+    """A run of a graph can be repeated, and compared with the repetition."""
     wb = workbench(interactive=False)
     first = wb.ask("Write.", flow=af.adapt(routed([said("A text.")]), name="writing")).wait()
     wb.register_flow("writing", af.adapt(routed([said("Another text.")])))

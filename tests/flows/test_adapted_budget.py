@@ -1,4 +1,4 @@
-"""A graph of a user's own asks no model that its run's budget does not allow, and what it asked has a row."""
+"""An adapted graph makes no model call beyond its run's budget, and every call has a row."""
 
 import asyncio
 import operator
@@ -9,7 +9,6 @@ from typing import Annotated, Any, TypedDict
 
 import pytest
 from conftest import OpenEngine
-from graphs import ScriptedChat, prebuilt, react_agent, said
 from langchain_core.language_models import FakeListLLM
 from langchain_core.messages import AnyMessage
 from langchain_core.runnables import RunnableLambda
@@ -17,9 +16,10 @@ from langgraph.graph import START, StateGraph
 from langgraph.graph.message import add_messages
 from langgraph.prebuilt import ToolNode
 from langgraph.types import RetryPolicy
+from support.graphs import ScriptedChat, prebuilt, react_agent, said
 
 import artifactflow_nb as af
-from artifactflow_nb.engine import Engine
+from artifactflow_nb.engine.engine import Engine
 
 ASKS = {"tokens": 20, "when_spent": "ask"}
 
@@ -101,8 +101,8 @@ async def test_a_budget_stops_a_graph_before_its_next_model_call(open_engine: Op
     assert len(await rows(engine, "call_id")) == 1
 
 
-async def test_a_budget_may_ask_and_the_graph_goes_on_where_it_stood(open_engine: OpenEngine) -> None:
-    """With `when_spent='ask'` the run waits; approved, it goes on without repeating what is done."""
+async def test_graph_continues_after_budget_approval(open_engine: OpenEngine) -> None:
+    """With `when_spent='ask'` the run waits; after the approval it continues without repeating finished work."""
     done: list[int] = []
 
     def once(a: int) -> str:
@@ -118,8 +118,8 @@ async def test_a_budget_may_ask_and_the_graph_goes_on_where_it_stood(open_engine
     assert (result.response, done) == ("Done.", [1])
 
 
-async def test_a_cost_limit_asks_whatever_the_other_agents_cost(open_engine: OpenEngine) -> None:
-    """A run beyond its cost is let go on if the graph's model has a price; no other model has to have one."""
+async def test_cost_limit_needs_prices_of_the_graphs_models_only(open_engine: OpenEngine) -> None:
+    """A run over its cost limit continues after approval if the graph's model has a price."""
     price = {"scripted-chat": {"input": 2.0, "output": 10.0}}
     engine = await open_engine(settings={"prices": price})
     agent = react_agent([said("", ("add", {"a": 1, "b": 2})), said("It is 3."), said("It is 3.")], add)
@@ -128,8 +128,8 @@ async def test_a_cost_limit_asks_whatever_the_other_agents_cost(open_engine: Ope
     assert (result.status, result.response) == ("completed", "It is 3.")
 
 
-async def test_a_cost_limit_without_a_price_is_told(open_engine: OpenEngine) -> None:
-    """A limit in dollars on a model without a price ends the run, since it would never be reached."""
+async def test_cost_limit_without_price_fails_the_run(open_engine: OpenEngine) -> None:
+    """A limit in dollars for a model without a price would never be reached."""
     engine = await open_engine()
     result = await run(engine, adding_agent(), budget={"usd": 1.0})
     assert result.status == "failed"
@@ -142,10 +142,10 @@ EVERY_WAY = pytest.mark.parametrize("how", ["threaded", "awaited", "blocking"])
 @EVERY_WAY
 @pytest.mark.parametrize("pause_s", [0.0, 0.1])
 @pytest.mark.parametrize("when_spent", ["stop", "ask"])
-async def test_a_model_is_not_asked_beyond_the_budget(
+async def test_no_model_call_starts_beyond_the_budget(
     open_engine: OpenEngine, how: str, pause_s: float, when_spent: str
 ) -> None:
-    """However fast a model is and however it is asked: the next call is not made, and what follows it is not done."""
+    """However a model is called, the next call is not made, and the code after it does not run."""
     model, done = Paced(script=[said("One."), said("Two.")], pause_s=pause_s), []
 
     def effect(_state: Chat) -> dict[str, Any]:
@@ -165,8 +165,8 @@ async def test_a_model_is_not_asked_beyond_the_budget(
 
 
 @EVERY_WAY
-async def test_every_call_of_nodes_at_work_together_has_a_row(open_engine: OpenEngine, how: str) -> None:
-    """Of nodes that ask their models again and again at once, each call that was made is a row, cut short or not."""
+async def test_every_call_of_parallel_nodes_has_a_row(open_engine: OpenEngine, how: str) -> None:
+    """Nodes that call their models repeatedly and concurrently have a row for each call, complete or not."""
     models = [Paced(script=[said(f"{n}.") for n in range(9)], pause_s=pause_s) for pause_s in (0.0, 0.05)]
     graph = StateGraph(Chat)
     for n, model in enumerate(models):
@@ -190,10 +190,10 @@ async def test_every_call_of_nodes_at_work_together_has_a_row(open_engine: OpenE
 
 @EVERY_WAY
 @pytest.mark.parametrize("when_spent", ["stop", "ask"])
-async def test_a_model_within_a_tool_is_not_asked_beyond_the_budget(
+async def test_model_call_within_a_tool_is_stopped_at_the_budget(
     open_engine: OpenEngine, how: str, when_spent: str
 ) -> None:
-    """A tool that asks a model is stopped, though its node handles the errors of tools; approved, it begins anew."""
+    """The tool is stopped although its node handles tool errors; after approval it starts again."""
     inner = Paced(script=[said("Two.")])
 
     def think(about: str) -> str:
@@ -242,8 +242,8 @@ def swallowing(kind: str, model: Any) -> Any:
 
 
 @pytest.mark.parametrize("kind", ["except", "bare_except", "with_retry", "with_fallbacks"])
-async def test_a_graph_that_handles_errors_does_not_get_past_its_budget(open_engine: OpenEngine, kind: str) -> None:
-    """Whatever a graph does about errors of its models, its run ends at the budget, and nothing else begins."""
+async def test_graph_cannot_handle_its_way_past_the_budget(open_engine: OpenEngine, kind: str) -> None:
+    """Whatever a graph does with errors of its models, its run ends, and nothing else starts."""
     model, done = Paced(script=[said("One.")] * 9), []
 
     def effect(_state: Chat) -> dict[str, Any]:
@@ -256,8 +256,8 @@ async def test_a_graph_that_handles_errors_does_not_get_past_its_budget(open_eng
     assert (len(model.asked), len(await rows(engine, "call_id")), done) == (1, 1, [])
 
 
-async def test_a_node_that_is_retried_does_not_get_past_its_budget(open_engine: OpenEngine) -> None:
-    """LangGraph's policy of retries has no part in it: the node is not begun again."""
+async def test_retry_policy_does_not_repeat_a_refused_call(open_engine: OpenEngine) -> None:
+    """The node does not start again."""
     model, begun = Paced(script=[said("One.")] * 9), []
 
     async def node(state: Chat) -> dict[str, Any]:
@@ -273,8 +273,8 @@ async def test_a_node_that_is_retried_does_not_get_past_its_budget(open_engine: 
     assert (result.error_type, len(model.asked), begun) == ("BudgetExceeded", 1, ["node"])
 
 
-async def test_a_node_that_needs_more_than_the_budget_comes_to_its_end(open_engine: OpenEngine) -> None:
-    """A node begins anew after it was approved; what is proposed has room for what it did before."""
+async def test_proposed_extension_covers_the_repeated_node(open_engine: OpenEngine) -> None:
+    """A node starts again after the approval; the proposed limit has room for its earlier calls."""
     model = Paced(script=[said(f"{n}.") for n in range(9)])
 
     async def node(state: Chat) -> dict[str, Any]:
@@ -289,16 +289,16 @@ async def test_a_node_that_needs_more_than_the_budget_comes_to_its_end(open_engi
     assert (result.status, len(model.asked), len(await rows(engine, "call_id"))) == ("completed", 3, 3)
 
 
-async def test_a_policy_lets_a_graph_go_on(open_engine: OpenEngine) -> None:
-    """Where a rule approves, the run goes on without waiting, and what was done is not done again."""
+async def test_policy_may_approve_the_budget(open_engine: OpenEngine) -> None:
+    """The run continues without waiting, and finished work is not repeated."""
     engine = await open_engine(approvals={"budget": "approve"})
     model = Paced(script=[said("One."), said("Two.")])
     result = await run(engine, chain(asker(model, "threaded"), asker(model, "awaited")), budget=ASKS)
     assert (result.response, len(model.asked), len(await rows(engine, "call_id"))) == ("Two.", 2, 2)
 
 
-async def test_what_a_person_refused_is_not_begun_again(open_engine: OpenEngine) -> None:
-    """Where the person says no, the graph does not run at all any more."""
+async def test_denied_budget_ends_the_graph(open_engine: OpenEngine) -> None:
+    """After a denial the graph does not run again."""
     model, begun = Paced(script=[said("One."), said("Two.")]), []
 
     def node(state: Chat) -> dict[str, Any]:
@@ -311,8 +311,8 @@ async def test_what_a_person_refused_is_not_begun_again(open_engine: OpenEngine)
     assert (result.error_type, len(model.asked), begun) == ("BudgetExceeded", 1, ["node"])
 
 
-async def test_no_model_is_asked_after_one_without_a_price(open_engine: OpenEngine) -> None:
-    """A limit in dollars and a model without a price: the first reply shows it, and there is no second."""
+async def test_unpriced_reply_stops_further_calls(open_engine: OpenEngine) -> None:
+    """With a limit in dollars the first reply of an unpriced model is the last."""
     engine, model = await open_engine(), Paced(script=[said("One."), said("Two.")])
     result = await run(engine, chain(asker(model, "threaded"), asker(model, "threaded")), budget={"usd": 1.0})
     assert (result.error_type, len(model.asked)) == ("UsageError", 1)
@@ -320,8 +320,8 @@ async def test_no_model_is_asked_after_one_without_a_price(open_engine: OpenEngi
 
 
 @EVERY_WAY
-async def test_a_model_that_completes_text_is_counted(open_engine: OpenEngine, how: str) -> None:
-    """Models of LangChain's older kind have rows and a budget, too."""
+async def test_text_completion_model_is_counted(open_engine: OpenEngine, how: str) -> None:
+    """LangChain's older models have rows and a budget as well."""
     model, asked = FakeListLLM(responses=["one two three four"]), []
 
     def note(state: Words) -> Any:
@@ -354,8 +354,8 @@ async def test_a_model_that_completes_text_is_counted(open_engine: OpenEngine, h
     assert len(await rows(engine, "agent_name, content")) == 3
 
 
-async def test_a_reply_that_is_not_read_to_its_end_has_a_row(open_engine: OpenEngine) -> None:
-    """Where a node reads a word of a reply and leaves it, the call is a row without a reply, and the run goes on."""
+async def test_abandoned_reply_has_a_row(open_engine: OpenEngine) -> None:
+    """If a node stops reading a reply, the call has a row without a reply, and the run continues."""
     model, kept = Paced(script=[said("One two three."), said("Done.")]), []
 
     async def node(state: Chat) -> dict[str, Any]:
@@ -369,8 +369,8 @@ async def test_a_reply_that_is_not_read_to_its_end_has_a_row(open_engine: OpenEn
     await kept[0].aclose()
 
 
-async def test_a_model_that_completes_text_and_fails_has_a_row(open_engine: OpenEngine) -> None:
-    """Of a call that failed and that no event tells, the error is stored, though the graph goes on."""
+async def test_failed_text_completion_has_a_row(open_engine: OpenEngine) -> None:
+    """Its error is stored although no event reports it, and the graph continues."""
 
     class Failing(FakeListLLM):
         async def _acall(self, *_more: Any, **_options: Any) -> str:

@@ -1,4 +1,4 @@
-"""What an adapted graph gets: the question after the conversation before it, of the branch that is continued."""
+"""The input of an adapted graph: the question and the conversation of its branch."""
 
 import operator
 from pathlib import Path
@@ -6,12 +6,12 @@ from typing import Annotated, Any, TypedDict
 
 import pytest
 from conftest import OpenEngine, OpenWorkbench
-from graphs import ScriptedChat, prebuilt, said
 from langgraph.func import entrypoint
 from langgraph.graph import START, StateGraph
+from support.graphs import ScriptedChat, prebuilt, said
 
 import artifactflow_nb as af
-from artifactflow_nb.flows.adapted import History
+from artifactflow_nb.flows.langgraph.adapt import History
 
 
 class Heard(TypedDict, total=False):
@@ -29,8 +29,8 @@ def chatting(*answers: str) -> tuple[Any, ScriptedChat]:
     return af.adapt(prebuilt(model, []), name="mine"), model
 
 
-def test_a_follow_up_gets_the_conversation_before_it(workbench: OpenWorkbench) -> None:
-    """The questions and answers so far come before the question, oldest first; the first question stands alone."""
+def test_follow_up_gets_the_conversation(workbench: OpenWorkbench) -> None:
+    """Earlier questions and answers come before the question, oldest first."""
     graph, model = chatting("Hello Ann.", "Ann.", "Still Ann.")
     wb = workbench(interactive=False)
     run = wb.ask("I am Ann.", flow=graph).wait()
@@ -41,8 +41,8 @@ def test_a_follow_up_gets_the_conversation_before_it(workbench: OpenWorkbench) -
     assert sent(model) == [[first], second, [*second, ("ai", "Ann."), ("human", "And now?")]]
 
 
-def test_each_branch_has_a_conversation_of_its_own(workbench: OpenWorkbench) -> None:
-    """Asked again or edited, a question comes after what was before it, and a follow-up knows its own branch only."""
+def test_each_branch_has_its_own_conversation(workbench: OpenWorkbench) -> None:
+    """A regenerated or edited question gets what came before it, and a follow-up its own branch only."""
     graph, model = chatting("Hello Ann.", "Ann.", "Ann again.", "Hello Bob.", "Bob.")
     wb = workbench(interactive=False)
     first = wb.ask("I am Ann.", flow=graph).wait()
@@ -55,8 +55,8 @@ def test_each_branch_has_a_conversation_of_its_own(workbench: OpenWorkbench) -> 
     assert sent(model) == [ann[:1], ann, ann, bob[:1], bob]
 
 
-def test_a_graph_that_waits_is_not_told_again(workbench: OpenWorkbench, tmp_path: Path) -> None:
-    """After a pause, in a new kernel too, a follow-up goes on from its checkpoint: what it got comes once."""
+def test_resumed_graph_does_not_get_its_input_again(workbench: OpenWorkbench, tmp_path: Path) -> None:
+    """After a pause the graph continues from its checkpoint, in a new workbench too."""
     from langgraph.types import interrupt
 
     def note(state: Heard) -> dict[str, Any]:
@@ -82,8 +82,8 @@ def test_a_graph_that_waits_is_not_told_again(workbench: OpenWorkbench, tmp_path
     assert other.run(second.run_id).approve().wait().response == "I am Ann., Hello., Go., True"
 
 
-async def test_a_graph_makes_of_the_conversation_what_it_wants(open_engine: OpenEngine) -> None:
-    """With `input` a graph of functions gets question and history in its own way: plain pairs, none at first."""
+async def test_input_function_gets_question_and_history(open_engine: OpenEngine) -> None:
+    """The history is a list of plain pairs, empty at first."""
 
     @entrypoint()
     async def count(given: tuple[str, History]) -> str:
@@ -103,26 +103,19 @@ def no_question() -> Any:
 
 
 @pytest.mark.parametrize("given", [lambda question: question, no_question, str, dict, "question"])
-def test_an_input_that_cannot_take_both_is_refused(given: Any) -> None:
-    """What does not take question and history, or does not tell what it takes, is refused with what to write."""
+def test_input_without_two_arguments_is_rejected(given: Any) -> None:
+    """The error shows how to write one."""
     with pytest.raises(af.UsageError, match=r"two arguments(?s:.*)input=lambda question, history: "):
         af.adapt(prebuilt(ScriptedChat(script=[]), []), input=given)
 
 
-@pytest.mark.parametrize("recorded", [False, True])
-def test_an_input_that_fails_is_named(workbench: OpenWorkbench, tmp_path: Path, recorded: bool) -> None:
-    """The run fails with an error that names `input`; where runs are recorded, it does not even begin."""
+def test_failing_input_function_fails_the_run_with_its_name(workbench: OpenWorkbench) -> None:
 
     def given(question: str, history: History) -> Any:
         raise KeyError(history[0] if history else question)
 
-    wb = workbench(interactive=False, **({"record": tmp_path / "c.jsonl"} if recorded else {}))
+    wb = workbench(interactive=False)
     graph = af.adapt(prebuilt(ScriptedChat(script=[]), []), name="mine", input=given)
-    told = "The input= with which the graph 'mine' was adapted failed for the question 'Why?': KeyError: 'Why?'"
-    if recorded:
-        with pytest.raises(af.UsageError, match="input= with which") as error:
-            wb.ask("Why?", flow=graph)
-        assert (str(error.value), len(wb.runs_df())) == (told, 0)
-    else:
-        run = wb.ask("Why?", flow=graph).wait()
-        assert (run.status, run.error) == ("failed", told)
+    told = "The input= function of the graph 'mine' failed for the question 'Why?': KeyError: 'Why?'"
+    run = wb.ask("Why?", flow=graph).wait()
+    assert (run.status, run.error) == ("failed", told)

@@ -1,4 +1,4 @@
-"""Graphs of one name: which is which, what a run goes on with, and what is told where it cannot."""
+"""Names of adapted graphs: which graph a run continues with, and the errors if it cannot."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -6,7 +6,6 @@ from typing import Annotated, Any, TypedDict
 
 import pytest
 from conftest import OpenEngine, OpenWorkbench
-from graphs import ScriptedChat, prebuilt, react_agent, said
 from langchain_core.messages import AnyMessage
 from langchain_core.runnables import RunnableLambda
 from langgraph.checkpoint.memory import InMemorySaver
@@ -14,9 +13,10 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.graph import START, StateGraph
 from langgraph.graph.message import add_messages
 from langgraph.types import interrupt
+from support.graphs import ScriptedChat, prebuilt, react_agent, said
 
 import artifactflow_nb as af
-from artifactflow_nb.recordings.graph_steps import GRAPH
+from artifactflow_nb.core.runs import GRAPH_SETTING
 
 
 class Chat(TypedDict):
@@ -48,8 +48,8 @@ def one_node(node: Callable[[Any], Any], name: str = "work", **compiled: Any) ->
     return graph.compile(**compiled)
 
 
-def test_graphs_without_a_name_are_told_apart(workbench: OpenWorkbench) -> None:
-    """A different graph gets a number, and neither an open run nor one that is asked again passes to it."""
+def test_unnamed_graphs_get_numbers(workbench: OpenWorkbench) -> None:
+    """A different graph gets a number; open and repeated runs keep their graph."""
     wb = workbench(interactive=False)
     waiting = wb.ask("Pay 5.", flow=af.adapt(payer())).wait()
     added = wb.ask("Add.", flow=af.adapt(adder())).wait()
@@ -59,8 +59,8 @@ def test_graphs_without_a_name_are_told_apart(workbench: OpenWorkbench) -> None:
     assert wb.regenerate(added).wait().response == "Added."
 
 
-def test_a_cell_that_is_executed_again_makes_no_new_names(workbench: OpenWorkbench) -> None:
-    """The same graphs, made anew, have the names that they had, whichever comes first."""
+def test_equal_graphs_keep_their_names(workbench: OpenWorkbench) -> None:
+    """The same graphs, compiled again, have the same names in any order."""
     wb = workbench(interactive=False)
     for graph in (adder, payer, payer, adder, adder):
         wb.ask("Do it.", flow=af.adapt(graph())).wait()
@@ -68,8 +68,8 @@ def test_a_cell_that_is_executed_again_makes_no_new_names(workbench: OpenWorkben
     assert set(wb.flows) == {"research", "plan", "compose", "graph", "graph_2"}
 
 
-def test_another_model_is_another_graph(workbench: OpenWorkbench) -> None:
-    """Where nothing but the model differs, the names do too."""
+def test_graphs_with_different_models_have_different_names(workbench: OpenWorkbench) -> None:
+    """The model alone makes the difference."""
     wb = workbench(interactive=False)
     for name in ("small", "large", "small"):
         model = ScriptedChat(script=[said("I.")], model_name=name)
@@ -77,8 +77,8 @@ def test_another_model_is_another_graph(workbench: OpenWorkbench) -> None:
     assert list(wb.runs_df().sort_values("started_at").flow) == ["graph", "graph_2", "graph"]
 
 
-def test_a_name_that_was_chosen_passes_to_the_newer_graph(workbench: OpenWorkbench) -> None:
-    """New runs get the graph that was registered last; one that waits keeps the one that it was begun with."""
+def test_explicit_name_passes_to_the_newer_graph(workbench: OpenWorkbench) -> None:
+    """New runs use the graph that was registered last; a waiting run keeps its own."""
     wb = workbench(interactive=False)
     waiting = wb.ask("Pay 5.", flow=af.adapt(payer(), name="mine")).wait()
     assert wb.ask("Add.", flow=af.adapt(adder(), name="mine")).wait().response == "Added."
@@ -88,8 +88,8 @@ def test_a_name_that_was_chosen_passes_to_the_newer_graph(workbench: OpenWorkben
     assert again.approve().wait().response == "Paid by the second."
 
 
-async def test_a_run_keeps_its_graph_before_it_starts(open_engine: OpenEngine) -> None:
-    """A run that was begun, and whose turn comes after another graph took the name, has the graph of its question."""
+async def test_queued_run_keeps_its_graph(open_engine: OpenEngine) -> None:
+    """A run that has not started when its name passes to another graph uses the graph of its question."""
     engine = await open_engine()
     engine.flows.register("mine", af.adapt(adder("First.")))
     begun = await engine.controller.begin("Add.", flow="mine")
@@ -98,8 +98,8 @@ async def test_a_run_keeps_its_graph_before_it_starts(open_engine: OpenEngine) -
     assert (await engine.controller.result(begun.run_id)).response == "First."
 
 
-def test_a_run_that_is_over_keeps_no_graph(workbench: OpenWorkbench) -> None:
-    """What runs keep is let go of when they end, however they do."""
+def test_finished_run_releases_its_graph(workbench: OpenWorkbench) -> None:
+    """However it ends."""
     wb = workbench(interactive=False)
     of_runs = wb._thread.engine.flows._of_runs
     waiting = wb.ask("Pay 5.", flow=af.adapt(payer())).wait()
@@ -142,9 +142,9 @@ class Writer:
         return {"messages": [self.model.invoke(state["messages"])]}
 
 
-def test_a_graph_is_described_by_what_can_be_read_of_it() -> None:
-    """Its own nodes and edges, and the tools and models within it, wherever they are held."""
-    assert af.adapt(nested()).described == {
+def test_fingerprint_finds_nested_tools_and_models() -> None:
+    """It has the graph's nodes and edges, and the tools and models of its parts."""
+    assert af.adapt(nested()).fingerprint == {
         "nodes": ["alone", "team", "writer"],
         "edges": ["__start__ -> team", "alone -> writer", "team -> alone", "writer -> __end__"],
         "tools": ["add", "look"],
@@ -156,31 +156,34 @@ def test_a_graph_is_described_by_what_can_be_read_of_it() -> None:
     ("other", "told"),
     [
         (lambda: react_agent([], pay, add), "tools: add is new"),
-        (lambda: react_agent([], add), "tools: pay is not there now; tools: add is new"),
-        (lambda: one_node(lambda state: state, "agent"), "nodes: tools is not there now; edges: agent -> tools is not"),
+        (lambda: react_agent([], add), "tools: pay is missing now; tools: add is new"),
+        (
+            lambda: one_node(lambda state: state, "agent"),
+            "nodes: tools is missing now; edges: agent -> tools is missing",
+        ),
     ],
 )
-def test_a_run_does_not_go_on_with_a_graph_that_differs(
+def test_run_does_not_continue_with_a_different_graph(
     workbench: OpenWorkbench, other: Callable[[], Any], told: str
 ) -> None:
-    """In a new kernel nodes, edges and tools have to be those that it was begun with; the error says what differs."""
+    """In a new workbench nodes, edges and tools have to be the same; the error lists the differences."""
     wb = workbench(interactive=False)
     run_id = wb.ask("Pay 5.", flow=af.adapt(payer(), name="mine")).wait().run_id
     wb.close()
     new = workbench(interactive=False)
     new.register_flow("mine", af.adapt(other()))
-    with pytest.raises(af.UsageError, match=f"begun with: {told}"):
+    with pytest.raises(af.UsageError, match=f"its start: {told}"):
         new.run(run_id).approve()
     new.register_flow("mine", af.adapt(react_agent([said("Paid.")], pay)))
     assert new.run(run_id).approve().wait().response == "Paid."
 
 
-async def test_a_run_that_was_begun_before_tools_were_told_goes_on(open_engine: OpenEngine) -> None:
-    """Of a run whose graph was described by its nodes and edges alone, nothing else is compared."""
+async def test_run_without_recorded_tools_continues(open_engine: OpenEngine) -> None:
+    """Only nodes and edges are compared if the recorded fingerprint has no tools."""
     engine = await open_engine()
     engine.flows.register("mine", af.adapt(payer()))
     waiting = await engine.controller.execute("Pay 5.", flow="mine")
-    path = f"$.{GRAPH}"
+    path = f"$.{GRAPH_SETTING}"
     remove = "UPDATE runs SET settings_json = json_remove(settings_json, ?, ?)"
     await engine.database.write(lambda db: db.execute(remove, (f"{path}.tools", f"{path}.models")))
     await engine.aclose()
@@ -189,8 +192,8 @@ async def test_a_run_that_was_begun_before_tools_were_told_goes_on(open_engine: 
     assert (await other.controller.resume(waiting.thread_id, approved=True)).response == "Paid."
 
 
-def test_an_unknown_graph_is_told_with_what_to_do(workbench: OpenWorkbench) -> None:
-    """To ask again what a graph answered that is not registered here says how to register it."""
+def test_unknown_graph_error_says_how_to_register_it(workbench: OpenWorkbench) -> None:
+    """Also when a run is asked again."""
     wb = workbench(interactive=False)
     run_id = wb.ask("Add.", flow=af.adapt(adder(), name="mine")).wait().run_id
     wb.close()
@@ -201,14 +204,14 @@ def test_an_unknown_graph_is_told_with_what_to_do(workbench: OpenWorkbench) -> N
 
 
 @pytest.mark.parametrize("flow", [adder(), StateGraph(Chat), 1])
-def test_a_graph_that_was_not_adapted_is_told_so(workbench: OpenWorkbench, flow: Any) -> None:
-    """A compiled graph in the place of a flow is answered with `af.adapt(graph)`, and not with the graph in words."""
+def test_unadapted_graph_is_rejected(workbench: OpenWorkbench, flow: Any) -> None:
+    """The error names `af.adapt(graph)` and does not print the graph."""
     with pytest.raises(af.UsageError, match=r"^Pass af.adapt\(graph\), .*: a \w+ is neither\.$"):
         workbench(interactive=False).ask("Add.", flow=flow)
 
 
-def test_a_checkpointer_that_cannot_be_awaited_is_refused() -> None:
-    """LangGraph's synchronous saver is named, with those that work; one that can be awaited is taken."""
+def test_synchronous_checkpointer_is_rejected() -> None:
+    """The error names it and suitable ones; an asynchronous one is accepted."""
     with (
         SqliteSaver.from_conn_string(":memory:") as saver,
         pytest.raises(af.UsageError, match=r"checkpointer, SqliteSaver, (?s:.*)AsyncSqliteSaver or InMemorySaver"),
@@ -217,8 +220,8 @@ def test_a_checkpointer_that_cannot_be_awaited_is_refused() -> None:
     af.adapt(react_agent([], add, checkpointer=InMemorySaver()))
 
 
-def test_a_run_whose_checkpoints_are_lost_does_not_begin_anew(workbench: OpenWorkbench) -> None:
-    """A graph that kept its checkpoints in memory fails in a new kernel with what to do, and does nothing twice."""
+def test_run_with_lost_own_checkpoint_fails(workbench: OpenWorkbench) -> None:
+    """A graph with checkpoints in memory fails in a new workbench, and does nothing twice."""
     done: list[str] = []
 
     def work(_state: Chat) -> dict[str, Any]:
@@ -232,12 +235,12 @@ def test_a_run_whose_checkpoints_are_lost_does_not_begin_anew(workbench: OpenWor
     new.register_flow("mine", af.adapt(one_node(work, checkpointer=InMemorySaver())))
     run = new.run(waiting.run_id).approve().wait()
     assert (run.status, done) == ("failed", ["work"])
-    assert "own checkpointer, InMemorySaver, knows nothing of it" in run.error
+    assert "own checkpointer, InMemorySaver, has no checkpoint of it" in run.error
     assert "or without one" in run.error
 
 
-def test_a_run_that_lost_our_checkpoints_does_not_begin_anew(workbench: OpenWorkbench, tmp_path: Path) -> None:
-    """Without the file of checkpoints a graph that had asked fails, and does nothing twice."""
+def test_run_with_lost_workbench_checkpoint_fails(workbench: OpenWorkbench, tmp_path: Path) -> None:
+    """Without checkpoints.db a waiting graph fails, and does nothing twice."""
     wb = workbench(interactive=False)
     waiting = wb.ask("Pay 5.", flow=af.adapt(payer(), name="mine")).wait()
     wb.close()
@@ -247,4 +250,4 @@ def test_a_run_that_lost_our_checkpoints_does_not_begin_anew(workbench: OpenWork
     new.register_flow("mine", af.adapt(payer()))
     run = new.run(waiting.run_id).approve().wait()
     assert (run.status, len(new.llm_calls_df())) == ("failed", 1)
-    assert "how far its graph has come is not in this data folder" in run.error
+    assert "the checkpoint of its graph is not in this data folder" in run.error

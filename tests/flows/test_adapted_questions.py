@@ -1,4 +1,4 @@
-"""Where an adapted graph interrupts, the person is asked, and what they decide is what the interrupt gives back."""
+"""Interrupts of adapted graphs are requests to the person, and return the decision."""
 
 import asyncio
 import operator
@@ -11,29 +11,28 @@ from typing import Annotated, Any, TypedDict
 
 import pytest
 from conftest import OpenEngine, OpenWorkbench
-from graphs import react_agent, said
 from langchain_core.messages import AIMessage, AnyMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, StateGraph
 from langgraph.graph.message import add_messages
 from langgraph.types import interrupt
+from support.graphs import react_agent, said
 
 import artifactflow_nb as af
-from artifactflow_nb.approvals import Decision
-from artifactflow_nb.engine import Engine
-from artifactflow_nb.widgets.transcript import Transcript
+from artifactflow_nb.core.approvals import Decision
+from artifactflow_nb.engine.engine import Engine
+from artifactflow_nb.widgets.run.transcript import RunTranscript
 
 TESTS = Path(__file__).parent.parent
 
 DIES_AFTER_THE_ANSWER = """
 import asyncio, os, sys
-sys.path[:0] = [sys.argv[2], sys.argv[2] + "/flows"]
+sys.path[:0] = [sys.argv[2]]
 from pathlib import Path
 import artifactflow_nb as af
-from artifactflow_nb.engine import Engine
-from artifactflow_nb.widgets.transcript import Transcript
-from artifactflow_nb.settings import Settings
-from test_adapted_questions import asking
+from artifactflow_nb.engine.engine import Engine
+from artifactflow_nb.engine.settings import Settings
+from flows.test_adapted_questions import asking
 
 async def main():
     async with Engine(Settings.load(data_dir=Path(sys.argv[1]))) as engine:
@@ -99,16 +98,16 @@ async def waiting(engine: Engine, *values: Any, **compiled: Any) -> Any:
     return await engine.controller.execute("Ask me.", flow="mine")
 
 
-async def test_an_interrupt_asks_the_person_in_its_own_words(open_engine: OpenEngine) -> None:
-    """Text asks just that; the run waits with a request of the node."""
+async def test_text_interrupt_is_a_request(open_engine: OpenEngine) -> None:
+    """The text is the title, and the run waits."""
     result = await waiting(await open_engine(), "Publish it?")
     [request] = result.pending
     assert (result.status, request.kind, request.title) == ("waiting", "tool", "Publish it?")
     assert (request.agent, request.tool, dict(request.params)) == ("asks_0", "asks_0", {})
 
 
-async def test_a_question_of_several_lines_is_told_once(open_engine: OpenEngine) -> None:
-    """Its first line is the title, and what follows is the message; a first line that is too long stands in both."""
+async def test_first_line_of_an_interrupt_is_the_title(open_engine: OpenEngine) -> None:
+    """The rest is the message; a long first line is in both."""
     engine = await open_engine()
     [request] = (await waiting(engine, "Publish it?\n\nIt cannot be taken back.")).pending
     assert (request.title, request.message) == ("Publish it?", "It cannot be taken back.")
@@ -118,8 +117,8 @@ async def test_a_question_of_several_lines_is_told_once(open_engine: OpenEngine)
     assert request.message == long
 
 
-async def test_an_interrupt_can_say_more_about_what_it_asks(open_engine: OpenEngine) -> None:
-    """A mapping names kind, tool, title, message, preview and parameters; what else it holds are parameters."""
+async def test_mapping_interrupt_sets_the_fields_of_the_request(open_engine: OpenEngine) -> None:
+    """Kind, tool, title, message, preview and parameters; other keys are parameters."""
     value = {"kind": "edit", "tool": "publish", "question": "Publish?", "message": "It is new.", "preview": "# Text"}
     result = await waiting(await open_engine(), {**value, "draft": "Text", "n": 2})
     [request] = result.pending
@@ -134,31 +133,29 @@ async def test_an_interrupt_can_say_more_about_what_it_asks(open_engine: OpenEng
         (Decision(approved=True), True),
         (Decision(approved=False), False),
         (Decision(approved=True, params={"n": 3}), {"n": 3}),
-        (Decision(approved=False, instruction="Ada", instead=True), "Ada"),
+        (Decision(approved=False, instruction="Ada", replaces_call=True), "Ada"),
     ],
 )
-async def test_what_the_person_decides_is_what_the_interrupt_gives(
-    open_engine: OpenEngine, decision: Decision, given: Any
-) -> None:
-    """Approved is True, denied False, edited parameters are those, and an answer is its text."""
+async def test_interrupt_returns_the_decision(open_engine: OpenEngine, decision: Decision, given: Any) -> None:
+    """True if approved, False if denied, edited parameters, or the text of an instruction."""
     engine = await open_engine()
     result = await waiting(engine, {"question": "Who?", "n": 2})
     done = await engine.controller.resume(result.thread_id, decisions={result.pending[0].id: decision})
     assert (done.status, done.response) == ("completed", str([given]))
 
 
-async def test_a_graph_can_read_decisions_in_its_own_way(open_engine: OpenEngine) -> None:
-    """With `resume` a graph says what its interrupts give back."""
+async def test_resume_function_converts_decisions(open_engine: OpenEngine) -> None:
+    """With `resume` the graph chooses what its interrupts return."""
     engine = await open_engine()
-    adapted = af.adapt(asking("Go on?"), answer=heard, resume=lambda decision: {"type": decision.word})
+    adapted = af.adapt(asking("Go on?"), answer=heard, resume=lambda decision: {"type": decision.outcome})
     engine.flows.register("mine", adapted)
     result = await engine.controller.execute("Ask me.", flow="mine")
     done = await engine.controller.resume(result.thread_id, approved=True)
     assert done.response == "[{'type': 'approved'}]"
 
 
-async def test_a_policy_answers_for_the_person(open_engine: OpenEngine) -> None:
-    """Where the policy approves, the graph goes on without waiting, and the decision is kept as its."""
+async def test_policy_decides_interrupts(open_engine: OpenEngine) -> None:
+    """If the policy approves, the graph does not wait, and the decision is stored as the policy's."""
     engine = await open_engine(approvals="approve")
     result = await waiting(engine, "Go on?")
     assert (result.status, result.response) == ("completed", "[True]")
@@ -166,8 +163,8 @@ async def test_a_policy_answers_for_the_person(open_engine: OpenEngine) -> None:
     assert told == ["metadata", "permission_request", "permission_result", "complete"]
 
 
-async def test_interrupts_at_the_same_time_wait_for_all_decisions(open_engine: OpenEngine) -> None:
-    """Several nodes that interrupt at once are several requests; the graph goes on when all are decided."""
+async def test_parallel_interrupts_wait_for_all_decisions(open_engine: OpenEngine) -> None:
+    """Each is a request; the graph continues when all are decided."""
     engine = await open_engine()
     result = await waiting(engine, "One?", "Two?")
     by_title = {request.title: request.id for request in result.pending}
@@ -177,8 +174,8 @@ async def test_interrupts_at_the_same_time_wait_for_all_decisions(open_engine: O
     assert done.response == "[True, False]"
 
 
-async def test_a_tool_may_ask_twice_and_runs_once(open_engine: OpenEngine) -> None:
-    """Each interrupt within a tool is a request of its own; the tool is told to start and to end once."""
+async def test_tool_with_two_interrupts_is_one_call(open_engine: OpenEngine) -> None:
+    """Each interrupt is a request; the tool starts and ends once in the events."""
 
     def send(to: str) -> str:
         """Send a letter."""
@@ -201,8 +198,8 @@ async def test_a_tool_may_ask_twice_and_runs_once(open_engine: OpenEngine) -> No
     assert await engine.database.read(lambda db: db.execute(sql).fetchone()[0]) == "Ada: True, False"
 
 
-async def test_a_waiting_graph_goes_on_in_another_engine(open_engine: OpenEngine) -> None:
-    """An interrupt survives its process; without the graph, or with another one, the error says what to do."""
+async def test_waiting_graph_continues_in_another_engine(open_engine: OpenEngine) -> None:
+    """Without the graph, or with a different one, the error says what to do."""
     engine = await open_engine()
     result = await waiting(engine, "Go on?")
     await engine.aclose()
@@ -210,15 +207,15 @@ async def test_a_waiting_graph_goes_on_in_another_engine(open_engine: OpenEngine
     with pytest.raises(af.UsageError, match=r"wb.register_flow\('mine', af.adapt\(graph\)\)"):
         await other.controller.resume(result.thread_id, approved=True)
     other.flows.register("mine", af.adapt(asking("One?", "Two?"), answer=heard))
-    with pytest.raises(af.UsageError, match="begun with: nodes: asks_1 is new; edges"):
+    with pytest.raises(af.UsageError, match="its start: nodes: asks_1 is new; edges"):
         await other.controller.resume(result.thread_id, approved=True)
-    assert [request.title for request in await other.requests.open_requests()] == ["Go on?"]
+    assert [request.title for request in await other.approvals.open_requests()] == ["Go on?"]
     other.flows.register("mine", af.adapt(asking("Go on?"), answer=heard))
     assert (await other.controller.resume(result.thread_id, approved=True)).response == "[True]"
 
 
-async def test_a_waiting_run_can_be_cancelled_without_its_graph(open_engine: OpenEngine) -> None:
-    """To end a run that waits its graph need not be registered."""
+async def test_waiting_run_is_cancelled_without_its_graph(open_engine: OpenEngine) -> None:
+    """The graph need not be registered."""
     engine = await open_engine()
     result = await waiting(engine, "Go on?")
     await engine.aclose()
@@ -227,8 +224,8 @@ async def test_a_waiting_run_can_be_cancelled_without_its_graph(open_engine: Ope
     assert (await other.controller.result(result.run_id)).status == "cancelled"
 
 
-async def test_a_decision_outlives_a_kill_within_the_node_that_asked(open_engine: OpenEngine, tmp_path: Path) -> None:
-    """Killed after the answer was given, the graph gets it again, and nobody is asked twice."""
+async def test_decision_survives_a_killed_process(open_engine: OpenEngine, tmp_path: Path) -> None:
+    """The graph gets the decision again, and nobody is asked twice."""
     folder = tmp_path / "killed"
     code = [sys.executable, "-c", DIES_AFTER_THE_ANSWER, str(folder), str(TESTS)]
     killed = await asyncio.to_thread(subprocess.run, code, check=False)
@@ -243,8 +240,8 @@ async def test_a_decision_outlives_a_kill_within_the_node_that_asked(open_engine
     assert (told.count("permission_request"), told.count("permission_result")) == (1, 1)
 
 
-async def test_what_a_graph_holds_survives_the_wait(open_engine: OpenEngine) -> None:
-    """Messages and values of a state's own classes are the same after the run waited and went on elsewhere."""
+async def test_state_survives_a_pause(open_engine: OpenEngine) -> None:
+    """Messages and values of the state's own classes are the same in another engine."""
     engine = await open_engine()
     engine.flows.register("mine", af.adapt(drafting()))
     result = await engine.controller.execute("Write.", flow="mine")
@@ -255,8 +252,8 @@ async def test_what_a_graph_holds_survives_the_wait(open_engine: OpenEngine) -> 
     assert (done.status, done.response) == ("completed", "Draft: Write.")
 
 
-async def test_a_graph_within_a_graph_asks_too(open_engine: OpenEngine) -> None:
-    """An interrupt of a subgraph is asked once and answered there."""
+async def test_subgraph_may_interrupt(open_engine: OpenEngine) -> None:
+    """Its interrupt is one request and is answered there."""
     outer = StateGraph(Heard)
     outer.add_node("team", asking("Go on?"))
     outer.add_edge(START, "team")
@@ -267,8 +264,8 @@ async def test_a_graph_within_a_graph_asks_too(open_engine: OpenEngine) -> None:
     assert (await engine.controller.resume(result.thread_id, approved=True)).response == "[True]"
 
 
-async def test_a_graph_keeps_its_own_checkpoints_if_it_has_any(open_engine: OpenEngine) -> None:
-    """A graph that was compiled with a checkpointer goes on from that, and leaves nothing in ours."""
+async def test_own_checkpointer_is_used(open_engine: OpenEngine) -> None:
+    """The graph continues from it, and the workbench stores no checkpoint."""
     engine = await open_engine()
     saver = InMemorySaver()
     result = await waiting(engine, "Go on?", checkpointer=saver)
@@ -277,30 +274,30 @@ async def test_a_graph_keeps_its_own_checkpoints_if_it_has_any(open_engine: Open
     assert done.response == "[True]"
 
 
-async def test_a_breakpoint_where_nobody_can_be_asked_is_an_error(open_engine: OpenEngine) -> None:
-    """A graph that is compiled to stop before a node fails with what to do instead, and never runs past it."""
+async def test_static_breakpoint_is_an_error(open_engine: OpenEngine) -> None:
+    """A graph with interrupt_before fails with advice, and never runs past it."""
     engine = await open_engine()
     result = await waiting(engine, "Go on?", interrupt_before=["asks_0"])
     assert result.status == "failed"
     assert "stopped before asks_0" in result.error_message
 
 
-def test_an_interrupt_is_answered_by_its_run(workbench: OpenWorkbench) -> None:
-    """A run's requests and its `approve` work for a graph's interrupts as for tools, and views show no call for it."""
+def test_run_approves_interrupts(workbench: OpenWorkbench) -> None:
+    """`pending` and `approve` of a run work as for tools, and views show no tool call."""
     wb = workbench(interactive=False)
     run = wb.ask("Ask me.", flow=af.adapt(asking("Who?"), name="asks", answer=heard)).wait()
     assert run.status == "waiting"
     assert [request.title for request in wb.pending()] == ["Who?"]
     assert run.approve().wait().response == "[True]"
-    shown = Transcript()
+    shown = RunTranscript()
     for event in run.events:
         shown.apply(event)
     assert ([use.status for use in shown.tool_uses], shown.totals.n_tool_calls) == (["ok"], 0)
     assert len(wb.approvals_df()) == 1
 
 
-def test_a_chat_asks_a_graph_that_was_not_registered(workbench: OpenWorkbench) -> None:
-    """`wb.chat` takes what `wb.ask` takes: a graph is registered by its name."""
+def test_chat_accepts_a_graph(workbench: OpenWorkbench) -> None:
+    """Like `wb.ask`, `wb.chat` registers the graph by its name."""
     wb = workbench(interactive=False)
     wb.chat(flow=af.adapt(asking("Who?"), name="asks"))
     assert "asks" in wb.flows

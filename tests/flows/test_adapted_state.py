@@ -1,4 +1,4 @@
-"""What an adapted graph may have in its state: in one process anything, in another what can be written to a file."""
+"""State of adapted graphs: any object within a process, serializable values across processes."""
 
 import asyncio
 import io
@@ -12,11 +12,11 @@ import numpy as np
 import pandas as pd
 import pytest
 from conftest import OpenEngine
-from graphs import react_agent, said
 from langchain_core.tools import tool
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.types import interrupt
-from states import Holding, Unnamed, describing, holding, holding_a_table
+from support.graph_states import Holding, Unnamed, describing, holding, holding_a_table
+from support.graphs import react_agent, said
 
 import artifactflow_nb as af
 
@@ -28,10 +28,10 @@ import langgraph.graph
 sys.path[:0] = [sys.argv[2]]
 from pathlib import Path
 import artifactflow_nb as af
-import artifactflow_nb.widgets.transcript
-from artifactflow_nb.engine import Engine
-from artifactflow_nb.settings import Settings
-import states
+import artifactflow_nb.widgets.run.transcript
+from artifactflow_nb.engine.engine import Engine
+from artifactflow_nb.engine.settings import Settings
+from support import graph_states as states
 
 async def main():
     async with Engine(Settings.load(data_dir=Path(sys.argv[1]))) as engine:
@@ -65,19 +65,19 @@ def in_another_process(folder: Path, graph: str, *more: str) -> subprocess.Compl
     ],
     ids=lambda value: type(value).__name__,
 )
-async def test_what_cannot_be_written_stays_in_its_process(open_engine: OpenEngine, value: Any) -> None:
-    """A graph runs through an interrupt with any value in its state, which is the same one afterwards."""
+async def test_unserializable_state_stays_in_memory(open_engine: OpenEngine, value: Any) -> None:
+    """A graph gets the same object after an interrupt in the same process."""
     engine = await open_engine()
     engine.flows.register("mine", af.adapt(holding(value)))
     waiting = await engine.controller.execute("Go.", flow="mine")
     assert waiting.status == "waiting"
     done = await engine.controller.resume(waiting.thread_id, approved=True)
     assert (done.status, done.response) == ("completed", f"{type(value).__name__} True")
-    assert engine._checkpoints.saver._memory._threads == {}  # nothing is held once the run is over
+    assert engine._checkpoints.saver._values == {}  # nothing is held once the run is over
 
 
-async def test_another_process_says_what_it_has_not(open_engine: OpenEngine, tmp_path: Path) -> None:
-    """Where the process is gone that had a table, the run fails with its key and type and what to do; its rows stay."""
+async def test_missing_unserializable_state_fails_the_run(open_engine: OpenEngine, tmp_path: Path) -> None:
+    """In another process the error names the key and type, and what to do; the rows stay."""
     begun = await asyncio.to_thread(in_another_process, tmp_path / "data", "holding_a_table")
     assert begun.returncode == 0, begun.stderr
     engine = await open_engine()
@@ -85,14 +85,14 @@ async def test_another_process_says_what_it_has_not(open_engine: OpenEngine, tmp
     [stored] = await engine.runs.unfinished()
     done = await engine.controller.resume(stored.thread_id, approved=True)
     assert (done.status, done.error_type) == ("failed", "RunFailed")
-    assert "value in its state is of the type DataFrame, which cannot be written" in done.error_message
+    assert "value in its state has the type DataFrame, which cannot be serialized" in done.error_message
     assert "a checkpointer of its own" in done.error_message
     sql = "SELECT content FROM llm_calls"
     assert [row[0] for row in await engine.database.read(lambda db: db.execute(sql).fetchall())] == ["Well. "]
 
 
-async def test_what_a_tool_gives_beside_its_text_may_be_anything(open_engine: OpenEngine) -> None:
-    """A tool's artifact is any object; it is with its message after an interrupt."""
+async def test_tool_artifact_may_be_any_object(open_engine: OpenEngine) -> None:
+    """It is still with its message after an interrupt."""
     things: list[Any] = []
 
     @tool(response_format="content_and_artifact")
@@ -114,8 +114,8 @@ async def test_what_a_tool_gives_beside_its_text_may_be_anything(open_engine: Op
     assert (done.status, done.response, type(things[0])) == ("completed", "Drawn.", object)
 
 
-async def test_classes_that_a_state_names_go_on_in_silence(open_engine: OpenEngine, tmp_path: Path) -> None:
-    """Pydantic models, dataclasses and enums of the state come back as they were, here and elsewhere, in silence."""
+async def test_classes_of_the_state_are_restored(open_engine: OpenEngine, tmp_path: Path) -> None:
+    """Pydantic models, dataclasses and enums come back unchanged and without warnings, in any process."""
     told = "(<Mood.GOOD: 'good'>, [Point(x=1)], Draft(text='It'))"
     here = await asyncio.to_thread(in_another_process, tmp_path / "here", "describing", "go on")
     assert (here.stdout.strip(), here.stderr) == (told, "")
@@ -128,8 +128,8 @@ async def test_classes_that_a_state_names_go_on_in_silence(open_engine: OpenEngi
     assert done.response == told, done.error_message
 
 
-async def test_a_class_that_the_state_no_longer_names_is_told(open_engine: OpenEngine) -> None:
-    """Where another graph of the same nodes is registered, the run stays as it is, and the error names the class."""
+async def test_class_missing_from_the_state_is_reported(open_engine: OpenEngine) -> None:
+    """The run stays as it is, and the error names the class."""
     engine = await open_engine()
     engine.flows.register("mine", af.adapt(describing()))
     waiting = await engine.controller.execute("Go.", flow="mine")
@@ -139,7 +139,7 @@ async def test_a_class_that_the_state_no_longer_names_is_told(open_engine: OpenE
     other.flows.register("mine", af.adapt(renamed.add_edge(START, "begin").add_edge("begin", "show").compile()))
     stays = await other.controller.resume(waiting.thread_id, approved=True)
     assert stays.status == "interrupted"
-    assert "an object of the class states." in stays.error_message
+    assert "an object of the class support.graph_states." in stays.error_message
     other.flows.register("mine", af.adapt(describing()))
     await (await other.controller.start(await other.runs.get(waiting.run_id)))
     assert (await other.controller.result(waiting.run_id)).status == "completed"

@@ -1,4 +1,4 @@
-"""The tool calls of a user's own graph: each is the call that the model wrote, and ends as the graph ended it."""
+"""Tool calls of adapted graphs: each matches the call that the model wrote, and has its result."""
 
 import asyncio
 from typing import Annotated, Any
@@ -6,14 +6,14 @@ from typing import Annotated, Any
 import pytest
 from conftest import OpenEngine
 from flows.test_adapted_budget import Chat, rows, run
-from graphs import ScriptedChat, react_agent, said
 from langchain_core.messages import ToolMessage
 from langchain_core.tools import InjectedToolCallId, tool
 from langgraph.graph import END, START, StateGraph
 from langgraph.prebuilt import ToolNode
 from langgraph.types import RetryPolicy, Send
+from support.graphs import ScriptedChat, react_agent, said
 
-from artifactflow_nb.widgets.transcript import Transcript
+from artifactflow_nb.widgets.run.transcript import RunTranscript
 
 RESULTS = "position, success, iif(success, result, error_message)"
 
@@ -23,8 +23,8 @@ def look(word: str) -> str:
     return f"{word} found"
 
 
-async def test_a_call_of_no_tool_is_answered_by_the_graph(open_engine: OpenEngine) -> None:
-    """What the prebuilt agent says about a tool that there is not ends the call, beside one that ran."""
+async def test_call_of_an_unknown_tool_is_finished_by_the_graph(open_engine: OpenEngine) -> None:
+    """The graph's message is the result, next to a call that ran."""
     engine = await open_engine()
     script = [said("", ("nope", {"a": 1}), ("look", {"word": "a"})), said("Done.")]
     result = await run(engine, react_agent(script, look))
@@ -32,7 +32,7 @@ async def test_a_call_of_no_tool_is_answered_by_the_graph(open_engine: OpenEngin
         (0, 0, "Error: nope is not a valid tool, try one of [look]."),
         (1, 1, "a found"),
     ]
-    shown, told = Transcript("Go."), await engine.runs.events(result.run_id)
+    shown, told = RunTranscript("Go."), await engine.runs.events(result.run_id)
     for event in told:
         shown.apply(event)
     assert [event.tool for event in told if event.type == "tool_complete"] == ["look", "nope"]
@@ -40,8 +40,8 @@ async def test_a_call_of_no_tool_is_answered_by_the_graph(open_engine: OpenEngin
     assert max(event.seq for event in told if event.type == "tool_complete") < second_turn
 
 
-async def test_a_call_that_the_graph_answered_is_over_when_its_budget_is_spent(open_engine: OpenEngine) -> None:
-    """What the prompt of a refused model call answers is stored as answered."""
+async def test_results_in_a_refused_prompt_are_stored(open_engine: OpenEngine) -> None:
+    """Calls with a result in the prompt of a refused model call are finished."""
     engine = await open_engine()
     result = await run(engine, react_agent([said("", ("nope", {"a": 1}))], look), budget={"tokens": 20})
     assert result.error_type == "BudgetExceeded"
@@ -49,8 +49,8 @@ async def test_a_call_that_the_graph_answered_is_over_when_its_budget_is_spent(o
 
 
 @pytest.mark.parametrize("goes_on", [True, False])
-async def test_a_node_that_answers_by_itself_ends_its_calls(open_engine: OpenEngine, goes_on: bool) -> None:
-    """Calls that a node carries out without LangChain's tools end with the next prompt, or with the graph."""
+async def test_results_without_langchain_tools_are_stored(open_engine: OpenEngine, goes_on: bool) -> None:
+    """Calls that a node carries out itself finish with the next prompt, or with the graph."""
     model = ScriptedChat(script=[said("", ("look", {"word": "a"}), ("look", {"word": "a"})), said("Done.")])
 
     async def ask(state: Chat) -> dict[str, Any]:
@@ -103,8 +103,8 @@ def sending() -> Any:
     return graph.compile()
 
 
-async def test_a_tool_is_known_by_the_id_of_its_call(open_engine: OpenEngine) -> None:
-    """Of calls with the same arguments, which the graph carries out in another order, each has its own result."""
+async def test_results_are_matched_by_call_id(open_engine: OpenEngine) -> None:
+    """Calls with equal arguments that run in another order have their own results."""
     engine = await open_engine()
     assert (await run(engine, sending())).response == "Done."
     expected = [(n, 1, f"a of call-{n}") for n in range(3)]
@@ -112,10 +112,8 @@ async def test_a_tool_is_known_by_the_id_of_its_call(open_engine: OpenEngine) ->
 
 
 @pytest.mark.parametrize(("n_failures", "status"), [(1, "completed"), (3, "failed")])
-async def test_a_tool_that_its_node_tries_again_is_one_call(
-    open_engine: OpenEngine, n_failures: int, status: str
-) -> None:
-    """Where LangGraph repeats a node, the call ends once, as the last try of its tool did."""
+async def test_retried_tool_is_one_call(open_engine: OpenEngine, n_failures: int, status: str) -> None:
+    """If LangGraph repeats a node, the call ends once, with the last result."""
     model = ScriptedChat(script=[said("", ("flaky", {"word": "a"}), ("look", {"word": "b"})), said("Done.")])
     tries: list[str] = []
 

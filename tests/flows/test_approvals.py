@@ -13,13 +13,13 @@ from typing import Any
 
 import pytest
 from conftest import OpenEngine
-from scripts import by_agent, call, delegate, report
+from support.replies import by_agent, call, delegate, report
 
-from artifactflow_nb.approvals import Decision
+from artifactflow_nb.core.approvals import Decision
+from artifactflow_nb.core.events import StreamEventType
+from artifactflow_nb.core.toolcalls.xml import parse_results
 from artifactflow_nb.errors import Conflict, NotFound, UsageError
-from artifactflow_nb.events import StreamEventType
 from artifactflow_nb.tools.base import ToolContext, tool
-from artifactflow_nb.xml_calls import parse_results
 
 ASK = {"create_artifact": "ask"}
 
@@ -215,7 +215,7 @@ async def test_one_job_asks_while_the_other_works(open_engine: OpenEngine) -> No
     async with asyncio.timeout(5):
         await asked.wait()
         await working.wait()
-    pending = await engine.requests.open_requests(run.run_id)
+    pending = await engine.approvals.open_requests(run.run_id)
     await engine.controller.decide(pending[0].id, Decision(approved=True))
     assert runs == ["work"]
     may_finish.set()
@@ -231,10 +231,10 @@ async def test_one_job_asks_while_the_other_works(open_engine: OpenEngine) -> No
 CHILD = """
 import asyncio, json, os, sys
 sys.path.insert(0, sys.argv[2])
-from artifactflow_nb.engine import Engine
+from artifactflow_nb.engine.engine import Engine
 from artifactflow_nb.models.scripted import ScriptedModel
-from artifactflow_nb.settings import Settings
-from scripts import by_agent, delegate, report
+from artifactflow_nb.engine.settings import Settings
+from support.replies import by_agent, delegate, report
 
 async def main():
     script = by_agent(
@@ -268,7 +268,7 @@ async def test_a_waiting_run_survives_the_process(open_engine: OpenEngine, tmp_p
         if child.stdout:
             child.stdout.close()
     engine = await open_engine(by_agent(lead=["It is here, see the report."], search=[]), folder=folder, approvals=ASK)
-    pending = await engine.requests.open_requests()
+    pending = await engine.approvals.open_requests()
     assert [(request.run_id, request.tool) for request in pending] == [(told["run_id"], "create_artifact")]
     result = await engine.controller.resume(told["thread_id"], approved=True)
     assert (result.status, result.response) == ("completed", "It is here, see the report.")
@@ -290,10 +290,10 @@ async def test_a_waiting_run_survives_the_process(open_engine: OpenEngine, tmp_p
 DIES_AFTER_ASKING = """
 import asyncio, os, sys
 sys.path.insert(0, sys.argv[2])
-from artifactflow_nb.engine import Engine
+from artifactflow_nb.engine.engine import Engine
 from artifactflow_nb.models.scripted import ScriptedModel
-from artifactflow_nb.settings import Settings
-from scripts import call, report
+from artifactflow_nb.engine.settings import Settings
+from support.replies import call, report
 
 async def main():
     reply = report("ours", "ours") + call("rewrite_artifact", id="theirs", content="OVERWRITTEN")
@@ -301,13 +301,13 @@ async def main():
     engine = Engine(Settings.load(data_dir=sys.argv[1]), model=model)
     await engine.open()
     first = await engine.controller.execute("Write.")
-    ask = engine.requests.open
+    ask = engine.approvals.create
 
     async def ask_and_die(*args):
         await ask(*args)
         os.kill(os.getpid(), 9)
 
-    engine.requests.open = ask_and_die
+    engine.approvals.create = ask_and_die
     await engine.controller.execute("Change.", conversation_id=first.conversation_id)
 
 asyncio.run(main())
@@ -400,15 +400,15 @@ async def test_decisions_are_all_or_none(open_engine: OpenEngine) -> None:
         await engine.controller.resume(first.thread_id, decisions={first.pending[0].id: True, "req-bogus": True})
     with pytest.raises(NotFound, match="is not of the run"):
         await engine.controller.resume(first.thread_id, decisions={second.pending[0].id: True})
-    assert len(await engine.requests.open_requests()) == 2
+    assert len(await engine.approvals.open_requests()) == 2
 
 
 async def test_a_decision_whose_process_died_is_gone_on_with(open_engine: OpenEngine) -> None:
     """Decided and stored, but never resumed: the run can go on, and nobody is asked again."""
     engine = await open_engine([report(), "Done."], approvals=ASK)
     waiting = await engine.controller.execute("Write.")
-    await engine.requests.decide({waiting.pending[0].id: Decision(approved=True)}, engine.clock.now())
-    assert await engine.controller.go_on(await engine.runs.get(waiting.run_id))
+    await engine.approvals.decide({waiting.pending[0].id: Decision(approved=True)}, engine.clock.now())
+    assert await engine.controller.resume_if_ready(await engine.runs.get(waiting.run_id))
     await engine.controller.join(waiting.run_id)
     assert (await engine.controller.result(waiting.run_id)).response == "Done."
 
@@ -423,7 +423,7 @@ async def test_a_policy_that_is_none_is_refused(open_engine: OpenEngine, rule: A
 async def test_a_misspelt_tool_in_the_policy_is_told(open_engine: OpenEngine) -> None:
     """A typo would mean that nobody is asked, so it is an error."""
     engine = await open_engine(["Done."], approvals={"create_artefact": "ask"})
-    with pytest.raises(UsageError, match="names a tool 'create_artefact', and there is none"):
+    with pytest.raises(UsageError, match="names an unknown tool 'create_artefact'"):
         await engine.controller.execute("Write.")
 
 

@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 from conftest import OpenEngine
-from scripts import by_agent, call, delegate
+from support.replies import by_agent, call, delegate
 
-from artifactflow_nb.approvals import Decision
-from artifactflow_nb.budget import Budget, Price, Spent, cost_usd
+from artifactflow_nb.analysis.frames import LLM_CALLS, load_frame
+from artifactflow_nb.core.approvals import Decision
+from artifactflow_nb.core.budget import Budget, BudgetUsage, Price, cost_usd
+from artifactflow_nb.core.messages import Usage
 from artifactflow_nb.errors import UsageError
-from artifactflow_nb.frames import LLM_CALLS, load
-from artifactflow_nb.messages import Usage
 from artifactflow_nb.models.base import ModelReply
 from artifactflow_nb.models.scripted import ScriptedModel
 from artifactflow_nb.tools.base import Tool, ToolContext, tool
@@ -137,16 +137,16 @@ async def test_several_jobs_wait_for_one_decision(open_engine: OpenEngine) -> No
 async def test_a_decision_between_two_jobs_on_their_way_to_the_gate_frees_both(open_engine: OpenEngine) -> None:
     """A job that stood at the gate goes on too where another one finds the budget decided when it gets there."""
     engine = await with_two_jobs(open_engine)
-    read, at_the_gate = engine.requests.decisions, 0
+    read, at_the_gate = engine.approvals.decisions, 0
 
     async def decided_before_the_second_looks(subjects: Any) -> Any:
         nonlocal at_the_gate
         at_the_gate += any(subject.startswith("budget") for subject in subjects)
-        if at_the_gate == 2 and (open_requests := await engine.requests.open_requests()):
+        if at_the_gate == 2 and (open_requests := await engine.approvals.open_requests()):
             await engine.controller.decide(open_requests[0].id, Decision(approved=True))
         return await read(subjects)
 
-    engine.requests.decisions = decided_before_the_second_looks
+    engine.approvals.decisions = decided_before_the_second_looks
     result = await engine.controller.execute("Look.", budget={"tokens": 250, "when_spent": "ask"})
     assert (result.status, at_the_gate) == ("completed", 3)
 
@@ -213,7 +213,7 @@ async def test_what_a_run_costs_is_known_and_limited(open_engine: OpenEngine) ->
     result = await engine.controller.execute("Look.", budget={"usd": 0.0005})
     assert result.error_type == "BudgetExceeded"
     assert "0.00056 USD of 0.0005 USD" in result.error_message
-    costs = load(engine.database.path, LLM_CALLS)["cost_usd"]
+    costs = load_frame(engine.database.path, LLM_CALLS)["cost_usd"]
     assert [round(cost, 6) for cost in costs] == [0.00028, 0.00028]
 
 
@@ -267,7 +267,7 @@ async def test_a_workbench_has_a_budget_for_every_run(open_engine: OpenEngine) -
 def test_a_budget_that_cannot_be_says_why(limits: dict[str, Any], problem: str) -> None:
     """The error names the limit and what is allowed."""
     with pytest.raises(UsageError, match=problem):
-        Budget.of(limits)
+        Budget.from_limits(limits)
 
 
 def test_costs_count_cached_tokens_at_their_own_price() -> None:
@@ -285,4 +285,4 @@ def test_costs_count_cached_tokens_at_their_own_price() -> None:
 def test_an_extension_gives_as_much_again_from_what_is_spent() -> None:
     """Only limits that are reached are raised, so that each approval lets the run make progress."""
     agreed = Budget(tokens=100, seconds=60)
-    assert agreed.extended(Spent(tokens=250, seconds=10), agreed) == Budget(tokens=350, seconds=60)
+    assert agreed.extended(BudgetUsage(tokens=250, seconds=10), agreed) == Budget(tokens=350, seconds=60)

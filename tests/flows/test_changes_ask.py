@@ -2,10 +2,10 @@
 
 import pytest
 from conftest import OpenEngine
-from scripts import by_agent, call, delegate, report
+from support.replies import by_agent, call, delegate, report
 
-from artifactflow_nb.approvals import Decision
-from artifactflow_nb.engine import Engine
+from artifactflow_nb.core.approvals import Decision
+from artifactflow_nb.engine.engine import Engine
 from artifactflow_nb.store.artifacts import USER, Authorship
 from artifactflow_nb.tools.artifacts import rewrite_artifact
 
@@ -78,7 +78,7 @@ async def test_what_was_written_since_the_question_is_not_overwritten(open_engin
     assert "\n-By hand.\n" in preview
     events = await engine.runs.events(waiting.run_id)
     told = [event.data["error"] for event in events if event.data.get("error")]
-    assert "is at version 2 by now, not 1: user changed it. Read it again" in told[0]
+    assert "is now at version 2, not 1: user changed it. Read it again" in told[0]
     assert (await engine.controller.resume(waiting.thread_id, approved=True)).status == "completed"
     assert (await texts(engine, first.conversation_id))[-1] == "Another report."
 

@@ -1,4 +1,4 @@
-"""The compose flow: blocks are read, arranged, written and changed by calls, and the prompt is always the store."""
+"""The compose flow: agents read, arrange, write and change blocks, and prompts show the current project."""
 
 import asyncio
 import threading
@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 from conftest import OpenWorkbench
-from scripts import by_agent, call
+from support.replies import by_agent, call
 
 import artifactflow_nb as af
-from artifactflow_nb.block_edits import NewBlock, Place, added
-from artifactflow_nb.blocks import Block, BlockTree
+from artifactflow_nb.core.document.edits import BlockPosition, NewBlock, add_block
+from artifactflow_nb.core.document.tree import Block, BlockTree
 from artifactflow_nb.models.base import ModelEvent, ModelRequest
 from artifactflow_nb.models.scripted import ScriptedModel
-from artifactflow_nb.project import Project
+from artifactflow_nb.notebook.project import Project
 
 GENERATE = call("generate_field_content", field_name="Text")
 EDIT = {"edits": [{"anchor": "Say what", "replacement": "Tell what"}]}
@@ -63,8 +63,8 @@ def results(wb: af.Workbench) -> list[tuple[str, bool]]:
     return list(zip(frame["tool_name"], map(bool, frame["success"]), strict=True))
 
 
-def test_a_block_is_written_from_what_it_rests_on(workbench: OpenWorkbench) -> None:
-    """The writer's answer is the block's text, completed, and it saw its prompt and the texts that it rests on."""
+def test_writer_sees_prompt_and_dependencies(workbench: OpenWorkbench) -> None:
+    """The writer's answer is the block's text, completed; its task has the block's prompt and its dependencies."""
     wb, project = composed(workbench, composer=[GENERATE, "Done."], writer=["X is a letter."])
     run = wb.ask("Write the text.", project=project).wait()
     assert (run.status, run.response) == ("completed", "Done.")
@@ -80,8 +80,8 @@ def test_a_block_is_written_from_what_it_rests_on(workbench: OpenWorkbench) -> N
     assert "Say what X is." in task
 
 
-def test_a_block_that_has_to_be_reviewed_stays_a_draft(workbench: OpenWorkbench) -> None:
-    """What a person has to review is a draft when it was written, and what rests on it is not written before."""
+def test_block_that_needs_review_stays_a_draft(workbench: OpenWorkbench) -> None:
+    """The written text is a draft, and its dependents are not written before the review."""
     calls = [call("generate_field_content", field_name=name) for name in ("Text", "Summary")]
     wb, project = composed(workbench, composer=[*calls, "Done."], writer=["X is a letter."])
     project["Text"].set(need_review=True)
@@ -91,8 +91,8 @@ def test_a_block_that_has_to_be_reviewed_stays_a_draft(workbench: OpenWorkbench)
     assert results(wb) == [("generate_field_content", True), ("generate_field_content", False)]
 
 
-def test_blocks_that_do_not_rest_on_each_other_are_written_at_the_same_time(workbench: OpenWorkbench) -> None:
-    """Calls of one reply are jobs beside each other."""
+def test_independent_calls_of_a_reply_run_in_parallel(workbench: OpenWorkbench) -> None:
+    """Calls of one reply for independent blocks are parallel jobs."""
     both = "".join(call("generate_field_content", field_name=name) for name in ("Text", "More"))
     wb, project = composed(workbench, composer=[both, "Done."], writer=["One.", "Two."])
     project.add("More", depends_on=["Goal"])
@@ -102,8 +102,8 @@ def test_blocks_that_do_not_rest_on_each_other_are_written_at_the_same_time(work
     assert second["called_at"] < first["completed_at"]
 
 
-def test_a_block_does_not_wait_for_a_call_that_comes_later(workbench: OpenWorkbench) -> None:
-    """What it rests on is to be written behind another call: it is told so at once, and nobody waits for ever."""
+def test_block_does_not_wait_for_a_later_call(workbench: OpenWorkbench) -> None:
+    """If a dependency is written only behind another call, the call fails at once instead of waiting forever."""
     calls = [call("generate_field_content", field_name="Summary"), call("query_field", field_name="Goal"), GENERATE]
     wb, project = composed(workbench, composer=["".join(calls), "Done."], writer=["X is a letter."])
     run = wb.ask("Write both.", project=project).wait(20)
@@ -115,8 +115,8 @@ def test_a_block_does_not_wait_for_a_call_that_comes_later(workbench: OpenWorkbe
     ]
 
 
-def test_a_block_is_written_from_what_is_changed_beside_it(workbench: OpenWorkbench) -> None:
-    """A text that rests on one for whose change the person is asked in the same reply waits for that, too."""
+def test_block_waits_for_a_parallel_edit_of_its_dependency(workbench: OpenWorkbench) -> None:
+    """A block waits for an edit of its dependency in the same reply, also while the person decides on it."""
     change = call("modify_field", field_name="Goal", modification_instruction="Tell, not say.")
     editor = [call("propose_edits", **EDIT), "Told."]
     wb, project = composed(workbench, composer=[change + GENERATE, "Done."], editor=editor, writer=["X is a letter."])
@@ -127,8 +127,8 @@ def test_a_block_is_written_from_what_is_changed_beside_it(workbench: OpenWorkbe
     assert not project["Text"].is_stale
 
 
-def test_the_index_of_blocks_is_what_the_store_has_at_each_turn(workbench: OpenWorkbench) -> None:
-    """A person's own edit between two turns, and a tool's within one, stand in the next prompt."""
+def test_block_index_is_current_in_each_prompt(workbench: OpenWorkbench) -> None:
+    """The next prompt has the person's own edits between turns, and those of tools within one."""
     wb, project = composed(workbench, composer=[GENERATE, "Done.", "Seen."], writer=["Of X."])
     wb.ask("Write.", project=project).wait()
     project["Goal"].write("Say what Y is.")
@@ -140,8 +140,8 @@ def test_the_index_of_blocks_is_what_the_store_has_at_each_turn(workbench: OpenW
     assert "- Goal [question, draft] Say what Y is." in later
 
 
-def test_a_named_block_stands_in_the_prompt(workbench: OpenWorkbench) -> None:
-    """`@name` brings the block's text; a name that no block has is refused before anything is asked."""
+def test_referenced_block_is_in_the_prompt(workbench: OpenWorkbench) -> None:
+    """`@name` adds the block's text; an unknown name is rejected before the model is called."""
     wb, project = composed(workbench, composer=["It says what X is."])
     wb.ask("What does @Goal say?", project=project).wait()
     [prompt] = prompts(wb, "You write a document together")
@@ -151,8 +151,8 @@ def test_a_named_block_stands_in_the_prompt(workbench: OpenWorkbench) -> None:
     assert len(wb.runs()) == 1
 
 
-def test_a_path_names_its_block_however_it_is_written(workbench: OpenWorkbench) -> None:
-    """With or without spaces it is the block in the group and not the group; a path to nothing is refused."""
+def test_path_reference_works_with_any_spacing(workbench: OpenWorkbench) -> None:
+    """With or without spaces a path refers to the block in the group; an unknown path is rejected."""
     wb, project = composed(workbench, composer=["One.", "Two."])
     project.add("Body", is_group=True)
     project.add("Intro", "Hello.", parent="Body")
@@ -164,14 +164,14 @@ def test_a_path_names_its_block_however_it_is_written(workbench: OpenWorkbench) 
             wb.ask(question, project=project)
 
 
-def test_what_tools_say_has_room_in_the_prompt_of_a_long_document(workbench: OpenWorkbench) -> None:
-    """Of 500 blocks each has its line, of long ones that are named there is less the more they are; results stay."""
+def test_long_document_leaves_room_for_tool_results(workbench: OpenWorkbench) -> None:
+    """Each of 500 blocks has a line, the excerpts of referenced blocks get shorter, and tool results stay."""
     wb, project = composed(workbench, composer=[call("read_field", field_name="Long"), "Read."])
     names = [f"Part {n}" for n in range(500)]
-    place = Place("writing")
+    place = BlockPosition("writing")
 
     def all_of_them(tree: BlockTree) -> list[Block]:
-        (first,) = added(tree, NewBlock(names[0], place, {"prompt": "It says " + "this and that, " * 20}))
+        (first,) = add_block(tree, NewBlock(names[0], place, {"prompt": "It says " + "this and that, " * 20}))
         more = [replace(first, block_id=name, name=name, order=float(n)) for n, name in enumerate(names)]
         return [replace(block, content=f"{block.name} begins. " * 1000, sha256="1") for block in more[:5]] + more[5:]
 
@@ -186,8 +186,8 @@ def test_what_tools_say_has_room_in_the_prompt_of_a_long_document(workbench: Ope
     assert "characters left out" not in prompt
 
 
-def test_a_change_is_put_before_the_person_as_a_diff(workbench: OpenWorkbench) -> None:
-    """An editor's edits wait with their diff; agreed to, they are written, and the composer is told."""
+def test_edits_wait_for_approval_with_a_diff(workbench: OpenWorkbench) -> None:
+    """Approved edits are written, and the composer gets the result."""
     change = call("modify_field", field_name="Goal", modification_instruction="Tell, not say.")
     wb, project = composed(workbench, composer=[change, "Changed."], editor=[call("propose_edits", **EDIT), "Told."])
     run = wb.ask("Tell, not say.", project=project).wait()
@@ -202,8 +202,8 @@ def test_a_change_is_put_before_the_person_as_a_diff(workbench: OpenWorkbench) -
 
 
 @pytest.mark.parametrize(("seen", "is_stale"), [([], True), (["Goal"], False)])
-def test_an_edit_in_a_stale_text_leaves_it_stale(workbench: OpenWorkbench, seen: list[str], is_stale: bool) -> None:
-    """A passage that is changed says nothing of what was changed elsewhere, unless the editor has seen that."""
+def test_edit_does_not_make_a_stale_text_current(workbench: OpenWorkbench, seen: list[str], is_stale: bool) -> None:
+    """A stale text stays stale after an edit, unless the editor has seen the changed dependency."""
     change = call("modify_field", field_name="Text", modification_instruction="Big.", reference_fields=seen)
     edits = call("propose_edits", edits=[{"anchor": "a letter", "replacement": "A LETTER"}])
     wb, project = composed(workbench, composer=[change, "Changed."], editor=[edits, "Big."], approvals="approve")
@@ -213,8 +213,8 @@ def test_an_edit_in_a_stale_text_leaves_it_stale(workbench: OpenWorkbench, seen:
     assert (project["Text"].content, project["Text"].is_stale) == ("X is A LETTER.", is_stale)
 
 
-def test_a_change_that_is_declined_changes_nothing(workbench: OpenWorkbench) -> None:
-    """Denied, the text stays, and the call is told to the composer as one that changed nothing."""
+def test_denied_edits_change_nothing(workbench: OpenWorkbench) -> None:
+    """The text stays, and the composer's call fails."""
     change = call("modify_field", field_name="Goal", modification_instruction="Tell, not say.")
     editor = [call("propose_edits", **EDIT), "They declined."]
     wb, project = composed(workbench, composer=[change, "Left."], editor=editor, approvals="deny")
@@ -223,19 +223,19 @@ def test_a_change_that_is_declined_changes_nothing(workbench: OpenWorkbench) -> 
     assert results(wb) == [("modify_field", False), ("propose_edits", False)]
 
 
-def test_an_anchor_that_does_not_stand_once_is_told_to_the_editor(workbench: OpenWorkbench) -> None:
-    """Nobody is asked about edits that do not fit; the editor learns where the nearest passages are."""
+def test_invalid_anchor_is_reported_to_the_editor(workbench: OpenWorkbench) -> None:
+    """The person is not asked; the editor gets the nearest passages."""
     change = call("modify_field", field_name="Goal", modification_instruction="Tell, not say.")
     wrong = call("propose_edits", edits=[{"anchor": "Say that", "replacement": "Tell"}])
     wb, project = composed(workbench, composer=[change, "Left."], editor=[wrong, "No."])
     assert wb.ask("Tell.", project=project).wait().status == "completed"
     told = wb.tool_calls_df().set_index("tool_name")["error_message"]["propose_edits"]
-    assert "the anchor of edit 1 does not stand there" in told
+    assert "the anchor of edit 1 is not in the text" in told
     assert "Say what X is." in told
 
 
-def test_a_text_that_changed_meanwhile_is_not_overwritten(workbench: OpenWorkbench) -> None:
-    """What a person writes while a writer is at work stays, and what the writer wrote is told instead."""
+def test_concurrently_changed_text_is_not_overwritten(workbench: OpenWorkbench) -> None:
+    """A person's text from the time of the job stays; the call's result contains the writer's text."""
     writer = Held(["By the writer."])
     wb, project = composed(workbench, composer=[GENERATE, "Done."], agent_models={"writer": writer})
     run = wb.ask("Write.", project=project)
@@ -245,12 +245,12 @@ def test_a_text_that_changed_meanwhile_is_not_overwritten(workbench: OpenWorkben
     assert run.wait().status == "completed"
     assert project["Text"].content == "By hand."
     told = wb.tool_calls_df()["error_message"].iloc[0]
-    assert "is another by now" in told
+    assert "was changed meanwhile" in told
     assert "By the writer." in told
 
 
-def test_a_persons_text_is_overwritten_only_if_they_agree(workbench: OpenWorkbench) -> None:
-    """`update_field` on a text of a person waits with its diff; on one of an agent it does not."""
+def test_overwriting_a_persons_text_needs_approval(workbench: OpenWorkbench) -> None:
+    """`update_field` on a person's text waits with its diff; on an agent's text it does not."""
     update = call("update_field", field_name="Goal", content="Say what Y is.")
     wb, project = composed(workbench, composer=[update, update.replace("Y", "Z"), "Done."])
     run = wb.ask("Y.", project=project).wait()
@@ -259,8 +259,8 @@ def test_a_persons_text_is_overwritten_only_if_they_agree(workbench: OpenWorkben
     assert (run.status, project["Goal"].content, project["Goal"].writer) == ("completed", "Say what Z is.", "composer")
 
 
-def test_blocks_are_arranged_by_calls(workbench: OpenWorkbench) -> None:
-    """Add, move, rename and copy are done at once; what is removed, a person agrees to, with what depends on it."""
+def test_manage_architecture_arranges_blocks(workbench: OpenWorkbench) -> None:
+    """Add, move, rename and copy need no approval; a removal does, and its request lists the dependents."""
 
     def arrange(action: str, name: str, **more: Any) -> str:
         return call("manage_architecture", action=action, block_name=name, **more)
@@ -275,7 +275,7 @@ def test_blocks_are_arranged_by_calls(workbench: OpenWorkbench) -> None:
     ]
     wb, project = composed(workbench, composer=turns)
     run = wb.ask("Arrange.", project=project).wait()
-    assert "What depends on it becomes stale: Abstract, Body / Text, Body again / Text." in run.pending[0].preview
+    assert "These depend on it and become stale: Abstract, Body / Text, Body again / Text." in run.pending[0].preview
     run.approve().wait()
     assert [block.path for block in project.blocks] == [
         "Abstract",
@@ -287,8 +287,8 @@ def test_blocks_are_arranged_by_calls(workbench: OpenWorkbench) -> None:
     assert [block.name for block in project.deleted] == ["Goal"]
 
 
-def test_how_a_block_comes_to_be_written_is_set_by_calls(workbench: OpenWorkbench) -> None:
-    """What it rests on, what it shall say, whether it waits for a person; to end that, the person has to agree."""
+def test_manage_architecture_changes_settings(workbench: OpenWorkbench) -> None:
+    """Dependencies, prompt and review can be set; only ending a review needs approval."""
 
     def arrange(**settings: Any) -> str:
         return call("manage_architecture", action="set", block_name="Text", **settings)
@@ -304,7 +304,7 @@ def test_how_a_block_comes_to_be_written_is_set_by_calls(workbench: OpenWorkbenc
     run = wb.ask("Arrange.", project=project).wait()
     text = project["Text"]
     assert (text.depends_on, text.prompt, text.need_review, text.auto_generate) == ((), "In short.", True, False)
-    assert run.pending[0].preview == "What is written into Text does not wait for your review any more."
+    assert run.pending[0].preview == "New texts of Text will no longer wait for your review."
     run.approve().wait()
     assert (run.status, project["Text"].need_review) == ("completed", False)
     told = [entry.reason for entry in project["Text"].versions.values()]
@@ -314,7 +314,7 @@ def test_how_a_block_comes_to_be_written_is_set_by_calls(workbench: OpenWorkbenc
 @pytest.mark.parametrize(
     ("asked", "told"),
     [
-        ({"action": "set"}, "Nothing was set: say what, by depends_on, prompt, need_review, auto_generate"),
+        ({"action": "set"}, "Nothing was set. Set at least one of: depends_on, prompt, need_review, auto_generate"),
         ({"action": "set", "phase": "review"}, "set takes no phase; it takes depends_on, prompt"),
         ({"action": "set", "depends_on": ["Text"]}, "'Text' cannot depend on itself"),
         ({"action": "move", "depends_on": ["Goal"]}, "move takes no depends_on; it takes parent_name, phase"),
@@ -322,8 +322,8 @@ def test_how_a_block_comes_to_be_written_is_set_by_calls(workbench: OpenWorkbenc
         ({"action": "remove", "block_name": "Txet"}, "There is no block 'Txet'"),
     ],
 )
-def test_what_an_action_cannot_do_is_refused(workbench: OpenWorkbench, asked: dict[str, Any], told: str) -> None:
-    """A parameter that is not the action's, and a block that there is not: nobody is asked, and nothing is done."""
+def test_invalid_action_is_rejected(workbench: OpenWorkbench, asked: dict[str, Any], told: str) -> None:
+    """A parameter of another action and an unknown block fail without a request, and nothing changes."""
     arrange = call("manage_architecture", **{"block_name": "Text", **asked})
     wb, project = composed(workbench, composer=[arrange, "Done."])
     before = [(block.path, block.version) for block in project.blocks]
@@ -332,8 +332,8 @@ def test_what_an_action_cannot_do_is_refused(workbench: OpenWorkbench, asked: di
     assert [(block.path, block.version) for block in project.blocks] == before
 
 
-def test_a_block_that_goes_before_another_goes_into_its_group(workbench: OpenWorkbench) -> None:
-    """Where only the block behind it is named, the group is that one's."""
+def test_before_name_implies_the_group(workbench: OpenWorkbench) -> None:
+    """If only the following block is named, the new block goes into its group."""
     arrange = [
         call("manage_architecture", action="move", block_name="Summary", before_name="Intro"),
         call("manage_architecture", action="add", block_name="Title", before_name="Intro"),
@@ -345,16 +345,16 @@ def test_a_block_that_goes_before_another_goes_into_its_group(workbench: OpenWor
     assert [block.name for block in project.blocks if block.parent] == ["Summary", "Title", "Intro"]
 
 
-def test_a_phase_is_advanced_and_what_is_open_told(workbench: OpenWorkbench) -> None:
-    """The call moves on, marks nothing completed, and says what is left open."""
+def test_advancing_a_phase_lists_unfinished_blocks(workbench: OpenWorkbench) -> None:
+    """The phase changes, no block is completed by that, and the result lists the unfinished ones."""
     wb, project = composed(workbench, composer=[call("advance_to_phase", target_phase="review"), "There."])
     wb.ask("On.", project=project).wait()
     assert (project.phase, project["Goal"].status) == ("review", "draft")
-    assert "Left open: Goal (draft); Text (empty); Summary (empty)." in prompts(wb, "You write a document together")[1]
+    assert "Unfinished: Goal (draft); Text (empty); Summary (empty)." in prompts(wb, "You write a document together")[1]
 
 
-def test_the_guide_of_the_intent_phase_stands_there_alone(workbench: OpenWorkbench) -> None:
-    """In the first phase of the default template the composer is told to ask first; later not."""
+def test_intent_guide_is_only_in_the_intent_phase(workbench: OpenWorkbench) -> None:
+    """In the first phase of the default template the prompt has the guide; later it does not."""
     wb = workbench(by_agent(composer=["What for?", "Good."]), interactive=False)
     project = wb.project("Campaign")
     wb.ask("Make something.", project=project).wait()
@@ -364,18 +364,18 @@ def test_the_guide_of_the_intent_phase_stands_there_alone(workbench: OpenWorkben
     assert ("<intent_guide>" in first, "<intent_guide>" in second) == (True, False)
 
 
-def test_composing_needs_a_project(workbench: OpenWorkbench) -> None:
-    """Without a project, or with one that there is not, nothing is asked, and the error says what to do."""
+def test_compose_flow_needs_a_project(workbench: OpenWorkbench) -> None:
+    """Without a project, or with an unknown one, no model is called, and the error says what to do."""
     wb = workbench(interactive=False)
     with pytest.raises(af.UsageError, match='wb.ask\\("...", project="name"\\)'):
         wb.ask("Write.", flow="compose")
     for begin in (lambda: wb.ask("Write.", project="Nothing"), lambda: wb.chat(project="Nothing")):
-        with pytest.raises(af.NotFound, match="Begin it with wb.project\\('Nothing'\\)"):
+        with pytest.raises(af.NotFound, match="Create it with wb.project\\('Nothing'\\)"):
             begin()
 
 
-def test_a_branch_has_blocks_of_its_own(workbench: OpenWorkbench) -> None:
-    """A question asked once more begins with the blocks as they were before it."""
+def test_each_branch_has_its_own_blocks(workbench: OpenWorkbench) -> None:
+    """A regenerated answer starts with the blocks as they were before the question."""
     turns = [call("update_field", field_name="Text", content=text) for text in ("One.", "Two.")]
     wb, project = composed(workbench, composer=[turns[0], "Done.", turns[1], "Done."])
     run = wb.ask("Write.", project=project).wait()

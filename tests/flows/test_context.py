@@ -1,24 +1,27 @@
 """What a model is shown, and what is left out when it grows too long."""
 
+import re
 from dataclasses import replace
 from itertools import pairwise, takewhile
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from spent import within
+from support.cpu_time import within
 
 from artifactflow_nb.agents.protocols import PROTOCOLS
-from artifactflow_nb.flows.context import (
+from artifactflow_nb.core.messages import Message, ToolCall, ToolResult
+from artifactflow_nb.flows.compression import (
     COMPRESSION_LEVELS,
-    LEFT_OUT,
-    ContextManager,
+    OMITTED_NOTE,
+    TurnMessages,
     compress_messages,
+    message_chars,
     should_compress,
-    size,
 )
-from artifactflow_nb.flows.rounds import RoundNotes
-from artifactflow_nb.messages import Message, ToolCall, ToolResult
+from artifactflow_nb.flows.context import ContextManager
+from artifactflow_nb.flows.round_limit import RoundNotes
 from artifactflow_nb.store.calls import StoredCall, StoredTurn
 
 
@@ -63,17 +66,17 @@ def test_old_messages_go_first_and_a_marker_says_so() -> None:
     """The newest stay, the oldest are left out, and the model is told that something is missing."""
     messages = conversation(40, 0, 1_500)
     kept = compress_messages(messages, "minimal")
-    assert size(kept) <= COMPRESSION_LEVELS["minimal"]
+    assert message_chars(kept) <= COMPRESSION_LEVELS["minimal"]
     assert kept[0] == messages[0]
     assert kept[-4:] == messages[-4:]
-    assert sum(LEFT_OUT in message.content for message in kept) == 1
+    assert sum(OMITTED_NOTE in message.content for message in kept) == 1
 
 
 def test_one_oversized_message_is_cut_and_not_lost() -> None:
     """A question longer than the whole budget is cut in the middle, marked, and still there."""
     question = Message("user", "begin " + "z" * 200_000 + " end")
     kept = compress_messages([Message("system", "You are brief."), question], "minimal")
-    assert size(kept) <= COMPRESSION_LEVELS["minimal"]
+    assert message_chars(kept) <= COMPRESSION_LEVELS["minimal"]
     assert kept[-1].content.startswith("begin ")
     assert kept[-1].content.endswith(" end")
     assert "characters left out" in kept[-1].content
@@ -83,7 +86,7 @@ def test_a_system_message_longer_than_everything_is_cut_last() -> None:
     """Where the system message alone is too long, it is cut too: its beginning and its end stay."""
     messages = [Message("system", "You are " + "s" * 50_000 + " brief."), *conversation(3, 3, 5_000)[1:]]
     kept = compress_messages(messages, "minimal")
-    assert size(kept) <= COMPRESSION_LEVELS["minimal"]
+    assert message_chars(kept) <= COMPRESSION_LEVELS["minimal"]
     assert kept[0].content.startswith("You are ")
     assert kept[0].content.endswith(" brief.")
     assert any("The question." in message.content for message in kept)
@@ -104,7 +107,7 @@ def test_compression_keeps_what_it_must(
     """It fits, keeps the system message and the question, never orphans a call or a result, keeps the roles apart."""
     messages = conversation(n_history, n_rounds, chars, protocol, n_calls)
     kept = compress_messages(messages, level, preserve)
-    assert size(kept) <= COMPRESSION_LEVELS[level]
+    assert message_chars(kept) <= COMPRESSION_LEVELS[level]
     assert kept[0] == messages[0]
     assert any("The question." in message.content for message in kept)
     for before, message in pairwise(kept):
@@ -122,16 +125,69 @@ def test_compression_keeps_what_it_must(
 def test_old_results_of_tools_go_before_anything_else(protocol: str) -> None:
     """As long as cutting old results is enough, every other message is whole, and the newest results are too."""
     messages = conversation(3, 6, 3_000, protocol)
-    excess = size(messages) - COMPRESSION_LEVELS["minimal"]
+    excess = message_chars(messages) - COMPRESSION_LEVELS["minimal"]
     messages = [m if m.role == "tool" else replace(m, calls=(), content=m.content[:400]) for m in messages]
     assert excess > 0
     kept = compress_messages(messages, "minimal")
-    assert size(kept) <= COMPRESSION_LEVELS["minimal"]
+    assert message_chars(kept) <= COMPRESSION_LEVELS["minimal"]
     assert [m for m in kept if m.role != "tool"] == [m for m in messages if m.role != "tool"]
     shortened = [before != after for before, after in zip(messages, kept, strict=True) if before.role == "tool"]
     assert shortened == sorted(shortened, reverse=True)
     assert any(shortened)
     assert not all(shortened)
+
+
+def looked(n: int, chars: int) -> StoredTurn:
+    result = ToolResult(success=True, data=f"r{n} " + "y" * chars)
+    call = StoredCall(f"tool-{n}", ToolCall("look", {"at": "z" * (chars // 3)}), "finished", result)
+    return StoredTurn(f"call-{n}", n, f"Round {n}. " + "w" * (chars // 2), (call,))
+
+
+@given(
+    n_history=st.integers(0, 4),
+    sizes=st.lists(st.sampled_from([1, 300, 1_990, 2_010, 2_100, 9_000, 30_000]), max_size=30),
+    n_times=st.sampled_from([1, 4, 20]),
+    level=st.sampled_from(sorted(COMPRESSION_LEVELS)),
+    protocol=st.sampled_from(sorted(PROTOCOLS)),
+    note=st.sampled_from(["", "One round is left."]),
+)
+def test_a_prompt_is_the_same_whether_all_turns_are_compressed_or_few_are_looked_at(
+    n_history: int, sizes: list[int], n_times: int, level: str, protocol: Any, note: str
+) -> None:
+    """The prompt of a long run, of which only the newest turns are looked at, is what compressing all of it gives."""
+    turns = [looked(n, chars) for n, chars in enumerate(sizes * n_times, 1)]
+    history = conversation(n_history, 0, 1_500)[1:-1]
+    how: Any = {"protocol": PROTOCOLS[protocol], "note": note}
+    whole = TurnMessages(PROTOCOLS[protocol], turns)
+    messages = [Message("system", "s" * 900), *history, Message("user", "q"), *whole.messages]
+    if note:
+        messages[-1] = replace(messages[-1], content=f"{messages[-1].content}\n\n{note}")
+    expected = compress_messages(messages, level) if should_compress(messages, level) else messages
+    prompt = ContextManager.build_agent_messages("s" * 900, history, "q", turns, level=level, **how)
+    assert list(prompt) == expected
+
+
+def test_a_result_that_is_cut_says_how_much_is_missing() -> None:
+    """A message is cut once, also where cutting is not enough: its marker counts the characters of the result."""
+    turns = [looked(n, 9_000) for n in range(1, 60)]
+    prompt = ContextManager.build_agent_messages("s", [], "q", turns, level="normal")
+    cut = [
+        message.content
+        for message in prompt
+        if message.role == "tool" and "characters left out ...]" in message.content
+    ]
+    assert len(cut) > 5
+    assert all(re.search(r"\n\[\.\.\. 7\d\d\d characters left out \.\.\.\]\n", content) for content in cut)
+
+
+def test_the_system_message_stays_whole_in_a_long_run() -> None:
+    """The marker of what was left out takes the place of old turns, not of the system message."""
+    system = "You are brief. " * 200
+    turns = [looked(n, 10 + n % 7) for n in range(1, 900)]
+    for n in range(600, 900, 7):
+        prompt = ContextManager.build_agent_messages(system, [], "q", turns[:n], level="normal")
+        assert prompt[0].content == system
+        assert message_chars(prompt) <= COMPRESSION_LEVELS["normal"]
 
 
 @pytest.mark.parametrize(("success", "start"), [(True, "r"), (False, "it failed")])

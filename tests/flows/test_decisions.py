@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 from conftest import OpenEngine
-from scripts import call
+from support.replies import call
 
-from artifactflow_nb.approvals import ApprovalRequest, Decision
+from artifactflow_nb.analysis.frames import TOOL_CALLS, load_frame
+from artifactflow_nb.core.approvals import ApprovalRequest, Decision
+from artifactflow_nb.core.events import StreamEventType
+from artifactflow_nb.core.toolcalls.xml import parse_results
 from artifactflow_nb.errors import UsageError
-from artifactflow_nb.events import StreamEventType
-from artifactflow_nb.frames import TOOL_CALLS, load
 from artifactflow_nb.tools.base import ToolContext, tool
-from artifactflow_nb.xml_calls import parse_results
 
 sent: list[str] = []
 
@@ -51,7 +51,7 @@ async def test_edited_parameters_are_what_runs(open_engine: OpenEngine) -> None:
     await decide(engine, waiting, Decision(approved=True, params={"to": "Bob"}))
     assert sent == ["Bob"]
     assert last_results(engine) == ['sent to Bob\nThe person changed the parameters to: {"to":"Bob"}']
-    row = load(engine.database.path, TOOL_CALLS).iloc[0]
+    row = load_frame(engine.database.path, TOOL_CALLS).iloc[0]
     assert (row["approval"], row["approval_scope"], row["decided_by"]) == ("edited", "once", "user")
     (event,) = [e for e in await engine.runs.events(waiting.run_id) if e.type is StreamEventType.PERMISSION_RESULT]
     assert (event.data["decision"], event.data["params"]) == ("edited", {"to": "Bob"})
@@ -63,7 +63,7 @@ async def test_parameters_that_do_not_fit_decide_nothing(open_engine: OpenEngine
     waiting = await engine.controller.execute("Send.")
     with pytest.raises(UsageError, match="nothing was decided.*'to' is missing"):
         await decide(engine, waiting, Decision(approved=True, params={"too": "Bob"}))
-    assert len(await engine.requests.open_requests()) == 1
+    assert len(await engine.approvals.open_requests()) == 1
     assert sent == []
 
 
@@ -71,10 +71,10 @@ async def test_an_instruction_takes_the_place_of_the_call(open_engine: OpenEngin
     """The call does not run; the model hears what the person says instead, and that is no denial."""
     engine = await open_with_send(open_engine, call("send", to="Ada"), "I call her.")
     waiting = await engine.controller.execute("Send.")
-    result = await decide(engine, waiting, Decision(approved=False, instruction="Call her.", instead=True))
+    result = await decide(engine, waiting, Decision(approved=False, instruction="Call her.", replaces_call=True))
     assert (result.response, sent) == ("I call her.", [])
     assert last_results(engine) == ["Not run. The person answers instead: Call her."]
-    assert load(engine.database.path, TOOL_CALLS)["approval"].tolist() == ["instructed"]
+    assert load_frame(engine.database.path, TOOL_CALLS)["approval"].tolist() == ["instructed"]
 
 
 async def test_a_note_goes_along_with_an_approval(open_engine: OpenEngine) -> None:
@@ -95,7 +95,7 @@ async def test_always_holds_where_it_was_said(
     waiting = await engine.controller.execute("Send twice.")
     first = await decide(engine, waiting, Decision(approved=True, scope=scope))
     assert (first.status, len(sent)) == ("completed", 2)
-    rows = load(engine.database.path, TOOL_CALLS)
+    rows = load_frame(engine.database.path, TOOL_CALLS)
     assert rows["approval"].tolist() == ["approved", "approved"]
     again = await engine.controller.execute("Again.", conversation_id=first.conversation_id)
     assert (again.status == "waiting") is next_run_asks
@@ -117,7 +117,7 @@ async def test_always_is_not_more_than_the_policy_allows(open_engine: OpenEngine
     waiting = await engine.controller.execute("Send.")
     result = await decide(engine, waiting, Decision(approved=True, scope="run"))
     assert (result.status, sent) == ("completed", ["Ada", "Bob"])
-    rows = load(engine.database.path, TOOL_CALLS)
+    rows = load_frame(engine.database.path, TOOL_CALLS)
     assert rows["approval"].tolist() == ["approved", "denied", "approved"]
     assert rows["decided_by"].tolist() == ["user", "policy", "user"]
 
@@ -149,8 +149,8 @@ async def test_a_denial_can_hold_for_the_run(open_engine: OpenEngine) -> None:
         {"approved": True, "scope": "ever"},
         {"approved": False, "params": {"to": "Bob"}},
         {"approved": True, "params": ["Bob"]},
-        {"approved": False, "instead": True},
-        {"approved": True, "instead": True, "instruction": "x"},
+        {"approved": False, "replaces_call": True},
+        {"approved": True, "replaces_call": True, "instruction": "x"},
     ],
 )
 def test_a_decision_that_contradicts_itself_is_refused(wrong: dict[str, Any]) -> None:
@@ -214,4 +214,4 @@ async def test_always_decides_what_is_open_too(open_engine: OpenEngine) -> None:
     await engine.controller.join(waiting.run_id)
     assert sent == ["Ada", "Bob"]
     assert (await engine.controller.result(waiting.run_id)).status == "completed"
-    assert load(engine.database.path, TOOL_CALLS)["approval_scope"].tolist() == ["run", "run"]
+    assert load_frame(engine.database.path, TOOL_CALLS)["approval_scope"].tolist() == ["run", "run"]

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from conftest import OpenEngine
-from scripts import report
+from support.replies import report, speaking
 
 from artifactflow_nb.errors import ModelRejected, ModelUnavailable
 from artifactflow_nb.models.scripted import ScriptedModel
@@ -50,7 +50,7 @@ async def test_a_turn_without_an_answer_has_a_note_in_its_place(
 ) -> None:
     """The roles alternate, and neither a partial text nor an error nor a call is given as the assistant's words."""
     engine = await open_engine(
-        model=ScriptedModel([turn, "All well."], delay_s=0.002),
+        model=ScriptedModel(speaking([turn, "All well."]), delay_s=0.002),
         approvals={"create_artifact": "ask"},
         settings={"tool_protocol": protocol},
     )

@@ -1,4 +1,4 @@
-"""Evaluations: each block is judged by each dimension in a job of its own, and the grades are versions of artifacts."""
+"""Evaluations: each block is graded by each dimension in a job, and grades are versions of artifacts."""
 
 import asyncio
 import json
@@ -10,24 +10,24 @@ from typing import Any
 import pytest
 from conftest import OpenWorkbench
 from flows.test_compose import prompts
-from flows.test_personas import told
-from hostile import HOSTILE
-from scripts import call, who_asks
+from flows.test_personas import call_errors
+from support.hostile_texts import HOSTILE
+from support.replies import call, who_asks
 
 import artifactflow_nb as af
-from artifactflow_nb.evaluations import (
-    DIMENSIONS,
-    GRADES,
+from artifactflow_nb.core.document.rubrics import (
+    DIMENSION_RESOURCE,
+    GRADE_RESOURCE,
     Dimension,
     Grade,
-    checked_quotes,
-    known_dimensions,
     load_dimensions,
+    merge_dimensions,
     packaged_dimensions,
+    validate_quotes,
 )
 from artifactflow_nb.models.base import ModelEvent, ModelRequest
 from artifactflow_nb.models.scripted import ScriptedModel
-from artifactflow_nb.project import Project
+from artifactflow_nb.notebook.project import Project
 from artifactflow_nb.store.artifacts import USER, Authorship
 
 TEXTS = {"Text": "X is a letter.\nIt is the 24th.", "More": "X is also a cross."}
@@ -67,7 +67,7 @@ class Graders(ScriptedModel):
             yield event
 
 
-def judged(workbench: OpenWorkbench, model: ScriptedModel, **more: Any) -> tuple[af.Workbench, Project]:
+def open_judged(workbench: OpenWorkbench, model: ScriptedModel, **more: Any) -> tuple[af.Workbench, Project]:
     """A workbench with a project of two blocks that have texts, and one that has none."""
     wb = workbench(model=model, interactive=False, **more)
     project = wb.project("Essay", template="paper")
@@ -77,10 +77,10 @@ def judged(workbench: OpenWorkbench, model: ScriptedModel, **more: Any) -> tuple
     return wb, project
 
 
-def test_blocks_are_judged_by_dimensions_at_the_same_time(workbench: OpenWorkbench) -> None:
-    """All graders are asked before any of them answers; the composer is told each score, and each has a row."""
+def test_graders_run_concurrently(workbench: OpenWorkbench) -> None:
+    """All graders start before any of them ends; each score has a row, and the composer gets all scores."""
     asked = evaluate("Text", "More", eval_dimensions=["clarity", "evidence"])
-    wb, project = judged(workbench, Graders(asked, "Good.", together=4))
+    wb, project = open_judged(workbench, Graders(asked, "Good.", together=4))
     assert wb.ask("How good is it?", project=project).wait().response == "Good."
     frame = wb.evaluations_df(project)
     assert sorted(zip(frame["block"], frame["dimension"], frame["score"], strict=True)) == [
@@ -110,10 +110,10 @@ class LastFirst(Graders):
             yield event
 
 
-def test_grades_stand_in_the_order_in_which_they_were_asked_for(workbench: OpenWorkbench) -> None:
-    """Whichever grader ends first: the frame, and what is drawn of it, come out the same each time."""
+def test_grade_order_does_not_depend_on_timing(workbench: OpenWorkbench) -> None:
+    """The frame and its plots are the same, whichever grader ends first."""
     asked = evaluate("Text", "More", eval_dimensions=["clarity", "evidence"])
-    wb, project = judged(workbench, LastFirst(asked, "Good."))
+    wb, project = open_judged(workbench, LastFirst(asked, "Good."))
     wb.ask("How good is it?", project=project).wait()
     frame = wb.evaluations_df(project)
     assert not frame["created_at"].is_monotonic_increasing
@@ -121,10 +121,10 @@ def test_grades_stand_in_the_order_in_which_they_were_asked_for(workbench: OpenW
     assert pairs == [("Text", "clarity"), ("Text", "evidence"), ("More", "clarity"), ("More", "evidence")]
 
 
-def test_grades_are_those_of_the_active_branch(workbench: OpenWorkbench) -> None:
-    """What another branch was judged there is asked for by `all_branches`, or by its run; a switch turns it round."""
+def test_grades_frame_shows_the_active_branch(workbench: OpenWorkbench) -> None:
+    """Grades of other branches are selected by `all_branches` or by their run."""
     asked = evaluate("Text", eval_dimensions=["clarity"])
-    wb, project = judged(workbench, Graders(asked, "Good.", asked, "Good, too.", "Nothing to judge."))
+    wb, project = open_judged(workbench, Graders(asked, "Good.", asked, "Good, too.", "Nothing to judge."))
     first = wb.ask("How good is it?", project=project).wait()
     second = wb.regenerate(first).wait()
     assert wb.evaluations_df(project)["run_id"].tolist() == [second.run_id]
@@ -137,21 +137,21 @@ def test_grades_are_those_of_the_active_branch(workbench: OpenWorkbench) -> None
     assert wb.query("SELECT is_active FROM evaluations ORDER BY created_at")["is_active"].tolist() == [True, False]
 
 
-def test_a_grader_sees_what_it_needs(workbench: OpenWorkbench) -> None:
-    """The dimension's prompt, what the block shall say, what it rests on, for whom it is, and its text."""
-    wb, project = judged(workbench, Graders(evaluate("More", eval_dimensions=["evidence"]), "Good."))
+def test_grader_task_is_complete(workbench: OpenWorkbench) -> None:
+    """The task has the dimension, the block's prompt, its dependencies, its readers and its text."""
+    wb, project = open_judged(workbench, Graders(evaluate("More", eval_dimensions=["evidence"]), "Good."))
     project["More"].set(depends_on=["Text"])
     project.personas.add("Ann", "A nurse.")
     wb.ask("How good is it?", project=project).wait()
     task = prompts(wb, "You judge one block")[0]
-    for part in ("Go through the claims", "All about More.", TEXTS["Text"], TEXTS["More"], "Ann: A nurse."):
+    for part in ("Check the claims", "All about More.", TEXTS["Text"], TEXTS["More"], "Ann: A nurse."):
         assert part in task
     assert "Judge as this reader would" not in task
 
 
-def test_each_run_adds_a_version_with_the_version_that_was_judged(workbench: OpenWorkbench) -> None:
-    """Judged again, also to the same score, there is a further row; the old one keeps its text's version."""
-    wb, project = judged(workbench, Graders())
+def test_each_evaluation_adds_a_grade_version(workbench: OpenWorkbench) -> None:
+    """A repeated evaluation adds a row, even for the same score; each row has the graded version of the text."""
+    wb, project = open_judged(workbench, Graders())
     for _ in range(2):
         run = project.evaluate(["Text"], ["clarity"]).wait()
         assert run.status == "completed"
@@ -163,9 +163,9 @@ def test_each_run_adds_a_version_with_the_version_that_was_judged(workbench: Ope
     assert len(wb.evaluations_df(run=run)) == 1
 
 
-def test_a_person_has_a_project_judged(workbench: OpenWorkbench) -> None:
-    """`project.evaluate()` takes all texts by all dimensions; its answer is the scores; nothing else is asked."""
-    wb, project = judged(workbench, Graders())
+def test_project_evaluate_grades_all_texts(workbench: OpenWorkbench) -> None:
+    """`project.evaluate()` grades every text by every dimension, and its answer is the scores."""
+    wb, project = open_judged(workbench, Graders())
     run = project.evaluate().wait()
     assert run.status == "completed"
     assert "- Text, clarity: 7 of 10. Say more." in str(run.response)
@@ -181,9 +181,9 @@ def test_a_person_has_a_project_judged(workbench: OpenWorkbench) -> None:
     assert len(wb.runs()) == 1
 
 
-def test_a_text_is_judged_from_the_view_of_a_persona(workbench: OpenWorkbench) -> None:
-    """The grader judges as that reader; such grades are told from others."""
-    wb, project = judged(workbench, Graders())
+def test_evaluation_from_the_view_of_a_persona(workbench: OpenWorkbench) -> None:
+    """The grader takes the persona's view; such grades are kept apart."""
+    wb, project = open_judged(workbench, Graders())
     project.personas.add("Ann", "A nurse.").add("Bob", "A clerk.")
     project.evaluate(["Text"], ["clarity"]).wait()
     project.evaluate(["Text"], ["clarity"], persona="ann").wait()
@@ -193,38 +193,38 @@ def test_a_text_is_judged_from_the_view_of_a_persona(workbench: OpenWorkbench) -
     assert "Bob" not in task
 
 
-def test_evidence_that_does_not_stand_in_the_text_is_refused(workbench: OpenWorkbench) -> None:
-    """The grader is told, and may correct it; the grade that holds is the one that could be kept."""
+def test_evidence_must_be_in_the_text(workbench: OpenWorkbench) -> None:
+    """The grader gets an error and can correct its grade; the valid grade is stored."""
     graders = [grade(9, "Y is a letter."), grade(3, "X is a letter. It is"), "So it is."]
-    wb, project = judged(workbench, Graders(graders=graders))
+    wb, project = open_judged(workbench, Graders(graders=graders))
     project.evaluate(["Text"], ["clarity"]).wait()
-    assert any("'Y is a letter.' does not stand in the text" in error for error in told(wb))
+    assert any("'Y is a letter.' is not in the text" in error for error in call_errors(wb))
     assert wb.evaluations_df(project)["score"].tolist() == [3]
 
 
 @pytest.mark.parametrize(
     "wrong", [grade(11), grade(0), grade("7/10"), call("grade", score=5, evidence=[]), "It is good."]
 )
-def test_what_is_no_grade_is_not_kept(workbench: OpenWorkbench, wrong: str) -> None:
-    """A score beyond the scale, one without evidence, or none: nothing is stored, and the answer says so."""
-    wb, project = judged(workbench, Graders(graders=[wrong, "It is good."]))
+def test_invalid_grade_is_not_stored(workbench: OpenWorkbench, wrong: str) -> None:
+    """A score out of range, missing evidence, or no grade: nothing is stored, and the answer says so."""
+    wb, project = open_judged(workbench, Graders(graders=[wrong, "It is good."]))
     run = project.evaluate(["Text"], ["clarity"]).wait()
-    assert "Not judged: Text, clarity: no grade. It is good." in str(run.response)
+    assert "Not graded: Text, clarity: no grade. It is good." in str(run.response)
     assert len(wb.evaluations_df(project)) == 0
     assert not wb.tool_calls_df(run).set_index("tool_name")["success"]["run_evaluation"]
 
 
 @pytest.mark.parametrize("is_held", [True, False])
-def test_one_block_can_be_judged_by_one_dimension(workbench: OpenWorkbench, is_held: bool) -> None:
-    """A name or a handle alone is meant as a list of one."""
-    wb, project = judged(workbench, Graders())
+def test_single_block_and_dimension_are_accepted(workbench: OpenWorkbench, is_held: bool) -> None:
+    """A name or a handle stands for a list of one."""
+    wb, project = open_judged(workbench, Graders())
     project.evaluate(project["Text"] if is_held else "Text", "clarity").wait()
     assert wb.evaluations_df(project)[["block", "dimension"]].to_numpy().tolist() == [["Text", "clarity"]]
 
 
-def test_a_block_that_is_gone_is_not_judged(workbench: OpenWorkbench) -> None:
-    """An empty name and the handle of a deleted block are refused before a run is begun."""
-    wb, project = judged(workbench, Graders())
+def test_deleted_block_is_not_evaluated(workbench: OpenWorkbench) -> None:
+    """An empty name and the handle of a deleted block are rejected before a run starts."""
+    wb, project = open_judged(workbench, Graders())
     held = project["Text"]
     held.delete()
     for block in ("", held):
@@ -233,8 +233,8 @@ def test_a_block_that_is_gone_is_not_judged(workbench: OpenWorkbench) -> None:
     assert len(wb.runs()) == 0
 
 
-def test_what_cannot_be_judged_is_told_to_the_composer(workbench: OpenWorkbench) -> None:
-    """A block without a text, an unknown one, an unknown dimension and persona, and too much at once."""
+def test_invalid_evaluation_is_reported_to_the_composer(workbench: OpenWorkbench) -> None:
+    """An empty block, an unknown block, dimension or persona, and too many grades."""
     turns = [
         evaluate("Empty"),
         evaluate("Nowhere"),
@@ -243,23 +243,23 @@ def test_what_cannot_be_judged_is_told_to_the_composer(workbench: OpenWorkbench)
         call("run_evaluation", target_fields=[]),
         "Done.",
     ]
-    wb, project = judged(workbench, Graders(*turns))
+    wb, project = open_judged(workbench, Graders(*turns))
     assert wb.ask("Judge.", project=project).wait().status == "completed"
-    no_text, no_block, no_dimension, no_persona, nothing = told(wb)
-    assert "There is no text to judge yet: Empty." in no_text
+    no_text, no_block, no_dimension, no_persona, nothing = call_errors(wb)
+    assert "These blocks have no text to judge yet: Empty." in no_text
     assert "There is no block 'Nowhere'" in no_block
     assert "There is no dimension 'beauty'" in no_dimension
     assert "There is no persona 'Nobody'" in no_persona
     assert "Name at least one block that has a text." in nothing
 
 
-def test_a_project_has_dimensions_of_its_own(workbench: OpenWorkbench, tmp_path: Path) -> None:
-    """A file adds dimensions and takes the place of packaged ones; their prompts reach the graders."""
+def test_project_dimensions_override_packaged_ones(workbench: OpenWorkbench, tmp_path: Path) -> None:
+    """A file adds dimensions and replaces packaged ones; the graders get their prompts."""
     mine = tmp_path / "mine.yaml"
     mine.write_text(
         "clarity: {description: Ours., prompt: Count the words.}\ntone: {description: T., prompt: Hear it.}\n"
     )
-    wb, project = judged(workbench, Graders())
+    wb, project = open_judged(workbench, Graders())
     names = [one.name for one in project.dimensions.load(mine)]
     assert names == [*(one.name for one in packaged_dimensions()), "tone"]
     project.evaluate(["Text"], ["clarity", "tone"]).wait()
@@ -272,7 +272,7 @@ def test_a_project_has_dimensions_of_its_own(workbench: OpenWorkbench, tmp_path:
     "text",
     ["", "- a", "clarity: x", "clarity: {description: x}", "a: {description: x, prompt: ''}", "a: [", "[" * 3000],
 )
-def test_what_is_no_set_of_dimensions_is_refused(tmp_path: Path, text: str) -> None:
+def test_invalid_dimensions_file_is_rejected(tmp_path: Path, text: str) -> None:
     """The error names the file."""
     path = tmp_path / "mine.yaml"
     path.write_text(text)
@@ -281,19 +281,19 @@ def test_what_is_no_set_of_dimensions_is_refused(tmp_path: Path, text: str) -> N
 
 
 @pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
-def test_hostile_words_of_a_grade_are_stored_as_they_are(text: str) -> None:
-    """Whatever a grader says and quotes, its artifact gives it back, and a quote has to stand in the text."""
-    found = Grade("text", 1, "clarity", "", 5, checked_quotes(f"Before {text} behind", [f"Before {text}"]), text)
-    assert GRADES.read(GRADES.write(found)) == found
+def test_grade_texts_are_stored_verbatim(text: str) -> None:
+    """An artifact returns any advice and quotes unchanged, and quotes must be in the text."""
+    found = Grade("text", 1, "clarity", "", 5, validate_quotes(f"Before {text} behind", [f"Before {text}"]), text)
+    assert GRADE_RESOURCE.read(GRADE_RESOURCE.write(found)) == found
     one = Dimension("x", "X.", f"x{text}")
-    assert DIMENSIONS.read(DIMENSIONS.write(one)) == one
-    with pytest.raises(af.UsageError, match="does not stand in the text"):
-        checked_quotes(text, [f"{text} and more"])
+    assert DIMENSION_RESOURCE.read(DIMENSION_RESOURCE.write(one)) == one
+    with pytest.raises(af.UsageError, match="is not in the text"):
+        validate_quotes(text, [f"{text} and more"])
 
 
-def test_a_grade_that_somebody_wrote_over_is_passed_over(workbench: OpenWorkbench) -> None:
-    """What is no grade any more has no row, and the next evaluation still has one."""
-    wb, project = judged(workbench, Graders())
+def test_overwritten_grade_artifact_is_ignored(workbench: OpenWorkbench) -> None:
+    """It has no row, and the next evaluation still adds one."""
+    wb, project = open_judged(workbench, Graders())
     project.evaluate(["Text"], ["clarity"]).wait()
     by = project.branch
     wb._thread.call(
@@ -305,12 +305,12 @@ def test_a_grade_that_somebody_wrote_over_is_passed_over(workbench: OpenWorkbenc
         )
     )
     assert wb.evaluations_df(project)["score"].tolist() == [7]
-    assert known_dimensions(()) == packaged_dimensions()
+    assert merge_dimensions(()) == packaged_dimensions()
 
 
-def test_many_grades_are_told_in_short(workbench: OpenWorkbench) -> None:
-    """200 grades with long advice come to a line each, and all of the advice is in the frame; more are refused."""
-    wb, project = judged(workbench, Graders(graders=[grade(5, "X is", advice="Better. " * 400), "So it is."]))
+def test_summary_of_many_grades_is_short(workbench: OpenWorkbench) -> None:
+    """200 grades get a line each, and the frame has the whole advice; more than 200 are rejected."""
+    wb, project = open_judged(workbench, Graders(graders=[grade(5, "X is", advice="Better. " * 400), "So it is."]))
     for n in range(38):
         project.add(f"Part {n}", "X is a part.")
     run = project.evaluate().wait()
@@ -322,10 +322,10 @@ def test_many_grades_are_told_in_short(workbench: OpenWorkbench) -> None:
     assert "are more than 200 grades" in str(project.evaluate().wait().response)
 
 
-def test_graders_that_wait_for_a_person_go_on_in_another_kernel(workbench: OpenWorkbench) -> None:
-    """Two grades that have to be agreed to wait; agreed to in another process, nothing is judged twice."""
+def test_waiting_graders_continue_in_another_workbench(workbench: OpenWorkbench) -> None:
+    """Two grades that need approval are approved in another process, and nothing is graded twice."""
     asked = evaluate("Text", "More", eval_dimensions=["clarity"])
-    wb, project = judged(workbench, Graders(asked), approvals={"grade": "ask"})
+    wb, project = open_judged(workbench, Graders(asked), approvals={"grade": "ask"})
     run = wb.ask("How good is it?", project=project).wait()
     assert (run.status, len(run.pending), len(wb.evaluations_df(project))) == ("waiting", 2, 0)
     wb.close()

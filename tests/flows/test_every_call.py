@@ -4,13 +4,13 @@ from contextlib import closing
 
 import pytest
 from conftest import OpenEngine
-from scripts import by_agent, call, delegate, report
+from support.replies import by_agent, call, delegate, report
 
-from artifactflow_nb.approvals import Decision
+from artifactflow_nb.core.approvals import Decision
+from artifactflow_nb.core.toolcalls.xml import parse_results
 from artifactflow_nb.models.base import ModelRequest
 from artifactflow_nb.store.database import connect
 from artifactflow_nb.tools.base import ToolContext, tool
-from artifactflow_nb.xml_calls import parse_results
 
 PROTOCOLS = ["xml", "native"]
 

@@ -1,4 +1,4 @@
-"""Blocks that write themselves: in their order, at the same time where they can, with a stop for a review."""
+"""Automatic writing of blocks: in dependency order, in parallel where possible, with pauses for reviews."""
 
 import asyncio
 import time
@@ -12,11 +12,11 @@ from flows.test_compose import Held, results
 import artifactflow_nb as af
 from artifactflow_nb.models.base import ModelEvent, ModelRequest
 from artifactflow_nb.models.scripted import ScriptedModel
-from artifactflow_nb.project import Project
+from artifactflow_nb.notebook.project import Project
 
 
 def name_of(request: ModelRequest) -> str:
-    """The block that a writer is asked for."""
+    """The block in a writer's task."""
     return request.messages[1].content.split('"')[1]
 
 
@@ -55,8 +55,8 @@ def project_of(workbench: OpenWorkbench, writer: ScriptedModel, **blocks: list[s
     return wb, project
 
 
-def test_blocks_are_written_each_after_what_it_rests_on(workbench: OpenWorkbench) -> None:
-    """A diamond is written in its order, in one go, and nothing is stale in the end."""
+def test_blocks_are_written_in_dependency_order(workbench: OpenWorkbench) -> None:
+    """A diamond of dependencies is written in one run, and no block is stale at the end."""
     writer = Writer()
     _, project = project_of(workbench, writer, A=[], B=["A"], C=["A"], D=["B", "C"])
     run = project.generate().wait()
@@ -66,8 +66,8 @@ def test_blocks_are_written_each_after_what_it_rests_on(workbench: OpenWorkbench
     assert list(project.stale) == []
 
 
-def test_a_block_does_not_wait_for_what_it_does_not_rest_on(workbench: OpenWorkbench) -> None:
-    """A chain goes on while a block beside it is still at work."""
+def test_block_does_not_wait_for_unrelated_blocks(workbench: OpenWorkbench) -> None:
+    """A chain continues while an independent block is still being written."""
     writer = Writer({"Slow": 3.0})
     wb, project = project_of(workbench, writer, Slow=[], A=[], B=["A"], C=["B"])
     project.generate().wait()
@@ -75,8 +75,8 @@ def test_a_block_does_not_wait_for_what_it_does_not_rest_on(workbench: OpenWorkb
     assert list(written["title"]) == ["A", "B", "C", "Slow"]
 
 
-def test_a_reviewed_block_stops_what_rests_on_it(workbench: OpenWorkbench) -> None:
-    """The draft waits for the person while others are written; agreed to, what rests on it is written."""
+def test_review_holds_up_dependents_only(workbench: OpenWorkbench) -> None:
+    """Other blocks are written while a draft waits; after the approval its dependents are written."""
     writer = Writer()
     _, project = project_of(workbench, writer, A=[], B=["A"], C=[])
     project["A"].set(need_review=True)
@@ -93,30 +93,30 @@ def test_a_reviewed_block_stops_what_rests_on_it(workbench: OpenWorkbench) -> No
     assert [name_of(request) for request in writer.requests] == ["A", "C", "B"]
 
 
-def test_what_the_person_says_to_a_draft_is_written_anew(workbench: OpenWorkbench) -> None:
-    """Denied with words, the block is written once more with them, and put before the person again."""
+def test_draft_is_rewritten_with_the_persons_instruction(workbench: OpenWorkbench) -> None:
+    """A draft that is denied with an instruction is rewritten and submitted again."""
     writer = Writer()
     _, project = project_of(workbench, writer, A=[])
     project["A"].set(need_review=True)
     run = project.generate().wait()
     run.deny("Shorter.").wait()
-    assert "How: Shorter." in writer.requests[1].messages[1].content
+    assert "Style: Shorter." in writer.requests[1].messages[1].content
     run.approve().wait()
     assert (run.status, project["A"].status) == ("completed", "completed")
 
 
-def test_a_draft_that_is_denied_without_a_word_is_left(workbench: OpenWorkbench) -> None:
-    """The draft stays a draft, and the answer says what was not written, and why."""
+def test_draft_denied_without_instruction_stays_a_draft(workbench: OpenWorkbench) -> None:
+    """The answer lists the blocks that were not written, with reasons."""
     _, project = project_of(workbench, Writer(), A=[], B=["A"])
     project["A"].set(need_review=True)
     run = project.generate().wait().deny().wait()
-    assert "- A: its draft was not agreed to" in run.response
-    assert "- B: it rests on what is not ready: A (to be reviewed)" in run.response
+    assert "- A: its draft was rejected" in run.response
+    assert "- B: its dependencies are not ready: A (to be reviewed)" in run.response
     assert project["A"].status == "draft"
 
 
-def test_a_person_can_change_a_draft_when_they_agree(workbench: OpenWorkbench) -> None:
-    """With another text in its place, that is what others are written from, and the person has written it."""
+def test_person_can_edit_a_draft_when_approving_it(workbench: OpenWorkbench) -> None:
+    """Dependents are written from the person's text, and the person is its author."""
     _, project = project_of(workbench, Writer(), A=[], B=["A"])
     project["A"].set(need_review=True)
     run = project.generate().wait()
@@ -124,8 +124,8 @@ def test_a_person_can_change_a_draft_when_they_agree(workbench: OpenWorkbench) -
     assert (project["A"].content, project["A"].writer, project["B"].is_stale) == ("By hand.", "user", False)
 
 
-def test_a_block_that_cannot_be_written_holds_up_only_what_rests_on_it(workbench: OpenWorkbench) -> None:
-    """A writer that fails is told in the answer; the others are written."""
+def test_failed_block_holds_up_dependents_only(workbench: OpenWorkbench) -> None:
+    """A failed writer is reported in the answer; the other blocks are written."""
     writer = ScriptedModel(lambda request: RuntimeError("no") if name_of(request) == "A" else name_of(request))
     _, project = project_of(workbench, writer, A=[], B=["A"], C=[])
     run = project.generate().wait()
@@ -134,8 +134,8 @@ def test_a_block_that_cannot_be_written_holds_up_only_what_rests_on_it(workbench
     assert [(b.name, b.status) for b in project.blocks] == [("A", "empty"), ("B", "empty"), ("C", "completed")]
 
 
-def test_what_waits_goes_on_in_another_kernel(workbench: OpenWorkbench) -> None:
-    """A run that waits for a review is decided in a new workbench, which writes the rest and nothing twice."""
+def test_waiting_run_continues_in_another_workbench(workbench: OpenWorkbench) -> None:
+    """A new workbench decides on the review, writes the rest, and writes nothing twice."""
     wb, project = project_of(workbench, Writer(), A=[], B=["A"], C=[])
     project["A"].set(need_review=True)
     run_id = project.generate().wait().run_id
@@ -147,23 +147,23 @@ def test_what_waits_goes_on_in_another_kernel(workbench: OpenWorkbench) -> None:
     assert results(wb).count(("generate_field_content", True)) == 3
 
 
-def test_stale_blocks_are_refreshed_in_their_order(workbench: OpenWorkbench) -> None:
-    """What rests on a changed text is written anew from it, also at second hand; what does not, is left alone."""
+def test_refresh_rewrites_stale_blocks_in_dependency_order(workbench: OpenWorkbench) -> None:
+    """Direct and indirect dependents of a changed text are rewritten; other blocks are not."""
     writer = Writer()
     _, project = project_of(workbench, writer, A=[], B=["A"], C=["B"], D=[])
     project.generate().wait()
     project["A"].write("Another A.")
     assert [block.name for block in project.stale] == ["B", "C"]
     run = project.refresh().wait()
-    assert (run.question, run.response) == ("Write anew: B, C.", "Written: B, C.")
+    assert (run.question, run.response) == ("Rewrite: B, C.", "Written: B, C.")
     assert [name_of(request) for request in writer.requests] == ["A", "D", "B", "C", "B", "C"]
     assert list(project.stale) == []
     with pytest.raises(af.UsageError, match="no block is stale"):
         project.refresh()
 
 
-def test_independent_blocks_are_written_all_at_once(workbench: OpenWorkbench) -> None:
-    """Nothing of the workbench keeps the model from being asked for all of them at the same time."""
+def test_independent_blocks_are_written_concurrently(workbench: OpenWorkbench) -> None:
+    """The model is called for all of them at the same time."""
     writer = Writer(2.0)
     _, project = project_of(workbench, writer, **{f"B{n}": [] for n in range(20)})
     began = time.perf_counter()
@@ -172,8 +172,8 @@ def test_independent_blocks_are_written_all_at_once(workbench: OpenWorkbench) ->
     assert time.perf_counter() - began < 20
 
 
-def test_a_run_that_writes_can_be_cancelled(workbench: OpenWorkbench) -> None:
-    """What was written stays, what was at work is empty, and no block is left between the two."""
+def test_cancelled_run_keeps_finished_blocks(workbench: OpenWorkbench) -> None:
+    """Finished texts stay, blocks in progress stay empty."""
     writer = Held(["Never."])
     _, project = project_of(workbench, writer, A=[], B=["A"])
     run = project.generate()
@@ -184,7 +184,7 @@ def test_a_run_that_writes_can_be_cancelled(workbench: OpenWorkbench) -> None:
     assert [(b.name, b.status) for b in project.blocks] == [("A", "empty"), ("B", "empty")]
 
 
-def test_blocks_are_written_whatever_they_are_called(workbench: OpenWorkbench) -> None:
-    """A name that holds what would be a mention in a message names nothing else in the work of a run."""
+def test_block_names_are_no_references_in_a_writing_run(workbench: OpenWorkbench) -> None:
+    """A name that looks like a reference has no effect."""
     _, project = project_of(workbench, Writer(), **{"Contact @work": [], "Use @skill:none": []})
     assert project.generate().wait().response == "Written: Contact @work, Use @skill:none."

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 from conftest import OpenEngine
-from scripts import call
+from support.replies import call
 
-from artifactflow_nb.engine import Engine
-from artifactflow_nb.middleware import Middleware
+from artifactflow_nb.core.middleware import Middleware
+from artifactflow_nb.engine.engine import Engine
 from artifactflow_nb.models.base import ModelEvent, ModelRequest
 from artifactflow_nb.models.scripted import ScriptedModel
 from artifactflow_nb.tools.base import ToolContext, tool

@@ -6,29 +6,28 @@ import gc
 import pytest
 from conftest import OpenEngine
 
-from artifactflow_nb.ambient import SystemClock
+from artifactflow_nb.core.clock_ids import SystemClock
+from artifactflow_nb.core.events import StreamedText, StreamEvent, StreamEventType
+from artifactflow_nb.core.run_clock import RunClock
 from artifactflow_nb.errors import StoreError
-from artifactflow_nb.events import StreamEvent, StreamEventType, TextSoFar
-from artifactflow_nb.flows.journal import FLUSH_DELAY_S, Feed, Journal
+from artifactflow_nb.flows.events import FLUSH_DELAY_S, EventFeed, EventWriter
 from artifactflow_nb.models.scripted import ScriptedModel
-from artifactflow_nb.recordings.clock import RunClock
-from artifactflow_nb.recordings.tape import LiveTape
 
 
-async def journal(open_engine: OpenEngine) -> tuple[Journal, Feed, str, object]:
+async def journal(open_engine: OpenEngine) -> tuple[EventWriter, EventFeed, str, object]:
     engine = await open_engine(["unused"])
     run = await engine.controller.begin("question")
-    feed = Feed(await engine.runs.events(run.run_id))
-    tape = LiveTape(RunClock(SystemClock(), feed.last_at))
-    return Journal(run.run_id, tape, engine.runs, feed), feed, run.run_id, engine
+    feed = EventFeed(await engine.runs.events(run.run_id))
+    clock = RunClock(SystemClock(), feed.last_at)
+    return EventWriter(run.run_id, clock, engine.runs, feed), feed, run.run_id, engine
 
 
 async def test_a_late_listener_hears_what_happened_so_far(open_engine: OpenEngine) -> None:
     """Stored events and the text that is still arriving are replayed in order, then live events follow."""
     book, feed, _, _ = await journal(open_engine)
-    text = TextSoFar()
+    text = StreamedText()
     for piece in ("a", "b"):
-        book.chunk(
+        book.publish_chunk(
             "lead_agent", {"call_id": "c", "job_id": "main", "kind": "answer", "delta": piece}, text, text.append(piece)
         )
     heard: list[StreamEvent] = []

@@ -1,14 +1,14 @@
 """Texts that are too long: results that a model cannot be shown whole, replies that end at the output limit."""
 
 from conftest import OpenEngine
-from scripts import call
+from support.replies import call
 
-from artifactflow_nb.flows.loop import CUT_OFF
-from artifactflow_nb.frames import TOOL_CALLS, load
-from artifactflow_nb.messages import Usage
+from artifactflow_nb.analysis.frames import TOOL_CALLS, load_frame
+from artifactflow_nb.core.messages import Usage
+from artifactflow_nb.core.toolcalls.xml import parse_results
+from artifactflow_nb.flows.loop import TRUNCATION_NOTE
 from artifactflow_nb.models.base import ModelReply
 from artifactflow_nb.tools.base import MAX_RESULT_CHARS, ToolContext, tool
-from artifactflow_nb.xml_calls import parse_results
 
 LONG = "".join(f"line {number}\n" for number in range(10_000))
 
@@ -40,7 +40,7 @@ async def test_a_long_result_is_cut_and_kept_whole(open_engine: OpenEngine) -> N
     assert f"{len(LONG) - MAX_RESULT_CHARS} characters left out" in shown.data
     assert failed.error is not None
     assert len(failed.error) < 400
-    frame = load(engine.database.path, TOOL_CALLS, result.run_id)
+    frame = load_frame(engine.database.path, TOOL_CALLS, result.run_id)
     assert list(frame["result_truncated"]) == [True, True]
     assert list(frame["result_chars"]) == [len(LONG), 0]
     assert LONG in frame["error_message"][1]
@@ -50,7 +50,7 @@ async def test_a_result_that_fits_is_shown_as_it_is(open_engine: OpenEngine) -> 
     """Nothing is cut or marked."""
     engine = await open_engine([call("read_artifact", id="none"), "Done."])
     result = await engine.controller.execute("Read.")
-    assert list(load(engine.database.path, TOOL_CALLS, result.run_id)["result_truncated"]) == [False]
+    assert list(load_frame(engine.database.path, TOOL_CALLS, result.run_id)["result_truncated"]) == [False]
 
 
 async def test_events_stay_small_however_long_an_error_is(open_engine: OpenEngine) -> None:
@@ -66,7 +66,7 @@ async def test_an_answer_cut_at_the_output_limit_says_so(open_engine: OpenEngine
     """What arrived is the answer, with a line that says why it ends; nobody takes it for whole."""
     engine = await open_engine([ModelReply("It begins", Usage(1, 2), "length", "scripted")])
     result = await engine.controller.execute("Tell.")
-    assert (result.status, result.response) == ("completed", f"It begins\n\n{CUT_OFF}")
+    assert (result.status, result.response) == ("completed", f"It begins\n\n{TRUNCATION_NOTE}")
 
 
 async def test_nothing_but_reasoning_is_no_answer(open_engine: OpenEngine) -> None:

@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 from conftest import OpenEngine
-from scripts import by_agent, call, delegate, report
+from support.replies import by_agent, call, delegate, report
 
-from artifactflow_nb.engine import CHECKPOINT_FILE, Engine
+from artifactflow_nb.core.events import StreamEvent, StreamEventType
+from artifactflow_nb.core.toolcalls.xml import parse_results
+from artifactflow_nb.engine.engine import CHECKPOINT_FILE, Engine
 from artifactflow_nb.errors import ContextOverflow, ModelRejected, ModelUnavailable
-from artifactflow_nb.events import StreamEvent, StreamEventType
 from artifactflow_nb.models.base import ModelEvent, ModelRequest
 from artifactflow_nb.models.scripted import ScriptedModel
 from artifactflow_nb.tools.base import ToolContext, tool
-from artifactflow_nb.xml_calls import parse_results
 
 
 def results_seen(model: ScriptedModel, request: int) -> list[tuple[str, bool, str]]:

@@ -6,14 +6,14 @@ import pytest
 from conftest import OpenEngine
 
 from artifactflow_nb.agents.base import AgentConfig
-from artifactflow_nb.approvals import Decision
+from artifactflow_nb.core.approvals import Decision
+from artifactflow_nb.core.events import StreamEvent
+from artifactflow_nb.core.messages import Message, ToolCall, Usage
+from artifactflow_nb.core.toolcalls.xml import format_call
 from artifactflow_nb.errors import UsageError
-from artifactflow_nb.events import StreamEvent
-from artifactflow_nb.messages import Message, ToolCall, Usage
 from artifactflow_nb.models.base import ModelReply
-from artifactflow_nb.models.offline import OfflineModel
+from artifactflow_nb.models.offline.model import OfflineModel
 from artifactflow_nb.tools.base import ToolContext, tool
-from artifactflow_nb.xml_calls import format_call
 
 NATIVE = {"tool_protocol": "native"}
 
@@ -67,16 +67,14 @@ async def test_the_endpoint_is_told_the_tools_and_the_prompt_is_not(open_engine:
     assert "<tool_call>" not in request.messages[0].content
 
 
-async def test_a_call_written_as_text_runs_all_the_same(open_engine: OpenEngine) -> None:
-    """A model that falls back to text is understood; its call is written back like the others."""
-    written = format_call("add", {"a": "1", "b": "1"})
-    engine = await open_engine([reply(f"So. {written}"), reply("Two.")], settings=NATIVE)
+async def test_a_call_written_as_text_stays_text(open_engine: OpenEngine) -> None:
+    """With calls beside the text, a call within the text is a quote: it does not run, and the answer holds it whole."""
+    written = f"So. {format_call('add', {'a': '1', 'b': '1'})}"
+    engine = await open_engine([reply(written)], settings=NATIVE)
     engine.register_tool(add)
-    assert (await engine.controller.execute("1 + 1?")).response == "Two."
-    assert engine.model.requests[1].messages[-2:] == (
-        Message("assistant", "So.", (ToolCall("add", {"a": "1", "b": "1"}),)),
-        Message("tool", "2"),
-    )
+    result = await engine.controller.execute("1 + 1?")
+    assert result.response == written
+    assert not result.metrics.tool_calls
 
 
 async def test_a_call_that_could_not_be_read_is_told_to_the_model(open_engine: OpenEngine) -> None:
@@ -103,11 +101,11 @@ async def test_the_concluding_turn_keeps_the_tools_and_forbids_calls(open_engine
 
 
 async def test_a_model_is_asked_in_a_way_that_it_knows(open_engine: OpenEngine) -> None:
-    """The offline model calls in its text whatever is configured; an agent that insists is an error."""
-    engine = await open_engine(model=OfflineModel(), settings=NATIVE)
-    assert {agent.protocol.name for agent in engine.agents.values()} == {"xml"}
-    with pytest.raises(UsageError, match=r"'poet' asks for tool_protocol 'native'; its model \(offline\) knows 'xml'"):
-        engine.register_agent(AgentConfig("poet", "Writes.", prompt="search_agent", tool_protocol="native"))
+    """The offline model calls beside its text whatever is configured; an agent that insists on text is an error."""
+    engine = await open_engine(model=OfflineModel(), settings={"tool_protocol": "xml"})
+    assert {agent.protocol.name for agent in engine.agents.values()} == {"native"}
+    with pytest.raises(UsageError, match=r"'poet' asks for tool_protocol 'xml'; its model \(offline\) knows 'native'"):
+        engine.register_agent(AgentConfig("poet", "Writes.", prompt="search_agent", tool_protocol="xml"))
 
 
 async def test_each_agent_can_have_its_own_way(open_engine: OpenEngine) -> None:

@@ -1,18 +1,18 @@
-"""Outlines: a structure is proposed, seen as a list, and added as a whole or not at all."""
+"""Outlines: a structure is proposed, shown as a list, and added completely or not at all."""
 
 from typing import Any
 
 import pytest
 from conftest import OpenWorkbench
-from hostile import HOSTILE
-from scripts import by_agent, call
+from support.hostile_texts import HOSTILE
+from support.replies import by_agent, call
 
 import artifactflow_nb as af
-from artifactflow_nb.block_edits import NewBlock, Place, added
-from artifactflow_nb.block_outline import MOST_ENTRIES, Entry, outlined, told_outline
-from artifactflow_nb.blocks import BlockTree
-from artifactflow_nb.project import Project
-from artifactflow_nb.text.markdown import portable_line
+from artifactflow_nb.core.document.edits import BlockPosition, NewBlock, add_block
+from artifactflow_nb.core.document.outline import MAX_ENTRIES, OutlineEntry, add_outline, outline_markdown
+from artifactflow_nb.core.document.tree import BlockTree
+from artifactflow_nb.core.text.markdown import safe_markdown_line
+from artifactflow_nb.notebook.project import Project
 
 MAKE = call("generate_outline", style="a short paper", additional_instructions="With a summary.")
 BLOCKS: list[dict[str, Any]] = [
@@ -31,23 +31,23 @@ def outlining(workbench: OpenWorkbench, *replies: str, approvals: str = "ask") -
     return wb, project
 
 
-def test_an_outline_is_put_before_the_person_and_added_as_a_whole(workbench: OpenWorkbench) -> None:
-    """The request shows all blocks as a list; agreed to, they are there, in their places, in one go."""
+def test_approved_outline_is_added_at_once(workbench: OpenWorkbench) -> None:
+    """The request lists all blocks; after the approval they are all in their places."""
     wb, project = outlining(workbench, call("propose_outline", blocks=BLOCKS), "Four blocks.")
     run = wb.ask("Make an outline.", project=project).wait()
     [request] = run.pending
     assert (request.kind, request.agent) == ("edit", "outliner")
     assert request.preview.splitlines() == [
         "- **Body** (group; phase writing)",
-        "  - **Text** (rests on Goal; written by itself): All about X.",
-        "  - **More** (rests on Text; to be reviewed)",
-        "- **Summary** (phase review; rests on Body)",
+        "  - **Text** (depends on Goal; written automatically): All about X.",
+        "  - **More** (depends on Text; to be reviewed)",
+        "- **Summary** (phase review; depends on Body)",
     ]
     assert [block.path for block in project.blocks] == ["Goal"]
     assert run.approve().wait().response == "Done."
     assert [block.path for block in project.blocks] == ["Goal", "Body", "Body / Text", "Body / More", "Summary"]
     text = project["Text"]
-    assert (text.needs, text.prompt, text.auto_generate, text.created_by) == (
+    assert (text.dependency_names, text.prompt, text.auto_generate, text.created_by) == (
         ("Goal",),
         "All about X.",
         True,
@@ -55,8 +55,8 @@ def test_an_outline_is_put_before_the_person_and_added_as_a_whole(workbench: Ope
     )
 
 
-def test_the_outliner_sees_the_project_and_what_is_wished(workbench: OpenWorkbench) -> None:
-    """Its task has the phases, the blocks that there are, the texts of the first phase, and the person's words."""
+def test_outliner_task_has_project_and_wishes(workbench: OpenWorkbench) -> None:
+    """The task has the phases, the existing blocks, the texts of the first phase and the person's wishes."""
     wb, project = outlining(workbench, "Nothing to add.")
     wb.ask("Make an outline.", project=project).wait()
     calls = wb.llm_calls_df()
@@ -67,8 +67,8 @@ def test_the_outliner_sees_the_project_and_what_is_wished(workbench: OpenWorkben
         assert part in task
 
 
-def test_an_outline_that_is_declined_adds_nothing(workbench: OpenWorkbench) -> None:
-    """Denied, there is no further block, and the call is told to the composer as one that added nothing."""
+def test_denied_outline_adds_nothing(workbench: OpenWorkbench) -> None:
+    """The composer's call fails."""
     wb, project = outlining(workbench, call("propose_outline", blocks=BLOCKS), "They declined.", approvals="deny")
     wb.ask("Make an outline.", project=project).wait()
     assert [block.path for block in project.blocks] == ["Goal"]
@@ -76,18 +76,18 @@ def test_an_outline_that_is_declined_adds_nothing(workbench: OpenWorkbench) -> N
     assert told == "Nothing was added. outliner says: They declined."
 
 
-def test_an_outline_that_cannot_be_is_told_to_the_outliner(workbench: OpenWorkbench) -> None:
-    """Nobody is asked about blocks that would rest on themselves; nothing of the outline is added."""
+def test_invalid_outline_is_reported_to_the_outliner(workbench: OpenWorkbench) -> None:
+    """An outline with a dependency cycle needs no approval and adds nothing."""
     circle = [{"name": "A", "depends_on": ["B"]}, {"name": "B", "depends_on": ["A"]}]
     wb, project = outlining(workbench, call("propose_outline", blocks=circle), "It cannot be.")
     assert wb.ask("Make an outline.", project=project).wait().status == "completed"
     assert [block.path for block in project.blocks] == ["Goal"]
     told = wb.tool_calls_df().set_index("tool_name")["error_message"]["propose_outline"]
-    assert "Blocks would rest on themselves" in told
+    assert "Blocks would depend on themselves" in told
 
 
-def test_a_person_may_change_an_outline_when_they_agree(workbench: OpenWorkbench) -> None:
-    """What is added is what the person decided on."""
+def test_person_can_edit_an_outline_when_approving_it(workbench: OpenWorkbench) -> None:
+    """The person's version is added."""
     wb, project = outlining(workbench, call("propose_outline", blocks=BLOCKS), "Added.")
     run = wb.ask("Make an outline.", project=project).wait()
     run.approve(params={"blocks": [{"name": "Only this"}]}).wait()
@@ -102,7 +102,7 @@ PHASES = ("one", "two")
 def tree_of(*names: str) -> BlockTree:
     tree = BlockTree((), PHASES)
     for name in names:
-        tree = BlockTree([*tree, *added(tree, NewBlock(name, Place("one"), {}))], PHASES, tree.taken)
+        tree = BlockTree([*tree, *add_block(tree, NewBlock(name, BlockPosition("one"), {}))], PHASES, tree.used_ids)
     return tree
 
 
@@ -110,29 +110,32 @@ def tree_of(*names: str) -> BlockTree:
     ("entries", "told"),
     [
         ([], "has 0 blocks"),
-        ([Entry(f"B{n}") for n in range(MOST_ENTRIES + 1)], f"has {MOST_ENTRIES + 1} blocks"),
-        ([Entry("There")], "There is a block 'There' at the top already"),
-        ([Entry("New"), Entry("new")], "There is a block 'new' at the top already"),
-        ([Entry("In", parent="Group"), Entry("Group")], "A group stands in the list before what is in it"),
-        ([Entry("In", parent="There")], "is no group"),
-        ([Entry("Group", settings={"prompt": "Say."}), Entry("In", parent="Group")], "leave prompt out"),
-        ([Entry("Group"), Entry("In", parent="Group", phase="two")], "it cannot be of 'two'"),
-        ([Entry("New", phase="three")], "There is no phase 'three'"),
-        ([Entry("New", depends_on=["Nowhere"])], "There is no block 'Nowhere'"),
-        ([Entry("New", depends_on=["New"])], "'New' cannot depend on itself"),
-        ([Entry("a/b")], "A block cannot be called 'a/b'"),
+        ([OutlineEntry(f"B{n}") for n in range(MAX_ENTRIES + 1)], f"has {MAX_ENTRIES + 1} blocks"),
+        ([OutlineEntry("There")], "There is already a block 'There' at the top level"),
+        ([OutlineEntry("New"), OutlineEntry("new")], "There is already a block 'new' at the top level"),
+        (
+            [OutlineEntry("In", parent="Group"), OutlineEntry("Group")],
+            "A group must come before its blocks in the list",
+        ),
+        ([OutlineEntry("In", parent="There")], "is no group"),
+        ([OutlineEntry("Group", settings={"prompt": "Say."}), OutlineEntry("In", parent="Group")], "leave prompt out"),
+        ([OutlineEntry("Group"), OutlineEntry("In", parent="Group", phase="two")], "cannot be in 'two'"),
+        ([OutlineEntry("New", phase="three")], "There is no phase 'three'"),
+        ([OutlineEntry("New", depends_on=["Nowhere"])], "There is no block 'Nowhere'"),
+        ([OutlineEntry("New", depends_on=["New"])], "'New' cannot depend on itself"),
+        ([OutlineEntry("a/b")], "A block cannot be called 'a/b'"),
     ],
 )
-def test_what_no_outline_can_have_is_refused(entries: list[Entry], told: str) -> None:
-    """Each flaw is named, with the block that has it."""
+def test_invalid_outline_entry_is_rejected(entries: list[OutlineEntry], told: str) -> None:
+    """Each error names the entry."""
     with pytest.raises(af.UsageError, match=told):
-        outlined(tree_of("There"), entries, "one")
+        add_outline(tree_of("There"), entries, "one")
 
 
-def test_a_block_may_rest_on_one_behind_it() -> None:
-    """What an outline names may stand anywhere in it, or be there already, also by its path."""
-    entries = [Entry("G"), Entry("A", "G", depends_on=["G / B", "There"]), Entry("B", "G")]
-    new = outlined(tree_of("There"), entries, "two")
+def test_dependency_may_come_later_in_the_outline() -> None:
+    """A dependency may also exist already, and be named by its path."""
+    entries = [OutlineEntry("G"), OutlineEntry("A", "G", depends_on=["G / B", "There"]), OutlineEntry("B", "G")]
+    new = add_outline(tree_of("There"), entries, "two")
     assert [(block.name, block.phase, block.depends_on) for block in new] == [
         ("G", "two", ()),
         ("A", "two", ("b", "there")),
@@ -141,10 +144,10 @@ def test_a_block_may_rest_on_one_behind_it() -> None:
 
 
 @pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
-def test_hostile_words_stay_words_in_the_list(text: str) -> None:
-    """What a model calls a block, and wants it to say, is no markup in what the person sees, and stays in its line."""
+def test_outline_preview_escapes_markup(text: str) -> None:
+    """Names and prompts by a model are plain text within their line."""
     name = " ".join(text.replace("/", "").lstrip("@").split())[:100] or "x"
     tree = tree_of()
-    entry = Entry(name, settings={"prompt": text})
-    [line] = told_outline(tree, outlined(tree, [entry], "one")).splitlines()
-    assert line == f"- **{portable_line(name)}** (phase one): {portable_line(text)}"
+    entry = OutlineEntry(name, settings={"prompt": text})
+    [line] = outline_markdown(tree, add_outline(tree, [entry], "one")).splitlines()
+    assert line == f"- **{safe_markdown_line(name)}** (phase one): {safe_markdown_line(text)}"

@@ -1,4 +1,4 @@
-"""What a person wrote is theirs: it is asked about before it is overwritten, whatever else happens at the time."""
+"""A text by the person is overwritten only with their approval, also under concurrency."""
 
 from pathlib import Path
 from typing import Any
@@ -7,7 +7,7 @@ import pytest
 from conftest import OpenWorkbench
 from flows.test_compose import GENERATE, Held, composed
 from flows.test_generate import Writer, project_of
-from scripts import call
+from support.replies import call
 
 import artifactflow_nb as af
 
@@ -21,8 +21,8 @@ def waiting_for(run: af.Run) -> list[tuple[str, Any]]:
 
 
 @pytest.mark.parametrize("decision", ["approve", "deny"])
-def test_each_of_several_blocks_is_asked_about(workbench: OpenWorkbench, decision: str) -> None:
-    """A call that is not the first of its reply asks like the first, and is carried out only if they agree."""
+def test_every_call_of_a_reply_asks_before_overwriting(workbench: OpenWorkbench, decision: str) -> None:
+    """A later call of a reply needs the same approval as the first."""
     wb, project = composed(workbench, composer=[GENERATE + ANEW, "Done."], writer=["One.", "Two."])
     project["Text"].set(depends_on=[])
     run = wb.ask("Write all anew.", project=project).wait()
@@ -35,8 +35,8 @@ def test_each_of_several_blocks_is_asked_about(workbench: OpenWorkbench, decisio
     assert (project["Goal"].content == "Say what X is.", project["Goal"].writer == "user") == (is_theirs, is_theirs)
 
 
-def test_a_refresh_asks_about_all_that_a_person_wrote(workbench: OpenWorkbench) -> None:
-    """Of several stale texts that are written anew, each that the person wrote waits for them."""
+def test_refresh_asks_about_every_text_by_the_person(workbench: OpenWorkbench) -> None:
+    """Each stale text by the person waits for approval."""
     _, project = project_of(workbench, Writer(), A=[], B=["A"], C=["A"], D=["A"])
     project.generate().wait()
     for name in ("C", "D"):
@@ -47,8 +47,8 @@ def test_a_refresh_asks_about_all_that_a_person_wrote(workbench: OpenWorkbench) 
     assert [project[name].content for name in ("C", "D")] == ["By hand."] * 2
 
 
-def test_a_policy_holds_for_each_of_several_calls(workbench: OpenWorkbench) -> None:
-    """A tool that the policy refuses is refused also in the second call of a reply."""
+def test_policy_applies_to_every_call_of_a_reply(workbench: OpenWorkbench) -> None:
+    """A denied tool is also denied in the second call."""
     both = GENERATE + call("generate_field_content", field_name="More")
     wb, project = composed(workbench, composer=[both, "Done."], approvals={"generate_field_content": "deny"})
     project.add("More")
@@ -56,21 +56,21 @@ def test_a_policy_holds_for_each_of_several_calls(workbench: OpenWorkbench) -> N
     assert list(wb.tool_calls_df()["error_message"]) == ["Permission denied"] * 2
 
 
-def test_what_was_written_since_the_question_is_not_overwritten(workbench: OpenWorkbench) -> None:
-    """They agree to a diff; if the text is another by then, it stays, and the composer is told to look again."""
+def test_text_changed_after_the_request_is_not_overwritten(workbench: OpenWorkbench) -> None:
+    """If the text changed after the diff was shown, it stays, and the composer has to read it again."""
     wb, project = composed(workbench, composer=[UPDATE, UPDATE, "Done."])
     run = wb.ask("Y.", project=project).wait()
     project["Goal"].write("Say what X is, in three pages.")
     run.approve().wait()
     assert project["Goal"].content == "Say what X is, in three pages."
-    assert "is another by now than when the person was asked" in wb.tool_calls_df()["error_message"].iloc[0]
+    assert "was changed after the person was asked" in wb.tool_calls_df()["error_message"].iloc[0]
     assert "-Say what X is, in three pages." in run.pending[0].preview
     assert run.approve().wait().status == "completed"
     assert project["Goal"].content == "Say what Y is."
 
 
-def test_a_block_that_is_written_by_hand_before_its_turn_is_left(workbench: OpenWorkbench) -> None:
-    """Blocks are to be written one after the other; one that the person writes meanwhile is not written anew."""
+def test_block_written_by_the_person_before_its_turn_stays(workbench: OpenWorkbench) -> None:
+    """A run that writes blocks in order skips it."""
     writer = Held(["A.", "B."])
     wb = workbench(agent_models={"writer": writer}, interactive=False)
     project = wb.project("Essay", template="paper")
@@ -80,12 +80,12 @@ def test_a_block_that_is_written_by_hand_before_its_turn_is_left(workbench: Open
     assert writer.asked.wait(20)
     project["B"].write("By hand.")
     writer.goes_on.set()
-    assert "- B: 'B' was written by the person meanwhile" in run.wait().response
+    assert "- B: The person wrote 'B' meanwhile" in run.wait().response
     assert (project["A"].content, project["B"].content) == ("A.", "By hand.")
 
 
-def test_what_rests_on_a_text_that_was_written_by_hand_is_written(workbench: OpenWorkbench) -> None:
-    """A block that the person writes while a writer is at it is what others are written from, in the same run."""
+def test_dependents_are_written_from_the_persons_text(workbench: OpenWorkbench) -> None:
+    """The same run uses a text that the person writes while a writer works on the block."""
     writer = Held(["A.", "B."])
     wb = workbench(agent_models={"writer": writer}, interactive=False)
     project = wb.project("Essay", template="paper")
@@ -100,8 +100,8 @@ def test_what_rests_on_a_text_that_was_written_by_hand_is_written(workbench: Ope
     assert "By hand." in writer.requests[1].messages[1].content
 
 
-def test_a_text_with_agreed_edits_is_still_theirs(workbench: OpenWorkbench) -> None:
-    """An edit of a passage does not make a person's text the editor's: to overwrite it has to be asked about."""
+def test_approved_edits_keep_the_person_as_author(workbench: OpenWorkbench) -> None:
+    """After an edit by the editor, overwriting the person's text still needs approval."""
     change = call("modify_field", field_name="Goal", modification_instruction="Tell, not say.")
     edits = call("propose_edits", edits=[{"anchor": "Say what", "replacement": "Tell what"}])
     wb, project = composed(workbench, composer=[change, UPDATE, "Done."], editor=[edits, "Told."])
@@ -111,8 +111,8 @@ def test_a_text_with_agreed_edits_is_still_theirs(workbench: OpenWorkbench) -> N
 
 
 @pytest.mark.parametrize("is_edited", [True, False])
-def test_what_they_agree_to_in_other_words_is_theirs(workbench: OpenWorkbench, is_edited: bool) -> None:
-    """A text that the person changed while agreeing is written by them; one that they only agreed to is not."""
+def test_changed_approval_makes_the_person_the_author(workbench: OpenWorkbench, is_edited: bool) -> None:
+    """A text that the person changes in the approval is theirs; one that they only approve is not."""
     wb, project = composed(workbench, composer=[UPDATE, UPDATE.replace("Y", "Z"), "Done."])
     words = {"field_name": "Goal", "content": "Say what W is."} if is_edited else None
     run = wb.ask("Y.", project=project).wait().approve(params=words).wait()
@@ -121,10 +121,10 @@ def test_what_they_agree_to_in_other_words_is_theirs(workbench: OpenWorkbench, i
 
 
 @pytest.mark.parametrize(("words", "text", "writer"), [("sign", "X is a sign.", "user"), (None, "X is big.", "editor")])
-def test_edits_that_they_changed_make_the_text_theirs(
+def test_changed_edits_make_the_person_the_author(
     workbench: OpenWorkbench, words: str | None, text: str, writer: str
 ) -> None:
-    """An agent's text with an edit in the person's own words is theirs, one with an edit that they agreed to is not."""
+    """Edits that the person changes in the approval make the text theirs; edits that they only approve do not."""
     change = call("modify_field", field_name="Text", modification_instruction="Big.")
     edits = call("propose_edits", edits=[{"anchor": "a letter", "replacement": "big"}])
     wb, project = composed(
@@ -135,8 +135,8 @@ def test_edits_that_they_changed_make_the_text_theirs(
     assert (project["Text"].content, project["Text"].writer) == (text, writer)
 
 
-def test_an_empty_text_is_not_agreed_to(workbench: OpenWorkbench) -> None:
-    """A draft that is agreed to with nothing in its place stays as it was: no block is completed without a text."""
+def test_empty_text_cannot_be_approved(workbench: OpenWorkbench) -> None:
+    """A draft that is approved with an empty text stays as it was."""
     _, project = project_of(workbench, Writer(), A=[])
     project["A"].set(need_review=True)
     run = project.generate().wait()
@@ -144,8 +144,8 @@ def test_an_empty_text_is_not_agreed_to(workbench: OpenWorkbench) -> None:
     assert (project["A"].status, project["A"].content) == ("draft", "A from nothing")
 
 
-def test_a_text_with_a_secret_is_replayed_as_it_was_overwritten(workbench: OpenWorkbench, tmp_path: Path) -> None:
-    """A cassette holds the diff without the secret; that does not make it another text in the replay."""
+def test_overwritten_text_with_a_secret_is_replayed(workbench: OpenWorkbench, tmp_path: Path) -> None:
+    """The redacted diff in a cassette does not count as a change of the text."""
     cassette, update = tmp_path / "run.jsonl", call("update_field", field_name="Key", content="None.")
     for mode, turns in (("record", [update, "Done."]), ("replay", [])):
         wb = workbench(turns, data_dir=tmp_path / mode, interactive=False, **{mode: cassette})

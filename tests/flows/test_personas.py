@@ -1,16 +1,16 @@
-"""Personas: for whom a document is written stands in the prompts, and is changed by calls and by hand."""
+"""Personas: the intended readers are in prompts, and are managed by calls and by code."""
 
 from typing import Any
 
 import pytest
 from conftest import OpenWorkbench
 from flows.test_compose import prompts
-from hostile import HOSTILE
-from scripts import by_agent, call
+from support.hostile_texts import HOSTILE
+from support.replies import by_agent, call
 
 import artifactflow_nb as af
-from artifactflow_nb.personas import PERSONAS, Persona
-from artifactflow_nb.project import Project
+from artifactflow_nb.core.document.personas import PERSONA_RESOURCE, Persona
+from artifactflow_nb.notebook.project import Project
 
 ANN = {"name": "Ann", "description": "A nurse.", "knows": "The ward.", "wants": "A checklist."}
 
@@ -26,13 +26,13 @@ def with_turns(
     return wb, wb.project("Essay", template="paper")
 
 
-def told(wb: af.Workbench) -> list[str]:
-    """What the calls that did not succeed were told, in order."""
+def call_errors(wb: af.Workbench) -> list[str]:
+    """The errors of the failed calls, in order."""
     return list(wb.tool_calls_df()["error_message"].dropna())
 
 
-def test_personas_are_created_changed_and_listed_by_calls(workbench: OpenWorkbench) -> None:
-    """Each call is a version by the composer; the next prompt has it, and what a change leaves out stays."""
+def test_manage_persona_creates_updates_and_lists_personas(workbench: OpenWorkbench) -> None:
+    """Each call writes a version; the next prompt has it, and an update keeps the other fields."""
     wb, project = with_turns(
         workbench,
         manage("create", **ANN),
@@ -52,8 +52,8 @@ def test_personas_are_created_changed_and_listed_by_calls(workbench: OpenWorkben
     assert fourth.count("Anna: A nurse.") == 2
 
 
-def test_a_persona_is_removed_only_if_the_person_agrees(workbench: OpenWorkbench) -> None:
-    """The request says who goes; agreed to, they are gone, and a new one of the name can be added."""
+def test_removing_a_persona_needs_approval(workbench: OpenWorkbench) -> None:
+    """The request names the persona; after the removal the name can be used again."""
     wb, project = with_turns(workbench, manage("create", **ANN), manage("remove", name="Ann"), "Done.")
     run = wb.ask("Without Ann.", project=project).wait()
     assert run.pending[0].preview == "Removes the persona Ann; its versions are kept."
@@ -62,8 +62,8 @@ def test_a_persona_is_removed_only_if_the_person_agrees(workbench: OpenWorkbench
     assert list(project.personas.add("Ann", "Another one.")) == [Persona("Ann", "Another one.")]
 
 
-def test_what_a_person_wrote_is_changed_only_if_they_agree(workbench: OpenWorkbench) -> None:
-    """The change waits with its diff; what the composer wrote itself it may change."""
+def test_changing_a_persons_persona_needs_approval(workbench: OpenWorkbench) -> None:
+    """The change waits with its diff; the composer may change its own personas freely."""
     update = manage("update", name="Ann", wants="Less.")
     wb, project = with_turns(workbench, update, update.replace("Less", "More"), "Done.")
     project.personas.add("Ann", "A nurse.")
@@ -73,16 +73,16 @@ def test_what_a_person_wrote_is_changed_only_if_they_agree(workbench: OpenWorkbe
     assert (run.status, project.personas[0].wants) == ("completed", "More.")
 
 
-def test_nobody_is_asked_about_a_change_that_cannot_be(workbench: OpenWorkbench) -> None:
-    """A text that is too long is told to the composer, also where the person would have to agree."""
+def test_invalid_change_needs_no_approval(workbench: OpenWorkbench) -> None:
+    """A text that is too long is reported to the composer without a request."""
     wb, project = with_turns(workbench, manage("update", name="Ann", wants="x" * 2_001), "Done.")
     project.personas.add("Ann", "A nurse.")
     assert wb.ask("More.", project=project).wait().status == "completed"
-    assert "it must be text of at most 2000 characters" in told(wb)[0]
+    assert "it must be text of at most 2000 characters" in call_errors(wb)[0]
 
 
-def test_what_cannot_be_is_told_to_the_composer(workbench: OpenWorkbench) -> None:
-    """A name that is taken, one that nobody has, nothing at all, and a persona without a word about them."""
+def test_invalid_persona_call_is_reported_to_the_composer(workbench: OpenWorkbench) -> None:
+    """A used name, an unknown name, no data, and a persona without a description."""
     wb, project = with_turns(
         workbench,
         manage("create", **ANN),
@@ -94,26 +94,26 @@ def test_what_cannot_be_is_told_to_the_composer(workbench: OpenWorkbench) -> Non
     )
     assert wb.ask("Try.", project=project).wait().status == "completed"
     assert [one.name for one in project.personas] == ["Ann"]
-    taken, unknown, nothing, wordless = told(wb)
+    taken, unknown, nothing, wordless = call_errors(wb)
     assert "There is a persona 'Ann' already" in taken
     assert "There is no persona 'Bob'. There are: Ann." in unknown
-    assert "Say in persona_data which persona is meant." in nothing
-    assert "A persona needs more: description, knows, wants can be given." in wordless
+    assert "Name the persona in persona_data." in nothing
+    assert "The persona 'Bob' is incomplete. Other fields: description, knows, wants." in wordless
 
 
-def test_writers_see_for_whom_they_write(workbench: OpenWorkbench) -> None:
-    """The personas stand in the task of a writer."""
+def test_writers_task_has_the_personas(workbench: OpenWorkbench) -> None:
+    """A writer sees all personas."""
     write = call("generate_field_content", field_name="Text")
     wb, project = with_turns(workbench, write, "Done.", writer=["X."])
     project.personas.add("Ann", "A nurse.", knows="The ward.")
     project.add("Text")
     wb.ask("Write.", project=project).wait()
     [task] = prompts(wb, "You write one block")
-    assert "For whom it is written:\nAnn: A nurse.\nThey know: The ward." in task
+    assert "The intended readers:\nAnn: A nurse.\nThey know: The ward." in task
 
 
-def test_a_branch_has_personas_of_its_own(workbench: OpenWorkbench) -> None:
-    """A question asked once more begins with those that there were before it."""
+def test_each_branch_has_its_own_personas(workbench: OpenWorkbench) -> None:
+    """A regenerated answer starts with the personas as they were before the question."""
     wb, project = with_turns(
         workbench, manage("create", **ANN), "Done.", manage("create", **{**ANN, "name": "Bob"}), "Done."
     )
@@ -124,8 +124,8 @@ def test_a_branch_has_personas_of_its_own(workbench: OpenWorkbench) -> None:
     assert [one.name for one in project.personas] == ["Ann"]
 
 
-def test_personas_are_kept_by_hand(workbench: OpenWorkbench) -> None:
-    """Added, changed and removed; what cannot be is refused with what there is."""
+def test_personas_are_managed_by_code(workbench: OpenWorkbench) -> None:
+    """They can be added, changed and removed; errors list the known names."""
     _, project = with_turns(workbench)
     project.personas.add("Ann", "A nurse.").add("Bob", "A patient.")
     assert [one.name for one in project.personas.change("Bob", name="Rob", knows="Little.")] == ["Ann", "Rob"]
@@ -144,7 +144,7 @@ def test_personas_are_kept_by_hand(workbench: OpenWorkbench) -> None:
 
 
 @pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
-def test_hostile_personas_are_stored_as_they_are(text: str) -> None:
-    """Whatever is said of a persona, its artifact gives it back to the letter."""
+def test_persona_texts_are_stored_verbatim(text: str) -> None:
+    """An artifact returns any persona unchanged."""
     persona = Persona("x" + text[:60], f"x{text[:1_900]}", text[:2_000], "\ud800")
-    assert PERSONAS.read(PERSONAS.write(persona)) == persona
+    assert PERSONA_RESOURCE.read(PERSONA_RESOURCE.write(persona)) == persona

@@ -2,11 +2,11 @@
 
 import pytest
 from conftest import OpenEngine
-from flows.planned import ENDED, ask, asked, events, failing, last_plan, plans_of, statuses, told_to
-from scripts import by_agent, call, decide, plan, report, who_asks
+from support.plans import ENDED, ask, asked, events, failing, last_plan, plans_of, statuses, told_to
+from support.replies import by_agent, call, decide, plan, report, who_asks
 
-from artifactflow_nb.events import StreamEventType
-from artifactflow_nb.xml_calls import parse_results
+from artifactflow_nb.core.events import StreamEventType
+from artifactflow_nb.core.toolcalls.xml import parse_results
 
 
 async def test_a_plan_is_carried_out_step_by_step(open_engine: OpenEngine) -> None:

@@ -2,11 +2,11 @@
 
 import pytest
 from conftest import OpenEngine
-from flows.planned import ENDED, LOOK, answer, ask, failing, jobs, last_plan, plans_of, statuses, told_to
-from scripts import by_agent, decide, plan, who_asks
+from support.plans import ENDED, LOOK, answer, ask, failing, jobs, last_plan, plans_of, statuses, told_to
+from support.replies import by_agent, decide, plan, who_asks
 
-from artifactflow_nb.approvals import Decision
-from artifactflow_nb.xml_calls import parse_results
+from artifactflow_nb.core.approvals import Decision
+from artifactflow_nb.core.toolcalls.xml import parse_results
 
 
 async def test_the_limit_of_steps_ends_a_plan_honestly(open_engine: OpenEngine) -> None:

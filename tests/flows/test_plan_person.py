@@ -7,20 +7,20 @@ from typing import Any
 
 import pytest
 from conftest import OpenEngine
-from flows.planned import ENDED, answer, ask, asked, events, failing, last_plan, opened, send, sent, statuses, told_to
-from scripts import by_agent, call, decide, plan, who_asks
+from support.plans import ENDED, answer, ask, asked, events, failing, last_plan, opened, send, sent, statuses, told_to
+from support.replies import by_agent, call, decide, plan, who_asks
 
-from artifactflow_nb.approvals import Decision
-from artifactflow_nb.engine import Engine
+from artifactflow_nb.core.approvals import Decision
+from artifactflow_nb.core.events import StreamEventType
+from artifactflow_nb.core.plan import Plan, PlanStep
+from artifactflow_nb.core.toolcalls.xml import parse_results
+from artifactflow_nb.engine.engine import Engine
 from artifactflow_nb.errors import UsageError
-from artifactflow_nb.events import StreamEventType
 from artifactflow_nb.models.base import ModelEvent, ModelRequest
 from artifactflow_nb.models.scripted import ScriptedModel
-from artifactflow_nb.plans import Plan, PlanStep
 from artifactflow_nb.store.artifact_versions import Artifact
 from artifactflow_nb.store.artifacts import Authorship
 from artifactflow_nb.tools.base import ToolContext, tool
-from artifactflow_nb.xml_calls import parse_results
 
 
 async def test_a_plan_is_put_before_a_person(open_engine: OpenEngine) -> None:
@@ -98,7 +98,7 @@ async def test_a_rejected_plan_tells_the_agent_why(open_engine: OpenEngine) -> N
 async def test_an_instruction_instead_is_no_rejection(open_engine: OpenEngine) -> None:
     """The agent is told what the person says instead of carrying out the plan."""
     engine, waiting = await opened(open_engine, agent=[plan("One"), ENDED])
-    result = await answer(engine, waiting, Decision(approved=False, instruction="Just answer.", instead=True))
+    result = await answer(engine, waiting, Decision(approved=False, instruction="Just answer.", replaces_call=True))
     assert result.response == ENDED
     ((_, told),) = parse_results(told_to(engine, "agent")[1])
     assert told.error == "Not run. The person answers instead: Just answer."

@@ -1,12 +1,11 @@
-"""Blocks named in a text: `@name` and `@path`, in any script, and the errors for what names none, or several."""
+"""References to blocks in a text, `@name` and `@path`, in any script, and their errors."""
 
 import pytest
-from spent import within
+from support.cpu_time import within
 
 import artifactflow_nb as af
-from artifactflow_nb.agents.composing import block_index
-from artifactflow_nb.blocks import Block, BlockTree, text_hash
-from artifactflow_nb.flows.compose_texts import references
+from artifactflow_nb.core.document.tree import Block, BlockTree, text_hash
+from artifactflow_nb.flows.compose.prompts import format_block_index, referenced_blocks
 
 
 def tree(*paths: str) -> BlockTree:
@@ -37,9 +36,9 @@ KNOWN = tree("Report", "Report/Method", "Report/Methods", "方法", "方法论",
         ("@ alone, @@ twice, @skill:formal", []),
     ],
 )
-def test_a_text_names_blocks(text: str, named: list[str]) -> None:
-    """The longest name that fits is meant, by whatever case, spaces at slashes or accents it is typed."""
-    assert [block.block_id for block in references(KNOWN, text)] == named
+def test_references_are_found_in_a_text(text: str, named: list[str]) -> None:
+    """The longest matching name wins, in any letter case, spacing of slashes and accent form."""
+    assert [block.block_id for block in referenced_blocks(KNOWN, text)] == named
 
 
 @pytest.mark.parametrize(
@@ -48,29 +47,29 @@ def test_a_text_names_blocks(text: str, named: list[str]) -> None:
         ("@Methodical", "@Methodical names no block: There is no block 'Methodical'. There are: Method"),
         ("@Cafés", "@Cafés names no block: There is no block 'Cafés'. There are: Café"),
         ("@Report_2", "@Report_2 names no block: .* Write an address or a handle without @, or in `code`"),
-        ("@X", "2 blocks are called 'X'. Say which by its path: 'A / X', 'B / X'"),
+        ("@X", "2 blocks are called 'X'. Name one by its path: 'A / X', 'B / X'"),
     ],
 )
-def test_a_text_that_names_none_or_several_is_told(text: str, told: str) -> None:
-    """A longer word than a name is no name; one that stands twice is told with its paths."""
+def test_invalid_reference_is_reported(text: str, told: str) -> None:
+    """A longer word than a name is unknown; an ambiguous name is reported with its paths."""
     known = tree("A", "A/X", "B", "B/X") if text == "@X" else KNOWN
     with pytest.raises(af.UsageError, match=told):
-        references(known, text)
-    assert references(known, text, strictly=False) == ()
-    assert [one.block_id for one in references(tree("A", "A/X", "B", "B/X"), "@B / X")] == ["B/X"]
+        referenced_blocks(known, text)
+    assert referenced_blocks(known, text, strict=False) == ()
+    assert [one.block_id for one in referenced_blocks(tree("A", "A/X", "B", "B/X"), "@B / X")] == ["B/X"]
 
 
-def test_the_index_names_the_first_of_many_that_changed() -> None:
-    """What rests on a hundred changed texts is told with five of them, so that the prompt stays short."""
+def test_index_names_only_some_changed_dependencies() -> None:
+    """Of a hundred changed dependencies five are named, so that the prompt stays short."""
     texts = [Block(f"t{n}", f"T{n}", "p", content="x", sha256=text_hash("x")) for n in range(100)]
     needs = tuple(block.block_id for block in texts)
     summary = Block("s", "Summary", "p", depends_on=needs, status="draft", content="Sum.", sha256=text_hash("Sum."))
-    line = block_index(BlockTree([*texts, summary], ["p"])).splitlines()[0]
+    line = format_block_index(BlockTree([*texts, summary], ["p"])).splitlines()[0]
     assert line == "- Summary [p, draft, STALE: T0, T1, T2, T3, T4 and 95 more changed] Sum."
 
 
-def test_two_thousand_blocks_fifty_deep_are_quick() -> None:
-    """A chain through all of them is indexed, and a name in a text found, within a second of computing."""
+def test_large_tree_is_indexed_quickly() -> None:
+    """2,000 blocks, 50 levels deep and in one chain of dependencies, are indexed and searched within a second."""
     groups = [Block(f"g{n}", f"Part {n}", "p", f"g{n - 1}" if n else "", is_group=True) for n in range(50)]
     texts = [
         Block(
@@ -84,6 +83,6 @@ def test_two_thousand_blocks_fifty_deep_are_quick() -> None:
             known = BlockTree([*groups, *texts], ["p"])
             assert not known.stale
             assert len(known.path("b49").split(" / ")) == 51
-            assert len(block_index(known).splitlines()) == 2000
-            assert [one.block_id for one in references(known, "@方法 1949。")] == ["b1949"]
+            assert len(format_block_index(known).splitlines()) == 2000
+            assert [one.block_id for one in referenced_blocks(known, "@方法 1949。")] == ["b1949"]
             assert len(known.dependents("b0")) == 1949

@@ -4,7 +4,7 @@ from itertools import repeat
 from typing import Any
 
 from conftest import OpenEngine
-from scripts import by_agent, call, delegate
+from support.replies import by_agent, call, delegate
 
 from artifactflow_nb.agents.base import AgentConfig
 from artifactflow_nb.tools.base import ToolContext, tool

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 from conftest import OpenWorkbench
-from scripts import call, report, who_asks
+from support.replies import call, report, who_asks
 
 import artifactflow_nb as af
 from artifactflow_nb.models.base import ModelRequest
-from artifactflow_nb.models.offline import OfflineModel
+from artifactflow_nb.models.offline.model import OfflineModel
 from artifactflow_nb.models.scripted import ScriptedModel
-from artifactflow_nb.project import Project
+from artifactflow_nb.notebook.project import Project
 from artifactflow_nb.tools.base import ToolContext
 
 WAIT_S = 30
@@ -26,7 +26,7 @@ def research(query: str = "What is X?", **more: Any) -> str:
 
 
 def turns(*composer: Any, lead: Any = FOUND, writer: str = "Of X.") -> Any:
-    """Who says what: the composer in one run, the lead in each research run, and every writer."""
+    """The replies of the composer in one run, of the lead in each research run, and of every writer."""
 
     def said(request: ModelRequest) -> Any:
         who = who_asks(request)
@@ -75,7 +75,7 @@ def until(done: Callable[[], bool]) -> None:
 
 
 def test_report_and_sources_become_blocks(workbench: OpenWorkbench) -> None:
-    """The call is a run with its own id and calls; its report stands in the phase of research and rests on sources."""
+    """The call is a run with its own id and calls; the report is in the research phase and depends on its sources."""
     wb, project = composing(workbench, turns(research(), "It is a letter."))
     run = wb.ask("Find out what X is.", project=project).wait()
     assert (run.status, run.response) == ("completed", "It is a letter.")
@@ -94,8 +94,8 @@ def test_report_and_sources_become_blocks(workbench: OpenWorkbench) -> None:
     assert not block.is_stale
 
 
-def test_the_sources_that_were_read_are_listed(workbench: OpenWorkbench) -> None:
-    """Offline, with the language reference: the title and the address of each, and how much of it was read."""
+def test_sources_block_lists_the_documents_read(workbench: OpenWorkbench) -> None:
+    """Offline with the language reference: title, address and the amount read of each."""
     composer = ScriptedModel([research("What is a generator?"), "."])
     wb = workbench(model=OfflineModel(), interactive=False, agent_models={"composer": composer})
     project = wb.project("Essay")
@@ -105,8 +105,8 @@ def test_the_sources_that_were_read_are_listed(workbench: OpenWorkbench) -> None
     assert "generator" in project["What is a generator?"].content.lower()
 
 
-def test_a_report_goes_into_the_block_that_is_named(workbench: OpenWorkbench) -> None:
-    """What rests on it is stale; researched once more, it keeps its sources block."""
+def test_report_goes_into_the_named_block(workbench: OpenWorkbench) -> None:
+    """Its dependents become stale; repeated research reuses the sources block."""
     again = research("What is Y?", field_name="Facts")
     wb, project = composing(workbench, turns(research(field_name="Facts"), again, "Done."))
     project.add("Facts", phase="literature")
@@ -118,8 +118,8 @@ def test_a_report_goes_into_the_block_that_is_named(workbench: OpenWorkbench) ->
     assert len(wb.runs_df()) == 3
 
 
-def test_what_it_is_for_is_told(workbench: OpenWorkbench) -> None:
-    """The question stands first; consumer research is told for whom, and every research what the document is for."""
+def test_research_question_has_its_context(workbench: OpenWorkbench) -> None:
+    """The question comes first; consumer research gets the personas, all research gets the document's purpose."""
     wb, project = composing(workbench, turns(research(research_type="consumer"), "Done."))
     project.add("Aim", "Teach X to children.", phase="question")
     project.personas.add("Ada", "Seven years old.")
@@ -129,8 +129,8 @@ def test_what_it_is_for_is_told(workbench: OpenWorkbench) -> None:
     assert all(words in question for words in ("Teach X to children.", "Seven years old.", 'project "Essay"'))
 
 
-def test_a_failed_research_run_writes_nothing(workbench: OpenWorkbench) -> None:
-    """The composer is told why, and goes on."""
+def test_failed_research_run_writes_nothing(workbench: OpenWorkbench) -> None:
+    """The composer gets the reason and continues."""
     wb, project = composing(workbench, turns(research(), "It failed.", lead=("",)))
     run = wb.ask("Find out.", project=project).wait()
     assert run.response == "It failed."
@@ -149,8 +149,8 @@ def test_a_failed_research_run_writes_nothing(workbench: OpenWorkbench) -> None:
         ({"query": "What?", "research_type": "secret"}, "research_type"),
     ],
 )
-def test_what_cannot_be_researched_is_told(workbench: OpenWorkbench, params: dict[str, str], why: str) -> None:
-    """No run is begun for it."""
+def test_invalid_research_call_is_reported(workbench: OpenWorkbench, params: dict[str, str], why: str) -> None:
+    """No run starts."""
     wb, project = composing(workbench, turns(call("run_research", **params), "I see."))
     project.add("Part", is_group=True)
     wb.ask("Find out.", project=project).wait()
@@ -170,8 +170,8 @@ def test_what_cannot_be_researched_is_told(workbench: OpenWorkbench, params: dic
         call("manage_architecture", action="move", block_name="Thought", phase="literature"),
     ],
 )
-def test_nothing_is_written_in_a_phase_of_research_without_a_research_run(workbench: OpenWorkbench, wrong: str) -> None:
-    """An agent's text is refused there, also one that is moved there; the call that does it is named."""
+def test_research_phase_rejects_ungrounded_texts(workbench: OpenWorkbench, wrong: str) -> None:
+    """An agent can neither write nor move such a text there; the error names the tool to use."""
     think = call("update_field", field_name="Thought", content="A thought.")
     wb, project = composing(workbench, turns(think, wrong, "I see."))
     project.add("Facts", phase="literature")
@@ -182,8 +182,8 @@ def test_nothing_is_written_in_a_phase_of_research_without_a_research_run(workbe
     assert (project["Facts"].content, project["Thought"].phase) == ("", "writing")
 
 
-def test_what_rests_on_research_may_be_written(workbench: OpenWorkbench) -> None:
-    """By a writer, at second hand too; a report itself may be edited; a person writes what they like."""
+def test_text_based_on_research_may_be_written(workbench: OpenWorkbench) -> None:
+    """Also an indirect dependent; a report may be edited, and a person may write anything."""
     write = call("generate_field_content", field_name="Short")
     change = call("update_field", field_name="What is X?", content="X was a letter.")
     wb, project = composing(workbench, turns(research(), write, change, change.replace("was", "is"), "Done."))
@@ -195,8 +195,8 @@ def test_what_rests_on_research_may_be_written(workbench: OpenWorkbench) -> None
     assert project["Own"].content == "By hand."
 
 
-def test_blocks_of_research_are_researched_in_their_turn(workbench: OpenWorkbench) -> None:
-    """`generate()` has them researched and then writes what rests on them."""
+def test_generate_researches_blocks_of_research_phases(workbench: OpenWorkbench) -> None:
+    """`generate()` starts research for them and then writes their dependents."""
     wb, project = composing(workbench, turns("."))
     project.add("Facts", phase="literature", auto_generate=True, prompt="What is X?")
     project.add("Text", depends_on=["Facts"], phase="writing", auto_generate=True)
@@ -207,19 +207,19 @@ def test_blocks_of_research_are_researched_in_their_turn(workbench: OpenWorkbenc
     assert flows(wb)["research"]["question"].startswith("What is X?")
 
 
-def test_research_waits_for_what_its_block_rests_on(workbench: OpenWorkbench) -> None:
-    """What is written beside it in the same reply, it is told."""
+def test_research_waits_for_dependencies_of_its_block(workbench: OpenWorkbench) -> None:
+    """A dependency that is written in the same reply is part of the question."""
     both = research("What is X?", field_name="Facts") + call("generate_field_content", field_name="Aim")
     wb, project = composing(workbench, turns(both, "Done."))
     project.add("Aim", phase="writing")
     project.add("Facts", phase="literature", depends_on=["Aim"])
     wb.ask("Find out.", project=project).wait(WAIT_S)
     assert project["Facts"].content == REPORT
-    assert 'What the answer rests on:\n<block name="Aim">\nOf X.\n</block>' in flows(wb)["research"]["question"]
+    assert 'The answer is based on:\n<block name="Aim">\nOf X.\n</block>' in flows(wb)["research"]["question"]
 
 
-def test_research_for_blocks_that_rest_on_each_other(workbench: OpenWorkbench) -> None:
-    """Asked for in the wrong order in one reply, each is researched after what it rests on, and a new one between."""
+def test_parallel_research_follows_dependency_order(workbench: OpenWorkbench) -> None:
+    """Calls in the wrong order are executed after their dependencies, with a new block between them."""
     calls = "".join(research(f"What is {name}?", field_name=name) for name in "CBA")
     wb, project = composing(workbench, turns(calls + research("What is N?"), "Done."))
     for name, needs in {"A": [], "B": ["A"], "C": ["B"]}.items():
@@ -231,21 +231,21 @@ def test_research_for_blocks_that_rest_on_each_other(workbench: OpenWorkbench) -
     assert all(block.status == "completed" for block in project.blocks)
 
 
-def test_research_for_a_block_that_rests_on_an_empty_one_is_refused(workbench: OpenWorkbench) -> None:
-    """What is missing is named, and no run is begun."""
+def test_research_for_a_block_with_empty_dependency_is_rejected(workbench: OpenWorkbench) -> None:
+    """The error names the dependency, and no run starts."""
     wb, project = composing(workbench, turns(research(field_name="Facts"), "I see."))
     project.add("Aim", phase="writing")
     project.add("Facts", phase="literature", depends_on=["Aim"])
     wb.ask("Find out.", project=project).wait(WAIT_S)
-    assert "'Facts' rests on what is not ready: 'Aim' (empty)" in wb.tool_calls_df().iloc[0]["error_message"]
+    assert "'Facts' depends on blocks that are not ready: 'Aim' (empty)" in wb.tool_calls_df().iloc[0]["error_message"]
     assert list(wb.runs_df()["flow"]) == ["compose"]
 
 
 # --- the person -------------------------------------------------------------------------------------------------------
 
 
-def test_the_run_waits_where_its_research_waits(workbench: OpenWorkbench) -> None:
-    """The request is among its own; decided, both go on, and the answer is what came of it."""
+def test_run_waits_while_its_research_waits(workbench: OpenWorkbench) -> None:
+    """The run lists the request as its own; after the decision both continue."""
     wb, project = composing(workbench, turns(research(), "Done.", lead=LOOKING))
     run = wb.ask("Find out.", project=project).wait(WAIT_S)
     [asked] = run.pending
@@ -256,8 +256,8 @@ def test_the_run_waits_where_its_research_waits(workbench: OpenWorkbench) -> Non
     assert project["What is X?"].content == REPORT
 
 
-def test_what_a_person_wrote_is_replaced_only_if_they_agree(workbench: OpenWorkbench) -> None:
-    """Research into a block of theirs is put before them; what they write meanwhile stays."""
+def test_research_into_a_persons_text_needs_approval(workbench: OpenWorkbench) -> None:
+    """A text that they write meanwhile stays."""
 
     class Meanwhile(ScriptedModel):
         async def stream(self, request: ModelRequest) -> Any:
@@ -271,15 +271,15 @@ def test_what_a_person_wrote_is_replaced_only_if_they_agree(workbench: OpenWorkb
     project.add("Facts", phase="literature")
     wb.ask("Find out.", project=project).wait(WAIT_S)
     assert project["Facts"].content == "By hand."
-    assert "written by the person meanwhile" in wb.tool_calls_df().iloc[0]["error_message"]
+    assert "The person wrote" in wb.tool_calls_df().iloc[0]["error_message"]
     run = wb.ask("Once more.", project=project).wait(WAIT_S)
     assert [one.tool for one in run.pending] == ["run_research"]
     run.approve().wait(WAIT_S)
     assert project["Facts"].content == REPORT
 
 
-def test_research_that_waits_twice(workbench: OpenWorkbench) -> None:
-    """Each request is put before the person in its turn, and a denial is told to who asked."""
+def test_research_may_wait_twice(workbench: OpenWorkbench) -> None:
+    """Each request is shown in its turn, and a denial reaches the agent that made the call."""
     lead = (call("look", word="X"), call("look", word="Y"), report(REPORT), "X is a letter.")
     wb, project = composing(workbench, turns(research(), "Done.", lead=lead))
     run = wb.ask("Find out.", project=project).wait(WAIT_S)
@@ -290,8 +290,8 @@ def test_research_that_waits_twice(workbench: OpenWorkbench) -> None:
     assert list(frame[frame["tool_name"] == "look"]["approval"]) == ["denied", "approved"]
 
 
-def test_two_that_wait_are_decided_each_by_itself(workbench: OpenWorkbench) -> None:
-    """Research at the same time: what is decided goes on while the other waits."""
+def test_parallel_research_is_decided_separately(workbench: OpenWorkbench) -> None:
+    """One continues after its decision while the other waits."""
     both = research("What is X?") + research("What is Y?")
     wb, project = composing(workbench, turns(both, "Done.", lead=LOOKING))
     run = wb.ask("Find out.", project=project).wait(WAIT_S)
@@ -306,8 +306,8 @@ def test_two_that_wait_are_decided_each_by_itself(workbench: OpenWorkbench) -> N
 
 @pytest.mark.parametrize("scope", ["run", "conversation"])
 @pytest.mark.parametrize("calls", [(research() + research("What is Y?"),), (research(), research("What is Y?"))])
-def test_a_decision_for_the_run_holds_for_what_it_began(workbench: OpenWorkbench, scope: Any, calls: Any) -> None:
-    """Research beside it, and later, asks about the same tool no more."""
+def test_decision_for_the_run_covers_its_research(workbench: OpenWorkbench, scope: Any, calls: Any) -> None:
+    """Parallel and later research does not ask about the same tool again."""
     wb, project = composing(workbench, turns(*calls, "Done.", lead=LOOKING))
     run = wb.ask("Find out.", project=project).wait(WAIT_S)
     run.approve(run.pending[0].id, scope=scope).wait(WAIT_S)
@@ -316,15 +316,15 @@ def test_a_decision_for_the_run_holds_for_what_it_began(workbench: OpenWorkbench
     assert list(frame[frame["tool_name"] == "look"]["success"]) == [True, True]
 
 
-def test_a_secret_in_a_question_names_no_block(workbench: OpenWorkbench) -> None:
-    """A block's id is made of its name, and stands where a mask does not find the secret again."""
+def test_secret_in_a_question_is_not_in_the_block_id(workbench: OpenWorkbench) -> None:
+    """A block's id is derived from its name, and ids are never redacted."""
     wb, project = composing(workbench, turns(research("What is sk-ant-api03-abcdefghijklmnopqrstuvwxyz?"), "Done."))
     wb.ask("Find out.", project=project).wait(WAIT_S)
     assert not any("abcdefghijklm" in block.block_id for block in project.blocks)
 
 
-def test_a_decision_on_the_thread_of_the_run(workbench: OpenWorkbench) -> None:
-    """Decisions that are given with a resume may be on requests of what it began."""
+def test_resume_decides_requests_of_research(workbench: OpenWorkbench) -> None:
+    """The decisions of a resume may concern requests of the research run."""
     wb, project = composing(workbench, turns(research(), "Done.", lead=LOOKING))
     run = wb.ask("Find out.", project=project).wait(WAIT_S)
     controller = wb._thread.engine.controller
@@ -332,8 +332,8 @@ def test_a_decision_on_the_thread_of_the_run(workbench: OpenWorkbench) -> None:
     assert (result.status, result.response) == ("completed", "Done.")
 
 
-def test_what_a_run_began_ends_with_it(workbench: OpenWorkbench) -> None:
-    """Cancelled while it waits, nothing of it is left to be decided."""
+def test_cancelling_a_run_cancels_its_research(workbench: OpenWorkbench) -> None:
+    """No request of it stays undecided."""
     wb, project = composing(workbench, turns(research(), "Done.", lead=LOOKING))
     run = wb.ask("Find out.", project=project).wait(WAIT_S)
     run.cancel()
@@ -342,8 +342,8 @@ def test_what_a_run_began_ends_with_it(workbench: OpenWorkbench) -> None:
 
 
 @pytest.mark.parametrize("which", ["compose", "research"])
-def test_a_run_that_waits_for_another_is_not_deleted_without_it(workbench: OpenWorkbench, which: str) -> None:
-    """Neither of the two; once the run that began the other is cancelled, both can go."""
+def test_run_and_its_research_are_not_deleted_while_unfinished(workbench: OpenWorkbench, which: str) -> None:
+    """After the parent run is cancelled, both can be deleted."""
     wb, project = composing(workbench, turns(research(), "Done.", lead=LOOKING))
     run = wb.ask("Find out.", project=project).wait()
     begun = flows(wb)["research"]["run_id"]
@@ -357,8 +357,8 @@ def test_a_run_that_waits_for_another_is_not_deleted_without_it(workbench: OpenW
     assert which not in flows(wb)
 
 
-def test_research_that_is_cancelled_by_itself_is_told(workbench: OpenWorkbench) -> None:
-    """The run that had asked for it goes on and is told so."""
+def test_cancelled_research_is_reported_to_the_parent(workbench: OpenWorkbench) -> None:
+    """The parent run continues with a failed call."""
     wb, project = composing(workbench, turns(research(), "Then not.", lead=LOOKING))
     run = wb.ask("Find out.", project=project).wait(WAIT_S)
     wb.run(flows(wb)["research"]["run_id"]).cancel()
@@ -368,8 +368,8 @@ def test_research_that_is_cancelled_by_itself_is_told(workbench: OpenWorkbench) 
     assert "is cancelled" in row["error_message"]
 
 
-async def test_cancelled_at_work_both_are(workbench: OpenWorkbench) -> None:
-    """Also while the research asks a model."""
+async def test_cancelling_during_a_model_call_of_research(workbench: OpenWorkbench) -> None:
+    """Both runs are cancelled."""
     asked = asyncio.Event()
     loop = asyncio.get_running_loop()
 
@@ -388,8 +388,8 @@ async def test_cancelled_at_work_both_are(workbench: OpenWorkbench) -> None:
     assert list(wb.runs_df()["status"]) == ["cancelled", "cancelled"]
 
 
-def test_another_workbench_decides_and_goes_on(workbench: OpenWorkbench) -> None:
-    """What waits when a workbench is closed is decided in the next, where both runs go on."""
+def test_waiting_research_continues_in_another_workbench(workbench: OpenWorkbench) -> None:
+    """Requests of a closed workbench are decided in the next one, where both runs continue."""
     wb, project = composing(workbench, turns(research(), "Done.", lead=LOOKING))
     run = wb.ask("Find out.", project=project).wait(WAIT_S)
     wb.close()
@@ -401,8 +401,8 @@ def test_another_workbench_decides_and_goes_on(workbench: OpenWorkbench) -> None
     assert len(wb.runs_df()) == 2
 
 
-def test_a_call_beside_research_of_a_tool_that_the_composer_has_not(workbench: OpenWorkbench) -> None:
-    """Nobody waits for what will not be carried out: the call is refused, and what was found is kept."""
+def test_research_ignores_parallel_calls_of_unknown_tools(workbench: OpenWorkbench) -> None:
+    """Nobody waits for a call that is never executed; the report is stored."""
     reply = research() + call("generate_field_content", field_name="Facts")
     config = {"composer": {"tools": ["run_research", "read_field"]}}
     wb, project = composing(workbench, turns(reply, "Done."), graph_config=config)
@@ -413,8 +413,8 @@ def test_a_call_beside_research_of_a_tool_that_the_composer_has_not(workbench: O
 
 
 @pytest.mark.parametrize("when_spent", ["stop", "ask"])
-def test_research_counts_for_the_budget_of_the_run(workbench: OpenWorkbench, when_spent: Any) -> None:
-    """What was found stays; before its next call the run stops, or asks, as if it had spent that itself."""
+def test_research_counts_towards_the_budget_of_the_run(workbench: OpenWorkbench, when_spent: Any) -> None:
+    """The report stays; before its next call the run stops, or asks."""
     wb, project = composing(workbench, turns(research(), "Done."))
     wb.ask("Find out.", project=project).wait(WAIT_S)
     calls = wb.llm_calls_df()
@@ -436,8 +436,8 @@ def test_research_counts_for_the_budget_of_the_run(workbench: OpenWorkbench, whe
         assert run.approve().wait(WAIT_S).status == "completed"
 
 
-def test_research_may_spend_what_is_left_of_the_budget(workbench: OpenWorkbench) -> None:
-    """Of what there was when the composer asked for it, which each that it asks for in one reply may spend."""
+def test_research_gets_the_remaining_budget(workbench: OpenWorkbench) -> None:
+    """Each parallel research call gets the budget that remained when the composer made the calls."""
     asked = research("What is X?") + research("What is Y?")
     price = {"scripted": {"input": 1, "output": 3}}
     wb, project = composing(workbench, turns(asked, research("What is Z?"), "Done."), prices=price)
@@ -461,19 +461,19 @@ def test_research_may_spend_what_is_left_of_the_budget(workbench: OpenWorkbench)
 
 
 @pytest.mark.parametrize("when_spent", ["stop", "ask"])
-def test_no_research_begins_when_nothing_is_left(workbench: OpenWorkbench, when_spent: Any) -> None:
-    """The composer is told; before its next call the run stops, or asks."""
+def test_no_research_starts_without_remaining_budget(workbench: OpenWorkbench, when_spent: Any) -> None:
+    """The composer gets an error; before its next call the run stops, or asks."""
     wb, project = composing(workbench, turns(research(), "Done."))
     run = wb.ask("Find out.", project=project, budget={"tokens": 10, "when_spent": when_spent}).wait(WAIT_S)
     assert list(wb.runs_df()["flow"]) == ["compose"]
     [refused] = wb.tool_calls_df()["error_message"]
-    assert refused.startswith("The budget is spent, ")
-    assert " of 10 tokens: nothing was begun for this call." in refused
+    assert refused.startswith("The budget is used up (")
+    assert " of 10 tokens): nothing was started for this call." in refused
     assert run.status == ("failed" if when_spent == "stop" else "waiting")
 
 
-def test_research_after_an_extension_asks_again(workbench: OpenWorkbench) -> None:
-    """What was approved since is part of what is left; where that is spent, the research asks, as its run would."""
+def test_research_after_a_budget_extension_asks_again(workbench: OpenWorkbench) -> None:
+    """The extension is part of the remaining budget; when it is used up, the research asks as well."""
     wb, project = composing(workbench, turns(research(), research(), "Done."))
     run = wb.ask("Find out.", project=project, budget={"tokens": 10, "when_spent": "ask"}).wait(WAIT_S)
     run.approve(run.pending[0].id, params={"tokens": 8000}).wait(WAIT_S)
@@ -491,8 +491,8 @@ class TwoNames(ScriptedModel):
         return ["scripted", "another"]
 
 
-def test_the_model_is_that_of_the_run(workbench: OpenWorkbench) -> None:
-    """What was chosen for the run that asks holds for what it begins."""
+def test_research_uses_the_model_of_the_run(workbench: OpenWorkbench) -> None:
+    """The model chosen for a run is used by its research."""
     wb = workbench(model=TwoNames(turns(research(), "Done.")), interactive=False)
     wb.ask("Find out.", project=wb.project("Essay"), model="another").wait(WAIT_S)
     calls = wb.llm_calls_df()

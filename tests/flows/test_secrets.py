@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 from conftest import OpenEngine
-from graphs import react_agent, said
-from scripts import by_agent, call, decide, plan
-from turns import KEY
+from support.graphs import react_agent, said
+from support.model_turns import KEY
+from support.replies import by_agent, call, decide, plan
 
 import artifactflow_nb as af
-from artifactflow_nb.engine import STORE_FILE, Engine
-from artifactflow_nb.errors import ArtifactFlowError, ModelError, ToolError, masked
+from artifactflow_nb.engine.engine import STORE_FILE, Engine
+from artifactflow_nb.errors import ArtifactFlowError, ModelError, ToolError, redacted
 from artifactflow_nb.models.base import ModelEvent, ModelRequest, RetryNotice
 from artifactflow_nb.models.scripted import ScriptedModel
 from artifactflow_nb.tools.base import ToolContext, ToolPermission, tool
@@ -172,11 +172,11 @@ def test_an_error_that_cannot_be_changed_is_told_by_another() -> None:
     def mask(text: str) -> str:
         return text.replace(KEY, "[secret]")
 
-    assert (str(masked(Spelled(), mask)), type(masked(Spelled(), mask))) == (
+    assert (str(redacted(Spelled(), mask)), type(redacted(Spelled(), mask))) == (
         "Spelled: With [secret].",
         ArtifactFlowError,
     )
     plain, key = ValueError("No.", 3), KeyError(SAID)
-    assert masked(plain, mask) is plain
-    assert masked(key, mask) is key
+    assert redacted(plain, mask) is plain
+    assert redacted(key, mask) is key
     assert KEY not in str(key)

@@ -9,12 +9,12 @@ from threading import Barrier
 
 import pytest
 from conftest import OpenEngine
-from scripts import by_agent, delegate, plan, report, who_asks
+from support.replies import by_agent, delegate, plan, report, who_asks
 
-from artifactflow_nb.engine import Engine
+from artifactflow_nb.engine.engine import Engine
+from artifactflow_nb.engine.settings import Settings
 from artifactflow_nb.models.base import ModelRequest
 from artifactflow_nb.models.scripted import ScriptedModel
-from artifactflow_nb.settings import Settings
 
 AT_ONCE = 4
 
@@ -63,7 +63,7 @@ def run_both_flows(folder: Path, name: str, all_there: Barrier) -> tuple[list[st
             planned = await engine.controller.execute("Plan.", flow="plan")
             told = [waiting.pending[0].params["content"], planned.response]
             runs = [(await engine.runs.get(one.run_id)).thread_id for one in (waiting, planned)]
-            return told, await engine._checkpoints.saver.threads(), runs
+            return told, await engine._checkpoints.saver.thread_ids(), runs
 
     return asyncio.run(work())
 

@@ -1,4 +1,4 @@
-"""Skills: reusable instructions of a project and of its data folder reach those who are told to follow them."""
+"""Skills: instructions of a project and of its data folder reach the agents that have to follow them."""
 
 from pathlib import Path
 from typing import Any
@@ -6,20 +6,20 @@ from typing import Any
 import pytest
 from conftest import OpenWorkbench
 from flows.test_compose import prompts
-from flows.test_personas import told, with_turns
-from hostile import HOSTILE
-from scripts import call
+from flows.test_personas import call_errors, with_turns
+from support.hostile_texts import HOSTILE
+from support.replies import call
 
 import artifactflow_nb as af
-from artifactflow_nb.skills import (
-    MOST_CHARS,
-    SKILLS,
+from artifactflow_nb.core.document.skills import (
+    MAX_CHARS,
+    SKILL_RESOURCE,
     Skill,
-    known_skills,
-    load_shared,
-    named_skills,
-    read_skill,
-    write_skill,
+    format_skill,
+    load_shared_skills,
+    merge_skills,
+    parse_skill,
+    referenced_skills,
 )
 
 BRIEF = {"name": "brief", "description": "Short sentences.", "instructions": "One thing in a sentence."}
@@ -37,8 +37,8 @@ def share(wb: af.Workbench, text: str = FILE, name: str = "formal") -> Path:
     return folder
 
 
-def test_skills_are_created_listed_and_read_by_calls(workbench: OpenWorkbench) -> None:
-    """The next prompt lists a new skill; those that are shared stand behind the project's own, and all can be read."""
+def test_manage_skill_creates_lists_and_reads_skills(workbench: OpenWorkbench) -> None:
+    """The next prompt lists a new skill, the project's own skills before the shared ones."""
     turns = [
         manage("create", **BRIEF),
         manage("list"),
@@ -53,7 +53,7 @@ def test_skills_are_created_listed_and_read_by_calls(workbench: OpenWorkbench) -
     assert "<skills>\n- formal: For: the board\n</skills>" in given[0]
     assert "<skills>\n- brief: Short sentences.\n- formal: For: the board\n</skills>" in given[1]
     assert "No jokes." in given[3]
-    assert told(wb) == ["Say in skill_data which skill is meant: brief, formal."]
+    assert call_errors(wb) == ["There is no skill 'none'. There are: brief, formal."]
     assert [(skill.name, kept) for skill, kept in zip(project.skills, ("in the project", "shared"), strict=True)] == [
         ("brief", "in the project"),
         ("formal", "shared"),
@@ -61,8 +61,8 @@ def test_skills_are_created_listed_and_read_by_calls(workbench: OpenWorkbench) -
     assert "in the project" in repr(project.skills)
 
 
-def test_a_skill_reaches_the_writer_that_is_told_to_follow_it(workbench: OpenWorkbench) -> None:
-    """Named in a style hint or in the block's prompt, its instructions stand in the task, each once; others do not."""
+def test_referenced_skill_is_in_the_writers_task(workbench: OpenWorkbench) -> None:
+    """A skill in a style hint or a block's prompt is in the task once; other skills are not."""
     write = call("generate_field_content", field_name="Text", style_hint="As in @skill:formal, please.")
     wb, project = with_turns(workbench, write, "Done.", writer=["X."])
     share(wb)
@@ -75,8 +75,8 @@ def test_a_skill_reaches_the_writer_that_is_told_to_follow_it(workbench: OpenWor
     assert "Sing." not in task
 
 
-def test_a_skill_in_a_message_stands_in_the_prompt(workbench: OpenWorkbench) -> None:
-    """`@skill:name` brings its text to the composer; a name that none has is refused before anything is asked."""
+def test_skill_in_a_message_is_in_the_prompt(workbench: OpenWorkbench) -> None:
+    """`@skill:name` adds its text; an unknown name is rejected before the model is called."""
     wb, project = with_turns(workbench, "It says so.")
     project.skills.add(*BRIEF.values())
     wb.ask("What does @skill:brief say?", project=project).wait()
@@ -87,17 +87,17 @@ def test_a_skill_in_a_message_stands_in_the_prompt(workbench: OpenWorkbench) -> 
     assert len(wb.runs()) == 1
 
 
-def test_an_unknown_skill_is_told_to_who_named_it(workbench: OpenWorkbench) -> None:
-    """No writer is asked to follow what there is not."""
+def test_unknown_skill_fails_the_call(workbench: OpenWorkbench) -> None:
+    """No writer starts."""
     write = call("generate_field_content", field_name="Text", style_hint="@skill:nowhere")
     wb, project = with_turns(workbench, write, "Done.")
     project.add("Text")
     wb.ask("Write.", project=project).wait()
-    assert told(wb) == ["@skill:nowhere names no skill. There are: none yet."]
+    assert call_errors(wb) == ["@skill:nowhere names no skill. There are: none yet."]
 
 
-def test_a_run_keeps_the_shared_skills_that_it_was_begun_with(workbench: OpenWorkbench) -> None:
-    """A file that changes while the run waits changes nothing for it; the next run has it."""
+def test_run_keeps_its_shared_skills(workbench: OpenWorkbench) -> None:
+    """A file that changes while the run waits takes effect in the next run."""
     turns = [
         manage("remove", name="brief"),
         manage("use", name="formal"),
@@ -118,25 +118,25 @@ def test_a_run_keeps_the_shared_skills_that_it_was_begun_with(workbench: OpenWor
     assert "Jokes." in given[4]
 
 
-def test_a_skill_of_the_project_goes_before_a_shared_one(workbench: OpenWorkbench) -> None:
-    """Of two with a name the project's own is meant; it can be shared, but nobody's file is overwritten."""
+def test_project_skill_takes_precedence_over_shared_skill(workbench: OpenWorkbench) -> None:
+    """It can be shared, but an existing file is not overwritten."""
     wb, project = with_turns(workbench)
     folder = share(wb)
     skills = project.skills.add("Formal", "Ours.", "Some jokes.").add("mine", "Mine.", "Mine.")
     assert [skill.instructions for skill in skills] == ["Some jokes.", "Mine."]
     assert skills.share("mine") == folder / "mine.md"
-    assert read_skill((folder / "mine.md").read_text(encoding="utf-8")) == Skill("mine", "Mine.", "Mine.")
+    assert parse_skill((folder / "mine.md").read_text(encoding="utf-8")) == Skill("mine", "Mine.", "Mine.")
     assert skills.share("mine").exists()
     (folder / "mine.md").write_text(FILE, encoding="utf-8")
-    with pytest.raises(af.UsageError, match="says something else"):
+    with pytest.raises(af.UsageError, match="exists with another text"):
         skills.share("mine")
 
 
-def test_a_file_that_is_no_skill_is_told_with_its_path(workbench: OpenWorkbench) -> None:
-    """A run is not begun, and says which file has to be looked at."""
+def test_invalid_skill_file_is_reported_with_its_path(workbench: OpenWorkbench) -> None:
+    """No run starts."""
     wb, project = with_turns(workbench)
     share(wb, "Just text.", "broken")
-    with pytest.raises(af.UsageError, match=r"broken\.md cannot be used: It is no skill: it has no front matter"):
+    with pytest.raises(af.UsageError, match=r"broken\.md cannot be used: It is not a skill: it has no front matter"):
         wb.ask("Write.", project=project)
 
 
@@ -153,39 +153,41 @@ def test_a_file_that_is_no_skill_is_told_with_its_path(workbench: OpenWorkbench)
         "---\n- x\n---\nText.",
         "---\nname: {\n---\nText.",
         f"---\n{'[' * 3_000}\n---\nText.",
-        f"---\nname: x\ndescription: x\n---\n{'x' * (MOST_CHARS + 1)}",
+        f"---\nname: x\ndescription: x\n---\n{'x' * (MAX_CHARS + 1)}",
         f"---\nname: x\ndescription: {'x' * 301}\n---\nText.",
         "---\nname: !!python/object/apply:os.system ['true']\ndescription: x\n---\nText.",
     ],
 )
-def test_what_is_no_skill_is_refused(text: str) -> None:
-    """Whatever a file holds, the error is one that tells what is wrong."""
+def test_invalid_skill_is_rejected(text: str) -> None:
+    """Any text raises a clear `UsageError` or is a skill."""
     with pytest.raises(af.UsageError):
-        read_skill(text)
+        parse_skill(text)
 
 
 @pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
-def test_hostile_skills_are_stored_as_they_are(text: str) -> None:
-    """Whatever is said in a skill, its text gives it back to the letter."""
+def test_skill_texts_are_stored_verbatim(text: str) -> None:
+    """Formatting and parsing a skill returns the same skill."""
     skill = Skill("x", f"x {text}"[:300], f"---\n{text}\n---")
-    assert SKILLS.read(SKILLS.write(skill)) == Skill("x", skill.description, skill.instructions.replace("\r\n", "\n"))
+    assert SKILL_RESOURCE.read(SKILL_RESOURCE.write(skill)) == Skill(
+        "x", skill.description, skill.instructions.replace("\r\n", "\n")
+    )
 
 
-def test_the_longest_name_that_fits_is_meant() -> None:
-    """Names may begin alike, stand twice, and be followed by a script without spaces; an address is none."""
-    known = known_skills([Skill("a", "A.", "A."), Skill("a-b", "AB.", "AB."), Skill("简", "J.", "J.")], {})
-    named = named_skills("@skill:a-b and @skill:A, @skill:简洁地写 @skill:a; x@skill:a", known)
+def test_longest_skill_name_wins() -> None:
+    """Names with a common start, and before a script without spaces; an email address is no name."""
+    known = merge_skills([Skill("a", "A.", "A."), Skill("a-b", "AB.", "AB."), Skill("简", "J.", "J.")], {})
+    named = referenced_skills("@skill:a-b and @skill:A, @skill:简洁地写 @skill:a; x@skill:a", known)
     assert [skill.name for skill in named] == ["a-b", "a", "简"]
-    assert [skill.name for skill in named_skills("按@skill:简写", known)] == ["简"]
+    assert [skill.name for skill in referenced_skills("按@skill:简写", known)] == ["简"]
     with pytest.raises(af.UsageError, match="@skill:ab names no skill"):
-        named_skills("@skill:ab", known)
-    assert named_skills("@skill:ab", known, strictly=False) == ()
+        referenced_skills("@skill:ab", known)
+    assert referenced_skills("@skill:ab", known, strict=False) == ()
 
 
-def test_two_shared_skills_cannot_have_one_name(tmp_path: Path) -> None:
-    """The second file is named; no folder is no skills."""
-    assert load_shared(tmp_path / "none") == {}
+def test_duplicate_shared_skill_is_rejected(tmp_path: Path) -> None:
+    """The error names the second file; a missing folder has no skills."""
+    assert load_shared_skills(tmp_path / "none") == {}
     for name in ("one", "two"):
-        (tmp_path / f"{name}.md").write_text(write_skill(Skill("x", "X.", "X.")), encoding="utf-8")
+        (tmp_path / f"{name}.md").write_text(format_skill(Skill("x", "X.", "X.")), encoding="utf-8")
     with pytest.raises(af.UsageError, match=r"two\.md cannot be used: another file of the folder has the name 'x'"):
-        load_shared(tmp_path)
+        load_shared_skills(tmp_path)

@@ -4,9 +4,9 @@ import json
 from typing import Any
 
 from conftest import OpenEngine
-from scripts import by_agent, delegate, report
+from support.replies import by_agent, delegate, report
 
-from artifactflow_nb.engine import CHECKPOINT_FILE
+from artifactflow_nb.engine.engine import CHECKPOINT_FILE
 from artifactflow_nb.flows.state import ExecutionPhase, initial_state, merge_agent_response_to_state
 from artifactflow_nb.store.database import connect
 

@@ -1,21 +1,23 @@
 import logging
 import socket
 import traceback
+from base64 import b64encode
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 
 import pytest
-from loopback import Answer, events, sse
-from turns import KEY, Waits, chunk, said, take
+from support.chat_endpoint import Answer, ChatServer, events, sse
+from support.model_turns import KEY, Waits, chunk, said, take
 
+from artifactflow_nb.core.messages import Message, Usage
+from artifactflow_nb.engine.settings import Settings
 from artifactflow_nb.errors import ContextOverflow, ModelRejected, ModelUnavailable, UsageError
-from artifactflow_nb.messages import Message, Usage
 from artifactflow_nb.models.base import ModelRequest, RetryNotice
-from artifactflow_nb.models.endpoint_errors import Endpoint, retry_after
-from artifactflow_nb.models.openai import LONGEST_DELAY_S, OpenAIModel
+from artifactflow_nb.models.openai.client import MAX_DELAY_S, OpenAIModel
+from artifactflow_nb.models.openai.errors import Endpoint, parse_retry_after
 
 
-async def test_a_server_error_is_retried_and_each_retry_is_told():
+async def test_server_error_is_retried_with_a_notice():
     """Two failures that may pass: two notices with growing delays, then the answer of the third attempt."""
     waits = Waits()
     script = [Answer(status=503, error="overloaded"), Answer(status=500), Answer("at last")]
@@ -43,7 +45,7 @@ async def test_when_the_retries_are_used_up_the_last_failure_is_raised():
         ((("retry-after", "7"),), 7.0),
         ((("retry-after", "0"),), 0.0),
         ((("retry-after-ms", "1500"),), 1.5),
-        ((("retry-after", "86400"),), LONGEST_DELAY_S),
+        ((("retry-after", "86400"),), MAX_DELAY_S),
         ((("retry-after", "Wed, 21 Oct 2015 07:28:00 GMT"),), 0.0),
         ((("retry-after", "soon"),), 0.25),
         ((("retry-after", "nan"),), 0.25),
@@ -60,10 +62,10 @@ async def test_retry_after_is_honoured_within_reason(headers, delay):
 def test_retry_after_may_be_a_date_to_come():
     """A date is turned into the seconds until then."""
     moment = datetime.now(UTC) + timedelta(seconds=30)
-    assert 28 < retry_after({"retry-after": format_datetime(moment, usegmt=True)}) <= 30
+    assert 28 < parse_retry_after({"retry-after": format_datetime(moment, usegmt=True)}) <= 30
 
 
-async def test_a_stream_that_breaks_is_retried_and_its_text_is_void():
+async def test_broken_stream_is_retried_and_its_text_discarded():
     """The retry starts the text again; the reply holds the second text only."""
     found, _ = await take([Answer("first try, cut", chunk_chars=4, cut_after=2), Answer("second try")])
     before = found[: next(i for i, event in enumerate(found) if isinstance(event, RetryNotice))]
@@ -223,6 +225,43 @@ async def test_a_password_in_the_address_is_not_shown():
     assert "hunter2" not in str(caught.value) + repr(model)
 
 
+@pytest.mark.parametrize("login", ["ada:hunter2-pass", "ada:hunter2%2Dpass", ":hunter2-pass", "hunter2-pass"])
+async def test_password_in_the_address_is_sent_and_never_logged(login: str, caplog: pytest.LogCaptureFixture) -> None:
+    """Libraries log the address of each request at INFO: the password goes into a header, in place of the key."""
+    caplog.set_level(logging.DEBUG)
+    user, _, password = login.replace("%2D", "-").partition(":")
+    sent = b64encode(f"{user}:{password}".encode()).decode()
+    answers = [Answer("Hello."), Answer(status=400, error=f"bad login {user}:{password}, {sent}")]
+    with ChatServer(answers) as server:
+        model = OpenAIModel(server.base_url.replace("//", f"//{login}@"), KEY, "m")
+        request = ModelRequest((Message("user", "q"),), max_retries=0)
+        try:
+            assert said([event async for event in model.stream(request)]) == "Hello."
+            with pytest.raises(ModelRejected) as refused:
+                _ = [event async for event in model.stream(request)]
+        finally:
+            await model.aclose()
+    assert [request.headers["authorization"] for request in server.requests] == [f"Basic {sent}"] * 2
+    logged = caplog.text + "".join(f"{record.args!r}{record.__dict__!r}" for record in caplog.records)
+    assert f"{server.base_url}/chat/completions" in logged
+    shown = logged + str(refused.value) + repr(model) + repr(model._endpoint()) + model._card().plain()
+    assert [word for word in ("hunter2", sent, KEY) if word in shown] == []
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["http://ada:hunter2@host:99999/v1", "http://ada:hunter2@[::1", "http://ada:hun/ter2@host/v1", "x://a:hunter2@h"],
+)
+def test_address_that_cannot_be_used_is_refused_without_its_password(address: str) -> None:
+    """Also where nobody can tell what the password is, as with a slash in it."""
+    with pytest.raises(UsageError) as refused:
+        OpenAIModel(address, KEY, "m")
+    with pytest.raises(UsageError) as also_refused:
+        Settings.load(searxng_url=address, model="", base_url="x" + address)
+    assert "ter2" not in str(refused.value) + str(also_refused.value)
+    assert "is no web address" in str(refused.value)
+
+
 @pytest.mark.parametrize("key", ["sk-ключ", "sk-a\nsk-b"])
 def test_a_key_that_no_header_can_carry_is_refused_without_being_shown(key):
     """A key with a line break or a foreign letter inside was copied wrongly; better said now than by the network."""
@@ -232,7 +271,7 @@ def test_a_key_that_no_header_can_carry_is_refused_without_being_shown(key):
 
 
 @pytest.mark.parametrize("address", ["localhost:8000", "", "http://", "http://[half/v1", "http://host:port/v1"])
-def test_what_is_no_address_is_refused(address):
+def test_malformed_addresses_are_refused(address):
     """The message shows what was given and what an address looks like."""
     with pytest.raises(UsageError) as caught:
         OpenAIModel(address, None, "m")
@@ -249,7 +288,7 @@ def test_what_is_no_address_is_refused(address):
         (413, {"error": "prompt is too long: 9 tokens"}),
     ],
 )
-async def test_an_overflow_is_told_apart_from_other_refusals(status: int, error: dict[str, object]) -> None:
+async def test_context_overflow_has_its_own_error(status: int, error: dict[str, object]) -> None:
     """However an endpoint says that the prompt is too long, it is a ContextOverflow; another refusal is not."""
     endpoint = Endpoint("http://127.0.0.1/v1", "a-key-that-is-long")
     assert isinstance(endpoint.status_error(status, error, {}), ContextOverflow)

@@ -4,18 +4,18 @@ import json
 import time
 
 import pytest
-from call_styles import STYLES, call_deltas, pieces
 from hypothesis import given
 from hypothesis import strategies as st
-from loopback import Answer, ChatServer, calling
-from spent import check_linear
-from turns import KEY, Waits, said, take
+from support.call_styles import STYLES, call_deltas, pieces
+from support.chat_endpoint import Answer, ChatServer, calling
+from support.cpu_time import check_linear
+from support.model_turns import KEY, Waits, said, take
 
+from artifactflow_nb.core.messages import Message, ToolCall, ToolSpec, Usage
 from artifactflow_nb.errors import ContextOverflow, ModelRejected, ModelUnavailable
-from artifactflow_nb.messages import Message, ToolCall, ToolSpec, Usage
 from artifactflow_nb.models.base import ModelRequest, RetryNotice
-from artifactflow_nb.models.native_calls import CallReader, legal_name, read_call, wire_messages
-from artifactflow_nb.models.openai import OpenAIModel
+from artifactflow_nb.models.openai.client import OpenAIModel
+from artifactflow_nb.models.openai.native_calls import NativeCallReader, read_call, valid_tool_name, wire_messages
 from artifactflow_nb.tools.base import ToolContext, tool
 
 SEARCH = ToolSpec("web_search", "Search the web.", {"type": "object", "properties": {"query": {"type": "string"}}})
@@ -24,7 +24,7 @@ CALLS = (("web_search", {"query": "上下文 🙂", "limit": 3}), ("read_artifac
 
 
 def read(deltas, finish_reason="tool_calls"):
-    reader = CallReader()
+    reader = NativeCallReader()
     for delta in deltas:
         reader.add(delta)
     return reader.calls(finish_reason)
@@ -123,9 +123,9 @@ def test_results_of_calls_written_as_text_are_a_users_message():
         ("x" * 100, "x" * 64),
     ],
 )
-def test_a_name_that_a_model_made_up_is_legal_on_the_wire(name, legal):
+def test_invented_tool_name_is_made_valid_in_requests(name, legal):
     """Letters, digits, `_` and `-`, 64 at most: another name in the transcript would have the request refused."""
-    assert legal_name(name) == legal
+    assert valid_tool_name(name) == legal
 
 
 async def test_equal_transcripts_are_equal_bytes():
@@ -162,14 +162,14 @@ async def test_calls_are_read_however_the_endpoint_sends_them(style, n):
 
 
 @pytest.mark.parametrize("style", ["index always 0, id then empty", "name in each piece", "whole", "no id"])
-def test_calls_of_the_same_tool_are_told_apart(style):
+def test_calls_of_the_same_tool_are_separate(style):
     """Two calls of one tool stay two where there are ids or indexes."""
     calls = (("f", '{"x": 1}'), ("f", '{"x": 2}'))
     assert [call.params for call in read(call_deltas(style, calls, 3))] == [{"x": 1}, {"x": 2}]
 
 
 @pytest.mark.parametrize("style", sorted(set(STYLES) - {"function_call", "objects", "whole, nothing but names"}))
-def test_calls_without_parameters_are_told_apart(style):
+def test_calls_without_parameters_are_separate(style):
     """With empty arguments only ids, indexes and names are left to tell one call from the next."""
     expected = ["first", "second", "third"]
     assert [call.name for call in read(call_deltas(style, tuple((name, "") for name in expected), 4))] == expected
@@ -220,7 +220,7 @@ async def test_a_reply_of_calls_alone_has_no_text_and_a_first_moment():
     assert found[-1].ttft_ms is None
 
 
-async def test_calls_before_a_break_are_void():
+async def test_calls_of_a_broken_stream_are_discarded():
     """A stream that breaks within a call is retried, and only the second attempt's calls are given."""
     found, _ = await take([calling(CALLS[0], chunk_chars=4, cut_after=3), calling(CALLS[1])], **TOOLS)
     at = next(i for i, event in enumerate(found) if isinstance(event, RetryNotice))
@@ -279,7 +279,7 @@ def test_several_objects_are_as_many_calls():
         ('{"x": ' + "[" * 100_000, "recursion"),
     ],
 )
-def test_arguments_that_are_not_sound_are_told_to_the_model(text, words):
+def test_unreadable_arguments_are_reported_to_the_model(text, words):
     """Never half a value: the call keeps its name, has no parameters, and says what is wrong and how to write it."""
     (call,) = arguments(text)
     assert (call.name, call.params) == ("f", {})
@@ -296,13 +296,13 @@ def test_a_call_cut_by_the_limit_of_tokens_says_so(text):
     assert "limit of tokens" in call.error
 
 
-def test_only_what_was_cut_is_lost_at_the_limit_of_tokens():
+def test_token_limit_loses_only_the_truncated_call():
     """Calls before the last are whole, and the last one too if its arguments are complete."""
     calls = (("f", "{}"), ("g", '{"x": 1}'))
     assert read(call_deltas("openai", calls, 4), "length") == (ToolCall("f", {}), ToolCall("g", {"x": 1}))
 
 
-def test_a_call_without_a_name_is_told_to_the_model():
+def test_call_without_a_name_is_reported_to_the_model():
     """Arguments that belong to no tool are not dropped in silence; a piece with nothing in it is nothing."""
     (call,) = read([{"tool_calls": [{"index": 0, "function": {"arguments": '{"x": 1}'}}]}])
     assert (call.name, call.params) == ("", {})
@@ -352,7 +352,7 @@ def test_reading_is_linear_in_the_pieces():
 
 
 @pytest.mark.parametrize("calls", [5, "text", [5], ["text"], [{"function": "text"}], [{"id": [], "function": {}}]])
-async def test_what_is_no_call_is_a_broken_stream(calls):
+async def test_malformed_call_is_a_broken_stream(calls):
     """Something else in the place of calls is an error of the endpoint, not of this program."""
     body = b'data: {"choices": [{"delta": {"tool_calls": %b}}]}\n\n' % json.dumps(calls).encode()
     with pytest.raises(ModelUnavailable, match="no part of a chat answer"):
@@ -384,7 +384,7 @@ async def test_estimated_tokens_count_tools_and_calls():
         (500, {"error": {"message": "Unsupported param: tools", "type": "server_error"}}),
     ],
 )
-async def test_an_endpoint_that_takes_no_tools_is_told_as_such(status, error):
+async def test_endpoint_without_tool_support_is_reported(status, error):
     """One request, no retry, and a message that names the setting which makes it work."""
     with pytest.raises(ModelRejected, match=r"AF_TOOL_PROTOCOL=xml") as caught:
         await take([Answer(status=status, error=error)] * 2, **TOOLS)
@@ -394,7 +394,7 @@ async def test_an_endpoint_that_takes_no_tools_is_told_as_such(status, error):
     assert "AF_TOOL_PROTOCOL" not in str(caught.value)
 
 
-async def test_a_refusal_of_tools_in_the_stream_is_told_as_such():
+async def test_tool_refusal_in_the_stream_is_reported():
     """Some gateways answer with status 200 and put the refusal into the stream."""
     body = b'data: {"error": {"message": "This model does not support tools", "code": 500}}\n\n'
     with pytest.raises(ModelRejected, match="AF_TOOL_PROTOCOL=xml"):
@@ -410,7 +410,7 @@ async def test_a_refusal_of_tools_in_the_stream_is_told_as_such():
         (429, "Too many requests for models that support tool use"),
     ],
 )
-async def test_other_failures_are_not_blamed_on_tools(status, error):
+async def test_other_failures_are_not_attributed_to_tools(status, error):
     """A request that is repeated in the error, an overflow, a passing failure: what they were before."""
     with pytest.raises((ContextOverflow, ModelRejected, ModelUnavailable)) as caught:
         await take([Answer(status=status, error=error)], max_retries=0, **TOOLS)

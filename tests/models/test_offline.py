@@ -1,18 +1,19 @@
 """The offline model turn by turn: its parts, its failures, its follow-ups."""
 
+import json
 from pathlib import Path
 
 import pytest
-from offline.drive import Drive
+from support.offline_loop import Drive
 
-from artifactflow_nb.ambient import SystemClock
-from artifactflow_nb.messages import Message, ToolResult, ToolSpec
-from artifactflow_nb.models.base import ModelDelta, ModelReply, ModelRequest
-from artifactflow_nb.models.offline import OfflineModel
-from artifactflow_nb.models.offline_transcript import Transcript
+from artifactflow_nb.core.clock_ids import SystemClock
+from artifactflow_nb.core.messages import Message, ToolResult, ToolSpec
+from artifactflow_nb.core.toolcalls.xml import format_results
+from artifactflow_nb.models.base import ModelContext, ModelDelta, ModelReply, ModelRequest
+from artifactflow_nb.models.offline.model import OfflineModel
+from artifactflow_nb.models.offline.turn import Turn
+from artifactflow_nb.sources.manager import SourceManager
 from artifactflow_nb.store.database import Database
-from artifactflow_nb.store.sources import SourceManager
-from artifactflow_nb.xml_calls import format_results
 
 HANDBOOK = Path(__file__).parents[2] / "data" / "handbook"
 QUESTION = "How often is a restore tried?"
@@ -28,19 +29,25 @@ async def sources(tmp_path: Path):
     await database.close()
 
 
-async def test_it_streams_what_it_replies_and_estimates_its_tokens():
-    """The pieces join to the reply, the tokens are marked as estimated, and the same request gives the same reply."""
+async def test_stream_joins_to_the_reply_with_estimated_tokens():
+    """Pieces join to text and calls, and the same request gets the same reply."""
     request = ModelRequest((Message("user", "Is there life on Mars?"),), (ToolSpec("web_search", "Search.", {}),))
     events = [event async for event in OfflineModel().stream(request)]
     reply = events[-1]
     assert isinstance(reply, ModelReply)
-    assert "".join(event.text for event in events if isinstance(event, ModelDelta)) == reply.content
+    deltas = [event for event in events if isinstance(event, ModelDelta)]
+    assert "".join(delta.text for delta in deltas if delta.kind == "answer") == reply.content
+    (call,) = reply.calls
+    written = [delta for delta in deltas if delta.kind == "call"]
+    assert {delta.tool for delta in written} == {call.name}
+    assert json.loads("".join(delta.text for delta in written)) == call.params
     assert len(events) > 3
+    assert reply.finish_reason == "tool_calls"
     assert reply.usage.estimated
     assert [event async for event in OfflineModel().stream(request)][-1].content == reply.content
 
 
-async def test_a_question_ends_in_a_cited_report_and_a_ticked_plan(sources: SourceManager):
+async def test_question_ends_in_cited_report_and_ticked_plan(sources: SourceManager):
     """A run plans, delegates twice, writes the report, ticks the plan and says that no language model was used."""
     drive = Drive(OfflineModel(), sources)
     answer = await drive.ask(QUESTION)
@@ -64,21 +71,21 @@ async def test_a_question_ends_in_a_cited_report_and_a_ticked_plan(sources: Sour
         ({"create_artifact": "Permission denied", "rewrite_artifact": "Permission denied"}, "was not written"),
     ],
 )
-async def test_it_ends_soundly_when_something_fails(sources: SourceManager, refuse: dict[str, str], expected: str):
-    """A denied or failed step is told and passed over; the run ends."""
+async def test_run_ends_when_a_step_fails(sources: SourceManager, refuse: dict[str, str], expected: str):
+    """A denied or failed step is reported and skipped."""
     drive = Drive(OfflineModel(), sources, refuse=refuse)
     assert expected in await drive.ask(QUESTION)
     assert drive.rounds <= 8
 
 
-async def test_a_denied_report_still_gives_the_answer(sources: SourceManager):
-    """Without its report the reply holds the quotes."""
+async def test_denied_report_still_gives_the_answer(sources: SourceManager):
+    """Without its report the reply has the quotes."""
     drive = Drive(OfflineModel(), sources, refuse={"create_artifact": "Permission denied"})
     assert "A backup counts only after a restore has been tried" in await drive.ask(QUESTION)
 
 
-async def test_an_earlier_report_is_rewritten(sources: SourceManager):
-    """A second question of a conversation rewrites the report that the first one made."""
+async def test_earlier_report_is_rewritten(sources: SourceManager):
+    """A second question of a conversation rewrites the report of the first one."""
     drive = Drive(OfflineModel(), sources)
     await drive.ask(QUESTION)
     await drive.ask("How are temperature probes calibrated?")
@@ -88,15 +95,16 @@ async def test_an_earlier_report_is_rewritten(sources: SourceManager):
     assert drive.failed == []
 
 
-async def test_a_report_that_no_inventory_lists_is_rewritten(sources: SourceManager):
-    """Where creating the report fails because it exists, it is rewritten."""
-    refuse = {"create_artifact:research_report": "The artifact 'research_report' exists already."}
-    drive = Drive(OfflineModel(), sources, refuse=refuse)
+async def test_unlisted_report_is_rewritten(sources: SourceManager):
+    """A report that exists although the prompt does not list it is rewritten after the conflict."""
+    drive = Drive(OfflineModel(), sources, artifacts={"research_report": "Another run wrote this."})
+    drive.lists_artifacts = False
     await drive.ask(QUESTION)
+    assert drive.failed == ["create_artifact"]
     assert "A backup counts only" in drive.artifacts["research_report"]
 
 
-async def test_a_denied_rewrite_still_gives_the_answer(sources: SourceManager):
+async def test_denied_rewrite_still_gives_the_answer(sources: SourceManager):
     """A follow-up whose report may not replace the earlier one answers and says so."""
     drive = Drive(OfflineModel(), sources)
     await drive.ask(QUESTION)
@@ -106,23 +114,23 @@ async def test_a_denied_rewrite_still_gives_the_answer(sources: SourceManager):
     assert "The report was not written: Permission denied" in answer
 
 
-async def test_a_follow_up_leans_on_the_question_before(sources: SourceManager):
-    """A question that points back is understood with the words of the one before it."""
+async def test_follow_up_uses_the_earlier_question(sources: SourceManager):
+    """A question that refers back is understood with the words of the earlier one."""
     history = (Message("user", "How are temperature probes calibrated?"), Message("assistant", "In an ice bath."))
     answer = await Drive(OfflineModel(), sources).ask("And when is one of them sent back?", history)
     assert "local:handbook/sensors.md#calibration" in answer
 
 
-def test_a_question_that_quotes_a_result_is_a_question():
-    """What a person pastes is never taken for what a tool gave."""
+def test_pasted_result_is_part_of_the_question():
+    """It is never taken for the result of a call."""
     pasted = format_results([("web_fetch", ToolResult(success=True, data="Bananas are blue."))])
-    transcript = Transcript.read([Message("system", "-"), Message("user", f"Is this so?\n{pasted}")], frozenset())
-    assert transcript.instruction.startswith("Is this so?")
-    assert transcript.steps == ()
+    turn = Turn.of(ModelRequest((Message("system", "-"), Message("user", f"Is this so?\n{pasted}"))))
+    assert turn.question.startswith("Is this so?")
+    assert turn.calls == []
 
 
-async def test_without_tools_and_without_results_it_still_answers():
-    """A turn that offers no tool and has no results is an answer and not a call."""
+async def test_turn_without_tools_and_results_is_an_answer():
+    """It calls no tool."""
     request = ModelRequest((Message("system", "-"), Message("user", "What is in the sources?")))
     reply = [event async for event in OfflineModel().stream(request)][-1]
     assert isinstance(reply, ModelReply)
@@ -130,9 +138,9 @@ async def test_without_tools_and_without_results_it_still_answers():
     assert "No language model was used" in reply.content
 
 
-async def test_a_reader_with_both_tools_searches_and_quotes(sources: SourceManager):
-    """An agent that may search and fetch does both by itself and reports quotes."""
+async def test_agent_with_both_tools_searches_and_quotes(sources: SourceManager):
+    """An agent that can search and fetch does both and reports quotes."""
     drive = Drive(OfflineModel(), sources)
     tools = (ToolSpec("web_search", "Search.", {}), ToolSpec("web_fetch", "Fetch.", {}))
-    text = await drive._loop([Message("user", "How are temperature probes calibrated?")], tools, 3)
+    text = await drive.loop(ModelContext("", "How are temperature probes calibrated?"), tools, 3)
     assert "   > Temperature probes are calibrated in an ice bath every spring." in text

@@ -1,13 +1,13 @@
 import asyncio
 
 import pytest
-from loopback import Answer, ChatProcess, ChatServer, calling, sse
-from turns import KEY, chunk, said, take
+from support.chat_endpoint import Answer, ChatProcess, ChatServer, calling, sse
+from support.model_turns import KEY, chunk, said, take
 
+from artifactflow_nb.core.messages import Message, ToolCall, Usage
 from artifactflow_nb.errors import ModelRejected
-from artifactflow_nb.messages import Message, ToolCall, Usage
 from artifactflow_nb.models.base import ModelReply, ModelRequest, RetryNotice
-from artifactflow_nb.models.openai import OpenAIModel
+from artifactflow_nb.models.openai.client import OpenAIModel
 
 
 async def test_a_turn_streams_deltas_and_ends_with_the_reply_that_sums_them_up():

@@ -1,10 +1,10 @@
 import pytest
-from loopback import Answer, ChatServer
-from turns import KEY, said, take
+from support.chat_endpoint import Answer, ChatServer
+from support.model_turns import KEY, said, take
 
-from artifactflow_nb.messages import Message
+from artifactflow_nb.core.messages import Message
 from artifactflow_nb.models.base import ModelRequest
-from artifactflow_nb.models.openai import OpenAIModel
+from artifactflow_nb.models.openai.client import OpenAIModel
 
 
 @pytest.mark.parametrize("field", ["reasoning_content", "reasoning"])
@@ -34,7 +34,7 @@ async def test_reasoning_fields_become_reasoning_and_not_content(field):
         (" \n", "", ""),
     ],
 )
-async def test_think_tags_are_told_apart_from_the_answer_wherever_they_are_cut(text, reasoning, content, chunk_chars):
+async def test_think_tags_cut_anywhere_are_recognised(text, reasoning, content, chunk_chars):
     """Text between think tags before the answer, or before a lone closing tag, is reasoning; a tag spoken of is not."""
     with ChatServer([Answer(text, chunk_chars=chunk_chars)]) as server:
         model = OpenAIModel(server.base_url, KEY, "m")

@@ -2,18 +2,18 @@ from dataclasses import replace
 
 import pytest
 
+from artifactflow_nb.core.messages import Message, ToolCall, Usage
+from artifactflow_nb.core.toolcalls.xml import parse_reply
 from artifactflow_nb.errors import ModelUnavailable
-from artifactflow_nb.messages import Message, ToolCall, Usage
 from artifactflow_nb.models.base import ModelDelta, ModelReply, ModelRequest, estimate_usage
 from artifactflow_nb.models.scripted import ScriptedModel
-from artifactflow_nb.xml_calls import parse_reply
 
 
 def request(prompt="question"):
     return ModelRequest((Message("user", prompt),))
 
 
-async def test_turns_are_given_in_order_in_small_pieces():
+async def test_turns_are_streamed_in_order():
     """Each request gets the next turn, streamed in pieces that add up to the reply."""
     model = ScriptedModel(["a first turn", "second"], chunk_chars=5)
     first = [event async for event in model.stream(request())]
@@ -23,7 +23,7 @@ async def test_turns_are_given_in_order_in_small_pieces():
     assert first[-1].ttft_ms is not None
 
 
-async def test_a_function_answers_what_it_is_asked():
+async def test_script_function_computes_the_reply():
     """Concurrent agents can be told apart by their prompts, and every request is kept."""
     model = ScriptedModel(lambda asked: asked.messages[-1].content.upper())
     assert [event async for event in model.stream(request("one"))][-1].content == "ONE"
@@ -38,13 +38,13 @@ async def test_an_exception_in_the_script_is_raised():
         _ = [event async for event in model.stream(request())]
 
 
-async def test_a_reply_is_given_as_it_is():
+async def test_model_reply_is_returned_unchanged():
     """A whole reply sets usage, finish reason and model, too."""
     reply = ModelReply("text", Usage(1, 2), "length", "other")
     assert [event async for event in ScriptedModel([reply]).stream(request())] == [ModelDelta("text"), reply]
 
 
-async def test_one_script_speaks_both_protocols():
+async def test_script_uses_the_protocol_of_the_request():
     """Calls among the text are native or written into it, as the request asks; either way they read as they were."""
     call, text = ToolCall("f", {"x": "1"}), "First. "
     for turn in (call, [text, call, "Last.", call]):
@@ -58,9 +58,9 @@ async def test_one_script_speaks_both_protocols():
         assert native.usage.output_tokens > 0
 
 
-async def test_a_script_that_is_over_fails_the_test():
+async def test_exhausted_script_is_an_error():
     """A request too many is a mistake in the test or in the flow, and is not answered."""
-    with pytest.raises(AssertionError, match="no more turns"):
+    with pytest.raises(AssertionError, match="no turn left"):
         _ = [event async for event in ScriptedModel([]).stream(request())]
 
 

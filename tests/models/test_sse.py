@@ -5,11 +5,11 @@ from itertools import pairwise
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from loopback import Answer, events, sse
-from spent import check_linear
-from turns import chunk, take
+from support.chat_endpoint import Answer, events, sse
+from support.cpu_time import check_linear
+from support.model_turns import chunk, take
 
-from artifactflow_nb.models.sse import SseReader
+from artifactflow_nb.models.openai.sse import SseReader
 
 HELLO = sse(chunk({"content": "hello"}))
 STOP = sse(chunk({}, "stop"))

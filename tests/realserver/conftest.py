@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 from realserver.server import MODEL, RealServer, real_server, why_not
 
-from artifactflow_nb.models.openai import OpenAIModel
+from artifactflow_nb.models.openai.client import OpenAIModel
 
 
 @pytest.fixture(scope="session")

@@ -12,13 +12,13 @@ import pytest
 from realserver.proxy import Extend, extending_proxy
 from realserver.server import CALL_MARK, CONTEXT_TOKENS, END_MARK, MODEL, RealServer, why_not
 
-from artifactflow_nb.engine import Engine
+from artifactflow_nb.core.events import StreamEvent, StreamEventType
+from artifactflow_nb.core.messages import Message, ToolSpec
+from artifactflow_nb.engine.engine import Engine
+from artifactflow_nb.engine.settings import Settings
 from artifactflow_nb.errors import ModelRejected
-from artifactflow_nb.events import StreamEvent, StreamEventType
-from artifactflow_nb.messages import Message, ToolSpec
 from artifactflow_nb.models.base import ModelDelta, ModelEvent, ModelReply, ModelRequest
-from artifactflow_nb.models.openai import OpenAIModel
-from artifactflow_nb.settings import Settings
+from artifactflow_nb.models.openai.client import OpenAIModel
 from artifactflow_nb.tools.base import ToolContext, tool
 
 if why_not() and os.environ.get("AF_REALSERVER") != "required":

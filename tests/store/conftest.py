@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from artifactflow_nb.ambient import CountingIds, SteppingClock, SystemClock
-from artifactflow_nb.events import StreamEvent, StreamEventType
-from artifactflow_nb.store.conversations import Parent, ParentId
+from artifactflow_nb.core.clock_ids import SystemClock
+from artifactflow_nb.core.events import StreamEvent, StreamEventType
+from artifactflow_nb.store.conversations import ParentId, ParentSelector
 from artifactflow_nb.store.database import Database
 from artifactflow_nb.store.runs import COMPLETED, NewRun, RunStore
-from artifactflow_nb.store.sources import SourceManager
+from artifactflow_nb.testing import FakeIds
 
 AddTurn = Callable[..., Awaitable[str]]
 
@@ -24,17 +24,16 @@ async def database(tmp_path: Path) -> AsyncIterator[Database]:
 
 
 @pytest.fixture
-def sources(database: Database) -> SourceManager:
-    return SourceManager(database, SteppingClock())
-
-
-@pytest.fixture
 def add_turn(database: Database) -> AddTurn:
-    """Store a question with its run and, unless told otherwise, an answer; the message's id."""
-    runs, ids = RunStore(database), CountingIds()
+    """Store a question with its run and, unless `answer` is None, an answer; return the message's id."""
+    runs, ids = RunStore(database), FakeIds()
 
     async def add(
-        question: str, parent: ParentId = Parent.ACTIVE, *, conversation: str = "conv-1", answer: str | None = "yes"
+        question: str,
+        parent: ParentId = ParentSelector.ACTIVE,
+        *,
+        conversation: str = "conv-1",
+        answer: str | None = "yes",
     ) -> str:
         known = await database.read(
             lambda db: db.execute("SELECT 1 FROM conversations WHERE conversation_id = ?", (conversation,)).fetchone()
@@ -51,7 +50,7 @@ def add_turn(database: Database) -> AddTurn:
             package_version="0",
             started_at=SystemClock().now(),
         )
-        await runs.begin(run, conversation)
+        await runs.create(run, conversation)
         if answer is not None:
             end = StreamEvent(StreamEventType.COMPLETE, SystemClock().now(), 2, run.run_id)
             await runs.finish(run.run_id, COMPLETED, end, response=answer)

@@ -6,12 +6,13 @@ from pathlib import Path
 import pytest
 from store.conftest import AddTurn
 
-from artifactflow_nb.ambient import CountingIds, SystemClock
+from artifactflow_nb.core.clock_ids import SystemClock
 from artifactflow_nb.errors import Conflict, NotFound, UsageError
-from artifactflow_nb.store.artifact_versions import TASK_PLAN
+from artifactflow_nb.store.artifact_versions import TASK_PLAN_ID
 from artifactflow_nb.store.artifacts import USER, ArtifactManager, Authorship
 from artifactflow_nb.store.conversations import ConversationManager
 from artifactflow_nb.store.database import Database
+from artifactflow_nb.testing import FakeIds
 
 
 @pytest.fixture
@@ -52,14 +53,14 @@ async def test_each_branch_sees_its_own_state(artifacts: ArtifactManager, add_tu
 async def test_the_plan_belongs_to_its_turn(artifacts: ArtifactManager, add_turn: AddTurn) -> None:
     """The plan of one turn is not seen by the next, which makes its own."""
     first = await add_turn("one")
-    await artifacts.create(by(first), TASK_PLAN, "Plan", "first plan")
+    await artifacts.create(by(first), TASK_PLAN_ID, "Plan", "first plan")
     second = await add_turn("two")
     assert await artifacts.list_artifacts("conv-1", message_id=second) == []
-    await artifacts.create(by(second), TASK_PLAN, "Plan", "second plan")
-    assert (await artifacts.read("conv-1", TASK_PLAN, message_id=first)).content == "first plan"
+    await artifacts.create(by(second), TASK_PLAN_ID, "Plan", "second plan")
+    assert (await artifacts.read("conv-1", TASK_PLAN_ID, message_id=first)).content == "first plan"
 
 
-async def test_creating_what_exists_is_a_conflict(artifacts: ArtifactManager, add_turn: AddTurn) -> None:
+async def test_creating_an_existing_artifact_is_a_conflict(artifacts: ArtifactManager, add_turn: AddTurn) -> None:
     """The error says which version there is and what to do."""
     message = await add_turn("write")
     await artifacts.create(by(message), "report", "Report", "one")
@@ -72,7 +73,7 @@ async def test_a_change_of_an_old_version_is_a_conflict(artifacts: ArtifactManag
     message = await add_turn("write")
     await artifacts.create(by(message), "report", "Report", "one")
     await artifacts.revise(by(message), "report", "two", update_type="update", expected_version=1)
-    with pytest.raises(Conflict, match="at version 2 by now, not 1"):
+    with pytest.raises(Conflict, match="now at version 2, not 1"):
         await artifacts.revise(by(message), "report", "three", update_type="update", expected_version=1)
 
 
@@ -112,7 +113,9 @@ async def test_a_later_change_of_an_earlier_turn_does_not_reach_what_followed_it
     assert listed == history[-1]
 
 
-async def test_what_belongs_to_no_message_is_seen_by_all(artifacts: ArtifactManager, add_turn: AddTurn) -> None:
+async def test_versions_without_a_message_are_visible_on_all_branches(
+    artifacts: ArtifactManager, add_turn: AddTurn
+) -> None:
     """An artifact of the conversation as a whole is seen on each branch, until the branch has its own version."""
     await add_turn("one")
     await artifacts.create(Authorship("conv-1", None, "user"), "notes", "Notes", "for all")
@@ -138,11 +141,11 @@ async def test_two_writers_at_the_same_time(artifacts: ArtifactManager, add_turn
     await other_database.close()
     (refused,) = [one for one in outcomes if isinstance(one, Exception)]
     assert isinstance(refused, Conflict)
-    assert "is at version 2 by now, not 1: lead_agent changed it. Read it again" in str(refused)
+    assert "is now at version 2, not 1: lead_agent changed it. Read it again" in str(refused)
     assert newest in outcomes
 
 
-async def test_a_change_is_made_of_what_is_there(artifacts: ArtifactManager, add_turn: AddTurn) -> None:
+async def test_an_edit_function_gets_the_current_version(artifacts: ArtifactManager, add_turn: AddTurn) -> None:
     """A change that is a function works on the newest text, so that of many at once none is lost."""
     message = await add_turn("write")
     await artifacts.create(by(message), "report", "Report", "")
@@ -163,7 +166,7 @@ async def test_a_version_can_be_restored(artifacts: ArtifactManager, add_turn: A
     await artifacts.create(by(message), "report", "Report", "one")
     await artifacts.revise(by(message), "report", "two", update_type="rewrite")
     user = Authorship("conv-1", message, USER)
-    with pytest.raises(Conflict, match="at version 2 by now, not 1"):
+    with pytest.raises(Conflict, match="now at version 2, not 1"):
         await artifacts.restore(user, "report", 1, expected_version=1)
     restored = await artifacts.restore(user, "report", 1, expected_version=2)
     assert (restored.version, restored.content, restored.update_type) == (3, "one", "restore")
@@ -172,7 +175,7 @@ async def test_a_version_can_be_restored(artifacts: ArtifactManager, add_turn: A
         await artifacts.restore(user, "report", 9)
 
 
-async def test_a_version_of_another_branch_can_be_taken_over(artifacts: ArtifactManager, add_turn: AddTurn) -> None:
+async def test_a_version_of_another_branch_can_be_restored(artifacts: ArtifactManager, add_turn: AddTurn) -> None:
     """Restoring what another branch wrote brings it to this one, also where this one had nothing."""
     left = await add_turn("left")
     await artifacts.create(by(left), "report", "Report", "of the left")
@@ -192,7 +195,7 @@ async def test_a_title_changes_with_a_version(artifacts: ArtifactManager, add_tu
         await artifacts.rename(by(message), "report", " ")
 
 
-async def test_what_no_store_can_hold_is_replaced(artifacts: ArtifactManager, add_turn: AddTurn) -> None:
+async def test_lone_surrogates_are_replaced(artifacts: ArtifactManager, add_turn: AddTurn) -> None:
     """Half a character, which a page may send, becomes a question mark, as in a message; the rest stays."""
     message = await add_turn("write")
     await artifacts.create(by(message), "report", "Half \ud800", "one \udc00 two")
@@ -203,7 +206,7 @@ async def test_what_no_store_can_hold_is_replaced(artifacts: ArtifactManager, ad
     assert (edited.content, renamed.title, renamed.content) == ("three ? four", "A ? title", "three ? four")
 
 
-async def test_unknown_places_are_errors(artifacts: ArtifactManager, add_turn: AddTurn) -> None:
+async def test_unknown_conversations_and_messages_are_errors(artifacts: ArtifactManager, add_turn: AddTurn) -> None:
     """A message that is not in the conversation sees nothing and writes nothing, and says so."""
     message = await add_turn("write")
     await artifacts.create(by(message), "report", "Report", "one")
@@ -216,11 +219,11 @@ async def test_unknown_places_are_errors(artifacts: ArtifactManager, add_turn: A
         await artifacts.list_artifacts("conv-x", message_id=None)
 
 
-async def test_versions_go_with_the_branch_that_wrote_them(
+async def test_deleting_a_branch_deletes_its_versions(
     artifacts: ArtifactManager, database: Database, add_turn: AddTurn
 ) -> None:
     """A deleted branch takes its versions along; the others see what they saw, and no number is given out again."""
-    conversations = ConversationManager(database, SystemClock(), CountingIds())
+    conversations = ConversationManager(database, SystemClock(), FakeIds())
     first = await add_turn("write")
     await artifacts.create(by(first), "report", "Report", "base")
     gone = await add_turn("gone")
@@ -251,7 +254,9 @@ async def test_any_two_versions_can_be_compared(artifacts: ArtifactManager, add_
         await artifacts.diff("conv-1", "report", 1, 3)
 
 
-async def test_what_a_person_changed_is_no_longer_the_runs_own(artifacts: ArtifactManager, add_turn: AddTurn) -> None:
+async def test_an_artifact_changed_by_a_person_is_not_the_runs_own(
+    artifacts: ArtifactManager, add_turn: AddTurn
+) -> None:
     """A run may change what it made itself until a person has changed it on that branch."""
     message = await add_turn("write")
     run = Authorship("conv-1", message, "lead_agent", "run-1")

@@ -11,38 +11,48 @@ from typing import Any
 import pytest
 
 import artifactflow_nb as af
-from artifactflow_nb.agents.composing import block_index
-from artifactflow_nb.block_edits import NewBlock, Place, added, configured, deleted, moved, renamed, restored, written
-from artifactflow_nb.blocks import BlockTree
-from artifactflow_nb.engine import STORE_FILE, Engine
-from artifactflow_nb.project_template import ProjectTemplate
-from artifactflow_nb.projects import PROJECT, PROJECT_TYPE, project_conversation
+from artifactflow_nb.core.document.edits import (
+    BlockPosition,
+    NewBlock,
+    add_block,
+    configure_block,
+    delete_block,
+    move_block,
+    rename_block,
+    restore_block,
+    write_block,
+)
+from artifactflow_nb.core.document.project import PROJECT_ID, PROJECT_MEDIA_TYPE, project_conversation_id
+from artifactflow_nb.core.document.template import ProjectTemplate
+from artifactflow_nb.core.document.tree import BlockTree
+from artifactflow_nb.engine.engine import STORE_FILE, Engine
+from artifactflow_nb.flows.compose.prompts import format_block_index
 from artifactflow_nb.store.artifact_versions import Artifact
 from artifactflow_nb.store.artifacts import USER, Authorship
-from artifactflow_nb.store.blocks import list_projects
-from artifactflow_nb.store.schema import _STEPS, migrate
+from artifactflow_nb.store.documents import list_projects
+from artifactflow_nb.store.migrations import _STEPS, migrate
 
 OpenEngine = Callable[..., Awaitable[Engine]]
-CONVERSATION = project_conversation("p")
+CONVERSATION = project_conversation_id("p")
 BY = Authorship(CONVERSATION, None, USER, reason="Because.")
 
 
 async def begun(open_engine: OpenEngine, **options: Any) -> Engine:
     engine = await open_engine(**options)
-    await engine.blocks.begin("p", ProjectTemplate.load("paper"), USER)
+    await engine.projects.create("p", ProjectTemplate.load("paper"), USER)
     return engine
 
 
 def new(name: str, text: str = "", **settings: Any) -> NewBlock:
-    return NewBlock(name, Place("question"), settings, text)
+    return NewBlock(name, BlockPosition("question"), settings, text)
 
 
 async def add(engine: Engine, by: Authorship, block: NewBlock) -> list[Artifact]:
-    return await engine.blocks.change(by, lambda tree: added(tree, block))
+    return await engine.projects.change(by, lambda tree: add_block(tree, block))
 
 
 async def tree_of(engine: Engine, message_id: str | None = None) -> BlockTree:
-    return await engine.blocks.tree(CONVERSATION, message_id)
+    return await engine.projects.tree(CONVERSATION, message_id)
 
 
 async def kinds(engine: Engine, block_id: str) -> list[str]:
@@ -57,14 +67,14 @@ async def test_every_change_is_a_version_with_who_and_why(open_engine: OpenEngin
     engine = await begun(open_engine)
     await add(engine, BY, new("A", "1"))
     for edit in (
-        lambda tree: written(tree, "a", "2", "user"),
-        lambda tree: written(tree, "a", "2", "user"),
-        lambda tree: renamed(tree, "a", "方法"),
-        lambda tree: configured(tree, "a", {"prompt": "?"}),
-        lambda tree: deleted(tree, "a"),
-        lambda tree: restored(tree, "a"),
+        lambda tree: write_block(tree, "a", "2", "user"),
+        lambda tree: write_block(tree, "a", "2", "user"),
+        lambda tree: rename_block(tree, "a", "方法"),
+        lambda tree: configure_block(tree, "a", {"prompt": "?"}),
+        lambda tree: delete_block(tree, "a"),
+        lambda tree: restore_block(tree, "a"),
     ):
-        await engine.blocks.change(BY, edit)
+        await engine.projects.change(BY, edit)
     assert await kinds(engine, "a") == ["create", "rewrite", "rename", "arrange", "delete", "restore"]
     for version in await engine.artifacts.versions(CONVERSATION, "a"):
         assert (version.created_by, version.reason) == (USER, "Because.")
@@ -72,19 +82,21 @@ async def test_every_change_is_a_version_with_who_and_why(open_engine: OpenEngin
     assert (block.name, block.content, block.prompt, block.version) == ("方法", "2", "?", 6)
 
 
-async def test_an_edit_is_whole_or_not_there(open_engine: OpenEngine) -> None:
+async def test_an_edit_is_stored_completely_or_not_at_all(open_engine: OpenEngine) -> None:
     """One that fails half-way, or cannot be, leaves every block as it was."""
     engine = await begun(open_engine)
     await add(engine, BY, new("A", "1"))
 
     def fails(tree: BlockTree) -> Any:
-        yield written(tree, "a", "2", "user")[0]
+        yield write_block(tree, "a", "2", "user")[0]
         raise af.UsageError("half-way")
 
     with pytest.raises(af.UsageError, match="half-way"):
-        await engine.blocks.change(BY, fails)
+        await engine.projects.change(BY, fails)
     with pytest.raises(af.UsageError, match="'project' is an artifact that is no block"):
-        await engine.blocks.change(BY, lambda tree: [written(tree, "a", "2", "user")[0], _called(tree, PROJECT)])
+        await engine.projects.change(
+            BY, lambda tree: [write_block(tree, "a", "2", "user")[0], _called(tree, PROJECT_ID)]
+        )
     assert await kinds(engine, "a") == ["create"]
 
 
@@ -92,7 +104,7 @@ def _called(tree: BlockTree, block_id: str) -> Any:
     return replace(tree["a"], block_id=block_id)
 
 
-async def test_a_call_changes_once(open_engine: OpenEngine) -> None:
+async def test_a_repeated_call_changes_blocks_once(open_engine: OpenEngine) -> None:
     """A second change by the same call, after a resume, changes nothing."""
     engine = await begun(open_engine)
     by = Authorship(CONVERSATION, None, "composer", tool_call_id="tool-1")
@@ -101,25 +113,25 @@ async def test_a_call_changes_once(open_engine: OpenEngine) -> None:
     assert [block.name for block in await tree_of(engine)] == ["A"]
 
 
-async def test_a_project_is_begun_once(open_engine: OpenEngine) -> None:
+async def test_a_project_is_created_once(open_engine: OpenEngine) -> None:
     """With the blocks of its template; the second time nothing changes, whatever the template."""
     engine = await open_engine()
     mine = ProjectTemplate.load(
         {"name": "x", "phases": ["one"], "blocks": [{"name": "A"}, {"name": "B", "depends_on": ["A"]}]}
     )
-    assert await engine.blocks.begin("p", mine, USER)
-    assert not await engine.blocks.begin(" p ", ProjectTemplate.load(), USER)
+    assert await engine.projects.create("p", mine, USER)
+    assert not await engine.projects.create(" p ", ProjectTemplate.load(), USER)
     tree = await tree_of(engine)
     assert (tree.phases, tree["b"].depends_on) == (("one",), ("a",))
     for name in ("", " ", "x" * 81, None):
         with pytest.raises(af.UsageError, match="A project cannot be called"):
-            await engine.blocks.begin(name, mine, USER)  # type: ignore[arg-type]
+            await engine.projects.create(name, mine, USER)  # type: ignore[arg-type]
 
 
 # --- other ways to a block -------------------------------------------------------------------------------------------
 
 
-async def test_a_text_by_another_way_is_written_in_view_of_what_is_there(open_engine: OpenEngine) -> None:
+async def test_editing_a_block_as_an_artifact_updates_its_basis(open_engine: OpenEngine) -> None:
     """An agent's tools and the panel write artifacts: a block that they rewrite is true, its dependents are stale."""
     engine = await begun(open_engine)
     for name, needs in (("A", []), ("B", ["A"]), ("C", ["B"])):
@@ -134,27 +146,27 @@ async def test_a_text_by_another_way_is_written_in_view_of_what_is_there(open_en
     assert not (await tree_of(engine)).stale
 
 
-async def test_a_title_by_another_way_keeps_the_rules_of_names(open_engine: OpenEngine) -> None:
+async def test_renaming_a_block_as_an_artifact_checks_the_name(open_engine: OpenEngine) -> None:
     """A name that is taken, or cannot be one, is refused; nothing is written."""
     engine = await begun(open_engine)
     for name in ("A", "B"):
         await add(engine, BY, new(name))
     await engine.artifacts.rename(BY, "a", "C")
-    with pytest.raises(af.UsageError, match="is a block 'b' at the top already"):
+    with pytest.raises(af.UsageError, match="already a block 'b' at the top level"):
         await engine.artifacts.rename(BY, "a", "b")
     with pytest.raises(af.UsageError, match="A block cannot be called 'x/y'"):
         await engine.artifacts.rename(BY, "a", "x/y")
     assert await kinds(engine, "a") == ["create", "rename"]
 
 
-async def test_a_deleted_block_is_nowhere_among_artifacts(open_engine: OpenEngine) -> None:
+async def test_deleted_blocks_are_not_listed_as_artifacts(open_engine: OpenEngine) -> None:
     """Lists, histories and reading leave it out; its versions are kept, and an earlier one brings it back."""
     engine = await begun(open_engine)
     await add(engine, BY, new("A", "1"))
-    await engine.blocks.change(BY, lambda tree: deleted(tree, "a"))
+    await engine.projects.change(BY, lambda tree: delete_block(tree, "a"))
     listed = await engine.artifacts.list_artifacts(CONVERSATION, message_id=None)
-    assert [one.artifact_id for one in listed] == [PROJECT]
-    assert list(await engine.artifacts.histories(CONVERSATION, message_id=None)) == [PROJECT]
+    assert [one.artifact_id for one in listed] == [PROJECT_ID]
+    assert list(await engine.artifacts.histories(CONVERSATION, message_id=None)) == [PROJECT_ID]
     with pytest.raises(af.NotFound, match="no artifact 'a' on this branch. It has: project"):
         await engine.artifacts.read(CONVERSATION, "a", message_id=None)
     assert (await engine.artifacts.read(CONVERSATION, "a", 1, message_id=None)).content == "1"
@@ -162,16 +174,16 @@ async def test_a_deleted_block_is_nowhere_among_artifacts(open_engine: OpenEngin
     assert [block.name for block in await tree_of(engine)] == ["A"]
 
 
-async def test_a_group_comes_back_without_what_was_deleted_before(open_engine: OpenEngine) -> None:
+async def test_restoring_a_group_leaves_earlier_deletions(open_engine: OpenEngine) -> None:
     """What went with which is stored, whoever deleted it."""
     engines = [await begun(open_engine), await begun(open_engine)]
     for name in ("G", "H"):
         await add(engines[0], BY, new(name, is_group=True))
     for name in ("A", "B"):
-        await add(engines[0], BY, NewBlock(name, Place("", "g"), {}, "1"))
-    await engines[0].blocks.change(BY, lambda tree: deleted(tree, "a"))
-    await engines[1].blocks.change(BY, lambda tree: deleted(tree, "g"))
-    await engines[0].blocks.change(BY, lambda tree: restored(tree, "g"))
+        await add(engines[0], BY, NewBlock(name, BlockPosition("", "g"), {}, "1"))
+    await engines[0].projects.change(BY, lambda tree: delete_block(tree, "a"))
+    await engines[1].projects.change(BY, lambda tree: delete_block(tree, "g"))
+    await engines[0].projects.change(BY, lambda tree: restore_block(tree, "g"))
     tree = await tree_of(engines[1])
     assert [block.name for block in tree] == ["G", "B", "H"]
     assert list(tree.deleted) == ["a"]
@@ -180,7 +192,7 @@ async def test_a_group_comes_back_without_what_was_deleted_before(open_engine: O
 # --- at the same time ------------------------------------------------------------------------------------------------
 
 
-async def test_changes_of_two_engines_all_come_in(open_engine: OpenEngine) -> None:
+async def test_changes_of_two_engines_are_all_stored(open_engine: OpenEngine) -> None:
     """Each is made to what is there then: no block is lost, no place and no name given out twice."""
     engines = [await begun(open_engine), await begun(open_engine)]
     await asyncio.gather(*(add(engines[n % 2], BY, new(f"N{n}", str(n))) for n in range(20)))
@@ -195,48 +207,48 @@ async def test_changes_of_two_engines_all_come_in(open_engine: OpenEngine) -> No
 async def test_the_index_says_what_another_engine_wrote(open_engine: OpenEngine) -> None:
     """A project and its blocks are read as they are now, at one moment, whoever changed them."""
     engines = [await begun(open_engine), await begun(open_engine)]
-    assert block_index((await engines[1].blocks.project(CONVERSATION, None))[1]) == "There are no blocks yet."
+    assert format_block_index((await engines[1].projects.project(CONVERSATION, None))[1]) == "There are no blocks yet."
     await add(engines[0], BY, new("A", "# One\n\nMore."))
     await add(engines[0], BY, new("B", "Seven.", depends_on=["A"]))
     expected = ["- A [question, draft] One", "- B [question, draft] Seven."]
-    assert block_index((await engines[1].blocks.project(CONVERSATION, None))[1]).splitlines() == expected
+    assert format_block_index((await engines[1].projects.project(CONVERSATION, None))[1]).splitlines() == expected
     await engines[1].artifacts.restore(BY, "b", 1)
     await engines[1].artifacts.revise(BY, "a", "Two.", update_type="rewrite")
-    await engines[1].blocks.set_head(BY, lambda head: head.in_phase("review"))
-    head, tree = await engines[0].blocks.project(CONVERSATION, None)
+    await engines[1].projects.set_info(BY, lambda head: head.with_phase("review"))
+    head, tree = await engines[0].projects.project(CONVERSATION, None)
     assert head.phase == "review"
-    assert block_index(tree).splitlines() == [
+    assert format_block_index(tree).splitlines() == [
         "- A [question, draft] Two.",
         "- B [question, draft, STALE: A changed] Seven.",
     ]
 
 
-async def test_of_two_that_saw_the_same_one_is_told(open_engine: OpenEngine) -> None:
+async def test_the_second_of_two_edits_of_one_version_is_a_conflict(open_engine: OpenEngine) -> None:
     """Who writes over a text that is another by now gets a conflict, in whichever engine."""
     engines = [await begun(open_engine), await begun(open_engine)]
     await add(engines[0], BY, new("A", "1"))
     edits = [
-        engine.blocks.change(BY, lambda tree, n=n: written(tree, "a", f"by {n}", "user", expected="1"))
+        engine.projects.change(BY, lambda tree, n=n: write_block(tree, "a", f"by {n}", "user", expected="1"))
         for n, engine in enumerate(engines)
     ]
     made = await asyncio.gather(*edits, return_exceptions=True)
     assert sorted(type(one).__name__ for one in made) == ["Conflict", "list"]
 
 
-async def test_two_that_would_make_a_circle_do_not(open_engine: OpenEngine) -> None:
+async def test_two_edits_cannot_create_a_dependency_cycle(open_engine: OpenEngine) -> None:
     """Of two dependencies that together go round, one is refused and told by names."""
     engines = [await begun(open_engine), await begun(open_engine)]
     for name in ("A", "B"):
         await add(engines[0], BY, new(name))
     made = await asyncio.gather(
-        engines[0].blocks.change(BY, lambda tree: configured(tree, "a", {"depends_on": ["B"]})),
-        engines[1].blocks.change(BY, lambda tree: configured(tree, "b", {"depends_on": ["A"]})),
+        engines[0].projects.change(BY, lambda tree: configure_block(tree, "a", {"depends_on": ["B"]})),
+        engines[1].projects.change(BY, lambda tree: configure_block(tree, "b", {"depends_on": ["A"]})),
         return_exceptions=True,
     )
     told = [str(one) for one in made if isinstance(one, af.UsageError)]
     assert len(told) == 1
     assert "-> " in told[0]
-    _ = (await tree_of(engines[0])).in_turn
+    _ = (await tree_of(engines[0])).topological_order
 
 
 # --- branches --------------------------------------------------------------------------------------------------------
@@ -250,18 +262,18 @@ async def test_branches_have_their_own_blocks(open_engine: OpenEngine) -> None:
     left = await engine.conversations.add(CONVERSATION, "Left?", "Yes.", parent=None)
     right = await engine.conversations.add(CONVERSATION, "Right?", "Yes.", parent=None)
     on_left = Authorship(CONVERSATION, left.message_id, USER)
-    await engine.blocks.change(on_left, lambda tree: written(tree, "a", "left", "user"))
-    await engine.blocks.change(on_left, lambda tree: deleted(tree, "b"))
-    await engine.blocks.set_head(on_left, lambda head: head.in_phase("review"))
+    await engine.projects.change(on_left, lambda tree: write_block(tree, "a", "left", "user"))
+    await engine.projects.change(on_left, lambda tree: delete_block(tree, "b"))
+    await engine.projects.set_info(on_left, lambda head: head.with_phase("review"))
     seen = {side: await tree_of(engine, message.message_id) for side, message in (("l", left), ("r", right))}
     assert [(block.block_id, block.content) for block in seen["l"]] == [("a", "left")]
     assert [(block.block_id, block.content) for block in seen["r"]] == [("a", "1"), ("b", "1")]
-    heads = [await engine.blocks.head(CONVERSATION, message.message_id) for message in (left, right)]
+    heads = [await engine.projects.info(CONVERSATION, message.message_id) for message in (left, right)]
     assert [head.phase for head in heads] == ["review", "question"]
 
 
-async def test_what_branches_make_apart_is_seen_whole(open_engine: OpenEngine) -> None:
-    """A group that came to be in itself, as a later message and an earlier one were changed, hides nothing."""
+async def test_groups_that_contain_each_other_hide_no_block(open_engine: OpenEngine) -> None:
+    """Edits at two messages of one branch can make a cycle of groups; all blocks stay visible."""
     engine = await begun(open_engine)
     for name in ("G", "H"):
         await add(engine, BY, new(name, is_group=True))
@@ -269,7 +281,9 @@ async def test_what_branches_make_apart_is_seen_whole(open_engine: OpenEngine) -
     second = await engine.conversations.add(CONVERSATION, "Two?", "Yes.", parent=first.message_id)
     for message, block, group in ((second, "g", "h"), (first, "h", "g")):
         by = Authorship(CONVERSATION, message.message_id, USER)
-        await engine.blocks.change(by, lambda tree, block=block, group=group: moved(tree, block, Place("", group)))
+        await engine.projects.change(
+            by, lambda tree, block=block, group=group: move_block(tree, block, BlockPosition("", group))
+        )
     tree = await tree_of(engine, second.message_id)
     assert {block.block_id for block in tree} == {"g", "h"}
 
@@ -277,14 +291,14 @@ async def test_what_branches_make_apart_is_seen_whole(open_engine: OpenEngine) -
 # --- what a store may hold -------------------------------------------------------------------------------------------
 
 
-async def test_what_is_no_project_is_told_and_passed_over(open_engine: OpenEngine) -> None:
+async def test_a_damaged_or_missing_project_is_an_error_and_not_listed(open_engine: OpenEngine) -> None:
     """A conversation without one, and a text that somebody wrote over it; other projects are listed as before."""
     engine = await begun(open_engine)
-    await engine.blocks.begin("q", ProjectTemplate.load(), USER)
+    await engine.projects.create("q", ProjectTemplate.load(), USER)
     await engine.database.write(
         lambda db: db.execute(
             "UPDATE artifact_versions SET content = '{}' WHERE conversation_id = ? AND content_type = ?",
-            (CONVERSATION, PROJECT_TYPE),
+            (CONVERSATION, PROJECT_MEDIA_TYPE),
         )
     )
     with pytest.raises(af.UsageError, match="artifact 'project' is no project any more"):
@@ -292,7 +306,7 @@ async def test_what_is_no_project_is_told_and_passed_over(open_engine: OpenEngin
     assert await engine.database.read(list_projects) == ["q"]
     other = await engine.conversations.start_conversation("Talk")
     with pytest.raises(af.NotFound, match=r"belongs to no project. Begin one with wb.project\(name\)"):
-        await engine.blocks.tree(other, None)
+        await engine.projects.tree(other, None)
 
 
 async def test_a_store_of_an_earlier_release_takes_projects(tmp_path: Path, open_engine: OpenEngine) -> None:

@@ -3,18 +3,19 @@
 import sqlite3
 
 import pytest
-from spent import within
 from store.conftest import AddTurn
+from support.cpu_time import within
 
-from artifactflow_nb.ambient import CountingIds, SystemClock
+from artifactflow_nb.core.clock_ids import SystemClock
 from artifactflow_nb.errors import Conflict, NotFound, UsageError
-from artifactflow_nb.store.conversations import UNANSWERED, ConversationManager
+from artifactflow_nb.store.conversations import NO_ANSWER_TEXT, ConversationManager
 from artifactflow_nb.store.database import Database
+from artifactflow_nb.testing import FakeIds
 
 
 @pytest.fixture
 def conversations(database: Database) -> ConversationManager:
-    return ConversationManager(database, SystemClock(), CountingIds())
+    return ConversationManager(database, SystemClock(), FakeIds())
 
 
 async def test_a_message_continues_the_active_branch(conversations: ConversationManager, add_turn: AddTurn) -> None:
@@ -62,7 +63,7 @@ async def test_an_unanswered_turn_keeps_the_alternation(conversations: Conversat
     """User and assistant alternate also where a turn got no answer."""
     first = await add_turn("one", answer="")
     history = await conversations.format_conversation_history("conv-1", first)
-    assert [(message.role, message.content) for message in history] == [("user", "one"), ("assistant", UNANSWERED)]
+    assert [(message.role, message.content) for message in history] == [("user", "one"), ("assistant", NO_ANSWER_TEXT)]
 
 
 async def test_the_list_has_titles_and_counts(conversations: ConversationManager, add_turn: AddTurn) -> None:
@@ -75,7 +76,9 @@ async def test_the_list_has_titles_and_counts(conversations: ConversationManager
     assert [entry.title for entry in await conversations.list_conversations(limit=1, offset=1)] == ["What is this?"]
 
 
-async def test_deleting_takes_all_messages_along(conversations: ConversationManager, add_turn: AddTurn) -> None:
+async def test_deleting_a_conversation_deletes_its_messages(
+    conversations: ConversationManager, add_turn: AddTurn
+) -> None:
     """A deleted conversation is gone with everything in it; others stay."""
     await add_turn("one")
     await add_turn("two")
@@ -93,7 +96,7 @@ async def test_a_conversation_can_be_started_empty(conversations: ConversationMa
     assert (await conversations.list_conversations())[0].title == "Plans"
 
 
-async def test_a_turn_of_elsewhere_can_be_added(conversations: ConversationManager) -> None:
+async def test_a_turn_without_a_run_can_be_added(conversations: ConversationManager) -> None:
     """A question with its answer becomes a turn that no run made; without an answer before it, nothing is added."""
     started = await conversations.start_conversation()
     first = await conversations.add(started, "  One? ", "1.")
@@ -220,7 +223,7 @@ async def test_words_are_searched_in_titles_questions_and_answers(
         assert hits[-1].hit.excerpt.startswith(excerpt)
 
 
-async def test_a_hit_is_shown_with_what_stands_around_it(conversations: ConversationManager, add_turn: AddTurn) -> None:
+async def test_a_hit_has_an_excerpt_around_the_word(conversations: ConversationManager, add_turn: AddTurn) -> None:
     """The excerpt is one line around the newest hit, and says where the text goes on."""
     await add_turn("needle")
     message = await add_turn("q", answer="hay " * 500 + "the\n needle " + "hay " * 500)
@@ -285,7 +288,9 @@ async def test_deleting_another_branch_leaves_the_active_one(
     assert (await conversations.message(right)).n_siblings == 1
 
 
-async def test_nothing_is_deleted_under_a_run(conversations: ConversationManager, add_turn: AddTurn) -> None:
+async def test_messages_of_a_running_run_cannot_be_deleted(
+    conversations: ConversationManager, add_turn: AddTurn
+) -> None:
     """While a run runs somewhere below, neither its branch nor its conversation can be deleted; another branch can."""
     root = await add_turn("root")
     await add_turn("running", answer=None)

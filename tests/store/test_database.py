@@ -10,7 +10,7 @@ import pytest
 
 from artifactflow_nb.errors import StoreError
 from artifactflow_nb.store.database import Database, connect
-from artifactflow_nb.store.schema import from_us, migrate, to_us
+from artifactflow_nb.store.migrations import from_microseconds, migrate, to_microseconds
 
 
 async def opened(path: Path) -> Database:
@@ -136,4 +136,4 @@ def test_migration_runs_once(tmp_path: Path) -> None:
 @pytest.mark.parametrize("us", [0, 1, 1_790_000_000_123_456])
 def test_times_come_back_to_the_microsecond(us: int) -> None:
     """A stored time is exact."""
-    assert to_us(from_us(us)) == us
+    assert to_microseconds(from_microseconds(us)) == us

@@ -16,14 +16,14 @@ from pathlib import Path
 
 import pytest
 
-from artifactflow_nb import frames
+from artifactflow_nb.analysis import frames
 from artifactflow_nb.errors import StoreError
 from artifactflow_nb.store.database import Database, connect
-from artifactflow_nb.store.ownership import Ownership, is_gone
-from artifactflow_nb.store.schema import _STEPS, migrate
+from artifactflow_nb.store.migrations import _STEPS, migrate
+from artifactflow_nb.store.ownership import RunLocks, is_owner_gone
 
 PAGE = 4096
-FAULTY = Path(__file__).parents[1] / "faulty.py"
+FAULTY = Path(__file__).parents[1] / "support" / "faults.py"
 
 
 def digest(path: Path) -> str:
@@ -93,14 +93,14 @@ def a_letter(_store: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("damage", [no_header, hole_in_the_middle, first_half, first_bytes, a_letter])
-async def test_a_damaged_store_is_told_and_left_as_it_is(tmp_path: Path, damage: Callable[[bytes], bytes]) -> None:
+async def test_a_damaged_store_is_reported_and_unchanged(tmp_path: Path, damage: Callable[[bytes], bytes]) -> None:
     """Opening it, or the first query that meets the damage, names the file and says how to go on; no byte changes."""
     path = filled(tmp_path / "store.db")
     path.write_bytes(damage(path.read_bytes()))
     before = digest(path)
     with pytest.raises(StoreError) as told:
         await read_all(path)
-    for words in (str(path), "damaged", "left as it is", "move it away", "store.db-wal", "store.db .recover"):
+    for words in (str(path), "damaged", "was not changed", "move it away", "store.db-wal", "store.db .recover"):
         assert words in str(told.value)
     assert digest(path) == before
 
@@ -110,7 +110,7 @@ def test_frames_of_a_damaged_store_say_so_too(tmp_path: Path) -> None:
     path = filled(tmp_path / "store.db")
     path.write_bytes(no_header(path.read_bytes()))
     with pytest.raises(StoreError, match=r"store.db could not be read: it is no SQLite database, or .*move it away"):
-        frames.load(path, frames.RUNS)
+        frames.load_frame(path, frames.RUNS)
 
 
 @pytest.mark.parametrize("version", [0, 1, 3, 999])
@@ -124,7 +124,7 @@ async def test_the_database_of_another_application_is_left_alone(tmp_path: Path,
     with pytest.raises(StoreError, match=r"store.db is a database of another application \(its tables: recipes\)"):
         await opened(path)
     with pytest.raises(StoreError, match="another application"):
-        frames.load(path, frames.RUNS)
+        frames.load_frame(path, frames.RUNS)
     assert digest(path) == before
 
 
@@ -152,7 +152,7 @@ async def test_an_empty_file_becomes_a_store(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("left", ["missing", "empty"])
-async def test_a_log_without_its_store_is_not_thrown_away(tmp_path: Path, left: str) -> None:
+async def test_a_write_ahead_log_without_its_store_is_not_deleted(tmp_path: Path, left: str) -> None:
     """Where store.db was moved or emptied and its log stayed, opening refuses, and the log can still be put back."""
     path = filled(tmp_path / "here" / "store.db")
     with closing(connect(path)) as db:
@@ -164,7 +164,7 @@ async def test_a_log_without_its_store_is_not_thrown_away(tmp_path: Path, left: 
     there.rename(tmp_path / "moved.db")
     if left == "empty":
         there.touch()
-    with pytest.raises(StoreError, match=rf"store.db is {left}, but store.db-wal beside it holds [\d,]+ bytes"):
+    with pytest.raises(StoreError, match=rf"store.db is {left}, but store.db-wal beside it has [\d,]+ bytes"):
         await opened(there)
     assert digest(log) == before
     (tmp_path / "moved.db").replace(there)
@@ -176,8 +176,8 @@ async def test_a_log_without_its_store_is_not_thrown_away(tmp_path: Path, left: 
 
 def test_frames_of_a_missing_store_say_so(tmp_path: Path) -> None:
     """The error names the place and what makes a store; nothing is made by looking."""
-    with pytest.raises(StoreError, match=r"There is no store .*nowhere.db, or none .*Check data_dir"):
-        frames.load(tmp_path / "nowhere.db", frames.RUNS)
+    with pytest.raises(StoreError, match=r"There is no store .*nowhere.db, or you have no access.*Check data_dir"):
+        frames.load_frame(tmp_path / "nowhere.db", frames.RUNS)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -193,7 +193,7 @@ async def test_an_older_store_is_brought_up_to_date(tmp_path: Path, steps: int) 
         assert old_db.execute("SELECT content, response FROM messages").fetchone()[:] == ("Old?", "Yes.")
         assert old_db.execute("PRAGMA integrity_check").fetchone()[0] == "ok"
         assert old_db.execute("PRAGMA foreign_key_check").fetchall() == []
-    assert frames.load(path, frames.RUNS)["question"].tolist() == ["Old?"]
+    assert frames.load_frame(path, frames.RUNS)["question"].tolist() == ["Old?"]
 
 
 def statements_of(steps: range) -> int:
@@ -310,12 +310,12 @@ def test_a_read_only_folder_that_is_new_is_refused(shared_folder: Path) -> None:
     shared_folder.mkdir(mode=0o555)
     shared_folder.chmod(0o555)
     found = looked_at(shared_folder)
-    assert "data cannot be used: you have no right to it: [Errno 13]" in str(found["opening"])
+    assert "data cannot be used: you have no permission: [Errno 13]" in str(found["opening"])
     assert "There is no store" in str(found["reading"])
 
 
 @pytest.mark.skipif(not hasattr(os, "setuid"), reason="Rights are those of a POSIX system here.")
-def test_a_log_that_cannot_be_read_is_not_passed_over(shared_folder: Path) -> None:
+def test_an_unreadable_write_ahead_log_is_an_error(shared_folder: Path) -> None:
     """In a read-only folder with a log but no index of it, frames refuse rather than leave out what the log holds."""
     path = filled(shared_folder / "here" / "store.db")
     with closing(connect(path)) as db:
@@ -329,22 +329,22 @@ def test_a_log_that_cannot_be_read_is_not_passed_over(shared_folder: Path) -> No
     assert "could not be read: unable to open" in str(looked_at(there)["reading"])
 
 
-def test_a_store_that_changes_while_it_is_read_at_rest_is_told(tmp_path: Path) -> None:
+def test_a_change_during_an_immutable_read_is_an_error(tmp_path: Path) -> None:
     """Without locks a writer goes unseen, so what was read beside one is refused at the end."""
-    from artifactflow_nb.store.database import _connect, _Still
+    from artifactflow_nb.store.database import _connect, _ImmutableConnection
 
     path = filled(tmp_path / "store.db")
-    db = _connect(path, "immutable=1", _Still)
+    db = _connect(path, "immutable=1", _ImmutableConnection)
     assert db.execute("SELECT count(*) FROM messages").fetchone()[0] == 399
     db.close()
-    db = _connect(path, "immutable=1", _Still)
+    db = _connect(path, "immutable=1", _ImmutableConnection)
     with closing(connect(path)) as other:
         other.execute("UPDATE conversations SET title = 'changed'")
     with pytest.raises(sqlite3.OperationalError, match="changed while it was read; read it again"):
         db.close()
 
 
-async def test_both_connections_go_on_after_a_write_that_found_no_space(tmp_path: Path) -> None:
+async def test_both_connections_work_after_a_write_without_disk_space(tmp_path: Path) -> None:
     """A full disk is told with the path and the space that is left; once there is space, writing works again."""
     database = await opened(filled(tmp_path / "store.db"))
 
@@ -360,18 +360,18 @@ async def test_both_connections_go_on_after_a_write_that_found_no_space(tmp_path
     await database.close()
 
 
-def test_letting_go_shows_at_once_and_needs_no_clock(tmp_path: Path) -> None:
+def test_a_released_run_lock_is_visible_at_once(tmp_path: Path) -> None:
     """Each run's lock is its own: letting one go leaves the others held, and death or closing lets go of all."""
-    ours, theirs = Ownership(tmp_path, "eng-1"), Ownership(tmp_path, "eng-1")
+    ours, theirs = RunLocks(tmp_path, "eng-1"), RunLocks(tmp_path, "eng-1")
     ours.open()
     theirs.open()
-    first, second, third = ours.hold(), ours.hold(), theirs.hold()
+    first, second, third = ours.acquire(), ours.acquire(), theirs.acquire()
     assert len({first, second, third}) == 3
-    ours.let_go(first)
-    assert [is_gone(tmp_path, owner) for owner in (first, second, third)] == [True, False, False]
+    ours.release(first)
+    assert [is_owner_gone(tmp_path, owner) for owner in (first, second, third)] == [True, False, False]
     os.utime(tmp_path / "owners" / f"{second}.lock", (0, 0))
-    assert not is_gone(tmp_path, second)
+    assert not is_owner_gone(tmp_path, second)
     ours.close()
     theirs.close()
-    assert [is_gone(tmp_path, owner) for owner in (second, third)] == [True, True]
+    assert [is_owner_gone(tmp_path, owner) for owner in (second, third)] == [True, True]
     assert list((tmp_path / "owners").iterdir()) == []

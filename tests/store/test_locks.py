@@ -1,4 +1,4 @@
-"""Locks on files: one holder at a time, in this process and in others, and none after it let go or died."""
+"""File locks have one holder at a time over all processes, and none after its release or death."""
 
 import subprocess
 import sys
@@ -11,11 +11,11 @@ import pytest
 from artifactflow_nb.store.locks import is_locked, lock, unlock
 
 HOLDER = "import sys; from pathlib import Path; from artifactflow_nb.store.locks import lock\n"
-HOLDER += "kept = lock(Path(sys.argv[1])); print(kept is not None, flush=True); sys.stdin.read()"
+HOLDER += "file = lock(Path(sys.argv[1])); print(file is not None, flush=True); sys.stdin.read()"
 
 
 def test_one_holder_at_a_time(tmp_path: Path) -> None:
-    """Whoever comes second gets nothing, and the lock again once it was let go; its file goes with it."""
+    """A second attempt fails until the release, which removes the file."""
     path = tmp_path / "x.lock"
     file = lock(path)
     assert file is not None
@@ -28,8 +28,8 @@ def test_one_holder_at_a_time(tmp_path: Path) -> None:
     unlock(path, again)
 
 
-def test_a_killed_process_holds_nothing(tmp_path: Path) -> None:
-    """While a process has the lock nobody gets it; when it was killed its file is there still, and anybody gets it."""
+def test_killed_process_holds_no_lock(tmp_path: Path) -> None:
+    """The lock of a killed process is free, although its file is still there."""
     path = tmp_path / "x.lock"
     with subprocess.Popen(
         [sys.executable, "-c", HOLDER, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -45,8 +45,8 @@ def test_a_killed_process_holds_nothing(tmp_path: Path) -> None:
     unlock(path, file)
 
 
-def test_nobody_locks_a_file_that_is_gone(tmp_path: Path) -> None:
-    """Many that take and let go at the same time never have the lock at once, though its file comes and goes."""
+def test_removed_lock_file_cannot_be_locked(tmp_path: Path) -> None:
+    """Threads that lock and unlock at the same time never hold the lock together, although its file is removed."""
     path, inside, most = tmp_path / "x.lock", [], []
 
     def work(number: int) -> None:
@@ -64,8 +64,8 @@ def test_nobody_locks_a_file_that_is_gone(tmp_path: Path) -> None:
     assert not path.exists()
 
 
-def test_a_lock_that_cannot_be_made_is_an_error(tmp_path: Path) -> None:
-    """A folder that is not there is no lock that somebody has."""
+def test_lock_in_a_missing_folder_is_an_error(tmp_path: Path) -> None:
+    """A missing folder is not reported as a lock of another process."""
     for use in (lock, is_locked):
         with pytest.raises(FileNotFoundError):
             use(tmp_path / "none" / "x.lock")

@@ -7,21 +7,21 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from scripts import report
-from spent import within
 from store.conftest import AddTurn
+from support.cpu_time import within
+from support.replies import report
 
 import artifactflow_nb as af
-from artifactflow_nb.engine import STORE_FILE
+from artifactflow_nb.engine.engine import STORE_FILE
 from artifactflow_nb.errors import NotFound
 from artifactflow_nb.models.scripted import ScriptedModel
+from artifactflow_nb.store.conversation_tree import TreeEntry, load_tree_entries
 from artifactflow_nb.store.database import Database, connect
-from artifactflow_nb.store.tree_reading import TreeEntry, load_entries
 
 
 def read(path: Path, conversation_id: str) -> tuple[TreeEntry, ...]:
     with closing(connect(path, read_only=True)) as db:
-        return load_entries(db, path.parent, conversation_id)
+        return load_tree_entries(db, path.parent, conversation_id)
 
 
 @pytest.fixture

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from store.two_writers import CONVERSATION, LEDGER, ROOT, WRITES_PER_TURN, Writer
+from support.two_writers import CONVERSATION, LEDGER, ROOT, WRITES_PER_TURN, Writer
 
 from artifactflow_nb.store.database import Database, connect
 
-SCRIPT = Path(__file__).with_name("two_writers.py")
+SCRIPT = Path(__file__).parents[1] / "support" / "two_writers.py"
 NAMES = ("left", "right")
 TURNS = 400
 

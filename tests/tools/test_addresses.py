@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 from artifactflow_nb.errors import ToolError, UsageError
-from artifactflow_nb.tools.addresses import not_public, number_host, reachable_form
-from artifactflow_nb.tools.guard import Guard
+from artifactflow_nb.tools.web.addresses import address_problem, connect_address, parse_numeric_host
+from artifactflow_nb.tools.web.guard import RequestGuard
 
 PUBLIC_4, PUBLIC_6 = "93.184.215.14", "2606:2800:21f:cb07:6820:80da:af6b:8b2c"
 
@@ -224,16 +224,16 @@ REFUSED = [
 @pytest.mark.parametrize("url", PUBLIC)
 async def test_a_public_address_passes(url: str):
     """Each of these addresses may be fetched, and every address to connect to is public itself."""
-    target = await Guard(resolver=Table(NAMES)).check(url)
+    target = await RequestGuard(resolver=Table(NAMES)).check(url)
     assert target.addresses
-    assert not any(map(not_public, target.addresses))
+    assert not any(map(address_problem, target.addresses))
 
 
 @pytest.mark.parametrize("url", REFUSED)
 async def test_an_address_that_is_not_public_is_refused(url: str):
     """Each of these addresses is refused with a message."""
     with pytest.raises(ToolError, match=r"\w"):
-        await Guard(resolver=Table(NAMES)).check(url)
+        await RequestGuard(resolver=Table(NAMES)).check(url)
 
 
 def test_the_table_is_large_and_says_each_form_once():
@@ -254,25 +254,25 @@ def test_the_table_is_large_and_says_each_form_once():
         ("3fff::", "3fff:fff:ffff:ffff:ffff:ffff:ffff:ffff", "3ffd::", "3fff:1000::"),
     ],
 )
-def test_a_range_ends_where_it_ends(first: str, last: str, before: str, after: str):
+def test_range_beyond_the_end_returns_the_remaining_lines(first: str, last: str, before: str, after: str):
     """The first and the last address of a range are refused, their neighbours outside are not."""
-    assert not_public(ipaddress.ip_address(first))
-    assert not_public(ipaddress.ip_address(last))
-    assert not_public(ipaddress.ip_address(before)) is None
-    assert not_public(ipaddress.ip_address(after)) is None
+    assert address_problem(ipaddress.ip_address(first))
+    assert address_problem(ipaddress.ip_address(last))
+    assert address_problem(ipaddress.ip_address(before)) is None
+    assert address_problem(ipaddress.ip_address(after)) is None
 
 
-def test_a_refusal_says_what_the_address_is():
+def test_refusal_names_the_kind_of_address():
     """The reason names the range, and the IPv4 address that an IPv6 address hides."""
-    assert not_public(ipaddress.ip_address("10.1.2.3")) == "a private network"
-    hidden = not_public(ipaddress.ip_address("2002:a9fe:a9fe::"))
+    assert address_problem(ipaddress.ip_address("10.1.2.3")) == "a private network"
+    hidden = address_problem(ipaddress.ip_address("2002:a9fe:a9fe::"))
     assert hidden == "the IPv4 address 169.254.169.254 in another form, which is link-local (cloud metadata is there)"
 
 
 def test_an_ipv4_address_in_ipv6_is_connected_to_as_ipv4():
     """A mapped address stands for the IPv4 address in it; others stay."""
-    assert reachable_form(ipaddress.ip_address("::ffff:8.8.8.8")) == ipaddress.ip_address("8.8.8.8")
-    assert reachable_form(ipaddress.ip_address("2606:2800::1")) == ipaddress.ip_address("2606:2800::1")
+    assert connect_address(ipaddress.ip_address("::ffff:8.8.8.8")) == ipaddress.ip_address("8.8.8.8")
+    assert connect_address(ipaddress.ip_address("2606:2800::1")) == ipaddress.ip_address("2606:2800::1")
 
 
 @pytest.mark.parametrize(
@@ -285,12 +285,12 @@ def test_an_ipv4_address_in_ipv6_is_connected_to_as_ipv4():
         ("0", "0.0.0.0"),  # noqa: S104 - an address to read
     ],
 )
-def test_numbers_are_read_as_resolvers_read_them(written: str, means: str):
+def test_numeric_hosts_are_parsed_like_resolvers_do(written: str, means: str):
     """A host of one to four numbers, decimal, octal or hexadecimal, is an IPv4 address."""
-    assert str(number_host(written)) == means
+    assert str(parse_numeric_host(written)) == means
 
 
-async def test_a_name_is_resolved_once_and_the_checked_answer_kept():
+async def test_name_is_resolved_once_and_the_checked_addresses_are_used():
     """A name that changes its answer after the check gains nothing: the target holds the address that was checked."""
 
     class Turncoat:
@@ -301,17 +301,17 @@ async def test_a_name_is_resolved_once_and_the_checked_answer_kept():
             return [PUBLIC_4] if self.asked == 1 else ["127.0.0.1"]
 
     resolver = Turncoat()
-    guard = Guard(resolver=resolver)
+    guard = RequestGuard(resolver=resolver)
     target = await guard.check("http://www.iana.org/")
     assert (list(map(str, target.addresses)), resolver.asked) == ([PUBLIC_4], 1)
     with pytest.raises(ToolError, match="leads to 127.0.0.1"):
         await guard.check("http://www.iana.org/")
 
 
-async def test_a_literal_is_not_resolved():
+async def test_numeric_host_is_not_resolved():
     """An address in numbers is never handed to the resolver."""
     resolver = Table(NAMES)
-    await Guard(resolver=resolver).check("http://8.8.8.8/")
+    await RequestGuard(resolver=resolver).check("http://8.8.8.8/")
     assert resolver.asked == []
 
 
@@ -335,9 +335,9 @@ async def test_a_literal_is_not_resolved():
         ("loop.iana.org", "ftp://loop.iana.org/", False),
     ],
 )
-async def test_an_allowed_host_passes_wherever_it_is(allowed: str, url: str, passes: bool):
+async def test_allowed_host_need_not_be_public(allowed: str, url: str, passes: bool):
     """One host is allowed, at one port or at all; the form of its address is checked all the same."""
-    guard = Guard([allowed], Table(NAMES))
+    guard = RequestGuard([allowed], Table(NAMES))
     if passes:
         assert (await guard.check(url)).addresses
     else:
@@ -346,23 +346,23 @@ async def test_an_allowed_host_passes_wherever_it_is(allowed: str, url: str, pas
 
 
 @pytest.mark.parametrize("entry", ["http://localhost", "a b", "", "host:port", "127.1", "user@host", "*.example.org"])
-def test_an_allowed_host_that_is_none_is_told_at_once(entry: str):
+def test_malformed_allowed_host_is_a_usage_error(entry: str):
     """An entry that cannot be read as host or host:port is an error of the caller that shows how to write it."""
     with pytest.raises(UsageError, match="allowed_hosts has .* Write it as"):
-        Guard([entry])
+        RequestGuard([entry])
 
 
 async def test_credentials_are_not_repeated():
     """No message about an address shows the password that was in it."""
     for url in ["http://me:hunter2@www.iana.org/", "ftp://me:hunter2@www.iana.org/", "http://me:hunter2@a b/"]:
         with pytest.raises(ToolError) as caught:
-            await Guard(resolver=Table(NAMES)).check(url)
+            await RequestGuard(resolver=Table(NAMES)).check(url)
         assert "hunter2" not in str(caught.value)
 
 
-async def test_the_target_is_written_in_one_way():
+async def test_target_is_normalized():
     """Host, port and path are normalised: lower case, ASCII, the port only where it is not the scheme's own."""
-    guard = Guard(["münchen.de:8443"], Table(NAMES))
+    guard = RequestGuard(["münchen.de:8443"], Table(NAMES))
     target = await guard.check("HTTPS://MÜNCHEN.de:8443/straße?q=ü#top")
     assert target.url == "https://xn--mnchen-3ya.de:8443/stra%C3%9Fe?q=%C3%BC"
     assert target.authority == "xn--mnchen-3ya.de:8443"

@@ -9,18 +9,19 @@ import pytest
 from conftest import OpenEngine
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from scripts import call, report
-from spent import within
-from ticking import ticking
+from support.cpu_time import within
+from support.event_loop import ticking
+from support.replies import call, report
 
-from artifactflow_nb.ambient import CountingIds, SystemClock
-from artifactflow_nb.messages import ToolResult
+from artifactflow_nb.core.clock_ids import SystemClock
+from artifactflow_nb.core.messages import ToolResult
+from artifactflow_nb.core.toolcalls.xml import format_call, format_result, parse_reply, parse_results
 from artifactflow_nb.store.artifacts import ArtifactManager
 from artifactflow_nb.store.conversations import ConversationManager
 from artifactflow_nb.store.database import Database
+from artifactflow_nb.testing import FakeIds
 from artifactflow_nb.tools.artifacts import create_artifact, read_artifact, rewrite_artifact, update_artifact
 from artifactflow_nb.tools.base import Tool, ToolContext
-from artifactflow_nb.xml_calls import format_call, format_result, parse_reply, parse_results
 
 TEXT = "# Title\n\n  indented & <b>bold</b>\n\nThe cat sat on the mat.\nThe dog sat on the mat.\n"
 
@@ -33,7 +34,7 @@ async def run(open_engine: OpenEngine, *calls: str) -> tuple[Any, list[ToolResul
     return seen[0], [outcome for _, outcome in parse_results(text)]
 
 
-async def test_what_is_read_is_what_stands_there(open_engine: OpenEngine) -> None:
+async def test_read_returns_the_exact_text(open_engine: OpenEngine) -> None:
     """read_artifact gives the text to the byte, so that a copied passage matches."""
     _, results = await run(open_engine, call("read_artifact", id="research_report"))
     assert results[-1].data == TEXT
@@ -79,7 +80,7 @@ class Shelf:
     def __init__(self, path: Path) -> None:
         self._database = Database(path)
         self.artifacts = ArtifactManager(self._database, SystemClock())
-        self._ids = CountingIds()
+        self._ids = FakeIds()
 
     async def open(self) -> "Shelf":
         await self._database.open()
@@ -146,11 +147,11 @@ NASTY += [
 TEXTS = st.lists(st.sampled_from(NASTY) | st.characters(exclude_categories=["Cs"]), min_size=1).map("".join)
 
 
-def test_what_is_copied_out_of_what_was_read_is_found_again(tmp_path: Path) -> None:
+def test_passage_copied_from_a_read_is_found(tmp_path: Path) -> None:
     """Any passage of what the model is shown, copied into a call, is found where it stands and nothing else changes."""
     with asyncio.Runner() as runner:
         shelf = runner.run(Shelf(tmp_path / "store.db").open())
-        ids = CountingIds()
+        ids = FakeIds()
 
         @given(TEXTS, st.data())
         @settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow])
@@ -238,7 +239,7 @@ async def test_the_nearest_passage_is_found_within_a_very_long_line(shelf: Shelf
     assert len(error) < 5_000
 
 
-async def test_nothing_alike_is_said(shelf: Shelf) -> None:
+async def test_missing_passage_without_similar_lines_says_so(shelf: Shelf) -> None:
     """Where no word is shared, no line is shown."""
     await shelf.write("tea and coffee\n")
     assert (await shelf.update("zzz")).endswith("Nearest lines:\n(none is alike)")
@@ -310,7 +311,7 @@ async def test_a_long_artifact_is_read_in_parts(shelf: Shelf, asked: dict[str, A
 
 
 @pytest.mark.parametrize("asked", [{"from_line": 0}, {"from_line": 5}, {"from_line": 1, "n_lines": 0}])
-async def test_lines_that_are_not_there_are_an_error(shelf: Shelf, asked: dict[str, Any]) -> None:
+async def test_reading_lines_out_of_range_is_an_error(shelf: Shelf, asked: dict[str, Any]) -> None:
     """The error says how many lines there are."""
     await shelf.write("one\ntwo\n")
     result = await shelf.call(read_artifact, id="report", **asked)

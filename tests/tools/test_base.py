@@ -8,12 +8,12 @@ from typing import Annotated
 import pytest
 from pydantic import BaseModel
 
+from artifactflow_nb.core.messages import ToolResult
+from artifactflow_nb.core.toolcalls.xml import parse_reply
 from artifactflow_nb.errors import ToolError, UsageError
-from artifactflow_nb.messages import ToolResult
 from artifactflow_nb.tools.base import ToolContext, ToolPermission, tool
-from artifactflow_nb.tools.manual import manual
+from artifactflow_nb.tools.manual import tool_manual
 from artifactflow_nb.tools.registry import ToolRegistry
-from artifactflow_nb.xml_calls import parse_reply
 
 CTX = ToolContext("run-1", "conv-1", "msg-1", "lead_agent", "tool-1")
 
@@ -60,7 +60,7 @@ async def test_a_list_written_as_json_is_that_list(written: str, places: list[st
         ({"name": "x", "colour": "red"}, "it has no parameter 'colour'"),
     ],
 )
-async def test_parameters_that_do_not_fit_are_told_with_an_example(params: dict[str, str], problem: str) -> None:
+async def test_invalid_parameters_are_reported_with_an_example(params: dict[str, str], problem: str) -> None:
     """The error names the parameter and its value, and shows a call that would do."""
     result = await measure.run(CTX, params)
     assert not result.success
@@ -68,7 +68,7 @@ async def test_parameters_that_do_not_fit_are_told_with_an_example(params: dict[
     assert "<tool_call><name>measure</name>" in (result.error or "")
 
 
-async def test_what_a_tool_raises_is_a_result() -> None:
+async def test_exception_of_a_tool_becomes_a_failed_result() -> None:
     """A tool error is told as it is, any other exception with its kind; the run never crashes."""
 
     @tool()
@@ -94,7 +94,7 @@ async def test_a_plain_function_is_a_tool_too() -> None:
 
 def test_the_manual_shows_a_call_that_can_be_read_back() -> None:
     """The manual has the description, each parameter, and an example in the protocol's own form."""
-    text = manual((measure,))
+    text = tool_manual((measure,))
     example = parse_reply(text).calls
     assert "Measure something." in text
     assert "- times (integer, optional, default 1): How often." in text
@@ -149,7 +149,7 @@ def test_the_registry_knows_names() -> None:
     for description in ("First.", "Second."):
         registry.register(replace(measure, name="taken", description=description))
     assert [entry.description for entry in registry.select(["taken"])] == ["Second."]
-    with pytest.raises(UsageError, match="no tool 'weigh' and .* the tools measure, taken, and the categories all"):
+    with pytest.raises(UsageError, match="no tool 'weigh' and .* Tools: measure, taken; categories: all"):
         registry.select(["weigh"])
     with pytest.raises(ToolError, match="Did you mean measure?"):
         registry.find("mesure", ["measure"])
@@ -159,7 +159,7 @@ def test_the_registry_knows_names() -> None:
 
 @pytest.mark.parametrize("kind", ["exit", "interrupt", "stop", "cancelled", "timeout"])
 @pytest.mark.parametrize("plain", [True, False], ids=["plain", "async"])
-async def test_no_exception_of_a_tool_gets_further_than_its_result(kind: str, plain: bool) -> None:
+async def test_no_exception_of_a_tool_ends_the_run(kind: str, plain: bool) -> None:
     """A tool that exits, interrupts, stops an iteration or cancels itself fails, and nothing else does."""
     error = {
         "exit": SystemExit(3),
@@ -186,7 +186,7 @@ async def test_no_exception_of_a_tool_gets_further_than_its_result(kind: str, pl
     ("outcome", "data"),
     [({"a": 1}, "{'a': 1}"), (7, "7"), ("half \ud800 pair", "half ? pair"), (ToolResult(True, "x\ud800"), "x?")],
 )
-async def test_what_a_tool_gives_can_always_be_stored(outcome: object, data: str) -> None:
+async def test_results_are_made_storable(outcome: object, data: str) -> None:
     """Other things than texts are made text, and lone surrogates are replaced."""
 
     @tool
@@ -197,7 +197,7 @@ async def test_what_a_tool_gives_can_always_be_stored(outcome: object, data: str
     assert (await give.run(CTX, {})).data == data
 
 
-async def test_a_plain_function_that_is_too_slow_is_told_truthfully() -> None:
+async def test_timed_out_plain_function_may_still_run() -> None:
     """A thread cannot be stopped, and the message says so."""
     go = threading.Event()
 
@@ -209,7 +209,7 @@ async def test_a_plain_function_that_is_too_slow_is_told_truthfully() -> None:
 
     result = await slow.run(CTX, {})
     go.set()
-    assert result.error == "slow took longer than 0.05 s and may still be at work."
+    assert result.error == "slow took longer than 0.05 s and may still be running."
 
 
 @pytest.mark.parametrize("kind", ["no context", "star", "permission"])
@@ -246,7 +246,7 @@ async def test_a_preview_may_be_plain_or_not_and_may_fail() -> None:
 
     args = measure.bind({"name": "x"})
     shown = [
-        await replace(measure, preview=preview).preview_of(CTX, args, lambda text: text)
+        await replace(measure, preview=preview).render_preview(CTX, args, lambda text: text)
         for preview in (None, lambda *_: "now", later, broken)
     ]
     assert shown == ["", "now", "later x", "(The preview failed: ValueError: no idea)"]

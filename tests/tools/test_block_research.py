@@ -1,4 +1,4 @@
-"""What was researched for a project: how reports and their sources become blocks, and what an agent may write."""
+"""Research results as blocks, and the texts that agents may write in research phases."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -9,24 +9,30 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import artifactflow_nb as af
-from artifactflow_nb.block_edits import (
+from artifactflow_nb.core.document.edits import (
     BlockEdit,
+    BlockPosition,
     NewBlock,
-    Place,
-    added,
-    configured,
-    copied,
-    deleted,
-    moved,
-    renamed,
-    written,
+    add_block,
+    configure_block,
+    copy_block,
+    delete_block,
+    move_block,
+    rename_block,
+    write_block,
 )
-from artifactflow_nb.block_names import checked_name
-from artifactflow_nb.blocks import Block, BlockTree
-from artifactflow_nb.project_template import ProjectTemplate
-from artifactflow_nb.projects import ProjectHead
+from artifactflow_nb.core.document.project import ProjectInfo
+from artifactflow_nb.core.document.template import ProjectTemplate
+from artifactflow_nb.core.document.tree import Block, BlockTree, validate_block_name
+from artifactflow_nb.flows.compose.research_blocks import (
+    RESEARCH_AUTHOR,
+    add_research_blocks,
+    is_grounded,
+    require_grounding,
+    research_phase,
+    title_from_query,
+)
 from artifactflow_nb.store.artifacts import USER
-from artifactflow_nb.tools.block_research import RESEARCH, grounded, is_researched, phase_of, researched, title_of
 
 PHASES = ("plan", "research", "write")
 REPORT, SOURCES = "X is a letter [1].", "- **The book** — local:book"
@@ -37,13 +43,15 @@ def applied(tree: BlockTree, changed: Sequence[Block]) -> BlockTree:
 
 
 def add(tree: BlockTree, name: str, content: str = "", *, phase: str = "research", writer: str = USER, **more: Any):
-    return applied(tree, added(tree, NewBlock(name, Place(phase), more, content, writer if content else "")))
+    return applied(
+        tree, add_block(tree, NewBlock(name, BlockPosition(phase), more, content, writer if content else ""))
+    )
 
 
 def found(tree: BlockTree, into: str = "", name: str = "What is X?", text: str = REPORT) -> BlockTree:
     """The tree with what was researched, for a new block or for one that is there."""
-    new = NewBlock(name, Place("research"), {"prompt": name}, text)
-    return applied(tree, researched(tree, into, new, SOURCES))
+    new = NewBlock(name, BlockPosition("research"), {"prompt": name}, text)
+    return applied(tree, add_research_blocks(tree, into, new, SOURCES))
 
 
 EMPTY = BlockTree((), PHASES)
@@ -51,7 +59,7 @@ EMPTY = BlockTree((), PHASES)
 
 def agreed(tree: BlockTree, edit: BlockEdit, phases: Sequence[str] = ("research",)) -> BlockTree:
     """The tree after an agent's edit, if it may be."""
-    return applied(tree, grounded(edit, phases)(tree))
+    return applied(tree, require_grounding(edit, phases)(tree))
 
 
 # --- names and phases ------------------------------------------------------------------------------------------------
@@ -64,24 +72,24 @@ def agreed(tree: BlockTree, edit: BlockEdit, phases: Sequence[str] = ("research"
         ("  What\n is\tX? ", "What is X?"),
         ("@Facts and / or more", "Facts and or more"),
         ("@ @@x", "x"),
-        ("/", RESEARCH),
-        ("@", RESEARCH),
+        ("/", RESEARCH_AUTHOR),
+        ("@", RESEARCH_AUTHOR),
         ("word " * 1000, "word " * 12 + "…"),
         ("字" * 5000, "字" * 30 + " …"),
     ],
 )
-def test_a_block_is_called_as_the_question_begins(query: str, title: str) -> None:
-    """On one line of about 60 columns, without what has a meaning in names."""
-    assert title_of(query) == title
+def test_title_is_the_start_of_the_query(query: str, title: str) -> None:
+    """One line of about 60 columns without special characters."""
+    assert title_from_query(query) == title
 
 
 @given(st.text(min_size=1, max_size=300))
 @example("a" + "\u0301" * 300)
 @example("\ud800?")
-def test_whatever_is_asked_there_is_a_name_for_it(query: str) -> None:
-    """A block can be called so, and its sources behind it."""
-    assert checked_name(title_of(query))
-    assert checked_name(f"{title_of(query)}: sources")
+def test_every_query_gives_a_valid_name(query: str) -> None:
+    """Also for the sources block."""
+    assert validate_block_name(title_from_query(query))
+    assert validate_block_name(f"{title_from_query(query)}: sources")
 
 
 @pytest.mark.parametrize(
@@ -93,39 +101,39 @@ def test_whatever_is_asked_there_is_a_name_for_it(query: str) -> None:
         ([{"name": "a", "research": True}, {"name": "b", "research": True}], "b", "b"),
     ],
 )
-def test_what_is_researched_goes_into_a_phase_of_research(phases: list[Any], now: str, where: str) -> None:
-    """The present one if it is such, or if there is none; else the first."""
-    head = ProjectHead.begun("P", ProjectTemplate.model_validate({"name": "t", "phases": phases})).in_phase(now)
-    assert phase_of(head) == where
+def test_phase_of_a_report(phases: list[Any], now: str, where: str) -> None:
+    """The current phase if it is a research phase or there is none; else the first research phase."""
+    head = ProjectInfo.create("P", ProjectTemplate.model_validate({"name": "t", "phases": phases})).with_phase(now)
+    assert research_phase(head) == where
 
 
 # --- reports ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_report_is_a_new_block_that_rests_on_its_sources() -> None:
-    """Both are completed and of research; what was asked is the prompt, and nothing is stale."""
+def test_new_report_depends_on_its_sources() -> None:
+    """Both are completed; the query is the prompt, and nothing is stale."""
     tree = found(EMPTY)
     report, sources = tree.find("What is X?"), tree.find("What is X?: sources")
     assert [(b.content, b.writer, b.status, b.phase) for b in (report, sources)] == [
-        (REPORT, RESEARCH, "completed", "research"),
-        (SOURCES, RESEARCH, "completed", "research"),
+        (REPORT, RESEARCH_AUTHOR, "completed", "research"),
+        (SOURCES, RESEARCH_AUTHOR, "completed", "research"),
     ]
     assert (report.depends_on, report.prompt) == ((sources.block_id,), "What is X?")
     assert not tree.stale
 
 
-def test_the_report_of_a_new_block_comes_first() -> None:
-    """Who applies the edit finds the report as the first block of it."""
-    new = NewBlock("What is X?", Place("research"), {}, REPORT)
-    changed = researched(EMPTY, "", new, SOURCES)
+def test_report_is_the_first_changed_block() -> None:
+    """The caller finds the report's id there."""
+    new = NewBlock("What is X?", BlockPosition("research"), {}, REPORT)
+    changed = add_research_blocks(EMPTY, "", new, SOURCES)
     assert [block.content for block in changed] == [REPORT, SOURCES]
 
 
-def test_a_report_can_become_the_text_of_a_block_that_is_there() -> None:
-    """In its place, with its prompt and what it depends on besides; the sources stand beside it in its group."""
+def test_report_in_an_existing_block() -> None:
+    """Place, prompt and dependencies stay; the sources block is in the same group."""
     tree = add(add(EMPTY, "Goal", "G."), "Part", is_group=True)
-    place = Place("", "part")
-    tree = applied(tree, added(tree, NewBlock("Facts", place, {"depends_on": ["Goal"], "prompt": "Why?"})))
+    place = BlockPosition("", "part")
+    tree = applied(tree, add_block(tree, NewBlock("Facts", place, {"depends_on": ["Goal"], "prompt": "Why?"})))
     tree = found(tree, "facts")
     facts = tree.find("Facts")
     assert (facts.content, facts.prompt, facts.depends_on) == (REPORT, "Why?", ("goal", "facts_sources"))
@@ -133,8 +141,8 @@ def test_a_report_can_become_the_text_of_a_block_that_is_there() -> None:
     assert not tree.stale
 
 
-def test_researched_again_a_report_keeps_its_sources_block() -> None:
-    """The block of its sources gets the new text; what rests on the report is stale, the report is not."""
+def test_repeated_research_reuses_the_sources_block() -> None:
+    """Dependents of the report become stale; the report does not."""
     tree = add(found(EMPTY), "Text", "T.", phase="write", depends_on=["What is X?"])
     report = tree.find("What is X?")
     again = found(tree, report.block_id, text="X is the 24th letter.")
@@ -143,8 +151,8 @@ def test_researched_again_a_report_keeps_its_sources_block() -> None:
     assert set(again.stale) == {"text"}
 
 
-def test_another_report_below_is_not_taken_for_sources() -> None:
-    """What a block rests on besides stays as it is: another report, and what was read for that."""
+def test_other_report_is_not_a_sources_block() -> None:
+    """Other dependencies stay unchanged: another report and its sources."""
     tree = found(EMPTY)
     tree = add(tree, "Further", depends_on=["What is X?", "What is X?: sources"])
     tree = found(tree, "further", text="Further.")
@@ -153,20 +161,20 @@ def test_another_report_below_is_not_taken_for_sources() -> None:
     assert tree["further_sources"].content == SOURCES
 
 
-def test_sources_that_a_person_wrote_or_removed_are_not_written_over() -> None:
-    """A further block holds what was read then."""
+def test_edited_or_deleted_sources_are_not_overwritten() -> None:
+    """The new sources go into a new block."""
     tree = found(EMPTY)
     key = tree.find("What is X?").block_id
-    by_hand = applied(tree, written(tree, f"{key}_sources", "My own.", USER))
+    by_hand = applied(tree, write_block(tree, f"{key}_sources", "My own.", USER))
     again = found(by_hand, key)
     assert again[f"{key}_sources"].content == "My own."
     assert again.find("What is X?: sources 2").content == SOURCES
-    gone = applied(tree, deleted(tree, f"{key}_sources", anyway=True))
+    gone = applied(tree, delete_block(tree, f"{key}_sources", anyway=True))
     assert found(gone, key).find("What is X?: sources").content == SOURCES
 
 
-def test_a_name_that_is_taken_gets_a_number() -> None:
-    """For the report and for its sources, in whatever case and phase."""
+def test_used_names_get_a_number() -> None:
+    """The report's and the sources block's, in any letter case and phase."""
     tree = add(add(EMPTY, "what is x?", "Mine.", phase="plan"), "What is X? 2: sources", phase="write")
     tree = found(tree)
     assert tree.find("What is X? 2").content == REPORT
@@ -174,31 +182,31 @@ def test_a_name_that_is_taken_gets_a_number() -> None:
     assert tree["what_is_x"].content == "Mine."
 
 
-def test_a_report_that_has_to_be_reviewed_is_a_draft() -> None:
-    """Its sources are not."""
+def test_report_that_needs_review_is_a_draft() -> None:
+    """Its sources are completed."""
     tree = found(add(EMPTY, "Facts", need_review=True), "facts")
     assert (tree["facts"].status, tree["facts_sources"].status) == ("draft", "completed")
 
 
-def test_a_block_that_is_gone_takes_no_report() -> None:
+def test_deleted_block_gets_no_report() -> None:
     """The error names it."""
     tree = add(EMPTY, "Facts")
-    with pytest.raises(af.UsageError, match="'Facts' was deleted while the research went on"):
-        found(applied(tree, deleted(tree, "facts")), "facts")
+    with pytest.raises(af.UsageError, match="'Facts' was deleted during the research"):
+        found(applied(tree, delete_block(tree, "facts")), "facts")
 
 
 @given(st.lists(st.tuples(st.sampled_from(["A", "a", "B", "A: sources"]), st.integers(0, 9)), min_size=1, max_size=6))
-def test_however_often_something_is_researched_the_document_holds(asked: list[tuple[str, int]]) -> None:
-    """Into new blocks and into those that are there: every report rests on sources that are there, nothing is lost."""
+def test_repeated_research_keeps_the_tree_valid(asked: list[tuple[str, int]]) -> None:
+    """Every report depends on existing sources, and no text is lost."""
     tree, texts = EMPTY, set[str]()
     for n, (name, at) in enumerate(asked):
         reports = [block for block in tree if block.depends_on]
         into = reports[at].block_id if at < len(reports) else ""
         texts = texts - ({tree[into].content} if into else set()) | {f"Report {n}."}
         tree = found(tree, into, name, f"Report {n}.")
-        assert tree.in_turn
+        assert tree.topological_order
     assert {block.content for block in tree if block.depends_on} == texts
-    assert all(is_researched(tree, block) for block in tree)
+    assert all(is_grounded(tree, block) for block in tree)
     assert not tree.stale
 
 
@@ -212,77 +220,81 @@ def facts(writer: str = "") -> BlockTree:
 
 
 def say(key: str, text: str = "Said.", writer: str = "writer") -> BlockEdit:
-    return partial(written, block_id=key, text=text, writer=writer)
+    return partial(write_block, block_id=key, text=text, writer=writer)
 
 
 REFUSED: dict[str, BlockEdit] = {
     "write": say("open"),
-    "add": partial(added, new=NewBlock("New", Place("research"), {}, "N.", "composer")),
-    "move": partial(moved, block_id="text", place=Place("research")),
+    "add": partial(add_block, new=NewBlock("New", BlockPosition("research"), {}, "N.", "composer")),
+    "move": partial(move_block, block_id="text", position=BlockPosition("research")),
 }
 
 
 @pytest.mark.parametrize("edit", REFUSED.values(), ids=REFUSED)
-def test_nothing_of_an_agents_own_comes_into_a_phase_of_research(edit: BlockEdit) -> None:
-    """The error names the block and tells to research, into it, or to let it rest on what was."""
+def test_ungrounded_edits_are_rejected(edit: BlockEdit) -> None:
+    """The error names the block, and the ways to make the edit valid."""
     with pytest.raises(af.UsageError, match=r"nothing was researched for it\. Call run_research with field_name="):
         agreed(facts(), edit)
 
 
-def test_in_a_group_of_the_phase_the_error_says_where() -> None:
-    """The field name is the path, as a call has to give it."""
+def test_error_has_the_path_of_a_block_in_a_group() -> None:
+    """The field name in the error is what a call has to pass."""
     tree = add(EMPTY, "Part", is_group=True)
-    tree = applied(tree, added(tree, NewBlock("Facts", Place("", "part"), {})))
+    tree = applied(tree, add_block(tree, NewBlock("Facts", BlockPosition("", "part"), {})))
     with pytest.raises(af.UsageError, match='field_name="Part / Facts"'):
         agreed(tree, say("facts"))
 
 
 ALLOWED: dict[str, BlockEdit] = {
-    "add an empty one": partial(added, new=NewBlock("New", Place("research"), {})),
-    "add one that rests on it": partial(added, new=NewBlock("N", Place("research"), {"depends_on": ["Facts"]}, "N.")),
+    "add an empty one": partial(add_block, new=NewBlock("New", BlockPosition("research"), {})),
+    "add one that rests on it": partial(
+        add_block, new=NewBlock("N", BlockPosition("research"), {"depends_on": ["Facts"]}, "N.")
+    ),
     "edit the report": say("facts", writer="editor"),
     "empty it": say("facts", ""),
-    "rename it": partial(renamed, block_id="facts", name="What is known"),
-    "copy it": partial(copied, block_id="facts", name="Copy"),
-    "move it out": partial(moved, block_id="facts", place=Place("write")),
-    "move an empty one in": partial(moved, block_id="open", place=Place("research", "", "facts")),
+    "rename it": partial(rename_block, block_id="facts", name="What is known"),
+    "copy it": partial(copy_block, block_id="facts", name="Copy"),
+    "move it out": partial(move_block, block_id="facts", position=BlockPosition("write")),
+    "move an empty one in": partial(move_block, block_id="open", position=BlockPosition("research", "", "facts")),
     "write elsewhere": say("text"),
-    "delete it": partial(deleted, block_id="facts"),
-    "let it depend on more": partial(configured, block_id="facts", settings={"depends_on": ["Facts: sources", "Text"]}),
+    "delete it": partial(delete_block, block_id="facts"),
+    "let it depend on more": partial(
+        configure_block, block_id="facts", settings={"depends_on": ["Facts: sources", "Text"]}
+    ),
     "write by a person": say("open", writer=USER),
 }
 
 
 @pytest.mark.parametrize("edit", ALLOWED.values(), ids=ALLOWED)
-def test_what_rests_on_research_or_says_nothing_new_may_be(edit: BlockEdit) -> None:
-    """The edit is made as it is."""
+def test_grounded_or_unchanged_texts_are_accepted(edit: BlockEdit) -> None:
+    """The edit is applied unchanged."""
     tree = facts()
-    assert list(grounded(edit, ("research",))(tree)) == list(edit(tree))
+    assert list(require_grounding(edit, ("research",))(tree)) == list(edit(tree))
 
 
-def test_what_rests_on_research_at_second_hand_may_be_written() -> None:
-    """Through a block of another phase, and through a group that holds a report."""
+def test_indirect_dependents_of_research_are_accepted() -> None:
+    """Through a block of another phase, and through a group with a report."""
     tree = add(found(EMPTY, name="Facts"), "Between", "B.", phase="write", depends_on=["Facts"])
     tree = add(tree, "Far", depends_on=["Between"])
     assert agreed(tree, say("far"))["far"].content == "Said."
     tree = add(tree, "Part", is_group=True)
-    tree = applied(tree, moved(tree, "facts", Place("", "part")))
+    tree = applied(tree, move_block(tree, "facts", BlockPosition("", "part")))
     tree = add(tree, "Of the part", depends_on=["Part"])
     assert agreed(tree, say("of_the_part"))["of_the_part"].content == "Said."
 
 
-def test_a_persons_text_in_the_phase_is_theirs_to_move_and_an_agents_to_leave() -> None:
-    """An agent may move and rename what a person wrote, and may not write over it."""
+def test_agent_may_move_but_not_overwrite_a_persons_text() -> None:
+    """In a research phase an agent may move and rename it."""
     tree = facts(writer=USER)
     tree = agreed(tree, REFUSED["move"])
     assert tree["text"].phase == "research"
-    tree = agreed(tree, partial(renamed, block_id="text", name="Mine"))
+    tree = agreed(tree, partial(rename_block, block_id="text", name="Mine"))
     with pytest.raises(af.UsageError, match="nothing was researched"):
         agreed(tree, say("text"))
 
 
 @pytest.mark.parametrize("edit", REFUSED.values(), ids=REFUSED)
-def test_without_phases_of_research_everything_may_be(edit: BlockEdit) -> None:
-    """A template that has none asks for nothing."""
+def test_projects_without_research_phases_accept_everything(edit: BlockEdit) -> None:
+    """Their template has no research phase."""
     tree = facts()
-    assert list(grounded(edit, ())(tree)) == list(edit(tree))
+    assert list(require_grounding(edit, ())(tree)) == list(edit(tree))

@@ -1,15 +1,17 @@
 """Pages and PDF as text: what a reader would read, none of what a page hides or runs, in bounded time."""
 
+import random
 import sys
 import time
 
 import pytest
-from pdf_file import pdf
+from support.pdf import pdf
 
 from artifactflow_nb.errors import ToolError
-from artifactflow_nb.formats.charset import text_of
-from artifactflow_nb.formats.tame_html import tame
-from artifactflow_nb.tools.extract_web import Body, WebText, extract, readable
+from artifactflow_nb.sources.formats.charset import decode_body
+from artifactflow_nb.sources.formats.html import strip_markup
+from artifactflow_nb.tools.web.extract import WebText, extract_text, is_readable
+from artifactflow_nb.tools.web.http import HttpResponse
 
 ARTICLE = """<!DOCTYPE html><html><head><title> Ferry
  times </title><style>p { color: red }</style><script>steal("cookies")</script></head><body>
@@ -29,13 +31,13 @@ ARTICLE = """<!DOCTYPE html><html><head><title> Ferry
 
 def page(html: str | bytes, charset: str = "utf-8", url: str = "https://lake.example.org/a/b") -> WebText:
     data = html if isinstance(html, bytes) else html.encode()
-    return extract(Body(url, "text/html", charset, data), 10)
+    return extract_text(HttpResponse(url, 200, "text/html", charset, data), 10)
 
 
-def test_the_main_text_comes_as_markdown():
+def test_main_text_of_a_page_is_returned_as_markdown():
     """Of a page come its title and its main text with headings, lists, tables and links, without the rest."""
     found = page(ARTICLE)
-    assert (found.title, found.cut) == ("Ferry times", "")
+    assert (found.title, found.truncation) == ("Ferry times", "")
     assert "# The ferry" in found.text
     assert "A ticket costs **4 crowns** in summer" in found.text
     assert "[the list of fares](https://lake.example.org/fares?lang=en)" in found.text
@@ -44,7 +46,7 @@ def test_the_main_text_comes_as_markdown():
     assert "News" not in found.text
 
 
-def test_nothing_hidden_or_run_is_text():
+def test_hidden_and_executable_parts_are_removed():
     """Scripts, styles, comments, hidden passages and links to anything but the web leave no trace."""
     text = page(ARTICLE).text
     for word in ["steal", "color", "remark", "Ignore", "Obey", "Send", "Delete", "scripts on", "drawn", "10.0.0.1"]:
@@ -54,7 +56,7 @@ def test_nothing_hidden_or_run_is_text():
     assert "Run or read it." in text
 
 
-def test_a_page_without_an_article_gives_all_its_text():
+def test_page_without_main_text_returns_all_text():
     """A page in which no main text is found still gives its words, a line for each block."""
     found = page("<body><h2>Fares</h2><div>Adult 4</div><li>Child <a href='/c'>2</a></li>")
     assert [line for line in found.text.splitlines() if line]
@@ -62,7 +64,7 @@ def test_a_page_without_an_article_gives_all_its_text():
     assert found.title == "b"
 
 
-def test_a_page_with_very_many_elements_gives_all_its_text():
+def test_very_large_page_returns_all_text():
     """Above the limit of elements the main text is not looked for: all text comes, with links, in bounded time."""
     began = time.process_time()
     found = page("<body><article>" + ("<p>" + "word <a href=/x>link</a> and more, " * 200) * 400)
@@ -96,23 +98,25 @@ def test_a_hostile_page_is_read_in_bounded_time(html: str):
 )
 def test_a_page_without_text_is_an_error(html: str):
     """A page that holds nothing to read says so instead of giving an empty text."""
-    with pytest.raises(ToolError, match="holds no text"):
+    with pytest.raises(ToolError, match="has no readable text"):
         page(html)
 
 
-def test_a_cut_page_is_read_and_says_so():
+def test_truncated_page_is_read_and_marked():
     """A page that was cut in the middle of a tag gives what is there."""
-    found = extract(Body("https://e.org/", "text/html", "", ARTICLE[:900].encode(), truncated=True), 10)
+    found = extract_text(
+        HttpResponse("https://e.org/", 200, "text/html", "", ARTICLE[:900].encode(), truncated=True), 10
+    )
     assert "4 crowns" in found.text
-    assert found.cut == "only the first 900 bytes were read"
+    assert found.truncation == "only the first 900 bytes were read"
 
 
-def test_scripts_and_long_tags_are_taken_out_of_the_text():
+def test_strip_markup_removes_scripts_and_overlong_tags():
     """What is no text goes before anything is parsed; what is never closed ends the page."""
-    assert tame("a<script>if (a < b) x()</script >b<STYLE>c</style>d<!-- e -->f") == "abdf"
-    assert tame("a<script>never closed") == "a"
-    assert tame("x <b title='" + "y" * 9000 + "'>bold</b>") == "x <b>bold</b>"
-    assert tame("1 < 2 " + "words " * 3000) == "1 < 2 " + "words " * 3000
+    assert strip_markup("a<script>if (a < b) x()</script >b<STYLE>c</style>d<!-- e -->f") == "abdf"
+    assert strip_markup("a<script>never closed") == "a"
+    assert strip_markup("x <b title='" + "y" * 9000 + "'>bold</b>") == "x <b>bold</b>"
+    assert strip_markup("1 < 2 " + "words " * 3000) == "1 < 2 " + "words " * 3000
 
 
 # --- character sets ------------------------------------------------------------------------------------------------
@@ -138,14 +142,45 @@ def test_scripts_and_long_tags_are_taken_out_of_the_text():
         ("é".encode(), "no such set", "é"),
         ("é".encode(), "hex", "é"),
         ("é".encode(), "\0", "é"),
+        *(
+            (text.encode(codec), "", text)
+            for codec, text in [
+                ("gb18030", "渡轮票价为四克朗，自行车在上层甲板收费两克朗。"),
+                ("gb18030", "渡轮 `fares.py` 的 Python 脚本每天运行一次，由 AES-256 加密。"),
+                ("big5", "渡輪票價為四克朗，自行車在上層甲板收費兩克朗。"),
+                ("shift_jis", "フェリーの運賃は四クローネで、自転車は二クローネです。"),
+                ("euc_jp", "フェリーの運賃は四クローネで、自転車は二クローネです。"),
+                ("euc_kr", "여객선 요금은 네 크로네이고 자전거는 두 크로네입니다."),
+                ("cp1251", "Проезд на пароме стоит четыре кроны."),
+                ("koi8-r", "Проезд на пароме стоит четыре кроны."),
+                ("cp1253", "Το εισιτήριο του πλοίου κοστίζει τέσσερις κορώνες."),
+                ("cp1252", "Die Überfahrt kostet vier Kronen – „größere“ Räder zwei mehr."),
+                ("cp1252", "El niño comió piñas en la mañana"),
+                ("cp1252", "10 °C ± 2, x² + y³ = 5 µm"),
+            ]
+        ),
     ],
 )
-def test_bytes_become_text_by_what_they_say_of_themselves(data: bytes, charset: str, text: str | None):
+def test_bytes_are_decoded_by_their_declared_charset(data: bytes, charset: str, text: str | None):
     """Marks, the server, the page and the bytes are asked in this order; sets that are no page's are passed over."""
     if text is None:
-        assert text_of(data, charset).endswith("渡")
+        assert decode_body(data, charset).endswith("渡")
     else:
-        assert text_of(data, charset) == text
+        assert decode_body(data, charset) == text
+
+
+def test_character_set_is_detected_in_a_text_that_is_cut_off():
+    """A download that ends inside a character is read up to there."""
+    whole = "渡轮票价为四克朗。" * 100
+    assert decode_body(whole.encode("gb18030")[:-1]) == whole[:-1] + "\ufffd"
+
+
+def test_binary_bytes_are_not_detected_as_a_charset():
+    """Random bytes are decoded as Western text, so that `decode_text` can recognise them as binary."""
+    chance = random.Random(1)  # noqa: S311 - nothing secret is drawn
+    for size in (50, 500, 5000) * 5:
+        data = bytes(chance.randrange(128, 256) for _ in range(size))
+        assert decode_body(data) == data.decode("cp1252", "replace")
 
 
 def test_a_chinese_page_is_read():
@@ -159,25 +194,27 @@ def test_a_chinese_page_is_read():
 # --- PDF -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_pdf_comes_as_the_text_of_its_pages():
+def test_text_of_a_pdf_is_that_of_its_pages():
     """The text of all pages comes in order, with the document's title."""
-    body = Body("https://e.org/fares.pdf", "application/pdf", "", pdf("First page", "Second page", title="Fares"))
-    found = extract(body, 10)
-    assert (found.title, found.text, found.cut) == ("Fares", "First page\n\nSecond page", "")
+    body = HttpResponse(
+        "https://e.org/fares.pdf", 200, "application/pdf", "", pdf("First page", "Second page", title="Fares")
+    )
+    found = extract_text(body, 10)
+    assert (found.title, found.text, found.truncation) == ("Fares", "First page\n\nSecond page", "")
 
 
 def test_a_pdf_without_a_declared_type_is_recognised():
     """The beginning of the file says that it is a PDF; without a title the file's name serves."""
-    found = extract(Body("https://e.org/my%20fares.pdf", "", "", pdf("First page")), 10)
+    found = extract_text(HttpResponse("https://e.org/my%20fares.pdf", 200, "", "", pdf("First page")), 10)
     assert (found.title, found.text) == ("my fares.pdf", "First page")
 
 
-def test_a_pdf_is_read_as_far_as_the_time_goes():
+def test_pdf_is_read_up_to_the_time_limit():
     """When the time is up the pages that were read are given, and how many there are."""
-    with pytest.raises(ToolError, match="holds no text"):
-        extract(Body("https://e.org/a.pdf", "application/pdf", "", pdf(*["page"] * 5)), -1)
-    many = extract(Body("https://e.org/a.pdf", "application/pdf", "", pdf(*["page"] * 505)), 60)
-    assert many.cut == "only the first 500 of 505 pages were read"
+    with pytest.raises(ToolError, match="has no readable text"):
+        extract_text(HttpResponse("https://e.org/a.pdf", 200, "application/pdf", "", pdf(*["page"] * 5)), -1)
+    many = extract_text(HttpResponse("https://e.org/a.pdf", 200, "application/pdf", "", pdf(*["page"] * 505)), 60)
+    assert many.truncation == "only the first 500 of 505 pages were read"
 
 
 @pytest.mark.parametrize(
@@ -186,31 +223,31 @@ def test_a_pdf_is_read_as_far_as_the_time_goes():
         (b"%PDF-1.4 nonsense", False, "cannot be read"),
         (b"", False, "cannot be read"),
         (pdf("page"), True, "too large"),
-        (pdf(), False, "no text"),
+        (pdf(), False, "no readable text"),
     ],
 )
 def test_a_pdf_that_cannot_be_read_is_an_error(data: bytes, truncated: bool, said: str):
     """A broken, cut or empty PDF is told in one line."""
     with pytest.raises(ToolError, match=said) as caught:
-        extract(Body("https://e.org/a.pdf", "application/pdf", "", data, truncated), 10)
+        extract_text(HttpResponse("https://e.org/a.pdf", 200, "application/pdf", "", data, truncated), 10)
     assert "\n" not in str(caught.value)
 
 
 # --- types and libraries -------------------------------------------------------------------------------------------
 
 
-def test_types_that_hold_text_are_readable():
+def test_text_media_types_are_readable():
     """Pages, text, Markdown, JSON, XML and PDF have a reader; pictures and programs have none."""
     yes = ["text/html", "application/xhtml+xml", "text/plain", "text/markdown", "application/json", "text/xml"]
     yes += ["application/xml", "application/pdf", "application/ld+json", "application/rss+xml", ""]
     no = ["image/png", "image/svg+xml", "application/zip", "application/octet-stream", "text/css", "video/mp4"]
-    assert [readable(kind) for kind in yes + no] == [True] * len(yes) + [False] * len(no)
+    assert [is_readable(kind) for kind in yes + no] == [True] * len(yes) + [False] * len(no)
 
 
 @pytest.mark.parametrize(("module", "media_type"), [("trafilatura", "text/html"), ("pypdf", "application/pdf")])
-def test_a_missing_library_is_told_with_the_command(monkeypatch: pytest.MonkeyPatch, module: str, media_type: str):
+def test_missing_library_names_the_install_command(monkeypatch: pytest.MonkeyPatch, module: str, media_type: str):
     """Without the extra, a page or a PDF gives one line that says what to install; plain text is read all the same."""
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(ToolError, match=r"^Reading a \w+ needs .*: pip install 'artifactflow-nb\[web\]'$"):
-        extract(Body("https://e.org/", media_type, "", b"<p>words"), 10)
-    assert extract(Body("https://e.org/", "text/plain", "", b"words"), 10).text == "words"
+        extract_text(HttpResponse("https://e.org/", 200, media_type, "", b"<p>words"), 10)
+    assert extract_text(HttpResponse("https://e.org/", 200, "text/plain", "", b"words"), 10).text == "words"

@@ -13,13 +13,12 @@ from pathlib import Path
 
 import brotli as brotli_library
 import pytest
-from web_server import Reply, WebRequest, WebServer, redirect
+from support.web_server import Reply, WebRequest, WebServer, redirect
 
 from artifactflow_nb.errors import ToolError, UsageError
-from artifactflow_nb.tools.decoding import accepted, decoder
-from artifactflow_nb.tools.fetch import Fetcher, FetchLimits, Page
-from artifactflow_nb.tools.guard import Guard
-from artifactflow_nb.tools.http_client import HttpClient, HttpLimits, HttpRequest
+from artifactflow_nb.tools.web.fetch import FetchedPage, Fetcher, FetchLimits
+from artifactflow_nb.tools.web.guard import RequestGuard
+from artifactflow_nb.tools.web.http import HttpClient, HttpLimits, HttpRequest, accepted_encodings, make_decoder
 
 HTML = "text/html; charset=utf-8"
 PAGE = b"<html><head><title>Ferry</title></head><body><h1>Ferry</h1><p>A ticket costs 4 crowns.</p></body></html>"
@@ -37,7 +36,7 @@ class Answers:
         return self.answers[min(len(self.asked), len(self.answers)) - 1]
 
 
-async def fetch(server: WebServer, path: str, **limits: float) -> Page:
+async def fetch(server: WebServer, path: str, **limits: float) -> FetchedPage:
     """The page from the server, which is allowed, with other limits for one request."""
     http = HttpLimits(**limits)  # type: ignore[arg-type]  # whole numbers where they have to be
     return await Fetcher([server.host], limits=FetchLimits(http=http)).fetch(server.url(path))
@@ -58,7 +57,7 @@ async def test_an_allowed_host_is_fetched():
     assert (request.path, request.headers["host"]) == ("/ferry?lang=en", server.host)
 
 
-async def test_without_the_setting_nothing_is_connected_to():
+async def test_host_that_is_not_allowed_is_not_connected_to():
     """A loopback server that is not allowed is refused, and sees no connection."""
     with WebServer({"/": Reply(b"secret")}) as server:
         page = await Fetcher().fetch(server.url())
@@ -81,7 +80,7 @@ async def test_the_connection_goes_to_the_checked_address():
     assert server.requests[0].headers["host"] == f"pages.iana.org:{server.port}"
 
 
-async def test_an_address_that_does_not_answer_is_followed_by_the_next():
+async def test_next_address_is_tried_if_one_does_not_answer():
     """The checked addresses of a host are tried in turn."""
     with WebServer({"/": Reply(b"here")}) as server:
         resolver = Answers(["127.0.0.9", "127.0.0.1"])
@@ -104,7 +103,7 @@ async def test_an_address_that_does_not_answer_is_followed_by_the_next():
         "http://user:pw@www.iana.org/",
     ],
 )
-async def test_every_redirect_is_checked_anew(location: str):
+async def test_each_redirect_is_checked_by_the_guard(location: str):
     """A redirect to a place that may not be fetched ends in a refusal, not in a request."""
     with WebServer({"/": redirect(location)}) as server:
         fetcher = Fetcher([server.host], resolver=Answers(["192.168.0.1"]))
@@ -114,7 +113,7 @@ async def test_every_redirect_is_checked_anew(location: str):
     assert len(server.requests) == 1
 
 
-async def test_redirects_are_followed_and_told():
+async def test_redirects_are_followed_and_the_final_url_is_returned():
     """Redirects of all kinds lead to the page, whose address in the end is kept beside the one asked for."""
     routes = {
         "/a": redirect("b?x=1", 301),
@@ -133,7 +132,7 @@ async def test_redirects_are_followed_and_told():
     assert (page.text, page.address, page.url) == ("done", server.url("/a"), server.url("/e?page=2"))
 
 
-async def test_redirects_without_end_are_given_up():
+async def test_redirect_loop_is_an_error():
     """After five redirects the page is given up with a message."""
     with WebServer({"/": redirect("/")}) as server:
         page = await Fetcher([server.host]).fetch(server.url())
@@ -206,23 +205,23 @@ async def test_a_redirect_from_https_to_http_is_not_followed(certificate: tuple[
 # --- limits --------------------------------------------------------------------------------------------------------
 
 
-async def test_a_slow_server_is_given_up():
+async def test_slow_server_times_out():
     """The time for a whole answer counts also while bytes keep trickling in."""
     with WebServer({"/": Reply(b"x" * 1000, piece_bytes=1, pause_s=0.05)}) as server:
         async with asyncio.timeout(20):  # all of it would take 50 s
-            page = await fetch(server, "/", total_s=0.4)
+            page = await fetch(server, "/", total_timeout_s=0.4)
     assert page.error == "No complete answer within 0.4 s. Try another source."
 
 
-async def test_a_server_that_never_speaks_is_given_up():
+async def test_silent_server_times_out():
     """A connection that is accepted and then silent ends at the time limit."""
     with WebServer({"/": Reply(delay_s=30)}) as server:
-        page = await fetch(server, "/", total_s=0.3)
+        page = await fetch(server, "/", total_timeout_s=0.3)
     assert page.error is not None
     assert "0.3 s" in page.error
 
 
-async def test_a_name_that_is_not_resolved_in_time_is_given_up():
+async def test_slow_name_resolution_times_out():
     """A resolver that does not answer ends at the time limit, too."""
 
     class Silent:
@@ -230,16 +229,16 @@ async def test_a_name_that_is_not_resolved_in_time_is_given_up():
             await asyncio.sleep(30)
             return []
 
-    limits = FetchLimits(http=HttpLimits(total_s=0.2))
+    limits = FetchLimits(http=HttpLimits(total_timeout_s=0.2))
     page = await Fetcher(limits=limits, resolver=Silent()).fetch("http://www.iana.org/")
     assert page.error is not None
     assert "0.2 s" in page.error
 
 
-async def test_an_endless_body_is_cut_and_marked():
+async def test_endless_body_is_cut_at_the_limit_and_marked():
     """A body without end is read up to the limit, the connection closed, and the text says that it was cut."""
     with WebServer({"/": Reply(b"word " * 2000, endless=True)}) as server:
-        page = await fetch(server, "/", wire_bytes=50_000)
+        page = await fetch(server, "/", max_wire_bytes=50_000)
         await asyncio.sleep(0.05)
         sent = server.sent_bytes
         await asyncio.sleep(0.2)
@@ -267,7 +266,7 @@ PACKERS: dict[str, Callable[[bytes], bytes]] = {
 
 
 @pytest.mark.parametrize("coding", PACKERS)
-async def test_packed_bodies_are_unpacked(coding: str):
+async def test_compressed_bodies_are_decoded(coding: str):
     """A body in any coding that was offered is read, however it is cut into packets."""
     text = "A ticket costs 4 crowns. " * 400
     body = PACKERS[coding](text.encode())
@@ -279,7 +278,7 @@ async def test_packed_bodies_are_unpacked(coding: str):
 
 
 @pytest.mark.parametrize("coding", PACKERS)
-async def test_a_bomb_is_not_unpacked(coding: str):
+async def test_decompression_bomb_stops_at_the_size_limit(coding: str):
     """Of a small body that unpacks to 60 MB no more is unpacked than the limit, and the loop goes on meanwhile."""
     bomb = PACKERS[coding](b"a" * 60_000_000)
     beats = []
@@ -291,7 +290,7 @@ async def test_a_bomb_is_not_unpacked(coding: str):
 
     heart = asyncio.create_task(beat())
     with WebServer({"/": Reply(bomb, headers=(("Content-Encoding", coding),))}) as server:
-        client = HttpClient(Guard([server.host]), HttpLimits(decoded_bytes=8_000_000))
+        client = HttpClient(RequestGuard([server.host]), HttpLimits(max_decoded_bytes=8_000_000))
         answer = await client.send(HttpRequest(server.url()))
     await asyncio.sleep(0.002)
     heart.cancel()
@@ -299,14 +298,14 @@ async def test_a_bomb_is_not_unpacked(coding: str):
     assert max(later - earlier for earlier, later in pairwise(beats)) < 0.5
 
 
-def test_a_decoder_gives_no_more_than_is_asked_for():
+def test_decoder_returns_at_most_the_requested_bytes():
     """One step of unpacking gives at most the bytes that there is room for."""
-    for coding in ("gzip", "deflate", "br") if "br" in accepted() else ("gzip", "deflate"):
+    for coding in ("gzip", "deflate", "br") if "br" in accepted_encodings() else ("gzip", "deflate"):
         packed = PACKERS[coding](b"a" * 5_000_000)
-        assert len(decoder(coding).feed(packed, 1000)) <= 1000 + (65_536 if coding == "br" else 0), coding
+        assert len(make_decoder(coding).feed(packed, 1000)) <= 1000 + (65_536 if coding == "br" else 0), coding
 
 
-async def test_gzip_in_several_members_is_read_to_the_end():
+async def test_all_members_of_a_gzip_body_are_read():
     """Members one after the other are one body; what follows them and is none is ignored."""
     body = gzip.compress(b"one ") + gzip.compress(b"two") + b"\0\0\0 padding"
     with WebServer({"/": Reply(body, headers=(("Content-Encoding", "gzip"),), piece_bytes=5)}) as server:
@@ -314,7 +313,7 @@ async def test_gzip_in_several_members_is_read_to_the_end():
     assert page.text == "one two"
 
 
-async def test_a_packed_body_that_ends_early_is_marked():
+async def test_incomplete_compressed_body_is_marked_as_truncated():
     """A gzip body without its end gives what is there, marked as cut."""
     body = gzip.compress(bytes(range(256)).hex().encode() * 100)[:-40]
     with WebServer({"/": Reply(body, headers=(("Content-Encoding", "gzip"),))}) as server:
@@ -327,7 +326,7 @@ async def test_a_packed_body_that_ends_early_is_marked():
     ("body", "coding", "said"),
     [(b"not packed", "gzip", "cannot be read"), (b"x", "zstd", "'zstd'"), (b"x", "gzip, br", "'gzip, br'")],
 )
-async def test_a_body_that_cannot_be_unpacked_is_an_error(body: bytes, coding: str, said: str):
+async def test_undecodable_body_is_an_error(body: bytes, coding: str, said: str):
     """A broken or unknown coding is told, not guessed at."""
     with WebServer({"/": Reply(body, headers=(("Content-Encoding", coding),))}) as server:
         page = await fetch(server, "/")
@@ -336,10 +335,10 @@ async def test_a_body_that_cannot_be_unpacked_is_an_error(body: bytes, coding: s
 
 
 @pytest.mark.parametrize("media_type", ["image/png", "application/zip", "video/mp4", "application/octet-stream", "x"])
-async def test_other_types_are_refused_by_name(media_type: str):
+async def test_unreadable_media_type_is_refused_by_name(media_type: str):
     """A type that holds no text is refused, naming it, without reading its body."""
     with WebServer({"/": Reply(b"word " * 2000, endless=True, content_type=media_type)}) as server:
-        page = await fetch(server, "/", total_s=5)
+        page = await fetch(server, "/", total_timeout_s=5)
     assert page.error == f"{server.url()} is of the type '{media_type}', which cannot be read as text."
 
 
@@ -355,7 +354,7 @@ async def test_other_types_are_refused_by_name(media_type: str):
         None,
     ],
 )
-async def test_text_comes_as_it_is(media_type: str | None):
+async def test_plain_text_is_returned_unchanged(media_type: str | None):
     """Plain text, Markdown, JSON and XML, also without a declared type, come verbatim."""
     text = '{"a":  [1,\n 2], "b": "é 中"}\n'
     with WebServer({"/data/list.json": Reply(text.encode(), content_type=media_type)}) as server:
@@ -371,18 +370,18 @@ async def test_bytes_without_a_type_are_not_read_as_text():
     assert "cannot be read as text" in page.error
 
 
-async def test_making_text_of_a_page_has_a_limit():
+async def test_text_extraction_times_out():
     """A page whose text is not found in time is an error that says so."""
     page_bytes = b"<body>" + b"<p>words of the page" * 5000
     with WebServer({"/": Reply(page_bytes, content_type=HTML)}) as server:
-        page = await Fetcher([server.host], limits=FetchLimits(extract_s=0.0001)).fetch(server.url())
+        page = await Fetcher([server.host], limits=FetchLimits(extract_timeout_s=0.0001)).fetch(server.url())
     assert page.error == f"{server.url()} was fetched, but its text was not found within 0.0001 s."
 
 
 async def test_a_long_text_is_cut_and_marked():
     """A text with more characters than the limit is cut there and says so."""
     with WebServer({"/": Reply(b"0123456789" * 50)}) as server:
-        page = await Fetcher([server.host], limits=FetchLimits(text_chars=100)).fetch(server.url())
+        page = await Fetcher([server.host], limits=FetchLimits(max_text_chars=100)).fetch(server.url())
     assert page.text == "0123456789" * 10 + "\n\n[Cut here: only the first 100 of 500 characters are given.]"
 
 
@@ -407,7 +406,7 @@ async def test_a_connection_that_breaks_is_an_error():
     assert "failed" in page.error
 
 
-async def test_nobody_listening_is_an_error():
+async def test_refused_connection_is_an_error():
     """A refused connection is told with the address."""
     with WebServer({}) as server:
         pass
@@ -426,7 +425,7 @@ async def test_many_addresses_are_fetched_at_once_within_the_limit():
         return Reply(request.path.encode(), delay_s=0.05)
 
     with WebServer({f"/{n}": numbered for n in range(12)}) as server:
-        fetcher = Fetcher([server.host], limits=FetchLimits(at_once=3))
+        fetcher = Fetcher([server.host], limits=FetchLimits(max_concurrent=3))
         pages = await fetcher.fetch_all([server.url(f"/{n}") for n in range(12)])
     assert [page.text for page in pages] == [f"/{n}" for n in range(12)]
     assert server.most_at_once == 3
@@ -442,10 +441,10 @@ async def test_one_failure_does_not_lose_the_others():
     assert pages[1].text == "good"
 
 
-async def test_what_was_read_in_time_is_kept():
+async def test_pages_fetched_before_the_time_limit_are_returned():
     """When the time for all addresses is up, those that were read are kept and the others say why they were not."""
     with WebServer({"/fast": Reply(b"fast"), "/slow": Reply(delay_s=30)}) as server:
-        fetcher = Fetcher([server.host], limits=FetchLimits(batch_s=0.5))
+        fetcher = Fetcher([server.host], limits=FetchLimits(batch_timeout_s=0.5))
         fast, slow = await fetcher.fetch_all([server.url("/fast"), server.url("/slow")])
     assert fast.text == "fast"
     assert slow.error is not None
@@ -467,7 +466,7 @@ async def test_cancelling_closes_the_connections():
         assert server.sent_bytes == sent
 
 
-async def test_no_addresses_give_no_pages():
+async def test_empty_list_of_addresses_returns_no_pages():
     """An empty list is answered with an empty one."""
     assert await Fetcher().fetch_all([]) == []
 
@@ -475,16 +474,16 @@ async def test_no_addresses_give_no_pages():
 # --- the client alone ----------------------------------------------------------------------------------------------
 
 
-async def test_a_post_is_not_sent_on():
+async def test_redirect_of_a_post_is_not_followed():
     """A request with a body is not repeated at another address, where its headers do not belong."""
     with WebServer({"/": redirect("/other"), "/other": Reply(b"x")}) as server:
-        client = HttpClient(Guard([server.host]))
+        client = HttpClient(RequestGuard([server.host]))
         with pytest.raises(ToolError, match="sends its POST requests on to /other"):
             await client.send(HttpRequest(server.url(), "POST", {"Authorization": "Bearer k"}, b"{}"))
     assert [request.path for request in server.requests] == ["/"]
 
 
-def test_a_wrong_setting_is_told_at_once():
+def test_invalid_allowed_host_is_a_usage_error():
     """A fetcher with an entry that is no host cannot be made."""
     with pytest.raises(UsageError, match="allowed_hosts"):
         Fetcher(["http://wiki"])

@@ -8,13 +8,13 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from web_server import Reply, WebRequest, WebServer, redirect
+from support.web_server import Reply, WebRequest, WebServer, redirect
 
 from artifactflow_nb.errors import ToolError, UsageError
-from artifactflow_nb.text.citations import SearchHit, read_hits, write_hits
-from artifactflow_nb.tools.http_client import HttpLimits
-from artifactflow_nb.tools.providers import DdgsSearch, SearxngSearch, TavilySearch
-from artifactflow_nb.tools.web import SearchProvider
+from artifactflow_nb.sources.citations import SearchHit, read_hits, write_hits
+from artifactflow_nb.tools.web.http import HttpLimits
+from artifactflow_nb.tools.web.providers import DdgsSearch, SearxngSearch, TavilySearch
+from artifactflow_nb.tools.web.tools import SearchProvider
 
 JSON = "application/json"
 KEY = "tvly-secret-0123456789"
@@ -53,7 +53,7 @@ async def test_results_become_hits(make: Any):
 
 
 @PROVIDERS
-async def test_what_is_no_hit_is_left_out(make: Any):
+async def test_results_without_a_web_address_are_dropped(make: Any):
     """Results without a web address, twice the same or of another shape are left out; texts are put on one line."""
     found = [
         result("javascript:alert(1)"),
@@ -76,7 +76,7 @@ async def test_what_is_no_hit_is_left_out(make: Any):
 
 @PROVIDERS
 @pytest.mark.parametrize("payload", [{"results": []}, {"results": None}, {}])
-async def test_no_results_are_no_error(make: Any, payload: object):
+async def test_empty_results_are_not_an_error(make: Any, payload: object):
     """An engine that found nothing gives an empty list."""
     with WebServer({"/search": answer(payload)}) as server:
         assert await make(server).search("x", 5) == []
@@ -84,7 +84,7 @@ async def test_no_results_are_no_error(make: Any, payload: object):
 
 @PROVIDERS
 @pytest.mark.parametrize("body", [b"<html>Welcome</html>", b"", b"[1, 2]", b"\xff\xfe"])
-async def test_an_answer_that_is_no_json_object_is_told(make: Any, body: bytes):
+async def test_answer_that_is_not_a_json_object_is_an_error(make: Any, body: bytes):
     """A page instead of an answer says that the address may be wrong."""
     with (
         WebServer({"/search": Reply(body, content_type=JSON)}) as server,
@@ -94,7 +94,7 @@ async def test_an_answer_that_is_no_json_object_is_told(make: Any, body: bytes):
 
 
 @PROVIDERS
-async def test_a_server_that_is_down_is_told(make: Any):
+async def test_unreachable_search_server_is_an_error(make: Any):
     """A refused connection is an error that names the address."""
     with WebServer({}) as server:
         pass
@@ -105,7 +105,7 @@ async def test_a_server_that_is_down_is_told(make: Any):
 # --- SearXNG -------------------------------------------------------------------------------------------------------
 
 
-async def test_searxng_is_asked_for_json():
+async def test_searxng_gets_a_json_query():
     """The query goes encoded to /search below the base URL, which may have a path and a final slash."""
     with WebServer({"/searx/search": answer({"results": [result("https://e.org/")]})}) as server:
         await SearxngSearch(server.url("/searx/")).search("fares & 渡轮?", 5)
@@ -124,7 +124,7 @@ async def test_searxng_errors_say_what_to_do(status: int, advice: str):
         await searxng(server).search("x", 5)
 
 
-async def test_engines_that_did_not_answer_are_told():
+async def test_unresponsive_engines_are_listed():
     """Nothing found because the engines behind the server failed is an error, not an empty result."""
     silent = answer({"results": [], "unresponsive_engines": [["brave", "too many requests"], ["qwant", "timeout"]]})
     with (
@@ -134,7 +134,7 @@ async def test_engines_that_did_not_answer_are_told():
         await searxng(server).search("x", 5)
 
 
-async def test_a_search_server_may_not_lead_elsewhere():
+async def test_redirect_of_a_search_server_to_another_host_is_refused():
     """A redirect of the search server to another place on this machine is refused."""
     with WebServer({"/": Reply(b"secret")}) as other, WebServer({"/search": redirect(other.url())}) as server:
         with pytest.raises(ToolError, match="Not fetched: 127.0.0.1"):
@@ -142,16 +142,16 @@ async def test_a_search_server_may_not_lead_elsewhere():
         assert other.connections == 0
 
 
-async def test_a_slow_search_is_given_up():
+async def test_slow_search_times_out():
     """A search server that does not answer in time is an error."""
     with WebServer({"/search": Reply(delay_s=30)}) as server, pytest.raises(ToolError, match="within 0.2 s"):
-        await SearxngSearch(server.url(), limits=HttpLimits(total_s=0.2)).search("x", 5)
+        await SearxngSearch(server.url(), limits=HttpLimits(total_timeout_s=0.2)).search("x", 5)
 
 
 @pytest.mark.parametrize(
     "url", ["localhost:8888", "", "ftp://e.org", "http://", "http://me:pw@e.org", "http://e.org?q=1"]
 )
-def test_an_address_that_cannot_be_used_is_told_at_once(url: str):
+def test_invalid_base_url_is_a_usage_error(url: str):
     """A base URL of another form is an error of the caller that shows the form, and no password."""
     with pytest.raises(UsageError, match="has to be like http://localhost:8888") as caught:
         SearxngSearch(url)
@@ -204,7 +204,7 @@ async def test_the_key_is_never_shown():
 
 
 @pytest.mark.parametrize("key", ["", "two words", "line\nbreak", "schlüssel"])
-def test_a_key_that_cannot_be_sent_is_told_at_once(key: str):
+def test_invalid_key_is_a_usage_error(key: str):
     """A key that no header can carry is an error of the caller, which does not show it."""
     with pytest.raises(UsageError, match="Copy it again") as caught:
         TavilySearch(key)
@@ -262,7 +262,7 @@ async def test_ddgs_errors_say_what_to_do(error: Exception, said: str):
         await DdgsSearch(Engine(error=error)).search("x", 5)
 
 
-async def test_ddgs_does_not_hold_the_loop():
+async def test_ddgs_runs_outside_the_event_loop():
     """A search runs in a thread and is given up after its time."""
     may_end, done = threading.Event(), threading.Event()
 
@@ -278,7 +278,7 @@ async def test_ddgs_does_not_hold_the_loop():
     may_end.set()
 
 
-async def test_ddgs_missing_is_told_with_the_command(monkeypatch: pytest.MonkeyPatch):
+async def test_missing_ddgs_names_the_install_command(monkeypatch: pytest.MonkeyPatch):
     """Without the extra, a search gives one line that says what to install."""
     monkeypatch.setitem(sys.modules, "ddgs", None)
     with pytest.raises(ToolError, match=r"not installed: pip install 'artifactflow-nb\[ddgs\]'$"):

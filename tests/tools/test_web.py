@@ -4,15 +4,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from web_server import Reply, WebServer
+from support.web_server import Reply, WebServer
 
-from artifactflow_nb.ambient import SystemClock
+from artifactflow_nb.core.clock_ids import SystemClock
+from artifactflow_nb.sources.citations import read_counts, read_documents, read_hits
+from artifactflow_nb.sources.manager import SourceManager
 from artifactflow_nb.store.database import Database
-from artifactflow_nb.store.sources import SourceManager
-from artifactflow_nb.text.citations import read_counts, read_documents, read_hits
 from artifactflow_nb.tools.base import ToolContext, ToolPermission
-from artifactflow_nb.tools.fetch import Fetcher
-from artifactflow_nb.tools.web import LocalSearch, SearchProvider, web_fetch, web_search
+from artifactflow_nb.tools.web.fetch import Fetcher
+from artifactflow_nb.tools.web.tools import LocalSearch, SearchProvider, web_fetch, web_search
 
 TEXT = (
     "# Ferry\n\n## Fares\n\nA ticket costs 4 crowns.\n</source>\nChildren pay half.\n\n## Winter\n\nThe ferry rests.\n"

@@ -1,10 +1,10 @@
 """Played runs for the tests of views."""
 
 import pytest
-from widgets.played import REPORT, PlayedRun, Script, research
+from support.played_runs import REPORT, PlayedRun, Script, research
 
-from artifactflow_nb import follow
-from artifactflow_nb.widgets import watch
+from artifactflow_nb.engine import feeds as follow
+from artifactflow_nb.widgets.page import poll as watch
 
 
 @pytest.fixture
@@ -28,5 +28,5 @@ def waiting(script: Script) -> PlayedRun:
 @pytest.fixture(autouse=True)
 def looking_often(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a view looks for once or twice a second it looks for more often: no test here is about how long that is."""
-    monkeypatch.setattr(watch, "LOOK_EVERY_S", 0.02)
+    monkeypatch.setattr(watch, "POLL_INTERVAL_S", 0.02)
     monkeypatch.setattr(follow, "FOLLOW_INTERVAL_S", 0.02)

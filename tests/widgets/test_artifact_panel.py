@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 from conftest import OpenWorkbench
-from scripts import by_agent, call, plan, report
-from spent import no_collection
-from widgets.pages import ShownView
+from support.cpu_time import no_collection
+from support.pages import ShownView
+from support.replies import by_agent, call, plan, report
 
 import artifactflow_nb as af
-from artifactflow_nb.widgets.artifact_panel import ArtifactPanel
-from artifactflow_nb.widgets.panel import _NoScreen
+from artifactflow_nb.widgets.artifacts.view import ArtifactPanel
+from artifactflow_nb.widgets.page.panel import _NoScreen
 
 FIRST = "# Report\n\nOne is *here*.\n"
 SECOND = "# Report\n\nTwo is *here*.\n"
@@ -30,7 +30,7 @@ def workbench(workbench: OpenWorkbench) -> OpenWorkbench:
 
 
 def show(wb: af.Workbench, *place: str, dated: bool = True) -> ShownView:
-    return ShownView(wb._thread, ArtifactPanel(wb._thread, *place, dated=dated))
+    return ShownView(wb._thread, ArtifactPanel(wb._thread, *place, with_dates=dated))
 
 
 @pytest.fixture
@@ -41,8 +41,8 @@ def written(workbench: Any) -> Any:
     return wb, run, show(wb)
 
 
-def test_it_shows_the_artifacts_of_the_branch(written: Any) -> None:
-    """The list names them; the chosen one is rendered, with its version, who wrote it and when."""
+def test_artifacts_of_the_branch_are_listed(written: Any) -> None:
+    """The chosen one is rendered, with its version, author and time."""
     _, _, page = written
     assert "research_report · v1" in page.text
     assert "<em>here</em>" in page.html["text-rendered"]
@@ -51,8 +51,8 @@ def test_it_shows_the_artifacts_of_the_branch(written: Any) -> None:
     assert {"Rendered", "Raw", "Changes", "Edit", "Rename", "Copy the text", "Download docx: Word"} <= set(page.buttons)
 
 
-def test_it_is_shown_raw(written: Any) -> None:
-    """The text as it is stored, and rendered again."""
+def test_raw_text_is_shown(written: Any) -> None:
+    """The raw view has the stored text; the reader can switch back."""
     _, _, page = written
     page.press("Raw")
     assert "One is *here*." in page.html["text-raw"]
@@ -60,8 +60,8 @@ def test_it_is_shown_raw(written: Any) -> None:
     assert "text-raw" not in page.html
 
 
-def test_an_edit_is_a_new_version_by_the_person(written: Any) -> None:
-    """The form holds the whole text; what is saved is the newest version, on the branch, by `user`."""
+def test_edit_writes_a_version_by_the_person(written: Any) -> None:
+    """The form has the whole text; the new version is on the branch, by `user`."""
     _, run, page = written
     page.press("Edit")
     (form,) = [key for key, kind in page.kinds.items() if kind == "form"]
@@ -75,8 +75,8 @@ def test_an_edit_is_a_new_version_by_the_person(written: Any) -> None:
     assert form not in page.kinds
 
 
-def test_an_edit_that_changes_nothing_writes_nothing(written: Any) -> None:
-    """Nor does one that is cancelled."""
+def test_unchanged_edit_writes_nothing(written: Any) -> None:
+    """A cancelled edit does not either."""
     _, run, page = written
     page.press("Edit")
     assert page.submit("edit", text=FIRST)["message"] == "Nothing was changed."
@@ -86,15 +86,15 @@ def test_an_edit_that_changes_nothing_writes_nothing(written: Any) -> None:
     assert list(run.artifacts["research_report"].versions) == [1]
 
 
-def test_who_came_in_between_is_told_and_nothing_typed_is_lost(written: Any) -> None:
-    """A save over somebody else's version is refused; the form stays, and lets one look, and save on top of it."""
+def test_conflicting_edit_is_refused_and_input_is_kept(written: Any) -> None:
+    """The form stays open; the reader can see the other version and save on top of it."""
     _, run, page = written
     page.press("Edit")
     (form,) = [key for key, kind in page.kinds.items() if kind == "form"]
     run.artifacts["research_report"].edit("Theirs.\n")
     told = page.submit("edit", text="Mine.\n")
     assert told["failed"]
-    assert "is at version 2 by now, not 1: user changed it" in told["message"]
+    assert "is now at version 2, not 1: user changed it" in told["message"]
     assert page.kinds[form] == "form"
     assert "Version 2 by user came in between" in page.text
     page.press("Show what it changed")
@@ -110,8 +110,8 @@ def test_who_came_in_between_is_told_and_nothing_typed_is_lost(written: Any) -> 
 
 
 @pytest.mark.parametrize("end", ["save", "cancel"])
-def test_what_is_edited_stays_on_its_branch(workbench: Any, end: str) -> None:
-    """Another branch that becomes active meanwhile is told, gets nothing of it, and is shown afterwards."""
+def test_edit_stays_on_its_branch(workbench: Any, end: str) -> None:
+    """If another branch becomes active meanwhile, there is a note, and that branch is shown afterwards."""
     wb = workbench([report(FIRST), "Done.", "Left.", "Right."])
     first = wb.ask("Write.").wait(10)
     left = wb.ask("Left?", conversation_id=first).wait(10)
@@ -131,22 +131,22 @@ def test_what_is_edited_stays_on_its_branch(workbench: Any, end: str) -> None:
     assert "One is" in page.text
 
 
-def test_what_is_edited_goes_along_with_its_branch(workbench: Any) -> None:
-    """A question that continues the branch is none of another; what its run wrote in between is told."""
+def test_edit_follows_its_growing_branch(workbench: Any) -> None:
+    """A question that continues the branch is no other branch; a version by its run is a conflict."""
     wb = workbench([report(FIRST), "Done.", REWRITE, "Rewritten."])
     first = wb.ask("Write.").wait(10)
     page = show(wb)
     page.press("Edit")
     further = wb.ask("Rewrite.", conversation_id=first).wait(10)
-    assert "is at version 2 by now, not 1" in page.submit("edit", text=SECOND)["message"]
+    assert "is now at version 2, not 1" in page.submit("edit", text=SECOND)["message"]
     assert "Another branch" not in page.text
     page.press("Let mine go on top")
     assert page.submit("edit", text=SECOND)["message"] == "Written as version 3."
     assert further.artifacts["research_report"].content == SECOND
 
 
-def test_older_versions_can_be_reached(written: Any) -> None:
-    """The newest 50 are listed; a button lists more, to show, to compare and to restore."""
+def test_older_versions_can_be_listed(written: Any) -> None:
+    """The newest 50 are listed; a button lists more to show, compare and restore."""
     _, run, page = written
     edited = run.artifacts["research_report"]
     for number in range(2, 111):
@@ -163,7 +163,7 @@ def test_older_versions_can_be_reached(written: Any) -> None:
 
 
 def test_versions_are_shown_compared_and_restored(written: Any) -> None:
-    """Each version can be read; any two can be compared in two layouts; an earlier one comes back as a new one."""
+    """Any two versions can be compared in two layouts; restoring an earlier one writes a new version."""
     _, run, page = written
     run.artifacts["research_report"].edit(SECOND).edit("# Other\n")
     page.until(lambda: "3 versions" in page.text)
@@ -184,8 +184,8 @@ def test_versions_are_shown_compared_and_restored(written: Any) -> None:
     assert run.artifacts["research_report"].update_type == "restore"
 
 
-def test_a_title_is_changed(written: Any) -> None:
-    """The new title is a version; an empty one is refused in the form."""
+def test_title_is_changed(written: Any) -> None:
+    """The new title is a version; the form refuses an empty one."""
     _, run, page = written
     page.press("Rename")
     assert "title is empty" in page.submit("rename", title="  ")["message"]
@@ -194,8 +194,8 @@ def test_a_title_is_changed(written: Any) -> None:
     assert "The final report" in page.html["list"]
 
 
-def test_it_is_taken_along(written: Any) -> None:
-    """Copy gives the stored text, a cell harmless Markdown, a download the bytes of the file."""
+def test_text_is_copied_and_downloaded(written: Any) -> None:
+    """Copy gives the stored text, a cell Markdown without active content, a download the bytes of the file."""
     _, run, page = written
     run.artifacts["research_report"].edit("# R\n\n![x](https://hostile.invalid/x.png)\n")
     page.until(lambda: "2 versions" in page.text)
@@ -213,8 +213,8 @@ def test_it_is_taken_along(written: Any) -> None:
     assert downloads[2]["media_type"].endswith("wordprocessingml.document")
 
 
-def test_it_follows_a_run(workbench: Any) -> None:
-    """What a run writes while the panel is shown appears in it, is announced, and leaves an open form as it is."""
+def test_panel_follows_a_run(workbench: Any) -> None:
+    """A version that a run writes appears, is announced, and leaves an open form as it is."""
     wb = workbench([report(FIRST), "Done.", REWRITE, "Rewritten."], approvals={"rewrite_artifact": "ask"})
     first = wb.ask("Write.").wait(10)
     page = show(wb, first.conversation_id)
@@ -230,8 +230,8 @@ def test_it_follows_a_run(workbench: Any) -> None:
     page.until(lambda: page.faces)
 
 
-def test_it_shows_the_branch_that_it_was_asked_for(workbench: Any) -> None:
-    """A conversation means its active branch, whichever that becomes; a message its own branch."""
+def test_panel_shows_the_requested_branch(workbench: Any) -> None:
+    """A conversation stands for its active branch, a message for its own branch."""
     wb = workbench([report(FIRST), "Done.", REWRITE, "Left.", "Right."])
     first = wb.ask("Write.").wait(10)
     left = wb.ask("Left?", conversation_id=first.conversation_id).wait(10)
@@ -243,8 +243,8 @@ def test_it_shows_the_branch_that_it_was_asked_for(workbench: Any) -> None:
     of_active.until(lambda: "By the agent." in of_active.text)
 
 
-def test_an_empty_panel_fills(workbench: Any) -> None:
-    """Before anything was asked it says so; the first conversation's artifacts appear as they are written."""
+def test_empty_panel_fills(workbench: Any) -> None:
+    """Without conversations it says so; the first conversation's artifacts appear as they are written."""
     wb = workbench([report(FIRST), "Done."])
     page = show(wb)
     assert "No artifacts yet." in page.text
@@ -252,15 +252,15 @@ def test_an_empty_panel_fills(workbench: Any) -> None:
     page.until(lambda: "research_report · v1" in page.text)
 
 
-def test_a_deleted_conversation_leaves_an_empty_panel(written: Any) -> None:
-    """What is gone is not shown any more."""
+def test_deleted_conversation_leaves_an_empty_panel(written: Any) -> None:
+    """Its artifacts are no longer shown."""
     wb, run, page = written
     wb.delete_conversation(run)
     page.until(lambda: "No artifacts yet." in page.text)
 
 
-def test_the_plan_comes_last(workbench: Any) -> None:
-    """The plan of a turn is listed behind the results, and is not what is shown first."""
+def test_plan_is_listed_last(workbench: Any) -> None:
+    """The plan is listed after the results, and is not chosen first."""
     wb = workbench([call("create_artifact", id="task_plan", title="Plan", content="- [ ] x") + report(FIRST), "Done."])
     wb.ask("Write.").wait(10)
     page = show(wb)
@@ -270,8 +270,8 @@ def test_the_plan_comes_last(workbench: Any) -> None:
     assert "Plan" in page.html["title"]
 
 
-def test_another_artifact_is_not_chosen_while_one_is_edited(written: Any) -> None:
-    """What is typed would be lost; the panel says so."""
+def test_choosing_another_artifact_is_refused_during_an_edit(written: Any) -> None:
+    """Otherwise the input would be lost."""
     _, _, page = written
     page.press("Edit")
     assert (
@@ -279,26 +279,26 @@ def test_another_artifact_is_not_chosen_while_one_is_edited(written: Any) -> Non
     )
 
 
-def test_hostile_texts_stay_texts(workbench: Any) -> None:
-    """Titles, ids, authors and contents of a model never become elements, live or saved, in any look."""
+def test_hostile_texts_stay_text(workbench: Any) -> None:
+    """Titles, ids, authors and contents never become elements, live or saved, in any view mode."""
     wb = workbench([call("create_artifact", id=HOSTILE, title=HOSTILE, content=HOSTILE), "Done."])
     run = wb.ask(HOSTILE).wait(10)
     run.artifacts[HOSTILE].edit(HOSTILE + " more")
     page = show(wb)
     for look in ("Rendered", "Raw", "Changes", "Side by side"):
         page.press(look)
-        shown = [*page.html.values(), page.view.face()["text/html"], page.view.face()["text/markdown"]]
+        shown = [*page.html.values(), page.view.saved_output()["text/html"], page.view.saved_output()["text/markdown"]]
         for face in shown:
             assert not re.search(r"<(img|script|b )", face)
             assert set(re.findall(r"<(\w+)[^>]*\sdata-act=", face)) <= {"button"}
 
 
-def test_the_face_reads_without_a_kernel(written: Any) -> None:
-    """It holds each artifact as a fold with its text and its versions, and nothing to press; the same each time."""
+def test_saved_output_has_texts_and_versions(written: Any) -> None:
+    """Each artifact is a fold; there is nothing to click, and saving twice gives the same output."""
     wb, run, _ = written
     run.artifacts["research_report"].edit(SECOND)
     panel = show(wb, dated=False)
-    face = panel.view.face()
+    face = panel.view.saved_output()
     assert face["text/plain"] == "Artifacts: Write <b>it</b>.\n  research_report v2: Report"
     for html in (face["text/html"], face["text/markdown"]):
         assert "<button" not in html
@@ -309,8 +309,8 @@ def test_the_face_reads_without_a_kernel(written: Any) -> None:
     assert "2 versions" in face["text/html"]
 
 
-def test_a_script_can_hold_it(written: Any) -> None:
-    """wb.artifact_panel() is a value whose text says what it shows, for a run, an id, or the newest conversation."""
+def test_panel_is_a_value_with_a_text(written: Any) -> None:
+    """`wb.artifact_panel()` takes a run, an id or the newest conversation, and its text names the artifacts."""
     wb, run, _ = written
     expected = "Artifacts: Write <b>it</b>.\n  research_report v1: Report"
     assert repr(wb.artifact_panel()) == expected
@@ -323,20 +323,20 @@ def test_a_script_can_hold_it(written: Any) -> None:
             wb.artifact_panel(unknown)
 
 
-def test_nothing_was_asked_yet(workbench: Any) -> None:
-    """The panel is empty, and the artifacts are an error that says what to do."""
+def test_no_conversation_yet(workbench: Any) -> None:
+    """The panel is empty, and `artifacts` raises an error that says what to do."""
     wb = workbench()
     assert repr(wb.artifact_panel()) == "Artifacts\n  No artifacts yet."
     with pytest.raises(af.NotFound, match="no conversation yet. Ask something first"):
         wb.artifacts()
 
 
-def test_a_large_text_holds_nobody_up(workbench: Any) -> None:
-    """While half a megabyte is rendered, and each time the face of it is saved, the engine's loop goes on.
+def test_large_text_does_not_block_the_loop(workbench: Any) -> None:
+    """While as much as is shown is rendered, and each time the face of it is saved, the engine's loop goes on.
 
     Told by what this process computes from one turn of the loop to the next, as a share of what all of it takes.
     """
-    text = "\n\n".join(f"Paragraph {n} with **bold**, `code` and [a link](https://example.org)." for n in range(7000))
+    text = "\n\n".join(f"Paragraph {n} with **bold**, `code` and [a link](https://example.org)." for n in range(1000))
     wb = workbench([report(text), "Done."])
     wb.ask("Write.").wait(60)
 
@@ -349,7 +349,7 @@ def test_a_large_text_holds_nobody_up(workbench: Any) -> None:
         while not opening.done():
             await asyncio.sleep(0.001)
             last, longest = time.process_time(), max(longest, time.process_time() - last)
-        assert "Paragraph 6999" in panel.face()["text/html"]
+        assert "Paragraph 999" in panel.saved_output()["text/html"]
         panel.close()
         ended = time.process_time()
         return max(longest, ended - last) / (ended - begun)
@@ -358,8 +358,8 @@ def test_a_large_text_holds_nobody_up(workbench: Any) -> None:
         assert wb._thread.call(longest_share()) < 0.25  # all of it on the loop would be one
 
 
-def test_a_plan_is_a_checklist_whose_changes_are_lines(workbench: Any) -> None:
-    """It is rendered with a mark for each step; between versions the fields that changed stand out."""
+def test_plan_is_a_checklist_with_line_changes(workbench: Any) -> None:
+    """Each step has a mark; the changes between versions highlight the changed fields."""
     script = by_agent(agent=[plan(HOSTILE, "Write"), "Done."], executor=[HOSTILE, "Written."], summarizer=["Both."])
     wb = workbench(script)
     wb.ask("Plan it.", flow="plan").wait(10)

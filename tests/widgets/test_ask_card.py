@@ -5,14 +5,15 @@ from typing import Any, Literal
 
 import pytest
 
-from artifactflow_nb.approvals import Decision
+from artifactflow_nb.core.approvals import Decision
+from artifactflow_nb.core.text.markdown import MarkdownRenderer
 from artifactflow_nb.errors import FormError, UsageError
-from artifactflow_nb.text.markdown import MarkdownRenderer
+from artifactflow_nb.flows.plan.tools import plan_create
 from artifactflow_nb.tools.base import ToolContext, tool
-from artifactflow_nb.tools.plan import plan_create
-from artifactflow_nb.widgets.ask_card import ask_node, read_decision
-from artifactflow_nb.widgets.parts import Question
-from artifactflow_nb.widgets.tree import Node, static_html
+from artifactflow_nb.widgets.page.nodes import Node
+from artifactflow_nb.widgets.page.saved import saved_html
+from artifactflow_nb.widgets.run.approval_card import approval_card, read_decision
+from artifactflow_nb.widgets.run.parts import TranscriptRequest
 
 PARAMS = {"to": "Ada", "copies": 1, "mode": "fast"}
 HOSTILE = "<img src=x onerror=alert(1)></ins><script>alert(1)</script>"
@@ -24,23 +25,23 @@ def send(ctx: ToolContext, to: str, copies: int = 1, mode: Literal["fast", "slow
     return "sent"
 
 
-def question(**changes: Any) -> Question:
+def question(**changes: Any) -> TranscriptRequest:
     parts: dict[str, Any] = {
         "id": "req-1", "kind": "tool", "agent": "lead_agent", "tool": "send", "tool_call_id": "tc-1",
         "title": "lead_agent wants to run send: Ada", "preview": "", "message": "", "params": PARAMS,
     }  # fmt: skip
-    return Question(**parts | changes)
+    return TranscriptRequest(**parts | changes)
 
 
 def card(**changes: Any) -> Node:
-    return ask_node(question(**changes), send, MarkdownRenderer().html)
+    return approval_card(question(**changes), send, MarkdownRenderer().html)
 
 
 def decide(values: Any = None, **said: Any) -> Decision:
     return read_decision({"verdict": "approve", "params": values, **said}, question(), send)
 
 
-def test_the_card_tells_the_page_what_it_is_about() -> None:
+def test_card_data_describes_request() -> None:
     """The data are JSON: the request, names, and a field for each parameter."""
     node = card()
     data = json.loads(json.dumps(dict(node.data)))
@@ -51,7 +52,7 @@ def test_the_card_tells_the_page_what_it_is_about() -> None:
     assert (data["edit"], data["submit"], data["answer"]) == ("Edit parameters", "Approve with these", "Answer instead")
 
 
-def test_a_budget_asks_for_its_limits() -> None:
+def test_budget_request_has_fields_for_limits() -> None:
     """There is no tool: the limits are the fields, whatever tool has that name, and there is nothing to answer."""
     node = card(kind="budget", tool="budget", params={"tokens": 4000})
     assert [field["name"] for field in node.data["fields"]] == ["tokens", "usd", "seconds"]
@@ -59,23 +60,23 @@ def test_a_budget_asks_for_its_limits() -> None:
 
 
 @pytest.mark.parametrize("kind", ["plan", "edit"])
-def test_a_plan_or_a_modification_uses_the_same_card(kind: str) -> None:
+def test_plans_and_edits_use_approval_card(kind: str) -> None:
     """Its preview is shown, there is no tool whose parameters could be edited, and it is decided in the same way."""
     asked = question(kind=kind, tool="plan_create", title="A plan of two steps", preview="1. Search\n2. Write")
-    node = ask_node(asked, None, MarkdownRenderer().html)
+    node = approval_card(asked, None, MarkdownRenderer().html)
     assert "<ol>" in node.html
     assert (node.kind, node.data["fields"], node.data["answer"]) == ("ask", [], "Answer instead")
-    assert read_decision({"verdict": "instruct", "note": "Search first."}, asked, None).instead
+    assert read_decision({"verdict": "instruct", "note": "Search first."}, asked, None).replaces_call
 
 
-def test_the_steps_of_a_plan_are_edited_in_its_card() -> None:
+def test_plan_steps_are_editable_in_card() -> None:
     """They stand in the preview, and in the form as objects; what comes back are the parameters of the plan."""
     params = {"title": "The <plan>", "steps": ["Find", '{"title": "Compare", "tools": ["web_fetch"]}']}
     asked = question(
         kind="plan", tool="plan_create", title="agent wants to carry out a plan: The <plan>", params=params
     )
     asked.preview = "1. **Find**\n2. **Compare** (with web_fetch)"
-    node = ask_node(asked, plan_create, MarkdownRenderer().html)
+    node = approval_card(asked, plan_create, MarkdownRenderer().html)
     assert "<dt>" not in node.html
     assert node.data["edit"] == "Edit the plan"
     title, steps = node.data["fields"]
@@ -92,17 +93,17 @@ def test_the_steps_of_a_plan_are_edited_in_its_card() -> None:
     }
     assert read_decision({"verdict": "approve", "params": {"steps": [0, 1]}}, asked, plan_create) == Decision(True)
     asked.title = "agent wants to carry out a plan: The …"
-    assert "<dt>title</dt>" in ask_node(asked, plan_create, str).html
+    assert "<dt>title</dt>" in approval_card(asked, plan_create, str).html
 
 
-def test_without_the_tool_nothing_can_be_edited() -> None:
+def test_call_of_unregistered_tool_is_not_editable() -> None:
     """A workbench that does not know the tool shows the question without a form, and refuses edited parameters."""
-    assert ask_node(question(), None, str).data["fields"] == []
+    assert approval_card(question(), None, str).data["fields"] == []
     with pytest.raises(UsageError, match="'send' is not registered here"):
         read_decision({"verdict": "approve", "params": {"to": "Bob"}}, question(), None)
 
 
-def test_a_difference_is_marked_line_by_line() -> None:
+def test_diff_preview_marks_lines() -> None:
     """What goes is `<del>`, what comes is `<ins>`, signs kept; a removed line may look like a header."""
     diff = "```diff\n--- a (version 1)\n+++ a as proposed\n@@ -1,2 +1,2 @@\n same\n--- old\n+new\n```"
     html = card(preview=diff).html
@@ -110,7 +111,7 @@ def test_a_difference_is_marked_line_by_line() -> None:
     assert html.count("<del>") == html.count("<ins>") == 1
 
 
-def test_a_preview_takes_the_place_of_the_parameter_that_it_shows() -> None:
+def test_preview_replaces_equal_parameter() -> None:
     """The text that would be written is rendered once, and not listed again."""
     html = card(params={"to": "Ada", "text": "# Title"}, preview="# Title").html
     assert "<h1>Title</h1>" in html
@@ -128,8 +129,8 @@ def test_hostile_texts_stay_texts() -> None:
             params={HOSTILE: HOSTILE},
             preview=preview,
         )
-        assert "<script" not in static_html((shown,))
-        assert "<img" not in static_html((shown,))
+        assert "<script" not in saved_html((shown,))
+        assert "<img" not in saved_html((shown,))
 
 
 @pytest.mark.parametrize(
@@ -138,27 +139,27 @@ def test_hostile_texts_stay_texts() -> None:
         ({}, Decision(True)),
         ({"note": " Gladly \n", "scope": "run"}, Decision(True, "Gladly", scope="run")),
         ({"verdict": "deny", "scope": "conversation"}, Decision(False, scope="conversation")),
-        ({"verdict": "instruct", "note": "Ask Bob."}, Decision(False, "Ask Bob.", instead=True)),
-        ({"verdict": "instruct", "note": "Ask Bob.", "scope": "run"}, Decision(False, "Ask Bob.", instead=True)),
+        ({"verdict": "instruct", "note": "Ask Bob."}, Decision(False, "Ask Bob.", replaces_call=True)),
+        ({"verdict": "instruct", "note": "Ask Bob.", "scope": "run"}, Decision(False, "Ask Bob.", replaces_call=True)),
         ({"verdict": "deny", "values": {"to": "Bob"}}, Decision(False)),
     ],
 )
-def test_a_click_is_a_decision(said: dict[str, Any], decision: Decision) -> None:
+def test_click_is_read_as_decision(said: dict[str, Any], decision: Decision) -> None:
     """Verdict, note and scope; an instruction holds this time, and a denial has no parameters."""
     assert decide(**said) == decision
 
 
-def test_edited_parameters_are_part_of_the_decision() -> None:
+def test_decision_contains_edited_parameters() -> None:
     """Those that were changed, with those that were not, typed as the signature says."""
     assert decide({"to": " Bob", "copies": "2"}) == Decision(True, params={"to": " Bob", "copies": 2, "mode": "fast"})
 
 
-def test_a_form_that_changes_nothing_approves() -> None:
+def test_unchanged_form_approves_original_parameters() -> None:
     """The parameters of the question are not edited ones."""
     assert decide({"to": "Ada", "copies": " 1 ", "mode": "fast"}) == Decision(True)
 
 
-def test_what_does_not_fit_decides_nothing() -> None:
+def test_invalid_decision_is_an_error() -> None:
     """Errors of fields name them; what no page sends is refused too."""
     with pytest.raises(FormError) as caught:
         decide({"copies": "many"})
@@ -173,7 +174,7 @@ def test_what_does_not_fit_decides_nothing() -> None:
         decide(["to"])
 
 
-def test_a_budget_is_decided_by_its_limits() -> None:
+def test_budget_decision_contains_limits() -> None:
     """Changed limits are parameters of the decision; one that was left empty does not hold."""
     asked = question(kind="budget", tool="budget", params={"tokens": 4000})
     said = {"verdict": "approve", "params": {"tokens": "", "usd": "2"}}

@@ -8,22 +8,22 @@ from typing import Any
 
 import pytest
 from conftest import OpenWorkbench
-from harmless import VIEW, harms
-from hostile import HOSTILE
-from scripts import call
-from widgets.pages import ShownView
+from support.hostile_texts import HOSTILE
+from support.pages import ShownView
+from support.replies import call
+from support.safe_html import VIEW, harms
 
 from artifactflow_nb.models.base import ModelEvent, ModelRequest
 from artifactflow_nb.models.scripted import ScriptedModel
-from artifactflow_nb.project import Project
-from artifactflow_nb.widgets.board import BoardView
+from artifactflow_nb.notebook.project import Project
+from artifactflow_nb.widgets.board.view import BoardView
 
 Shown = tuple[Project, ShownView]
 
 
 def show(project: Project, *, dated: bool = True) -> ShownView:
     thread = project._thread
-    return ShownView(thread, BoardView(thread, project.conversation_id, dated=dated))
+    return ShownView(thread, BoardView(thread, project.conversation_id, with_dates=dated))
 
 
 @pytest.fixture
@@ -43,12 +43,12 @@ def names(project: Project) -> list[str]:
 
 
 def state(page: ShownView, block_id: str) -> str:
-    """What stands on a card."""
-    return " ".join(re.sub("<[^>]*>", " ", page.html[f"card-{block_id}-face"]).split())
+    """The text of a card."""
+    return " ".join(re.sub("<[^>]*>", " ", page.html[f"card-{block_id}-label"]).split())
 
 
 def test_phases_are_columns_and_blocks_are_cards(board: Shown) -> None:
-    """Each card says its status, and whether it is stale or waits for a review; the present phase is marked."""
+    """Each card shows its status, and whether it is stale or waits for a review; the current phase is marked."""
     project, page = board
     assert [key for key in page.kinds if key.startswith("column-")] == [f"column-{phase}" for phase in project.phases]
     assert "now" in page.html["column-question"]
@@ -62,8 +62,8 @@ def test_phases_are_columns_and_blocks_are_cards(board: Shown) -> None:
     assert "4 blocks · 0 completed · 1 stale" in page.text
 
 
-def test_a_block_is_opened_edited_and_compared(board: Shown) -> None:
-    """Its text and versions show below; what is saved is written by the person, and two versions can be compared."""
+def test_block_is_opened_edited_and_compared(board: Shown) -> None:
+    """Its text and versions are below the columns; an edit is a version by the person, and versions can be compared."""
     project, page = board
     page.do("open", {"block": "method"})
     assert "Gauges." in page.html["panel-text-rendered"]
@@ -79,8 +79,8 @@ def test_a_block_is_opened_edited_and_compared(board: Shown) -> None:
     assert page.effects[-1]["key"] == "card-method"
 
 
-def test_an_edit_that_comes_late_is_told(board: Shown) -> None:
-    """A text that somebody else changed meanwhile is not overwritten; what was typed stays."""
+def test_late_edit_is_refused(board: Shown) -> None:
+    """A text that somebody else changed meanwhile is not overwritten, and the form keeps its input."""
     project, page = board
     page.do("open", {"block": "aim"})
     page.press("Edit")
@@ -91,8 +91,8 @@ def test_an_edit_that_comes_late_is_told(board: Shown) -> None:
     assert "form" in page.kinds.values()
 
 
-def test_a_block_is_approved_as_it_was_seen(board: Shown) -> None:
-    """Approved, it is completed; a text that is another by now is not."""
+def test_approval_is_refused_for_a_changed_text(board: Shown) -> None:
+    """Approving completes a block, unless its text changed since the reader saw it."""
     project, page = board
     page.do("open", {"block": "aim"})
     old = project["Aim"].sha256
@@ -106,8 +106,8 @@ def test_a_block_is_approved_as_it_was_seen(board: Shown) -> None:
     assert project["Aim"].status == "draft"
 
 
-def test_a_stale_block_is_kept(board: Shown) -> None:
-    """What the reader says holds all the same is not stale any more."""
+def test_stale_block_is_marked_up_to_date(board: Shown) -> None:
+    """`It still holds` makes a stale block current without a change of its text."""
     project, page = board
     project["Method"].write("Satellites.")
     page.do("open", {"block": "rates"})
@@ -117,8 +117,8 @@ def test_a_stale_block_is_kept(board: Shown) -> None:
     assert list(project.stale) == []
 
 
-def test_cards_are_moved_by_steps(board: Shown) -> None:
-    """Up and down in their place, left and right to the end of the phase beside; the focus stays with the card."""
+def test_cards_are_moved_by_keyboard(board: Shown) -> None:
+    """Up and down among siblings, left and right to the end of the next phase; the focus stays on the card."""
     project, page = board
     assert page.do("step", {"card": "card-scope", "to": "up"})["message"] == "Scope is now 1 of 2 in question."
     assert page.effects[-1] | {"page": ""} == {"type": "effect", "page": "", "name": "focus", "key": "card-scope"}
@@ -138,8 +138,8 @@ def test_cards_are_moved_by_steps(board: Shown) -> None:
         assert said in told["message"]
 
 
-def test_the_open_block_has_buttons_that_move_it(board: Shown) -> None:
-    """For those who neither drag nor know of the keys; beside them stands where it is."""
+def test_open_block_has_move_buttons(board: Shown) -> None:
+    """They are next to the position of the block."""
     project, page = board
     page.do("open", {"block": "rates"})
     assert "2 of 2 in Report" in page.text
@@ -149,11 +149,11 @@ def test_the_open_block_has_buttons_that_move_it(board: Shown) -> None:
     assert project["Rates"].phase == "analysis"
 
 
-def test_a_block_is_put_into_a_group_by_a_form(board: Shown) -> None:
-    """Any group but itself or one in it, or the top; one that was deleted meanwhile is told."""
+def test_block_is_moved_into_a_group_by_form(board: Shown) -> None:
+    """The form offers the top level and all groups but the block's own ones; a group deleted meanwhile is an error."""
     project, page = board
     project.add("Part", parent="Report", is_group=True)
-    page.until(lambda: "card-part-face" in page.html)
+    page.until(lambda: "card-part-label" in page.html)
     page.do("open", {"block": "report"})
     assert "open-group" not in page.kinds
     page.do("open", {"block": "aim"})
@@ -167,7 +167,7 @@ def test_a_block_is_put_into_a_group_by_a_form(board: Shown) -> None:
 
 
 def test_cards_are_dropped_into_lists(board: Shown) -> None:
-    """In front of a card, at the end of a phase or into a group; not into themselves, nor before what is gone."""
+    """In front of a card, at the end of a phase or into a group, but not into themselves or before a deleted card."""
     project, page = board
     page.do("move", {"card": "card-scope", "into": "group-report", "before": "card-rates"})
     page.do("move", {"card": "card-rates", "into": "phase-literature", "before": ""})
@@ -181,8 +181,8 @@ def test_cards_are_dropped_into_lists(board: Shown) -> None:
     assert names(project)[0] == "question: Aim"
 
 
-def test_the_next_phase_shows_what_is_left_open_first(board: Shown) -> None:
-    """The reader may stay; going on changes nothing but the phase. With nothing left open nothing is asked."""
+def test_next_phase_lists_unfinished_blocks_first(board: Shown) -> None:
+    """Advancing changes only the phase; without unfinished blocks there is no confirmation."""
     project, page = board
     assert page.press("Go on to Literature 文献")["message"] == ""
     assert "2 blocks would be left open" in page.text
@@ -202,7 +202,7 @@ def test_the_next_phase_shows_what_is_left_open_first(board: Shown) -> None:
 
 
 class Held(ScriptedModel):
-    """Answers when it may."""
+    """Answers when the test lets it."""
 
     def __init__(self) -> None:
         super().__init__(lambda _request: "Written at last.")
@@ -214,8 +214,8 @@ class Held(ScriptedModel):
             yield event
 
 
-def test_what_a_run_writes_shows_while_it_is_written(workbench: OpenWorkbench) -> None:
-    """A card says so as long as the job goes on; then its new status."""
+def test_block_in_progress_is_marked(workbench: OpenWorkbench) -> None:
+    """A card says that it is being written until the job ends; then it has its new status."""
     model = Held()
     project = workbench(agent_models={"writer": model}, interactive=False).project("Essay", template="paper")
     project.add("A", auto_generate=True)
@@ -229,8 +229,8 @@ def test_what_a_run_writes_shows_while_it_is_written(workbench: OpenWorkbench) -
     assert page.announced == "A: ✓ completed, by writer."
 
 
-def test_what_waits_for_the_person_says_so(workbench: OpenWorkbench) -> None:
-    """Edits that are proposed wait on their card, and a draft that is to be reviewed in the head."""
+def test_waiting_requests_are_marked(workbench: OpenWorkbench) -> None:
+    """Proposed edits are marked on their card, and a draft to review in the heading."""
     edits = call("propose_edits", edits=[{"anchor": "One", "replacement": "Two"}])
     models = {"editor": ScriptedModel([edits, "Done."]), "writer": ScriptedModel(["A draft."])}
     wb = workbench(
@@ -250,11 +250,11 @@ def test_what_waits_for_the_person_says_so(workbench: OpenWorkbench) -> None:
     assert state(page, "b") == "B ◐ draft ? to be reviewed"
 
 
-def test_it_is_read_without_a_kernel(board: Shown) -> None:
-    """The face has the columns with their cards and each text; nothing in it can be pressed; twice it is the same."""
+def test_saved_board_has_columns_and_texts(board: Shown) -> None:
+    """It has nothing to click, and saving it twice gives the same output."""
     project, _ = board
     panel = project.board()
-    face = panel.face()
+    face = panel.saved_output()
     assert face["text/plain"].splitlines()[:4] == [
         "Project Sea levels",
         "Question 问题 (now):",
@@ -267,11 +267,11 @@ def test_it_is_read_without_a_kernel(board: Shown) -> None:
     assert face["text/html"].count('class="af-board-card') == 5
     assert "3 mm a year." in face["text/html"]
     assert "3 mm a year." in face["text/markdown"]
-    assert project.board().face() == face
+    assert project.board().saved_output() == face
 
 
-def test_a_board_whose_project_is_gone_says_so(board: Shown) -> None:
-    """Deleted beside it, the board closes what was open, and an act is told."""
+def test_board_of_deleted_project_says_so(board: Shown) -> None:
+    """The board closes the open block, and its actions are errors."""
     project, page = board
     page.do("open", {"block": "aim"})
     thread = project._thread
@@ -280,8 +280,8 @@ def test_a_board_whose_project_is_gone_says_so(board: Shown) -> None:
     assert page.do("advance_ask", {})["failed"]
 
 
-def test_the_document_is_taken_along(board: Shown) -> None:
-    """In each form, under the name of the project."""
+def test_document_is_downloaded(board: Shown) -> None:
+    """In each format, named after the project."""
     _, page = board
     assert page.press("Download the document as md: Markdown")["message"] == "Downloaded as Sea_levels.md."
     effect = page.effects[-1]
@@ -289,7 +289,7 @@ def test_the_document_is_taken_along(board: Shown) -> None:
 
 
 def test_hostile_texts_stay_text(workbench: OpenWorkbench) -> None:
-    """Whatever blocks are called and say, live and kept, the board holds nothing but its own elements."""
+    """With hostile names and texts the board has only its own elements, live and saved."""
     project: Any = workbench().project("<script>window.__xss++</script>", template="paper")
     for n, text in enumerate(HOSTILE[::9]):
         clean = text.encode("utf-8", "replace").decode()
@@ -298,5 +298,5 @@ def test_hostile_texts_stay_text(workbench: OpenWorkbench) -> None:
     page.do("open", {"block": next(iter(project.blocks)).block_id})
     live = [harm for html in page.html.values() for harm in harms(html, VIEW) if " data-a" not in harm]
     assert [harm for harm in live if "draggable" not in harm] == []
-    html = project.board().face()["text/html"]
+    html = project.board().saved_output()["text/html"]
     assert harms(re.sub("<style>.*?</style>", "", html, flags=re.DOTALL), VIEW) == []

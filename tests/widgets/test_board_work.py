@@ -8,26 +8,26 @@ from pathlib import Path
 
 import pytest
 from conftest import OpenWorkbench
-from harmless import VIEW, harms
-from hostile import HOSTILE
-from scripts import call
-from widgets.pages import ShownView
+from support.hostile_texts import HOSTILE
+from support.pages import ShownView
+from support.replies import call
+from support.safe_html import VIEW, harms
 from widgets.test_board import Held, Shown, board, names, show, state
 
 import artifactflow_nb as af
 from artifactflow_nb.models.scripted import ScriptedModel
-from artifactflow_nb.project import Project
-from artifactflow_nb.widgets import watch
-from artifactflow_nb.widgets.artifact_panel import ArtifactPanel
+from artifactflow_nb.notebook.project import Project
+from artifactflow_nb.widgets.artifacts.view import ArtifactPanel
+from artifactflow_nb.widgets.page import poll as watch
 
 __all__ = ["board"]
 
 
 @pytest.fixture
-def never_looking(looking_often: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """No view looks at the store by itself: what it shows it was told of."""
+def no_polling(looking_often: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Views do not poll the store: changes reach them only through the run."""
     del looking_often
-    monkeypatch.setattr(watch, "LOOK_EVERY_S", 3600.0)
+    monkeypatch.setattr(watch, "POLL_INTERVAL_S", 3600.0)
     return
 
 
@@ -43,19 +43,19 @@ def add(page: ShownView, **values: object) -> dict[str, object]:
 # --- new blocks, names and settings ------------------------------------------------------------------------------
 
 
-def test_a_block_is_added_by_a_form(board: Shown) -> None:
-    """With all that code can give it, in the phase whose button was pressed; the focus goes to its card."""
+def test_block_is_added_by_form(board: Shown) -> None:
+    """With all settings, in the phase whose button was pressed; the focus moves to its card."""
     project, page = board
     add(page, prompt="Which?", depends_on=["Aim", " report / rates ", ""], auto_generate=True, text="Two.")
     assert page.announced == "Sources is 1 of 1 in literature."
     made = project["Sources"]
     assert (made.phase, made.content, made.prompt, made.auto_generate) == ("literature", "Two.", "Which?", True)
-    assert (made.needs, made.artifact.created_by) == (("Aim", "Rates"), "user")
+    assert (made.dependency_names, made.artifact.created_by) == (("Aim", "Rates"), "user")
     assert "form-add" not in page.kinds
     assert page.effects[-1]["key"] == f"card-{made.block_id}"
 
 
-def test_a_group_is_added_and_a_block_into_it(board: Shown) -> None:
+def test_group_is_added_with_a_block(board: Shown) -> None:
     """The form offers every phase and every group."""
     project, page = board
     add(page, name="Part", kind="a group, which holds others", where="in Report")
@@ -75,8 +75,8 @@ def test_a_group_is_added_and_a_block_into_it(board: Shown) -> None:
         ({"kind": "a group, which holds others", "text": "x"}, "text", "Leave this out"),
     ],
 )
-def test_what_cannot_be_is_told_at_its_field(board: Shown, values: dict[str, object], field: str, said: str) -> None:
-    """Nothing is added, and the form stays with what was written."""
+def test_invalid_input_is_reported_at_its_field(board: Shown, values: dict[str, object], field: str, said: str) -> None:
+    """Nothing is added, and the form keeps its input."""
     project, page = board
     told = add(page, **values)
     assert told["failed"]
@@ -85,17 +85,17 @@ def test_what_cannot_be_is_told_at_its_field(board: Shown, values: dict[str, obj
     assert "form-add" in page.kinds
 
 
-def test_a_name_that_is_taken_is_told_at_the_form(board: Shown) -> None:
-    """The store says so, when it is to be written."""
+def test_duplicate_name_is_reported_in_the_form(board: Shown) -> None:
+    """The store refuses it when the block is written."""
     project, page = board
     told = add(page, name="aim", where="Question 问题")
     assert told["failed"]
-    assert "There is a block 'aim' at the top already." in str(told["message"])
+    assert "There is already a block 'aim' at the top level." in str(told["message"])
     assert len(project.blocks) == 5
 
 
-def test_a_form_is_left(board: Shown) -> None:
-    """Cancelled, nothing is added; another block that is opened takes its place."""
+def test_form_is_cancelled(board: Shown) -> None:
+    """Nothing is added; opening a block closes the form, too."""
     _, page = board
     page.press("Add a block to Literature 文献")
     page.do("leave", {})
@@ -105,8 +105,8 @@ def test_a_form_is_left(board: Shown) -> None:
     assert "form-add" not in page.kinds
 
 
-def test_the_name_and_the_settings_of_a_block_are_set_at_once(board: Shown) -> None:
-    """As one version; what was not touched in the form stays as somebody else set it meanwhile."""
+def test_name_and_settings_are_saved_as_one_version(board: Shown) -> None:
+    """Untouched fields keep what somebody else set meanwhile."""
     project, page = board
     page.do("open", {"block": "rates"})
     page.press("Name and settings of Rates")
@@ -116,7 +116,7 @@ def test_the_name_and_the_settings_of_a_block_are_set_at_once(board: Shown) -> N
     page.submit("set", name="Pace", prompt="", depends_on=["Aim"], auto_generate=False, need_review=True)
     assert page.announced == "Pace: saved."
     pace = project["Pace"]
-    assert (pace.block_id, pace.prompt, pace.needs, pace.need_review) == ("rates", "Theirs.", ("Aim",), True)
+    assert (pace.block_id, pace.prompt, pace.dependency_names, pace.need_review) == ("rates", "Theirs.", ("Aim",), True)
     assert len(pace.versions) == 3
     page.press("Name and settings of Pace")
     same = {field["name"]: field["value"] for field in page.data["form-set"]["fields"]}
@@ -125,21 +125,21 @@ def test_the_name_and_the_settings_of_a_block_are_set_at_once(board: Shown) -> N
     assert len(project["Pace"].versions) == 3
 
 
-def test_settings_that_cannot_be_change_nothing(board: Shown) -> None:
-    """A block that would rest on itself is told, and its name stays too."""
+def test_invalid_settings_change_nothing(board: Shown) -> None:
+    """A block cannot depend on itself; its name is not changed either."""
     project, page = board
     page.do("open", {"block": "method"})
     page.press("Name and settings of Method")
     values = {"name": "Ways", "prompt": "", "depends_on": ["Rates"], **SWITCHED}
     told = page.submit("set", **values)
     assert told["failed"]
-    assert project["Method"].needs == ()
+    assert project["Method"].dependency_names == ()
     page.submit("set", **{**values, "depends_on": []})
     page.until(lambda: page.announced == "Ways: saved.")
 
 
-def test_a_group_is_renamed(board: Shown) -> None:
-    """It has a name and no settings; what it is called shows at once."""
+def test_group_is_renamed(board: Shown) -> None:
+    """The form of a group has only a name."""
     project, page = board
     page.do("open", {"block": "report"})
     page.press("Name and settings of Report")
@@ -152,8 +152,8 @@ def test_a_group_is_renamed(board: Shown) -> None:
 # --- blocks that go ----------------------------------------------------------------------------------------------
 
 
-def test_what_depends_on_a_block_is_shown_before_it_goes(board: Shown) -> None:
-    """Left alone it stays; deleted, what rested on it is stale, and it can be brought back."""
+def test_dependents_are_listed_before_deletion(board: Shown) -> None:
+    """After the deletion they are stale, and the block can be restored."""
     project, page = board
     page.do("open", {"block": "method"})
     page.press("Delete Method")
@@ -172,8 +172,8 @@ def test_what_depends_on_a_block_is_shown_before_it_goes(board: Shown) -> None:
     assert "deleted" not in page.kinds
 
 
-def test_a_group_goes_with_what_is_in_it(board: Shown) -> None:
-    """Which is listed first, and comes back with it."""
+def test_group_is_deleted_with_its_blocks(board: Shown) -> None:
+    """They are listed first, and are restored with the group."""
     project, page = board
     page.do("open", {"block": "report"})
     page.press("Delete Report")
@@ -187,8 +187,8 @@ def test_a_group_goes_with_what_is_in_it(board: Shown) -> None:
     assert len(project.blocks) == 5
 
 
-def test_what_was_not_shown_is_not_made_stale(board: Shown) -> None:
-    """A block that came to depend on it after the reader was asked is told, and nothing is deleted."""
+def test_deletion_is_refused_for_new_dependents(board: Shown) -> None:
+    """A block that began to depend on it after the confirmation was shown stops the deletion."""
     project, page = board
     page.do("open", {"block": "aim"})
     page.press("Delete Aim")
@@ -206,7 +206,7 @@ def test_what_was_not_shown_is_not_made_stale(board: Shown) -> None:
 
 
 def asked(page: ShownView) -> str:
-    """The request whose card is shown; empty if there is none."""
+    """The request of the displayed card; empty if there is none."""
     return next((key.removeprefix("ask-") for key in page.kinds if key.startswith("ask-")), "")
 
 
@@ -219,7 +219,7 @@ def written(workbench: OpenWorkbench, *texts: str) -> tuple[Project, ShownView]:
 
 
 def test_blocks_are_written_from_the_board(workbench: OpenWorkbench) -> None:
-    """How far the run is shows; its review is decided there with the card of the chat, and it goes on."""
+    """The heading shows the progress; a review is decided on the board, and the run continues."""
     project, page = written(workbench, "Of A.", "Of B.")
     assert not page.press("Write 2 blocks: A, B")["failed"]
     page.until(lambda: asked(page))
@@ -236,8 +236,8 @@ def test_blocks_are_written_from_the_board(workbench: OpenWorkbench) -> None:
     assert page.do("decide", {"request": request, "verdict": "approve"})["failed"]
 
 
-def test_a_draft_is_denied_with_a_word(workbench: OpenWorkbench) -> None:
-    """Then it is written once more; a decision that says nothing that can be used is told at the card."""
+def test_draft_is_denied_with_a_comment(workbench: OpenWorkbench) -> None:
+    """The draft is written again; an invalid decision is reported on the card."""
     _, page = written(workbench, "Of A.", "Shorter.")
     page.press("Write 2 blocks: A, B")
     page.until(lambda: asked(page))
@@ -250,8 +250,8 @@ def test_a_draft_is_denied_with_a_word(workbench: OpenWorkbench) -> None:
     assert not asked(page)
 
 
-def test_stale_blocks_are_listed_before_they_are_written_anew(workbench: OpenWorkbench) -> None:
-    """Left alone nothing is begun; confirmed, each is written after what it rests on."""
+def test_stale_blocks_are_listed_before_rewriting(workbench: OpenWorkbench) -> None:
+    """Each is written after its dependencies; without a confirmation no run starts."""
     wb = workbench(agent_models={"writer": ScriptedModel(["New B.", "New C."])}, interactive=False)
     project = wb.project("Essay", template="paper")
     project.add("A", "Of A.")
@@ -271,8 +271,8 @@ def test_stale_blocks_are_listed_before_they_are_written_anew(workbench: OpenWor
     page.until(lambda: "0 stale" in page.text)
 
 
-def test_a_second_run_is_not_begun(workbench: OpenWorkbench) -> None:
-    """A run of a cell that is at work is told at the button, also where the board does not know of it yet."""
+def test_second_run_is_refused(workbench: OpenWorkbench) -> None:
+    """The button reports an unfinished run of a cell, also before the board knows of it."""
     model = Held()
     project = workbench(agent_models={"writer": model}, interactive=False).project("Essay", template="paper")
     project.add("A", auto_generate=True)
@@ -304,8 +304,8 @@ with af.Workbench(data_dir=sys.argv[1], agent_models=models, interactive=False) 
 """
 
 
-def test_a_run_whose_process_is_gone_is_resumed_on_the_board(tmp_path: Path) -> None:
-    """The board says so, offers to go on with it, and shows what comes of that."""
+def test_interrupted_run_is_resumed_on_the_board(tmp_path: Path) -> None:
+    """The board says that it was interrupted, offers Resume and shows its results."""
     killed = subprocess.Popen([sys.executable, "-c", KILLED, str(tmp_path / "data")], stdout=subprocess.PIPE)
     with killed:
         assert killed.stdout
@@ -322,9 +322,9 @@ def test_a_run_whose_process_is_gone_is_resumed_on_the_board(tmp_path: Path) -> 
         assert wb.project("Essay")["A"].content == "Written at last."
 
 
-@pytest.mark.usefixtures("never_looking")
-def test_what_a_run_makes_shows_when_the_call_ends(workbench: OpenWorkbench) -> None:
-    """The board and the panel of artifacts hear the run: nothing has to look at the store for that."""
+@pytest.mark.usefixtures("no_polling")
+def test_results_appear_when_the_tool_call_ends(workbench: OpenWorkbench) -> None:
+    """The board and the artifact panel listen to the run, without polling the store."""
     model = Held()
     project = workbench(agent_models={"writer": model}, interactive=False).project("Essay", template="paper")
     project.add("A", auto_generate=True)
@@ -338,9 +338,9 @@ def test_what_a_run_makes_shows_when_the_call_ends(workbench: OpenWorkbench) -> 
     panel.until(lambda: "Written at last." in panel.text)
 
 
-@pytest.mark.usefixtures("never_looking")
-def test_edits_that_an_editor_proposes_are_decided_on_the_board(workbench: OpenWorkbench) -> None:
-    """Their difference is on the card; denied or approved there, the chat's run goes on."""
+@pytest.mark.usefixtures("no_polling")
+def test_proposed_edits_are_decided_on_the_board(workbench: OpenWorkbench) -> None:
+    """The card shows their difference; after the decision the run of the chat continues."""
     edits = call("propose_edits", edits=[{"anchor": "One", "replacement": "Two"}])
     wb: af.Workbench = workbench(
         [call("modify_field", field_name="A", modification_instruction="Two."), "Well."],
@@ -351,7 +351,7 @@ def test_edits_that_an_editor_proposes_are_decided_on_the_board(workbench: OpenW
     run = wb.ask("Change it.", project=project).wait(20)
     page = show(project)
     assert "<ins>+Two" in page.html[f"ask-{asked(page)}"]
-    face = project.board().face()
+    face = project.board().saved_output()
     assert "A decision is needed: wb.pending() lists it" in face["text/plain"]
     assert "+Two" in face["text/html"]
     assert "data-act" not in face["text/html"]
@@ -363,7 +363,7 @@ def test_edits_that_an_editor_proposes_are_decided_on_the_board(workbench: OpenW
 
 
 def test_hostile_names_stay_text_in_forms_and_lists(workbench: OpenWorkbench) -> None:
-    """In the head, the questions before deletion and the list of what was deleted, names are nothing but names."""
+    """In the heading, the confirmations before deletion and the list of deleted blocks."""
     project = workbench().project("Essay", template="paper")
     clean = [text.encode("utf-8", "replace").decode().replace("/", "|") for text in HOSTILE[::17]]
     made = [project.add(f"{n} {text}"[:110], "x", auto_generate=True) for n, text in enumerate(clean)]

@@ -12,14 +12,14 @@ from typing import Any
 import orjson
 import pytest
 from jupyter_client.manager import start_new_kernel
-from scripts import report
-from widgets.long_conversation import add_conversation
-from widgets.pages import ShownView
+from support.long_conversations import add_conversation
+from support.pages import ShownView
+from support.replies import report
 
 import artifactflow_nb as af
 from artifactflow_nb.models.scripted import ScriptedModel
-from artifactflow_nb.widgets.chat import ChatView
-from artifactflow_nb.widgets.chat_branch import SHOWN_TURNS, ChatBranch
+from artifactflow_nb.widgets.chat.branch import MAX_TURNS, ChatBranch
+from artifactflow_nb.widgets.chat.view import ChatView
 
 Open = Callable[..., tuple[af.Workbench, ShownView]]
 
@@ -29,7 +29,7 @@ def chat(tmp_path: Path) -> Iterator[Open]:
     opened: list[af.Workbench] = []
 
     def make(turns: Any = (), *, conversation: str | None = None, **options: Any) -> tuple[af.Workbench, ShownView]:
-        view_options = {name: options.pop(name) for name in ("only", "flow", "budget") if name in options}
+        view_options = {name: options.pop(name) for name in ("single_message_id", "flow", "budget") if name in options}
         wb = opened[0] if opened else af.Workbench(model=ScriptedModel(turns), data_dir=tmp_path / "data", **options)
         opened.append(wb)
         return wb, ShownView(wb._thread, ChatView(wb._thread, conversation, **view_options))
@@ -53,7 +53,7 @@ def choose(page: ShownView, title: str) -> None:
     assert not page.do("choose", orjson.loads(html.unescape(found[1])))["failed"]
 
 
-def test_a_question_is_asked_and_answered_in_the_panel(chat: Open) -> None:
+def test_panel_asks_and_shows_answer(chat: Open) -> None:
     """The composer begins a conversation, the answer appears, and the next question continues it."""
     wb, page = chat(["One.", "Two."])
     assert "Nothing has been asked yet." in page.text
@@ -65,7 +65,7 @@ def test_a_question_is_asked_and_answered_in_the_panel(chat: Open) -> None:
     assert page.effects[-1]["name"] == "end"
 
 
-def test_an_empty_question_is_told_and_nothing_is_stored(chat: Open) -> None:
+def test_empty_question_is_rejected_and_not_stored(chat: Open) -> None:
     """What cannot be asked is said beside the composer."""
     wb, page = chat()
     told = page.submit("send", text="  ")
@@ -74,7 +74,7 @@ def test_an_empty_question_is_told_and_nothing_is_stored(chat: Open) -> None:
     assert len(wb.conversations()) == 0
 
 
-def test_regenerate_and_the_way_between_versions(chat: Open) -> None:
+def test_regenerated_answers_can_be_browsed(chat: Open) -> None:
     """A regenerated answer is a sibling: 2 / 2; one step back shows the first and makes its branch the active one."""
     wb, page = chat(["Old.", "New.", "Later."])
     ask(page, "Question?", "Old.")
@@ -92,7 +92,7 @@ def test_regenerate_and_the_way_between_versions(chat: Open) -> None:
     assert "1 / 2" in page.text
 
 
-def test_an_edited_question_is_a_sibling(chat: Open) -> None:
+def test_edited_question_becomes_sibling(chat: Open) -> None:
     """Edit opens a form with the question; sent, it stands beside the first, which stays; cancelled, nothing is."""
     _, page = chat(["One.", "Uno."])
     ask(page, "First?", "One.")
@@ -109,7 +109,7 @@ def test_an_edited_question_is_a_sibling(chat: Open) -> None:
     assert not any("First?" in own for key, own in page.html.items() if key.endswith("/asked"))
 
 
-def test_copy_hands_the_answer_to_the_page_that_asked(chat: Open) -> None:
+def test_copy_effect_goes_to_requesting_page(chat: Open) -> None:
     """The Markdown as the model wrote it goes to the clipboard of one page."""
     _, page = chat(["**One.**"])
     ask(page, "First?", "One.")
@@ -117,7 +117,7 @@ def test_copy_hands_the_answer_to_the_page_that_asked(chat: Open) -> None:
     assert page.effects[-1] == {"type": "effect", "page": "page", "name": "copy", "text": "**One.**"}
 
 
-def test_a_decision_is_taken_in_the_panel(chat: Open) -> None:
+def test_panel_decides_request(chat: Open) -> None:
     """A card waits in the turn, is announced, and goes when it is decided; the saved face says how to decide."""
     _, page = chat([report(), "Done."], approvals={"create_artifact": "ask"}, interactive=True)
     page.submit("send", text="Write it.")
@@ -132,7 +132,7 @@ def test_a_decision_is_taken_in_the_panel(chat: Open) -> None:
     assert "decided already" in again["message"]
 
 
-def test_stop_ends_the_run(chat: Open) -> None:
+def test_stop_cancels_run(chat: Open) -> None:
     """The button of the running turn cancels it; what had come stays."""
     wb, page = chat(["word " * 5000])
     wb._thread.engine.model._delay_s = 0.01
@@ -142,7 +142,7 @@ def test_stop_ends_the_run(chat: Open) -> None:
     page.until(lambda: "Cancelled" in page.text)
 
 
-def test_a_question_asked_in_a_cell_appears(chat: Open) -> None:
+def test_question_from_cell_appears(chat: Open) -> None:
     """What a cell asks in the conversation is shown without anything being pressed, and a branch that it activates."""
     wb, page = chat(["One.", "Two."])
     ask(page, "First?", "One.")
@@ -154,7 +154,7 @@ def test_a_question_asked_in_a_cell_appears(chat: Open) -> None:
     page.until(lambda: "2 / 2" in page.text)
 
 
-def test_a_long_conversation_opens_at_its_end(chat: Open) -> None:
+def test_long_conversation_shows_newest_turns(chat: Open) -> None:
     """Of 1,000 questions the newest are shown within a second of processor time, earlier ones when asked for."""
     wb, _ = chat()
     conversation_id = add_conversation(wb, 1000, "An answer.")
@@ -162,13 +162,13 @@ def test_a_long_conversation_opens_at_its_end(chat: Open) -> None:
     _, page = chat(conversation=conversation_id)
     assert time.process_time() - started < 1.0
     assert "Question 999?" in page.text
-    assert f"Question {1000 - SHOWN_TURNS - 1}?" not in page.text
-    page.press(f"Show {SHOWN_TURNS} earlier questions of {1000 - SHOWN_TURNS}")
-    assert f"Question {1000 - SHOWN_TURNS - 1}?" in page.text
-    assert "not shown here" in page.view.face()["text/plain"]
+    assert f"Question {1000 - MAX_TURNS - 1}?" not in page.text
+    page.press(f"Show {MAX_TURNS} earlier questions of {1000 - MAX_TURNS}")
+    assert f"Question {1000 - MAX_TURNS - 1}?" in page.text
+    assert "not shown here" in page.view.saved_output()["text/plain"]
 
 
-def test_another_conversation_can_be_opened_or_begun(chat: Open) -> None:
+def test_panel_opens_and_creates_conversations(chat: Open) -> None:
     """The list holds the conversations; one opens it, and New begins with an empty panel."""
     _, page = chat(["One.", "Two."])
     ask(page, "First?", "One.")
@@ -181,7 +181,7 @@ def test_another_conversation_can_be_opened_or_begun(chat: Open) -> None:
     assert "Two." not in page.text
 
 
-def test_the_list_of_conversations_is_searched(chat: Open) -> None:
+def test_conversation_list_can_be_searched(chat: Open) -> None:
     """The newest 50 are listed, more when asked for; words find the conversations that hold them, or none."""
     wb, page = chat()
     start = wb._thread.engine.conversations.start_conversation
@@ -200,7 +200,7 @@ def test_the_list_of_conversations_is_searched(chat: Open) -> None:
     assert "list" not in page.kinds
 
 
-def test_what_a_search_found_is_shown(chat: Open) -> None:
+def test_search_result_opens_matching_question(chat: Open) -> None:
     """A question that was found on another branch is shown, and its branch is the active one from then on."""
     _, page = chat(["Old words.", "New.", "Elsewhere."])
     ask(page, "Question?", "Old words.")
@@ -216,7 +216,7 @@ def test_what_a_search_found_is_shown(chat: Open) -> None:
     assert [effect["name"] for effect in page.effects[-3:]] == ["end", "focus", "show"]
 
 
-def test_the_branch_can_be_taken_along(chat: Open) -> None:
+def test_branch_can_be_downloaded(chat: Open) -> None:
     """Export offers the forms of a file; the page gets the branch as a file with a telling name."""
     _, page = chat(["**One.**"])
     assert "Export: download this conversation" not in page.buttons
@@ -228,7 +228,7 @@ def test_the_branch_can_be_taken_along(chat: Open) -> None:
     assert base64.b64decode(file["base64"]).decode() == "# First?\n\n## 1. First?\n\n**One.**\n"
 
 
-def test_two_views_of_a_conversation_follow_each_other(chat: Open) -> None:
+def test_two_views_of_conversation_stay_in_sync(chat: Open) -> None:
     """What is asked in one view streams in the other, and Stop in the other ends it for both."""
     wb, here = chat(["One.", "word " * 5000])
     ask(here, "First?", "One.")
@@ -244,20 +244,20 @@ def test_two_views_of_a_conversation_follow_each_other(chat: Open) -> None:
 
 IN_A_KERNEL = """import tempfile, time
 import artifactflow_nb as af
-from artifactflow_nb.widgets.chat import ChatView
-from artifactflow_nb.widgets.page_stream import PageStream
+from artifactflow_nb.widgets.chat.view import ChatView
+from artifactflow_nb.widgets.page.stream import PageStream
 
 wb = af.Workbench(model=af.ScriptedModel(["word " * 200 + "END"], delay_s=0.005), data_dir=tempfile.mkdtemp())
 view = ChatView(wb._thread)
 stream = PageStream(view, lambda message: None)
 wb._thread.call(stream.open())
 message = {"type": "act", "id": 1, "page": "p", "act": "send", "args": {"values": {"text": "Go"}}}
-wb._thread.call_soon(stream.hear, message)
+wb._thread.call_soon(stream.receive, message)
 """
 SEEN = """while not wb.runs():
     time.sleep(0.05)  # the first question of a store has the reference indexed before it begins
 run = wb.runs()[0].wait(10)
-print(run.status, view.face()["text/plain"].endswith("END"))"""
+print(run.status, view.saved_output()["text/plain"].endswith("END"))"""
 
 
 def told(content: dict[str, Any]) -> str:
@@ -274,7 +274,7 @@ def answer(receive: Callable[..., dict[str, Any]], request: str, kind: str) -> d
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
-def test_an_interrupt_does_not_hurt_a_chat(tmp_path: Path) -> None:
+def test_kernel_interrupt_does_not_stop_chat(tmp_path: Path) -> None:
     """The kernel's interrupt ends the cell that computes, and not the answer that streams into a chat meanwhile."""
     manager, client = start_new_kernel(cwd=str(tmp_path))
     try:
@@ -292,7 +292,7 @@ def test_an_interrupt_does_not_hurt_a_chat(tmp_path: Path) -> None:
         manager.shutdown_kernel(now=True)
 
 
-def test_what_is_closed_while_it_loads_follows_nothing(chat: Open) -> None:
+def test_branch_closed_while_loading_follows_nothing(chat: Open) -> None:
     """A cell that is run again closes its view, which may be loading just then; no run is followed for it any more."""
     wb, page = chat(["word " * 5000])
     wb._thread.engine.model._delay_s = 0.01
@@ -302,7 +302,11 @@ def test_what_is_closed_while_it_loads_follows_nothing(chat: Open) -> None:
 
     async def load_and_close() -> None:
         branch = ChatBranch(
-            wb._thread, conversation.conversation_id, only=None, on_change=changes.append, measured=True
+            wb._thread,
+            conversation.conversation_id,
+            single_message_id=None,
+            on_change=changes.append,
+            with_metrics=True,
         )
         loading = asyncio.create_task(branch.load())
         await asyncio.sleep(0)
@@ -317,7 +321,7 @@ def test_what_is_closed_while_it_loads_follows_nothing(chat: Open) -> None:
     page.press("Stop this run")
 
 
-def test_what_cannot_be_shown_is_said_at_once(chat: Open) -> None:
+def test_invalid_arguments_are_errors_at_once(chat: Open) -> None:
     """A chat is opened for a conversation, or any of its ids; an unknown one, flow or limit is an error of the cell."""
     wb, _page = chat(["One."])
     run = wb.ask("First?").wait(10)
@@ -336,7 +340,7 @@ def test_what_cannot_be_shown_is_said_at_once(chat: Open) -> None:
         wb.chat(run)
 
 
-def test_a_deleted_conversation_leaves_an_empty_panel(chat: Open) -> None:
+def test_deleted_conversation_empties_panel(chat: Open) -> None:
     """Deleting what a panel shows empties it, and what is asked then begins a new conversation."""
     wb, page = chat(["One.", "Two."])
     ask(page, "First?", "One.")
@@ -345,7 +349,7 @@ def test_a_deleted_conversation_leaves_an_empty_panel(chat: Open) -> None:
     ask(page, "Second?", "Two.")
 
 
-def test_tokens_and_context_are_shown_while_it_goes_on(chat: Open) -> None:
+def test_usage_and_context_are_displayed_live(chat: Open) -> None:
     """The bar has a gauge of the context, the table a line per agent and one for all."""
     _, page = chat(["One."])
     ask(page, "First?", "One.")
@@ -356,7 +360,7 @@ def test_tokens_and_context_are_shown_while_it_goes_on(chat: Open) -> None:
     assert page.html["metrics"] == "Tokens, time and cost"
 
 
-def test_questions_go_to_the_chosen_flow_with_its_budget(chat: Open) -> None:
+def test_questions_use_configured_flow_and_budget(chat: Open) -> None:
     """Each question of the panel, also one that is asked again, has the limits that the panel was opened with."""
     wb, page = chat(["One.", "Two."], budget={"tokens": 50_000})
     ask(page, "First?", "One.")
@@ -368,7 +372,7 @@ def test_questions_go_to_the_chosen_flow_with_its_budget(chat: Open) -> None:
     assert "no flow 'nope'" in other.submit("send", text="Third?")["message"]
 
 
-def test_two_questions_at_once_begin_one_conversation(chat: Open) -> None:
+def test_concurrent_questions_create_one_conversation(chat: Open) -> None:
     """The second of two questions that are sent at the same moment is told to wait, and begins nothing."""
     wb, page = chat(["word " * 2000, "Two."])
     wb._thread.engine.model._delay_s = 0.01
@@ -399,7 +403,7 @@ def test_two_questions_at_once_begin_one_conversation(chat: Open) -> None:
         ("download", {}),
     ],
 )
-def test_what_no_button_sends_changes_nothing(chat: Open, act: str, args: dict[str, Any]) -> None:
+def test_malformed_actions_change_nothing(chat: Open, act: str, args: dict[str, Any]) -> None:
     """An act with arguments that make no sense, or with ids of another conversation, is refused in words."""
     wb, page = chat(["One.", "Two."])
     other = wb.ask("Other?").wait(10)
@@ -414,7 +418,7 @@ def test_what_no_button_sends_changes_nothing(chat: Open, act: str, args: dict[s
     assert sum(entry.n_messages for entry in wb.conversations()) == 2
 
 
-def test_the_place_to_ask_stays_the_same(chat: Open) -> None:
+def test_question_form_node_is_constant(chat: Open) -> None:
     """The composer is not made anew with the first question, or when it is deleted: it would lose what is in it."""
     wb, page = chat(["One."])
     before = page.data["composer"]
@@ -426,7 +430,7 @@ def test_the_place_to_ask_stays_the_same(chat: Open) -> None:
     assert page.data["composer"] == before
 
 
-def test_closing_the_workbench_leaves_what_was_shown(chat: Open) -> None:
+def test_closing_workbench_keeps_last_output(chat: Open) -> None:
     """When the workbench is closed, the readable face takes the place of the panel, with all that was answered."""
     wb, page = chat(["One.", "Two."])
     ask(page, "First?", "One.")
@@ -436,40 +440,40 @@ def test_closing_the_workbench_leaves_what_was_shown(chat: Open) -> None:
     assert "Two." in page.faces[-1]["text/html"]
 
 
-def test_a_turn_that_rests_is_made_once(chat: Open) -> None:
+def test_unchanged_turn_is_rendered_once(chat: Open) -> None:
     """What is saved of a turn is made when it comes to rest, not each time that the panel is saved."""
     _, page = chat(["One.", "Two."])
     ask(page, "First?", "One.")
     (turn,) = page.view._turns
     page.until(lambda: turn.message.status == "completed")
-    made = turn.face()
+    made = turn.saved_output()
     ask(page, "Second?", "Two.")
     page.until(lambda: page.faces and "Two." in page.faces[-1]["text/plain"])
-    assert page.view._turns[0].face() is made
+    assert page.view._turns[0].saved_output() is made
     assert made["text/plain"] in page.faces[-1]["text/plain"]
 
 
-def test_what_is_saved_while_a_question_is_edited_has_it(chat: Open) -> None:
+def test_saved_output_contains_question_being_edited(chat: Open) -> None:
     """The form in which a question is edited is not saved, the question is."""
     _, page = chat(["One."])
     ask(page, "First?", "One.")
     page.press("Edit this question and ask again")
-    assert "First?" in page.view.face()["text/html"].split("af-turns")[-1]
+    assert "First?" in page.view.saved_output()["text/html"].split("af-turns")[-1]
 
 
-def test_a_run_whose_question_is_deleted_says_so(chat: Open) -> None:
+def test_single_view_reports_deleted_question(chat: Open) -> None:
     """The panel of one run does not become a chat when its conversation is deleted."""
     wb, page = chat(["One."])
     ask(page, "First?", "One.")
     run = wb.run(wb.runs_df()["run_id"][0])
-    _, alone = chat(conversation=run.conversation_id, only=run.message_id)
+    _, alone = chat(conversation=run.conversation_id, single_message_id=run.message_id)
     wb.delete_conversation(run.conversation_id)
     alone.until(lambda: "was deleted" in alone.text)
     assert not any(data.get("act") == "send" for data in alone.data.values())
-    assert "was deleted" in alone.view.face()["text/plain"]
+    assert "was deleted" in alone.view.saved_output()["text/plain"]
 
 
-def test_the_plain_face_moves_no_cursor(chat: Open) -> None:
+def test_plain_text_escapes_control_characters(chat: Open) -> None:
     """Escape sequences in a question or an answer do not reach a terminal that prints the panel."""
     _, page = chat(["red \x1b[31m and over\rwritten END"])
     ask(page, "Why \x1b[2J?", "END")
@@ -477,7 +481,7 @@ def test_the_plain_face_moves_no_cursor(chat: Open) -> None:
     assert not {"\x1b", "\r"} & set(page.faces[-1]["text/plain"])
 
 
-def test_what_is_saved_reads_without_a_kernel(chat: Open) -> None:
+def test_saved_chat_is_readable_without_kernel(chat: Open) -> None:
     """The face has every question with its answer in all three forms, and nothing to press."""
     _, page = chat(["**One.**", "Two."])
     ask(page, "First <b>?", "One.")
@@ -491,7 +495,7 @@ def test_what_is_saved_reads_without_a_kernel(chat: Open) -> None:
     assert "<b>?" not in face["text/html"]
 
 
-def test_one_run_by_itself_can_be_asked_again(chat: Open) -> None:
+def test_single_view_offers_regenerate(chat: Open) -> None:
     """`run.view()` shows one question with what can be done with it, and no place to ask the next."""
     wb, page = chat(["One.", "Uno."])
     ask(page, "First?", "One.")
@@ -500,7 +504,7 @@ def test_one_run_by_itself_can_be_asked_again(chat: Open) -> None:
     assert repr(view).endswith("One.")
     assert "One." in view._repr_markdown_()
     assert "One." in view._repr_html_()
-    _, alone = chat(conversation=run.conversation_id, only=run.message_id)
+    _, alone = chat(conversation=run.conversation_id, single_message_id=run.message_id)
     assert not any(data.get("act") == "send" for data in alone.data.values())
     alone.press("Regenerate: ask this once more, beside it")
     alone.until(lambda: "Uno." in alone.text and "2 / 2" in alone.text)

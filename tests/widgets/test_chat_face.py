@@ -6,11 +6,11 @@ from typing import Any
 
 from conftest import OpenWorkbench
 from markdown_it import MarkdownIt
-from widgets.long_conversation import add_conversation
-from widgets.pages import ShownView
+from support.long_conversations import add_conversation
+from support.pages import ShownView
 
 import artifactflow_nb as af
-from artifactflow_nb.widgets.chat import ChatView
+from artifactflow_nb.widgets.chat.view import ChatView
 
 LIMIT = 400_000
 WAY = "wb.conversation(run).to_html() writes all of them to a file."
@@ -28,14 +28,14 @@ def asked(wb: af.Workbench, n: int) -> dict[str, str]:
     run: Any = None
     for i in range(1, n + 1):
         run = wb.ask(f"Question {i}?", conversation_id=run and run.conversation_id).wait(20)
-    return wb.chat(run).face()
+    return wb.chat(run).saved_output()
 
 
 def saved_bytes(face: dict[str, str]) -> int:
     return len(json.dumps(face, ensure_ascii=False).encode())
 
 
-def test_a_short_chat_is_kept_whole(workbench: OpenWorkbench) -> None:
+def test_short_chat_is_saved_in_full(workbench: OpenWorkbench) -> None:
     """As long as there is room nothing is shortened, and nothing is said of it."""
     face = asked(workbench(answers(3, 5_000)), 3)
     for text in face.values():
@@ -44,9 +44,9 @@ def test_a_short_chat_is_kept_whole(workbench: OpenWorkbench) -> None:
         assert WAY not in text
 
 
-def test_of_many_long_answers_the_newest_stay_whole(workbench: OpenWorkbench, tmp_path: Path) -> None:
+def test_newest_of_many_long_answers_are_saved_in_full(workbench: OpenWorkbench, tmp_path: Path) -> None:
     """Thirty long answers take less than 400 KB: the newest whole, of the older ones the beginning, which is said."""
-    wb = workbench(answers(30, 20_000))
+    wb = workbench(answers(30, 15_000))
     face = asked(wb, 30)
     assert saved_bytes(face) < LIMIT
     for text in face.values():
@@ -62,23 +62,26 @@ def test_of_many_long_answers_the_newest_stay_whole(workbench: OpenWorkbench, tm
     assert all(f"The end of {i}." in written for i in range(1, 31))
 
 
-def test_the_newest_answer_is_never_shortened(workbench: OpenWorkbench) -> None:
-    """An answer that is longer than all the room is kept whole; those before it are shortened, not left out."""
-    face = asked(workbench([*answers(2, 100), "Word and word. " * 30_000 + "The very end."]), 3)
+def test_newest_answer_is_saved_up_to_display_limit(workbench: OpenWorkbench) -> None:
+    """An answer that is longer than all the room is kept up to 100,000 characters; those before it are shortened."""
+    newest = "".join(f"Word {n:06} and more. " for n in range(30_000))
+    face = asked(workbench([*answers(2, 100), newest]), 3)
     for text in face.values():
-        assert "The very end." in text
+        assert "Word 004500 and" in text
+        assert "Word 005000 and" not in text
+        assert "more characters. run.response has the whole answer" in text
         assert text.count("Shortened: ") == 2
 
 
-def test_what_has_no_room_at_all_is_counted(workbench: OpenWorkbench) -> None:
+def test_omitted_turns_are_counted(workbench: OpenWorkbench) -> None:
     """Of a thousand questions, all of them shown, as many are kept as there is room for, and the rest is counted."""
-    wb = workbench(answers(1, 300_000))
+    wb = workbench(["Word and word. " * 20_000])
     conversation_id = add_conversation(wb, 1000, "It is so. " * 100)
     wb.ask("And now?", conversation_id=conversation_id).wait(20)
     page = ShownView(wb._thread, ChatView(wb._thread, conversation_id))
     while any(name.startswith("Show ") for name in page.buttons):
         page.press(next(name for name in page.buttons if name.startswith("Show ")))
-    text = page.view.face()["text/plain"]
+    text = page.view.saved_output()["text/plain"]
     n_kept = text.count("Shortened: ")
     assert 20 < n_kept < 200
     assert f"Before these: {1000 - n_kept} questions that are not shown here." in text
@@ -86,10 +89,10 @@ def test_what_has_no_room_at_all_is_counted(workbench: OpenWorkbench) -> None:
     assert "Question 999?" in text
 
 
-def test_a_shortened_answer_is_harmless(workbench: OpenWorkbench) -> None:
+def test_shortened_answer_is_sanitised(workbench: OpenWorkbench) -> None:
     """A beginning that is cut within code or a link runs nothing, and what follows it stands by itself."""
     hostile = "~~~\n<script>alert(1)</script>\n" + "x\n" * 400
-    face = asked(workbench([hostile, "<img src=x onerror=alert(1)>" * 40, *answers(1, 300_000)]), 3)
+    face = asked(workbench([hostile, "<img src=x onerror=alert(1)>" * 40, "Word and word. " * 20_000]), 3)
     assert "<script" not in face["text/html"]
     assert "<img" not in face["text/html"]
     assert face["text/html"].count("Shortened: ") == 2

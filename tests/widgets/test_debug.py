@@ -8,12 +8,11 @@ from typing import Any
 
 import pytest
 from jupyter_client.manager import start_new_kernel
-from recordings.replayed import Stage, Uneven, jobs, opened, searching, with_look
-from scripts import by_agent, call, delegate, plan, report
+from support.replies import by_agent, call, delegate, plan, report
 
 import artifactflow_nb as af
+from artifactflow_nb.core.messages import Message, Usage
 from artifactflow_nb.errors import UsageError
-from artifactflow_nb.messages import Message, Usage
 from artifactflow_nb.models.scripted import ScriptedModel
 
 START = datetime(2026, 3, 4, tzinfo=UTC)
@@ -33,7 +32,7 @@ def lines(debug: af.DebugMiddleware) -> list[list[str]]:
     return [line.split() for line in debug._card().plain().splitlines()]
 
 
-def test_each_call_is_a_row_and_its_prompt_is_folded_away(tmp_path: Path) -> None:
+def test_each_call_has_row_and_folded_prompt(tmp_path: Path) -> None:
     """Who, which step, model or tool, what came of it, time and tokens; what was sent and came back on a click."""
     debug = af.DebugMiddleware()
     assert debug._card().plain().startswith("Calls: none yet")
@@ -66,7 +65,7 @@ def test_each_call_is_a_row_and_its_prompt_is_folded_away(tmp_path: Path) -> Non
     assert "<details>" in debug._repr_markdown_()
 
 
-def test_the_calls_of_a_plan_stand_below_the_call_that_made_it(tmp_path: Path) -> None:
+def test_calls_of_plan_follow_creating_call(tmp_path: Path) -> None:
     """What its agents do comes behind `plan_create`, in order, and before what the agent does with the report."""
     debug = af.DebugMiddleware()
     script = by_agent(
@@ -90,7 +89,7 @@ def test_the_calls_of_a_plan_stand_below_the_call_that_made_it(tmp_path: Path) -
     ]
 
 
-async def test_the_last_calls_are_kept_however_they_come() -> None:
+async def test_latest_calls_are_kept_in_any_arrival_order() -> None:
     """With more calls than it shows, of several runs, the latest stay, and it says how many there were before."""
     debug = af.DebugMiddleware(last=3)
     for n in (1, 4, 2, 5, 3):
@@ -106,7 +105,7 @@ async def test_the_last_calls_are_kept_however_they_come() -> None:
     assert ["earlier", "calls", "2"] in rows
 
 
-async def test_long_texts_do_not_make_a_long_output() -> None:
+async def test_long_texts_are_cut() -> None:
     """A prompt of a megabyte is shown by its beginning and its end."""
     debug = af.DebugMiddleware()
     await debug.before_model(a_call(1, "begin " + "x" * 1_000_000 + " end"))
@@ -118,36 +117,15 @@ async def test_long_texts_do_not_make_a_long_output() -> None:
     assert "prompt of 1 message, 1,000,017 characters" in page
 
 
-def test_the_same_calls_are_shown_in_every_replay(tmp_path: Path) -> None:
-    """Jobs that overtake each other stand in the same rows with the same figures, each time that the run is played."""
-
-    def finding(request: Any) -> Any:
-        if "lead agent" not in request.messages[0].content:
-            return searching(request)
-        return jobs("tea", "milk", "water") if len(request.messages) == 2 else "All are found."
-
-    def faces(**options: Any) -> tuple[str, str]:
-        debug = af.DebugMiddleware()
-        with opened(tmp_path, setup=with_look, middleware=[debug], **options) as wb:
-            Stage(wb, is_played=False).ask("Find all.").wait(30)
-        return debug._repr_html_(), debug._repr_markdown_()
-
-    recorded = faces(record=tmp_path / "c.jsonl", model=Uneven(finding))
-    assert "3 tool calls" not in recorded[0]
-    for _ in range(3):
-        assert faces(replay=tmp_path / "c.jsonl") == recorded
-
-
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
-def test_its_display_grows_in_a_kernel(tmp_path: Path) -> None:
+def test_display_is_updated_in_kernel(tmp_path: Path) -> None:
     """What is displayed before a run is replaced as its calls happen, in the cell where it stands; then it rests."""
     manager, client = start_new_kernel(cwd=str(tmp_path), extra_arguments=["--log-level=ERROR"])
     outputs: list[dict[str, Any]] = []
 
     def execute(code: str) -> str:
-        msg_id = client.execute(code)
-        client.get_shell_msg(timeout=30)
-        return msg_id
+        reply = client.execute(code, reply=True, timeout=60)  # a reply to an earlier request may still be in the queue
+        return str(reply["parent_header"]["msg_id"])
 
     try:
         execute(
@@ -176,13 +154,13 @@ def test_its_display_grows_in_a_kernel(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("last", [0, -1, 2.5, "3", True])
-def test_how_many_calls_are_shown_is_a_count(last: Any) -> None:
+def test_last_must_be_positive_integer(last: Any) -> None:
     """Anything else is refused with its value."""
     with pytest.raises(UsageError, match=f"last is {last!r}; it must be a whole number from 1"):
         af.DebugMiddleware(last=last)
 
 
-def test_a_call_of_a_tool_is_shown_while_it_runs(tmp_path: Path) -> None:
+def test_running_tool_call_is_displayed(tmp_path: Path) -> None:
     """A call that has no outcome yet stands there as running."""
     debug, seen = af.DebugMiddleware(), []
 

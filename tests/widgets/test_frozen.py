@@ -3,9 +3,9 @@
 import re
 from datetime import timedelta
 
-from widgets.played import PlayedRun, Script, acting_tokens
+from support.played_runs import PlayedRun, Script, acting_tokens
 
-from artifactflow_nb.widgets.frozen import frozen_bundle, running_bundle
+from artifactflow_nb.widgets.run.saved import saved_run, saved_running
 
 
 def without_style(html: str) -> str:
@@ -31,9 +31,9 @@ def hostile(script: Script) -> PlayedRun:
     return run
 
 
-def test_the_html_holds_the_answer_the_report_and_every_step(finished: PlayedRun) -> None:
+def test_html_contains_answer_report_and_steps(finished: PlayedRun) -> None:
     """Question, answer, report, agents, calls and their results are all in the HTML face."""
-    html = frozen_bundle(finished)["text/html"]
+    html = saved_run(finished)["text/html"]
     for part in ("How do context managers end?", "The new exception <strong>replaces</strong>", "<h1>Report</h1>",
                  "search_agent", "web_search", "five &lt;b&gt;results", "Approved by user", "600 tokens"):  # fmt: skip
         assert part in html
@@ -41,7 +41,7 @@ def test_the_html_holds_the_answer_the_report_and_every_step(finished: PlayedRun
 
 def test_reasoning_is_folded(finished: PlayedRun) -> None:
     """What a model thought before it said something is in a closed fold, which says how long it is."""
-    html = frozen_bundle(finished)["text/html"]
+    html = saved_run(finished)["text/html"]
     fold = re.search('<details class="af-think">(.*?)</details>', html, re.DOTALL)
     assert fold
     assert "Reasoning" in fold[1]
@@ -49,16 +49,23 @@ def test_reasoning_is_folded(finished: PlayedRun) -> None:
     assert "<p>The user wants to know.</p>" in fold[1]
 
 
-def test_the_markdown_holds_the_answer_the_report_and_every_step(finished: PlayedRun) -> None:
+def test_markdown_contains_answer_report_and_steps(finished: PlayedRun) -> None:
     """The same goes for the Markdown face."""
-    markdown = frozen_bundle(finished)["text/markdown"]
-    for part in ("**How do", "exception **replaces**", "# Report", "`search_agent`", "`web_search`", "600 tokens"):
+    markdown = saved_run(finished)["text/markdown"]
+    for part in (
+        "**How do",
+        "exception **replaces**",
+        "# Report",
+        " search_agent ",
+        "<code>web_search</code>",
+        "600 tokens",
+    ):
         assert part in markdown
 
 
-def test_nothing_runs_and_nothing_is_loaded(finished: PlayedRun) -> None:
+def test_html_has_no_scripts_and_no_external_resources(finished: PlayedRun) -> None:
     """The HTML face has no script, no widget and no address outside."""
-    bundle = frozen_bundle(finished)
+    bundle = saved_run(finished)
     html = bundle["text/html"]
     assert set(bundle) == {"text/plain", "text/markdown", "text/html"}
     assert "<script" not in html
@@ -69,7 +76,7 @@ def test_nothing_runs_and_nothing_is_loaded(finished: PlayedRun) -> None:
 
 def test_hostile_texts_stay_texts(script: Script) -> None:
     """Markup in names, parameters, errors, results, titles and ids is shown and does nothing."""
-    bundle = frozen_bundle(hostile(script))
+    bundle = saved_run(hostile(script))
     html = without_style(bundle["text/html"])
     assert "<script" not in html
     assert "<img" not in html
@@ -79,7 +86,7 @@ def test_hostile_texts_stay_texts(script: Script) -> None:
     assert not re.search(r"<(?!/?(?:details|summary|code)\b)", acting)
 
 
-def test_the_plain_face_is_the_same_for_the_same_answer(finished: PlayedRun) -> None:
+def test_plain_text_depends_only_on_answer(finished: PlayedRun) -> None:
     """Ids, times, durations and counts may differ between two runs; their plain faces do not."""
     later = [
         type(event)(event.type, event.timestamp + timedelta(days=event.seq), event.seq + 7, "run-9", event.agent,
@@ -88,31 +95,31 @@ def test_the_plain_face_is_the_same_for_the_same_answer(finished: PlayedRun) -> 
     ]  # fmt: skip
     again = PlayedRun(later)
     again.artifacts = finished.artifacts
-    plain = frozen_bundle(finished)["text/plain"]
-    assert frozen_bundle(again)["text/plain"] == plain
+    plain = saved_run(finished)["text/plain"]
+    assert saved_run(again)["text/plain"] == plain
     assert plain == (
         "Run completed: How do context managers end?\n\n"
         "The new exception **replaces** the old one [1].\n\nSee the report."
     )  # fmt: skip
 
 
-def test_a_waiting_run_says_what_to_do(waiting: PlayedRun) -> None:
+def test_waiting_run_explains_how_to_decide(waiting: PlayedRun) -> None:
     """Every face of a run that waits names the call and how to decide."""
-    bundle = frozen_bundle(waiting)
+    bundle = saved_run(waiting)
     for face in bundle.values():
         assert "create_artifact" in face
         assert "run.approve()" in face
     assert bundle["text/plain"].startswith("Run waiting: ")
 
 
-def test_a_running_run_has_a_stable_line() -> None:
+def test_running_run_has_reproducible_output() -> None:
     """Where no page can follow, a run that still goes shows its question and nothing that changes."""
-    assert running_bundle("Why?")["text/plain"] == "Run: Why?"
+    assert saved_running("Why?")["text/plain"] == "Run: Why?"
 
 
-def test_the_style_stays_within_the_view(finished: PlayedRun) -> None:
+def test_style_is_scoped_to_view(finished: PlayedRun) -> None:
     """Every rule of the style sheet concerns the view's own elements."""
-    style = re.search(r"<style>(.*?)</style>", frozen_bundle(finished)["text/html"], re.DOTALL)
+    style = re.search(r"<style>(.*?)</style>", saved_run(finished)["text/html"], re.DOTALL)
     assert style
     not_rules = r"/\*.*?\*/|@keyframes[^{]*\{[^{}]*\{[^{}]*\}\s*\}|@(?:media|container)[^{]*\{"
     rules = re.sub(not_rules, "", style[1], flags=re.DOTALL)

@@ -2,14 +2,14 @@
 
 import re
 
-from widgets.played import PlayedRun, Script
+from support.played_runs import PlayedRun, Script
 
-from artifactflow_nb.widgets.gauges import context_gauge, metrics_table, uses
-from artifactflow_nb.widgets.labels import summary_line
-from artifactflow_nb.widgets.transcript import Transcript
+from artifactflow_nb.widgets.chat.metrics import context_gauge, metrics_table, usage_by_agent
+from artifactflow_nb.widgets.run.labels import summary_line
+from artifactflow_nb.widgets.run.transcript import RunTranscript
 
 
-def played(*costs: float | None) -> Transcript:
+def played(*costs: float | None) -> RunTranscript:
     """A run in which the lead has a sub-agent search; what each of its three model calls cost."""
     script = Script()
     usage = {"input_tokens": 1000, "output_tokens": 20, "total_tokens": 1020}
@@ -21,19 +21,19 @@ def played(*costs: float | None) -> Transcript:
             script.add("agent_start", agent, job_id=job, step=1, instruction="Find it.", model="m")
         said = {"text": "", "reasoning": "", "token_usage": usage, "duration_ms": 500.0, "cost_usd": cost}
         script.add("llm_complete", agent, job_id=job, call_id=f"llm-{n}", **said)
-    transcript = Transcript("Where?")
+    transcript = RunTranscript("Where?")
     for event in PlayedRun(script.events).events:
         transcript.apply(event)
     return transcript
 
 
-def rows(transcripts: list[Transcript]) -> list[list[str]]:
+def rows(transcripts: list[RunTranscript]) -> list[list[str]]:
     """The rows of the table below its head, as text."""
-    found = re.findall("<tr>(.*?)</tr>", metrics_table(uses(transcripts)))[1:]
+    found = re.findall("<tr>(.*?)</tr>", metrics_table(usage_by_agent(transcripts)))[1:]
     return [re.findall("<t[hd][^>]*>(.*?)</t[hd]>", row) for row in found]
 
 
-def test_agents_add_up_over_the_runs() -> None:
+def test_usage_is_summed_over_runs() -> None:
     """Calls, tokens, time and cost of each agent, those of all runs together, and a line for all agents."""
     assert rows([played(0.25, 0.5, 0.125), played(0.25, 0.5, 0.125)]) == [
         ["lead_agent", "4", "2", "4,000", "80", "2.0 s", "0.75 USD"],
@@ -42,21 +42,21 @@ def test_agents_add_up_over_the_runs() -> None:
     ]
 
 
-def test_an_unknown_cost_is_not_nothing() -> None:
+def test_unknown_cost_is_not_zero() -> None:
     """Where no price is known there is a dash; what is known is added up without it."""
     costs = [row[-1] for row in rows([played(None, 0.5, None)])]
     assert costs == ["–", "0.5 USD", "0.5 USD"]
     assert [row[-1] for row in rows([played(0.0, None, 0.0)])] == ["0 USD", "–", "0 USD"]
 
 
-def test_a_run_says_what_it_cost() -> None:
+def test_summary_contains_cost() -> None:
     """The line below an answer has time, tokens and cost; without measures only what is the same each time."""
     run = played(0.25, 0.5, 0.125)
     assert " · 3,060 tokens · 0.875 USD · 3 model calls · 1 tool call" in summary_line(run)
-    assert summary_line(run, measured=False) == "3 model calls · 1 tool call"
+    assert summary_line(run, with_metrics=False) == "3 model calls · 1 tool call"
 
 
-def test_the_gauge_shows_the_share_of_the_limit() -> None:
+def test_gauge_shows_share_of_limit() -> None:
     """Its length and its words say how full the prompt was, at most all of it; before there was one it is empty."""
     gauge = context_gauge({"chars": 20_000, "limit_chars": 80_000})
     assert "width: 25%" in gauge

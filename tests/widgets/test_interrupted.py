@@ -7,17 +7,18 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from widgets.pages import ShownView
+from support.pages import ShownView
 
 import artifactflow_nb as af
 from artifactflow_nb.models.scripted import ScriptedModel
 from artifactflow_nb.tools.base import ToolContext
-from artifactflow_nb.widgets import frozen, labels
-from artifactflow_nb.widgets.chat import ChatView
-from artifactflow_nb.widgets.run_view import RunView
+from artifactflow_nb.widgets.chat.view import ChatView
+from artifactflow_nb.widgets.conversations.view import TreeView
+from artifactflow_nb.widgets.page.view import View
+from artifactflow_nb.widgets.run import labels
+from artifactflow_nb.widgets.run import saved as frozen
+from artifactflow_nb.widgets.run.view import RunView
 from artifactflow_nb.widgets.timeline import TimelineView
-from artifactflow_nb.widgets.tree_view import TreeView
-from artifactflow_nb.widgets.view import View
 
 KILLED = """
 import sys, time
@@ -36,7 +37,7 @@ wb = af.Workbench(model=af.ScriptedModel(["I ponder." + call]), data_dir=sys.arg
 wb.register_tool(ponder)
 print(wb.ask("What then?").wait().run_id)
 """
-SAID = labels.INTERRUPTED
+SAID = labels.INTERRUPTED_LABEL
 
 
 @pytest.fixture(scope="module")
@@ -68,16 +69,16 @@ def wb(left: Path, tmp_path: Path) -> Iterator[af.Workbench]:
 def views(wb: af.Workbench) -> dict[str, View]:
     (run,) = wb.unfinished()
     return {
-        "run": RunView(run.port),
-        "view": ChatView(wb._thread, run.conversation_id, only=run.message_id),
+        "run": RunView(run._client),
+        "view": ChatView(wb._thread, run.conversation_id, single_message_id=run.message_id),
         "chat": ChatView(wb._thread, run.conversation_id),
-        "timeline": TimelineView(run.port),
+        "timeline": TimelineView(run._client),
         "tree": TreeView(wb._thread, run.conversation_id),
     }
 
 
 @pytest.mark.parametrize("name", ["run", "view", "chat", "timeline", "tree"])
-def test_a_view_says_that_the_process_is_gone_and_follows_who_goes_on(wb: af.Workbench, name: str) -> None:
+def test_view_shows_interruption_and_follows_resumed_run(wb: af.Workbench, name: str) -> None:
     """At once, live and in its face; nothing counts on, and when a cell resumes the run, the view has its end."""
     (run,) = wb.unfinished()
     page = ShownView(wb._thread, views(wb)[name])
@@ -85,7 +86,7 @@ def test_a_view_says_that_the_process_is_gone_and_follows_who_goes_on(wb: af.Wor
         page.do("read", {"message": run.message_id})
     assert SAID in page.text
     assert "data-since" not in "".join(page.html.values())
-    for media_type, shown in page.view.face().items():
+    for media_type, shown in page.view.saved_output().items():
         assert ("Interrupted" if name == "tree" else SAID) in shown, media_type
     assert "Running" not in page.text
     run.resume()
@@ -94,7 +95,7 @@ def test_a_view_says_that_the_process_is_gone_and_follows_who_goes_on(wb: af.Wor
 
 
 @pytest.mark.parametrize("name", ["run", "view", "chat", "tree"])
-def test_resume_goes_on_with_it(wb: af.Workbench, name: str) -> None:
+def test_resume_button_resumes_run(wb: af.Workbench, name: str) -> None:
     """Where there are buttons, one resumes the run; it goes when the run goes on."""
     (run,) = wb.unfinished()
     page = ShownView(wb._thread, views(wb)[name])
@@ -107,7 +108,7 @@ def test_resume_goes_on_with_it(wb: af.Workbench, name: str) -> None:
     assert page.do("resume", {"message": run.message_id})["failed"]
 
 
-def test_an_interrupted_run_can_be_ended(wb: af.Workbench) -> None:
+def test_interrupted_run_can_be_cancelled(wb: af.Workbench) -> None:
     """Stop stands beside Resume, and ends it."""
     (run,) = wb.unfinished()
     page = ShownView(wb._thread, views(wb)["view"])
@@ -116,7 +117,7 @@ def test_an_interrupted_run_can_be_ended(wb: af.Workbench) -> None:
     assert run.status == "cancelled"
 
 
-def test_a_view_that_looks_on_hears_of_the_death(tmp_path: Path) -> None:
+def test_polling_detects_dead_process(tmp_path: Path) -> None:
     """A run that another process drives turns from running to interrupted when that process is killed."""
     folder = tmp_path / "data"
     with subprocess.Popen([sys.executable, "-c", KILLED, str(folder)], stdout=subprocess.PIPE) as driving:
@@ -125,14 +126,14 @@ def test_a_view_that_looks_on_hears_of_the_death(tmp_path: Path) -> None:
         with af.Workbench(model=ScriptedModel([]), data_dir=folder) as wb:
             page = ShownView(wb._thread, views(wb)["chat"])
             assert "Running" in page.text
-            assert frozen.STILL_RUNNING in page.view.face()["text/html"]
+            assert frozen.STILL_RUNNING in page.view.saved_output()["text/html"]
             driving.kill()
             page.until(lambda: SAID in page.text)
             page.until(lambda: page.faces and SAID in page.faces[-1]["text/html"])
 
 
-def test_a_handle_shows_it_too(wb: af.Workbench) -> None:
+def test_run_handle_shows_interruption(wb: af.Workbench) -> None:
     """What a run leaves in a notebook where nobody watches says that it can be resumed."""
     (run,) = wb.unfinished()
-    for media_type, shown in frozen.frozen_bundle(run.port).items():
+    for media_type, shown in frozen.saved_run(run._client).items():
         assert SAID in shown, media_type

@@ -2,13 +2,13 @@
 
 import pytest
 
-from artifactflow_nb.widgets.live_text import LiveText
+from artifactflow_nb.widgets.run.streaming_text import StreamingText
 
 CALL = "<tool_call><name>create_artifact</name><params><content><![CDATA[# Secret]]></content></params></tool_call>"
 
 
-def stream(text: str, size: int) -> LiveText:
-    live = LiveText()
+def stream(text: str, size: int) -> StreamingText:
+    live = StreamingText()
     for i in range(0, len(text), size):
         live.append(text[i : i + size])
         assert "<tool" not in live.prose.text
@@ -17,7 +17,7 @@ def stream(text: str, size: int) -> LiveText:
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 1000])
-def test_a_tool_call_is_hidden_however_it_is_cut(size: int) -> None:
+def test_tool_call_is_hidden_for_every_chunking(size: int) -> None:
     """No part of a call is ever shown; its length and its tool are known."""
     live = stream(f"I will write it.\n\n{CALL}", size)
     assert live.prose.text.strip() == "I will write it."
@@ -26,16 +26,16 @@ def test_a_tool_call_is_hidden_however_it_is_cut(size: int) -> None:
 
 
 @pytest.mark.parametrize("size", [1, 4, 1000])
-def test_the_fence_around_a_call_is_hidden(size: int) -> None:
+def test_fence_around_call_is_hidden(size: int) -> None:
     """A code fence that a model opens for its call does not show either."""
     live = stream(f"Now.\n\n```xml\n{CALL}\n```", size)
     assert live.prose.text.strip() == "Now."
 
 
 @pytest.mark.parametrize("text", ["if a < b and t <tools", "a <tool", "```python\nx\n```\nend"])
-def test_what_only_looks_like_a_call_is_shown(text: str) -> None:
+def test_text_similar_to_call_is_displayed(text: str) -> None:
     """Text that begins like the tag is held back only until it is known to be none, and the end gives it all."""
-    live = LiveText()
+    live = StreamingText()
     for char in text:
         live.append(char)
     live.settle(text)
@@ -43,9 +43,9 @@ def test_what_only_looks_like_a_call_is_shown(text: str) -> None:
     assert live.call_chars == 0
 
 
-def test_a_native_call_is_counted_and_named() -> None:
+def test_native_call_is_counted_and_named() -> None:
     """It shows that a call is being written, for which tool, and how far it has come; the prose stays."""
-    text = LiveText()
+    text = StreamingText()
     text.append("I write it.")
     for piece in ("", '{"id": "a', '"}'):
         text.append_call("create_artifact", piece)
@@ -54,7 +54,7 @@ def test_a_native_call_is_counted_and_named() -> None:
     assert (text.call_name, text.call_chars) == ("", 0)
 
 
-def test_the_end_replaces_only_what_differs() -> None:
+def test_final_text_replaces_only_different_prose() -> None:
     """When the final text is what had streamed, the blocks stay as they are."""
     live = stream("Same text.", 3)
     before = live.prose
@@ -62,7 +62,7 @@ def test_the_end_replaces_only_what_differs() -> None:
     assert live.prose is before
 
 
-def test_the_last_of_several_calls_is_named() -> None:
+def test_last_of_several_calls_is_named() -> None:
     """With several calls in a reply, the one that is being written is named."""
     second = CALL.replace("create_artifact", "call_subagent")
     assert stream(CALL + second, 5).call_name == "call_subagent"

@@ -4,34 +4,34 @@ import re
 from typing import Any
 
 import pytest
-from widgets.played import PlayedRun, Script
+from support.played_runs import PlayedRun, Script
 
-from artifactflow_nb.approvals import Decision
+from artifactflow_nb.core.approvals import Decision
+from artifactflow_nb.core.events import StreamEvent
 from artifactflow_nb.errors import FormError
-from artifactflow_nb.events import StreamEvent
-from artifactflow_nb.widgets.ask_card import ask_node, read_decision
-from artifactflow_nb.widgets.frozen import bundle
-from artifactflow_nb.widgets.gauges import uses
-from artifactflow_nb.widgets.labels import steps
-from artifactflow_nb.widgets.parts import Question
-from artifactflow_nb.widgets.render import RunRenderer, answer_turn
-from artifactflow_nb.widgets.run_view import announcement
-from artifactflow_nb.widgets.transcript import Transcript
-from artifactflow_nb.widgets.tree import static_html
+from artifactflow_nb.widgets.chat.metrics import usage_by_agent
+from artifactflow_nb.widgets.page.saved import saved_html
+from artifactflow_nb.widgets.run.approval_card import approval_card, read_decision
+from artifactflow_nb.widgets.run.labels import steps
+from artifactflow_nb.widgets.run.parts import TranscriptRequest
+from artifactflow_nb.widgets.run.render import RunRenderer, answer_turn
+from artifactflow_nb.widgets.run.saved import saved_transcript
+from artifactflow_nb.widgets.run.transcript import RunTranscript
+from artifactflow_nb.widgets.run.view import announcement
 
 USAGE = {"input_tokens": 100, "output_tokens": 20, "total_tokens": 120}
 PARAMS = {"to": "Ada", "copies": 2, "cc": ["Bob"], "meta": {"a": 1}, "urgent": False, "note": None}
 
 
-def fold(events: list[StreamEvent]) -> Transcript:
-    transcript = Transcript("Will it go well?")
+def fold(events: list[StreamEvent]) -> RunTranscript:
+    transcript = RunTranscript("Will it go well?")
     for event in events:
         transcript.apply(event)
     return transcript
 
 
-def html(transcript: Transcript, run: PlayedRun | None = None) -> str:
-    return static_html(RunRenderer(run or PlayedRun([])).nodes(transcript))
+def html(transcript: RunTranscript, run: PlayedRun | None = None) -> str:
+    return saved_html(RunRenderer(run or PlayedRun([])).nodes(transcript))
 
 
 def begin(script: Script, agent: str, job: str = "main") -> None:
@@ -71,15 +71,15 @@ def debate(script: Script) -> Script:
     return script
 
 
-def question(**changes: Any) -> Question:
+def question(**changes: Any) -> TranscriptRequest:
     parts: dict[str, Any] = {
         "id": "req-1", "kind": "tool", "agent": "publish", "tool": "publish", "tool_call_id": "req-1",
         "title": "Publish it?", "preview": "", "message": "", "params": PARAMS,
     }  # fmt: skip
-    return Question(**parts | changes)
+    return TranscriptRequest(**parts | changes)
 
 
-def test_what_nodes_say_stands_under_their_names(script: Script) -> None:
+def test_replies_of_nodes_have_node_names(script: Script) -> None:
     """Each text and each call is its node's, in the order in which the nodes began; the answer needs no name."""
     shown = html(fold(debate(script).events))
     texts = re.sub("<[^>]*>|\\s+", " ", shown)
@@ -88,18 +88,18 @@ def test_what_nodes_say_stands_under_their_names(script: Script) -> None:
     assert steps(fold(script.events)) == "3 agents · 1 tool call"
 
 
-def test_stored_nodes_are_shown_as_those_that_were_watched(script: Script) -> None:
+def test_stored_and_live_nodes_are_equal(script: Script) -> None:
     """Without their pieces, which tell who began first, they stand in the same order."""
     run = PlayedRun(debate(script).events)
     watched, again = fold(run.events), fold(list(run.stored_events()))
-    assert bundle(again, run, RunRenderer(run)) == bundle(watched, run, RunRenderer(run))
+    assert saved_transcript(again, RunRenderer(run)) == saved_transcript(watched, RunRenderer(run))
 
 
-def test_what_is_said_at_the_same_time_is_no_answer_yet(script: Script) -> None:
+def test_parallel_replies_are_not_the_answer_until_end(script: Script) -> None:
     """While two nodes speak, both texts are work; which of them is the answer, if any, the end of the run tells."""
     debate(script)
     speaking = fold(script.events[:4])
-    assert [turn.said for turn in speaking.lead.turns] == ["It won't.", "It will."]
+    assert [turn.text for turn in speaking.lead_job.turns] == ["It won't.", "It will."]
     assert answer_turn(speaking) is None
     del script.events[7:]
     complete(script, "It won't.")
@@ -108,10 +108,10 @@ def test_what_is_said_at_the_same_time_is_no_answer_yet(script: Script) -> None:
     assert answer.agent == "left"
 
 
-def test_tokens_and_calls_are_counted_by_node(script: Script) -> None:
+def test_usage_is_counted_by_node(script: Script) -> None:
     """Nodes that share a job have figures of their own; what a node asks the person is no call."""
     ask(debate(script))
-    used = uses([fold(script.events)])
+    used = usage_by_agent([fold(script.events)])
     assert {name: (use.n_llm_calls, use.n_tool_calls, use.input_tokens) for name, use in used.items()} == {
         "left": (1, 0, 100),
         "right": (1, 1, 100),
@@ -120,22 +120,22 @@ def test_tokens_and_calls_are_counted_by_node(script: Script) -> None:
     }
 
 
-def test_a_node_that_asks_first_and_says_nothing_has_figures_of_none(script: Script) -> None:
+def test_node_that_only_asks_counts_no_model_calls(script: Script) -> None:
     """Whoever asks before any model was called, about a tool of its own, keeps those apart that follow."""
     asked = {"job_id": "main", "id": "req-1", "tool_call_id": "", "title": "Send it?", "params": {}}
     script.add("permission_request", "gate", "send", **asked)
     begin(script, "writer")
     end(script, "writer", "Text.")
-    used = uses([fold(script.events)])
+    used = usage_by_agent([fold(script.events)])
     assert {name: use.n_llm_calls for name, use in used.items()} == {"writer": 1, "gate": 0}
 
 
-def test_a_text_that_is_approved_afterwards_is_shown_once(script: Script) -> None:
+def test_text_approved_later_is_displayed_once(script: Script) -> None:
     """Where a node asks about what another wrote, it is read above the question, and is the answer in the end."""
     begin(script, "writer")
     end(script, "writer", "The draft.")
     ask(script)
-    assert fold(script.events).lead.agents == ["writer", "publish"]
+    assert fold(script.events).lead_job.agents == ["writer", "publish"]
     waiting = html(fold(script.events))
     assert waiting.index("The draft.") < waiting.index("af-ask")
     script.add("permission_result", "publish", "publish", id="req-1", approved=True, decided_by="user")
@@ -143,7 +143,7 @@ def test_a_text_that_is_approved_afterwards_is_shown_once(script: Script) -> Non
     assert html(fold(script.events)).count("The draft.") == 1
 
 
-def test_an_answer_to_a_node_is_no_failure(script: Script) -> None:
+def test_answer_to_node_is_not_a_failure(script: Script) -> None:
     """The question is told where it was asked, and what was answered; a denial is marked as one."""
     ask(script)
     assert announcement(fold(script.events)) == "publish asks: Publish it?"
@@ -160,7 +160,7 @@ def test_an_answer_to_a_node_is_no_failure(script: Script) -> None:
     assert fold(script.events).tool_uses[0].status == "failed"
 
 
-def test_a_tool_that_asks_a_helper_says_what_it_was_asked(script: Script) -> None:
+def test_tool_with_helper_shows_parameters_and_agents(script: Script) -> None:
     """The tool, its parameters and who worked in it; its result only where nobody has said it."""
     begin(script, "agent")
     end(script, "agent", "I ask.")
@@ -177,10 +177,11 @@ def test_a_tool_that_asks_a_helper_says_what_it_was_asked(script: Script) -> Non
         assert '<code class="af-name">ask_helper</code> <span class="af-arg">Paris?</span>' in shown
         assert "scout · 0 tool calls" in shown
         assert "<p></p>" not in shown
-    assert "`ask_helper` Paris?" in bundle(fold(script.events), run, RunRenderer(run))["text/markdown"]
+    markdown = saved_transcript(fold(script.events), RunRenderer(run))["text/markdown"]
+    assert "<code>ask_helper</code> Paris?" in markdown
 
 
-def test_a_run_without_steps_has_nothing_to_unfold(script: Script) -> None:
+def test_run_without_steps_has_no_fold(script: Script) -> None:
     """Where all that was said is the answer, a line tells who worked, and no fold opens to nothing."""
     begin(script, "writer")
     end(script, "writer", "Text.")
@@ -189,19 +190,19 @@ def test_a_run_without_steps_has_nothing_to_unfold(script: Script) -> None:
     assert "writer" in html(fold(script.events))
 
 
-def test_the_card_of_a_node_is_a_form_of_its_values() -> None:
+def test_card_of_node_has_fields_for_values() -> None:
     """Without a signature each value is edited as what it is; the node is named once, and an answer is an answer."""
-    node = ask_node(question(), None, str)
+    node = approval_card(question(), None, str)
     kinds = {field["name"]: field["kind"] for field in node.data["fields"]}
     assert kinds == {
         "to": "text", "copies": "integer", "cc": "list", "meta": "json", "urgent": "checkbox", "note": "json"
     }  # fmt: skip
     assert (node.data["answer"], node.data["answerField"], node.data["note"]) == ("Answer", "Your answer", "Note")
     assert node.html.count("publish") == 1
-    assert ask_node(question(params={}), None, str).data["fields"] == []
+    assert approval_card(question(params={}), None, str).data["fields"] == []
 
 
-def test_edited_values_of_a_node_are_the_decision() -> None:
+def test_decision_contains_edited_values_of_node() -> None:
     """What was touched is of its kind, the rest is as it was; what does not fit is told at its field."""
     said = {"verdict": "approve", "params": {"copies": "3", "cc": ["Eve", "Bob"], "urgent": True}}
     changed = {"copies": 3, "cc": ["Eve", "Bob"], "urgent": True}

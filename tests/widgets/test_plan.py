@@ -5,22 +5,23 @@ from typing import Any
 
 import pytest
 from conftest import OpenWorkbench
-from scripts import by_agent, call, decide
-from scripts import plan as planned
-from widgets.pages import ShownView
-from widgets.played import PlayedRun, Script, with_shared_text
+from support.pages import ShownView
+from support.played_runs import PlayedRun, Script, with_shared_text
+from support.replies import by_agent, call, decide
+from support.replies import plan as planned
 
-from artifactflow_nb.approvals import ApprovalRequest
-from artifactflow_nb.events import StreamEvent
-from artifactflow_nb.lists import RequestList
-from artifactflow_nb.widgets.chat import ChatView
-from artifactflow_nb.widgets.frozen import frozen_bundle
-from artifactflow_nb.widgets.labels import steps as told_steps
-from artifactflow_nb.widgets.plan_work import PlanWork
-from artifactflow_nb.widgets.render import RunRenderer
-from artifactflow_nb.widgets.run_view import announcement
-from artifactflow_nb.widgets.transcript import Transcript
-from artifactflow_nb.widgets.tree import Node, static_html
+from artifactflow_nb.core.approvals import ApprovalRequest
+from artifactflow_nb.core.events import StreamEvent
+from artifactflow_nb.notebook.lists import RequestList
+from artifactflow_nb.widgets.chat.view import ChatView
+from artifactflow_nb.widgets.page.nodes import Node
+from artifactflow_nb.widgets.page.saved import saved_html
+from artifactflow_nb.widgets.run.labels import steps as told_steps
+from artifactflow_nb.widgets.run.parts import TranscriptPlan
+from artifactflow_nb.widgets.run.render import RunRenderer
+from artifactflow_nb.widgets.run.saved import saved_run
+from artifactflow_nb.widgets.run.transcript import RunTranscript
+from artifactflow_nb.widgets.run.view import announcement
 
 WHERE = {"tool_call_id": "tc-1", "plan_id": "plan-1"}
 
@@ -94,14 +95,14 @@ def worked() -> Planned:
     return plan
 
 
-def fold(events: list[StreamEvent]) -> Transcript:
-    transcript = Transcript()
+def fold(events: list[StreamEvent]) -> RunTranscript:
+    transcript = RunTranscript()
     for event in events:
         transcript.apply(event)
     return transcript
 
 
-def plan_of(events: list[StreamEvent]) -> PlanWork:
+def plan_of(events: list[StreamEvent]) -> TranscriptPlan:
     (plan,) = fold(events).plans
     return plan
 
@@ -110,7 +111,7 @@ def nodes(events: list[StreamEvent], **how: Any) -> tuple[Node, ...]:
     return RunRenderer(PlayedRun(events), **how).nodes(fold(events))
 
 
-def test_what_was_done_hangs_under_its_step(worked: Planned) -> None:
+def test_work_is_nested_below_its_step(worked: Planned) -> None:
     """Each attempt, the looks between them, and at the end the summary; nothing becomes a delegation."""
     transcript = fold(worked.script.events)
     (plan,) = transcript.plans
@@ -121,13 +122,13 @@ def test_what_was_done_hangs_under_its_step(worked: Planned) -> None:
     ]
     assert [job.agent for job in plan.steps[1].jobs] == ["executor", "replanner"] * 2
     assert [(job.agent, job.id) for job in plan.jobs] == [("summarizer", "job-6")]
-    (use,) = transcript.lead.tools
+    (use,) = transcript.lead_job.tools
     assert (use.tool, use.plan) == ("plan_create", plan)
     assert all(found.tool != "call_subagent" for found in transcript.tool_uses)
     assert told_steps(transcript) == "7 agents · 7 tool calls · plan: 1 of 3 steps, 1 failed, 1 skipped"
 
 
-def test_a_plan_tells_how_far_its_steps_are(worked: Planned) -> None:
+def test_plan_reports_progress(worked: Planned) -> None:
     """Status, attempts, result or reason, and the time of all attempts, without the time between them."""
     steps = plan_of(worked.script.events).steps
     assert [(step.title, step.status, step.n_attempts, step.result) for step in steps] == [
@@ -141,7 +142,7 @@ def test_a_plan_tells_how_far_its_steps_are(worked: Planned) -> None:
     assert steps[2].duration_ms == 0
 
 
-def test_stored_events_give_the_same_checklist(worked: Planned) -> None:
+def test_stored_events_give_same_checklist(worked: Planned) -> None:
     """A run that is shown again, or of which every event comes twice, looks like the one that was watched."""
     watched = nodes(worked.script.events)
     assert nodes(worked.script.stored) == watched
@@ -149,9 +150,9 @@ def test_stored_events_give_the_same_checklist(worked: Planned) -> None:
     assert nodes(with_shared_text(worked.script.events)) == watched
 
 
-def test_the_checklist_is_a_list_whose_statuses_are_words(worked: Planned) -> None:
+def test_checklist_shows_statuses_as_words(worked: Planned) -> None:
     """An item for each step with its number, title and status; the sign beside it says nothing to a screen reader."""
-    html = static_html(nodes(worked.script.events))
+    html = saved_html(nodes(worked.script.events))
     items = re.search('<ol class="af-steps" role="list">(.*)</ol>', html, re.DOTALL)
     assert items
     lines = re.findall(r'<span class="af-step-title">(.*?)</span>.*?<span class="af-step-state">(.*?)</span>', items[1])
@@ -160,81 +161,81 @@ def test_the_checklist_is_a_list_whose_statuses_are_words(worked: Planned) -> No
     assert "The plan was changed: There is no B." in html
 
 
-def test_a_result_that_its_agent_said_is_not_shown_twice(worked: Planned) -> None:
+def test_result_equal_to_last_reply_is_displayed_once(worked: Planned) -> None:
     """What a completed step gave is its agent's last words; why a step failed stands above what was done."""
-    html = static_html(nodes(worked.script.events))
+    html = saved_html(nodes(worked.script.events))
     assert html.count("Found A.") == 1
     assert html.index("Still no B.") < html.index("Said in job 2.")
 
 
-def test_a_step_that_goes_on_counts_on() -> None:
+def test_running_step_counts_up() -> None:
     """Its clock goes on from the time of the attempts before; it says what its agent does; others have none."""
     plan = Planned("Find", "Compare")
     plan.step("1", "Find", "failed", "No.")
     plan.tell("plan_updated", reason="Again.", steps=described("Find")[:1])
     plan.step("1", "Find", attempt=2)
     plan.script.add("tool_start", "executor", "slow", job_id="job-2", tool_call_id="tc-9", params={"id": "it"})
-    html = static_html(nodes(plan.script.events))
+    html = saved_html(nodes(plan.script.events))
     (since,) = re.findall(r'af-step-state">running · attempt 2</span> <span class="af-time" data-since="(\d+)"', html)
     (step, _) = plan_of(plan.script.events).steps
-    assert step.since
-    assert int(since) == pytest.approx(step.since.timestamp() * 1000 - step.duration_ms, abs=1)
+    assert step.started_at
+    assert int(since) == pytest.approx(step.started_at.timestamp() * 1000 - step.duration_ms, abs=1)
     assert '<span class="af-arg">slow it</span>' in html
-    assert "data-since" not in static_html(nodes(plan.script.events, measured=False))
+    assert "data-since" not in saved_html(nodes(plan.script.events, with_metrics=False))
     assert announcement(fold(plan.script.events)) == "Step 1 of 2: Find."
 
 
 @pytest.mark.parametrize(("ending", "status"), [("cancelled", "cancelled"), ("error", "failed")])
-def test_the_end_of_a_run_ends_its_step(ending: str, status: str) -> None:
+def test_end_of_run_ends_running_step(ending: str, status: str) -> None:
     """No step goes on when its run is over; those that were to come are as they were."""
     plan = Planned("Find", "Compare")
     plan.step("1", "Find")
     plan.script.add(ending, None)
     steps = plan_of(plan.script.events).steps
-    assert [(step.status, step.since) for step in steps] == [(status, None), ("pending", None)]
-    assert f'af-step-state">{status}<' in static_html(nodes(plan.script.events))
+    assert [(step.status, step.started_at) for step in steps] == [(status, None), ("pending", None)]
+    assert f'af-step-state">{status}<' in saved_html(nodes(plan.script.events))
 
 
-def test_a_step_that_its_run_broke_off_says_why() -> None:
+def test_aborted_step_shows_reason() -> None:
     """The plan tells it before the run does, and the step goes on no longer."""
     plan = Planned("Find", "Compare")
     plan.step("1", "Find")
     plan.tell("plan_updated", reason="Cancelled.", steps=described("Find", "Compare", s1="failed", s2="skipped"))
     plan.script.add("cancelled", None)
     steps = plan_of(plan.script.events).steps
-    assert [(step.status, step.result, step.since) for step in steps] == [
+    assert [(step.status, step.result, step.started_at) for step in steps] == [
         ("failed", "Cancelled.", None),
         ("skipped", "Cancelled.", None),
     ]
     assert steps[0].duration_ms > 0
 
 
-def test_a_step_whose_process_is_gone_is_interrupted() -> None:
+def test_step_without_process_is_interrupted() -> None:
     """It says so until somebody goes on with the run."""
     plan = Planned("Find")
     plan.step("1", "Find")
     transcript = fold(plan.script.events)
-    transcript.observe(is_gone=True)
+    transcript.set_gone(is_gone=True)
     assert transcript.plans[0].steps[0].status == "interrupted"
-    assert "interrupted" in static_html(RunRenderer(PlayedRun([])).nodes(transcript))
-    transcript.observe(is_gone=False)
+    assert "interrupted" in saved_html(RunRenderer(PlayedRun([])).nodes(transcript))
+    transcript.set_gone(is_gone=False)
     assert transcript.plans[0].steps[0].status == "running"
 
 
-def test_the_next_plan_has_its_own_agents() -> None:
+def test_second_plan_has_its_own_agents() -> None:
     """What begins after a plan has ended belongs to the one that goes on, or is a delegation if none does."""
     plan = Planned("Find")
     plan.step("1", "Find", "completed", "A.")
     plan.script.add("tool_complete", "agent", "plan_create", job_id="main", tool_call_id="tc-1", success=True)
     plan.look("search_agent", "Searched.")
     transcript = fold(plan.script.events)
-    assert [use.tool for use in transcript.lead.tools] == ["plan_create", "call_subagent"]
+    assert [use.tool for use in transcript.lead_job.tools] == ["plan_create", "call_subagent"]
     assert not transcript.plans[0].jobs
 
 
-def test_every_frozen_face_has_the_checklist(worked: Planned) -> None:
+def test_every_saved_format_contains_checklist(worked: Planned) -> None:
     """Plain text, Markdown and HTML: titles, statuses, attempts and reasons; the style comes along."""
-    bundle = frozen_bundle(PlayedRun(worked.script.events, "What is to be done?"))
+    bundle = saved_run(PlayedRun(worked.script.events, "What is to be done?"))
     assert bundle["text/plain"] == (
         "Run completed: What is to be done?\n\n"
         "Plan: The plan (1 of 3 steps, 1 failed, 1 skipped)\n"
@@ -244,20 +245,20 @@ def test_every_frozen_face_has_the_checklist(worked: Planned) -> None:
         "The answer."
     )
     for told in (
-        "`plan_create` The plan → 1 of 3 steps, 1 failed, 1 skipped",
-        "- ✕ 2. \\[failed · 2 attempts\\] Compare",
+        "<summary>✕ Plan The plan 1 of 3 steps, 1 failed, 1 skipped",
+        "- <details><summary>✕ 2. Compare failed · 2 attempts",
     ):
         assert told in bundle["text/markdown"]
     assert ".af-steps" in bundle["text/html"]
     assert "plan: 1 of 3 steps, 1 failed, 1 skipped" in bundle["text/html"]
 
 
-def test_a_face_without_a_plan_has_no_style_for_one(finished: PlayedRun) -> None:
+def test_plan_style_is_omitted_without_plan(finished: PlayedRun) -> None:
     """What a notebook does not show it does not hold."""
-    assert ".af-steps" not in frozen_bundle(finished)["text/html"]
+    assert ".af-steps" not in saved_run(finished)["text/html"]
 
 
-def test_a_status_that_there_is_not_is_none() -> None:
+def test_unknown_step_status_is_pending() -> None:
     """A file that somebody sent may say anything; the step counts as one that is to come."""
     plan = Planned("Find")
     plan.step("1", "Find", "exploded", "Boom.")
@@ -265,7 +266,7 @@ def test_a_status_that_there_is_not_is_none() -> None:
     assert nodes(plan.script.events)
 
 
-def test_the_chat_shows_a_plan_of_a_real_run(workbench: OpenWorkbench) -> None:
+def test_chat_shows_plan_of_real_run(workbench: OpenWorkbench) -> None:
     """The checklist is in the page and in what is saved; the run's card and the workbench's say how far it is."""
     script = by_agent(
         agent=[planned("Find", "Compare"), "Done."],
@@ -279,23 +280,23 @@ def test_the_chat_shows_a_plan_of_a_real_run(workbench: OpenWorkbench) -> None:
     assert "1 of 2 steps, 1 failed" in page.text
     kinds = [kind for key, kind in page.kinds.items() if "-step-" in key and kind in {"list", "item"}]
     assert kinds == ["item", "item"]
-    face = page.view.face()
+    face = page.view.saved_output()
     assert ".af-steps" in face["text/html"]
     assert "2. [failed] Compare: No B." in face["text/plain"]
     assert "The plan (1 of 2 steps, 1 failed)" in run._card().plain()
     assert "1 of 2 steps, 1 failed" in wb._card().plain()
 
 
-def test_a_plan_that_waits_shows_its_steps_in_every_face(workbench: OpenWorkbench) -> None:
+def test_every_saved_format_shows_steps_of_waiting_plan(workbench: OpenWorkbench) -> None:
     """Who decides in code, or in a saved notebook, sees the steps: in the run's faces, its card and in what waits."""
     steps = [{"title": "Find_it", "tools": ["web_search"], "description": "Far <b>away</b>."}, {"title": "Compare"}]
     script = by_agent(agent=[call("plan_create", title="The plan", steps=steps)])
     wb = workbench(script, interactive=False, graph_config={"approval": {"enabled": True}})
     run = wb.ask("Compare.", flow="plan").wait(10)
-    face = frozen_bundle(run.port)
+    face = saved_run(run._client)
     asked = "Waiting for approval of plan_create: agent wants to carry out a plan: The plan"
     assert f"{asked}\n  1. Find_it\n  2. Compare\n\n" in face["text/plain"]
-    assert "1. **Find\\_it**: Far" in face["text/markdown"]
+    assert "1. **Find_it**: Far" in face["text/markdown"]
     assert "2. **Compare**" in face["text/markdown"]
     for shown in (run._card().plain(), run.pending[0]._card().plain()):
         assert re.search(r"1\. Find_it +Far <b>away</b>\. +web_search\n +2\. Compare", shown), shown
@@ -307,7 +308,7 @@ def test_a_plan_that_waits_shows_its_steps_in_every_face(workbench: OpenWorkbenc
 @pytest.mark.parametrize(
     "steps", [None, 3, "One", [3, None, {}, {"title": {}, "tools": 1, "description": []}], {"a": 1}]
 )
-def test_steps_in_a_request_that_are_none_break_no_face(steps: Any) -> None:
+def test_malformed_steps_in_request_are_tolerated(steps: Any) -> None:
     """A file that somebody sent may say anything of a plan that waits."""
     asked = Script()
     asked.add("metadata", None, question="What?")
@@ -315,14 +316,14 @@ def test_steps_in_a_request_that_are_none_break_no_face(steps: Any) -> None:
         "permission_request", "agent", "plan_create", job_id="main", tool_call_id="tc-1", id="ask-1", kind="plan",
         params={"title": "The plan", "steps": steps}, title="A plan", preview="", message="",
     )  # fmt: skip
-    face = frozen_bundle(PlayedRun(asked.events))
+    face = saved_run(PlayedRun(asked.events))
     assert "Waiting for approval of plan_create: A plan" in face["text/plain"]
     request = ApprovalRequest("ask-1", "run-1", "plan", "agent", "plan_create", {"steps": steps}, "A plan")
     assert RequestList([request])._repr_html_()
     assert request._card().markdown()
 
 
-def test_what_is_said_below_the_steps_of_a_plan_is_shown_with_them() -> None:
+def test_plan_note_is_displayed_with_steps() -> None:
     """A note of the preview, such as a limit, stands where the steps are shown and the preview is not."""
     asked = Script()
     params = {"title": "The plan", "steps": [{"title": "One"}]}
@@ -330,6 +331,6 @@ def test_what_is_said_below_the_steps_of_a_plan_is_shown_with_them() -> None:
         "permission_request", "agent", "plan_create", job_id="main", tool_call_id="tc-1", id="ask-1", kind="plan",
         params=params, title="A plan", preview="1. **One**\n\nAt most none.", message="",
     )  # fmt: skip
-    assert "A plan\n  1. One\n  At most none.\n\n" in frozen_bundle(PlayedRun(asked.events))["text/plain"]
+    assert "A plan\n  1. One\n  At most none.\n\n" in saved_run(PlayedRun(asked.events))["text/plain"]
     request = ApprovalRequest("ask-1", "run-1", "plan", "agent", "plan_create", params, "A plan", "1.\n\nAt most none.")
     assert "At most none." in request._card().plain()

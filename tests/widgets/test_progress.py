@@ -40,7 +40,7 @@ def executed(folder: Path, cell: str) -> list[str]:
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
-def test_a_watched_cell_keeps_one_readable_line(tmp_path: Path, notes: Path) -> None:
+def test_attended_cell_ends_with_one_line(tmp_path: Path, notes: Path) -> None:
     """While a person watches, a line in the cell tells how far it is, and stays as what was done."""
     shown = executed(
         tmp_path,
@@ -53,9 +53,7 @@ def test_a_watched_cell_keeps_one_readable_line(tmp_path: Path, notes: Path) -> 
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
-def test_a_cell_that_nobody_watches_stays_the_same(
-    tmp_path: Path, notes: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unattended_cell_has_no_line(tmp_path: Path, notes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where nobody watches, the cell puts out its value alone."""
     monkeypatch.setenv("AF_APPROVALS", "approve")
     monkeypatch.delenv("JPY_SESSION_NAME", raising=False)
@@ -66,12 +64,12 @@ def test_a_cell_that_nobody_watches_stays_the_same(
     assert [text.splitlines()[:2] for text in shown] == [[f"Sources: {notes}", f"  added             {FILES}"]]
 
 
-def test_a_terminal_shows_it_on_standard_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_terminal_shows_line_on_stderr(monkeypatch: pytest.MonkeyPatch) -> None:
     """In a terminal the line is written over itself and ends with what was done; a file gets nothing."""
     terminal, file = Terminal(), io.StringIO()
     for stream in (terminal, file):
         monkeypatch.setattr(sys, "stderr", stream)
-        line = IndexingLine("notes", watched=False)
+        line = IndexingLine("notes", is_attended=False)
         line.note(32, 600, "a.md")
         line.draw()  # too early
         time.sleep(0.55)
@@ -84,14 +82,14 @@ def test_a_terminal_shows_it_on_standard_error(monkeypatch: pytest.MonkeyPatch) 
     assert not file.getvalue()
 
 
-def test_what_takes_no_time_leaves_no_line(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fast_indexing_shows_no_line(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is written for a small folder, nor for one in which nothing is new."""
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
-    quick = IndexingLine("notes", watched=True)
+    quick = IndexingLine("notes", is_attended=True)
     quick.note(5, 5, "a.md")
     quick.end("Indexed")
-    unchanged = IndexingLine("notes", watched=True)
+    unchanged = IndexingLine("notes", is_attended=True)
     unchanged.draw()
     unchanged.end("Indexed")
     assert not terminal.getvalue()
@@ -108,9 +106,7 @@ class Interrupting(Terminal):
 
 
 @pytest.mark.skipif(os.name == "nt", reason="A program cannot press Ctrl-C for itself there.")
-def test_an_interrupted_cell_keeps_what_was_indexed(
-    tmp_path: Path, notes: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_interrupted_cell_keeps_indexed_files(tmp_path: Path, notes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Stopping the cell stops the indexing; the workbench goes on working, and adding again does the rest."""
     terminal = Interrupting()
     monkeypatch.setattr(sys, "stderr", terminal)

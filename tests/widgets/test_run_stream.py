@@ -6,15 +6,15 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pytest
-from widgets.played import PlayedRun, Script, research
+from support.played_runs import PlayedRun, Script, research
 
-from artifactflow_nb.approvals import Decision
+from artifactflow_nb.core.approvals import Decision
+from artifactflow_nb.core.events import StreamEvent
 from artifactflow_nb.errors import StoreError
-from artifactflow_nb.events import StreamEvent
-from artifactflow_nb.widgets.page_stream import PATCH_INTERVAL_S, PageStream, Saved
-from artifactflow_nb.widgets.run_view import RunView
-from artifactflow_nb.widgets.tree import Node, place
-from artifactflow_nb.widgets.view import Face
+from artifactflow_nb.widgets.page.nodes import Node, place_nodes
+from artifactflow_nb.widgets.page.saved import SavedOutput
+from artifactflow_nb.widgets.page.stream import PATCH_INTERVAL_S, PageStream, SavedState
+from artifactflow_nb.widgets.run.view import RunView
 
 KEEP_DELAY_S, ALONE_AFTER_S = 0.2, 0.5
 
@@ -25,10 +25,10 @@ class Page:
     def __init__(self, run: PlayedRun) -> None:
         self.view = RunView(run)
         self.stream = self.view.screen = PageStream(
-            self.view, self.receive, self.save, self.leave, keep_delay_s=KEEP_DELAY_S, alone_after_s=ALONE_AFTER_S
+            self.view, self.receive, self.save, self.leave, save_delay_s=KEEP_DELAY_S, disconnect_after_s=ALONE_AFTER_S
         )
         self.sent: list[Mapping[str, Any]] = []
-        self.faces: list[Face] = []
+        self.faces: list[SavedOutput] = []
         self.html: dict[str, str] = {}
         self.parents: dict[str, str] = {}
         self.announced = ""
@@ -40,19 +40,19 @@ class Page:
     def leave(self) -> None:
         self.closed += 1
 
-    def save(self, face: Face, n: int, is_last: bool) -> Saved:
+    def save(self, face: SavedOutput, n: int, is_last: bool) -> SavedState:
         self.faces.append(face)
-        return Saved(n, face, is_last)
+        return SavedState(n, face, is_last)
 
     async def press(self, act: str, **args: Any) -> Mapping[str, Any]:
         """What the kernel says to a press; the patches that came before it are applied."""
-        self.stream.hear({"type": "act", "id": 1, "page": "p", "act": act, "args": args})
+        self.stream.receive({"type": "act", "id": 1, "page": "p", "act": act, "args": args})
         await asyncio.sleep(0)
         await asyncio.sleep(0)
         return self.sent[-1]
 
     def take(self, event: StreamEvent) -> None:
-        self.view.take(event)
+        self.view.apply(event)
 
     def play(self, events: Iterable[StreamEvent], *, flush_every: int = 1) -> None:
         """Take the events in, with a patch each so many of them, and one at the end."""
@@ -71,7 +71,7 @@ class Page:
         if self.deaf or message["type"] not in {"snapshot", "patch"}:
             return
         if message["type"] == "patch" and message["seq"] != self.seq + 1:
-            self.stream.hear({"type": "hello"})
+            self.stream.receive({"type": "hello"})
             return
         if message["type"] == "snapshot":
             self.html, self.parents = {}, {}
@@ -92,7 +92,7 @@ class Page:
             self.html.pop(key, None)
 
     def assert_shows(self) -> None:
-        placed = list(place(self.view.nodes()))
+        placed = list(place_nodes(self.view.nodes()))
         assert {one.node.key: one.parent for one in placed} == self.parents
         assert {one.node.key: one.node.html for one in placed} == {key: self.html.get(key, "") for key in self.parents}
 
@@ -103,10 +103,10 @@ def answer(script: Script, text: str) -> list[StreamEvent]:
     return script.events
 
 
-async def test_patches_add_up_to_the_state(finished: PlayedRun) -> None:
+async def test_patches_reproduce_state(finished: PlayedRun) -> None:
     """A page that applies every patch has, after each, what the kernel would show it anew."""
     page = Page(finished)
-    page.stream.hear({"type": "hello"})
+    page.stream.receive({"type": "hello"})
     for event in finished.events:
         page.take(event)
         page.stream.flush()
@@ -114,10 +114,10 @@ async def test_patches_add_up_to_the_state(finished: PlayedRun) -> None:
     assert page.ended
 
 
-async def test_a_page_that_missed_messages_asks_again(finished: PlayedRun) -> None:
+async def test_page_with_missing_patch_requests_snapshot(finished: PlayedRun) -> None:
     """A gap in the numbers makes the page say hello, and the snapshot repairs it."""
     page = Page(finished)
-    page.stream.hear({"type": "hello"})
+    page.stream.receive({"type": "hello"})
     for i, event in enumerate(finished.events):
         page.deaf = 20 <= i < 40
         page.take(event)
@@ -125,32 +125,32 @@ async def test_a_page_that_missed_messages_asks_again(finished: PlayedRun) -> No
     page.assert_shows()
 
 
-async def test_a_page_whose_hello_is_stuck_still_follows(finished: PlayedRun) -> None:
+async def test_page_with_delayed_hello_receives_snapshots(finished: PlayedRun) -> None:
     """Before a hello is heard, whole snapshots are sent, any of which can be the first that arrives."""
     page = Page(finished)
     page.play(finished.events)
-    assert {message["type"] for message in page.sent} == {"snapshot", "kept"}
+    assert {message["type"] for message in page.sent} == {"snapshot", "saved"}
     page.assert_shows()
 
 
-async def test_a_long_answer_costs_little(script: Script) -> None:
+async def test_patches_of_long_answer_are_small(script: Script) -> None:
     """An answer of 5,000 chunks, a patch each fourth, sends less than 10 times its text, not 600 times."""
     text = "".join(f"Sentence number {i} of the answer. " + ("\n\n" if i % 20 == 19 else "") for i in range(1000))
     run = PlayedRun(answer(script, text))
     page = Page(run)
-    page.stream.hear({"type": "hello"})
+    page.stream.receive({"type": "hello"})
     page.play(run.events, flush_every=4)
     page.assert_shows()
     assert len(run.events) > 5000
     assert page.n_bytes < 10 * len(text)
 
 
-async def test_one_endless_line_costs_little_too(script: Script) -> None:
+async def test_patches_of_long_line_are_small(script: Script) -> None:
     """The same without a single line break, or inside one long code block."""
     for text in ("word " * 7000, "```python\n" + "x = 1  # code\n" * 2500):
         run = PlayedRun(answer(Script(), text))
         page = Page(run)
-        page.stream.hear({"type": "hello"})
+        page.stream.receive({"type": "hello"})
         page.play(run.events, flush_every=4)
         page.assert_shows()
         assert page.n_bytes < 10 * len(text)
@@ -160,29 +160,29 @@ async def test_patches_are_coalesced(script: Script) -> None:
     """A burst of events makes one patch, not one each."""
     run = PlayedRun(answer(script, "word " * 200))
     page = Page(run)
-    page.stream.hear({"type": "hello"})
+    page.stream.receive({"type": "hello"})
     for event in run.events:
         page.take(event)
     await asyncio.sleep(3 * PATCH_INTERVAL_S)
-    assert [message["type"] for message in page.sent if message["type"] != "kept"] == ["snapshot", "patch"]
+    assert [message["type"] for message in page.sent if message["type"] != "saved"] == ["snapshot", "patch"]
     page.assert_shows()
 
 
-async def test_a_text_beyond_the_first_plane_arrives_whole(script: Script) -> None:
+async def test_characters_outside_basic_plane_arrive(script: Script) -> None:
     """Characters that a page counts as two do not shift what is kept."""
     run = PlayedRun(answer(script, "Rockets 🚀🚀 and 漢字 " * 40))
     page = Page(run)
-    page.stream.hear({"type": "hello"})
+    page.stream.receive({"type": "hello"})
     page.play(run.events)
     page.assert_shows()
 
 
-async def test_the_text_of_a_turn_moves_up_when_it_calls_a_tool(script: Script) -> None:
+async def test_text_moves_to_work_when_turn_calls_tool(script: Script) -> None:
     """What looked like the answer is the same element, now above it, once the turn calls a tool."""
     run = PlayedRun(research(script).events)
     run.artifacts["research_report", 1] = ""
     page = Page(run)
-    page.stream.hear({"type": "hello"})
+    page.stream.receive({"type": "hello"})
     seen = []
     for event in run.events:
         page.take(event)
@@ -191,7 +191,7 @@ async def test_the_text_of_a_turn_moves_up_when_it_calls_a_tool(script: Script) 
     assert list(dict.fromkeys(seen)) == [None, "answer", "work"]
 
 
-async def test_clicks_reach_the_run(waiting: PlayedRun) -> None:
+async def test_clicks_reach_run(waiting: PlayedRun) -> None:
     """Approve, Deny with a note and Stop each make one call of the run; other messages make none."""
     page = Page(waiting)
     for event in waiting.events:
@@ -199,69 +199,69 @@ async def test_clicks_reach_the_run(waiting: PlayedRun) -> None:
     await page.press("decide", request="req-1", verdict="approve", note="", scope="run")
     await page.press("decide", request="req-1", verdict="deny", note=" not now ", scope="once")
     await page.press("unheard_of")
-    page.stream.hear({"type": "act", "act": "stop"})
-    page.stream.hear({"type": "unheard of"})
+    page.stream.receive({"type": "act", "act": "stop"})
+    page.stream.receive({"type": "unheard of"})
     assert waiting.decisions == [("req-1", Decision(True, scope="run")), ("req-1", Decision(False, "not now"))]
     assert not waiting.cancelled
     await page.press("stop")
     assert waiting.cancelled
 
 
-async def test_what_went_wrong_is_told_to_the_control(waiting: PlayedRun) -> None:
+async def test_error_is_sent_to_control(waiting: PlayedRun) -> None:
     """A press that cannot be carried out is answered with the reason, whatever it is."""
     page = Page(waiting)
     told = await page.press("decide", verdict="approve")
-    assert (told["type"], told["id"], told["failed"]) == ("told", 1, True)
+    assert (told["type"], told["id"], told["failed"]) == ("result", 1, True)
     assert "request" in told["message"]
     assert not (await page.press("stop"))["failed"]
 
 
-async def test_an_open_question_has_its_buttons_and_its_announcement(waiting: PlayedRun) -> None:
+async def test_open_request_has_form_and_announcement(waiting: PlayedRun) -> None:
     """The card carries the request and the tool's name, and a screen reader is told."""
     page = Page(waiting)
     for event in waiting.events:
         page.take(event)
-    page.stream.hear({"type": "hello"})
+    page.stream.receive({"type": "hello"})
     shapes = {shape[0]: shape for shape in page.sent[-1]["tree"]["shape"]}
     assert {"request": "req-1", "tool": "create_artifact"}.items() <= shapes["ask-req-1"][-1].items()
     assert page.announced == "create_artifact asks for your approval."
 
 
-async def test_a_ping_without_a_page_is_not_answered(waiting: PlayedRun) -> None:
+async def test_ping_without_page_times_out(waiting: PlayedRun) -> None:
     """Where no page is, nobody answers, and it takes no longer than the time given."""
     assert not await Page(waiting).stream.answers_ping(0.05)
 
 
-async def test_a_page_that_appears_meanwhile_answers_the_ping(waiting: PlayedRun) -> None:
+async def test_page_that_connects_late_answers_ping(waiting: PlayedRun) -> None:
     """The ping is repeated, so a view that is just being shown counts."""
     page = Page(waiting)
-    asyncio.get_running_loop().call_later(0.02, page.stream.hear, {"type": "pong"})
+    asyncio.get_running_loop().call_later(0.02, page.stream.receive, {"type": "pong"})
     assert await page.stream.answers_ping(1.0)
 
 
-async def test_the_end_is_told_once(finished: PlayedRun) -> None:
+async def test_last_patch_and_last_output_are_sent_once(finished: PlayedRun) -> None:
     """After the terminal event the page has the last patch, and then the last face is saved."""
     page = Page(finished)
-    page.stream.hear({"type": "hello"})
+    page.stream.receive({"type": "hello"})
     for event in [*finished.events, finished.events[-1]]:
         page.take(event)
-    assert [message["type"] for message in page.sent] == ["snapshot", "patch", "kept"]
+    assert [message["type"] for message in page.sent] == ["snapshot", "patch", "saved"]
     assert page.sent[-1]["last"]
     assert len(page.faces) == 1
 
 
-async def test_a_page_can_ask_for_the_face(finished: PlayedRun) -> None:
+async def test_page_can_request_saved_output(finished: PlayedRun) -> None:
     """A page in which the saved output did not change gets what was saved; before anything was, nothing."""
     page = Page(finished)
-    page.stream.hear({"type": "face", "page": "p"})
+    page.stream.receive({"type": "output", "page": "p"})
     assert page.sent == []
     for event in finished.events:
         page.take(event)
-    page.stream.hear({"type": "face", "page": "p"})
-    assert page.sent[-1] == {"type": "face", "page": "p", "data": page.faces[-1]}
+    page.stream.receive({"type": "output", "page": "p"})
+    assert page.sent[-1] == {"type": "output", "page": "p", "data": page.faces[-1]}
 
 
-async def test_a_waiting_run_is_saved_as_waiting(waiting: PlayedRun) -> None:
+async def test_waiting_run_is_saved(waiting: PlayedRun) -> None:
     """While a run waits, the saved notebook says so, and how to decide; it is saved once for many events."""
     page = Page(waiting)
     for event in waiting.events:
@@ -272,54 +272,54 @@ async def test_a_waiting_run_is_saved_as_waiting(waiting: PlayedRun) -> None:
     assert "<button" not in page.faces[0]["text/html"]
 
 
-async def test_the_same_face_is_saved_once(waiting: PlayedRun) -> None:
+async def test_unchanged_output_is_saved_once(waiting: PlayedRun) -> None:
     """A face that did not change is not put into the output again: it would be drawn anew under the reader's hands."""
     page = Page(waiting)
     for event in waiting.events:
         page.take(event)
     await asyncio.sleep(KEEP_DELAY_S + 0.1)
-    page.stream.keep()
+    page.stream.save_soon()
     await asyncio.sleep(KEEP_DELAY_S + 0.1)
     assert len(page.faces) == 1
 
 
-async def test_nothing_is_saved_while_a_word_is_composed(waiting: PlayedRun) -> None:
+async def test_saving_is_deferred_during_composition(waiting: PlayedRun) -> None:
     """A reader in the midst of a word of several keys keeps the output as it is; it is saved when the word is there."""
     page = Page(waiting)
-    page.stream.hear({"type": "hold", "page": "p", "on": True})
+    page.stream.receive({"type": "hold", "page": "p", "on": True})
     for event in waiting.events:
         page.take(event)
     await asyncio.sleep(3 * KEEP_DELAY_S)
     assert page.faces == []
-    page.stream.hear({"type": "hold", "page": "p", "on": False})
+    page.stream.receive({"type": "hold", "page": "p", "on": False})
     await asyncio.sleep(2 * KEEP_DELAY_S + 0.1)
     assert len(page.faces) == 1
 
 
-async def test_a_page_learns_which_face_is_saved(waiting: PlayedRun) -> None:
+async def test_page_learns_number_of_saved_output(waiting: PlayedRun) -> None:
     """A page that was not there when a face was saved is told its number with the snapshot."""
     page = Page(waiting)
     for event in waiting.events:
         page.take(event)
     await asyncio.sleep(KEEP_DELAY_S + 0.1)
-    page.stream.hear({"type": "hello"})
-    assert page.sent[-1]["kept"] == 1
+    page.stream.receive({"type": "hello"})
+    assert page.sent[-1]["saved"] == 1
 
 
-async def test_a_view_that_no_page_shows_is_closed(waiting: PlayedRun) -> None:
+async def test_view_without_pages_is_closed(waiting: PlayedRun) -> None:
     """When a page says that its output is gone, the others are asked; if none answers, nothing is followed any more."""
     page = Page(waiting)
     await page.stream.open()
-    page.stream.hear({"type": "gone"})
-    asyncio.get_running_loop().call_later(0.05, page.stream.hear, {"type": "pong"})
+    page.stream.receive({"type": "gone"})
+    asyncio.get_running_loop().call_later(0.05, page.stream.receive, {"type": "pong"})
     await asyncio.sleep(ALONE_AFTER_S + 0.2)
     assert not page.closed
-    page.stream.hear({"type": "gone"})
+    page.stream.receive({"type": "gone"})
     await asyncio.sleep(ALONE_AFTER_S + 0.2)
     assert page.closed == 1
     n_sent = len(page.sent)
-    page.stream.hear({"type": "hello"})
-    page.stream.keep()
+    page.stream.receive({"type": "hello"})
+    page.stream.save_soon()
     page.stream.refresh()
     await asyncio.sleep(KEEP_DELAY_S + 0.1)
     assert len(page.sent) == n_sent
@@ -333,28 +333,26 @@ class Unshowable(RunView):
     def nodes(self) -> tuple[Node, ...]:
         raise ZeroDivisionError
 
-    def face(self) -> Face:
+    def face(self) -> SavedOutput:
         raise ZeroDivisionError
 
 
-async def test_what_cannot_be_drawn_is_not_printed_anywhere(
-    waiting: PlayedRun, capsys: pytest.CaptureFixture[str]
-) -> None:
+async def test_render_error_is_logged_and_not_printed(waiting: PlayedRun, capsys: pytest.CaptureFixture[str]) -> None:
     """An error of a view leaves the pages as they are and no traceback in a cell; who pressed something is answered."""
     page = Page(waiting)
-    page.stream = PageStream(Unshowable(waiting), page.receive, page.save, keep_delay_s=KEEP_DELAY_S)
+    page.stream = PageStream(Unshowable(waiting), page.receive, page.save, save_delay_s=KEEP_DELAY_S)
     await page.stream.open()
-    page.stream.hear({"type": "hello"})
+    page.stream.receive({"type": "hello"})
     page.stream.refresh()
-    page.stream.keep()
+    page.stream.save_soon()
     await asyncio.sleep(KEEP_DELAY_S + 0.1)
-    assert (await page.press("stop"))["type"] == "told"
+    assert (await page.press("stop"))["type"] == "result"
     page.stream.finish()
     page.stream.close()
     assert capsys.readouterr().err == ""
 
 
-async def test_artifacts_whose_names_resemble_each_other_stay_apart(script: Script) -> None:
+async def test_artifacts_with_similar_ids_have_distinct_keys(script: Script) -> None:
     """Two artifacts, one called as the other's text might be, each have their own elements."""
     events = answer(script, "Written.")
     for name in ("report", "report-text"):
@@ -364,11 +362,11 @@ async def test_artifacts_whose_names_resemble_each_other_stay_apart(script: Scri
     page = Page(run)
     for event in run.events:
         page.take(event)
-    keys = [one.node.key for one in place(page.view.nodes())]
+    keys = [one.node.key for one in place_nodes(page.view.nodes())]
     assert sorted(keys) == sorted(set(keys))
 
 
-async def test_a_store_that_cannot_be_read_is_said_and_tried_again(finished: PlayedRun) -> None:
+async def test_store_error_is_displayed_and_retried(finished: PlayedRun) -> None:
     """A result or an artifact that cannot be read leaves a note in its place; once it can be, it stands there."""
 
     class Locked(PlayedRun):
@@ -388,7 +386,7 @@ async def test_a_store_that_cannot_be_read_is_said_and_tried_again(finished: Pla
     page = Page(run)
     for event in run.events:
         page.view.transcript.apply(event)
-    page.stream.hear({"type": "hello"})
+    page.stream.receive({"type": "hello"})
     assert "The store &lt;is&gt; locked." in page.html["arttext-research_report"]
     assert "The store &lt;is&gt; locked." in page.html["tc-2-details"]
     run.locked = False

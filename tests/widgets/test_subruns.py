@@ -7,19 +7,19 @@ from pathlib import Path
 
 import pytest
 from conftest import OpenWorkbench
-from scripts import by_agent, call, delegate, report
-from widgets.pages import ShownView
-from widgets.played import PlayedRun, Script
+from support.pages import ShownView
+from support.played_runs import PlayedRun, Script
+from support.replies import by_agent, call, delegate, report
 
 import artifactflow_nb as af
-from artifactflow_nb.widgets import labels
-from artifactflow_nb.widgets.chat import ChatView
+from artifactflow_nb.widgets.chat.view import ChatView
+from artifactflow_nb.widgets.conversations.view import TreeView
 from artifactflow_nb.widgets.debug import DebugMiddleware
-from artifactflow_nb.widgets.frozen import HOW_TO_DECIDE, frozen_bundle
-from artifactflow_nb.widgets.run_view import RunView
+from artifactflow_nb.widgets.page.view import View
+from artifactflow_nb.widgets.run import labels
+from artifactflow_nb.widgets.run.saved import DECISION_HINT, saved_run
+from artifactflow_nb.widgets.run.view import RunView
 from artifactflow_nb.widgets.timeline import TimelineView
-from artifactflow_nb.widgets.tree_view import TreeView
-from artifactflow_nb.widgets.view import View
 
 ASK = call("run_research", query="What is X?", research_type="general")
 LETTER = "X is a letter [1].\n\n1. The book"
@@ -62,8 +62,8 @@ def run(wb: af.Workbench) -> af.Run:
 
 def views(wb: af.Workbench, run: af.Run) -> dict[str, View]:
     return {
-        "run": RunView(run.port),
-        "view": ChatView(wb._thread, run.conversation_id, only=run.message_id),
+        "run": RunView(run._client),
+        "view": ChatView(wb._thread, run.conversation_id, single_message_id=run.message_id),
         "chat": ChatView(wb._thread, run.conversation_id),
         "tree": TreeView(wb._thread, run.conversation_id),
     }
@@ -83,7 +83,7 @@ def card(page: ShownView) -> str:
 
 
 @pytest.mark.parametrize("name", ["run", "view", "chat", "tree"])
-def test_a_card_within_the_call_is_decided(wb: af.Workbench, run: af.Run, name: str) -> None:
+def test_card_of_subrun_can_be_decided(wb: af.Workbench, run: af.Run, name: str) -> None:
     """What the run asks that works for a call stands within the call, once, and its decision lets both runs go on."""
     page = shown(wb, run, name)
     (request,) = run.pending
@@ -99,7 +99,7 @@ def test_a_card_within_the_call_is_decided(wb: af.Workbench, run: af.Run, name: 
         assert page.text.count(said) == 1, said
 
 
-def test_a_run_that_begins_while_it_is_looked_at_is_followed(wb: af.Workbench) -> None:
+def test_new_subrun_is_followed(wb: af.Workbench) -> None:
     """Steps, card and end of it come without a press, though it began after the view did."""
     page = ShownView(wb._thread, ChatView(wb._thread, wb.project("Essay", template="paper").conversation_id))
     run = wb.ask("Find out what X is.", project=wb.project("Essay"))
@@ -110,61 +110,61 @@ def test_a_run_that_begins_while_it_is_looked_at_is_followed(wb: af.Workbench) -
     assert "denied: Not now." in page.text
 
 
-def test_the_fold_is_open_while_there_is_something_to_see(wb: af.Workbench, run: af.Run) -> None:
+def test_subrun_fold_is_open_until_end(wb: af.Workbench, run: af.Run) -> None:
     """The call's row says that it waits, and is open for the card; when the run is over it is folded, with its cost."""
     page = shown(wb, run, "chat")
     row = next(key for key, text in page.html.items() if "run_research</code>" in text)
-    assert labels.WAITS in page.html[row]
-    assert '<details class="af-tool af-job af-subrun" open>' in page.view.face()["text/html"]
+    assert labels.WAITING_LABEL in page.html[row]
+    assert '<details class="af-tool af-job af-subrun" open>' in page.view.saved_output()["text/html"]
     run.approve()
     page.until(lambda: page.text.count("Completed") == 2)
     assert "5,8" in page.html[row]
-    assert '<details class="af-tool af-job af-subrun">' in page.view.face()["text/html"]
+    assert '<details class="af-tool af-job af-subrun">' in page.view.saved_output()["text/html"]
 
 
-def test_the_saved_faces_have_it_too(wb: af.Workbench, run: af.Run) -> None:
+def test_saved_output_contains_subrun(wb: af.Workbench, run: af.Run) -> None:
     """All three say what is asked within what while the run waits, and what the research did when it is over."""
-    faces = frozen_bundle(run.port)
+    faces = saved_run(run._client)
     assert "Waiting for approval of phone within run_research: " in faces["text/plain"]
     assert "Waiting for approval of `phone within run_research`." in faces["text/markdown"]
     assert ASKS in faces["text/html"]
-    assert all(HOW_TO_DECIDE in face for face in faces.values())
+    assert all(DECISION_HINT in face for face in faces.values())
     run.approve().wait()
-    faces = frozen_bundle(run.port)
+    faces = saved_run(run._client)
     assert "run_research, completed: What is X?" in faces["text/plain"]
     for said in ("It is one, says the book.", "search_agent", "research_report", "Completed"):
         assert said in faces["text/html"]
         assert said.replace("_", "\\_") in faces["text/markdown"] or said in faces["text/markdown"]
     assert faces["text/html"].count("It is one, says the book.") == 1
-    assert faces == {**ShownView(wb._thread, RunView(run.port)).view.face()}
+    assert faces == {**ShownView(wb._thread, RunView(run._client)).view.saved_output()}
 
 
-def test_without_what_was_measured_the_faces_are_the_same(workbench: OpenWorkbench, tmp_path: Path) -> None:
+def test_saved_output_without_metrics_is_reproducible(workbench: OpenWorkbench, tmp_path: Path) -> None:
     """Times and tokens of the run within are left out as well."""
     found = []
     for name in ("one", "two"):
         wb = asking(workbench, data_dir=tmp_path / name)
         run = asked(wb).approve().wait()
-        found.append(frozen_bundle(run.port, measured=False))
+        found.append(saved_run(run._client, with_metrics=False))
         assert "token" not in found[-1]["text/markdown"]
     assert found[0] == found[1]
 
 
-def test_another_process_shows_the_same(wb: af.Workbench, run: af.Run, tmp_path: Path) -> None:
+def test_other_process_shows_same_output(wb: af.Workbench, run: af.Run, tmp_path: Path) -> None:
     """A chat over the same store, opened elsewhere, has the fold with all that is in it."""
     run.approve().wait()
     wb.close()
     code = f"""
 import artifactflow_nb as af
 wb = af.Workbench(model=af.ScriptedModel([]), data_dir={str(tmp_path / "data")!r})
-print(wb.run({run.run_id!r}).view().face()["text/html"])
+print(wb.run({run.run_id!r}).view().saved_output()["text/html"])
 """
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "af-subrun" in found.stdout
     assert "It is one, says the book." in found.stdout
 
 
-def test_a_run_that_is_not_there_leaves_a_note(wb: af.Workbench, run: af.Run) -> None:
+def test_missing_subrun_has_note(wb: af.Workbench, run: af.Run) -> None:
     """Where the conversation of the research was deleted, the call says so, and the rest is shown."""
     request = run.pending[0]
     run.approve().wait()
@@ -172,10 +172,10 @@ def test_a_run_that_is_not_there_leaves_a_note(wb: af.Workbench, run: af.Run) ->
     page = shown(wb, run, "chat")
     assert "What this run did is not in this store." in page.text
     assert "So it is." in page.text
-    assert all("So it is." in face for face in frozen_bundle(run.port).values())
+    assert all("So it is." in face for face in saved_run(run._client).values())
 
 
-def test_what_ends_with_its_caller_is_over(wb: af.Workbench, run: af.Run) -> None:
+def test_subrun_ends_with_parent(wb: af.Workbench, run: af.Run) -> None:
     """Stop ends both; nothing counts on, and no card is left."""
     page = shown(wb, run, "chat")
     page.press("Stop this run")
@@ -185,7 +185,7 @@ def test_what_ends_with_its_caller_is_over(wb: af.Workbench, run: af.Run) -> Non
     assert shown(wb, run, "chat").text.count("Cancelled") == 2
 
 
-def test_tokens_of_a_chat_are_those_of_all_who_worked(wb: af.Workbench, run: af.Run) -> None:
+def test_chat_metrics_include_subruns(wb: af.Workbench, run: af.Run) -> None:
     """The table of a chat counts the agents of the research too; the run's own line has its own."""
     run.approve().wait()
     page = shown(wb, run, "chat")
@@ -194,9 +194,9 @@ def test_tokens_of_a_chat_are_those_of_all_who_worked(wb: af.Workbench, run: af.
     assert f"{run.metrics.total_tokens:,} tokens · 2 model calls · 1 tool call" in page.text
 
 
-def test_the_timeline_has_lanes_for_it(wb: af.Workbench, run: af.Run) -> None:
+def test_timeline_has_lanes_for_subrun(wb: af.Workbench, run: af.Run) -> None:
     """The call is a bar over what the research did, whose agents and whose wait have lanes with its question."""
-    page = ShownView(wb._thread, TimelineView(run.port))
+    page = ShownView(wb._thread, TimelineView(run._client))
     page.until(lambda: "search_agent: What is X?" in page.html["table"])
     assert "waiting" in page.html["table"]
     assert ASKS in page.html["head"]
@@ -211,7 +211,7 @@ def test_the_timeline_has_lanes_for_it(wb: af.Workbench, run: af.Run) -> None:
     assert all(whole.start_ms <= span.start_ms <= span.end_ms <= whole.end_ms for span in within)
 
 
-def test_its_calls_stand_behind_the_call_in_the_debug_view(workbench: OpenWorkbench) -> None:
+def test_debug_view_lists_subrun_calls_after_call(workbench: OpenWorkbench) -> None:
     """What the research asked of models and tools stands between the call and what the composer did next."""
     debug = DebugMiddleware()
     wb = asking(workbench, middleware=[debug], approvals="approve")
@@ -230,7 +230,7 @@ def test_its_calls_stand_behind_the_call_in_the_debug_view(workbench: OpenWorkbe
     ]
 
 
-def test_cards_of_the_run_name_what_it_waits_for(wb: af.Workbench, run: af.Run) -> None:
+def test_subrun_card_names_parent_tool(wb: af.Workbench, run: af.Run) -> None:
     """The handle and the result of a run list what those ask that it began; its artifacts are its own."""
     (request,) = run.pending
     result = wb._thread.call(wb._thread.engine.controller.result(run.run_id))
@@ -240,24 +240,24 @@ def test_cards_of_the_run_name_what_it_waits_for(wb: af.Workbench, run: af.Run) 
     assert "research_report" not in run.approve().wait().artifacts
 
 
-def test_the_report_is_what_is_told_and_shown_first(wb: af.Workbench, run: af.Run) -> None:
+def test_model_reads_report_and_reader_finds_it_open(wb: af.Workbench, run: af.Run) -> None:
     """The model is told of the report's block, not of that with its sources; a reader finds it open."""
     run.approve().wait()
     (told,) = [event for event in run.events if event.tool == "run_research" and event.type == "tool_complete"]
     assert told.data["metadata"]["block_id"] == "what_is_x"
     (opened,) = re.findall(
-        r'<details class="af-artifact" open>.*?<code>(\w+)</code>', frozen_bundle(run.port)["text/html"]
+        r'<details class="af-artifact" open>.*?<code>(\w+)</code>', saved_run(run._client)["text/html"]
     )
     assert opened == "what_is_x"
 
 
-def test_its_conversation_is_called_what_it_is_for(wb: af.Workbench, run: af.Run) -> None:
+def test_subrun_conversation_is_named_after_task(wb: af.Workbench, run: af.Run) -> None:
     """The list of conversations names the project and the question, not what the agent was told around it."""
     titles = [one.title for one in wb.conversations()]
     assert sorted(titles) == ["Essay", "research for Essay: What is X?"]
 
 
-def test_a_question_above_and_one_below(script: Script) -> None:
+def test_run_waits_for_requests_of_parent_and_subrun(script: Script) -> None:
     """A run waits until both are decided, in whichever order it hears of them."""
     below = Script()
     below.add("metadata", None, question="What is X?")
@@ -271,7 +271,7 @@ def test_a_question_above_and_one_below(script: Script) -> None:
     script.add("permission_result", tool="send", id="req-1", tool_call_id="tc-2", approved=True, decided_by="user")
     run = PlayedRun(script.events)
     run.subruns["run-0002"] = PlayedRun(below.events)
-    assert "Waiting for you" in frozen_bundle(run)["text/markdown"]
+    assert "Waiting for you" in saved_run(run)["text/markdown"]
     below.add("permission_result", "search_agent", "phone", id="req-9", tool_call_id="tc-9", approved=True)
     run.subruns["run-0002"] = PlayedRun(below.events)
-    assert "Waiting for you" not in frozen_bundle(run)["text/markdown"]
+    assert "Waiting for you" not in saved_run(run)["text/markdown"]

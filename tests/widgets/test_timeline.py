@@ -6,16 +6,17 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from scripts import report
-from widgets.pages import ShownView
-from widgets.played import PlayedRun, Script
+from support.pages import ShownView
+from support.played_runs import PlayedRun, Script
+from support.replies import report
 
 import artifactflow_nb as af
+from artifactflow_nb.analysis.plots.svg import MAX_IMAGE_CHARS
 from artifactflow_nb.models.scripted import ScriptedModel
-from artifactflow_nb.widgets.frozen import STILL_RUNNING
-from artifactflow_nb.widgets.panel import _NoScreen
-from artifactflow_nb.widgets.timeline import IMAGE_CHARS, TimelineView
-from artifactflow_nb.widgets.view import Face
+from artifactflow_nb.widgets.page.panel import _NoScreen
+from artifactflow_nb.widgets.page.saved import SavedOutput
+from artifactflow_nb.widgets.run.saved import STILL_RUNNING
+from artifactflow_nb.widgets.timeline import TimelineView
 
 
 @pytest.fixture
@@ -26,13 +27,13 @@ def wb(tmp_path: Path) -> Iterator[af.Workbench]:
     made.close()
 
 
-def test_it_grows_while_the_run_goes_on(wb: af.Workbench) -> None:
+def test_timeline_grows_during_run(wb: af.Workbench) -> None:
     """A waiting run shows its wait, growing; approved, the tool's bar and the end follow without a press."""
     run = wb.ask("Write it.")
-    page = ShownView(wb._thread, TimelineView(run.port))
+    page = ShownView(wb._thread, TimelineView(run._client))
     page.until(lambda: "waiting" in page.html["table"])
-    page.until(lambda: run.port.status() == "waiting")  # then all that the run said until here is stored
-    assert all("run.approve()" in saved for saved in wb.timeline(run).face().values())
+    page.until(lambda: run._client.status() == "waiting")  # then all that the run said until here is stored
+    assert all("run.approve()" in saved for saved in wb.timeline(run).saved_output().values())
     drawn = page.html["drawing"]
     page.until(lambda: page.html["drawing"] != drawn)
     run.approve()
@@ -42,31 +43,31 @@ def test_it_grows_while_the_run_goes_on(wb: af.Workbench) -> None:
     assert "create_artifact" in page.faces[-1]["text/html"]
 
 
-def face_of(run: PlayedRun, *, measured: bool = True) -> Face:
+def face_of(run: PlayedRun, *, with_metrics: bool = True) -> SavedOutput:
     """The timeline of a played run, as it is saved."""
-    view = TimelineView(run, measured=measured)
+    view = TimelineView(run, with_metrics=with_metrics)
 
-    async def opened() -> Face:
+    async def opened() -> SavedOutput:
         await view.open(_NoScreen())
         try:
-            return view.face()
+            return view.saved_output()
         finally:
             view.close()
 
     return asyncio.run(opened())
 
 
-def test_a_question_can_be_answered_before_the_run_has_stopped(waiting: PlayedRun) -> None:
+def test_pending_request_shows_decision_hint_at_once(waiting: PlayedRun) -> None:
     """As soon as a question is open every form says how it is answered, though the run has not told that it waits."""
     *before, _stopped = waiting.events
     face = face_of(PlayedRun(before))
     assert all("run.approve()" in saved and STILL_RUNNING not in saved for saved in face.values())
 
 
-def test_what_each_agent_did_stands_in_a_table_that_is_open(finished: PlayedRun) -> None:
+def test_totals_by_agent_are_in_open_table(finished: PlayedRun) -> None:
     """Model calls, tool calls, failures and tokens of each agent are there without a press, and without times too."""
     for measured, more in ((True, 3), (False, 0)):
-        face = face_of(finished, measured=measured)
+        face = face_of(finished, with_metrics=measured)
         page = face["text/html"].split("</style>")[1].split("<details")[0]
         rows = re.findall("<tr><th[^>]*>(.*?)</th>(.*?)</tr>", page.split("<tbody>")[1])
         told = {name: re.findall("<td>(.*?)</td>", cells) for name, cells in rows}
@@ -75,19 +76,21 @@ def test_what_each_agent_did_stands_in_a_table_that_is_open(finished: PlayedRun)
             "search_agent": ["2", "1", "0", "200", "40"],
         }
         assert {len(cells) for cells in told.values()} == {5 + more}
-        assert r"| lead\_agent | 3 | 2 | 0 | 300 | 60 |" in face["text/markdown"]
+        assert "| lead_agent | 3 | 2 | 0 | 300 | 60 |" in face["text/markdown"]
 
 
-def test_a_failure_is_counted(script: Script) -> None:
+def test_failed_calls_are_counted(script: Script) -> None:
     """A call that failed counts as a call and as a failure; one that a person denied is no failure."""
     script.add("agent_start", job_id="main", step=1, instruction="", model="m")
     script.call("web_search", "tc-1", {}, success=False, error="No network.")
     script.call("web_fetch", "tc-2", {}, success=False, metadata={"error_type": "PermissionDenied"})
     script.add("complete", None, success=True, response="", interrupted=False)
-    assert r"| lead\_agent | 1 | 2 | 1 | 0 | 0 |" in face_of(PlayedRun(script.events), measured=False)["text/markdown"]
+    assert (
+        "| lead_agent | 1 | 2 | 1 | 0 | 0 |" in face_of(PlayedRun(script.events), with_metrics=False)["text/markdown"]
+    )
 
 
-def test_a_long_drawing_stands_there_once(script: Script) -> None:
+def test_large_drawing_has_no_image_fallback(script: Script) -> None:
     """Where a drawing is too long to stand there as an image too, pages without it get words in its place."""
     for number in range(1200):
         if number >= 10:
@@ -96,25 +99,25 @@ def test_a_long_drawing_stands_there_once(script: Script) -> None:
         script.add("tool_start", f"agent {number % 12}", "web_search", tool_call_id=f"tc-{number}")
     script.add("complete", None, success=True, response="", interrupted=False)
     page = face_of(PlayedRun(script.events))["text/html"]
-    assert len(page) > IMAGE_CHARS
+    assert len(page) > MAX_IMAGE_CHARS
     assert "<img" not in page
     assert '<div class="af-still"><p>' in page
 
 
-def test_a_run_that_is_over_reads_without_a_kernel(wb: af.Workbench) -> None:
+def test_timeline_of_ended_run_is_readable_without_kernel(wb: af.Workbench) -> None:
     """Shown where nobody watches, it has no times; every span stands in the table, and nothing moves."""
     run = wb.ask("Write it.")
-    page = ShownView(wb._thread, TimelineView(run.port))
+    page = ShownView(wb._thread, TimelineView(run._client))
     page.until(lambda: "waiting" in page.html["table"])
     run.approve().wait(10)
-    first, second = (wb.timeline(run).face() for _ in range(2))
+    first, second = (wb.timeline(run).saved_output() for _ in range(2))
     assert first == second
     assert "create_artifact" in first["text/html"]
     assert not re.search(r"\d ms|\d s\b", first["text/html"].split("</style>")[1])
     assert repr(wb.timeline()) == first["text/plain"]
 
 
-def test_without_a_run_there_is_an_error(wb: af.Workbench) -> None:
+def test_timeline_without_run_is_an_error(wb: af.Workbench) -> None:
     """The newest run of an empty store is not there, and the error says what to do."""
     with pytest.raises(af.NotFound, match="Ask something first"):
         wb.timeline()

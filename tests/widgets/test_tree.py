@@ -6,13 +6,13 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from artifactflow_nb.widgets.tree import Node, TreeDiff, place
+from artifactflow_nb.widgets.page.nodes import Node, TreeDiff, place_nodes
 
 KEYS = [f"k{i}" for i in range(12)]
 
 
 def applied(shown: dict[str, tuple[list[Any], str]], patch: Mapping[str, Any]) -> None:
-    """Change what a page shows as a patch says; an element within one that is removed goes with it."""
+    """Apply a patch to a page; elements within a removed one are removed with it."""
     for key, *shape in patch.get("shape", ()):
         shown[key] = ([key, *shape], shown.get(key, ([], ""))[1])
     for key, keep, add in patch.get("text", ()):
@@ -42,19 +42,19 @@ def _level(draw: st.DrawFn, keys: list[str], known: dict[str, Node], depth: int)
 
 
 @given(st.data())
-def test_patches_make_any_tree_of_any_other(data: st.DataObject) -> None:
-    """After each patch a page has the elements, places and texts of the tree, whatever moved, came, went or stayed."""
+def test_patches_turn_any_tree_into_any_other(data: st.DataObject) -> None:
+    """After each patch the page has the elements, places and texts of the tree."""
     diff, shown = TreeDiff(), dict[str, tuple[list[Any], str]]()
     known: list[Node] = []
     for _ in range(4):
         nodes = data.draw(trees(known))
-        known = [one.node for one in place(nodes)]
+        known = [one.node for one in place_nodes(nodes)]
         applied(shown, diff.patch(nodes))
-        assert shown == {one.node.key: (one.shape, one.node.html) for one in place(nodes)}
+        assert shown == {one.node.key: (one.shape, one.node.html) for one in place_nodes(nodes)}
 
 
-def test_what_did_not_change_is_not_looked_into() -> None:
-    """Among a thousand settled turns, one that changes is one entry of the patch."""
+def test_unchanged_subtrees_are_skipped() -> None:
+    """If one of a thousand turns changes, the patch has one entry."""
     settled = tuple(Node(f"t{i}", kind="box", children=(Node(f"t{i}-text", "text"),)) for i in range(1000))
     diff = TreeDiff()
     diff.patch((Node("turns", kind="box", children=(*settled, Node("last", "one"))),))

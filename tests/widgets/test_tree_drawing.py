@@ -1,24 +1,25 @@
-"""The tree as SVG, Markdown and plain text."""
+"""The tree as nested lists, Markdown and plain text."""
 
 import random
+import re
 import xml.etree.ElementTree as ET
 from dataclasses import replace
 
 import pytest
 from markdown_it import MarkdownIt
-from spent import within
-from widgets.grown import chain, grow, with_last
-from widgets.played import acting_tokens
+from support.conversation_trees import chain, grow, with_last
+from support.cpu_time import within
+from support.played_runs import acting_tokens
 
-from artifactflow_nb.store.tree_reading import TreeEntry
-from artifactflow_nb.widgets.tree_drawing import tree_svg
-from artifactflow_nb.widgets.tree_folding import Fold
-from artifactflow_nb.widgets.tree_layout import lay_out
-from artifactflow_nb.widgets.tree_text import tree_markdown, tree_plain
+from artifactflow_nb.store.conversation_tree import TreeEntry
+from artifactflow_nb.widgets.conversations.folding import FoldedMessages
+from artifactflow_nb.widgets.conversations.layout import layout_tree
+from artifactflow_nb.widgets.conversations.text import tree_text
+from artifactflow_nb.widgets.conversations.tree import tree_html
+from artifactflow_nb.widgets.page.markdown import html_to_markdown
 
-SVG = "{http://www.w3.org/2000/svg}"
 HOSTILE = [
-    "</text><script>alert(1)</script>",
+    "</li></ul><script>alert(1)</script>",
     '"><img src=x onerror=alert(1)>',
     "![x](https://evil.invalid/x.png) [y](javascript:alert(1))",
     "~~~ <b>fence",
@@ -29,21 +30,31 @@ HOSTILE = [
 ]
 
 
-def acting(what: TreeEntry | Fold) -> str:
-    return f'data-act="{"open" if isinstance(what, Fold) else "read"}"'
+def acting(what: TreeEntry | FoldedMessages) -> str:
+    return f'data-act="{"open" if isinstance(what, FoldedMessages) else "read"}"'
 
 
-def nodes(svg: str) -> list[ET.Element]:
-    return [group for group in ET.fromstring(svg).findall(f"{SVG}g") if "af-node" in group.get("class", "")]  # noqa: S314 - our own
+def nodes(html: str) -> list[ET.Element]:
+    return [item for item in ET.fromstring(html).iter("li") if "af-start" not in item.get("class", "")]  # noqa: S314 - our own
 
 
-def test_a_node_says_everything_to_those_who_hear_it() -> None:
-    """Its label has the question and all facts; the place among the columns is its level."""
+def levels(html: str) -> list[tuple[int, str]]:
+    """The questions, each with the number of lists around it."""
+    depth, found = 0, []
+    for mark, text in re.findall(r'<(/?ul)\b|<span class="af-node-question">([^<]*)', html):
+        depth += {"ul": 1, "/ul": -1}.get(mark, 0)
+        found += [(depth, text)] if text else []
+    assert depth == 0
+    return found
+
+
+def test_node_label_contains_question_and_facts() -> None:
+    """What a screen reader says of a node in a view."""
     entries = grow([None, 0, 0])
     entries[1] = replace(
         entries[1], status="failed", error="no such model", flow="plan", cost_usd=0.0123, n_artifacts=2
     )
-    first, beside, last = nodes(tree_svg(lay_out(entries)))
+    first, beside, last = nodes(tree_html(layout_tree(entries), attributes=acting))
     assert first.get("aria-label") == (
         "Question 1: Question 0? (Completed, 1,000 tokens, 1.5 s, 2026-01-01 09:00 UTC, on the active branch)"
     )
@@ -52,28 +63,41 @@ def test_a_node_says_everything_to_those_who_hear_it() -> None:
         "0.0123 USD, 2026-01-01 09:01 UTC)"
     )
     assert last.get("aria-label", "").endswith("09:02 UTC, the next question continues here)")
-    assert [node.get("aria-level") for node in (first, beside, last)] == ["1", "2", "1"]
 
 
-def test_a_drawing_that_acts_is_a_tree_with_one_tab_stop() -> None:
-    """Tab leads to the selected message, without one to the active one; the view's attributes are on every node."""
-    layout = lay_out(grow([None, 0, 1]))
-    svg = tree_svg(layout, selected="m1", attributes=acting)
-    assert ET.fromstring(svg).get("role") == "tree"  # noqa: S314 - our own
-    found = nodes(svg)
+def test_branch_is_a_list_in_the_question_that_it_follows() -> None:
+    """The column of a node is its level; two branches of one question are two lists."""
+    assert levels(tree_html(layout_tree(chain(3)))) == [(1, f"Question {n}?") for n in range(3)]
+    html = tree_html(layout_tree(grow([None, 0, 1, 0, 3, 2])))
+    assert levels(html) == [(depth, f"Question {n}?") for n, depth in ((0, 1), (3, 2), (4, 2), (1, 1), (2, 1), (5, 1))]
+    root = ET.fromstring(tree_html(layout_tree(grow([None, 0, 0, 0]))))  # noqa: S314 - our own
+    assert [len(item.findall("ul")) for item in root] == [2, 0]
+    begun = tree_html(layout_tree(grow([None, None])))
+    assert levels(begun) == [(2, "Question 0?"), (1, "Question 1?")]
+    assert begun.count("Start") == 1
+
+
+def test_interactive_tree_has_one_tab_stop() -> None:
+    """The tab stop is the selected message, else the active one; every node has the view's attributes."""
+    layout = layout_tree(grow([None, 0, 1]))
+    html = tree_html(layout, selected="m1", attributes=acting)
+    assert ET.fromstring(html).get("role") == "tree"  # noqa: S314 - our own
+    found = nodes(html)
     assert {node.get("role") for node in found} == {"treeitem"}
     assert [node.get("tabindex") for node in found] == ["-1", "0", "-1"]
     assert [node.get("aria-selected") for node in found] == ["false", "true", "false"]
     assert [node.get("data-act") for node in found] == ["read"] * 3
-    assert [node.get("tabindex") for node in nodes(tree_svg(layout, attributes=acting))] == ["-1", "-1", "0"]
+    assert [node.get("tabindex") for node in nodes(tree_html(layout, attributes=acting))] == ["-1", "-1", "0"]
+    branched = tree_html(layout_tree(grow([None, None, 0])), attributes=acting)
+    assert {item.get("role") for item in ET.fromstring(branched).iter("ul")} == {"tree", "group"}  # noqa: S314 - our own
 
 
-def test_a_drawing_that_stays_is_a_list() -> None:
-    """Without attributes nothing can be focused or pressed."""
-    svg = tree_svg(lay_out(grow([None, 0])))
-    assert {node.get("role") for node in nodes(svg)} == {"listitem"}
-    assert "tabindex" not in svg
-    assert "data-act" not in svg
+def test_static_tree_is_a_list() -> None:
+    """Without attributes no node can be focused or clicked."""
+    html = tree_html(layout_tree(grow([None, 0, 0])))
+    assert "role" not in html
+    assert "tabindex" not in html
+    assert "data-act" not in html
 
 
 @pytest.mark.parametrize(
@@ -86,105 +110,87 @@ def test_a_drawing_that_stays_is_a_list() -> None:
         ("interrupted", "!", "Interrupted"),
     ],
 )
-def test_a_state_is_a_sign_and_a_word(status: str, sign: str, word: str) -> None:
-    """Meaning does not hang on colour: each state has its sign, and all but success their word."""
-    layout = lay_out(with_last(grow([None]), status=status, total_tokens=None, active_ms=None))
-    assert [text for text in ET.fromstring(tree_svg(layout)).itertext() if text in {sign, f"active · {word}"}] == [  # noqa: S314 - our own
-        sign, f"active · {word}",
-    ]  # fmt: skip
-    assert tree_plain(layout).startswith(f"{sign} Question 0? · active · {word}")
+def test_status_is_a_mark_and_a_word(status: str, sign: str, word: str) -> None:
+    """Status does not depend on colour: each has its mark, and all but success have their word."""
+    layout = layout_tree(with_last(grow([None]), status=status, total_tokens=None, active_ms=None))
+    text = "".join(ET.fromstring(tree_html(layout, with_metrics=False)).itertext())  # noqa: S314 - our own
+    assert text == f"{sign} Question 0? · active · {word}"
+    assert tree_text(layout) == text
 
 
 @pytest.mark.parametrize("hostile", HOSTILE)
-def test_a_question_is_a_text_and_nothing_else(hostile: str) -> None:
-    """Whatever was asked, the drawing is well-formed and holds only its own elements; the Markdown does nothing."""
+def test_hostile_question_stays_text(hostile: str) -> None:
+    """The tree is well-formed and has only its own elements; the Markdown has no active content."""
     entries = with_last(grow([None, 0, 0], question=lambda _number: hostile), status="failed", error=hostile)
-    layout = lay_out(entries)
-    svg = tree_svg(layout, attributes=acting)
-    tags = {element.tag.removeprefix(SVG) for element in ET.fromstring(svg).iter()}  # noqa: S314 - our own
-    assert tags <= {"svg", "g", "path", "rect", "circle", "text", "tspan"}
-    assert len(svg) < 8_000
-    written = tree_markdown(layout)
+    layout = layout_tree(entries)
+    html = tree_html(layout, attributes=acting)
+    assert {element.tag for element in ET.fromstring(html).iter()} <= {"ul", "li", "div", "span"}  # noqa: S314 - our own
+    assert len(html) < 8_000
+    written = html_to_markdown(tree_html(layout))
     assert acting_tokens(written) == []
-    assert len(written.splitlines()) == len(tree_plain(layout).splitlines()) == 3
+    assert len(written.splitlines()) == len(tree_text(layout).splitlines()) == 3
     items = [token for token in MarkdownIt().parse(written) if token.type == "list_item_open"]
     assert len(items) == 3
 
 
-def test_a_question_is_cut_for_each_width() -> None:
-    """Its pieces make up the whole; behind each stands an ellipsis, of which all but the last are hidden at first."""
-    words = "How do context managers behave when the exit method raises an exception of its own? " * 2
-    svg = tree_svg(lay_out(grow([None], question=lambda _number: words)))
-    asked = next(text for text in ET.fromstring(svg).iter(f"{SVG}text") if text.get("class") == "af-asked")  # noqa: S314 - our own
-    ends = [piece for piece in asked if piece.text == "…"]
-    assert [piece.get("display") for piece in ends] == ["none", "none", "none", None]
-    whole = (asked.text or "") + "".join(piece.text or "" for piece in asked if piece.text != "…")
-    assert words.startswith(whole)
-    assert 60 < len(whole) < len(words)
+def test_chinese_question_has_language_tag() -> None:
+    """Fonts and screen readers need the language of a Chinese question."""
+    html = tree_html(layout_tree(grow([None], question=lambda _number: "上下文管理器如何处理异常？")))
+    assert 'lang="zh"' in html
 
 
-def test_chinese_is_marked_as_such() -> None:
-    """A Chinese question says its language, for the shapes of its characters and the voice of a reader."""
-    svg = tree_svg(lay_out(grow([None], question=lambda _number: "上下文管理器如何处理异常？")))
-    assert 'lang="zh"' in svg
-
-
-def test_the_text_shows_the_branches() -> None:
-    """Plain text draws them; Markdown nests them, with an arrow where one begins."""
-    layout = lay_out(grow([None, 0, 1, 1, 0]))
-    assert tree_plain(layout, measured=False).splitlines() == [
+def test_plain_text_and_markdown_show_branches() -> None:
+    """Both nest the branches, with an arrow at the first message of each."""
+    layout = layout_tree(grow([None, 0, 1, 1, 0]))
+    lines = [
         "✓ Question 0?",
-        "├─ ✓ Question 1? · variant 1 of 2",
-        "│  ├─ ✓ Question 2? · variant 1 of 2",
-        "│  ✓ Question 3? · variant 2 of 2",
+        "  ↳ ✓ Question 1? · variant 1 of 2",
+        "    ↳ ✓ Question 2? · variant 1 of 2",
+        "  ✓ Question 3? · variant 2 of 2",
         "✓ Question 4? · active · variant 2 of 2",
     ]
-    assert tree_markdown(layout, measured=False).splitlines() == [
-        "- ✓ Question 0?",
-        "  - ↳ ✓ Question 1? · variant 1 of 2",
-        "    - ↳ ✓ Question 2? · variant 1 of 2",
-        "  - ✓ Question 3? · variant 2 of 2",
-        "- ✓ Question 4? · active · variant 2 of 2",
-    ]
-    assert tree_plain(lay_out(grow([None, None])), measured=False).splitlines()[:2] == [
-        "Start", "├─ ✓ Question 0? · variant 1 of 2",
+    assert tree_text(layout).splitlines() == lines
+    markdown = html_to_markdown(tree_html(layout, with_metrics=False))
+    assert [line.replace("- ", "", 1) for line in markdown.splitlines()] == lines
+    assert tree_text(layout_tree(grow([None, None]))).splitlines() == [
+        "Start", "  ↳ ✓ Question 0? · variant 1 of 2", "✓ Question 1? · active · variant 2 of 2",
     ]  # fmt: skip
 
 
-def test_what_was_measured_can_be_left_out() -> None:
-    """A drawing for a notebook that is compared byte for byte holds no tokens, costs or times."""
+def test_metrics_can_be_left_out() -> None:
+    """A tree for notebooks that are compared byte for byte has no tokens, costs or times."""
     entries = with_last(grow([None, 0]), cost_usd=0.5)
-    layout = lay_out(entries)
-    later = lay_out([replace(e, created_at=e.created_at.replace(year=2027), total_tokens=7) for e in entries])
-    assert "UTC" not in tree_svg(layout, measured=False)
-    assert tree_svg(layout, measured=False) == tree_svg(later, measured=False)
-    assert tree_plain(layout, measured=False) == tree_plain(later, measured=False)
+    layout = layout_tree(entries)
+    later = layout_tree([replace(e, created_at=e.created_at.replace(year=2027), total_tokens=7) for e in entries])
+    assert "UTC" not in tree_html(layout, with_metrics=False)
+    assert tree_html(layout, with_metrics=False) == tree_html(later, with_metrics=False)
+    assert tree_text(layout) == tree_text(later)
 
 
-def test_an_empty_conversation_says_so() -> None:
-    """There is a sentence instead of nothing."""
-    layout = lay_out([])
-    assert "No questions yet." in tree_svg(layout, attributes=acting)
-    assert tree_plain(layout) == "No questions yet."
-    assert tree_markdown(layout) == "*No questions yet.*"
+def test_empty_conversation_has_placeholder_text() -> None:
+    """Each format has a sentence in place of the tree."""
+    layout = layout_tree([])
+    assert "No questions yet." in tree_html(layout, attributes=acting)
+    assert tree_text(layout) == "No questions yet."
+    assert html_to_markdown(tree_html(layout)) == "*No questions yet.*"
 
 
-def test_a_fold_can_be_opened() -> None:
-    """It is a node of its own that says how much it stands for."""
-    layout = lay_out(chain(1_000))
-    fold = nodes(tree_svg(layout, attributes=acting))[1]
+def test_fold_is_a_clickable_node() -> None:
+    """Its label counts the hidden messages."""
+    layout = layout_tree(chain(1_000))
+    fold = nodes(tree_html(layout, attributes=acting))[1]
     assert fold.get("aria-label") == "940 questions not shown, on the active branch"
     assert fold.get("data-act") == "open"
-    assert "… 940 questions" in tree_plain(layout)
+    assert "… 940 questions" in tree_text(layout)
 
 
 @pytest.mark.parametrize("bushy", [False, True])
-def test_a_thousand_messages_are_drawn_at_once(bushy: bool) -> None:
-    """Arranging and drawing take less than 50 ms, and the drawing less than 300 KB."""
+def test_thousand_messages_are_drawn_within_50_ms(bushy: bool) -> None:
+    """Layout and tree together take less than 50 ms, and the tree has less than 300 KB."""
     chance = random.Random(1)  # noqa: S311 - a tree, not a secret
     rule = chance.randrange if bushy else (lambda number: number - 1)
     entries = grow([rule(number) if number else None for number in range(1_000)], question=lambda _n: "Why so? " * 30)
     for attempt in within(0.05):
         with attempt:
-            svg = tree_svg(lay_out(entries, selected="m500"), selected="m500", attributes=acting)
-    assert len(svg.encode()) < 300_000
+            html = tree_html(layout_tree(entries, selected="m500"), selected="m500", attributes=acting)
+    assert len(html.encode()) < 300_000

@@ -10,17 +10,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from scripts import call, report
-from widgets.long_conversation import add_conversation
-from widgets.pages import ShownView
+from support.long_conversations import add_conversation
+from support.pages import ShownView
+from support.replies import call, report
 
 import artifactflow_nb as af
-from artifactflow_nb.engine import STORE_FILE
+from artifactflow_nb.engine.engine import STORE_FILE
 from artifactflow_nb.models.scripted import ScriptedModel
 from artifactflow_nb.store.database import connect
-from artifactflow_nb.widgets.page_stream import PageStream
-from artifactflow_nb.widgets.tree_view import TreeView
-from artifactflow_nb.widgets.view import Act
+from artifactflow_nb.widgets.conversations.view import TreeView
+from artifactflow_nb.widgets.page.stream import PageStream
+from artifactflow_nb.widgets.page.view import PageAction
 
 Held = tuple[af.Workbench, Sequence[af.Run]]
 Look = Callable[..., ShownView]
@@ -28,7 +28,7 @@ Look = Callable[..., ShownView]
 
 @pytest.fixture
 def look() -> Iterator[Look]:
-    """Open panels of conversations; they are closed with the test."""
+    """Opens conversation panels; the fixture closes them."""
     opened: list[tuple[af.Workbench, ShownView]] = []
 
     def open_one(wb: af.Workbench, conversation_id: str | None = None) -> ShownView:
@@ -41,21 +41,21 @@ def look() -> Iterator[Look]:
 
 
 def press(reader: ShownView, act: str, **args: Any) -> str:
-    """What a control that does this says afterwards."""
+    """Carry out an action; return its message."""
     told = reader.do(act, args)
     assert not told["failed"], told
     return told["message"]
 
 
 def refused(reader: ShownView, act: str, **args: Any) -> str:
-    """Why a control that does this cannot."""
+    """Carry out an action that fails; return its error."""
     told = reader.do(act, args)
     assert told["failed"], told
     return told["message"]
 
 
 def page_of(reader: ShownView) -> str:
-    """All that the page shows, as HTML."""
+    """The whole page as HTML."""
     return "".join(reader.html.values())
 
 
@@ -66,7 +66,7 @@ def drawn(reader: ShownView) -> list[str]:
 
 @pytest.fixture
 def held(tmp_path: Path) -> Iterator[Held]:
-    """A conversation: a question, one with two variants that wrote a report each, and one behind the second."""
+    """A conversation: a question, two variants of the next one with a report each, and one after the second."""
     turns = [
         "They end.", report("The <b>old</b> text.\n"), "One way.", report("The new text.\n"), "Another way.", "Yes.",
         "Asked here.", "And again.",
@@ -79,8 +79,8 @@ def held(tmp_path: Path) -> Iterator[Held]:
         yield wb, (first, second, third, fourth)
 
 
-def test_the_newest_conversation_is_shown(held: Held, look: Look) -> None:
-    """Without a choice the tree is that of the conversation in which was asked last; the list names all."""
+def test_newest_conversation_is_shown_first(held: Held, look: Look) -> None:
+    """Without an id the tree is that of the conversation with the latest question; the list has all."""
     wb, runs = held
     reader = look(wb)
     assert [label.split(" (")[0] for label in drawn(reader)] == [
@@ -96,8 +96,8 @@ def test_the_newest_conversation_is_shown(held: Held, look: Look) -> None:
     assert len(drawn(look(wb, runs[0].conversation_id))) == 4
 
 
-def test_a_pressed_question_is_read(held: Held, look: Look) -> None:
-    """Its run is shown with the answer, and the page is brought to it; it is marked in the tree."""
+def test_clicked_question_is_read(held: Held, look: Look) -> None:
+    """Its run is shown with the answer and scrolled into view, and its node is marked."""
     wb, (_, second, *_) = held
     reader = look(wb)
     press(reader, "read", message=second.message_id)
@@ -109,8 +109,8 @@ def test_a_pressed_question_is_read(held: Held, look: Look) -> None:
     assert "not in the conversation any more" in refused(reader, "read", message="msg-x")
 
 
-def test_another_branch_can_be_gone_on_with(held: Held, look: Look) -> None:
-    """Continuing a branch says which question the next one follows, and asking there follows it."""
+def test_another_branch_can_be_continued(held: Held, look: Look) -> None:
+    """The message after activating a branch names the question that the next one follows."""
     wb, (first, second, *_) = held
     reader = look(wb)
     press(reader, "read", message=second.message_id)
@@ -123,8 +123,8 @@ def test_another_branch_can_be_gone_on_with(held: Held, look: Look) -> None:
     assert "Question 3: Further?" in drawn(reader)[-1]
 
 
-def test_a_question_is_asked_from_anywhere(held: Held, look: Look) -> None:
-    """The form asks behind the message that is read, on a branch of its own, and its run is read then."""
+def test_question_can_follow_any_message(held: Held, look: Look) -> None:
+    """The form asks a question that follows the message being read, on a new branch, and opens its run."""
     wb, (first, *_) = held
     reader = look(wb)
     press(reader, "read", message=first.message_id)
@@ -135,8 +135,8 @@ def test_a_question_is_asked_from_anywhere(held: Held, look: Look) -> None:
     assert "question is empty" in refused(reader, "ask", message=first.message_id, values={"question": "  "})
 
 
-def test_a_question_is_asked_once_more(held: Held, look: Look) -> None:
-    """Regenerate makes a variant beside the message, and reads it while it runs."""
+def test_question_is_regenerated(held: Held, look: Look) -> None:
+    """Regenerate asks the question again as a sibling, and shows its run live."""
     wb, (_, _, _, fourth) = held
     reader = look(wb)
     press(reader, "regenerate", message=fourth.message_id)
@@ -145,7 +145,7 @@ def test_a_question_is_asked_once_more(held: Held, look: Look) -> None:
 
 
 def test_two_branches_are_compared(held: Held, look: Look) -> None:
-    """Compare asks for the other question; then answers and artifacts show what differs, the older on the left."""
+    """Compare asks for the second question, then shows both answers and artifacts, the older on the left."""
     wb, (_, second, third, _) = held
     reader = look(wb)
     press(reader, "read", message=third.message_id)
@@ -167,8 +167,8 @@ def test_two_branches_are_compared(held: Held, look: Look) -> None:
     assert "compared" not in reader.kinds
 
 
-def test_variants_are_compared_at_once(held: Held, look: Look) -> None:
-    """For each other variant there is a button; an artifact that only one branch has says so."""
+def test_variants_are_compared_with_one_click(held: Held, look: Look) -> None:
+    """Each other variant has a button; an artifact of only one branch is marked as such."""
     wb, (first, second, third, _) = held
     reader = look(wb)
     press(reader, "read", message=third.message_id)
@@ -179,8 +179,8 @@ def test_variants_are_compared_at_once(held: Held, look: Look) -> None:
     assert "v1 → v2" in reader.html["cmp-research_report"]
 
 
-def test_a_conversation_is_renamed_found_and_deleted(held: Held, look: Look) -> None:
-    """Each in the panel, and deleting only after a question that says what goes."""
+def test_conversation_is_renamed_searched_and_deleted(held: Held, look: Look) -> None:
+    """Deleting asks for a confirmation that counts what is deleted."""
     wb, (first, *_) = held
     other = wb.ask("Other?").wait(10)
     reader = look(wb, first.conversation_id)
@@ -206,8 +206,8 @@ def test_a_conversation_is_renamed_found_and_deleted(held: Held, look: Look) -> 
     assert "Other?" in drawn(reader)[0]
 
 
-def test_a_branch_is_deleted(held: Held, look: Look) -> None:
-    """The question before it counts what follows; afterwards the tree is that of what is left."""
+def test_branch_is_deleted(held: Held, look: Look) -> None:
+    """The confirmation counts the messages that follow; afterwards the tree has the remaining ones."""
     wb, (_, second, third, _) = held
     reader = look(wb)
     press(reader, "read", message=third.message_id)
@@ -222,8 +222,8 @@ def test_a_branch_is_deleted(held: Held, look: Look) -> None:
 
 
 @pytest.mark.parametrize("act", ["read", "activate", "compare_with", "regenerate", "prune", "ask"])
-def test_what_somebody_else_deleted_is_told(held: Held, look: Look, act: str) -> None:
-    """Until the panel has followed, a question that is gone can still be pressed; that says what is the matter."""
+def test_action_on_deleted_message_is_refused(held: Held, look: Look, act: str) -> None:
+    """A deleted question can be clicked until the panel has followed the store; the error says that it is gone."""
     wb, (first, *_, last) = held
     reader = look(wb, first.conversation_id)
     wb.delete_branch(last)
@@ -232,8 +232,8 @@ def test_what_somebody_else_deleted_is_told(held: Held, look: Look, act: str) ->
     assert re.search("There is no message|not in the conversation any more", told)
 
 
-def test_the_tree_follows_what_others_do(held: Held, look: Look) -> None:
-    """A question asked in a cell appears by itself, a deleted conversation goes, and the face is saved again."""
+def test_tree_follows_changes_by_others(held: Held, look: Look) -> None:
+    """A question asked in a cell appears, a deleted conversation disappears, and the output is saved again."""
     wb, (first, *_) = held
     reader = look(wb)
     wb.ask("In a cell?", conversation_id=first.conversation_id).wait(10)
@@ -245,8 +245,8 @@ def test_the_tree_follows_what_others_do(held: Held, look: Look) -> None:
     assert "wb.ask" in reader.html["nothing"]
 
 
-def test_a_run_that_waits_is_decided_in_the_tree(tmp_path: Path, look: Look) -> None:
-    """Reading it shows its card; the decision goes to the run, and the node's state follows."""
+def test_waiting_run_is_decided_in_the_tree(tmp_path: Path, look: Look) -> None:
+    """Its approval card is shown; the decision reaches the run, and the status of the node follows."""
     turns = [report(), "Written."]
     with af.Workbench(
         model=ScriptedModel(turns), data_dir=tmp_path / "data", approvals={"create_artifact": "ask"}
@@ -262,8 +262,8 @@ def test_a_run_that_waits_is_decided_in_the_tree(tmp_path: Path, look: Look) -> 
         reader.until(lambda: "Completed" in drawn(reader)[0] and "Written." in page_of(reader))
 
 
-def test_a_panel_that_is_closed_while_it_reads_hears_no_more(tmp_path: Path) -> None:
-    """Whatever it was about to follow then, nothing of it reaches the panel."""
+def test_panel_closed_while_reading_stops_following(tmp_path: Path) -> None:
+    """A panel that is closed while a message loads does not follow its run."""
     with af.Workbench(
         model=ScriptedModel([report(), "Written."]), data_dir=tmp_path / "data", approvals={"create_artifact": "ask"}
     ) as wb:
@@ -273,7 +273,7 @@ def test_a_panel_that_is_closed_while_it_reads_hears_no_more(tmp_path: Path) -> 
         n_refreshed = 0
 
         async def close_while_reading() -> None:
-            reading = asyncio.create_task(view.act(Act("read", {"message": run.message_id})))
+            reading = asyncio.create_task(view.act(PageAction("read", {"message": run.message_id})))
             await asyncio.sleep(0)
             view.close()
             await reading
@@ -289,8 +289,8 @@ def test_a_panel_that_is_closed_while_it_reads_hears_no_more(tmp_path: Path) -> 
         assert n_refreshed == n_at_the_end
 
 
-def test_a_running_run_can_be_stopped_in_the_tree(tmp_path: Path, look: Look) -> None:
-    """Its node says that it runs; Stop ends it, and nothing under it can be deleted before."""
+def test_running_run_is_cancelled_in_the_tree(tmp_path: Path, look: Look) -> None:
+    """Its node says that it runs; its branch cannot be deleted before Stop has cancelled it."""
     with af.Workbench(model=ScriptedModel(["Slowly. " * 200], delay_s=0.05), data_dir=tmp_path / "data") as wb:
         run = wb.ask("Tell.")
         reader = look(wb)
@@ -303,7 +303,7 @@ def test_a_running_run_can_be_stopped_in_the_tree(tmp_path: Path, look: Look) ->
         reader.until(lambda: reader.faces and "Slowly." in reader.faces[-1]["text/html"])
 
 
-def test_a_turn_that_no_run_made_can_be_read(tmp_path: Path, look: Look) -> None:
+def test_message_without_run_can_be_read(tmp_path: Path, look: Look) -> None:
     """Its texts are shown, sanitised."""
     with af.Workbench(model=ScriptedModel([]), data_dir=tmp_path / "data") as wb:
         conversations = wb._thread.engine.conversations
@@ -318,8 +318,8 @@ def test_a_turn_that_no_run_made_can_be_read(tmp_path: Path, look: Look) -> None
         assert "cannot be resumed" in refused(reader, "resume", message=said.message_id)
 
 
-def test_an_empty_store_says_what_to_do(tmp_path: Path, look: Look) -> None:
-    """There is a hint in the panel, and a sentence in the notebook."""
+def test_empty_store_has_a_hint(tmp_path: Path, look: Look) -> None:
+    """The panel has a hint, and the saved output a sentence."""
     with af.Workbench(model=ScriptedModel([]), data_dir=tmp_path / "data") as wb:
         assert "wb.ask" in page_of(look(wb))
         assert repr(wb.tree()) == "No conversations yet."
@@ -327,35 +327,35 @@ def test_an_empty_store_says_what_to_do(tmp_path: Path, look: Look) -> None:
             wb.tree("conv-x")
 
 
-def test_what_stays_in_the_notebook(held: Held) -> None:
-    """The face has the drawing and every question with its answer, and nothing to press."""
+def test_saved_output_has_drawing_and_answers(held: Held) -> None:
+    """It has every question with its answer, and nothing to click."""
     wb, (first, *_) = held
-    face = wb.tree(first).face()
+    face = wb.tree(first).saved_output()
     page = face["text/html"]
-    assert "<svg" in page
+    assert page.count('<li class="af-node') == 4
     assert "Another way." in page
     assert not re.search("data-act|tabindex|<button|<form|<script", page.split("</style>")[1])
     assert face["text/plain"].splitlines()[2:] == [
         "✓ How do they end?",
-        "├─ ✓ Write it. · 1 artifact · variant 1 of 2",
+        "  ↳ ✓ Write it. · 1 artifact · variant 1 of 2",
         "✓ Write it. · 1 artifact · variant 2 of 2",
         "✓ Really? · active",
     ]
-    assert "<details><summary>✓ Really?</summary>\n\nYes.\n\n</details>" in face["text/markdown"]
+    assert "<details><summary>✓ Really? active</summary>\n\nYes.\n\n</details>" in face["text/markdown"]
 
 
 LONG_ANSWER = "An answer of *some* length, with `code`. " * 50
 
 
-def test_ten_thousand_questions_hold_nobody_up(tmp_path: Path) -> None:
-    """They are laid out, drawn and told in the face beside the engine's loop, where runs go on."""
+def test_ten_thousand_questions_do_not_block_the_loop(tmp_path: Path) -> None:
+    """Layout, drawing and saved output are computed in threads, so that runs can continue."""
 
     async def on_the_loop(view: TreeView) -> float:
         begun = time.thread_time()
         await PageStream(view, lambda _message: None).open()
-        await view.act(Act("read", {"message": "m5000"}))
-        await view.act(Act("unfold", {"first": "m1"}))
-        assert "Question 9999?" in view.face()["text/html"]
+        await view.act(PageAction("read", {"message": "m5000"}))
+        await view.act(PageAction("unfold", {"first": "m1"}))
+        assert "Question 9999?" in view.saved_output()["text/html"]
         return time.thread_time() - begun
 
     with af.Workbench(model=ScriptedModel([]), data_dir=tmp_path / "data") as wb:
@@ -367,15 +367,15 @@ def test_ten_thousand_questions_hold_nobody_up(tmp_path: Path) -> None:
             gc.enable()
 
 
-def test_a_thousand_questions_open_within_a_second(tmp_path: Path, look: Look) -> None:
-    """Reading, drawing and the face of 1,000 messages with long answers, in processor time; one more look is cheap."""
+def test_thousand_questions_open_within_a_second(tmp_path: Path, look: Look) -> None:
+    """Processor time to read, draw and save 1,000 messages with long answers; another poll is cheap."""
     with af.Workbench(model=ScriptedModel([]), data_dir=tmp_path / "data") as wb:
         add_conversation(wb, 1_000, LONG_ANSWER)
         begun = time.process_time()
         reader = look(wb)
 
         async def face() -> Mapping[str, str]:
-            return reader.view.face()
+            return reader.view.saved_output()
 
         kept = wb._thread.call(face())
         assert time.process_time() - begun < 1.0
@@ -385,8 +385,8 @@ def test_a_thousand_questions_open_within_a_second(tmp_path: Path, look: Look) -
         assert len(drawn(reader)) == 101
 
 
-def test_what_is_found_is_read(held: Held, look: Look) -> None:
-    """The list shows where the words were found, and choosing it reads that message."""
+def test_search_match_is_opened(held: Held, look: Look) -> None:
+    """The list shows excerpts of the matches, and choosing one opens that message."""
     wb, (_, second, *_) = held
     reader = look(wb)
     press(reader, "search", values={"words": "One way"})
@@ -395,8 +395,8 @@ def test_what_is_found_is_read(held: Held, look: Look) -> None:
     assert f"{second.message_id}/question" in reader.kinds
 
 
-def test_a_run_whose_process_is_gone_can_be_resumed(held: Held, look: Look) -> None:
-    """Its node says that it was interrupted, and reading it offers to go on with it instead of asking behind it."""
+def test_interrupted_run_is_resumed_in_the_tree(held: Held, look: Look) -> None:
+    """Its node says that it was interrupted; reading it offers Resume and no form for the next question."""
     wb, (*_, fourth) = held
     with closing(connect(wb.data_dir / STORE_FILE)) as db:
         db.execute("UPDATE runs SET status = 'running', owner = 'eng-gone.1' WHERE run_id = ?", (fourth.run_id,))
@@ -410,22 +410,22 @@ def test_a_run_whose_process_is_gone_can_be_resumed(held: Held, look: Look) -> N
     assert f"ask-{fourth.message_id}" not in reader.kinds
 
 
-def test_a_long_answer_is_cut_in_the_face(tmp_path: Path) -> None:
-    """The newest answers stay whole, older ones as far as there is room, and what was cut says so."""
+def test_long_answers_are_shortened_in_saved_output(tmp_path: Path) -> None:
+    """The newest answers are saved whole, older ones as far as there is room; shortened ones have a note."""
     long = "A sentence of the answer. " * 1_500
     with af.Workbench(model=ScriptedModel([long, long, "~~~\nopen"]), data_dir=tmp_path / "data") as wb:
         first = wb.ask("One?").wait(10)
         for question in ("Two?", "Three?"):
             wb.ask(question, conversation_id=first.conversation_id).wait(10)
-        face = wb.tree().face()
+        face = wb.tree().saved_output()
     for page in (face["text/markdown"], face["text/html"]):
         assert page.count("Shortened: the rest of the answer") == 1
         assert 60_000 > page.count("sentence") * len("A sentence of the answer. ") > len(long)
     assert face["text/markdown"].rstrip().endswith("~~~\nopen\n~~~\n\n</details>")
 
 
-def test_what_was_called_is_never_html(tmp_path: Path, look: Look) -> None:
-    """Hostile questions, titles and artifacts stay text in the list, the tree, the reading and the comparison."""
+def test_hostile_texts_stay_text_in_the_panel(tmp_path: Path, look: Look) -> None:
+    """Questions, titles and artifacts stay text in the list, the tree, the reading pane and the comparison."""
     evil = '"><img src=x onerror=alert(1)></text><script>alert(1)</script>'
     turns = [evil, call("create_artifact", id="x", title=evil, content=evil), evil]
     with af.Workbench(model=ScriptedModel(turns), data_dir=tmp_path / "data", approvals="approve") as wb:
@@ -442,6 +442,6 @@ def test_what_was_called_is_never_html(tmp_path: Path, look: Look) -> None:
             press(reader, act, **args)
             assert "<img" not in page_of(reader)
             assert "<script" not in page_of(reader)
-        page = wb.tree().face()["text/html"]
-        assert page.count("<img") == page.count('<img src="data:image/svg+xml;base64,') == 1  # that of the tree itself
+        page = wb.tree().saved_output()["text/html"]
+        assert "<img" not in page
         assert "<script" not in page

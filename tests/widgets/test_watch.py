@@ -5,10 +5,10 @@ import asyncio
 import pytest
 
 from artifactflow_nb.errors import StoreError
-from artifactflow_nb.widgets.watch import Watch
+from artifactflow_nb.widgets.page.poll import StorePoller
 
 
-async def test_who_is_stopped_before_it_has_started_looks_at_nothing() -> None:
+async def test_poller_stopped_during_start_does_not_poll() -> None:
     """A view that is closed while it is opened leaves nothing behind that looks on."""
     n_looks, is_read = 0, asyncio.Event()
 
@@ -21,7 +21,7 @@ async def test_who_is_stopped_before_it_has_started_looks_at_nothing() -> None:
     async def changed() -> None:
         pass
 
-    watching = Watch(read, changed)
+    watching = StorePoller(read, changed)
     starting = asyncio.create_task(watching.start())
     await asyncio.sleep(0)
     watching.stop()
@@ -31,7 +31,7 @@ async def test_who_is_stopped_before_it_has_started_looks_at_nothing() -> None:
     assert n_looks == 1
 
 
-async def test_what_could_not_be_loaded_is_loaded_at_the_next_look() -> None:
+async def test_failed_callback_is_retried_at_next_poll() -> None:
     """A change that could not be taken over, because the store was locked, is not forgotten."""
     counts, taken = [0], []
 
@@ -43,12 +43,12 @@ async def test_what_could_not_be_loaded_is_loaded_at_the_next_look() -> None:
         if len(taken) == 1:
             raise StoreError("The store is locked.")
 
-    watching = Watch(read, changed)
+    watching = StorePoller(read, changed)
     await watching.start()
     counts.append(1)
     with pytest.raises(StoreError):
-        await watching.look()
-    await watching.look()
-    await watching.look()
+        await watching.poll()
+    await watching.poll()
+    await watching.poll()
     watching.stop()
     assert taken == [1, 1]

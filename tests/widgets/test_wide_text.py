@@ -1,13 +1,13 @@
 """Chinese in the views: it is marked, and what is cut or aligned counts its columns."""
 
 import pytest
-from widgets.played import PlayedRun, Script
+from support.played_runs import PlayedRun, Script
 
-from artifactflow_nb.text.chinese import language_tag
-from artifactflow_nb.text.markdown import MarkdownRenderer, speak
-from artifactflow_nb.text.width import width
-from artifactflow_nb.widgets.frozen import frozen_bundle
-from artifactflow_nb.widgets.labels import argument
+from artifactflow_nb.core.text.chinese import language_tag
+from artifactflow_nb.core.text.markdown import MarkdownRenderer, escape_with_language
+from artifactflow_nb.core.text.width import width
+from artifactflow_nb.widgets.run.labels import main_argument
+from artifactflow_nb.widgets.run.saved import saved_run
 
 
 @pytest.mark.parametrize(
@@ -21,13 +21,13 @@ from artifactflow_nb.widgets.labels import argument
         ("What does 普洱 mean?", ""),
     ],
 )
-def test_the_language_of_a_text_is_marked(text: str, tag: str) -> None:
+def test_language_of_text_is_marked(text: str, tag: str) -> None:
     """Chinese is marked, traditional characters as such; other languages are left to the page."""
     assert language_tag(text) == tag
-    assert speak(text) == (f'<span lang="{tag}">{text}</span>' if tag else text)
+    assert escape_with_language(text) == (f'<span lang="{tag}">{text}</span>' if tag else text)
 
 
-def test_each_paragraph_is_marked_by_itself() -> None:
+def test_language_is_marked_per_paragraph() -> None:
     """In a text of two languages only the Chinese paragraphs, lists and tables are marked, once each."""
     html = MarkdownRenderer().html(
         "Two words.\n\n每天备份。\n\n- 一项\n- 两项\n\n> 引文在此。\n>\n> 还有一句。\n\n~~~\n代码\n~~~"
@@ -36,21 +36,21 @@ def test_each_paragraph_is_marked_by_itself() -> None:
     assert all(part in html for part in ("<p>Two", '<p lang="zh">每', '<ul lang="zh">', '<blockquote lang="zh">'))
 
 
-def test_markup_in_a_chinese_text_stays_text() -> None:
+def test_markup_in_chinese_text_is_escaped() -> None:
     """Marking does not open a way in."""
-    assert speak("备份的<img onerror=1>周期") == '<span lang="zh">备份的&lt;img onerror=1&gt;周期</span>'
+    assert escape_with_language("备份的<img onerror=1>周期") == '<span lang="zh">备份的&lt;img onerror=1&gt;周期</span>'
 
 
-def test_an_argument_is_cut_by_its_width() -> None:
+def test_argument_is_clipped_by_display_width() -> None:
     """What a tool call is about takes no more room in Chinese than in English."""
-    assert width(argument({"query": "数据备份" * 40})) <= 90
-    assert len(argument({"query": "backup " * 40})) <= 90
+    assert width(main_argument({"query": "数据备份" * 40})) <= 90
+    assert len(main_argument({"query": "backup " * 40})) <= 90
 
 
-def test_a_chinese_instruction_is_marked_in_a_frozen_run(script: Script) -> None:
+def test_chinese_instruction_is_marked_in_saved_run(script: Script) -> None:
     """Questions, arguments and parameters of tools are marked; the words of the view are not."""
     script.call("web_search", "tc-1", {"query": "备份周期"})
-    html = frozen_bundle(PlayedRun(script.events, question="备份的周期是多久？"))["text/html"]
+    html = saved_run(PlayedRun(script.events, question="备份的周期是多久？"))["text/html"]
     assert '<strong><span lang="zh">备份的周期是多久？</span></strong>' in html
     assert '<span class="af-arg"><span lang="zh">备份周期</span></span>' in html
     assert '<dd><span lang="zh">备份周期</span></dd>' in html

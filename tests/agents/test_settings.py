@@ -1,0 +1,235 @@
+"""Agents and flows are configured without code: the packaged file, and what a user lays over it."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from artifactflow_nb.core.messages import ToolResult
+from artifactflow_nb.engine.flow_registry import load_graph_config
+from artifactflow_nb.engine.settings import Settings
+from artifactflow_nb.errors import UsageError
+from artifactflow_nb.tools.artifacts import ARTIFACT_TOOLS
+from artifactflow_nb.tools.base import Tool, ToolContext, tool
+from artifactflow_nb.tools.delegate import call_subagent
+from artifactflow_nb.tools.registry import ToolRegistry, select_tools
+from artifactflow_nb.tools.web.tools import web_fetch, web_search
+
+
+def test_the_packaged_values_are_those_promised() -> None:
+    """Rounds, tools, temperatures and limits out of the box, of both flows."""
+    config = load_graph_config()
+    assert (config.lead_agent.temperature, config.lead_agent.max_iterations) == (0.7, 5)
+    assert config.lead_agent.tools == (*(entry.name for entry in ARTIFACT_TOOLS), "call_subagent")
+    search, crawl = config.search_agent, config.crawl_agent
+    assert (search.temperature, search.max_iterations, search.tools) == (0.5, 3, ("web_search",))
+    assert (crawl.temperature, crawl.max_iterations, crawl.tools) == (0.3, 2, ("web_fetch",))
+    assert (config.agent.max_iterations, config.agent.tools) == (50, ("all",))
+    assert (config.planner.enabled, config.approval.enabled, config.summarizer.enabled) == (True, False, True)
+    executor, replanner = config.executor, config.replanner
+    assert (executor.max_iterations, executor.max_steps, executor.tools) == (30, 8, ("core", "mcp"))
+    assert (replanner.enabled, replanner.skip_on_success) == (True, True)
+    assert (replanner.max_revisions, replanner.max_retries, replanner.max_plans) == (3, 2, 3)
+    assert config.settings.recursion_limit == 100
+    assert (config.source, config.changed) == ("packaged", {})
+    with pytest.raises(ValueError, match="frozen"):
+        config.executor.max_steps = 3  # type: ignore[misc]
+
+
+def test_what_is_given_lies_over_what_is_packaged(tmp_path: Path) -> None:
+    """A mapping and a file change what they name, key by key; everything else stays, and a list is replaced whole."""
+    given = {"executor": {"max_steps": 4, "tools": ["web_fetch"]}, "approval": {"enabled": "confirm"}}
+    path = tmp_path / "my.yaml"
+    path.write_text(yaml.safe_dump(given) + "planner:\n", encoding="utf-8")
+    packaged = load_graph_config()
+    for source, told in ((given, "a mapping"), (path, str(path)), (str(path), str(path))):
+        config = load_graph_config(source)
+        assert (config.executor.max_steps, config.executor.tools) == (4, ("web_fetch",))
+        assert (config.executor.max_iterations, config.approval.enabled) == (30, "confirm")
+        assert (config.agent, config.planner, config.replanner) == (
+            packaged.agent,
+            packaged.planner,
+            packaged.replanner,
+        )
+        assert (config.source, config.changed) == (told, given)
+        assert load_graph_config(config.changed).changed == given
+
+
+def test_a_value_that_is_as_packaged_is_no_change() -> None:
+    """A file that repeats the packaged values configures the same runs as none."""
+    assert load_graph_config({"executor": {"max_steps": 8, "tools": ["core", "mcp"]}, "agent": {}}).changed == {}
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (
+            {"planer": {}},
+            "there is no 'planer' (which is {}); known are: lead_agent, search_agent, crawl_agent",
+        ),
+        ({"executor": {"max_step": 3}}, "there is no 'executor.max_step' (which is 3); executor has: max_iterations,"),
+        ({"executor": {"max_steps": "3"}}, "executor.max_steps is '3'; it must be a whole number from 1. executor has"),
+        ({"executor": {"max_steps": 0}}, "executor.max_steps is 0; it must be a whole number from 1"),
+        ({"executor": {"max_steps": True}}, "executor.max_steps is True; it must be a whole number from 1"),
+        ({"executor": {"max_steps": 3.0}}, "executor.max_steps is 3.0; it must be a whole number from 1"),
+        ({"executor": 3}, "executor is 3; it must hold some of: max_iterations, max_steps, tools, model, temperature."),
+        ({"executor": {"tools": "all"}}, "executor.tools is 'all'; it must be a list of `all`, categories and names"),
+        ({"executor": {"tools": ["core", 5]}}, "executor.tools.1 is 5; it must be a list of `all`"),
+        ({"agent": {"temperature": 2.5}}, "agent.temperature is 2.5; it must be a number from 0 to 2, or null"),
+        ({"agent": {"temperature": float("nan")}}, "agent.temperature is nan; it must be a number from 0 to 2"),
+        ({"agent": {"model": ""}}, "agent.model is ''; it must be a model's name at the endpoint, or null"),
+        ({"approval": {"enabled": "yes"}}, "approval.enabled is 'yes'; it must be true, false or 'confirm'."),
+        ({"approval": {"enabled": 1}}, "approval.enabled is 1; it must be true, false or 'confirm'."),
+        ({"replanner": {"max_retries": -1}}, "replanner.max_retries is -1; it must be a whole number from 0."),
+        ({"settings": {"recursion_limit": None}}, "settings.recursion_limit is None; it must be a whole number from 1"),
+        ({5: {}}, "there is no '5'"),
+        ({"_source": "x"}, "there is no '_source'"),
+    ],
+)
+def test_what_cannot_be_is_named_with_its_path(given: Any, told: str) -> None:
+    """The error says where, what is there, what is allowed and which keys are known; nothing is made to fit."""
+    with pytest.raises(UsageError) as refused:
+        load_graph_config(given)
+    assert f"graph_config: {told}" in str(refused.value)
+    assert str(refused.value).count("\n") == 0
+
+
+def test_everything_that_is_wrong_is_told_at_once() -> None:
+    """Two mistakes make one error with a line for each."""
+    with pytest.raises(UsageError) as refused:
+        load_graph_config({"executor": {"max_steps": "x"}, "planer": {}, "approval": {"enabled": []}})
+    lines = str(refused.value).splitlines()
+    assert len(lines) == 3
+    assert "approval.enabled is []" in lines[0]
+    assert "executor.max_steps is 'x'" in lines[1]
+    assert "there is no 'planer'" in lines[2]
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        ("executor:\n  max_steps: [4\nagent: {}\n", r"my.yaml cannot be read as YAML: line 3, column 6: .*expected"),
+        ("executor:\n\tmax_steps: 4\n", r"my.yaml cannot be read as YAML: line 2, column 1: .*cannot start any token"),
+        (
+            "agent:\n  model: a\n  model: b\n",
+            r"my.yaml cannot be read as YAML: line 3, column 3: the key 'model' stands there",
+        ),
+        ("- executor\n", r"my.yaml is \['executor'\]; it must hold nodes"),
+        ("executor:\n  max_steps: many\n", r"my.yaml: executor.max_steps is 'many'; it must be a whole number"),
+        (
+            "agent: !!python/object/apply:os.getcwd []\n",
+            r"my.yaml cannot be read as YAML: line 1, .*apply:os.getcwd' is a tag",
+        ),
+        (b"agent: \xff\n", r"my.yaml is not UTF-8: line 1 has the byte 0xff"),
+        (None, r"my.yaml cannot be read: .*No such file"),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_named_with_the_line(tmp_path: Path, content: Any, told: str) -> None:
+    """The error names the file and the line, and nothing in it is ever carried out."""
+    path = tmp_path / "my.yaml"
+    if content is not None:
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(UsageError, match=told):
+        load_graph_config(path)
+
+
+def test_an_empty_file_changes_nothing(tmp_path: Path) -> None:
+    """A file with nothing but comments is the packaged configuration."""
+    (tmp_path / "my.yaml").write_text("# nothing yet\n")
+    assert load_graph_config(tmp_path / "my.yaml").changed == {}
+
+
+def test_the_setting_comes_from_each_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An argument goes before the variable, the variable before artifactflow.toml.
+
+    That file may hold the values too, once it is allowed; a mapping that is passed lies over them.
+    """
+    monkeypatch.setenv("AF_TRUST_FOLDER", "1")
+    Path("artifactflow.toml").write_text("[graph_config.executor]\nmax_steps = 2\n")
+    assert Settings.load().graph_config == {"executor": {"max_steps": 2}}
+    monkeypatch.setenv("AF_GRAPH_CONFIG", "~/my.yaml")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert Settings.load().graph_config == tmp_path / "my.yaml"
+    assert Settings.load(graph_config={"agent": {}}).graph_config == {"executor": {"max_steps": 2}, "agent": {}}
+    assert Settings.load(graph_config="other.yaml").graph_config == Path("other.yaml")
+
+
+@pytest.mark.parametrize("given", [5, [1], True, {1, 2}])
+def test_a_setting_that_is_neither_path_nor_values_is_refused_in_a_line(given: Any) -> None:
+    """The error names the setting, what it is and what it may be, and nothing of how it is read."""
+    told = f"The setting graph_config (AF_GRAPH_CONFIG) is {given!r}: it must be the path of a YAML file, or what it"
+    with pytest.raises(UsageError) as refused:
+        Settings.load(graph_config=given)
+    assert str(refused.value).startswith(told)
+    assert str(refused.value).count("\n") == 0
+
+
+def test_a_key_that_is_no_text_is_told_as_any_unknown_one() -> None:
+    """`{1: 2}` reaches the configuration, which says what it knows."""
+    with pytest.raises(UsageError, match=r"there is no '1' \(which is 2\); known are: lead_agent"):
+        load_graph_config(Settings.load(graph_config={1: 2}).graph_config)
+
+
+@tool(category="mcp")
+def remote(ctx: ToolContext) -> ToolResult:
+    """Reach far."""
+    raise NotImplementedError
+
+
+@tool(category="text")
+def count(ctx: ToolContext) -> str:
+    """Count."""
+    raise NotImplementedError
+
+
+@tool(name="text")
+def confusing(ctx: ToolContext) -> str:
+    """Confuse."""
+    raise NotImplementedError
+
+
+TOOLS: tuple[Tool, ...] = (*ARTIFACT_TOOLS, call_subagent, web_search, web_fetch, remote, count)
+
+
+@pytest.mark.parametrize(
+    ("specs", "names"),
+    [
+        (["all"], [entry.name for entry in TOOLS]),
+        (["core"], [entry.name for entry in TOOLS[:-2]]),
+        (["mcp"], ["remote"]),
+        (["text", "web_fetch", "mcp"], ["count", "web_fetch", "remote"]),
+        (["web_fetch", "core"], ["web_fetch", *(entry.name for entry in TOOLS[:-3])]),
+        (["count", "all", "count"], ["count", *(entry.name for entry in TOOLS[:-1])]),
+        ([], []),
+    ],
+)
+def test_tools_are_selected_by_name_category_or_all(specs: list[str], names: list[str]) -> None:
+    """What is named first comes first, and nothing comes twice."""
+    assert [entry.name for entry in select_tools(specs, TOOLS)] == names
+
+
+def test_a_name_goes_before_a_category_that_is_called_the_same() -> None:
+    """A tool `text` is meant by `text`, whatever the category of others."""
+    assert select_tools(["text"], [*TOOLS, confusing]) == (confusing,)
+
+
+@pytest.mark.parametrize("name", ["all", "core", "mcp"])
+def test_no_tool_takes_the_place_of_what_means_many(name: str) -> None:
+    """`all`, `core` and `mcp` mean what they always mean, and a user's tool of such a name is refused."""
+    impostor = tool(name=name)(count.handler)
+    others = select_tools([name], TOOLS)
+    assert select_tools([name], [*TOOLS, impostor])[: len(others)] == others
+    registry = ToolRegistry(TOOLS)
+    with pytest.raises(UsageError, match=f"A tool cannot be called '{name}'"):
+        registry.register(impostor)
+
+
+def test_what_means_no_tool_is_an_error_that_lists_what_does() -> None:
+    """The names and the categories are told; `core` and `mcp` are known also while they have no tool."""
+    assert select_tools(["core", "mcp", "all"], ()) == ()
+    assert select_tools(["weather", "count"], TOOLS, skip_unknown=True) == (count,)
+    with pytest.raises(UsageError, match="no tool 'weather'") as refused:
+        select_tools(["core", "weather"], TOOLS)
+    for known in (*(entry.name for entry in TOOLS), "all", "core", "mcp", "text"):
+        assert known in str(refused.value)

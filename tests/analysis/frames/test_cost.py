@@ -1,0 +1,134 @@
+"""What frames may cost where a store is large: CPU time of this thread, and steps of SQLite's machine."""
+
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from artifactflow_nb.analysis import frames
+from artifactflow_nb.analysis.frames.filters import bind_filters
+from artifactflow_nb.analysis.frames.reading import open_store
+from artifactflow_nb.core.document.project import PROJECT_ID, PROJECT_MEDIA_TYPE, ProjectInfo
+from artifactflow_nb.core.document.rubrics import GRADE_MEDIA_TYPE, GRADE_RESOURCE, Grade
+from artifactflow_nb.core.document.template import ProjectTemplate
+from artifactflow_nb.core.plan import PLAN_MEDIA_TYPE, Plan, PlanStep
+from artifactflow_nb.store.database import Database, insert
+
+MESSAGES, VERSIONS, RUNS = 10_000, 1_000, 400
+TEXT = "".join(f"A line of an artifact, number {number}.\n" for number in range(290))  # 10 KB
+
+
+def fill(db: Any) -> None:
+    insert(db, "conversations", {"conversation_id": "c", "title": "", "created_at": 0, "active_message_id": "9999"})
+    for number in range(MESSAGES):
+        message = {"message_id": str(number), "conversation_id": "c", "content": "Why? " * 40, "status": "completed"}
+        insert(db, "messages", {**message, "parent_id": str(number - 1) if number else None, "created_at": number})
+    version = dict.fromkeys(("title", "content_type", "sha256", "update_type", "created_by"), "x")
+    for number in range(VERSIONS):
+        counts = {"version": number + 1, "lines_added": 1, "lines_removed": 0, "created_at": number}
+        insert(
+            db, "artifact_versions", {"conversation_id": "c", "artifact_id": "a", "content": TEXT, **version, **counts}
+        )
+
+
+def add_run(db: Any, number: int) -> None:
+    """A run in a conversation of its own, with one of everything."""
+    one = str(number)
+    ids = {"run_id": one, "conversation_id": one, "message_id": one, "thread_id": one}
+    who = {"run_id": one, "job_id": "main", "agent_name": "a"}
+    call = {**who, "call_id": one, "step": 1, "completed_at": number}
+    insert(db, "conversations", {"conversation_id": one, "title": "", "created_at": 0, "active_message_id": one})
+    message = {"message_id": one, "conversation_id": one, "content": "Why?", "status": "completed"}
+    insert(db, "messages", {**message, "created_at": number})
+    told = dict.fromkeys(("flow", "question", "status", "mode", "settings_json", "package_version"), "x")
+    insert(db, "runs", {**ids, **told, "started_at": number})
+    asked = dict.fromkeys(("provider", "request_model", "cassette", "request_hash", "request_json"), "x")
+    figures = {"started_at": number, "llm_duration_ms": 1.0, "context_chars": 1, "attempt": 1}
+    insert(db, "llm_calls", {**call, **asked, **figures, "content": "", "reasoning": ""})
+    asked = {"tool_call_id": one, "tool_name": "t", "args_json": "{}"}
+    insert(db, "tool_calls", {**call, **asked, "position": 0, "status": "finished", "called_at": number})
+    texts = dict.fromkeys(("kind", "tool_name", "title", "preview", "message", "params_json"), "x")
+    insert(db, "approvals", {**who, **texts, "request_id": one, "subject": one, "asked_at": number})
+    insert(db, "events", {"run_id": one, "seq": 1, "ts": number, "event_type": "complete", "data_json": "{}"})
+    texts = dict.fromkeys(("title", "content_type", "content", "sha256", "update_type", "created_by"), "x")
+    counts = {"version": 1, "lines_added": 1, "lines_removed": 0, "created_at": number}
+    of_run = {"conversation_id": one, "run_id": one, "message_id": one}
+    insert(db, "artifact_versions", {"artifact_id": "a", **of_run, **texts, **counts})
+    plan = {"content_type": PLAN_MEDIA_TYPE, "content": Plan(one, "x", (PlanStep("1", "x"),)).to_json()}
+    insert(db, "artifact_versions", {"artifact_id": "task_plan", **of_run, **texts, **counts, **plan})
+    grade = {"content_type": GRADE_MEDIA_TYPE, "content": GRADE_RESOURCE.write(Grade("a", 1, "clarity", "", 5, (), ""))}
+    insert(db, "artifact_versions", {"artifact_id": "g", **of_run, **texts, **counts, **grade, "tool_call_id": one})
+    head = ProjectInfo.create("p", ProjectTemplate.load())
+    project = {"content_type": PROJECT_MEDIA_TYPE, "content": head.to_json(), "run_id": None}
+    insert(db, "artifact_versions", {"artifact_id": PROJECT_ID, **of_run, **texts, **counts, **project})
+    job = {**dict.fromkeys(("agent_name", "instruction"), "x"), "kind": "execute", "step_id": "1", "attempt": 1, "n": 1}
+    insert(db, "plan_jobs", {**job, "job_id": one, "plan_id": one, "run_id": one, "tool_call_id": one, "started_at": 1})
+
+
+def steps(path: Path, frame: frames.Frame, given: Mapping[str, object]) -> int:
+    """How many steps SQLite's machine takes to read the rows."""
+    taken = count()
+    values = bind_filters(frame, given)
+    with open_store(path) as db:
+        db.set_progress_handler(lambda: next(taken) < 0, 1)
+        assert db.execute(frame.select(frame.columns, values), values).fetchall()
+    return next(taken)
+
+
+async def stored(path: Path, fill: Callable[[Any], None]) -> Path:
+    database = Database(path)
+    await database.open()
+    await database.write(fill)
+    await database.close()
+    return path
+
+
+@pytest.fixture
+async def large(tmp_path: Path) -> Path:
+    return await stored(tmp_path / "store.db", fill)
+
+
+def add_runs(n: int, db: Any) -> None:
+    for number in range(n):
+        add_run(db, number)
+
+
+@pytest.fixture
+async def few_and_many(tmp_path: Path) -> tuple[Path, Path]:
+    """Stores of 10 and of 400 runs."""
+    few = await stored(tmp_path / "few.db", partial(add_runs, 10))
+    return few, await stored(tmp_path / "many.db", partial(add_runs, RUNS))
+
+
+def cpu_s(work: Callable[[], object]) -> float:
+    """The CPU seconds of the quicker of two times: the first may load a library."""
+    seconds = []
+    for _ in range(2):
+        started = time.thread_time()
+        work()
+        seconds.append(time.thread_time() - started)
+    return min(seconds)
+
+
+def test_many_messages_and_versions_are_quick(large: Path) -> None:
+    """A chain of 10,000 messages is there within half a second, 1,000 versions of 10 KB within a second."""
+    assert len(frames.load_frame(large, frames.MESSAGES)) == MESSAGES
+    assert frames.load_frame(large, frames.MESSAGES)["depth"].max() == MESSAGES - 1
+    assert len(frames.load_frame(large, frames.ARTIFACTS)) == VERSIONS
+    assert cpu_s(lambda: frames.load_frame(large, frames.MESSAGES)) < 0.5
+    assert cpu_s(lambda: frames.load_frame(large, frames.MESSAGES, conversation="c", status="completed")) < 0.5
+    assert cpu_s(lambda: frames.query(large, "SELECT max(depth) FROM messages WHERE is_active")) < 0.5
+    assert cpu_s(lambda: frames.load_frame(large, frames.ARTIFACTS)) < 1.0
+
+
+@pytest.mark.parametrize("frame", [frame for frame in frames.FRAMES if "run" in frame.filters], ids=lambda f: f.name)
+@pytest.mark.parametrize("given", [{"run": "7"}, {"conversation": "7"}, {"run": ["7", "8"], "until": "2026-01-01"}])
+def test_filtered_rows_are_not_read(few_and_many: tuple[Path, Path], frame: frames.Frame, given: Any) -> None:
+    """The work for one run does not grow with the number of other runs."""
+    few, many = (steps(path, frame, given) for path in few_and_many)
+    assert many <= 1.2 * few
+    assert steps(few_and_many[1], frame, {}) > 10 * many

@@ -1,0 +1,204 @@
+"""What frames are narrowed down by: each filter gives the rows that it would give afterwards."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+import artifactflow_nb as af
+from artifactflow_nb.analysis import frames
+from artifactflow_nb.analysis.frames.filters import bind_filters
+from artifactflow_nb.models.scripted import ScriptedModel
+
+OpenBench = Callable[..., af.Workbench]
+TIMES = {
+    "runs": "started_at",
+    "llm_calls": "started_at",
+    "tool_calls": "called_at",
+    "events": "ts",
+    "messages": "created_at",
+    "artifacts": "created_at",
+    "blocks": "updated_at",
+    "evaluations": "created_at",
+    "project_runs": "started_at",
+    "approvals": "asked_at",
+    "sources": "fetched_at",
+}
+OF_RUNS = [frame for frame in frames.FRAMES if "run" in frame.filters]
+
+
+def same(narrowed: pd.DataFrame, expected: pd.DataFrame) -> None:
+    """The frames have the same rows; of a category, only what is there has a name."""
+    pd.testing.assert_frame_equal(
+        narrowed.drop(columns="wait_ms", errors="ignore"),
+        expected.drop(columns="wait_ms", errors="ignore").reset_index(drop=True),
+        check_categorical=False,
+    )
+
+
+def began(steps: pd.DataFrame) -> pd.Series:
+    """When the plan of each step was begun."""
+    return steps.groupby("plan_id")["started_at"].transform("min")
+
+
+def ids(frame: frames.Frame) -> str:
+    return frame.name
+
+
+@pytest.mark.parametrize("frame", OF_RUNS, ids=ids)
+def test_rows_of_some_runs(worked: Path, frame: frames.Frame) -> None:
+    """One run, several in a list or a column, or none; what is added up for a run is of that run."""
+    everything, runs = frames.load_frame(worked, frame), frames.load_frame(worked, frames.RUNS)["run_id"]
+    for some in (runs[:1], runs[1:], runs[:0]):
+        expected = everything[everything["run_id"].isin(some)]
+        same(frames.load_frame(worked, frame, list(some)), expected)
+        same(frames.load_frame(worked, frame, some), expected)
+    same(frames.load_frame(worked, frame, runs[0]), everything[everything["run_id"] == runs[0]])
+
+
+@pytest.mark.parametrize("frame", OF_RUNS, ids=ids)
+def test_rows_of_some_conversations(worked: Path, frame: frames.Frame) -> None:
+    """A conversation stands for all its runs."""
+    everything, runs = frames.load_frame(worked, frame), frames.load_frame(worked, frames.RUNS)
+    for conversation, found in runs.groupby("conversation_id"):
+        expected = everything[everything["run_id"].isin(found["run_id"])]
+        if "conversation_id" in everything:  # what was written by hand is of no run
+            expected = everything[everything["conversation_id"] == conversation]
+        assert len(expected) < len(everything) or frame.name in {"plan_steps", "evaluations", "project_runs"}
+        same(frames.load_frame(worked, frame, conversation=conversation), expected)
+    asked = runs["conversation_id"].unique()
+    has_own = "conversation_id" in everything
+    expected = everything[everything["conversation_id"].isin(asked)] if has_own else everything.dropna(subset="run_id")
+    same(frames.load_frame(worked, frame, conversation=asked), expected)
+
+
+@pytest.mark.parametrize("frame", frames.FRAMES, ids=ids)
+def test_rows_of_some_time(worked: Path, frame: frames.Frame) -> None:
+    """From `since` on and before `until`; rows without a time are left out."""
+    everything = frames.load_frame(worked, frame)
+    moments = began(everything) if frame is frames.PLAN_STEPS else everything[TIMES[frame.name]]
+    middle = moments.dropna().sort_values().iloc[len(moments.dropna()) // 2]
+    same(frames.load_frame(worked, frame, since=middle), everything[moments >= middle])
+    same(frames.load_frame(worked, frame, until=middle), everything[moments < middle])
+    later = middle + pd.Timedelta(microseconds=1)
+    same(frames.load_frame(worked, frame, since=middle, until=later), everything[moments == middle])
+
+
+@pytest.mark.parametrize("frame", [frames.RUNS, frames.MESSAGES], ids=ids)
+def test_rows_of_some_status(worked: Path, frame: frames.Frame) -> None:
+    """One status or several."""
+    everything = frames.load_frame(worked, frame)
+    assert set(everything["status"]) == {"completed", "waiting"}
+    for status in ("completed", "waiting", "failed"):
+        same(frames.load_frame(worked, frame, status=status), everything[everything["status"] == status])
+    same(frames.load_frame(worked, frame, status=["waiting", "completed"]), everything)
+
+
+def test_filters_come_together(worked: Path) -> None:
+    """Only rows that every filter keeps are there."""
+    runs = frames.load_frame(worked, frames.RUNS)
+    last = runs.iloc[-1]
+    picked = frames.load_frame(
+        worked, frames.RUNS, list(runs["run_id"]), conversation=last["conversation_id"], since=last["started_at"]
+    )
+    assert picked["run_id"].tolist() == [last["run_id"]]
+    assert len(frames.load_frame(worked, frames.RUNS, last["run_id"], status="failed")) == 0
+
+
+def test_handles_are_accepted_as_filters(open_bench: OpenBench) -> None:
+    """A run and a conversation are accepted for their ids, alone and in lists."""
+    with open_bench(model=ScriptedModel(["One.", "Two."])) as wb:
+        first, second = wb.ask("First?").wait(), wb.ask("Second?").wait()
+        assert wb.runs_df(second)["question"].tolist() == ["Second?"]
+        assert wb.llm_calls_df(first.run_id)["run_id"].tolist() == [first.run_id]
+        assert set(wb.events_df(run=[second])["run_id"]) == {second.run_id}
+        assert len(wb.tool_calls_df(first)) == 0
+        assert wb.messages_df(conversation=first)["content"].tolist() == ["First?"]
+        assert wb.runs_df(conversation=wb.conversations())["question"].tolist() == ["First?", "Second?"]
+        assert len(wb.approvals_df(first)) == len(wb.artifacts_df([first, second.run_id])) == 0
+        assert len(wb.sources_df(since=timedelta(days=1))) == 1
+
+
+@pytest.mark.parametrize(
+    "same_moment",
+    [
+        datetime(2026, 3, 1, 12, tzinfo=UTC),
+        datetime(2026, 3, 1, 12),  # noqa: DTZ001 - naive, which is UTC
+        datetime(2026, 3, 1, 13, tzinfo=timezone(timedelta(hours=1))),
+        "2026-03-01T12:00",
+        "2026-03-01 12:00:00Z",
+        "2026-03-01T13:00:00+01:00",
+        pd.Timestamp("2026-03-01T12:00"),
+        pd.Timestamp("2026-03-01T13:00", tz="Europe/Berlin"),
+    ],
+    ids=repr,
+)
+def test_a_time_can_be_written_in_many_ways(same_moment: Any) -> None:
+    """Aware, naive in UTC, or in ISO format: it is the same moment."""
+    assert bind_filters(frames.RUNS, {"since": same_moment}) == {"since": 1_772_366_400_000_000}
+
+
+def test_a_timedelta_goes_back_from_now() -> None:
+    """So long ago, whatever the time is."""
+    before = datetime.now(UTC)
+    since = bind_filters(frames.RUNS, {"since": timedelta(hours=1)})["since"]
+    after = datetime.now(UTC)
+    assert before <= datetime.fromtimestamp(int(since) / 1e6, UTC) + timedelta(hours=1) <= after
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"run": 5}, "run is 5, which is int; pass a Run, the id of a run, or a list"),
+        ({"run": [pd.NA]}, "run is <NA>, which is NAType"),
+        ({"conversation": True}, "conversation is True, which is bool; pass the id of a conversation"),
+        ({"status": "done"}, "status is 'done'; pass one or several of running, waiting"),
+        ({"since": "yesterday"}, "since is 'yesterday', which is not a time. Pass a datetime .* or a timedelta"),
+        ({"since": 1_772_366_400}, "since is 1772366400, which is not a time"),
+        ({"until": pd.NaT}, "until is NaT, which is not a time"),
+        ({"since": timedelta.max}, "which is not a time"),
+        ({"since": "2026-03-02", "until": "2026-03-01"}, "since is '2026-03-02', which is after until, '2026-03-01'"),
+        ({"columns": "tim"}, "runs has no column or group 'tim'. Its groups: ids, what, .* Its columns: run_id, "),
+        ({"columns": ["time", 5]}, "no column or group 5"),
+        ({"columns": 5}, "no column or group 5"),
+    ],
+)
+def test_an_invalid_filter_value_is_named(worked: Path, given: dict[str, Any], told: str) -> None:
+    """The error has the value and the accepted values."""
+    with pytest.raises(af.UsageError, match=told):
+        frames.load_frame(worked, frames.RUNS, **given)
+
+
+def test_an_unknown_filter_lists_known_filters(worked: Path) -> None:
+    """The error lists the filters of the frame."""
+    with pytest.raises(
+        af.UsageError, match="llm_calls has no filter 'status'; it has: run, conversation, since, until"
+    ):
+        frames.load_frame(worked, frames.LLM_CALLS, status="failed")
+
+
+@pytest.mark.parametrize("name", ["run", "conversation"])
+def test_an_unknown_id_is_an_error(worked: Path, name: str) -> None:
+    """No rows would say that nothing happened."""
+    with pytest.raises(af.NotFound, match=f"no {name} 'nowhere' in this store"):
+        frames.load_frame(worked, frames.LLM_CALLS, **{name: ["nowhere"]})
+
+
+def test_columns_are_selected_by_group_and_name(worked: Path) -> None:
+    """The ids are always included, in the frame's order, with the same values and types."""
+    everything = frames.load_frame(worked, frames.LLM_CALLS)
+    some = frames.load_frame(worked, frames.LLM_CALLS, columns=["total_tokens", "time", "run_id"])
+    assert some.columns.tolist() == [
+        *("call_id", "run_id", "started_at", "completed_at", "llm_duration_ms", "ttft_ms", "tokens_per_s"),
+        "total_tokens",
+    ]
+    pd.testing.assert_frame_equal(some, everything[some.columns])
+    assert frames.load_frame(worked, frames.LLM_CALLS, columns="cost").columns.tolist() == [
+        "call_id",
+        "run_id",
+        "cost_usd",
+    ]
+    assert frames.load_frame(worked, frames.LLM_CALLS, columns=[]).columns.tolist() == ["call_id", "run_id"]

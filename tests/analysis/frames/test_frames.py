@@ -1,0 +1,388 @@
+"""The frames: typed, from the store, the same after a restart."""
+
+import asyncio
+import json
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from support.replies import by_agent, call, plan
+
+import artifactflow_nb as af
+from artifactflow_nb.analysis import frames
+from artifactflow_nb.analysis.frames.columns import FLOAT, IDS, INT, TIME, char_count_sql, line_count_sql
+from artifactflow_nb.analysis.frames.reading import open_store
+from artifactflow_nb.core.plan import Plan, PlanStep
+from artifactflow_nb.engine.engine import Engine
+from artifactflow_nb.models.scripted import ScriptedModel
+from artifactflow_nb.store.artifacts import Authorship
+from artifactflow_nb.tools.base import ToolContext, tool
+from artifactflow_nb.widgets.run.transcript import RunTranscript
+
+OpenBench = Callable[..., af.Workbench]
+OpenEngine = Callable[..., Awaitable[Engine]]
+ALL = {frame.name: frame for frame in frames.FRAMES}
+
+_RUNS = (
+    "run_id, conversation_id, thread_id, message_id, parent_run_id, flow, question, status, error_type, mode, "
+    "models, started_at, completed_at, total_duration_ms, active_ms, wait_ms, llm_ms, tool_ms, ttft_ms, n_llm_calls, "
+    "n_tool_calls, n_tool_errors, n_interrupts, n_retries, input_tokens, output_tokens, reasoning_tokens, "
+    "cache_read_tokens, total_tokens, tokens_estimated, cost_usd, n_artifacts, package_version, "
+    "manifest_json"
+)
+
+CONTRACT = {
+    "runs": _RUNS,
+    "llm_calls": "call_id, run_id, step, agent_name, provider, request_model, response_model, temperature, "
+    "finish_reason, started_at, completed_at, llm_duration_ms, ttft_ms, tokens_per_s, input_tokens, output_tokens, "
+    "reasoning_tokens, cache_read_tokens, total_tokens, tokens_estimated, context_chars, cost_usd, attempt, retries, "
+    "cassette, request_hash, error_type, error_message",
+    "tool_calls": "tool_call_id, run_id, step, agent_name, tool_name, args_json, success, error_type, error_message, "
+    "called_at, completed_at, duration_ms, approval, approval_scope, approval_wait_ms, decided_by, result_chars, "
+    "result_truncated, cassette",
+    "plan_steps": "plan_id, run_id, tool_call_id, step_id, number, agent_name, title, status, attempts, result_chars, "
+    "started_at, completed_at, duration_ms, wait_ms, n_llm_calls, n_tool_calls, total_tokens, cost_usd, result",
+    "events": "run_id, seq, ts, t_rel_ms, event_type, agent_name, tool_name, data_json",
+    "messages": "message_id, conversation_id, parent_id, depth, sibling_index, n_siblings, is_active, content, "
+    "response, status, run_id, created_at",
+    "artifacts": "artifact_id, conversation_id, version, title, content_type, n_chars, n_lines, lines_added, "
+    "lines_removed, sha256, update_type, created_at, created_by, run_id, message_id",
+    "blocks": "block_id, conversation_id, project, name, path, phase, parent_id, position, depends_on_json, status, "
+    "need_review, auto_generate, is_group, is_stale, stale_because_json, version, n_chars, updated_at, created_by, "
+    "reason",
+    "evaluations": "artifact_id, version, conversation_id, run_id, tool_call_id, block_id, block_version, block, "
+    "dimension, persona, score, evidence_json, advice, grader_model, created_at, is_active",
+    "project_runs": f"project_id, project, work, {_RUNS}, n_blocks, n_block_versions, n_grades",
+    "approvals": "request_id, run_id, kind, agent_name, tool_name, asked_at, decided_at, wait_ms, decision, scope, "
+    "decided_by, params_json, edited_json, instruction",
+    "sources": "source_id, uri, title, fetched_at, media_type, sha256, n_chars, extractor",
+}
+
+
+def read(path: Path) -> dict[str, pd.DataFrame]:
+    return {name: frames.load_frame(path, frame) for name, frame in ALL.items()}
+
+
+def types(frame: pd.DataFrame) -> list[tuple[str, str]]:
+    return [(name, str(kind)) for name, kind in frame.dtypes.items()]
+
+
+# --- what every frame keeps to --------------------------------------------------------------------------------------
+
+
+def test_there_are_twelve_frames_with_their_columns(worked: Path) -> None:
+    """Names and order of the columns are a contract with everybody who has written a notebook."""
+    assert {name: ", ".join(frame.columns) for name, frame in read(worked).items()} == CONTRACT
+
+
+def test_empty_frames_have_the_same_types(worked: Path, open_bench: OpenBench) -> None:
+    """Columns and types do not depend on whether there are rows."""
+    with open_bench("empty") as wb:
+        empty = read(wb.data_dir / "store.db")
+    for name, frame in read(worked).items():
+        assert len(empty[name]) == 0
+        assert len(frame) > 0
+        assert types(empty[name]) == types(frame) == [(column.name, column.dtype) for column in ALL[name].columns]
+        assert frame.attrs["schema"] == f"artifactflow_nb/{name}/1"
+
+
+def test_a_restart_changes_nothing(worked: Path) -> None:
+    """The frames are made from stored rows: another process sees the same."""
+    code = (
+        "import sys; from pathlib import Path; from artifactflow_nb.analysis import frames\n"
+        "for frame in frames.FRAMES:\n"
+        "    frame_rows = frames.load_frame(Path(sys.argv[1]), frame)\n"
+        "    print(frame_rows.drop(columns='wait_ms', errors='ignore').to_csv())"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(worked)], capture_output=True, text=True, check=True)
+    moving = "wait_ms"  # grows as long as a run waits
+    here = "".join(frame.drop(columns=moving, errors="ignore").to_csv() + "\n" for frame in read(worked).values())
+    assert done.stdout == here
+
+
+@pytest.mark.parametrize("name", list(ALL))
+def test_columns_follow_the_conventions(name: str) -> None:
+    """Names are snake case, a type goes with a unit, every column says what it means, and none is there twice."""
+    columns = ALL[name].columns
+    assert len({column.name for column in columns}) == len(columns)
+    assert all(column.name == column.name.lower() and column.meaning.endswith(".") for column in columns)
+    assert all(column.dtype == TIME for column in columns if column.name.endswith("_at"))
+    assert all(column.dtype == FLOAT for column in columns if column.name.endswith(("_ms", "_usd")))
+    assert all(column.dtype == INT for column in columns if column.name.endswith(("_tokens", "_chars")))
+    assert columns[0].group == IDS
+
+
+def test_names_mean_the_same_everywhere() -> None:
+    """A column's name has one type in all frames, and is not the name of a group."""
+    columns = [column for frame in frames.FRAMES for column in frame.columns]
+    assert len({(column.name, column.dtype) for column in columns}) == len({column.name for column in columns})
+    assert not {column.name for column in columns} & {column.group for column in columns}
+
+
+def test_columns_df_lists_every_column(worked: Path, open_bench: OpenBench) -> None:
+    """One row per column of every frame, with its group, type and meaning."""
+    with open_bench() as wb:
+        told = wb.columns_df()
+    assert told.columns.tolist() == ["frame", "column", "group", "dtype", "meaning"]
+    assert len(told) == sum(len(frame.columns) for frame in frames.FRAMES)
+    row = told.query("frame == 'llm_calls' and column == 'ttft_ms'").iloc[0]
+    assert row.tolist() == ["llm_calls", "ttft_ms", "time", "Float64", "Until the first text."]
+
+
+def test_the_workbench_gives_each_frame(worked: Path, open_bench: OpenBench) -> None:
+    """There is a method for each frame."""
+    with open_bench() as wb:
+        for name, frame in read(worked).items():
+            assert types(getattr(wb, f"{name}_df")()) == types(frame)
+            assert len(getattr(wb, f"{name}_df")()) == len(frame)
+
+
+def test_a_workbench_without_frames_loads_no_pandas(tmp_path: Path) -> None:
+    """Loading pandas takes half a second, which only who asks for a frame has to wait."""
+    code = (
+        "import sys, artifactflow_nb as af\n"
+        "with af.Workbench(data_dir=sys.argv[1]) as wb:\n"
+        "    print('pandas' in sys.modules, len(wb.runs_df()), 'pandas' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "0", "True"]
+
+
+# --- what they say --------------------------------------------------------------------------------------------------
+
+
+def test_the_rows_say_what_happened(worked: Path) -> None:
+    """One row for each run, model call, tool call and event; unknown is NA and never 0."""
+    run_id = frames.load_frame(worked, frames.RUNS)["run_id"][0]
+    found = {
+        name: frames.load_frame(worked, ALL[name], run_id) for name in ("runs", "llm_calls", "tool_calls", "events")
+    }
+    run = found["runs"].iloc[0]
+    assert (run["status"], run["n_llm_calls"], run["n_tool_calls"], run["n_tool_errors"]) == ("completed", 4, 3, 1)
+    assert (run["n_interrupts"], run["n_artifacts"], run["n_retries"]) == (1, 1, 0)
+    assert run["wait_ms"] > 0
+    assert run["active_ms"] == pytest.approx(run["total_duration_ms"] - run["wait_ms"])
+    assert run["total_tokens"] == found["llm_calls"]["total_tokens"].sum()
+    assert pd.isna(run["cost_usd"])
+    tools = found["tool_calls"]
+    assert tools["tool_name"].tolist() == ["call_subagent", "read_artifact", "create_artifact"]
+    assert tools["success"].tolist() == [True, False, True]
+    assert tools["approval"].tolist() == ["not_needed", "not_needed", "approved"]
+    assert tools["decided_by"].iloc[2] == "user"
+    assert tools["approval_wait_ms"].isna().tolist() == [True, True, False]
+    calls = found["llm_calls"]
+    assert calls["agent_name"].tolist() == ["lead_agent", "search_agent", "lead_agent", "lead_agent"]
+    assert calls["request_hash"].nunique() == 4
+    events = found["events"]
+    assert events["seq"].is_monotonic_increasing
+    assert (events["t_rel_ms"] >= 0).all()
+    assert "llm_chunk" not in events["event_type"].tolist()
+
+
+def test_plan_steps_have_status_and_durations(worked: Path) -> None:
+    """One row per step with the sums of its attempts; a step that was not reached has no time."""
+    steps = frames.load_frame(worked, frames.PLAN_STEPS)
+    assert steps[["number", "step_id", "title", "status", "attempts", "result"]].to_numpy().tolist() == [
+        [1, "1", "Find", "completed", 1, "Found."],
+        [2, "2", "Compare", "failed", 2, "No."],
+        [3, "3", "Write", "skipped", 0, "It is enough."],
+    ]
+    assert steps["agent_name"].astype(object).fillna("").tolist() == ["executor", "executor", ""]
+    assert steps[["n_llm_calls", "n_tool_calls"]].to_numpy().tolist() == [[1, 0], [4, 2], [0, 0]]
+    assert steps["result_chars"].tolist() == [6, 3, 13]
+    calls = frames.load_frame(worked, frames.LLM_CALLS)
+    of_steps = calls.query("agent_name == 'executor'")["total_tokens"]
+    assert steps["total_tokens"].dropna().tolist() == [of_steps.iloc[0], of_steps.iloc[1:].sum()]
+    assert (steps["duration_ms"][:2] > 0).all()
+    assert (steps["started_at"][:2] < steps["completed_at"][:2]).all()
+    assert steps.iloc[2][["started_at", "completed_at", "duration_ms", "wait_ms", "total_tokens"]].isna().all()
+    (run,) = frames.load_frame(worked, frames.RUNS).query("flow == 'plan'").to_dict("records")
+    assert run["tool_ms"] < steps["duration_ms"].sum(), "the plan's own call is no work of a tool"
+
+
+async def test_the_duration_of_a_step_excludes_waits(open_engine: OpenEngine) -> None:
+    """The wait for a person within an attempt is separate from its duration, in frames and in views."""
+
+    @tool(permission="confirm")
+    async def send(ctx: ToolContext) -> str:
+        """Send."""
+        return "sent"
+
+    script = by_agent(agent=[plan("One", "Two"), "Done."], executor=[call("send"), "1.", "2."], summarizer=["Sum."])
+    engine = await open_engine(script)
+    engine.register_tool(send, agent="executor")
+    result = await engine.controller.execute("What?", flow="plan")
+    await asyncio.sleep(0.6)
+    await engine.controller.resume(result.thread_id, approved=True)
+    steps = frames.load_frame(engine.database.path, frames.PLAN_STEPS)
+    lasted = (steps["completed_at"] - steps["started_at"]).dt.total_seconds() * 1000
+    assert steps["wait_ms"][0] >= 600
+    assert steps["wait_ms"][1] == 0
+    assert (steps["duration_ms"] + steps["wait_ms"]).tolist() == pytest.approx(lasted.tolist())
+    assert steps["duration_ms"][0] > 0
+    transcript = RunTranscript("What?")
+    for event in await engine.runs.events(result.run_id):
+        transcript.apply(event)
+    shown = [step.duration_ms for step in transcript.plans[0].steps]
+    assert shown == pytest.approx(steps["duration_ms"].tolist())
+
+
+async def test_plan_steps_come_from_the_newest_valid_plan(worked: Path, open_engine: OpenEngine) -> None:
+    """Edits by a person count; texts that are no plan, another plan, or by an agent are skipped."""
+    (row,) = frames.load_frame(worked, frames.RUNS).query("flow == 'plan'").to_dict("records")
+    engine = await open_engine()
+    where = Authorship(row["conversation_id"], row["message_id"], "user")
+    plan = Plan.from_json((await engine.artifacts.versions(row["conversation_id"], "task_plan"))[-1].content)
+    hostile = replace(plan, title="\0", steps=(*plan.steps, PlanStep("four'", '</td>\0"<b>', result="a\0b")))
+    half = replace(plan, title="half").to_json().replace("half", "\\ud800")
+    texts = [hostile.to_json(), half, "{}", "no JSON", '{"plan_id": 1}', "[" * 100_000]
+    for text in [*texts, replace(plan, plan_id="another").to_json()]:
+        await engine.artifacts.revise(where, "task_plan", text, update_type="update")
+    by_a_call = replace(where, created_by="executor", run_id=row["run_id"], tool_call_id="tool-x")
+    await engine.artifacts.revise(by_a_call, "task_plan", replace(plan, steps=()).to_json(), update_type="update")
+    steps = frames.load_frame(worked, frames.PLAN_STEPS)
+    assert steps["title"].tolist() == ["Find", "Compare", "Write", '</td>\0"<b>']
+    assert steps["result"].tolist()[3] == "a\0b"
+    assert steps["result_chars"].tolist()[3] == 3
+    assert steps["plan_id"].unique().tolist() == [plan.plan_id]
+
+
+def test_approvals_have_decisions(worked: Path) -> None:
+    """One row per request with its decision; an open request has none."""
+    found = frames.load_frame(worked, frames.APPROVALS)
+    assert found["decision"].tolist()[:2] == ["approved", "denied"]
+    assert found["instruction"].isna().tolist() == [True, False, True]
+    assert found["instruction"][1] == "No."
+    open_one = found.iloc[2]
+    assert open_one[["decision", "decided_at", "wait_ms", "scope", "decided_by", "edited_json"]].isna().all()
+    assert (open_one["kind"], open_one["tool_name"], open_one["agent_name"]) == (
+        "tool",
+        "create_artifact",
+        "lead_agent",
+    )
+    assert (found["wait_ms"][:2] >= 0).all()
+    assert json.loads(open_one["params_json"])["id"] == "research_report"
+
+
+def test_sources_list_indexed_files(worked: Path) -> None:
+    """One row per indexed file."""
+    (row,) = frames.load_frame(worked, frames.SOURCES).to_dict("records")
+    assert (row["title"], row["media_type"]) == ("Letters", "text/markdown")
+    assert row["uri"].endswith("/letters.md")
+    assert row["n_chars"] > 0
+
+
+async def test_messages_have_their_position_in_the_tree(open_engine: OpenEngine) -> None:
+    """Depth, sibling index, and whether a message is on the active branch."""
+    engine = await open_engine()
+    told = engine.conversations
+    conversation = await told.start_conversation("Tree")
+    root = (await told.add(conversation, "one", "1")).message_id
+    two = (await told.add(conversation, "two", "2")).message_id
+    await told.edit(two, "two, again", "2")
+    await told.branch(two, "three", "3")
+    await told.edit(root, "another root", "1")
+    await told.activate(two)
+    other = await told.start_conversation("Other")
+    await told.add(other, "alone", "0")
+    found = frames.load_frame(engine.database.path, frames.MESSAGES).set_index("content")
+    columns = ["depth", "sibling_index", "n_siblings", "is_active"]
+    assert {content: row.tolist() for content, row in found[columns].iterrows()} == {
+        "one": [0, 0, 2, True],
+        "two": [1, 0, 2, True],
+        "two, again": [1, 1, 2, False],
+        "three": [2, 0, 1, True],
+        "another root": [0, 1, 2, False],
+        "alone": [0, 0, 1, True],
+    }
+    assert found["parent_id"].isna().tolist() == [True, False, False, False, True, True]
+    assert found["run_id"].isna().all()
+    alone = frames.load_frame(engine.database.path, frames.MESSAGES, conversation=conversation).set_index("content")
+    pd.testing.assert_frame_equal(alone, found.iloc[:5])
+
+
+async def test_artifacts_have_a_row_per_version(open_engine: OpenEngine) -> None:
+    """Lines are compared with the previous version on the same branch."""
+    engine = await open_engine()
+    conversation = await engine.conversations.start_conversation("Branches")
+    first = (await engine.conversations.add(conversation, "first", "1")).message_id
+    second = (await engine.conversations.edit(first, "second", "2")).message_id
+    on_first, on_second = (Authorship(conversation, message, "user") for message in (first, second))
+    await engine.artifacts.create(on_first, "a", "A", "one\ntwo\n")
+    await engine.artifacts.create(on_second, "a", "A", "x\ny\nz")
+    await engine.artifacts.revise(on_first, "a", "one\n2\nthree\0\n", update_type="update")
+    found = frames.load_frame(engine.database.path, frames.ARTIFACTS)
+    columns = ["version", "n_lines", "lines_added", "lines_removed", "n_chars", "update_type"]
+    assert found[columns].to_numpy().tolist() == [
+        [1, 2, 2, 0, 8, "create"],
+        [2, 3, 3, 0, 5, "create"],
+        [3, 3, 2, 1, 13, "update"],
+    ]
+    assert found["message_id"].tolist() == [first, second, first]
+    assert found["sha256"].str.len().tolist() == [64] * 3
+    assert found["run_id"].isna().all()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "a",
+        "a\n",
+        "\n",
+        "a\nb",
+        "\n\n",
+        "ä€😀\n漢",
+        "a\0b\n\0",
+        "\0",
+        "\0\n",
+        "\\u0000\0\\\\u0000",
+        '"\t\\\0\\"\x01',
+    ],
+)
+def test_characters_and_lines_are_counted_as_python_does(text: str) -> None:
+    """Any text that a tool gives has its right length, one with NUL too."""
+    lines = text.count("\n") + (not text.endswith("\n") if text else 0)
+    with closing(sqlite3.connect(":memory:")) as db:
+        found = db.execute(f"SELECT {char_count_sql(':text')}, {line_count_sql(':text')}", {"text": text}).fetchone()
+        assert found == (len(text), lines)
+        assert db.execute(f"SELECT {char_count_sql('NULL')}, {line_count_sql('NULL')}").fetchone() == (None, None)
+
+
+# --- whose process is gone ------------------------------------------------------------------------------------------
+
+
+def test_a_run_whose_process_is_gone_is_interrupted(open_bench: OpenBench) -> None:
+    """A row that says running, and whose engine has ended, shows as interrupted, and so does its message."""
+    wb = open_bench(model=ScriptedModel(["Slowly. " * 100], delay_s=0.02))
+    run = wb.ask("Tell.")
+    assert wb.runs_df(run)["status"].tolist() == wb.messages_df(run)["status"].tolist() == ["running"]
+    wb.close()
+    with open_bench(model=ScriptedModel(["Done."])) as later:
+        assert later.runs_df()["status"].tolist() == later.messages_df()["status"].tolist() == ["interrupted"]
+        assert later.query("SELECT status FROM runs")["status"].tolist() == ["interrupted"]
+        assert len(later.runs_df(status="interrupted")) == 1
+        assert len(later.runs_df(status="running")) == 0
+        again = later.run(run.run_id)
+        assert again.status == "interrupted"
+        assert [unfinished.run_id for unfinished in later.unfinished()] == [run.run_id]
+        assert again.resume().wait().response == "Done."
+        assert later.runs_df()["status"].tolist() == later.messages_df()["status"].tolist() == ["completed"]
+
+
+def test_a_run_that_ends_while_it_is_read_is_not_interrupted(open_bench: OpenBench) -> None:
+    """Its lock goes after the rows were seen, in which it still runs."""
+    with open_bench(model=ScriptedModel(["Slowly. " * 100], delay_s=0.02)) as wb:
+        run = wb.ask("Tell.")
+        with open_store(wb.data_dir / "store.db") as db:
+            db.execute("BEGIN")
+            db.execute("SELECT 1 FROM runs").fetchall()
+            run.cancel().wait()
+            assert db.execute(frames.RUNS.select(frames.RUNS.select_columns("outcome"))).fetchone()[5] == "running"
+        assert wb.runs_df(run)["status"].tolist() == ["cancelled"]

@@ -1,0 +1,230 @@
+"""SQL over the frames: it sees what they hold, keeps their types, and can do nothing but read."""
+
+import os
+import signal
+import sqlite3
+import threading
+import time
+from collections.abc import Callable
+from contextlib import closing
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import artifactflow_nb as af
+from artifactflow_nb.analysis import frames
+
+MOVING = "wait_ms"
+"""Grows as long as a run waits."""
+
+ENDLESS = "WITH RECURSIVE t (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t) SELECT sum(n) FROM t"
+
+
+@pytest.mark.parametrize("frame", frames.FRAMES, ids=lambda frame: frame.name)
+def test_a_name_is_the_frame(worked: Path, frame: frames.Frame) -> None:
+    """A bare name gives the frame with its columns and its types."""
+    key = ", ".join(column.name for column in frame.select_columns([]))
+    loaded = frames.load_frame(worked, frame).sort_values(key.split(", ")).reset_index(drop=True)
+    found = frames.query(worked, f"SELECT * FROM {frame.name} ORDER BY {key}")  # noqa: S608 - names of the frame
+    pd.testing.assert_frame_equal(
+        found.drop(columns=MOVING, errors="ignore"), loaded.drop(columns=MOVING, errors="ignore")
+    )
+    nothing = frames.query(worked, f"SELECT * FROM {frame.name} WHERE FALSE")  # noqa: S608 - the same
+    assert nothing.dtypes.astype(str).tolist() == [column.dtype for column in frame.columns]
+
+
+def test_frames_are_grouped_and_joined(worked: Path, open_bench: Callable[..., af.Workbench]) -> None:
+    """What is worked out has the type of its values; a frame's column keeps its own, as its extremes do."""
+    with open_bench() as wb:
+        found = wb.query("""
+            SELECT agent_name, sum(l.total_tokens) AS tokens, avg(l.llm_duration_ms) AS mean_ms, max(l.started_at),
+                count(*) AS n, min(r.question) AS question, 'x' || agent_name AS named
+            FROM llm_calls AS l JOIN runs AS r USING (run_id) GROUP BY agent_name ORDER BY agent_name
+        """)
+        calls = wb.llm_calls_df()
+    assert found.dtypes.astype(str).to_dict() == {
+        "agent_name": "category",
+        "tokens": "Int64",
+        "mean_ms": "Float64",
+        "max(l.started_at)": "datetime64[us, UTC]",
+        "n": "Int64",
+        "question": "string",
+        "named": "string",
+    }
+    expected = calls.groupby("agent_name", observed=True)["total_tokens"].sum()
+    assert found.set_index("agent_name")["tokens"].to_dict() == expected.to_dict()
+    assert found["max(l.started_at)"].max() == calls["started_at"].max()
+    assert found.attrs["schema"] == "artifactflow_nb/query/1"
+
+
+def test_the_stores_own_tables_can_be_read(worked: Path) -> None:
+    """A table that shares a frame's name is reached with its schema, others by their names; JSON and search work."""
+    (settings,) = frames.query(worked, "SELECT settings_json FROM main.runs LIMIT 1")["settings_json"]
+    assert settings.startswith("{")
+    assert len(frames.query(worked, "SELECT title FROM conversations")) == 5
+    told = frames.query(worked, "SELECT j.value FROM tool_calls, json_each(args_json) AS j WHERE j.key = 'agent_name'")
+    assert set(told["value"]) == {"search_agent"}
+    assert len(frames.query(worked, "SELECT body FROM passage_words WHERE passage_words MATCH 'letter'")) == 1
+    assert "total_tokens" in set(frames.query(worked, "PRAGMA table_info(runs)")["name"])
+
+
+def test_types_follow_the_column_name_only_if_values_fit(worked: Path) -> None:
+    """A name does not force its type on other values; columns of the same name get a suffix."""
+    found = frames.query(
+        worked,
+        "SELECT 2.5 AS started_at, 7 AS success, 1 AS success, 3 AS status, x'00' AS b, NULL AS n, 'a' AS n_2, 1 AS n "
+        "UNION ALL SELECT 2, 0, 0, 'x', NULL, NULL, NULL, 2.5",
+    )
+    assert found.dtypes.astype(str).to_dict() == {
+        "started_at": "Float64",
+        "success": "Int64",
+        "success_2": "boolean",
+        "status": "object",
+        "b": "object",
+        "n": "object",
+        "n_2": "string",
+        "n_3": "Float64",
+    }
+
+
+def test_values_are_passed_by_place_or_name(worked: Path) -> None:
+    """A datetime is compared with times as the store has them; numpy's numbers are taken as numbers."""
+    everything = frames.load_frame(worked, frames.RUNS)
+    last = everything["started_at"].max()
+    later = frames.query(worked, "SELECT run_id FROM runs WHERE started_at >= :since", {"since": last})
+    assert later["run_id"].tolist() == everything["run_id"][everything["started_at"] >= last].tolist()
+    moment = datetime(2026, 3, 1, tzinfo=UTC)
+    row = frames.query(worked, "SELECT ? AS n, ? AS x, ? AS ts, ? AS s", [np.int64(3), np.float64(0.5), moment, "it's"])
+    assert row.iloc[0].tolist() == [3, 0.5, pd.Timestamp(moment), "it's"]
+
+
+@pytest.mark.parametrize(
+    "moment",
+    [
+        date(2000, 1, 1),
+        np.datetime64("2000-01-01"),
+        np.datetime64("2000-01-01T00:00"),
+        np.datetime64("2000-01-01T00:00:00.000000000"),
+        pd.Timestamp("2000-01-01"),
+    ],
+    ids=repr,
+)
+def test_every_kind_of_time_is_compared_as_one(worked: Path, moment: object) -> None:
+    """A day is its first moment, and the unit of a time of numpy does not matter."""
+    (n_since, n_before) = frames.query(
+        worked, "SELECT sum(started_at >= :t), sum(started_at < :t) FROM runs", {"t": moment}
+    ).iloc[0]
+    assert (n_since, n_before) == (5, 0)
+    assert frames.query(worked, "SELECT ? AS ts", [moment]).iloc[0, 0] == pd.Timestamp("2000-01-01", tz="UTC")
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "DELETE FROM main.runs",
+        "DELETE FROM runs",
+        "DELETE FROM main.runs RETURNING run_id",
+        "UPDATE main.runs SET status = 'completed'",
+        "INSERT INTO main.texts VALUES ('a', 'b')",
+        "UPDATE sqlite_master SET sql = ''",
+        "UPDATE sqlite_temp_master SET sql = ''",
+        "DROP VIEW runs",
+        "CREATE TABLE t (a)",
+        "CREATE TEMP TABLE t (a)",
+        "ATTACH 'other.db' AS other",
+        "ATTACH ':memory:' AS other",
+        "DETACH main",
+        "VACUUM",
+        "VACUUM INTO 'other.db'",
+        "REINDEX",
+        "ANALYZE",
+        "BEGIN",
+        "COMMIT",
+        "SAVEPOINT a",
+        "PRAGMA user_version = 1",
+        "PRAGMA writable_schema = 1",
+        "PRAGMA query_only",
+        "PRAGMA journal_mode = DELETE",
+        "SELECT load_extension('x')",
+        "SELECT fts3_tokenizer('simple')",
+        "SELECT 1; DELETE FROM main.runs",
+        "INSERT INTO passage_words (passage_words) VALUES ('delete-all')",
+    ],
+)
+def test_nothing_but_reading_is_possible(worked: Path, sql: str) -> None:
+    """What would change the store, open another file or switch something is refused, and nothing happens."""
+    with closing(sqlite3.connect(worked)) as db:
+        before = list(db.iterdump())
+    with pytest.raises(af.UsageError, match="The SQL"):
+        frames.query(worked, sql)
+    with closing(sqlite3.connect(worked)) as db:
+        assert list(db.iterdump()) == before
+    assert not Path("other.db").exists()
+
+
+@pytest.mark.parametrize(
+    ("sql", "params", "told"),
+    [
+        ("SELECT foo FROM runs", None, "no such column: foo. It sees the frames runs, llm_calls, .* main.runs"),
+        ("SELECT * FROM nope", None, "no such table: nope. It sees the frames"),
+        ("SELCT 1", None, 'near "SELCT": syntax error.'),
+        ("", None, "gives no rows, it must be a SELECT: ''"),
+        ("DELETE FROM runs", None, "would do more than read .* nothing was done"),
+        ("-- nothing", None, "it must be a SELECT"),
+        ("SELECT 1; SELECT 2", None, "one statement at a time"),
+        (5, None, "must be str, not int"),
+        ("SELECT '\ud800'", None, "surrogates"),
+        ("SELECT ?", None, "bindings"),
+        ("SELECT :a", {"b": 1}, "binding parameter :a"),
+        ("SELECT ?", "a", "params is 'a'; pass a list"),
+        ("SELECT ?", [object()], "type 'object' is not supported"),
+        ("SELECT ?", [2**70], "too large"),
+        ("SELECT ?", [pd.NaT], "NaT, which is not a time"),
+        ("SELECT ?", [np.array([1, 2])], "an array of 2 values. Pass each"),
+    ],
+)
+def test_invalid_sql_raises_usage_error_with_the_reason(worked: Path, sql: Any, params: Any, told: str) -> None:
+    """The error has SQLite's message, and for an unknown name the known ones."""
+    with pytest.raises(af.UsageError, match=told):
+        frames.query(worked, sql, params)
+
+
+def test_a_query_ends_after_its_time(worked: Path) -> None:
+    """With a limit, a statement without end is given up; a limit that is none is refused."""
+    with pytest.raises(TimeoutError, match="not ended after 0.2 s. Narrow it down"):
+        frames.query(worked, ENDLESS, timeout_s=0.2)
+    assert len(frames.query(worked, "SELECT 1", timeout_s=5)) == 1
+    for limit in (0, -1, float("nan"), "1"):
+        with pytest.raises(af.UsageError, match="timeout_s is "):
+            frames.query(worked, ENDLESS, timeout_s=limit)  # type: ignore[arg-type]  # what a caller may pass all the same
+
+
+def test_stopping_the_cell_ends_a_query(worked: Path) -> None:
+    """The signal that a kernel gets ends a statement in the middle of its work."""
+    threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+    with pytest.raises(KeyboardInterrupt):
+        frames.query(worked, ENDLESS, timeout_s=20)
+    assert len(frames.query(worked, "SELECT 1")) == 1
+
+
+@pytest.mark.parametrize("is_stopped", [True, False])
+def test_one_long_function_holds_up_nobody(worked: Path, is_stopped: bool) -> None:
+    """SQLite answers no interrupt within a function; the signal and the time-out end the waiting all the same."""
+    long = "SELECT printf('%.*c', 150000, 'a') LIKE '%' || printf('%.*c', 30000, 'a') || 'b%'"
+    begun = time.process_time()  # the function goes on computing, and nothing else of this process
+    if is_stopped:
+        threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+    with pytest.raises(KeyboardInterrupt if is_stopped else TimeoutError):
+        frames.query(worked, long, timeout_s=None if is_stopped else 0.3)
+    assert time.process_time() - begun < 1.3
+    assert len(frames.query(worked, "SELECT 1")) == 1
+
+
+def test_a_missing_store_is_not_an_sql_error(tmp_path: Path) -> None:
+    """A problem of the file is not reported as an error of the SQL."""
+    with pytest.raises(af.StoreError, match="There is no store"):
+        frames.query(tmp_path / "none.db", "SELECT 1")

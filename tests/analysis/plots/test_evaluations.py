@@ -1,0 +1,132 @@
+"""The chart of how texts were judged."""
+
+import re
+from typing import Any
+
+import pandas as pd
+import pytest
+from conftest import OpenWorkbench
+from flows.test_evaluation import Graders, open_judged
+from support.charts import HOSTILE, START, texts, tips, xml
+from support.cpu_time import within
+from support.safe_html import DRAWING, PROSE, harms
+
+import artifactflow_nb as af
+from artifactflow_nb.analysis.plots.chart import Chart
+from artifactflow_nb.errors import UsageError
+
+ELEMENTS = DRAWING | PROSE | {"div", "rp", "img", "details", "summary"}
+
+
+def grades(*told: tuple[str, str, int], **columns: Any) -> pd.DataFrame:
+    """Grades, an hour apart, of a block by a dimension."""
+    rows = [
+        {
+            "conversation_id": "conv-1",
+            "block_id": block.lower(),
+            "block": block,
+            "block_version": n + 1,
+            "dimension": dimension,
+            "persona": None,
+            "score": score,
+            "evidence_json": f'["passage {n}"]',
+            "advice": f"advice {n}",
+            "created_at": START + pd.Timedelta(hours=n),
+        }
+        for n, (block, dimension, score) in enumerate(told)
+    ]
+    return pd.DataFrame(rows).assign(**columns)
+
+
+def test_rows_are_sorted_by_lowest_mean() -> None:
+    """Rows are sorted by the mean of their newest scores; a missing grade is a dash."""
+    frame = grades(("A", "clarity", 9), ("A", "style", 8), ("B", "clarity", 4), ("C", "style", 6))
+    chart = af.plot_evaluations(frame)
+    said = texts(chart.svg)
+    assert said[1:4] == ["clarity", "style", "mean"]
+    assert said[4:] == ["B", "4", "–", "4.0", "C", "–", "6", "6.0", "A", "9", "8", "8.5"]
+    assert chart.description == (
+        "3 texts judged by 2 dimensions, 6.8 in the mean. Lowest: B by clarity, 4; C by style, 6; A by style, 8."
+    )
+
+
+def test_a_cell_shows_scores_over_time() -> None:
+    """The last score counts; the table has earlier scores and the last evidence, in any order of rows."""
+    frame = grades(("A", "clarity", 3), ("A", "clarity", 5), ("A", "clarity", 4), ("A", "clarity", 8))
+    chart = af.plot_evaluations(frame.iloc[::-1])
+    assert "… 5 → 4 → 8" in texts(chart.svg)
+    assert tips(chart.svg) == ["A by clarity, 3 → 5 → 4 → 8: “passage 3”"]
+    [row] = chart.table.to_dict("records")
+    assert (row["score"], row["before"], row["block_version"]) == (8, "3, 5, 4", 4)
+    assert (row["evidence"], row["advice"]) == ("“passage 3”", "advice 3")
+    assert chart.notes[0].startswith("An arrow leads from a score to the one that was given later")
+
+
+def test_a_block_has_a_row_per_persona_and_survives_renaming() -> None:
+    """Grades belong to a block under any title; each persona has a row of its own."""
+    frame = grades(("A", "clarity", 3), ("A", "clarity", 5), ("A", "clarity", 7))
+    frame = frame.assign(block=["Old", "New", "New"], persona=[None, None, "Builders"])
+    assert known_rows(af.plot_evaluations(frame)) == [("New", 5), ("New for Builders", 7)]
+    two = pd.concat([frame[:1], frame[1:2].assign(conversation_id="conv-2")])
+    assert known_rows(af.plot_evaluations(two)) == [("Old", 3), ("New", 5)]
+
+
+def known_rows(chart: Chart) -> list[tuple[str, float]]:
+    return list(zip(chart.table["block"], chart.table["score"], strict=True))
+
+
+def test_every_representation_has_scores_and_evidence(workbench: OpenWorkbench) -> None:
+    """Text, Markdown and HTML contain the table; repeating them gives the same."""
+    wb, project = open_judged(workbench, Graders())
+    project.evaluate(dimensions=["clarity"]).wait(20)
+    chart = af.plot_evaluations(wb.evaluations_df(project))
+    lines = [line.split() for line in repr(chart).splitlines()[4:]]
+    assert lines == [["More", "clarity", "4.0"], ["Text", "clarity", "7.0"]]
+    assert re.search("<td[^>]*>“X is”</td><td[^>]*>Say more.</td>", chart._repr_markdown_())
+    assert "<img" in chart._repr_markdown_()
+    html = chart._repr_html_()
+    assert re.search("<td[^>]*>“X is”</td><td[^>]*>Say more.</td>", html)
+    assert "2 texts judged by 1 dimension, 5.5 in the mean." in html
+    assert af.plot_evaluations(wb.evaluations_df(project))._repr_html_() == html
+
+
+def test_no_grades_give_a_drawing_with_a_hint() -> None:
+    """Without grades the drawing says how to evaluate texts."""
+    chart = af.plot_evaluations(grades(("A", "clarity", 3))[:0])
+    assert "Nothing was judged in this frame. project.evaluate() has texts judged." in texts(chart.svg)
+    assert "Nothing was judged" in repr(chart)
+
+
+def test_a_part_of_the_frame_is_enough() -> None:
+    """Names, dimensions and scores are all that is needed; a frame that lacks one of them is refused."""
+    frame = grades(("A", "clarity", 3), ("B", "clarity", 5))
+    chart = af.plot_evaluations(frame[["block", "dimension", "score"]])
+    assert known_rows(chart) == [("A", 3), ("B", 5)]
+    with pytest.raises(UsageError, match=r"lacks score .* wb.evaluations_df\(\) gives them all"):
+        af.plot_evaluations(frame.drop(columns="score"))
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_names_are_text(name: str) -> None:
+    """Whatever blocks, dimensions and evidence say, the drawing is well-formed and every face harmless."""
+    frame = grades(("A", "clarity", 3), ("A", "clarity", 5)).assign(
+        block=name, dimension=name, persona=name, evidence_json=name, advice=name
+    )
+    chart = af.plot_evaluations(frame)
+    assert xml(chart.svg).tag.endswith("svg")
+    assert harms(chart._repr_html_().split("</style>")[-1], ELEMENTS) == []
+    assert "<script" not in chart._repr_markdown_()
+
+
+def test_two_hundred_blocks_by_twelve_dimensions_are_drawn_at_once() -> None:
+    """In a fraction of a second, as an output that can be kept; what is beyond is told."""
+    told = [(f"Block {n}", f"dimension {d}", (n + d) % 10 + 1) for n in range(202) for d in range(12)]
+    frame = grades(*told)
+    for attempt in within(2.0):
+        with attempt:
+            chart = af.plot_evaluations(frame)
+            html, markdown = chart._repr_html_(), chart._repr_markdown_()
+    assert len(html) < 1_000_000
+    assert len(markdown) < 300_000
+    assert chart.notes == ("2 more texts in the table.",)
+    assert len(chart.table) == len(told)

@@ -1,0 +1,103 @@
+"""Project templates: packaged ones, files, mappings, and errors with their location."""
+
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+import artifactflow_nb as af
+from artifactflow_nb.core.document import template as project_template
+from artifactflow_nb.core.document.template import ProjectTemplate, packaged_templates
+
+COURSE = """
+name: course
+phases:
+  - {name: goals, en: Goals, zh: 目标}
+  - lessons
+blocks:
+  - {name: Audience, phase: goals, need_review: true, prompt: "Who is it for?"}
+  - {name: 课程, phase: lessons, is_group: true}
+  - {name: Outline, parent: 课程, depends_on: [Audience], auto_generate: true}
+"""
+
+
+def test_phases_of_the_packaged_templates() -> None:
+    """`default` goes from intent to evaluation, `paper` from a question to its review; each has two display names."""
+    assert packaged_templates() == ("default", "paper")
+    assert ProjectTemplate.load().phase_names == (
+        "intent", "research", "design_inner", "produce_inner", "design_outer", "produce_outer", "evaluate",
+    )  # fmt: skip
+    paper = ProjectTemplate.load("paper")
+    assert paper.phase_names == ("question", "literature", "method", "analysis", "writing", "review")
+    for template in map(ProjectTemplate.load, packaged_templates()):
+        assert all(phase.en[0].isupper() and not phase.zh.isascii() for phase in template.phases)
+
+
+def test_user_template_is_a_file_or_a_mapping(tmp_path: Path) -> None:
+    """Both give the same template; missing display names are derived."""
+    path = tmp_path / "课程.yaml"
+    path.write_text(COURSE, encoding="utf-8")
+    template = ProjectTemplate.load(path)
+    assert template == ProjectTemplate.load(yaml.safe_load(COURSE)) == ProjectTemplate.load(str(path))
+    assert [(phase.en, phase.zh) for phase in template.phases] == [("Goals", "目标"), ("Lessons", "Lessons")]
+    tree = template.initial_blocks
+    assert [tree.path(block.block_id) for block in tree] == ["Audience", "课程", "课程 / Outline"]
+    assert tree["outline"].depends_on == ("audience",)
+    assert tree["outline"].phase == "lessons"
+
+
+def test_documented_example_is_valid() -> None:
+    """The example in the module's docstring can be loaded."""
+    example = (project_template.__doc__ or "").partition("::")[2]
+    template = ProjectTemplate.load(yaml.safe_load(textwrap.dedent(example)))
+    assert [block.name for block in template.initial_blocks] == ["Audience", "Outline"]
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"phases": []}, "phases: Tuple should have at least 1 item"),
+        ({"phases": ["a", "a"]}, "two phases have the same name; there are: a, a"),
+        ({"phases": [{"name": "a b"}]}, "phases.0.name: String should match pattern"),
+        ({"phases": [{"name": "a", "fr": "A"}]}, "phases.0.fr: Extra inputs are not permitted"),
+        ({"phases": [7]}, "phases.0: Input should be a valid dictionary"),
+        ({"colour": "red"}, "colour: Extra inputs are not permitted"),
+        ({"name": ""}, "name: String should have at least 1 character"),
+        ({"blocks": [{"name": "A"}, {"phase": "goals"}]}, "blocks.1.name: Field required"),
+        (
+            {"blocks": [{"name": "A", "need_review": "perhaps"}]},
+            "blocks.0.need_review: Input should be a valid boolean",
+        ),
+        ({"blocks": [{"name": "A", "phase": "later"}]}, "blocks.0: There is no phase 'later'. There are: goals"),
+        ({"blocks": [{"name": "A", "parent": "B"}]}, "blocks.0: There is no block 'B'. There are: none yet"),
+        ({"blocks": [{"name": "A"}, {"name": "B", "depends_on": ["C"]}]}, "blocks.1: There is no block 'C'"),
+        ({"blocks": [{"name": "A"}, {"name": "a"}]}, "blocks.1: There is already a block 'a' at the top level"),
+        ({"blocks": [{"name": "A/B"}]}, "blocks.0: A block cannot be called 'A/B'"),
+        ({"blocks": [{"name": "A", "is_group": True, "prompt": "?"}]}, "blocks.0: The group 'A' has no text"),
+    ],
+)
+def test_invalid_template_is_reported_with_the_location(change: dict[str, Any], told: str) -> None:
+    """The error has the path of each invalid value."""
+    with pytest.raises(af.UsageError) as caught:
+        ProjectTemplate.load({"name": "x", "phases": ["goals"], **change})
+    assert told in str(caught.value)
+    assert str(caught.value).startswith("The template cannot be used.")
+
+
+def test_unreadable_file_is_reported(tmp_path: Path) -> None:
+    """An unknown name, a missing file, invalid YAML and an invalid template, each with its path."""
+    with pytest.raises(af.UsageError, match="no template 'papr'. Packaged templates: default, paper. Pass the path"):
+        ProjectTemplate.load("papr")
+    with pytest.raises(af.UsageError, match=r"x\.yaml cannot be read: "):
+        ProjectTemplate.load(tmp_path / "x.yaml")
+    for text, told in (
+        ("a: [", "cannot be read as YAML: line 1, column"),
+        ("[" * 3000, "cannot be read as YAML: line 1, column"),
+        ("7", "cannot be used"),
+        ("\xff", "is not text in UTF-8"),
+    ):
+        (tmp_path / "x.yml").write_bytes(text.encode("latin-1"))
+        with pytest.raises(af.UsageError, match=told):
+            ProjectTemplate.load(tmp_path / "x.yml")

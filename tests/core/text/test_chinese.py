@@ -1,0 +1,156 @@
+"""Chinese: what a question asks for, where sentences end, and which parts a text has."""
+
+import pytest
+
+from artifactflow_nb.core.text.chinese import SYNONYM_PAIRS, WEAK_PAIRS, bigrams, is_chinese, subject_runs
+from artifactflow_nb.models.offline.documents import refers_back, worth
+from artifactflow_nb.sources.retrieval.passages import split_blocks, split_passages
+from artifactflow_nb.sources.retrieval.scoring import Scorer, WordCounts
+from artifactflow_nb.sources.retrieval.sentences import split_sentences
+from artifactflow_nb.sources.retrieval.terms import content_words, parse_query, split_terms, word_count
+
+
+@pytest.mark.parametrize(
+    ("run", "kept"),
+    [
+        ("请假需要谁批准", ["请假", "批准"]),
+        ("申请会议室要多长时间", ["申请会议室", "时间"]),
+        ("为什么停用旧接口呢", ["停用旧接口"]),
+        ("這個會議室能不能用", ["會議室"]),
+        ("茶是什么", ["茶"]),
+        ("怎么样", []),
+    ],
+)
+def test_a_question_is_cut_at_the_words_that_hold_it_together(run: str, kept: list[str]):
+    """Question words and particles are no subject; words of substance that share a character with them stay whole."""
+    assert subject_runs(run) == kept
+
+
+@pytest.mark.parametrize(
+    ("text", "chinese"),
+    [
+        ("数据备份", True),
+        ("Python 3.8还支持吗？", True),
+        ("batch_query一次能查多少个编号？", True),
+        ("誰發明了電話？", True),
+        ("API返回429", True),
+        ("What does 普洱 mean?", False),
+        ("What is 数据库备份周期?", False),
+        ("会議室の予約はどうしますか", False),
+        ("회의실은 어디입니까?", False),
+        ("How often?", False),
+        ("", False),
+    ],
+)
+def test_the_language_of_a_question_is_told_by_what_holds_it_together(text: str, chinese: bool):
+    """A Chinese question may be full of Latin names, an English one may quote Chinese; other scripts are neither."""
+    assert is_chinese(text) is chinese
+
+
+def test_a_mixed_question_keeps_its_names_and_numbers():
+    """The words to search for hold what is written in Latin letters and digits, in order."""
+    assert content_words("API返回429是什么意思？") == "API 返回 429 意思"
+    assert content_words("Python 3.11怎么安装 pip？") == "Python 3.11 安装 pip"
+    asked = parse_query("ＡＰＩ返回４２９吗？").terms
+    assert {"api", "429", "返回"} <= asked.keys()
+    assert parse_query(content_words("API返回429是什么意思？")).terms == parse_query("API返回429是什么意思？").terms
+
+
+def test_a_word_that_a_line_break_divides_is_one_word():
+    """Text wrapped at a fixed width has its words whole in the index; a blank line divides."""
+    assert "备份" in split_terms("每天备\n份数据")
+    assert "备份" not in split_terms("每天备\n\n份数据")
+
+
+def test_words_of_two_lists_are_pairs():
+    """The lists hold what the index can hold: pairs of characters, or a Latin word beside them."""
+    assert all(len(word) == 2 for word in WEAK_PAIRS)
+    assert all(len(word) == 2 or word.isascii() for group in SYNONYM_PAIRS for word in group)
+    assert parse_query("密码要几位？").synonyms["口令"] == "密码"
+
+
+def unknown(question: str, **counts: int) -> float:
+    query = parse_query(question)
+    return Scorer(query, WordCounts(100, {term: counts.get(term, 0) for term in query.terms})).unknown_share
+
+
+def test_a_pair_that_lies_across_two_known_words_is_not_missed():
+    """Of `住宿每晚`, known as `住宿` and `每晚`, nothing is missing; of `住宿礼包` half is."""
+    assert unknown("住宿每晚", 住宿=3, 每晚=3) == pytest.approx(0)
+    assert 0.4 < unknown("住宿礼包", 住宿=3) < 0.6
+    assert unknown("火星礼包") == pytest.approx(1)
+
+
+def test_a_text_has_about_as_many_words_as_a_translation():
+    """Characters and their pairs do not make a Chinese text ten times as long as it is."""
+    assert 8 < word_count(split_terms("每台服务器的数据每天凌晨备份一次。")) < 11
+    assert word_count(split_terms("every server is saved at night")) == 6
+
+
+@pytest.mark.parametrize(
+    ("text", "quotes"),
+    [
+        ("今天全体放假。明天正常上班！后天呢还要开会吗？", ["今天全体放假。", "明天正常上班！", "后天呢还要开会吗？"]),
+        ("“明天不用上班。”经理这样告诉大家。", ["“明天不用上班。”", "经理这样告诉大家。"]),
+        ('他说:"明天放假。"大家都很高兴。', ['他说:"明天放假。"', "大家都很高兴。"]),
+        ("他想了很久……最后还是同意了。", ["他想了很久……", "最后还是同意了。"]),
+        ("苹果、香蕉……，都可以带进来。", ["苹果、香蕉……，都可以带进来。"]),
+        (
+            "金额在两千元以下的由部门自行购买；金额超过五万元的必须公开进行招标。",
+            ["金额在两千元以下的由部门自行购买；", "金额超过五万元的必须公开进行招标。"],
+        ),
+        ("超出标准的部分由本人承担；其余报销。", ["超出标准的部分由本人承担；其余报销。"]),
+        ("1、住宿每晚四百元\n2、伙食每天八十元；", ["住宿每晚四百元", "伙食每天八十元；"]),
+        ("- 打车要写明起点\n- 其他", ["打车要写明起点"]),
+        ("（一）出差前先填写申请单。", ["出差前先填写申请单。"]),
+        ("3、4月份的账单一起寄出。", ["3、4月份的账单一起寄出。"]),
+        ("注意：机房里禁止饮食。", ["机房里禁止饮食。"]),
+        ("会议室使用须知", []),
+        ("最高转速为15000转/分，条件是300×g、5分钟、4 ℃。", ["最高转速为15000转/分，条件是300×g、5分钟、4 ℃。"]),
+        ("pip 会自动安装其余的依赖。", ["pip 会自动安装其余的依赖。"]),
+    ],
+)
+def test_sentences_end_where_chinese_ends_them(text: str, quotes: list[str]):
+    """Full-width stops, ellipses and long clauses end sentences, closing quotation marks included."""
+    assert [sentence.quote for sentence in split_sentences(text)] == quotes
+    assert all(text[sentence.start : sentence.end].strip() == sentence.quote for sentence in split_sentences(text))
+
+
+def test_numbered_lines_are_headings_of_what_follows_them():
+    """`第一章` and `一、` head the text below them; lines of a numbered list are none."""
+    text = "第一章 总则\n本规定适用于全体员工。\n\n一、范围\n凡是出差的都适用。\n\n二、标准\n每晚四百元。\n"
+    assert [(b.title, b.level) for b in split_blocks(text) if b.kind == "heading"] == [
+        ("第一章 总则", 2),
+        ("一、范围", 4),
+        ("二、标准", 4),
+    ]
+    assert split_passages(text)[-1].heading == "第一章 总则 / 二、标准"
+    listed = "准备：\n一、身份证\n二、学历证\n三、照片\n\n然后交给前台。\n"
+    assert not any(block.kind == "heading" for block in split_blocks(listed))
+
+
+def test_a_passage_is_as_long_as_it_reads():
+    """A Chinese passage has half as many characters as an English one."""
+    text = "\n\n".join(["这一段话一共有二十个汉字用来测试长短。" * 5] * 8)
+    assert all(p.end - p.start <= 410 for p in split_passages(text))
+    assert len(split_passages(text)) == 2
+
+
+@pytest.mark.parametrize("quote", ["该设备由专人保管。", "否则告警会升级。", "它每年校准一次。", "但是周末除外。"])
+def test_a_sentence_that_points_back_is_recognised(quote: str):
+    """Pronouns and joints at its beginning tell that a sentence needs the one before it."""
+    assert refers_back(quote)
+    assert not refers_back("每年校准一次仪器。")
+
+
+def test_figures_and_conditions_are_worth_more_where_they_are_asked_for():
+    """`几天` wants a figure, `怎么办` a condition; `一律` is no figure."""
+    assert worth("婚假一共十天。", "", "婚假几天？") > worth("婚假一律休完。", "", "婚假几天？")
+    assert worth("遗失发票时，要写说明。", "", "丢了怎么办？") > worth("发票要写说明。", "", "丢了怎么办？")
+    assert worth("详见第三章。", "", "？") < worth("机房有门禁。", "", "？")
+
+
+def test_pairs_of_one_character_are_the_character():
+    """A word of one character is searched as it is."""
+    assert bigrams("茶") == ["茶"]
+    assert bigrams("普洱茶") == ["普洱", "洱茶"]

@@ -1,0 +1,100 @@
+"""Lines and differences."""
+
+import random
+import re
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.cpu_time import within
+
+from artifactflow_nb.core.text.comparison import split_lines, unified_diff
+
+FEW_LINES = st.lists(st.sampled_from(["a\n", "b\n", "\n", "a\r\n", " a\n", "c\u2028d\n", "-\n"]), max_size=12)
+TEXTS = st.builds(lambda lines, end: "".join(lines) + end, FEW_LINES, st.sampled_from(["", "a", "z"]))
+HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@\n")
+
+
+def patched(text: str, diff: str) -> str:
+    """The text with the difference applied, as the format says, every kept and removed line checked."""
+    old, new, position = split_lines(text), [], 0
+    lines = split_lines(diff.replace("\n\\ No newline at end of file\n", "\r\r"))[2:]
+    for line in lines:
+        if head := HUNK.fullmatch(line):
+            start = int(head[1]) - (head[2] != "0")
+            new += old[position:start]
+            position = start
+            continue
+        for part in re.split("(?<=\r\r)", line):
+            body = part[1:].removesuffix("\r\r")
+            if part[:1] in {" ", "-"}:
+                assert old[position] == body
+                position += 1
+            if part[:1] in {" ", "+"}:
+                new.append(body)
+    return "".join([*new, *old[position:]])
+
+
+@given(st.text())
+def test_lines_joined_are_the_text(text: str) -> None:
+    """No character is lost or changed, and every line but the last ends with a line feed."""
+    lines = split_lines(text)
+    assert "".join(lines) == text
+    assert all(line.endswith("\n") for line in lines[:-1])
+    assert "" not in lines
+
+
+@given(TEXTS, TEXTS)
+@settings(max_examples=300)
+def test_diff_transforms_one_text_into_the_other(before: str, after: str) -> None:
+    """Applied to the one text it gives the other; it is empty if they are the same."""
+    diff = unified_diff(before, after, "a", "b")
+    assert patched(before, diff) == after
+    assert (diff == "") == (before == after)
+
+
+def test_a_difference_is_short() -> None:
+    """What is the same is not shown but for three lines around a change; far changes are parts of their own."""
+    before = "".join(f"{n}\n" for n in range(40))
+    after = before.replace("\n5\n", "\nfive\n").replace("\n30\n", "\n")
+    assert unified_diff(before, after, "a", "b") == (
+        "--- a\n+++ b\n@@ -3,7 +3,7 @@\n 2\n 3\n 4\n-5\n+five\n 6\n 7\n 8\n"
+        "@@ -28,7 +28,6 @@\n 27\n 28\n 29\n-30\n 31\n 32\n 33\n"
+    )
+
+
+def test_changes_far_apart_in_a_very_long_text_are_found_one_by_one() -> None:
+    """Where not everything can be compared with everything, lines that stand once hold the comparison."""
+    lines = [f"line {n}\n" if n % 2 else "\n" for n in range(60_000)]
+    changed = ["first\n", *lines[1:30_001], "middle\n", *lines[30_002:-1], "last\n"]
+    diff = unified_diff("".join(lines), "".join(changed), "a", "b")
+    assert (diff.count("@@ -"), diff.count("\n-"), diff.count("\n+")) == (3, 3, 4)
+
+
+def random_lines(kinds: int, n: int, seed: int) -> str:
+    chance = random.Random(seed)  # noqa: S311 - nothing secret is drawn
+    return "".join(f"{chance.randrange(kinds):05d}\n" for _ in range(n))
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (
+            "".join(f"old line {n} of it\n" for n in range(5_000)),
+            "".join(f"new line {n} of it\n" for n in range(5_000)),
+        ),
+        ("\n" * 100_000, "\n" * 99_000),
+        ("x\n" * 50_000, "y\n" * 50_000),
+        ("x\ny\n" * 25_000, "y\ny\nx\n" * 16_000),
+        (random_lines(2, 16_000, 1), random_lines(2, 16_000, 2)),
+        (random_lines(1_000, 16_000, 1), random_lines(1_000, 16_000, 2)),
+        (random_lines(50, 15_000, 1), "".join(sorted(split_lines(random_lines(50, 15_000, 1))))),
+        ("a" * 100_000, "b" * 100_000),
+    ],
+    ids=["all changed", "blank", "all one", "interleaved", "two kinds", "many kinds", "sorted", "one line"],
+)
+def test_a_difference_of_large_texts_is_bounded(before: str, after: str) -> None:
+    """Two texts of 100 KB take less than 200 ms of CPU time, whatever they hold."""
+    for attempt in within(0.2):
+        with attempt:
+            unified_diff(before, after, "a", "b")

@@ -1,0 +1,95 @@
+"""Growing Markdown in blocks."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+from support.cpu_time import within
+
+from artifactflow_nb.core.text.markdown_stream import MAX_BLOCK_CHARS, MarkdownStream
+
+MIXED = """# Title
+Intro that goes
+on.
+
+- one
+
+  inside one
+- two
+
+1) a
+2) b
+
+```python
+x = 1
+
+# not a heading
+```
+After.
+
+| a | b |
+|---|---|
+| 1 | 2 |
+
+> quote
+"""
+
+KINDS = ["\n", "text\n", "- item\n", "  more\n", "```\n", "~~~~py\n", "# h\n", "| a |\n", "|--|\n", "> q\n", "1. n\n"]
+LINES = st.sampled_from([*KINDS, "x" * 5000])
+
+
+def sources(text: str) -> list[str]:
+    return [block.source for block in MarkdownStream(text).blocks]
+
+
+def test_blocks_end_where_markdown_reads_the_rest_alone() -> None:
+    """Paragraphs, lists with blank lines inside, fences with blank lines inside and tables are one block each."""
+    starts = [source.split("\n")[0] for source in sources(MIXED)]
+    assert starts == ["# Title", "Intro that goes", "- one", "```python", "After.", "| a | b |", "> quote"]
+
+
+@given(st.lists(LINES, max_size=30), st.integers(1, 40))
+def test_pieces_give_the_same_blocks_as_the_whole(lines: list[str], size: int) -> None:
+    """However a text is cut into chunks, its blocks join to the text, and none is longer than the limit."""
+    text = "".join(lines)
+    grown = MarkdownStream()
+    for i in range(0, len(text), size):
+        grown.append(text[i : i + size])
+    assert grown.text == text
+    assert all(len(block.source) <= MAX_BLOCK_CHARS for block in grown.blocks)
+
+
+@given(st.lists(st.sampled_from(KINDS), max_size=30), st.integers(1, 40))
+def test_finished_blocks_never_change(lines: list[str], size: int) -> None:
+    """While text arrives, every block but the last stays what it was."""
+    text, grown, before = "".join(lines), MarkdownStream(), []
+    for i in range(0, len(text), size):
+        grown.append(text[i : i + size])
+        blocks = grown.blocks
+        finished = before[:-1]
+        assert blocks[: len(finished)] == finished
+        before = blocks
+
+
+def test_a_cut_fence_goes_on_as_code() -> None:
+    """A fence beyond the limit is cut, and what follows the cut begins with its opening line again."""
+    blocks = MarkdownStream("```python\n" + "x = 1\n" * 2000 + "```\nafter\n").blocks
+    assert len(blocks) > 2
+    assert blocks[0].closing == "```"
+    assert {block.opening for block in blocks[1:-1]} == {"```python\n"}
+    assert blocks[-1].markdown == "after\n"
+
+
+def test_a_cut_table_keeps_its_head() -> None:
+    """A table beyond the limit is cut, and the rest has the same head row."""
+    blocks = MarkdownStream("| a | b |\n|---|---|\n" + "| 1 | 2 |\n" * 1000).blocks
+    assert len(blocks) > 2
+    assert all(block.markdown.startswith("| a | b |\n|---|---|\n") for block in blocks)
+
+
+def test_splitting_is_linear() -> None:
+    """A text of 400 KB in small pieces is split in well under the time that rereading it would take."""
+    for attempt in within(2):
+        grown = MarkdownStream()
+        with attempt:
+            for _ in range(40_000):
+                grown.append("some text ")
+        assert len(grown.text) == 400_000

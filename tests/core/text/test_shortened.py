@@ -1,0 +1,79 @@
+"""Very long texts are shown up to a limit, and a line says how much is left out and where it is."""
+
+import time
+
+import pytest
+
+from artifactflow_nb.core.text.markdown import MarkdownRenderer, safe_markdown
+from artifactflow_nb.core.text.shortened import (
+    SHOWN_CHARS,
+    SHOWN_LINES,
+    GrowingText,
+    shown_code,
+    shown_html,
+    shown_markdown,
+    shown_plain,
+)
+
+PARAGRAPHS = "".join(f"Paragraph {n} says one thing.\n\n" for n in range(5_000))
+ONE_LINE = "word " * 40_000
+FENCE = "```python\n" + "x = 1\n" * 5_000 + "```\n"
+
+
+def test_short_text_is_shown_whole() -> None:
+    """A text within the limits is rendered as without them."""
+    text = "# Title\n\nOne *thing*.\n\n| a |\n|---|\n| 1 |\n"
+    renderer = MarkdownRenderer()
+    assert shown_html(text, renderer) == renderer.html(text)
+    assert (shown_markdown(text), shown_plain(text)) == (safe_markdown(text), text)
+
+
+@pytest.mark.parametrize("text", [PARAGRAPHS, ONE_LINE, FENCE], ids=["paragraphs", "one line", "fence"])
+def test_long_text_ends_with_a_line_about_the_rest(text: str) -> None:
+    """Every form ends within the limits, and says how many characters are missing and where they are."""
+    for shown in (
+        shown_html(text, MarkdownRenderer(), "Look there."),
+        shown_markdown(text, "Look there."),
+        shown_plain(text, "Look there."),
+        shown_code(text, "Look there."),
+    ):
+        assert "Look there." in shown[-80:]
+        assert "more characters" in shown[-80:]
+        assert shown.count("says one thing") <= SHOWN_LINES
+        assert len(shown) < 2 * SHOWN_CHARS
+
+
+def test_note_stands_outside_of_a_fence_that_was_cut() -> None:
+    """A code block that is cut is closed before the line about the rest."""
+    assert "\n```\n\n*" in shown_markdown(FENCE)
+    assert "</code></pre><p" in shown_html(FENCE, MarkdownRenderer()).replace("\n", "")
+
+
+def test_growing_text_shows_the_same_as_the_whole_text() -> None:
+    """Text that arrives in pieces has the same beginning, length and rest as text that arrives at once."""
+    whole, grown = GrowingText(PARAGRAPHS), GrowingText()
+    for at in range(0, len(PARAGRAPHS), 777):
+        grown.append(PARAGRAPHS[at : at + 777])
+    assert grown.blocks == whole.blocks
+    assert (grown.text, grown.n_chars, grown.n_left) == (PARAGRAPHS, len(PARAGRAPHS), whole.n_left)
+    assert sum(len(block.source) for block in grown.blocks) + grown.n_left == len(PARAGRAPHS)
+    assert grown.end(10) == PARAGRAPHS[-10:]
+    assert not grown.is_blank
+    assert GrowingText(" \n").is_blank
+
+
+def test_piece_beyond_the_limit_costs_its_own_length() -> None:
+    """The last thousand pieces of a long text take no longer than a thousand in its middle."""
+    text, piece = GrowingText(PARAGRAPHS), PARAGRAPHS[:1000]
+
+    def thousand() -> float:
+        began = time.process_time()
+        for _ in range(1000):
+            text.append(piece)
+            assert text.blocks
+        return time.process_time() - began
+
+    first = thousand()
+    for _ in range(20):
+        last = thousand()
+    assert last < 3 * first + 0.05

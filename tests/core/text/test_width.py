@@ -1,0 +1,56 @@
+"""Widths in columns."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from artifactflow_nb.core.text.width import clip, clip_words, cut, width
+
+
+@pytest.mark.parametrize(
+    ("text", "columns"),
+    [("abc", 3), ("备份", 4), ("备份 2 次", 9), ("é", 1), ("e\u0301", 1), ("，。「」", 8), ("“a” – …", 7), ("👍🏽", 4)],
+)
+def test_a_chinese_character_takes_two_columns(text: str, columns: int):
+    """Han characters and full-width punctuation take two columns, accents none, everything else one."""
+    assert width(text) == columns
+
+
+def test_combined_characters_are_not_split():
+    """A cut leaves accents at their letters and joined emoji whole."""
+    assert cut("数据备份", 5) == "数据"
+    assert cut("ae\u0301b", 2) == "ae\u0301"
+    assert cut("a👩\u200d🔬b", 4) == "a"
+    assert cut("短", 10) == "短"
+
+
+def test_a_clipped_line_fits():
+    """The ellipsis is part of the width; a line that fits is left alone."""
+    assert clip("数据 备份", 9) == "数据 备份"
+    assert clip("数据备份的周期", 9) == "数据备份…"
+    assert clip("how often is it saved", 9) == "how ofte…"
+    assert width(clip("数据备份的周期" * 20, 40)) <= 40
+
+
+@pytest.mark.parametrize(
+    ("text", "clipped"),
+    [
+        ("hello brave new world", "hello brave …"),
+        ("## 备份 数据库每天凌晨两点做一次全量备份", "## 备份 数据 …"),
+        ("采用加密AES-256算法", "采用加密 …"),
+        ("备份", "备份"),
+    ],
+)
+def test_words_stay_whole(text: str, clipped: str):
+    """A text with spaces is cut at one, Chinese anywhere but within a Latin word."""
+    assert clip_words(text, 13) == clipped
+
+
+@given(st.text(st.sampled_from("ab 一。ー가Ａ々〪é\u0301\u200d👩🔬🏽\uff61ｱ"), max_size=30), st.integers(-1, 40))
+def test_any_text_is_as_wide_as_its_characters(text: str, columns: int) -> None:
+    """However it is measured; a cut is a beginning that fits, and all of a text that does."""
+    assert width(text) == sum(width(character) for character in text)
+    found = cut(text, columns)
+    assert text.startswith(found)
+    assert width(found) <= max(columns, 0)
+    assert found == text or width(text) > columns

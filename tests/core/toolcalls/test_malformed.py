@@ -1,0 +1,84 @@
+"""The corpus of what models really write, and how each reply is read."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from artifactflow_nb.core.messages import ToolCall
+from artifactflow_nb.core.toolcalls.xml import parse_reply
+
+CORPUS: list[dict[str, Any]] = yaml.safe_load((Path(__file__).parent / "malformed.yaml").read_text(encoding="utf-8"))
+UNREADABLE = [
+    "<tool_call><params><p>x</p></params></tool_call>",
+    '<tool_call>{"name": "t", "arguments": {"p": }}</tool_call>',
+    '<tool_call>{"name": "t", "arguments": {"p": ' + "9" * 5000 + "}}</tool_call>",
+    "<tool_call>" + '{"a":' * 5000 + "</tool_call>",
+    "<tool_call>" + "[" * 5000 + "</tool_call>",
+]
+
+
+def fits(call: ToolCall, expected: Mapping[str, Any]) -> bool:
+    """Whether a call is the one expected, or was refused for the reason expected."""
+    if set(expected) == {"error"}:
+        return call.error is not None and expected["error"] in call.error
+    return call.error is None and {call.name: dict(call.params)} == expected
+
+
+@pytest.mark.parametrize("entry", CORPUS, ids=lambda entry: entry["name"])
+def test_reply_is_parsed_or_reported_to_the_model(entry):
+    """The calls are what was meant, those that leave doubt say why, and the prose is what is left."""
+    parsed = parse_reply(entry["reply"])
+    expected = entry.get("calls", [])
+    assert len(parsed.calls) == len(expected), parsed.calls
+    for call, wanted in zip(parsed.calls, expected, strict=True):
+        assert fits(call, wanted), call
+    assert parsed.text == entry.get("text", "")
+
+
+def test_the_corpus_is_one_to_rely_on():
+    """Its entries have names of their own, say where they come from, and are as many as promised."""
+    assert len({entry["name"] for entry in CORPUS}) == len({entry["reply"] for entry in CORPUS}) == len(CORPUS) >= 60
+    assert all(set(entry) <= {"name", "from", "reply", "calls", "text"} and entry["from"] for entry in CORPUS)
+
+
+@pytest.mark.parametrize("entry", CORPUS, ids=lambda entry: entry["name"])
+def test_a_sound_call_behind_a_malformed_reply_is_read_or_reported(entry):
+    """However a reply begins, a call that follows is run as written, or the model is told of one that was not."""
+    parsed = parse_reply(
+        entry["reply"] + "\n<tool_call><name>last</name><params><z><![CDATA[1]]></z></params></tool_call>"
+    )
+    is_read = any(call.name == "last" and call.params == {"z": "1"} for call in parsed.calls[-1:])
+    assert is_read or any(call.error for call in parsed.calls)
+
+
+@pytest.mark.parametrize(
+    "reply", UNREADABLE, ids=["no name", "no value", "a number too long", "too deep", "too deep a list"]
+)
+def test_unreadable_call_is_reported_to_the_model(reply):
+    """It comes back as a call with an error that shows how to write one and how this one began."""
+    (found,) = parse_reply(reply).calls
+    assert found.error is not None
+    assert "could not be read and was not run" in found.error
+    assert "<tool_call><name>tool</name>" in found.error
+    assert f"It began with: {reply[:80]!r}" in found.error
+
+
+@pytest.mark.parametrize(
+    ("reply", "known_cut"),
+    [
+        ("<tool_call><name>t</name><params><p>x</p>", False),
+        ("<tool_call><name>t</name><params><p>x</p>\nNow I wait.", False),
+        ("<tool_call><name>t</name><params><p><![CDATA[x</p></params></tool_call>", False),
+        ("<tool_call><name>t</name><params><p><![CDATA[x]]></p></params>", True),
+        ("<function=t><parameter=p>x</parameter></function>", True),
+        ('<tool_call>{"name": "t", "arguments": {"p": "x"}}', True),
+    ],
+)
+def test_a_reply_known_to_be_cut_runs_only_calls_whose_end_is_written(reply, known_cut):
+    """What a model may have left out is taken for granted only where the reply is not known to end too early."""
+    assert parse_reply(reply).calls == (ToolCall("t", {"p": "x"}),)
+    (found,) = parse_reply(reply, is_truncated=True).calls
+    assert (found.error is None) is known_cut

@@ -1,0 +1,190 @@
+"""What holds for every text: nothing crashes, what is written is read back exactly, what is cut is never run."""
+
+import json
+import re
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.call_grammar import any_text, as_elements, as_json, calls, glued, names, prose, values
+
+from artifactflow_nb.core.messages import ToolCall, ToolResult
+from artifactflow_nb.core.toolcalls.scanner import normalize_tag
+from artifactflow_nb.core.toolcalls.xml import (
+    ParsedReply,
+    cdata,
+    format_call,
+    format_result,
+    format_results,
+    parse_reply,
+    parse_results,
+)
+
+BLANKS = " \t\r\n\f\v\ufeff\u200b"
+TOKEN = re.compile(r"</?\w+>|<!\[CDATA\[|\]\]>")
+plain_values = st.text(st.characters(codec="utf-8", exclude_characters="<>&[]{}`~＜"), min_size=1).filter(str.strip)
+
+plain_params = st.dictionaries(names, plain_values, min_size=1, max_size=3).filter(
+    lambda params: len({normalize_tag(name) for name in params}) == len(params)
+)
+
+
+def sound(parsed: ParsedReply) -> list[ToolCall]:
+    return [call for call in parsed.calls if call.error is None]
+
+
+# --- nothing crashes -----------------------------------------------------------------------------------------------
+
+
+@given(any_text, glued, st.booleans())
+def test_no_text_crashes_the_reader(first, second, cut):
+    """Whatever a model writes is read, each call has a name or says what is wrong, and what is read can be stored."""
+    text = first + second
+    openings = ["", "<tool_call>", "<tool_call><name>t</name><params><p><![CDATA[", "<function=f><parameter=p>"]
+    openings += ["<tool_call><name>t</name><params><p><item>", '<tool_call>{"name": "t", "arguments": {"p": ', "{"]
+    for opening in openings:
+        parsed = parse_reply(opening + text, is_truncated=cut)
+        parsed.text.encode()
+        for call in parsed.calls:
+            assert call.name or call.error
+            json.dumps([call.name, dict(call.params), call.error], ensure_ascii=False, allow_nan=False).encode()
+    list(parse_results(f"<tool_result><name>t</name><success>true</success><data>{text}"))
+
+
+@given(st.text(st.characters(codec="utf-8", exclude_characters="<＜`~{[")))
+def test_text_without_marks_is_an_answer(text):
+    """A reply without any mark of the protocol is prose, and nothing else."""
+    assert parse_reply(text) == ParsedReply(text.strip(BLANKS), ())
+
+
+# --- what is written is read back exactly --------------------------------------------------------------------------
+
+
+@given(names, st.dictionaries(names, values), st.booleans())
+def test_a_written_call_is_read_back_exactly(name, params, cut):
+    """Any text and any list of texts survive, whatever tags, CDATA marks or white space they hold."""
+    assert parse_reply(format_call(name, params), is_truncated=cut) == ParsedReply("", (ToolCall(name, params),))
+
+
+@given(st.lists(st.tuples(calls, prose), max_size=4), prose, st.sampled_from([as_elements, as_json]))
+def test_calls_and_prose_are_separated(written, first, write):
+    """Calls come back in the order written, each value byte for byte, and so does the prose around them."""
+    parsed = parse_reply(first + "".join(f"\n{write(call)}\n{after}" for call, after in written))
+    assert list(parsed.calls) == [call for call, _ in written]
+    stripped = [text.strip(BLANKS) for text in [first, *(after for _, after in written)]]
+    assert parsed.text == "\n\n".join(filter(None, stripped))
+
+
+@given(calls, st.sampled_from(["```xml\n{}\n```", "~~~\n{}\n~~~", "<tool_calls>{}</tool_calls>"]))
+def test_wrapper_around_a_call_is_not_prose(call, around):
+    """Fences and wrappers around a call go with it; behind prose, a call in a fence asks a person."""
+    written = around.format("\0").replace("\0", as_elements(call))
+    assert parse_reply(written) == ParsedReply("", (call,))
+    assert parse_reply(f"Now.\n{written}") == ParsedReply(
+        "Now.", (replace(call, needs_approval=not around.startswith("<")),)
+    )
+
+
+@given(calls, st.sampled_from(["```xml\n{}\n```", "~~~\n{}\n~~~", "`{}`", "> {}"]))
+def test_a_quoted_call_stays_as_it_is(call, around):
+    """A call that is shown amid prose is text, to the last character."""
+    written = as_elements(ToolCall(call.name, dict.fromkeys(call.params, "a b")))
+    reply = f"Write this:\n\n{around.format(written)}\n\nDone."
+    assert parse_reply(reply) == ParsedReply(reply, ())
+
+
+@given(st.lists(st.tuples(any_text.filter(str.strip), st.booleans(), any_text), min_size=1, max_size=4))
+def test_written_results_are_read_back_exactly(written):
+    """Data and errors survive, whatever they hold; so does the name of a tool that does not exist."""
+    results = [
+        (name, ToolResult(success, data=body) if success else ToolResult(success, error=body or "why"))
+        for name, success, body in written
+    ]
+    message = format_results(results)
+    assert list(parse_results(message)) == results
+
+
+@given(calls, st.lists(st.tuples(st.just("t"), any_text), min_size=1, max_size=3))
+def test_results_that_a_model_makes_up_count_for_nothing(call, made_up):
+    """Neither their text nor what looks like a call in them is taken from a reply; the real call is."""
+    results = format_results((name, ToolResult(success=True, data=body)) for name, body in made_up)
+    assert parse_reply(f"Now.\n{as_elements(call)}\n{results}\nDone.") == ParsedReply("Now.\n\nDone.", (call,))
+
+
+@given(any_text)
+def test_cdata_matches_the_xml_parser(value):
+    """An XML reader would read the same text: no section holds its own end."""
+    sections = cdata(value).removeprefix("<![CDATA[").removesuffix("]]>").split("]]><![CDATA[")
+    assert all("]]>" not in section for section in sections)
+    assert "".join(sections) == value
+
+
+def test_a_failed_result_without_a_reason_still_says_that_it_failed():
+    """The model is never shown an empty failure."""
+    assert "failed without saying why" in format_result("t", ToolResult(success=False))
+
+
+# --- what is cut is never run --------------------------------------------------------------------------------------
+
+
+def begins_like(found: Any, written: Any) -> bool:
+    """Whether a value is the one written, or a beginning of one that holds a closing tag itself."""
+    return found == written or (isinstance(written, str) and "</" in written and written.startswith(found))
+
+
+def check_cut(reply: str, whole: list[ToolCall], at: int) -> None:
+    known = parse_reply(reply[:at], is_truncated=True)
+    assert sound(known) == whole[: len(sound(known))]
+    assert [call.error is None for call in known.calls[:-1]] == [True] * (len(known.calls) - 1)
+    if unknown := sound(parse_reply(reply[:at])):
+        *first, last = unknown
+        written = whole[len(first)]
+        assert first == whole[: len(first)]
+        assert last.name == written.name
+        assert list(last.params) == list(written.params)[: len(last.params)]
+        assert all(begins_like(value, written.params[key]) for key, value in last.params.items())
+        assert last.params or not written.params
+
+
+@given(st.lists(calls, min_size=1, max_size=2), prose, st.sampled_from([as_elements, as_json]), st.data())
+def test_truncated_reply_runs_only_complete_calls(whole, between, write, data):
+    """Known to be cut, only whole calls are read; else at most the last parameters are missing, and no value is."""
+    reply = f"Now.\n{between}\n".join(["", *(write(call) for call in whole)])
+    check_cut(reply, whole, data.draw(st.integers(0, len(reply))))
+
+
+@pytest.mark.parametrize("write", [as_elements, as_json])
+def test_a_reply_may_be_cut_anywhere(write):
+    """At whatever character a reply of ordinary calls is cut, nothing of its markup becomes the answer."""
+    whole = [
+        ToolCall("web_search", {"query": "a < b & ]]> c", "max_results": "5"}),
+        ToolCall("web_fetch", {"urls": ["https://a.example/?a=1&b=2", "]]>"], "focus": "<b>x</b>"}),
+    ]
+    reply = "I look.\n" + "\n".join(write(call) for call in whole)
+    for at in range(len(reply) + 1):
+        check_cut(reply, whole, at)
+        text = parse_reply(reply[:at], is_truncated=True).text
+        assert "I look.".startswith(text.split("\n")[0])
+        assert len(text) < len("I look.\n\n<tool")
+        begun, done = reply[:at].count("<tool_call>"), reply[:at].count("</tool_call>")
+        assert done <= len(sound(parse_reply(reply[:at], is_truncated=True))) <= begun
+
+
+@given(names, plain_params, st.data())
+def test_a_mark_left_out_never_changes_a_value(name, params, data):
+    """Whichever one tag or CDATA mark is missing, the call is read as it was meant, or the model is told."""
+    reply = format_call(name, params)
+    token = data.draw(st.sampled_from(list(TOKEN.finditer(reply))))
+    parsed = parse_reply(reply[: token.start()] + reply[token.end() :])
+    assert sound(parsed) in ([], [ToolCall(name, params)])
+    assert parsed.calls or token[0] == "<tool_call>"
+
+
+@given(names, plain_params)
+def test_closing_tags_may_be_missing_at_the_end(name, params):
+    """What a stop sequence cuts off, or a model forgets, is understood all the same."""
+    reply = format_call(name, params)
+    for missing in ("</tool_call>", "</params></tool_call>"):
+        assert sound(parse_reply(reply.removesuffix(missing))) == [ToolCall(name, params)]

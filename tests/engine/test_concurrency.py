@@ -1,0 +1,182 @@
+"""Several who do the same thing at the same moment: engines on one store, clicks on one button, starts of one run."""
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from conftest import OpenEngine
+from support.replies import call
+
+from artifactflow_nb.agents.base import PromptContext
+from artifactflow_nb.core.approvals import Decision
+from artifactflow_nb.core.events import StreamEventType
+from artifactflow_nb.engine.driver import MAX_STARTING_RUNS
+from artifactflow_nb.engine.engine import Engine
+from artifactflow_nb.errors import Conflict, UsageError
+from artifactflow_nb.models.base import ModelEvent, ModelRequest
+from artifactflow_nb.models.scripted import ScriptedModel
+from artifactflow_nb.tools.base import Tool, ToolContext, tool
+
+ANSWERED = 2  # requests to the model of a run with one call: for the call, and for the answer
+
+
+def sending(sent: list[str]) -> Tool:
+    @tool(permission="confirm")
+    async def send(ctx: ToolContext) -> str:
+        """Send a letter."""
+        sent.append(ctx.tool_call_id)
+        await asyncio.sleep(0.01)
+        return "sent"
+
+    return send
+
+
+async def engines_with(open_engine: OpenEngine, entry: Tool, count: int) -> list[Engine]:
+    """Engines on one store, with one model that sends a letter and then answers."""
+
+    def turn(request: Any) -> str:
+        return "Sent." if any("tool_result" in message.content for message in request.messages[1:]) else call("send")
+
+    model = ScriptedModel(turn)
+    engines = [await open_engine(model=model) for _ in range(count)]
+    for engine in engines:
+        engine.register_tool(entry)
+    return engines
+
+
+async def until_over(engines: list[Engine], run_id: str) -> Any:
+    """What came of the run once none of the engines drives it."""
+    async with asyncio.timeout(10):
+        while (result := await engines[0].controller.result(run_id)).status in {"running", "waiting"}:
+            for engine in engines:
+                await engine.controller.join(run_id)
+            await asyncio.sleep(0.01)
+    return result
+
+
+@pytest.mark.parametrize("count", [1, 2], ids=["one engine", "two engines"])
+async def test_of_several_decisions_at_once_one_holds(open_engine: OpenEngine, count: int) -> None:
+    """Of many decisions on one request at the same moment one is taken, all others are refused, the tool runs once."""
+    sent: list[str] = []
+    engines = await engines_with(open_engine, sending(sent), count)
+    waiting = await engines[0].controller.execute("Send.")
+    request = waiting.pending[0].id
+    clicks = [engines[n % count].controller.decide(request, Decision(approved=True)) for n in range(6)]
+    outcomes = await asyncio.gather(*clicks, return_exceptions=True)
+    assert Counter(type(outcome) for outcome in outcomes) == {type(None): 1, Conflict: 5}
+    result = await until_over(engines, waiting.run_id)
+    assert (result.status, result.response, len(sent)) == ("completed", "Sent.", 1)
+    assert len(engines[0].model.requests) == ANSWERED  # type: ignore[attr-defined]
+    stored = await engines[0].runs.events(waiting.run_id)
+    told = [event for event in stored if event.type is StreamEventType.PERMISSION_RESULT]
+    assert [event.data["id"] for event in told] == [request]
+    assert [event.is_terminal for event in stored].count(True) == 1
+
+
+@pytest.mark.parametrize("count", [1, 2], ids=["one engine", "two engines"])
+async def test_a_run_started_several_times_at_once_runs_once(open_engine: OpenEngine, count: int) -> None:
+    """However many start the same decided run, in one engine or two, its model and its tool are asked once."""
+    sent: list[str] = []
+    engines = await engines_with(open_engine, sending(sent), count)
+    waiting = await engines[0].controller.execute("Send.")
+    await engines[0].approvals.decide({waiting.pending[0].id: Decision(approved=True)}, engines[0].clock.now())
+    run = await engines[0].runs.get(waiting.run_id)
+    starts = [engines[n % count].controller.start(run) for n in range(6)]
+    outcomes = await asyncio.gather(*starts, return_exceptions=True)
+    refused = [outcome for outcome in outcomes if isinstance(outcome, Conflict)]
+    assert len({outcome for outcome in outcomes if outcome not in refused}) == 1, "one engine drives it, in one task"
+    result = await until_over(engines, waiting.run_id)
+    assert (result.status, result.response, len(sent)) == ("completed", "Sent.", 1)
+    assert len(engines[0].model.requests) == ANSWERED  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("count", [1, 2], ids=["one engine", "two engines"])
+async def test_of_several_questions_at_once_a_branch_takes_one(open_engine: OpenEngine, count: int) -> None:
+    """Of questions that reach a branch at the same moment one is taken and the others are refused: it does not fork."""
+    model = ScriptedModel(lambda _request: "An answer.")
+    engines = [await open_engine(model=model) for _ in range(count)]
+    first = await engines[0].controller.execute("First?")
+    place = first.conversation_id
+    begun = [engines[n % count].controller.begin(f"Next {n}?", conversation_id=place) for n in range(4)]
+    outcomes = await asyncio.gather(*begun, return_exceptions=True)
+    assert [type(outcome) for outcome in outcomes].count(Conflict) == 3, outcomes
+    messages = await engines[0].conversations.messages(place)
+    assert [message.parent_id for message in messages] == [None, first.message_id]
+
+
+async def test_two_runs_never_share_a_thread(open_engine: OpenEngine) -> None:
+    """A thread that a run has is refused for another run, and nothing is stored."""
+    engine = await open_engine(["One."])
+    first = await engine.controller.execute("First?")
+    with pytest.raises(UsageError, match=f"{first.thread_id}.*exists already"):
+        await engine.controller.execute("Second?", thread_id=first.thread_id)
+    assert len(await engine.conversations.list_conversations()) == 1
+
+
+@pytest.mark.parametrize("count", [1, 2], ids=["one engine", "two engines"])
+async def test_a_run_that_is_stopped_from_several_sides_ends_once(open_engine: OpenEngine, count: int) -> None:
+    """Stopped several times at the same moment, while it waits, by one engine or two, a run has one terminal event."""
+    engines = await engines_with(open_engine, sending([]), count)
+    waiting = await engines[0].controller.execute("Send.")
+    stops = [engines[n % count].controller.cancel(waiting.run_id) for n in range(6)]
+    outcomes = await asyncio.gather(*stops, return_exceptions=True)
+    assert {type(outcome) for outcome in outcomes} <= {type(None), Conflict}
+    assert None in outcomes
+    assert (await engines[0].controller.result(waiting.run_id)).status == "cancelled"
+    stored = await engines[0].runs.events(waiting.run_id)
+    assert [event.type for event in stored if event.is_terminal] == [StreamEventType.CANCELLED]
+
+
+async def test_an_end_that_is_stored_stays_the_only_one(open_engine: OpenEngine) -> None:
+    """A second end, whoever brings it, is refused by the store, and the first one stays."""
+    engine = await open_engine(["The answer."])
+    result = await engine.controller.execute("First?")
+    events = await engine.runs.events(result.run_id)
+    second = replace(events[-1], type=StreamEventType.ERROR, seq=events[-1].seq + 1, data={"message": "late"})
+    with pytest.raises(Conflict, match="ended already"):
+        await engine.runs.finish(result.run_id, "failed", second)
+    assert await engine.runs.events(result.run_id) == events
+    assert (await engine.runs.get(result.run_id)).response == "The answer."
+
+
+def no_prompt(_context: PromptContext) -> dict[str, str]:
+    raise RuntimeError("no prompt")
+
+
+async def test_runs_that_fail_or_are_stopped_early_hold_up_nobody(open_engine: OpenEngine) -> None:
+    """However many runs end before their first model call, a later one has its turn."""
+    engine = await open_engine(lambda _request: "Done.")
+    lead = engine.research.lead
+    prompt, lead.placeholders = lead.placeholders, no_prompt  # type: ignore[method-assign]  # it fails as a file may
+    ended = await asyncio.gather(*(engine.controller.execute("What?") for _ in range(3 * MAX_STARTING_RUNS)))
+    assert {result.status for result in ended} == {"failed"}
+    begun = [await engine.controller.begin("What?") for _ in range(3 * MAX_STARTING_RUNS)]
+    for run in begun:
+        await engine.controller.start(run)
+        await engine.controller.cancel(run.run_id)
+    assert {(await engine.controller.result(run.run_id)).status for run in begun} == {"cancelled"}
+    lead.placeholders = prompt  # type: ignore[method-assign]
+    async with asyncio.timeout(10):
+        assert (await engine.controller.execute("What?")).response == "Done."
+
+
+async def test_all_runs_ask_their_models_at_the_same_time(open_engine: OpenEngine) -> None:
+    """Runs take turns on their way to the model only: while it thinks, all others are asked too."""
+    asked, all_asked = [], asyncio.Event()
+
+    class Slow(ScriptedModel):
+        async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+            asked.append(request)
+            if len(asked) == 3 * MAX_STARTING_RUNS:
+                all_asked.set()
+            await all_asked.wait()
+            async for event in super().stream(request):
+                yield event
+
+    engine = await open_engine(model=Slow(lambda _request: "Done."))
+    async with asyncio.timeout(20):
+        ended = await asyncio.gather(*(engine.controller.execute("What?") for _ in range(3 * MAX_STARTING_RUNS)))
+    assert [result.response for result in ended] == ["Done."] * (3 * MAX_STARTING_RUNS)

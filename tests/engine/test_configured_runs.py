@@ -1,0 +1,240 @@
+"""Runs do what is configured for their agents, and keep to it: resumed, replayed, opened."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import OpenEngine
+from package.test_reprs import check
+from support.replies import by_agent, call, delegate, plan, report
+
+import artifactflow_nb as af
+from artifactflow_nb.errors import UsageError
+from artifactflow_nb.models.scripted import ScriptedModel
+from artifactflow_nb.tools.base import ToolContext, tool
+
+TWO_ROUNDS = {"lead_agent": {"max_iterations": 2, "tools": ["look", "core"]}}
+
+
+@tool(category="text")
+async def look(ctx: ToolContext) -> str:
+    """Look."""
+    del ctx
+    return "nothing"
+
+
+def configured(config: Any, **more: Any) -> dict[str, Any]:
+    return {"settings": {"graph_config": config, **more}}
+
+
+async def test_the_research_flow_does_what_is_configured(open_engine: OpenEngine) -> None:
+    """Rounds, tools, model and temperature of each agent are those of its node; others stay as packaged."""
+    config = {
+        "lead_agent": {"max_iterations": 1, "tools": ["call_subagent", "read_artifact"], "temperature": 0},
+        "search_agent": {"tools": ["core"], "model": "scripted", "max_iterations": 1},
+    }
+    script = by_agent(
+        lead=[delegate("search_agent", "Look."), "Done." + report()], search=[call("web_search", query="x"), "Found."]
+    )
+    engine = await open_engine(script, **configured(config))
+    await engine.add_sources(__file__)
+    result = await engine.controller.execute("Look.")
+    model: Any = engine.model
+    first, second, third, last = model.requests
+    assert (result.status, result.response) == ("completed", "Done.")
+    assert [spec.name for spec in first.tools] == ["call_subagent", "read_artifact"]
+    assert (first.temperature, first.model, second.temperature, second.model) == (0, None, 0.5, "scripted")
+    assert "call_subagent" not in [spec.name for spec in second.tools]
+    assert {"web_search", "web_fetch", "create_artifact"} <= {spec.name for spec in second.tools}
+    assert (third.tool_choice, last.tool_choice) == ("none", "none")
+    assert "at most 1 rounds" in first.messages[0].content
+
+
+async def test_what_is_said_for_one_agent_goes_before_its_node(open_engine: OpenEngine) -> None:
+    """`agent_models` goes before the model of the node; a node's temperature before that for all, null too.
+
+    A temperature for all takes the place of the packaged ones and of those that agents have by themselves.
+    """
+    config = {
+        "lead_agent": {"model": "configured", "temperature": 0.1},
+        "crawl_agent": {"model": "configured"},
+        "search_agent": {"temperature": None},
+    }
+    engine = await open_engine(["Yes."], agent_models={"lead_agent": "mine"}, **configured(config, temperature=1.5))
+    engine.register_agent(af.AgentConfig("clerk", "Looks.", prompt="search_agent", temperature=0.2))
+    agents = engine.agents
+    assert {name: agents[name].model_name for name in ("lead_agent", "crawl_agent", "search_agent")} == {
+        "lead_agent": "mine",
+        "crawl_agent": "configured",
+        "search_agent": "scripted",
+    }
+    assert {
+        name: agents[name].config.temperature for name in ("lead_agent", "crawl_agent", "search_agent", "clerk")
+    } == {
+        "lead_agent": 0.1,
+        "crawl_agent": 1.5,
+        "search_agent": None,
+        "clerk": 1.5,
+    }
+
+
+async def test_tools_that_come_later_are_offered_to_whom_they_are_configured_for(open_engine: OpenEngine) -> None:
+    """By name, category and `all`, in the configured order; what was offered in code comes last."""
+    config = {
+        "lead_agent": {"tools": ["look", "call_subagent"]},
+        "search_agent": {"tools": ["text", "web_search"]},
+        "crawl_agent": {"tools": ["all"]},
+    }
+    engine = await open_engine(["Yes."], **configured(config))
+    engine.register_agent(af.AgentConfig("clerk", "Looks.", prompt="search_agent", required_tools=("all",)))
+    engine.register_tool(look)
+    names = {name: agent.tool_names for name, agent in engine.agents.items()}
+    assert names["lead_agent"] == ("look", "call_subagent")
+    assert names["search_agent"] == ("look", "web_search")
+    assert names["crawl_agent"] == names["clerk"]
+    assert names["clerk"][-1] == "look"
+    assert "call_subagent" not in names["clerk"]
+    engine.register_tool(tool(name="peek")(look.handler), agent="search_agent")
+    assert engine.agents["search_agent"].tool_names == ("look", "web_search", "peek")
+    assert "look" in engine.agents["crawl_agent"].build_complete_system_prompt(_context(engine))
+
+
+def str_of(value: Any) -> list[str]:
+    return value._card().plain().splitlines()
+
+
+def _context(engine: Any) -> Any:
+    from artifactflow_nb.agents.base import PromptContext
+
+    return PromptContext(engine.clock.now())
+
+
+async def test_a_tool_that_nobody_knows_is_told_when_a_run_begins(open_engine: OpenEngine) -> None:
+    """Tools are registered after the workbench is made, so that a misspelt one shows when it is needed."""
+    engine = await open_engine(["Yes."], **configured({"search_agent": {"tools": ["mcp", "lok"]}}))
+    engine.register_tool(look)
+    with pytest.raises(UsageError, match=r"Invalid tools for agent 'search_agent': There is no tool 'lok'.*look.*mcp"):
+        await engine.controller.execute("Look.")
+
+
+@pytest.mark.parametrize(
+    ("agent", "tool_name", "told"),
+    [
+        ("crawl_agent", "call_subagent", "only the lead can delegate"),
+        ("executor", "call_subagent", "only the lead can delegate"),
+        ("executor", "plan_create", "the plan flow itself offers it, to agent alone"),
+        ("lead_agent", "plan_create", "the plan flow itself offers it, to agent alone"),
+        ("agent", "report_failure", "the plan flow itself offers it, to executor alone"),
+        ("search_agent", "plan_decide", "the plan flow itself offers it, to replanner alone"),
+    ],
+)
+async def test_a_tool_that_an_agent_cannot_have_is_refused(
+    open_engine: OpenEngine, agent: str, tool_name: str, told: str
+) -> None:
+    """What belongs to another part is refused at once, where it is configured, and never left out in silence."""
+    with pytest.raises(UsageError, match=f"'{agent}' asks for {tool_name}: {told}. Leave it out."):
+        await open_engine(["Yes."], **configured({agent: {"tools": [tool_name]}}))
+
+
+@pytest.mark.parametrize("spec", ["plan", "nope"])
+async def test_tools_that_an_agent_cannot_have_are_not_recommended(open_engine: OpenEngine, spec: str) -> None:
+    """The error for what is not known lists what could be configured, and the category `plan` means nothing."""
+    engine = await open_engine(["Yes."], **configured({"executor": {"tools": [spec]}}))
+    with pytest.raises(UsageError, match=f"Invalid tools for agent 'executor': There is no tool '{spec}'") as refused:
+        await engine.controller.execute("Look.")
+    for name in ("plan_create", "plan_decide", "report_failure", "call_subagent", " plan"):
+        assert name not in str(refused.value).partition("known are")[2]
+
+
+@pytest.mark.parametrize("name", ["agent", "executor", "replanner", "summarizer", "lead_agent", "search_agent"])
+async def test_no_agent_takes_the_place_of_a_part_of_a_flow(open_engine: OpenEngine, name: str) -> None:
+    """An agent of a user's own that has the name of a built-in one is refused, and nothing of it is left."""
+    engine = await open_engine(["Yes."])
+    before = engine.agents[name]
+    with pytest.raises(UsageError, match="hoose another name"):
+        engine.register_agent(af.AgentConfig(name, "Is another.", prompt="search_agent"))
+    assert engine.agents[name] is before
+    assert len(engine.research.lead.subagents) == 2
+
+
+async def test_who_writes_steps_knows_what_they_can_use(open_engine: OpenEngine) -> None:
+    """Agent and replanner are told the tools of steps, which may be others than their own, as they are by then."""
+    engine = await open_engine(["Done."], **configured({"executor": {"tools": ["web_fetch", "text"]}}))
+    for names in ("web_fetch", "web_fetch, look"):
+        for agent in ("agent", "replanner"):
+            assert f"Steps can use: {names}." in engine.agents[agent].build_complete_system_prompt(_context(engine))
+        engine.register_tool(look)
+    await engine.controller.execute("What is to be done?", flow="plan")
+    model: Any = engine.model
+    assert "Steps can use: web_fetch, look." in model.requests[0].messages[0].content
+    other = await open_engine(["Done."], folder=engine.folder / "b", **configured({"executor": {"tools": []}}))
+    assert "Steps can use: no tools." in other.agents["agent"].build_complete_system_prompt(_context(other))
+
+
+async def test_an_agent_that_makes_no_plans_is_told_of_none(open_engine: OpenEngine) -> None:
+    """With `planner.enabled` false it is neither offered `plan_create` nor told to call it; such a call is refused."""
+    for is_enabled in (True, False):
+        turns = [plan("One"), "Done."] if not is_enabled else ["Done."]
+        engine = await open_engine(turns, **configured({"planner": {"enabled": is_enabled}}))
+        result = await engine.controller.execute("What is to be done?", flow="plan")
+        model: Any = engine.model
+        first, last = model.requests[0], model.requests[-1].messages[-1].content
+        assert (result.status, result.response) == ("completed", "Done.")
+        assert ("plan_create" in [spec.name for spec in first.tools]) is is_enabled
+        assert ("plan_create" in first.messages[0].content) is is_enabled
+        assert ("You have no tool 'plan_create'" in last) is not is_enabled
+
+
+async def test_a_resumed_run_goes_on_as_it_was_begun(open_engine: OpenEngine) -> None:
+    """Another engine, with another configuration, gives the run the rounds and the tools that it was begun with."""
+    script = [call("look") + report(), "Still." + call("look"), "Over." + call("look")]
+    first = await open_engine(script[:1], approvals={"create_artifact": "ask"}, **configured(TWO_ROUNDS))
+    first.register_tool(look, agent="crawl_agent")
+    waiting = await first.controller.execute("Look.")
+    assert waiting.status == "waiting"
+    await first.aclose()
+    other = await open_engine(script[1:], **configured({"lead_agent": {"max_iterations": 50, "tools": []}}))
+    decided = {waiting.pending[0].id: True}
+    with pytest.raises(UsageError, match=r"cannot continue here with its settings.*no tool 'look'"):
+        await other.controller.resume(waiting.thread_id, waiting.message_id, decided)
+    other.register_tool(look, agent="crawl_agent")
+    done = await other.controller.resume(waiting.thread_id, waiting.message_id, decided)
+    assert (done.status, done.response) == ("completed", "Over.")
+    model: Any = other.model
+    assert [request.tool_choice for request in model.requests] == ["auto", "none"]
+    assert model.requests[0].tools[0].name == "look"
+
+
+def test_a_replay_needs_no_configuration(tmp_path: Path) -> None:
+    """What a run was begun with is recorded: the replay has it, whatever is configured where it is played."""
+    cassette = tmp_path / "runs.jsonl"
+    turns = [call("look"), "Still." + call("look"), "Over." + call("look")]
+    with af.Workbench(
+        model=ScriptedModel(turns), record=cassette, data_dir=tmp_path / "data", graph_config=TWO_ROUNDS
+    ) as wb:
+        wb.register_tool(look)
+        recorded = wb.ask("Look.").wait(20)
+        assert (recorded.response, recorded.manifest["graph_config"]["lead_agent.max_iterations"]) == ("Over.", 2)
+        sealed = recorded.seal(tmp_path / "run.afrun")
+    for config in (None, {"lead_agent": {"max_iterations": 1}, "executor": {"max_steps": 3}}):
+        with af.Workbench(replay=cassette, graph_config=config) as wb:
+            wb.register_tool(look)
+            run = wb.ask("Look.").wait(20)
+            assert (run.status, run.response) == ("completed", "Over.")
+            assert run.events == recorded.events
+    with af.open_run(sealed) as opened:
+        report = opened.verify(tools=[look])
+    assert (report.is_same, report.prompts) == (True, ())
+
+
+def test_the_workbench_says_where_its_configuration_comes_from(tmp_path: Path) -> None:
+    """The card names the file and what is not as packaged; the configuration itself shows every value."""
+    path = tmp_path / "my.yaml"
+    path.write_text("executor:\n  max_steps: 4\n")
+    with af.Workbench(model=ScriptedModel([]), data_dir=tmp_path / "a", graph_config=path) as wb:
+        assert f"graph config      {path} (executor.max_steps 4)\n" in wb._card().plain()
+        assert repr(wb.graph_config) == f"GraphConfig({path}: executor.max_steps=4)"
+        assert ["executor.max_steps", "4", "8"] in [line.split() for line in str_of(wb.graph_config)]
+        check(wb.graph_config)
+    with af.Workbench(model=ScriptedModel([]), data_dir=tmp_path / "b") as wb:
+        assert "graph config      packaged\n" in wb._card().plain()

@@ -1,0 +1,59 @@
+"""A run that was deleted is called so, wherever it is shown, and nobody is told to resume it."""
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from conftest import OpenWorkbench
+from support.mcp_config import until
+from support.pages import ShownView
+from support.replies import report
+
+import artifactflow_nb as af
+from artifactflow_nb.widgets.page import poll as watch
+from artifactflow_nb.widgets.run.saved import saved_run
+from artifactflow_nb.widgets.run.view import RunView
+
+
+def test_handle_and_saved_output_of_a_deleted_run_say_so(workbench: OpenWorkbench) -> None:
+    """repr, status, card and the saved output say that it was deleted; what needs the run is an error that says so."""
+    wb = workbench([report()], approvals={"create_artifact": "ask"}, interactive=False)
+    run = wb.ask("Write.").wait()
+    wb.delete_conversation(run)
+    assert (repr(run), run.status) == ("Run('Write.', status='deleted')", "deleted")
+    shown = [run._repr_markdown_(), run._repr_html_(), *saved_run(run._client).values()]
+    for text in shown:
+        assert "eleted" in text
+        assert "run.resume" not in text
+        assert "approve" not in text
+    for use in (run.resume, run.wait, run.approve, run.cancel):
+        with pytest.raises(af.NotFound, match="it was deleted"):
+            use()
+
+
+def test_live_view_of_a_run_that_is_deleted_says_so(workbench: OpenWorkbench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A view of a waiting run shows within a look that it was deleted, and asks nothing any more."""
+    monkeypatch.setattr(watch, "POLL_INTERVAL_S", 0.02)
+    wb = workbench([report()], approvals={"create_artifact": "ask"}, interactive=False)
+    run = wb.ask("Write.").wait()
+    shown = ShownView(wb._thread, RunView(run._client))
+    assert "ask" in shown.kinds.values()
+    wb.delete_conversation(run)
+    until(lambda: "Deleted" in "".join(shown.html.values()))
+    assert "ask" not in shown.kinds.values()
+
+
+def test_run_that_is_deleted_while_it_runs_is_not_to_be_resumed(workbench: OpenWorkbench, tmp_path: Path) -> None:
+    """Its rows go while it is at work, by another program: the error says that it was deleted."""
+    wb = workbench(model=af.ScriptedModel(["One word and more. " * 200], delay_s=0.01), interactive=False)
+    run = wb.ask("Tell me.")
+    until(lambda: any(event.type == "llm_chunk" or event.seq > 1 for event in run.events))
+    with closing(sqlite3.connect(tmp_path / "data" / "store.db", isolation_level=None)) as db:
+        db.execute("PRAGMA foreign_keys = ON")
+        db.execute("DELETE FROM messages")
+    with pytest.raises(af.NotFound, match="it was deleted"):
+        run.wait(30)
+    why = wb._thread.engine.controller.scheduler.storage_problem(run.run_id)
+    assert why is not None
+    assert why.endswith(f"The run {run.run_id} was deleted.")

@@ -1,0 +1,384 @@
+"""A run and a workbench when the disk is full, the store is old or damaged, or the clock is set: nothing is lost."""
+
+import asyncio
+import itertools
+import json
+import shutil
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from conftest import OpenEngine
+from support.replies import call, report
+
+import artifactflow_nb as af
+from artifactflow_nb.analysis import frames
+from artifactflow_nb.core.clock_ids import SystemClock
+from artifactflow_nb.core.run_clock import RunClock
+from artifactflow_nb.engine.engine import CHECKPOINT_FILE, STORE_FILE, Engine
+from artifactflow_nb.engine.settings import Settings
+from artifactflow_nb.errors import StoreError
+from artifactflow_nb.models.scripted import ScriptedModel
+from artifactflow_nb.store.database import connect
+from artifactflow_nb.store.migrations import _STEPS
+from artifactflow_nb.testing import FakeClock
+from artifactflow_nb.tools.base import ToolContext, tool
+
+TIMES = 24
+
+posix = pytest.mark.skipif(sys.platform == "win32", reason="The size of files is limited as POSIX does it.")
+
+
+def seen(case: str, *args: object) -> list[dict[str, Any]]:
+    """What a case of `faulty.py` tells, a line each."""
+    command = [sys.executable, str(Path(__file__).parents[1] / "support" / "faults.py"), case, *map(str, args)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=180, check=False)
+    assert (done.returncode, done.stderr) == (0, ""), done.stderr[-2000:]
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+# --- a full disk ---------------------------------------------------------------------------------------------------
+
+
+@posix
+def test_a_disk_that_becomes_full_at_any_moment_loses_nothing(tmp_path: Path) -> None:
+    """The run is interrupted and says why, what was stored is whole, and it goes on somewhere, repeating nothing."""
+    outcomes = seen("run_out", tmp_path / "root", TIMES)
+    assert len(outcomes) == TIMES
+    interrupted = [outcome for outcome in outcomes if outcome["status"] == "interrupted"]
+    assert len(interrupted) >= TIMES * 2 / 3
+    for outcome in outcomes:  # a tool that could not write, where the run then could, is told to the model
+        assert outcome["problems"] == (["versions"] if outcome["failed"] else [])
+        assert (outcome["shown"], outcome["integrity"]) == ([outcome["status"]], "ok")
+        assert outcome["ends"] == (["error"] if outcome in interrupted else ["complete"])
+        assert outcome.get("resumed", "completed") == "completed"
+    for outcome in interrupted:
+        for words in (".db", "the disk is full", "MB are free", "Free some space", "run.resume()"):
+            assert words in outcome["error"]
+
+
+@posix
+def test_a_decision_that_cannot_be_stored_is_told_and_can_be_taken_again(tmp_path: Path) -> None:
+    """On a full disk neither approving nor cancelling pretends: the request stays open and is decided later."""
+    (found,) = seen("decide", tmp_path / "data")
+    for told in (found["error"], found["cancelled"]):
+        assert "store.db could not be written: the disk is full" in told
+    assert (found["still"], found["answer"]) == (["waiting", 1], "Done.")
+
+
+@posix
+def test_opening_and_asking_on_a_full_disk_is_told(tmp_path: Path) -> None:
+    """No half store is left behind; one that is there can be read, and a question that is refused leaves nothing."""
+    (found,) = seen("begin", tmp_path / "data")
+    assert "store.db cannot be opened: the disk is full" in found["opening"]
+    assert found["shown"] == ["First?", "First?"]
+    assert "store.db could not be written: the disk is full" in found["asking"]
+    assert (found["after"], found["answer"], found["integrity"]) == (["First?"], "Two.", "ok")
+
+
+@tool()
+async def note(ctx: ToolContext) -> str:
+    """Take a note."""
+    return f"noted by {ctx.agent}"
+
+
+async def limit_checkpoints(engine: Engine, pages: int) -> None:
+    """Let the file of the checkpoints have no page more than these: SQLite then says that it is full."""
+    saver = engine._checkpoints.saver
+    await saver._thread.submit(lambda: saver.conn.execute(f"PRAGMA max_page_count = {pages}").fetchone())
+
+
+async def written(engine: Engine) -> None:
+    """Wait until the checkpoints are written that a run has come to: that goes on while its next node works."""
+    saver, before = engine._checkpoints.saver, -1
+    while before != (now := await saver._thread.submit(lambda: saver.conn.total_changes)):
+        before = now
+        await asyncio.sleep(0.05)
+
+
+async def fill_checkpoints(engine: Engine) -> None:
+    """Leave no room in the file of the checkpoints."""
+    await written(engine)
+    with closing(connect(engine._checkpoints.path)) as db:
+        (pages,) = db.execute("PRAGMA page_count").fetchone()
+        db.execute(f"PRAGMA max_page_count = {pages}")
+        for sql in (
+            "INSERT INTO checkpoints VALUES (?, '', '1', NULL, 'bytes', '', NULL)",
+            "INSERT INTO writes VALUES (?, '', '1', 'task', '', 0, 'channel', 'bytes', '')",
+        ):
+            refused = 0
+            while refused < TIMES:  # one place in an index has room when another has none
+                try:
+                    db.execute(sql, (uuid4().hex,))
+                    refused = 0
+                except sqlite3.OperationalError:
+                    refused += 1
+    await limit_checkpoints(engine, pages)
+
+
+@pytest.mark.parametrize("n_notes", [0, 1, 2, 3])
+async def test_full_checkpoints_alone_interrupt_a_run_that_then_goes_on(open_engine: OpenEngine, n_notes: int) -> None:
+    """The error names the file that is full; with space the run goes on and asks the model nothing twice."""
+    engine = await open_engine([call("note"), call("note"), call("note"), "Done."])
+    taken = itertools.count(1)
+
+    async def fill_after(ctx: ToolContext) -> str:
+        """Take a note."""
+        if next(taken) == n_notes:
+            await fill_checkpoints(engine)
+        return f"noted by {ctx.agent}"
+
+    engine.register_tool(tool(name="note")(fill_after))
+    if n_notes == 0:
+        await fill_checkpoints(engine)
+    result = await engine.controller.execute("Take notes.")
+    assert result.status == "interrupted"
+    assert "checkpoints.db cannot be used: the disk is full: database or disk is full" in str(result.error_message)
+    assert "repeat nothing that is finished" in str(result.error_message)
+    with pytest.raises(StoreError, match=r"checkpoints.db cannot be used"):
+        await engine.controller.join(result.run_id)
+    await limit_checkpoints(engine, 10_000)
+    assert await engine.controller.resume_if_ready(await engine.runs.get(result.run_id))
+    await engine.controller.join(result.run_id)
+    after = await engine.controller.result(result.run_id)
+    assert (after.status, after.response, after.error_message) == ("completed", "Done.", None)
+    assert len(engine.model.requests) == 4
+    assert [event.is_terminal for event in await engine.runs.events(result.run_id)].count(True) == 1
+
+
+async def test_another_engine_takes_a_run_over_whose_store_failed(open_engine: OpenEngine) -> None:
+    """A run that was left because the disk was full can be resumed elsewhere while its first engine lives."""
+    first, second = await open_engine([call("note"), "Never."]), await open_engine(["Done."])
+    first.register_tool(note)
+    second.register_tool(note)
+    await fill_checkpoints(first)
+    result = await first.controller.execute("Take notes.")
+    await (await second.controller.start(await second.runs.get(result.run_id)))
+    assert (await second.controller.result(result.run_id)).status == "completed"
+    await first.controller.join(result.run_id)
+    assert (await first.controller.result(result.run_id)).error_message is None
+
+
+async def test_a_stop_that_cannot_be_stored_is_no_stop(open_engine: OpenEngine) -> None:
+    """Cancelling a run while the store fails raises, the run shows as interrupted, and it can be cancelled later."""
+    engine = await open_engine(model=ScriptedModel(["Slowly. " * 500], delay_s=0.005))
+    run = await engine.controller.begin("Tell.")
+    await engine.controller.start(run)
+    await asyncio.sleep(0.2)
+    await engine.database.write(lambda db: db.execute("ALTER TABLE messages RENAME TO elsewhere"))
+    with pytest.raises(StoreError, match=r"store.db could not be written: no such table.*is interrupted"):
+        await engine.controller.cancel(run.run_id)
+    await engine.database.write(lambda db: db.execute("ALTER TABLE elsewhere RENAME TO messages"))
+    assert (await engine.controller.result(run.run_id)).status == "interrupted"
+    await engine.controller.cancel(run.run_id)
+    assert (await engine.controller.result(run.run_id)).status == "cancelled"
+
+
+def test_whoever_waits_for_a_run_hears_why_it_stopped(tmp_path: Path) -> None:
+    """`run.wait()` raises what went wrong and what to do, the status is clear, and `run.resume()` goes on."""
+    with af.Workbench(model=ScriptedModel([call("note"), "Done."]), data_dir=tmp_path / "data") as wb:
+        wb.register_tool(note)
+        wb._thread.call(fill_checkpoints(wb._thread.engine))
+        run = wb.ask("Take notes.")
+        with pytest.raises(StoreError, match=r"checkpoints.db cannot be used: the disk is full.*run.resume\(\)"):
+            run.wait()
+        assert (run.status, run.response) == ("interrupted", None)
+        assert wb.runs_df()["status"].tolist() == ["interrupted"]
+        wb._thread.call(limit_checkpoints(wb._thread.engine, 10_000))
+        assert run.resume().wait().response == "Done."
+
+
+# --- damaged and older files -----------------------------------------------------------------------------------------
+
+
+async def test_without_its_checkpoints_a_run_begins_again_and_repeats_nothing(
+    open_engine: OpenEngine, tmp_path: Path
+) -> None:
+    """Damaged checkpoints are refused by name; with them moved away, a waiting run goes on from the store alone."""
+    turns = [call("note"), call("note"), report(), "Done."]
+    first = await open_engine(turns[:3], approvals={"create_artifact": "ask"})
+    first.register_tool(note)
+    waiting = await first.controller.execute("Write.")
+    await first.aclose()
+    path = tmp_path / "data" / CHECKPOINT_FILE
+    path.write_bytes(b"\x00" * 100 + path.read_bytes()[100:])
+    damaged = path.read_bytes()
+    with pytest.raises(StoreError, match=r"checkpoints.db cannot be used: it is no SQLite.*move it away.*start again"):
+        await open_engine([])
+    assert path.read_bytes() == damaged
+    for file in path.parent.glob(f"{CHECKPOINT_FILE}*"):
+        file.rename(tmp_path / file.name)
+    second = await open_engine(turns[3:])
+    second.register_tool(note)
+    result = await second.controller.resume(waiting.thread_id, approved=True)
+    assert (result.status, result.response) == ("completed", "Done.")
+    assert len(second.model.requests) == 1
+    assert [one.tool_name for one in result.metrics.tool_calls] == ["note", "note", "create_artifact"]
+    assert len(await second.artifacts.versions(result.conversation_id, "research_report")) == 1
+
+
+def of_version(store: Path, steps: int) -> None:
+    """Put the rows of a store of today into one of an earlier schema version, in its place."""
+    old = store.with_name("old.db")
+    with closing(sqlite3.connect(old, isolation_level=None)) as db:
+        for step in _STEPS[:steps]:
+            db.executescript(step)
+        db.execute(f"PRAGMA user_version = {steps}")
+        db.execute("ATTACH ? AS new", (str(store),))
+        for table in ("conversations", "messages", "runs", "texts", "llm_calls", "tool_calls", "approvals", "events"):
+            known = [{row[1] for row in db.execute(f"PRAGMA {name}.table_info({table})")} for name in ("main", "new")]
+            columns = ", ".join(sorted(known[0] & known[1]))
+            db.execute(f"INSERT INTO main.{table} ({columns}) SELECT {columns} FROM new.{table}")  # noqa: S608 - names
+    shutil.move(old, store)
+
+
+@pytest.mark.parametrize("steps", range(1, len(_STEPS) + 1))
+def test_runs_of_an_older_store_can_be_read_and_resumed(tmp_path: Path, steps: int) -> None:
+    """A finished run of each earlier version reads as before, and a waiting one is decided and goes on."""
+    folder = tmp_path / "data"
+    with af.Workbench(
+        model=ScriptedModel([call("note"), "One.", call("note"), report()]),
+        approvals={"create_artifact": "ask"},
+        data_dir=folder,
+        interactive=False,
+    ) as wb:
+        wb.register_tool(note)
+        wb.ask("First?").wait()
+        wb.ask("Second?").wait()
+        before = wb.tool_calls_df()
+    of_version(folder / STORE_FILE, steps)
+    with af.Workbench(model=ScriptedModel(["Two."]), data_dir=folder, interactive=False) as wb:
+        wb.register_tool(note)
+        assert wb.runs_df()["status"].tolist() == ["completed", "waiting"]
+        columns = ["tool_call_id", "tool_name", "success", "called_at", "duration_ms"]
+        assert wb.tool_calls_df()[columns].equals(before[columns])
+        (request,) = wb.pending()
+        assert wb.approve(request.id).wait().response == "Two."
+        assert wb.runs_df()["status"].tolist() == ["completed", "completed"]
+
+
+# --- the clock -------------------------------------------------------------------------------------------------------
+
+
+class SetClock(SystemClock):
+    """The machine's clock, set forward or back by `shift`; its monotonic clock does not care."""
+
+    def __init__(self) -> None:
+        self.shift = timedelta()
+
+    def now(self) -> datetime:
+        return super().now() + self.shift
+
+
+@pytest.mark.parametrize("hours", [-5, 5])
+async def test_a_clock_that_is_set_in_the_middle_makes_no_negative_time(
+    open_engine: OpenEngine, tmp_path: Path, hours: int
+) -> None:
+    """Set during a tool and again while a person decides, durations stay those that passed, and `seq` is the order."""
+    clock = SetClock()
+
+    @tool()
+    async def travel(ctx: ToolContext) -> str:
+        """Set the clock."""
+        await asyncio.sleep(0.05)
+        clock.shift += timedelta(hours=hours)
+        return ctx.agent
+
+    turns = [call("travel") + call("travel"), report(), "Done."]
+    engine = await open_engine(turns, clock=clock, approvals={"create_artifact": "ask"})
+    engine.register_tool(travel)
+    waiting = await engine.controller.execute("Travel.")
+    clock.shift += timedelta(hours=hours)
+    assert waiting.metrics.total_duration_ms >= 100
+    result = await engine.controller.resume(waiting.thread_id, approved=True)
+    metrics = result.metrics
+    assert result.status == "completed"
+    assert min(metrics.total_duration_ms, metrics.active_ms) >= 100
+    assert metrics.wait_ms >= 0
+    assert all(50 <= one.duration_ms < 5_000 for one in metrics.tool_calls[:2])
+    events = await engine.runs.events(result.run_id)
+    assert [event.seq for event in events] == sorted({event.seq for event in events})
+    assert [event.timestamp for event in events] == sorted(event.timestamp for event in events)
+    store = tmp_path / "data" / STORE_FILE
+    run = frames.load_frame(store, frames.RUNS).iloc[0]
+    assert run[["total_duration_ms", "active_ms", "wait_ms", "llm_ms", "tool_ms", "ttft_ms"]].min() >= 0
+    if hours < 0:
+        assert run["total_duration_ms"] < 60_000
+    for frame in (frames.LLM_CALLS, frames.TOOL_CALLS):
+        found = frames.load_frame(store, frame)
+        assert (found[[name for name in found if name.endswith("duration_ms")]] >= 0).all().all()
+    assert (frames.load_frame(store, frames.EVENTS)["t_rel_ms"] >= 0).all()
+
+
+async def test_a_clock_set_back_between_processes_makes_no_negative_time(
+    open_engine: OpenEngine, tmp_path: Path
+) -> None:
+    """A run that waited, and goes on where it is five hours earlier, neither lasts nor waited less than nothing."""
+    ahead = SetClock()
+    ahead.shift = timedelta(hours=5)
+    first = await open_engine([report()], clock=ahead, approvals={"create_artifact": "ask"})
+    waiting = await first.controller.execute("Write.")
+    await first.aclose()
+    second = await open_engine(["Done."])
+    still = await second.controller.result(waiting.run_id)
+    assert min(still.metrics.total_duration_ms, still.metrics.active_ms, still.metrics.wait_ms) >= 0
+    result = await second.controller.resume(waiting.thread_id, approved=True)
+    assert min(result.metrics.total_duration_ms, result.metrics.active_ms, result.metrics.wait_ms) >= 0
+    run = frames.load_frame(tmp_path / "data" / STORE_FILE, frames.RUNS).iloc[0]
+    assert run["completed_at"] >= run["started_at"]
+    assert run[["total_duration_ms", "active_ms", "wait_ms"]].min() >= 0
+
+
+@pytest.mark.parametrize("hours", [-5, 5])
+async def test_a_clock_that_is_set_between_turns_does_not_change_their_order(
+    open_engine: OpenEngine, hours: int
+) -> None:
+    """History, branches and versions follow what was written when, not what the clock said."""
+    clock = SetClock()
+    engine = await open_engine([report("One."), "First.", "Second."], clock=clock)
+    first = await engine.controller.execute("One?")
+    clock.shift += timedelta(hours=hours)
+    second = await engine.controller.execute("Two?", conversation_id=first.conversation_id)
+    path = await engine.conversations.path(first.conversation_id, second.message_id)
+    assert [message.content for message in path] == ["One?", "Two?"]
+    assert [message.response for message in path] == ["First.", "Second."]
+    assert [one.content for one in engine.model.requests[-1].messages[1:]] == ["One?", "First.", "Two?"]
+
+
+def test_a_clock_set_back_between_processes_hides_no_progress(tmp_path: Path) -> None:
+    """Checkpoints are numbered by the time of day; a run goes on through restarts with the clock ever further back."""
+    assert [one["said"] for one in seen("set_back", tmp_path / "data", 15, 10, 5, 0)] == [
+        ["waiting", None, 1, 0],
+        ["waiting", None, 1, 1],
+        ["waiting", None, 1, 2],
+        ["completed", "Done.", 1, 3],
+    ]
+
+
+def test_a_runs_clock_follows_the_time_of_day_but_never_back() -> None:
+    """Set forward it follows, set back it goes on as fast as time passes, and it begins at the last event at least."""
+    inner = FakeClock(step_ms=1000)
+    start = datetime(2026, 1, 1, tzinfo=UTC)
+    assert RunClock(inner, start).now() < start + timedelta(seconds=5)
+    later = start + timedelta(hours=1)
+    clock = RunClock(inner, later)
+    times = [clock.now() for _ in range(3)]
+    assert times == sorted(set(times))
+    assert later <= times[0] < times[-1] < later + timedelta(seconds=10)
+
+
+def test_a_file_in_the_place_of_the_folder_is_told(tmp_path: Path) -> None:
+    """A file in the place of the data folder is told with its path."""
+    (tmp_path / "data").write_text("not a folder", encoding="utf-8")
+
+    async def open_it() -> None:
+        await Engine(Settings.load(data_dir=tmp_path / "data"), model=ScriptedModel([])).open()
+
+    with pytest.raises(StoreError, match=r"The data folder .*data cannot be used"):
+        asyncio.run(open_it())

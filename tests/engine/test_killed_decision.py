@@ -1,0 +1,174 @@
+"""A process that is killed in the middle of what a person had approved: the approval is kept, nothing is done twice."""
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import OpenEngine, OpenWorkbench
+
+import artifactflow_nb as af
+from artifactflow_nb.core.events import StreamEventType
+from artifactflow_nb.engine.engine import Engine
+from artifactflow_nb.models.scripted import ScriptedModel
+from artifactflow_nb.store.conversation_tree import load_tree_entries
+from artifactflow_nb.store.ownership import RunLocks
+from artifactflow_nb.tools.base import Tool, ToolContext, tool
+from artifactflow_nb.widgets.run.saved import saved_run
+
+TESTS = Path(__file__).parents[1]
+
+DIES_IN_ITS_TOOL = """
+import asyncio, os, sys
+sys.path.insert(0, sys.argv[2])
+from pathlib import Path
+from artifactflow_nb.engine.engine import Engine
+from artifactflow_nb.models.scripted import ScriptedModel
+from artifactflow_nb.engine.settings import Settings
+from support.replies import call
+from engine.test_killed_decision import send_with
+
+def die():
+    os.kill(os.getpid(), 9)
+
+async def main():
+    folder, idempotent = Path(sys.argv[1]), sys.argv[3] == "idempotent"
+    engine = Engine(Settings.load(data_dir=folder), model=ScriptedModel([call("send")]))
+    engine.register_tool(send_with(folder / "sent", then=die, idempotent=idempotent))
+    await engine.open()
+    waiting = await engine.controller.execute("Send.")
+    await engine.controller.resume(waiting.thread_id, approved=True)
+
+asyncio.run(main())
+"""
+
+
+def send_with(path: Path, *, then: Any = lambda: None, idempotent: bool) -> Tool:
+    @tool(permission="confirm", idempotent=idempotent)
+    async def send(ctx: ToolContext) -> str:
+        """Send a letter."""
+        with path.open("a", encoding="utf-8") as letters:
+            letters.write(f"{ctx.tool_call_id}\n")
+        then()
+        return "sent"
+
+    return send
+
+
+@pytest.mark.parametrize(
+    ("kind", "letters", "told"), [("once", 1, "nobody knows whether it took effect"), ("idempotent", 2, "sent")]
+)
+async def test_an_approval_outlives_a_kill_within_what_was_approved(
+    open_engine: OpenEngine, tmp_path: Path, kind: str, letters: int, told: str
+) -> None:
+    """Killed inside the approved tool, nobody is asked again, and only an idempotent tool is run again."""
+    folder = tmp_path / "data"
+    command = [sys.executable, "-c", DIES_IN_ITS_TOOL, str(folder), str(TESTS), kind]
+    killed = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)  # noqa: ASYNC221 - alone
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+
+    engine: Engine = await open_engine(["It is done."], folder=folder)
+    engine.register_tool(send_with(folder / "sent", idempotent=kind == "idempotent"))
+    (run,) = await engine.runs.unfinished()
+    await (await engine.controller.start(run))
+    result = await engine.controller.result(run.run_id)
+
+    assert (result.status, result.response, result.pending) == ("completed", "It is done.", ())
+    assert len((folder / "sent").read_text().split()) == letters
+    model: Any = engine.model
+    assert isinstance(model, ScriptedModel)
+    assert len(model.requests) == 1, "the reply that called the tool was stored, and is not asked for again"
+    assert told in model.requests[0].messages[-1].content
+    events = [event.type for event in await engine.runs.events(run.run_id)]
+    once = (StreamEventType.PERMISSION_REQUEST, StreamEventType.PERMISSION_RESULT, StreamEventType.TOOL_START)
+    assert [events.count(kind) for kind in once] == [1, 1, 1]
+
+
+DIES_BEFORE_THE_START = """
+import asyncio, os, sys
+sys.path.insert(0, sys.argv[2])
+from pathlib import Path
+import artifactflow_nb as af
+from artifactflow_nb.engine.engine import Engine
+from artifactflow_nb.models.scripted import ScriptedModel
+from artifactflow_nb.engine.settings import Settings
+from support.replies import call
+from engine.test_killed_decision import send_with
+
+async def main():
+    folder = Path(sys.argv[1])
+    engine = Engine(Settings.load(data_dir=folder), model=ScriptedModel([call("send")]))
+    engine.register_tool(send_with(folder / "sent", idempotent=False))
+    await engine.open()
+    waiting = await engine.controller.execute("Send.")
+    controller = engine.controller
+    store_decision = controller._services.approvals.decide
+
+    async def decide_and_die(*decisions):
+        await store_decision(*decisions)
+        os.kill(os.getpid(), 9)
+
+    controller._services.approvals.decide = decide_and_die
+    await controller.decide(waiting.pending[0].id, af.Decision(True))
+
+asyncio.run(main())
+"""
+
+
+@pytest.fixture
+def wb(tmp_path: Path, workbench: OpenWorkbench) -> af.Workbench:
+    """A workbench with a run that was killed after the decision on it was stored, and before it was started."""
+    folder = tmp_path / "data"
+    command = [sys.executable, "-c", DIES_BEFORE_THE_START, str(folder), str(TESTS)]
+    killed = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    opened = workbench(["It is done."], data_dir=folder, interactive=False)
+    opened.register_tool(send_with(folder / "sent", idempotent=False))
+    return opened
+
+
+def test_run_killed_between_decision_and_start_is_interrupted(wb: af.Workbench) -> None:
+    """Handle, frames, tree and saved output call it interrupted, ask nothing any more, and say how to go on."""
+    left = wb.runs()[0]
+    assert (left.status, list(left.pending), left.wait().status) == ("interrupted", [], "interrupted")
+    assert list(wb.runs_df().status) == list(wb.messages_df().status) == ["interrupted"]
+    assert list(wb.runs_df(status="interrupted").run_id) == [left.run_id]
+    (entry,) = left._client.read(lambda db: load_tree_entries(db, left._thread.engine.folder, left.conversation_id))
+    assert entry.status == "interrupted"
+    for face in saved_run(left._client).values():
+        assert "run.resume()" in face
+        assert "run.approve()" not in face
+    assert "Call run.resume" in left._repr_markdown_()
+    assert "1 interrupted" in wb._repr_markdown_()
+
+
+def test_decision_on_it_is_refused_with_advice(wb: af.Workbench) -> None:
+    """Whoever approves it again reads that it was decided, and that run.resume() goes on with it."""
+    left = wb.runs()[0]
+    request_id = left._client.read(lambda db: db.execute("SELECT request_id FROM approvals").fetchone()[0])
+    with pytest.raises(af.NotFound, match=r"everything was decided.*run.resume\(\)"):
+        left.approve()
+    with pytest.raises(af.Conflict, match=r"decided already: approved.*run.resume\(\)"):
+        left.approve(request_id)
+    with pytest.raises(af.Conflict, match=r"decided already: approved.*run.resume\(\)"):
+        wb.approve(request_id)
+
+
+def test_resume_goes_on_with_it(wb: af.Workbench, tmp_path: Path) -> None:
+    """The letter that was approved is sent once, and the run ends."""
+    left = wb.runs()[0]
+    assert left.resume().wait().status == "completed"
+    assert left.response == "It is done."
+    assert len((tmp_path / "data" / "sent").read_text().split()) == 1
+    assert not list((tmp_path / "data" / "owners").iterdir())
+
+
+def test_start_that_is_on_its_way_is_no_interruption(wb: af.Workbench, tmp_path: Path) -> None:
+    """While a process holds the start lock of a decided run, others see it waiting."""
+    left = wb.runs()[0]
+    ownership = RunLocks(tmp_path / "data", "eng-other")
+    with ownership.starting(f"start-{left.run_id}"):
+        assert left.status == "waiting"
+    assert left.status == "interrupted"

@@ -1,0 +1,119 @@
+"""Long runs: a late round costs what an early one does, and what they store can be read."""
+
+import shutil
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from bench.long_run import long_run
+from conftest import OpenWorkbench
+from support.older import RELEASE_0_1_0, make_older
+from support.replies import call
+
+import artifactflow_nb as af
+from artifactflow_nb.engine.engine import STORE_FILE
+from artifactflow_nb.models.base import ModelRequest
+from artifactflow_nb.models.scripted import ScriptedModel
+from artifactflow_nb.recording.rows import load_run_rows
+from artifactflow_nb.store.database import connect
+
+ROUNDS = 400
+MANY = {"lead_agent": {"max_iterations": 200}}
+
+
+async def test_late_rounds_cost_what_early_ones_do(tmp_path: Path) -> None:
+    """Neither the CPU time of a round nor what it stores grows with the number of rounds before it."""
+    run = await long_run(tmp_path, ROUNDS)
+    assert run.bytes_per_round(ROUNDS - 150, ROUNDS - 50) <= 2 * run.bytes_per_round(50, 150)
+    assert run.late <= 2 * run.early
+
+
+def looking(n_rounds: int) -> Any:
+    """A script that calls a tool in so many rounds of each question, each time with other words."""
+    n = 0
+
+    def script(_request: ModelRequest) -> str:
+        nonlocal n
+        n += 1
+        return f"Round {n}." + (call("look") if n % (n_rounds + 1) else "")
+
+    return script
+
+
+@af.tool
+async def look(ctx: af.ToolContext) -> str:
+    """Look."""
+    del ctx
+    return "none"
+
+
+@af.tool(permission="confirm")
+async def act(ctx: af.ToolContext) -> str:
+    """Act."""
+    del ctx
+    return "acted"
+
+
+def prompts_of(store: Path, run: af.Run) -> list[Any]:
+    with closing(connect(store, read_only=True)) as db:
+        rows = load_run_rows(db, run.run_id)
+    prompts = (rows.prompts[row["call_id"]] for row in rows["llm_calls"])
+    return [[(role, rows.texts[sha256]) for role, sha256, *_ in prompt] for prompt in prompts]
+
+
+def test_every_prompt_of_a_long_run_can_be_read(workbench: OpenWorkbench, tmp_path: Path) -> None:
+    """Each prompt that the store shows is the one that the model received; deleting the conversation leaves no text."""
+    model = ScriptedModel(looking(150))
+    wb = workbench(model=model, graph_config=MANY)
+    wb.register_tool(look)
+    run = wb.ask("Look on and on.").wait(120)
+    assert run.status == "completed"
+    assert prompts_of(tmp_path / "data" / STORE_FILE, run) == [
+        [(message.role, message.content) for message in request.messages] for request in model.requests
+    ]
+    with closing(connect(tmp_path / "data" / STORE_FILE, read_only=True)) as db:
+        assert db.execute("SELECT count(*) FROM texts").fetchone()[0] > 150
+        wb.delete_conversation(run.conversation_id)
+        assert db.execute("SELECT count(*) FROM texts").fetchone()[0] == 0
+
+
+def test_a_sealed_long_run_holds_its_prompts(workbench: OpenWorkbench, tmp_path: Path) -> None:
+    """A run that is sealed and imported elsewhere has the same prompts there, and can be imported twice."""
+    model = ScriptedModel(looking(120))
+    wb = workbench(model=model, graph_config=MANY)
+    wb.register_tool(look)
+    run = wb.ask("Look on and on.").wait(120)
+    sealed = run.seal(tmp_path / "run.afrun")
+    mine = workbench(data_dir=tmp_path / "mine")
+    imported = mine.import_run(sealed)
+    assert mine.import_run(sealed).run_id == imported.run_id == run.run_id
+    assert prompts_of(tmp_path / "mine" / STORE_FILE, imported) == [
+        [(message.role, message.content) for message in request.messages] for request in model.requests
+    ]
+
+
+def test_a_waiting_run_of_release_0_1_0_goes_on(workbench: OpenWorkbench, tmp_path: Path) -> None:
+    """A store of that release opens: frames and steps are there, its waiting run and its conversation continue."""
+    first = ScriptedModel([call("look"), "Seen.", call("look"), "More." + call("act")])
+    with af.Workbench(model=first, data_dir=tmp_path / "new") as wb:
+        wb.register_tool(look)
+        wb.register_tool(act)
+        ended = wb.ask("Look.").wait(20)
+        waiting = wb.ask("Act.", conversation_id=ended.conversation_id).wait(20)
+        assert waiting.pending
+    make_older(tmp_path / "new" / STORE_FILE, RELEASE_0_1_0)
+    shutil.move(tmp_path / "new", tmp_path / "data")
+    second = ScriptedModel([call("look"), "Done.", "Goodbye."])
+    wb = workbench(model=second)
+    wb.register_tool(look)
+    wb.register_tool(act)
+    assert len(wb.llm_calls_df()) == 4
+    run = wb.run(waiting.run_id)
+    assert [step.kind for step in wb.run(ended.run_id).steps] == ["model", "tool", "model"]
+    assert run.approve().wait(20).status == "completed"
+    assert wb.ask("Thanks.", conversation_id=run.conversation_id).wait(20).response == "Goodbye."
+    sent = [
+        [(message.role, message.content) for message in request.messages]
+        for request in (*first.requests, *second.requests)
+    ]
+    assert prompts_of(tmp_path / "data" / STORE_FILE, run) == sent[2:6]

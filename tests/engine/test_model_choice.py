@@ -1,0 +1,127 @@
+"""A model that is chosen for one run: who asks for it, who keeps its own, and what is kept of it."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from support.chat_endpoint import Answer, ChatServer
+from support.replies import call, delegate
+
+import artifactflow_nb as af
+from artifactflow_nb.core.approvals import Decision
+from artifactflow_nb.models.scripted import ScriptedModel
+
+
+def test_a_model_is_chosen_for_one_run_only(tmp_path: Path) -> None:
+    """The run's calls name it, its rows too; the next run asks for the configured one again."""
+    with (
+        ChatServer([Answer("One."), Answer("Two.")]) as server,
+        af.Workbench(model="usual", base_url=server.base_url, data_dir=tmp_path / "data") as wb,
+    ):
+        first = wb.ask("One?", model="larger").wait(10)
+        wb.ask("Two?").wait(10)
+        assert [request.body["model"] for request in server.requests] == ["larger", "usual"]
+        assert wb.llm_calls_df()["request_model"].tolist() == ["larger", "usual"]
+        assert next(event for event in first.events if event.type == "agent_start").data["model"] == "larger"
+        assert wb.known_models()[0] == "usual"
+        assert "larger" in wb.known_models()
+
+
+def test_an_agent_with_a_model_of_its_own_keeps_it(tmp_path: Path) -> None:
+    """What is chosen takes the place of the configured model, and of no other."""
+    answers = [Answer(delegate("search_agent", "Search.")), Answer("Found."), Answer("Done.")]
+    with (
+        ChatServer(answers) as server,
+        af.Workbench(
+            model="usual", base_url=server.base_url, agent_models={"search_agent": "small"}, data_dir=tmp_path / "data"
+        ) as wb,
+    ):
+        assert wb.ask("What?", model="larger").wait(10).response == "Done."
+        assert [request.body["model"] for request in server.requests] == ["larger", "small", "larger"]
+
+
+def test_a_run_keeps_its_model_in_another_process(tmp_path: Path) -> None:
+    """A run that waits is gone on with by another workbench, and asks for the same model."""
+    asks = {"create_artifact": "ask"}
+    answers = [Answer(call("create_artifact", id="a", title="A", content="A.")), Answer("Done.")]
+    with ChatServer(answers) as server:
+        where = {"model": "usual", "base_url": server.base_url, "data_dir": tmp_path / "data", "approvals": asks}
+        with af.Workbench(**where) as wb:
+            assert wb.ask("What?", model="larger").wait(10).status == "waiting"
+        with af.Workbench(**where) as later:
+            assert later.approve(later.pending()[0].id).wait(10).response == "Done."
+        assert [request.body["model"] for request in server.requests] == ["larger", "larger"]
+
+
+def test_a_model_that_cannot_be_asked_for_is_refused(tmp_path: Path) -> None:
+    """A name that a model without an endpoint does not have, no name at all, and one without a price in a budget."""
+    with af.Workbench(model=ScriptedModel(["Hello."]), data_dir=tmp_path / "data") as wb:
+        with pytest.raises(af.UsageError, match="no model 'larger' here; known are: scripted"):
+            wb.ask("Hello?", model="larger")
+        with pytest.raises(af.UsageError, match="model is ' '; for one run it must be a model's name"):
+            wb.ask("Hello?", model=" ")
+        assert wb.ask("Hello?", model="scripted").wait(10).response == "Hello."
+    with (
+        ChatServer([]) as server,
+        af.Workbench(
+            model="m", base_url=server.base_url, prices={"m": {"input": 1, "output": 1}}, data_dir=tmp_path / "data"
+        ) as priced,
+        pytest.raises(af.UsageError, match="no price for the model 'larger'"),
+    ):
+        priced.ask("Hello?", model="larger", budget={"usd": 1})
+
+
+def test_a_run_does_not_go_on_with_another_model_than_it_was_begun_with(tmp_path: Path) -> None:
+    """A workbench that lacks its model says so at the decision and at the resume; nothing is decided, nothing asked."""
+    begun = {"data_dir": tmp_path / "data", "approvals": {"create_artifact": "ask"}}
+    answers = [Answer(call("create_artifact", id="a", title="A", content="A.")), Answer("Done.")]
+    with ChatServer(answers) as server:
+        with af.Workbench(model="usual", base_url=server.base_url, **begun) as wb:
+            run_id = wb.ask("What?", model="larger").wait(10).run_id
+        with af.Workbench(model=ScriptedModel(["Not me."]), **begun) as other:
+            for act in (other.approve, other.deny):
+                with pytest.raises(
+                    af.UsageError, match=f"{run_id} cannot continue here .* no model 'larger' here; known"
+                ):
+                    act(other.pending()[0].id)
+            assert len(other.pending()) == 1
+            engine = other._thread.engine
+            other._thread.call(
+                engine.approvals.decide({other.pending()[0].id: Decision(approved=True)}, datetime.now(UTC))
+            )
+            with pytest.raises(af.UsageError, match="no model 'larger' here.* cancel it and ask again"):
+                other.run(run_id).resume()
+            assert other.run(run_id).status == "interrupted"
+        with af.Workbench(model="usual", base_url=server.base_url, **begun) as later:
+            assert later.run(run_id).resume().wait(10).response == "Done."
+
+
+def test_a_limit_on_the_cost_needs_its_prices_to_go_on(tmp_path: Path) -> None:
+    """A workbench without the prices would never see that it is reached, so it does not go on; it can cancel."""
+    begun = {"data_dir": tmp_path / "data", "approvals": {"create_artifact": "ask"}}
+    answers = [Answer(call("create_artifact", id="a", title="A", content="A."))]
+    with ChatServer(answers) as server:
+        where = {"model": "m", "base_url": server.base_url, **begun}
+        with af.Workbench(**where, prices={"m": {"input": 1, "output": 1}}) as wb:
+            run_id = wb.ask("What?", budget={"usd": 1}).wait(10).run_id
+        with af.Workbench(**where) as later:
+            with pytest.raises(af.UsageError, match=f"{run_id} cannot continue here .* no price for the model 'm'"):
+                later.approve(later.pending()[0].id)
+            assert later.run(run_id).cancel().status == "cancelled"
+
+
+def test_asking_again_keeps_what_was_chosen(tmp_path: Path) -> None:
+    """A regenerated and an edited question ask the same model within the same budget, unless told otherwise."""
+    with (
+        ChatServer([Answer("One."), Answer("Two."), Answer("Three.")]) as server,
+        af.Workbench(model="usual", base_url=server.base_url, data_dir=tmp_path / "data") as wb,
+    ):
+        first = wb.ask("One?", model="larger", budget=af.Budget(tokens=5)).wait(10)
+        again = wb.regenerate(first)
+        assert again.wait(10).status == "completed"  # checked before a call: the first one is made
+        wb.edit(first, "Uno?", model="usual").wait(10)
+        assert [request.body["model"] for request in server.requests] == ["larger", "larger", "usual"]
+        runs = wb._thread.engine.runs
+        kept = [wb._thread.call(runs.get(run_id)).settings.get("budget") for run_id in wb.runs_df()["run_id"]]
+        assert kept == [kept[0]] * 3
+        assert kept[0]["tokens"] == 5

@@ -1,0 +1,271 @@
+"""Deep values, large numbers, damaged stores, no file descriptors: each gives an error of this package."""
+
+import os
+import random
+import shutil
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import OpenWorkbench
+
+import artifactflow_nb as af
+from artifactflow_nb.core.messages import ToolCall
+from artifactflow_nb.engine.settings import Settings
+from artifactflow_nb.errors import ArtifactFlowError, StoreError, UsageError
+from artifactflow_nb.models.scripted import ScriptedModel
+from artifactflow_nb.store.encoding import MAX_DEPTH, is_too_deep, storable_json, to_json
+
+DEPTH = 100_000
+DEEP_JSON = "[" * DEPTH + "]" * DEPTH
+BIG = 10**23 + 7
+
+
+def nested(depth: int) -> Any:
+    value: Any = 1
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+# --- deep JSON ------------------------------------------------------------------------------------------------------
+
+
+def test_deep_json_in_settings_is_a_usage_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """MCP servers, prices and budgets, as arguments, in the environment and in files."""
+    path = tmp_path / "mcp.json"
+    path.write_text(f'{{"key": "sk-secret-123456", "a": {DEEP_JSON}}}')
+    for mcp in (path, path.read_text()):
+        with pytest.raises(UsageError, match="it is nested too deep") as told:
+            Settings.load(mcp=str(mcp))
+        assert "secret" not in str(told.value)
+    with pytest.raises(UsageError, match="prices"):
+        Settings.load(prices=f'{{"a": {DEEP_JSON}}}')
+    with pytest.raises(UsageError, match=r"budget\.tokens .* is \[\["):
+        Settings.load(budget={"tokens": nested(DEPTH)})
+    with pytest.raises(UsageError, match=r"executor\.max_steps is \[\["):
+        af.Workbench(data_dir=tmp_path / "data", graph_config={"executor": {"max_steps": nested(DEPTH)}})
+    for variable in ("AF_MCP", "AF_PRICES", "AF_BUDGET"):
+        monkeypatch.setenv(variable, f'{{"a": {DEEP_JSON[DEPTH - 3000 : DEPTH + 3000]}}}')
+        with pytest.raises(UsageError):
+            Settings.load()
+        monkeypatch.delenv(variable)
+    (tmp_path / "artifactflow.toml").write_text(f"mcp = {DEEP_JSON}")
+    with pytest.raises(UsageError, match=r"artifactflow\.toml cannot be read: it is nested too deep"):
+        Settings.load()
+
+
+def test_deep_json_in_a_cassette_is_a_cassette_error(tmp_path: Path, workbench: OpenWorkbench) -> None:
+    """However the file is read."""
+    path = tmp_path / "c.jsonl"
+    with workbench(["Hi."], record=path) as wb:
+        wb.ask("Hi?").wait()
+    lines = path.read_text().splitlines(keepends=True)
+    at = next(number for number, line in enumerate(lines) if line.startswith('{"runs"'))
+    lines[at] = lines[at].replace('"settings_json":{', f'"settings_json":{{"x": {DEEP_JSON}, ')
+    path.write_text("".join(lines))
+    for read in (af.cassette_df, af.accept_cassette, lambda one: workbench(replay=one)):
+        with pytest.raises(af.CassetteError, match="c.jsonl"):
+            read(path)
+
+
+def test_deep_arguments_are_refused_and_the_model_is_told(workbench: OpenWorkbench) -> None:
+    """What is stored of a run can be sealed and opened again."""
+    seen = []
+
+    @af.tool()
+    async def take(_ctx: af.ToolContext, value: object = None) -> af.ToolResult:
+        """Take a value."""
+        seen.append(value)
+        return af.ToolResult(success=True, data="taken", metadata={"deep": nested(DEPTH), "big": BIG})
+
+    calls = [ToolCall("take", {"value": nested(depth)}) for depth in (300, 50)]
+    wb = workbench([calls, "Done."], tool_protocol="native")
+    wb.register_tool(take)
+    run = wb.ask("Take!").wait()
+    errors = list(wb.tool_calls_df().error_message)
+    assert (run.response, len(seen)) == ("Done.", 1)
+    assert errors[0] == f"Its arguments are nested deeper than {MAX_DEPTH} levels; it was not run."
+    with af.open_run(run.seal("run.afrun")) as opened:
+        assert opened.response == "Done."
+
+
+def test_parameters_that_a_person_edits_are_checked(workbench: OpenWorkbench) -> None:
+    """What is nested too deep decides nothing; a large number arrives."""
+    seen = []
+
+    @af.tool(permission="confirm")
+    async def take(_ctx: af.ToolContext, value: object = None) -> str:
+        """Take a value."""
+        seen.append(value)
+        return "taken"
+
+    wb = workbench([[ToolCall("take", {"value": 1})], "Done."], tool_protocol="native", interactive=False)
+    wb.register_tool(take)
+    run = wb.ask("Take!").wait()
+    with pytest.raises(UsageError, match="nothing was decided"):
+        run.approve(params={"value": nested(DEPTH)})
+    assert run.approve(params={"value": BIG}).wait().response == "Done."
+    assert seen == [str(BIG)]
+
+
+def test_json_that_is_stored_is_never_too_deep() -> None:
+    """What goes deeper is left out with a note; a value that contains itself too."""
+    own: list[Any] = []
+    own.append(own)
+    for value in (nested(DEPTH), nested(300), own, {"a": nested(MAX_DEPTH + 1)}):
+        assert is_too_deep(value)
+        assert not is_too_deep(storable_json(value))
+        assert "left out" in to_json(storable_json(value))
+    for value in (1, "x", nested(MAX_DEPTH - 1), {"a": [1, None]}):
+        assert not is_too_deep(value)
+        assert storable_json(value) == value
+
+
+# --- large numbers --------------------------------------------------------------------------------------------------
+
+
+def test_numbers_beyond_64_bits_are_usage_errors(tmp_path: Path, workbench: OpenWorkbench) -> None:
+    """Budgets and the limits of the graph configuration; a wait may be as long as one likes."""
+    wb = workbench(["Hi."])
+    with pytest.raises(UsageError, match="tokens"):
+        wb.ask("Hi?", budget={"tokens": BIG})
+    assert wb.ask("Hi?").wait(timeout_s=BIG).response == "Hi."
+    for name in ("max_steps", "max_iterations"):
+        with pytest.raises(UsageError, match=rf"executor\.{name} is {BIG}; it must be a whole number from 1 to 9,223"):
+            workbench(graph_config={"executor": {name: BIG}})
+    (tmp_path / "artifactflow.toml").write_text(f"[budget]\ntokens = {BIG}\n")
+    with pytest.raises(UsageError, match="budget"):
+        Settings.load()
+
+
+# --- damaged stores -------------------------------------------------------------------------------------------------
+
+
+def damage(path: Path, kind: str, seed: int) -> None:
+    """Damage a store as disks and programs do."""
+    chance, data = random.Random(seed), bytearray(path.read_bytes())  # noqa: S311 - the same each time is wanted
+    pages = len(data) // 4096
+    if kind == "cut":
+        data = data[: int(len(data) * chance.random())]
+    elif kind == "header":
+        data[:100] = chance.randbytes(100)
+    elif kind == "pages":
+        for start in [4096 * chance.randrange(1, pages) for _ in range(6)]:
+            data[start : start + 4096] = chance.randbytes(4096)
+    elif kind == "bytes":
+        for _ in range(3000):
+            data[chance.randrange(100, len(data))] = chance.randrange(256)
+    elif kind == "json":
+        data = bytearray(data.replace(b'{"', b"[["))
+    elif kind == "log":
+        path.with_name(f"{path.name}-wal").write_bytes(chance.randbytes(50_000))
+    path.write_bytes(data)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    folder = tmp_path_factory.mktemp("whole") / "data"
+    with af.Workbench(model=ScriptedModel(["Hi."] * 3), data_dir=folder, interactive=False) as wb:
+        runs = [wb.ask("Hi? " * 2000).wait() for _ in range(3)]
+    return folder, runs[0].run_id
+
+
+def use_all(wb: af.Workbench, run_id: str, file: Path) -> None:
+    """Read, ask, seal and close; any error but a `StoreError` fails the test."""
+    for use in (
+        lambda: [getattr(wb, name)() for name in ("runs_df", "llm_calls_df", "tool_calls_df", "artifacts_df")],
+        wb._repr_html_,
+        lambda: (wb.run(run_id).response, wb.run(run_id).events, wb.run(run_id)._repr_html_()),
+        lambda: wb.ask("Anew?").wait(20)._repr_html_(),
+        lambda: wb.run(run_id).seal(file, replace=True),
+        wb.close,
+    ):
+        with suppress(StoreError):
+            use()
+
+
+@pytest.mark.parametrize("moment", ["before", "open"])
+@pytest.mark.parametrize("kind", ["cut", "header", "pages", "bytes", "json", "log"])
+def test_a_damaged_store_raises_store_errors_only(
+    tmp_path: Path, whole: tuple[Path, str], kind: str, moment: str
+) -> None:
+    """At open, at reading frames and a run, at asking and sealing: it works, or a `StoreError` says what to do."""
+    folder, run_id = whole
+    for seed in range(4):
+        data = tmp_path / f"{kind}{seed}"
+        shutil.copytree(folder, data)
+        if moment == "before":
+            damage(data / "store.db", kind, seed)
+        with suppress(StoreError):
+            wb = af.Workbench(model=ScriptedModel(lambda _request: "Hi."), data_dir=data, interactive=False)
+            if moment == "open":
+                damage(data / "store.db", kind, seed)
+            use_all(wb, run_id, tmp_path / "run.afrun")
+
+
+# --- no file descriptors --------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def descriptors(free: int) -> Iterator[None]:
+    """Leave this process so many file descriptors."""
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (512, hard))
+    held: list[int] = []
+    try:
+        while True:
+            try:
+                held.append(os.open(os.devnull, os.O_RDONLY))
+            except OSError:
+                break
+        for _ in range(min(free, len(held))):
+            os.close(held.pop())
+        yield
+    finally:
+        for handle in held:
+            os.close(handle)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Limits of descriptors are those of POSIX.")
+def test_a_lack_of_file_descriptors_is_told(tmp_path: Path) -> None:
+    """At opening, asking, adding sources, sealing and opening a sealed run, and afterwards all of it works."""
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "a.md").write_text("# Cats\n\nCats purr.")
+
+    def open_one(name: str = "data") -> af.Workbench:
+        return af.Workbench(model=ScriptedModel(lambda _request: "Hi."), data_dir=tmp_path / name, interactive=False)
+
+    with open_one("warm") as wb:  # what is imported at the first use is there then
+        wb.add_sources(tmp_path / "notes")
+        sealed = wb.ask("Hi?").wait().seal(tmp_path / "warm.afrun")
+    af.open_run(sealed).close()
+    told = set()
+    with open_one() as wb:
+        run = wb.ask("Hi?").wait()
+        uses = (
+            lambda: open_one("other").close(),
+            lambda: af.Workbench(replay=tmp_path / "none.jsonl"),
+            lambda: wb.ask("Again?").wait(20),
+            lambda: wb.add_sources(tmp_path / "notes"),
+            lambda: run.seal(tmp_path / "run.afrun", replace=True),
+            lambda: af.open_run(sealed).close(),
+            wb.runs_df,
+        )
+        for free in (0, 1, 2, 3, 5, 7, 9):
+            for use in uses:
+                try:
+                    with descriptors(free):
+                        use()
+                except ArtifactFlowError as error:
+                    told.add(str(error))
+        assert wb.ask("And now?").wait(20).response == "Hi."
+        assert wb.add_sources(tmp_path / "notes").sources
+    assert any("too many files are open" in one and "ulimit" in one for one in told)
+    assert not any("folder is there" in one for one in told)

@@ -1,0 +1,184 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from artifactflow_nb.core.budget import Budget, Price
+from artifactflow_nb.engine.settings import ENVIRONMENT_VARIABLES, SETTINGS_FILE, Settings
+from artifactflow_nb.errors import UsageError
+
+KEY = "sk-very-secret-key"
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    for variable in ENVIRONMENT_VARIABLES.values():
+        monkeypatch.delenv(variable, raising=False)
+    return tmp_path
+
+
+def test_without_anything_no_endpoint_is_configured_and_a_person_is_asked():
+    """Out of the box the settings name no endpoint, ask the person, and keep the store beside the notebook."""
+    settings = Settings.load()
+    assert not settings.endpoint_configured
+    assert (settings.approvals, settings.data_dir, settings.timeout_s) == ("ask", Path(".artifactflow"), 600.0)
+
+
+def test_arguments_win_over_the_environment_and_the_environment_over_the_file(folder, monkeypatch):
+    """A setting is taken from the first place that has it: argument, environment, file."""
+    (folder / SETTINGS_FILE).write_text('model = "file"\ntimeout_s = 1\ndata_dir = "from-file"\n')
+    monkeypatch.setenv("AF_MODEL", "environment")
+    monkeypatch.setenv("AF_TIMEOUT_S", "2")
+    settings = Settings.load(model="argument")
+    assert (settings.model, settings.timeout_s, settings.data_dir) == ("argument", 2.0, Path("from-file"))
+
+
+def test_an_argument_that_is_none_counts_as_not_given(monkeypatch):
+    """None leaves a setting to the environment, so that callers can pass their own optional arguments on."""
+    monkeypatch.setenv("AF_APPROVALS", "deny")
+    assert Settings.load(approvals=None).approvals == "deny"
+
+
+def test_an_empty_variable_counts_as_not_set(monkeypatch):
+    """An empty variable does not configure an endpoint."""
+    monkeypatch.setenv("OPENAI_API_KEY", "")
+    assert not Settings.load().endpoint_configured
+
+
+def test_variables_of_other_programs_are_not_read(monkeypatch):
+    """Only the documented variables count: MODEL belongs to somebody else."""
+    monkeypatch.setenv("MODEL", "somebody-elses")
+    assert Settings.load().model is None
+
+
+@pytest.mark.parametrize(
+    "given", [{"base_url": "http://localhost:1/v1"}, {"api_key": KEY}, {"base_url": "https://h/v1", "api_key": KEY}]
+)
+def test_an_address_or_a_key_configures_an_endpoint(given):
+    """Either one makes an endpoint; a key alone stands for the client's default address."""
+    settings = Settings.load(model="m", **given)
+    assert settings.endpoint_configured
+    assert settings.base_url == given.get("base_url")
+
+
+def test_an_endpoint_without_a_model_says_how_to_name_one():
+    """An endpoint needs a model's name, and the error says where to put it."""
+    with pytest.raises(UsageError, match="set AF_MODEL or pass model="):
+        Settings.load(api_key=KEY)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "allowed"),
+    [
+        ("base_url", "localhost:8000", "begins with http:// or https://"),
+        ("approvals", "yes", "one of 'ask', 'approve', 'deny'"),
+        ("timeout_s", "soon", "a number of seconds above 0"),
+        ("timeout_s", -1, "a number of seconds above 0"),
+        ("timeout_s", float("inf"), "a number of seconds above 0"),
+        ("temperature", 3, "a number from 0 to 2"),
+        ("model", "", "a text that is not empty"),
+        ("data_dir", 3, "the path of a folder"),
+    ],
+)
+def test_a_bad_value_is_named_with_its_setting_and_what_is_allowed(name, value, allowed):
+    """The error names the setting, its variable, the value and what is allowed."""
+    with pytest.raises(UsageError) as caught:
+        Settings.load(**{name: value})
+    for part in (name, ENVIRONMENT_VARIABLES[name], repr(value), allowed):
+        assert part in str(caught.value)
+
+
+def test_every_bad_value_is_told_at_once(folder, monkeypatch):
+    """Two mistakes in a file that is allowed make one error that names both."""
+    monkeypatch.setenv("AF_TRUST_FOLDER", "1")
+    (folder / SETTINGS_FILE).write_text('timeout_s = "soon"\napprovals = "yes"\n')
+    with pytest.raises(UsageError, match=r"(?s)timeout_s.*approvals"):
+        Settings.load()
+
+
+def test_the_key_is_never_shown(folder, monkeypatch):
+    """Neither repr nor an error, nor what led to it, shows the key."""
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    settings = Settings.load(model="m")
+    assert "**********" in repr(settings)
+    assert KEY not in repr(settings) + str(settings)
+    monkeypatch.delenv("OPENAI_API_KEY")
+    monkeypatch.setenv("AF_TRUST_FOLDER", "1")
+    (folder / SETTINGS_FILE).write_text(f'api_key = ["{KEY}"]\ntimeout_s = 0\n')
+    with pytest.raises(UsageError) as caught:
+        Settings.load()
+    assert KEY not in str(caught.value)
+    assert caught.value.__suppress_context__
+
+
+def test_an_unknown_key_in_the_file_lists_the_known_ones(folder):
+    """A misspelt key is an error that names it, the file, and all known keys."""
+    (folder / SETTINGS_FILE).write_text('modell = "m"\n')
+    with pytest.raises(UsageError) as caught:
+        Settings.load()
+    for part in (SETTINGS_FILE, "'modell'", *ENVIRONMENT_VARIABLES):
+        assert part in str(caught.value)
+
+
+def test_an_unknown_argument_lists_the_known_ones():
+    """A misspelt argument is not ignored."""
+    with pytest.raises(UsageError, match=r"'modell'.*base_url, api_key, model"):
+        Settings.load(modell="m")
+
+
+@pytest.mark.parametrize("content", [b'model = "m\n', b'model = "\xff"\n'])
+def test_a_file_that_cannot_be_read_is_named(folder, content):
+    """A broken file is an error with its path."""
+    (folder / SETTINGS_FILE).write_bytes(content)
+    with pytest.raises(UsageError, match=r"artifactflow\.toml cannot be read"):
+        Settings.load()
+
+
+def test_a_home_folder_is_expanded(folder, monkeypatch):
+    """`~` in the data folder is the user's home, wherever it was written."""
+    monkeypatch.setenv("HOME", str(folder))
+    monkeypatch.setenv("AF_DATA_DIR", "~/kept")
+    assert Settings.load().data_dir == folder / "kept"
+
+
+def test_a_password_in_an_address_is_never_shown():
+    """Neither the settings nor the error for an address that cannot be used show what stands before its host."""
+    settings = Settings.load(base_url="http://ada:hunter2@127.0.0.1/v1", model="m")
+    assert "hunter2" not in repr(settings) + str(settings)
+    assert settings.base_url == "http://ada:hunter2@127.0.0.1/v1"
+    with pytest.raises(UsageError) as refused:
+        Settings.load(base_url="ftp://ada:hunter2@127.0.0.1/v1", model="m")
+    assert "hunter2" not in str(refused.value)
+
+
+def test_prices_and_a_budget_come_from_each_place(folder, monkeypatch):
+    """Tables in the file, JSON in the environment, plain values as arguments give the same settings."""
+    prices, budget = {"m": {"input": 2.5, "output": 10.0}}, {"tokens": 1000, "when_spent": "ask"}
+    given = Settings.load(prices=prices, budget=budget)
+    (folder / SETTINGS_FILE).write_text(
+        '[budget]\ntokens = 1000\nwhen_spent = "ask"\n[prices.m]\ninput = 2.5\noutput = 10.0\n'
+    )
+    assert Settings.load() == given
+    (folder / SETTINGS_FILE).unlink()
+    monkeypatch.setenv("AF_PRICES", json.dumps(prices))
+    monkeypatch.setenv("AF_BUDGET", json.dumps(budget))
+    assert Settings.load() == given
+    assert (given.prices["m"], given.budget) == (Price(input=2.5, output=10), Budget(tokens=1000, when_spent="ask"))
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "told"),
+    [
+        ("AF_BUDGET", "lots", r"budget \(AF_BUDGET\) is 'lots': it must be some of these, as in"),
+        ("AF_BUDGET", '{"tokens": -5}', r"budget\.tokens \(AF_BUDGET\) is -5"),
+        ("AF_BUDGET", '{"token": 5}', r"budget\.token \(AF_BUDGET\) is 5"),
+        ("AF_PRICES", '{"m": {"input": 1}}', r"prices\.m\.output \(AF_PRICES\)"),
+        ("AF_TOOL_PROTOCOL", "json", r"tool_protocol \(AF_TOOL_PROTOCOL\) is 'json': it must be 'xml' or 'native'"),
+    ],
+)
+def test_a_setting_with_parts_names_the_part_that_is_wrong(folder, monkeypatch, variable, value, told):
+    """The error names the setting, the part within it, its value and how it is written."""
+    monkeypatch.setenv(variable, value)
+    with pytest.raises(UsageError, match=told):
+        Settings.load()

@@ -1,0 +1,79 @@
+"""Notebooks executed as `make demo` does, and their pages."""
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+from nbconvert import MarkdownExporter
+
+from artifactflow_nb.errors import UsageError
+from artifactflow_nb.export import ExportedNotebook, execute
+
+ROOT = Path(__file__).parents[2]
+SHOWN = {
+    "01_quickstart": "on the first Monday of each month",
+    "06_record_and_replay": "came out the same",
+    "07_fork_and_compare": "The batteries of the south station have 12.7 V.",
+    "08_plan_and_execute": "There is frost at the north station",
+    "09_compose": "Each exception in the group is handled by at most one",
+}
+"""What the page of each notebook shows, one text each."""
+
+
+@pytest.fixture(scope="module")
+def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What the notebooks need of the repository, in a place of its own."""
+    place = tmp_path_factory.mktemp("export")
+    shutil.copytree(ROOT / "notebooks", place / "notebooks", ignore=shutil.ignore_patterns(".artifactflow"))
+    shutil.copytree(ROOT / "data", place / "data")
+    return place
+
+
+@pytest.fixture(scope="module", params=sorted(SHOWN))
+def exported(request: pytest.FixtureRequest, repository: Path) -> ExportedNotebook:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AF_APPROVALS", "approve")
+        return execute(repository / "notebooks" / f"{request.param}.ipynb", repository / "build")
+
+
+def test_the_page_names_no_address_on_the_internet(exported: ExportedNotebook) -> None:
+    """The exported page has no address but that of the XML namespace of its pictures, and loads no script."""
+    page = exported.html.read_text(encoding="utf-8")
+    found = set(re.findall(r"(?:https?:)?//[\w.-]+\.\w{2,}", page))
+    assert found <= {"http://www.w3.org"}
+    assert "<script" not in page
+    assert SHOWN[exported.notebook.stem] in page
+
+
+def test_the_outputs_are_those_that_are_shipped(exported: ExportedNotebook) -> None:
+    """Executing the notebook gives the outputs that stand in the repository, byte for byte."""
+    fresh = json.loads(exported.notebook.read_text(encoding="utf-8"))
+    shipped = json.loads((ROOT / "notebooks" / exported.notebook.name).read_text(encoding="utf-8"))
+    for ours, theirs in zip(fresh["cells"], shipped["cells"], strict=True):
+        assert ours["source"] == theirs["source"]
+        if "nbval-ignore-output" not in ours["metadata"].get("tags", ()):
+            assert ours.get("outputs") == theirs.get("outputs")
+
+
+def test_the_shipped_notebook_reads_without_a_kernel() -> None:
+    """Its outputs are text, Markdown and HTML; none is a widget, and none an error."""
+    shipped = json.loads((ROOT / "notebooks" / "01_quickstart.ipynb").read_text(encoding="utf-8"))
+    outputs = [output for cell in shipped["cells"] for output in cell.get("outputs", [])]
+    kinds = {kind for output in outputs for kind in output.get("data", {})}
+    assert kinds == {"text/plain", "text/markdown", "text/html"}
+    assert not [output for output in outputs if output["output_type"] == "error"]
+
+
+def test_markdown_of_it_shows_no_style(exported: ExportedNotebook) -> None:
+    """Converted to Markdown, the views' style stands only where a host that makes text of it shows nothing."""
+    written, _ = MarkdownExporter().from_filename(str(exported.notebook))
+    assert "--af-" in written
+    assert "--af-" not in re.sub(r"<rp>.*?</rp>", "", written, flags=re.DOTALL)
+
+
+def test_a_missing_notebook_is_a_clear_error(tmp_path: Path) -> None:
+    """The error names the path."""
+    with pytest.raises(UsageError, match=r"no notebook '.*nothing.ipynb'"):
+        execute(tmp_path / "nothing.ipynb", tmp_path)

@@ -1,0 +1,306 @@
+"""A key that a model, a tool, a server or a person repeats is masked where it enters a run, and is nowhere after it."""
+
+import asyncio
+import base64
+import json
+import logging
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.chat_endpoint import Answer, ChatServer, Request
+from support.graphs import react_agent, said
+from support.mcp_config import TOKEN, by_stdio
+from support.replies import by_agent, call, decide, delegate, plan, who_asks
+from support.traces import stored, traces
+
+import artifactflow_nb as af
+from artifactflow_nb.core.events import StreamEventType
+from artifactflow_nb.core.redaction.names import MASK
+from artifactflow_nb.errors import ModelUnavailable
+from artifactflow_nb.models.base import ModelDelta, ModelReply, ModelRequest
+from artifactflow_nb.models.scripted import ScriptedModel
+from artifactflow_nb.store.artifacts import ArtifactManager, Authorship
+
+KEY = "sk-opaque-Repeated-0123456789"
+WAIT_S = 60
+
+
+def assert_nowhere(found: Iterator[tuple[str, bytes]], *more: tuple[str, bytes], secret: str = KEY) -> None:
+    forms = [secret, base64.b64encode(secret.encode()).decode()]
+    everything = [*found, *more]
+    assert len(everything) > 10
+    assert [name for name, content in everything for form in forms if form.encode() in content] == []
+
+
+@af.tool()
+def show_headers(ctx: af.ToolContext, note: str) -> af.ToolResult:
+    """Show the headers of a request."""
+    ctx.notify("artifact_changed", {"artifact_id": "a", "version": 1, "title": f"By {KEY}"})
+    basic = base64.b64encode(KEY.encode()).decode()
+    return af.ToolResult(True, f"Bearer {KEY}; Basic {basic}; note: {note}", metadata={"headers": [{"x": KEY}]})
+
+
+@af.tool()
+async def save(ctx: af.ToolContext) -> str:
+    """Write an artifact, as a tool of a user's own does."""
+    by = Authorship(ctx.conversation_id, ctx.message_id, ctx.agent, ctx.run_id, ctx.tool_call_id)
+    written = await ctx.service(ArtifactManager).create(by, "saved", f"Title {KEY}", f"The key is {KEY}.")
+    return written.content
+
+
+@pytest.fixture(autouse=True)
+def model_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An endpoint's key needs a model's name beside it, also where a model is passed."""
+    monkeypatch.setenv("AF_MODEL", "m")
+
+
+@contextmanager
+def opened(folder: Path, **options: Any) -> Iterator[af.Workbench]:
+    with af.Workbench(interactive=False, data_dir=folder / "data", api_key=KEY, **options) as wb:
+        for entry in (show_headers, save):
+            wb.register_tool(entry)
+        yield wb
+
+
+def repeating(request: Request) -> Answer:
+    """Repeats the key of the request's header in whatever it says, in pieces that split it."""
+    key = request.headers["authorization"].removeprefix("Bearer ")
+    replies = sum(message["role"] == "assistant" for message in request.body["messages"])
+    text, reasoning = f"The key is {key}, {key}", f"They sent {key}."
+    if replies == 0:
+        calls = (("show_headers", json.dumps({"note": f"of {key}"})), ("save", "{}"))
+        return Answer(text, reasoning, 7, calls=calls, finish_reason="tool_calls", model=f"m-{key}")
+    return Answer(f"{text}{key[:9]}", reasoning, 7, model=f"m-{key}")
+
+
+def test_a_key_that_the_endpoint_repeats_is_nowhere(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """In an answer, reasoning, the arguments of a call, a result, an artifact, a question, a title and an edit."""
+    caplog.set_level(logging.DEBUG)
+    cassette, sealed = tmp_path / "c.jsonl", tmp_path / "x.afrun"
+    settings = {"tool_protocol": "native", "approvals": {"show_headers": "ask"}, "record": cassette}
+    with ChatServer(repeating) as server, opened(tmp_path, base_url=server.base_url, **settings) as wb:
+        run = wb.ask(f"Is {KEY} mine?").wait(WAIT_S)
+        assert run.pending[0].params == {"note": f"of {MASK}"}
+        decision = af.Decision(True, f"Not {KEY}.", params={"note": f"edited {KEY}"})
+        wb._thread.call(wb._thread.engine.controller.decide(run.pending[0].id, decision))
+        run.wait(WAIT_S)
+        assert run.response == f"The key is {MASK}, {MASK}{KEY[:9]}"
+        assert f"Basic {MASK}; note: edited {MASK}" in stored(wb, "SELECT result FROM tool_calls")
+        assert run.artifacts["saved"].content == f"The key is {MASK}."
+        run.artifacts["saved"].edit(f"By hand: {KEY}")
+        run.artifacts["saved"].rename(f"Titled {KEY}")
+        wb.rename_conversation(run, f"About {KEY}")
+        run.seal(sealed)
+        report = run.to_notebook(tmp_path / "report.ipynb", sealed=sealed)
+        files = [(path.name, path.read_bytes()) for path in (cassette, report)]
+        with zipfile.ZipFile(sealed) as members:
+            files += [(f"{name} (sealed)", members.read(name)) for name in members.namelist()]
+        prompts = [json.dumps(request.body).encode() for request in server.requests]
+        assert not [True for prompt in prompts if KEY.encode() in prompt]
+        assert_nowhere(traces(wb, tmp_path, run), *files, ("log", caplog.text.encode()))
+
+
+def test_pieces_that_arrive_make_up_the_text_that_is_stored(tmp_path: Path) -> None:
+    """No piece or sequence of pieces holds the key, and together they are the masked text of their kind."""
+    with ChatServer(repeating) as server, opened(tmp_path, base_url=server.base_url, tool_protocol="native") as wb:
+        run, pieces = heard(wb, "Mine?")
+        calls = [event for event in run.events if event.type is StreamEventType.LLM_COMPLETE]
+        assert len(calls) == 2
+        for done in calls:
+            told = {(event.data["kind"]): "" for event in pieces}
+            for event in pieces:
+                if event.data["call_id"] == done.data["call_id"]:
+                    told[event.data["kind"]] += event.data["delta"]
+            assert (told["answer"], told["reasoning"]) == (done.data["text"], done.data["reasoning"])
+            assert KEY not in told["call"]
+        assert f'{{"note": "of {MASK}"}}' in "".join(e.data["delta"] for e in pieces if e.data["kind"] == "call")
+
+
+def heard(wb: af.Workbench, question: str) -> tuple[af.Run, list[Any]]:
+    """A run to its end, and the pieces of text that were published meanwhile."""
+    pieces: list[Any] = []
+
+    async def listened() -> str:
+        async for event in wb._thread.engine.controller.stream_execute(question):
+            if event.type is StreamEventType.LLM_CHUNK:
+                pieces.append(event)
+        return event.run_id
+
+    return wb.run(wb._thread.call(listened())), pieces
+
+
+@pytest.mark.parametrize("ends", ["fails", "is cancelled"])
+def test_a_reply_that_breaks_off_within_a_key_holds_no_part_of_it(tmp_path: Path, ends: str) -> None:
+    """What had arrived is stored without the beginning of the key, whether the attempt failed or was cancelled."""
+    reached = asyncio.Event()
+
+    class Breaking(ScriptedModel):
+        async def stream(self, request: ModelRequest) -> Any:
+            for piece in ("It is ", KEY[:12], KEY[12:20]):
+                yield ModelDelta(piece)
+            if ends == "fails":
+                raise ModelUnavailable("It broke off.", partial=f"It is {KEY[:20]}")
+            reached.set()
+            await asyncio.sleep(WAIT_S)
+
+    with opened(tmp_path, model=Breaking([])) as wb:
+        run = wb.ask("What?")
+        if ends == "is cancelled":
+            wb._thread.call(reached.wait())
+            run.cancel()
+        run.wait(WAIT_S)
+        assert stored(wb, "SELECT content FROM llm_calls") == ("It is " if ends == "is cancelled" else f"It is {MASK}")
+        assert_nowhere(traces(wb, tmp_path, run), secret=KEY[:12])
+
+
+def test_a_key_in_a_plan_is_nowhere(tmp_path: Path) -> None:
+    """In the titles of steps, in what they give and say, and in the reasons of decisions."""
+    turns = by_agent(
+        agent=[plan(f"Use {KEY}", "Two"), f"Done with {KEY}."],
+        executor=[call("show_headers", note=KEY), f"Has {KEY}.", "Two."],
+        replanner=[decide("continue", f"Since {KEY}."), decide("finish", f"As {KEY}.")],
+        summarizer=[f"Sum {KEY}."],
+    )
+    with opened(tmp_path, model=ScriptedModel(turns)) as wb:
+        wb.register_tool(show_headers, agent="executor")
+        run = wb.ask("Plan it.", flow="plan").wait(WAIT_S)
+        assert run.status == "completed", run.error
+        assert_nowhere(traces(wb, tmp_path, run))
+
+
+def test_a_key_in_a_project_is_nowhere(tmp_path: Path) -> None:
+    """In blocks that a person fills and a model writes, their prompts and names, and a skill."""
+    text = call("generate_field_content", field_name="Text")
+    model = ScriptedModel(by_agent(composer=[text, f"Written with {KEY}."], writer=[f"The text has {KEY}."]))
+    with opened(tmp_path, model=model, approvals="approve") as wb:
+        project = wb.project(f"Essay {KEY}", template="paper")
+        project.add("Goal", f"Say what {KEY} is.")
+        project.add("Text", depends_on=["Goal"], prompt=f"All about {KEY}.", phase="writing")
+        run = wb.ask(f"Write with {KEY}.", project=project).wait(WAIT_S)
+        assert run.status == "completed", run.error
+        project["Goal"].write(f"Say {KEY}.", f"Since {KEY}.")
+        project["Goal"].rename(f"Goal {KEY}")
+        assert_nowhere(traces(wb, tmp_path, run))
+
+
+def test_a_key_in_a_graph_of_a_users_own_is_nowhere(tmp_path: Path) -> None:
+    """In its model's text and calls, a tool's result, its state in the checkpoint, a report and an interrupt."""
+    from langgraph.types import interrupt
+
+    def lookup(word: str) -> str:
+        """Look a word up."""
+        answer = interrupt({"question": f"Use {KEY}?", "params": {"word": word}})
+        return f"{word} by {KEY} ({answer})"
+
+    script = [said(f"Looking for {KEY} now", ("lookup", {"word": f"of {KEY}"})), said(f"It is {KEY}")]
+    cassette = tmp_path / "c.jsonl"
+    with opened(tmp_path, record=cassette, model=ScriptedModel([])) as wb:
+        run = wb.ask(f"Who has {KEY}?", flow=af.adapt(react_agent(script, lookup), name="mine")).wait(WAIT_S)
+        assert run.pending[0].params == {"word": f"of {MASK}"}
+        waiting = [(path.name, path.read_bytes()) for path in (tmp_path / "data").rglob("*") if path.is_file()]
+        assert any("checkpoints" in name for name, _ in waiting)
+        run.approve().wait(WAIT_S)
+        assert run.response == f"It is {MASK}"
+        calls = wb.tool_calls_df()
+        assert list(calls["tool_name"]) == ["lookup"]
+        assert_nowhere(traces(wb, tmp_path, run), *waiting, ("cassette", cassette.read_bytes()))
+
+
+def test_a_token_that_a_server_repeats_is_nowhere(tmp_path: Path) -> None:
+    """A variable of an MCP server's configuration, in the result of its tool."""
+    notes = tmp_path / "notes"
+    notes.mkdir()
+    server = by_stdio(notes, env={"SERVER_TOKEN": TOKEN}, permission="auto")
+    model = ScriptedModel([call("environment"), f"It said {TOKEN}."])
+    with opened(tmp_path, model=model, mcp={"files": server}) as wb:
+        run = wb.ask("Go.").wait(WAIT_S)
+        assert run.response == f"It said {MASK}."
+        assert stored(wb, "SELECT result FROM tool_calls").endswith(MASK)
+        assert_nowhere(traces(wb, tmp_path, run), secret=TOKEN)
+
+
+def test_a_key_in_a_document_is_not_indexed(tmp_path: Path) -> None:
+    """A person's own file that holds the key: its passages are found, and read with a mask."""
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "access.md").write_text(f"# Access\n\nThe endpoint wants {KEY} as its key.\n", "utf-8")
+    fetch = call("web_fetch", urls=["local:notes/access.md#access"])
+    turns = by_agent(lead=[delegate("crawl_agent", "Read."), f"It wants {KEY}."], reading=[fetch, f"Wants {KEY}."])
+    with opened(tmp_path, model=ScriptedModel(turns)) as wb:
+        wb.add_sources(tmp_path / "notes")
+        run = wb.ask("What does the endpoint want?").wait(WAIT_S)
+        assert f"wants {MASK} as its key" in stored(wb, "SELECT result FROM tool_calls WHERE tool_name = 'web_fetch'")
+        assert_nowhere(traces(wb, tmp_path, run))
+
+
+@pytest.mark.parametrize("key", ["none", "EMPTY", "test", "local", "dummy", "sk-"])
+def test_a_placeholder_is_no_secret(tmp_path: Path, key: str) -> None:
+    """A word that stands in the place of a key stays in every text."""
+    with af.Workbench(
+        interactive=False, data_dir=tmp_path, api_key=key, model=ScriptedModel([f"A {key}, {key}."])
+    ) as wb:
+        assert wb.ask(f"What is {key}?").wait(WAIT_S).response == f"A {key}, {key}."
+
+
+def test_a_password_in_the_address_is_masked(tmp_path: Path) -> None:
+    """By itself, and as HTTP's Basic scheme writes it."""
+    basic = base64.b64encode(b"ada:opaque-Pass-1815").decode()
+    address = "http://ada:opaque-Pass-1815@127.0.0.1:9/v1"
+    with opened(tmp_path, base_url=address, model=ScriptedModel([f"Basic {basic} of opaque-Pass-1815."])) as wb:
+        assert wb.ask("What?").wait(WAIT_S).response == f"Basic {MASK} of {MASK}."
+
+
+def test_a_recorded_run_with_a_key_replays_without_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the key is not known, the played run has the mask where the recorded one has it, in its question too."""
+    cassette = tmp_path / "c.jsonl"
+    turns = [call("show_headers", note=KEY), f"It is {KEY}."]
+    monkeypatch.setenv("AF_MODEL", "scripted")
+    with opened(tmp_path, model=ScriptedModel(turns), record=cassette) as wb:
+        recorded = wb.ask(f"Is it {KEY}?").wait(WAIT_S)
+        events = [(event.seq, event.type, dict(event.data)) for event in recorded.events]
+    monkeypatch.delenv("AF_MODEL")
+    for settings in ({}, {"tavily_key": KEY}):
+        with af.Workbench(interactive=False, replay=cassette, **settings) as wb:
+            for entry in (show_headers, save):
+                wb.register_tool(entry)
+            run = wb.ask(f"Is it {KEY}?").wait(WAIT_S)
+            assert run.response == f"It is {MASK}."
+            assert [(event.seq, event.type, dict(event.data)) for event in run.events] == events
+
+
+def test_what_the_mask_replaces_is_told_to_no_one(tmp_path: Path) -> None:
+    """A reply of a model of one's own: name, finish reason, calls and reasoning come without the key."""
+
+    class Own(ScriptedModel):
+        async def stream(self, request: ModelRequest) -> Any:
+            del request
+            from artifactflow_nb.core.messages import Usage
+
+            yield ModelReply(f"It is {KEY}.", Usage(1, 1), f"stop-{KEY}", f"m-{KEY}", reasoning=f"As {KEY}.")
+
+    with opened(tmp_path, model=Own([])) as wb:
+        run = wb.ask("What?").wait(WAIT_S)
+        row = wb.llm_calls_df().iloc[0]
+        assert (row["response_model"], row["finish_reason"]) == (f"m-{MASK}", f"stop-{MASK}")
+        assert_nowhere(traces(wb, tmp_path, run))
+
+
+def test_agents_see_the_mask(tmp_path: Path) -> None:
+    """What an agent passes on to another holds no key either."""
+    asked: list[str] = []
+
+    def turns(request: ModelRequest) -> str:
+        asked.extend(message.content for message in request.messages)
+        return f"From {KEY}." if who_asks(request) != "lead" or len(request.messages) > 2 else delegated()
+
+    def delegated() -> str:
+        return call("call_subagent", agent_name="search_agent", instruction=f"Use {KEY}.")
+
+    with opened(tmp_path, model=ScriptedModel(turns)) as wb:
+        run = wb.ask(f"With {KEY}?").wait(WAIT_S)
+        assert run.response == f"From {MASK}."
+    assert f"Use {MASK}." in "".join(asked)
+    assert KEY not in "".join(asked)

@@ -1,0 +1,86 @@
+"""Secrets that are known by their values are masked in texts, values and pieces that arrive."""
+
+from itertools import pairwise
+from types import MappingProxyType
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from artifactflow_nb.core.redaction.names import MASK
+from artifactflow_nb.flows.known_secrets import KnownSecrets, MaskedPieces, SecretLookup
+
+SECRETS = ["sk-aabab-1234", "aabab-1234-more", 'has"quote+and/', "ab1c"]
+KNOWN = KnownSecrets(SECRETS)
+
+
+def arrived(pieces: list[str], secrets: KnownSecrets = KNOWN, *, is_cut_off: bool = False) -> str:
+    masked = MaskedPieces(secrets)
+    shown = [masked.feed("answer", piece) for piece in pieces]
+    return "".join([*shown, *(text for _, text in masked.finish(is_cut_off=is_cut_off))])
+
+
+words = st.sampled_from([*SECRETS, *(secret[:n] for secret in SECRETS for n in (1, 3, 6)), "ab", "x", " ", "\n", MASK])
+texts = st.lists(words, max_size=8).map("".join)
+
+
+@given(texts, st.lists(st.integers(0, 80), max_size=12))
+def test_pieces_make_up_the_masked_text_wherever_it_is_cut(text: str, cuts: list[int]) -> None:
+    """Also where secrets overlap, follow each other, or are within a word."""
+    places = sorted({0, len(text), *(cut for cut in cuts if cut < len(text))})
+    assert arrived([text[start:end] for start, end in pairwise(places)]) == KNOWN.text(text)
+
+
+@given(texts, st.integers(1, 12))
+def test_no_sequence_of_pieces_shows_a_secret(text: str, length: int) -> None:
+    """Nor does a reply that breaks off at any place show more of one than three characters."""
+    pieces = [text[at : at + length] for at in range(0, len(text), length)]
+    shown = arrived(pieces)
+    assert not [secret for secret in SECRETS[:3] if secret in shown]
+    for n in range(len(pieces)):
+        start = arrived(pieces[:n], is_cut_off=True)
+        assert start == KNOWN.cut_off("".join(pieces[:n]))
+
+
+@pytest.mark.parametrize(
+    ("text", "masked"),
+    [
+        ('"has\\"quote+and/"', f'"{MASK}"'),
+        ("?key=has%22quote%2Band%2F&x", f"?key={MASK}&x"),
+        ("has&quot;quote+and/", MASK),
+        ("Basic aGFzInF1b3RlK2FuZC8=", f"Basic {MASK}"),
+        ("(ab1c)", f"({MASK})"),
+        ("xab1c ab1cd ab1c_", f"xab1c ab1cd {MASK}_"),
+        ("none", "none"),
+    ],
+)
+def test_spellings_are_masked_and_short_secrets_only_as_words(text: str, masked: str) -> None:
+    """As JSON, an address, HTML and base64 write them."""
+    assert KNOWN.text(text) == masked
+
+
+def test_a_value_without_a_secret_is_the_same_object() -> None:
+    """So a text that nobody has to change costs no copy."""
+    text, value = "plain " * 9, {"a": ["b", {"c": 1}], "d": ("e", None)}
+    assert KNOWN.text(text) is text
+    assert KNOWN.value(value) is value
+    assert KNOWN.value(MappingProxyType({"sk-aabab-1234": ["sk-aabab-1234"]})) == {MASK: [MASK]}
+
+
+def test_a_piece_without_the_beginning_of_a_secret_is_passed_on_as_it_is() -> None:
+    """At once."""
+    pieces = MaskedPieces(KNOWN)
+    assert pieces.feed("answer", "Hello") == "Hello"
+    assert pieces.finish() == []
+
+
+def test_values_are_looked_up_again_and_not_shown() -> None:
+    """What is compiled stays while the values do."""
+    values = {"opaque-value-1"}
+    lookup = SecretLookup(lambda: frozenset(values))
+    before = lookup.current
+    assert lookup.refresh() is before
+    values.add("opaque-value-2")
+    assert lookup.mask("opaque-value-2") == "opaque-value-2"
+    assert lookup.refresh().text("opaque-value-2") == MASK
+    assert "opaque" not in repr(lookup.current)

@@ -1,0 +1,474 @@
+"""Middleware is told of every call with what is sent and received, and cannot hurt the run that it watches."""
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import OpenEngine
+from support.chat_endpoint import Answer, ChatServer
+from support.recorded_scenes import WAIT_S, Stage, jobs, play_both, searching, with_look
+from support.replies import by_agent, call, delegate, report
+
+import artifactflow_nb as af
+from artifactflow_nb.core.approvals import Decision
+from artifactflow_nb.core.events import StreamEventType
+from artifactflow_nb.core.middleware import HOOKS
+from artifactflow_nb.errors import ModelRejected, UsageError
+from artifactflow_nb.models.scripted import ScriptedModel
+from artifactflow_nb.tools.base import ToolContext, tool
+from artifactflow_nb.widgets.run.saved import saved_run
+
+KEY = "sk-very-secret-key-0123456789"
+
+
+class Keeping(af.Middleware):
+    """Keeps what it is told, in order."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[Any, ...]] = []
+
+    async def before_model(self, call: af.ModelCall) -> None:
+        self.told.append(("before_model", call))
+
+    async def after_model(self, call: af.ModelCall, outcome: af.ModelOutcome) -> None:
+        self.told.append(("after_model", call, outcome))
+
+    async def on_model_error(self, call: af.ModelCall, error: af.CallError) -> None:
+        self.told.append(("on_model_error", call, error))
+
+    async def before_tool(self, call: af.ToolInvocation) -> None:
+        self.told.append(("before_tool", call))
+
+    async def after_tool(self, call: af.ToolInvocation, outcome: af.ToolOutcome) -> None:
+        self.told.append(("after_tool", call, outcome))
+
+    async def on_tool_error(self, call: af.ToolInvocation, error: af.CallError) -> None:
+        self.told.append(("on_tool_error", call, error))
+
+    @property
+    def order(self) -> list[tuple[str, str]]:
+        return [(hook, getattr(said, "tool", said.agent)) for hook, said, *_ in self.told]
+
+    def outcomes(self, hook: str) -> list[Any]:
+        return [told[2] for told in self.told if told[0] == hook]
+
+
+def raising(error: BaseException, hook: str, *, is_async: bool = True) -> af.Middleware:
+    """Middleware of which one method raises."""
+
+    async def soon(*_told: Any) -> None:
+        raise error
+
+    def now(*_told: Any) -> None:
+        raise error
+
+    return type("Clumsy", (af.Middleware,), {hook: soon if is_async else now})()
+
+
+def problems(run: Any) -> list[Any]:
+    return [event for event in run if event.type is StreamEventType.MIDDLEWARE_ERROR]
+
+
+class Mute(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError
+
+
+@tool
+def count_words(ctx: ToolContext, text: str, among: list[str] | None = None) -> str:
+    """Count words."""
+    del ctx, among
+    if text == "fail":
+        raise ValueError("It is broken.")
+    return str(len(text.split()))
+
+
+def test_every_call_is_told_with_what_is_sent_and_received(tmp_path: Path) -> None:
+    """Begin and outcome of each call, in order, as the frames have them, those of sub-agents included."""
+    kept = Keeping()
+    script = by_agent(
+        lead=[delegate("search_agent", "Search."), "Now." + call("count_words", text="a b c"), "Done."],
+        search=["Found."],
+    )
+    prices = {"scripted": {"input": 1, "output": 2}}
+    with af.Workbench(model=ScriptedModel(script), data_dir=tmp_path / "data", middleware=[kept], prices=prices) as wb:
+        wb.register_tool(count_words)
+        run = wb.ask("How many?").wait(10)
+        llm, tools = wb.llm_calls_df().set_index("call_id"), wb.tool_calls_df().set_index("tool_call_id")
+    assert run.response == "Done."
+    assert kept.order == [
+        ("before_model", "lead_agent"),
+        ("after_model", "lead_agent"),
+        ("before_tool", "call_subagent"),
+        ("before_model", "search_agent"),
+        ("after_model", "search_agent"),
+        ("after_tool", "call_subagent"),
+        ("before_model", "lead_agent"),
+        ("after_model", "lead_agent"),
+        ("before_tool", "count_words"),
+        ("after_tool", "count_words"),
+        ("before_model", "lead_agent"),
+        ("after_model", "lead_agent"),
+    ]
+    asked = [told[1] for told in kept.told if told[0] == "before_model"]
+    assert {one.run_id for one in asked} == {run.run_id}
+    assert [(one.job_id, one.step, one.attempt) for one in asked if one.agent == "lead_agent"] == [
+        ("main", 1, 1),
+        ("main", 2, 1),
+        ("main", 3, 1),
+    ]
+    assert asked[0].messages[-1].content == "How many?"
+    assert asked[0].messages[0].role == "system"
+    assert {"create_artifact", "count_words"} <= set(asked[0].tools)
+    assert (asked[0].provider, asked[0].model, asked[0].temperature) == ("scripted", "scripted", 0.7)
+    for one, outcome in [told[1:] for told in kept.told if told[0] == "after_model"]:
+        row = llm.loc[one.call_id]
+        assert (outcome.duration_ms, outcome.usage.total_tokens) == (row["llm_duration_ms"], row["total_tokens"])
+        assert (outcome.cost_usd, outcome.finish_reason) == (row["cost_usd"], row["finish_reason"])
+    second = kept.outcomes("after_model")[2]
+    assert (second.content[:4], [one.name for one in second.calls]) == ("Now.", ["count_words"])
+    _, used, outcome = kept.told[9]
+    assert (used.params, outcome.data) == ({"text": "a b c"}, "3")
+    assert outcome.duration_ms == tools.loc[used.tool_call_id]["duration_ms"]
+    assert kept.told[3][1].job_id == kept.told[2][1].tool_call_id
+
+
+async def test_failures_are_told_as_such(open_engine: OpenEngine, tmp_path: Path) -> None:
+    """A model that refuses, a tool that fails, that nobody knows, that a person denied: type and message of each."""
+    kept = Keeping()
+    turns = [
+        call("count_words", text="fail") + call("no_such") + report(),
+        "Never." + call("count_words"),
+        ModelRejected("No.", partial="I th"),
+    ]
+    engine = await open_engine(turns, approvals={"create_artifact": "deny"}, middleware=[kept])
+    engine.register_tool(count_words)
+    result = await engine.controller.execute("How many?")
+    assert result.status == "failed"
+    assert [(error.error_type, error.message.split(".")[0]) for error in kept.outcomes("on_tool_error")] == [
+        ("ValueError", "count_words failed: ValueError: It is broken"),
+        ("ToolError", "You have no tool 'no_such'"),
+        ("PermissionDenied", "Permission denied"),
+        ("ToolError", "count_words was not run: the parameter 'text' is missing"),
+    ]
+    (error,) = kept.outcomes("on_model_error")
+    assert (error.error_type, error.message, error.partial) == ("ModelRejected", "No.", "I th")
+    assert error.duration_ms >= 0
+    assert sum(hook == "before_tool" for hook, _ in kept.order) == 4
+
+
+def test_each_attempt_is_a_call_of_its_own(tmp_path: Path) -> None:
+    """An attempt that is made again is told as failed, with the time until the next, which has its own number."""
+    kept = Keeping()
+    with (
+        ChatServer([Answer(status=503, headers={"Retry-After": "0"}), Answer("Yes.")]) as server,
+        af.Workbench(
+            model="m", base_url=server.base_url, api_key="k", data_dir=tmp_path / "data", middleware=[kept]
+        ) as wb,
+    ):
+        assert wb.ask("Well?").wait(20).response == "Yes."
+        rows = wb.llm_calls_df()
+    assert [hook for hook, _ in kept.order] == ["before_model", "on_model_error", "before_model", "after_model"]
+    calls = [told[1] for told in kept.told]
+    assert [one.attempt for one in calls] == [1, 1, 2, 2]
+    assert [(one.call_id, one.attempt) for one in calls[::2]] == list(
+        zip(rows["call_id"], rows["attempt"], strict=True)
+    )
+    (error,) = kept.outcomes("on_model_error")
+    assert (error.error_type, error.retry_delay_s) == ("ModelUnavailable", 1.0)
+
+
+async def test_what_is_cut_short_is_told(open_engine: OpenEngine) -> None:
+    """When a run is cancelled, calls that had begun are told to be over: those of a job, and the delegating one."""
+    kept, begun = Keeping(), asyncio.Event()
+
+    @tool
+    async def wait(ctx: ToolContext) -> str:
+        """Wait."""
+        begun.set()
+        await asyncio.sleep(60)
+        return "never"
+
+    script = by_agent(lead=[delegate("search_agent", "Search.")], search=[call("wait")])
+    engine = await open_engine(script, middleware=[kept])
+    engine.register_tool(wait, agent="search_agent")
+    run = await engine.controller.begin("Wait.")
+    await engine.controller.start(run)
+    await begun.wait()
+    await engine.controller.cancel(run.run_id)
+    assert kept.order[-2:] == [("on_tool_error", "wait"), ("on_tool_error", "call_subagent")]
+    assert {(error.error_type, error.duration_ms) for error in kept.outcomes("on_tool_error")} == {
+        ("RunCancelled", None)
+    }
+
+
+def test_a_model_that_is_cut_short_is_told(tmp_path: Path) -> None:
+    """A cancelled model call is told with the text that had arrived."""
+    kept = Keeping()
+    model = ScriptedModel(["A long answer that takes its time."], chunk_chars=6, delay_s=0.05)
+    with af.Workbench(model=model, data_dir=tmp_path / "data", middleware=[kept]) as wb:
+        run = wb.ask("Well?")
+        deadline = time.monotonic() + 10
+        while not any(event.type is StreamEventType.LLM_CHUNK for event in heard(run)) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        run.cancel()
+    (error,) = kept.outcomes("on_model_error")
+    assert error.error_type == "RunCancelled"
+    assert "A long answer".startswith(error.partial[:6])
+
+
+def heard(run: af.Run) -> list[Any]:
+    """All events of a run by now, chunks included."""
+    told: list[Any] = []
+    controller = run._thread.engine.controller
+
+    async def listen() -> None:
+        (await controller.subscribe(run.run_id, told.append))()
+
+    run._thread.call(listen())
+    return told
+
+
+@pytest.mark.parametrize("is_async", [True, False])
+@pytest.mark.parametrize("hook", HOOKS)
+async def test_what_middleware_raises_is_an_event(open_engine: OpenEngine, hook: str, is_async: bool) -> None:
+    """The run goes on as without it, others are told all the same, and the event says what went wrong, masked."""
+    kept, clumsy = Keeping(), raising(RuntimeError(f"No luck with {KEY}."), hook, is_async=is_async)
+    turns = [call("count_words", text="a b") + call("count_words", text="fail"), ModelRejected("No.")]
+    engine = await open_engine(turns, middleware=[clumsy, kept], settings={"api_key": KEY, "model": "m"})
+    engine.register_tool(count_words)
+    result = await engine.controller.execute("How many?")
+    events = await engine.runs.events(result.run_id)
+    assert (result.status, result.error_type) == ("failed", "ModelRejected")
+    assert [name for name, _ in kept.order] == [
+        "before_model",
+        "after_model",
+        *("before_tool", "after_tool"),
+        *("before_tool", "on_tool_error"),
+        *("before_model", "on_model_error"),
+    ]
+    told = problems(events)
+    assert len(told) == sum(name == hook for name, _ in kept.order)
+    assert {(event.agent, event.tool) for event in told} == {("lead_agent", "count_words" if "tool" in hook else None)}
+    for event in told:
+        data = dict(event.data)
+        which = data.pop("tool_call_id" if "tool" in hook else "call_id")
+        assert which in {getattr(one, "tool_call_id", None) or one.call_id for _, one, *_ in kept.told}
+        assert KEY not in data["message"]
+        assert data.pop("message").startswith("No luck with ")
+        assert data == {"job_id": "main", "middleware": "Clumsy", "hook": hook, "error_type": "RuntimeError"}
+    assert [event.seq for event in events] == sorted({event.seq for event in events})
+
+
+@pytest.mark.parametrize("is_async", [True, False])
+@pytest.mark.parametrize("error", [SystemExit(1), KeyboardInterrupt(), asyncio.CancelledError("mine"), Mute()])
+async def test_not_even_an_exit_ends_a_run(open_engine: OpenEngine, error: BaseException, is_async: bool) -> None:
+    """Whatever middleware raises, the run has its answer."""
+    engine = await open_engine(["Yes."], middleware=[raising(error, "before_model", is_async=is_async)])
+    result = await engine.controller.execute("Well?")
+    assert result.response == "Yes."
+    (event,) = problems(await engine.runs.events(result.run_id))
+    assert event.data["error_type"] == type(error).__name__
+
+
+@pytest.mark.parametrize("is_async", [True, False])
+async def test_middleware_that_takes_too_long_is_left_behind(open_engine: OpenEngine, is_async: bool) -> None:
+    """After its time limit the call goes on, and the event says so; a limit that is none is told too."""
+    released = threading.Event()
+
+    async def sleep(*_told: Any) -> None:
+        await asyncio.sleep(60)
+
+    def block(*_told: Any) -> None:
+        released.wait(60)
+
+    slow = type("Slow", (af.Middleware,), {"timeout_s": 0.05, "after_model": sleep if is_async else block})()
+    odd = type("Odd", (af.Middleware,), {"timeout_s": "soon", "before_model": sleep})()
+    engine = await open_engine(["Yes."], middleware=[slow, odd])
+    result = await engine.controller.execute("Well?")
+    released.set()
+    assert result.response == "Yes."
+    before, event = problems(await engine.runs.events(result.run_id))
+    assert (before.data["middleware"], before.data["error_type"]) == ("Odd", "TypeError")
+    assert event.data["error_type"] == "TimeoutError"
+    assert event.data["message"] == "It took longer than 0.05 s; the run continues without it."
+
+
+async def test_a_slow_method_holds_up_its_own_call_alone(open_engine: OpenEngine) -> None:
+    """While a plain function blocks for one job, another job of the same run takes all its turns."""
+    crawled = threading.Event()
+
+    class Blocking(af.Middleware):
+        def before_model(self, call: af.ModelCall) -> None:
+            assert threading.current_thread() is not loop_thread
+            if call.agent == "search_agent":
+                assert crawled.wait(8)
+
+        def after_model(self, call: af.ModelCall, outcome: af.ModelOutcome) -> None:
+            if call.agent == "crawl_agent" and not outcome.calls:
+                crawled.set()
+
+    loop_thread = threading.current_thread()
+    script = by_agent(
+        lead=[delegate("search_agent", "Search.") + delegate("crawl_agent", "Read."), "Done."],
+        search=["Found."],
+        reading=[call("count_words", text="a"), "Read."],
+    )
+    engine = await open_engine(script, middleware=[Blocking()])
+    engine.register_tool(count_words, agent="crawl_agent")
+    result = await engine.controller.execute("Both.")
+    assert result.response == "Done."
+    assert problems(await engine.runs.events(result.run_id)) == []
+
+
+async def test_what_middleware_does_to_values_does_not_reach_the_run(open_engine: OpenEngine) -> None:
+    """Parameters, metadata and calls are copies: a tool runs with what the model wrote, and the store has that."""
+
+    class Meddling(af.Middleware):
+        async def before_tool(self, call: Any) -> None:
+            call.params["text"] = "one two three four"
+            call.params["among"].append("x")
+
+        async def before_model(self, call: Any) -> None:
+            for message in call.messages:
+                for one in message.calls:
+                    one.params.clear()
+
+        async def after_model(self, call: Any, outcome: Any) -> None:
+            for one in outcome.calls:
+                one.params.clear()
+            call.messages += ("x",)
+
+        async def after_tool(self, call: Any, outcome: Any) -> None:
+            outcome.metadata["more"] = 1
+
+    turns = [af.ToolCall("count_words", {"text": "a b", "among": ["c"]}), "Done."]
+    engine = await open_engine(turns, middleware=[Meddling()], settings={"tool_protocol": "native"})
+    engine.register_tool(count_words)
+    result = await engine.controller.execute("How many?")
+    assert result.response == "Done."
+    model: Any = engine.model
+    asked, told = model.requests[1].messages[-2:]
+    assert (told.content, asked.calls[0].params) == ("2", {"text": "a b", "among": ["c"]})
+    events = await engine.runs.events(result.run_id)
+    (done,) = (event for event in events if event.type is StreamEventType.TOOL_COMPLETE)
+    assert done.data["metadata"] == {}
+    assert {event.data["error_type"] for event in problems(events)} == {"FrozenInstanceError"}
+
+
+async def test_a_call_that_waits_begins_once_and_ends_once(open_engine: OpenEngine) -> None:
+    """A job that waits for a person within its call is told once, though another engine goes on with it."""
+    first, second = Keeping(), Keeping()
+    lead, search = [delegate("search_agent", "Look."), "Done."], [call("count_words", text="a b"), "Two."]
+    asks = {"count_words": "ask"}
+    engine = await open_engine(by_agent(lead=lead[:1], search=search[:1]), approvals=asks, middleware=[first])
+    engine.register_tool(count_words, agent="search_agent")
+    waiting = await engine.controller.execute("Look.")
+    await engine.aclose()
+    other = await open_engine(by_agent(lead=lead[1:], search=search[1:]), approvals=asks, middleware=[second])
+    other.register_tool(count_words, agent="search_agent")
+    done = await other.controller.resume(waiting.thread_id, decisions={waiting.pending[0].id: Decision(approved=True)})
+    assert done.response == "Done."
+    assert [one for one in first.order if one[1] == "call_subagent"] == [("before_tool", "call_subagent")]
+    assert second.order[:3] == [
+        ("before_tool", "count_words"),
+        ("after_tool", "count_words"),
+        ("before_model", "search_agent"),
+    ]
+    assert [one for one in second.order if one[1] == "call_subagent"] == [("after_tool", "call_subagent")]
+    assert second.told[1][1].params == {"text": "a b"}
+
+
+# --- replays --------------------------------------------------------------------------------------------------------
+
+
+def jobs_at_once(stage: Stage) -> None:
+    stage.ask("Find both.").wait(30)
+
+
+def finding(request: Any) -> Any:
+    if "lead agent" not in request.messages[0].content:
+        return searching(request)
+    return jobs("tea", "milk") if len(request.messages) == 2 else "Both are found."
+
+
+def test_a_sealed_run_is_the_same_without_its_middleware(tmp_path: Path) -> None:
+    """Whoever opens a sealed run sees what went wrong in middleware, and runs it again without."""
+    clumsy = raising(ValueError("Oh."), "after_tool")
+    model = ScriptedModel([report(), "Done."])
+    with af.Workbench(model=model, data_dir=tmp_path / "data", middleware=[clumsy]) as wb:
+        path = wb.ask("Write.").wait(10).seal(tmp_path / "run.afrun")
+    with af.open_run(path) as sealed:
+        assert sealed.events_df()["event_type"].tolist().count("middleware_error") == 1
+        assert sealed.verify().is_same
+
+
+# --- the workbench --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (lambda: [Keeping], r"<class '.*Keeping'> is no middleware: make an object of it"),
+        (lambda: [print], r"<built-in function print> is no middleware: its class must be made from af.Middleware"),
+        (Keeping, r"middleware is Keeping\(\); it must be a list, as in middleware=\[af.DebugMiddleware\(\)\]"),
+        (lambda: 3, r"middleware is 3; it must be a list"),
+    ],
+)
+def test_what_is_no_middleware_is_refused(tmp_path: Path, given: Callable[[], Any], told: str) -> None:
+    """The error names it and says what to pass."""
+    with pytest.raises(UsageError, match=told):
+        af.Workbench(model=ScriptedModel([]), data_dir=tmp_path / "data", middleware=given())
+
+
+def test_a_person_sees_that_middleware_failed(tmp_path: Path) -> None:
+    """The view of the run says which, where and why; the workbench names its middleware."""
+    clumsy = raising(ValueError("<b>Oh</b>."), "before_model")
+    with af.Workbench(model=ScriptedModel(["Yes."]), data_dir=tmp_path / "data", middleware=[clumsy]) as wb:
+        assert "middleware        Clumsy\n" in wb._card().plain()
+        page = saved_run(wb.ask("Well?").wait(10)._client)["text/html"]
+    assert "Clumsy failed in before_model, and the run went on without it: ValueError: &lt;b&gt;Oh&lt;/b&gt;." in page
+
+
+async def test_without_middleware_nothing_is_made(open_engine: OpenEngine) -> None:
+    """Telling nobody takes no longer than asking whether there is somebody."""
+    engine = await open_engine(["Yes."])
+    watch = engine.middleware.for_run(await engine.controller.begin("Well?"), None, str, None)
+    nothing: Any = None  # any look into it would fail
+    started = time.perf_counter()
+    for _ in range(10_000):
+        place = {"call_id": "", "job_id": "", "step": 1, "attempt": 1, "agent": "", "provider": "", "model": ""}
+        assert await watch.before_model(nothing, nothing, **place) is None
+        assert await watch.before_tool(*[nothing] * 6, is_new=True) is None
+    assert time.perf_counter() - started < 0.5
+
+
+class Hesitating(af.Middleware):
+    """Is told of the second call for a long time, and lets a test know of it."""
+
+    def __init__(self) -> None:
+        self.was_told = threading.Event()
+
+    async def before_model(self, call: af.ModelCall) -> None:
+        if call.step > 1:
+            self.was_told.set()
+            await asyncio.sleep(WAIT_S)
+
+
+def test_a_run_that_was_cancelled_before_the_model_was_asked_is_replayed(tmp_path: Path) -> None:
+    """Cut off between the beginning of the agent's turn and its call, which has no row, then and in each replay."""
+    hook = Hesitating()
+
+    def scene(stage: Stage) -> Any:
+        run = stage.ask()
+        if not stage.is_played:
+            assert hook.was_told.wait(WAIT_S)
+        run.cancel()
+        return run.status, len(stage.wb.llm_calls_df())
+
+    turns, only = [call("look", word="X"), "Never said."], {"middleware": [hook]}
+    assert play_both(tmp_path, scene, turns, setup=with_look, only_recorded=only, times=3) == ("cancelled", 1)

@@ -1,0 +1,107 @@
+"""The values behind a prompt, which a request carries for models that compute their replies."""
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import artifactflow_nb as af
+from artifactflow_nb.core.messages import Message
+from artifactflow_nb.models.base import ModelContext, ModelEvent, ModelRequest
+from artifactflow_nb.models.offline.model import OfflineModel
+
+HANDBOOK = Path(__file__).parents[2] / "data" / "handbook"
+QUESTION = "How often is a restore tried?"
+
+
+class ListeningModel(OfflineModel):
+    """The offline model, which notes the contexts that it gets."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.contexts: list[ModelContext] = []
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        assert request.context is not None
+        self.contexts.append(request.context)
+        async for event in super().stream(request):
+            yield event
+
+
+@pytest.fixture
+def model() -> ListeningModel:
+    return ListeningModel()
+
+
+def opened(folder: Path, model: ListeningModel, approvals: str = "approve") -> af.Workbench:
+    wb = af.Workbench(model=model, data_dir=folder / "data", approvals=approvals, interactive=False)
+    wb.add_sources(HANDBOOK)
+    return wb
+
+
+def test_a_context_is_no_part_of_a_request() -> None:
+    """Requests with other contexts are equal, and the context is not displayed."""
+    request = ModelRequest((Message("user", QUESTION),))
+    other = replace(request, context=ModelContext(QUESTION, QUESTION))
+    assert other == request
+    assert repr(other) == repr(request)
+
+
+def test_research_has_question_calls_and_artifacts(tmp_path: Path, model: ListeningModel) -> None:
+    """A sub-agent has its instruction; the lead of a second question has the first one and its report."""
+    with opened(tmp_path, model) as wb:
+        first = wb.ask(QUESTION).wait(60)
+        assert len({context.instruction for context in model.contexts}) == 3
+        assert {context.question for context in model.contexts} == {QUESTION}
+        names = [call.name for call, _ in model.contexts[-1].calls]
+        assert names == ["create_artifact", "call_subagent", "call_subagent", "create_artifact", "rewrite_artifact"]
+        assert all(result.success for _, result in model.contexts[-1].calls)
+        assert model.contexts[-1].artifact_ids == {"task_plan", "research_report"}
+        model.contexts.clear()
+        wb.ask("And why?", conversation_id=first.conversation_id).wait(60)
+    assert model.contexts[0].earlier_question == QUESTION
+    assert "research_report" in model.contexts[0].artifact_ids
+    assert model.contexts[0].calls == ()
+
+
+def test_jobs_of_a_plan_have_the_plan(tmp_path: Path, model: ListeningModel) -> None:
+    """Each job has the plan with itself as the open job; the agent has it when it is over."""
+    with opened(tmp_path, model) as wb:
+        wb.ask("Who won the football world cup in 1954?", flow="plan").wait(60)
+    first, *jobs, last = model.contexts
+    assert first.plan is None
+    kinds = [context.plan.open_job.kind for context in jobs if context.plan and context.plan.open_job]
+    assert list(dict.fromkeys(kinds)) == ["execute", "replan", "summarize"]
+    assert len(kinds) == len(jobs)
+    replans = [context.choices for context, kind in zip(jobs, kinds, strict=True) if kind == "replan"]
+    assert {"retry", "finish"} <= set(replans[0])
+    assert last.plan is not None
+    assert last.plan.open_job is None
+
+
+def test_a_refused_plan_is_no_plan(tmp_path: Path, model: ListeningModel) -> None:
+    """The call is there with its error, and there is no plan."""
+    options = {"graph_config": {"approval": {"enabled": True}}, "approvals": "deny"}
+    with af.Workbench(model=model, data_dir=tmp_path / "data", interactive=False, **options) as wb:
+        wb.ask(QUESTION, flow="plan").wait(60)
+    assert model.contexts[-1].plan is None
+    assert [(call.name, result.success) for call, result in model.contexts[-1].calls] == [("plan_create", False)]
+
+
+def test_compose_has_project_block_and_wish(tmp_path: Path, model: ListeningModel) -> None:
+    """The composer has the blocks; writer and editor have theirs, with the wish as the person approved it."""
+    with opened(tmp_path, model, "ask") as wb:
+        project = wb.project("Handbook", template="paper")
+        project.add("Text", "Written by hand.")
+        run = wb.ask("Write Text in two sentences.", project=project).wait(60)
+        run.approve(params={"field_name": "Text", "style_hint": "in one sentence"}).wait(60)
+        composer, writer = model.contexts[0], next(context for context in model.contexts if context.block)
+        assert composer.project is not None
+        assert composer.blocks is not None
+        assert (composer.project.name, [block.name for block in composer.blocks]) == ("Handbook", ["Text"])
+        assert writer.block is not None
+        assert (writer.block.name, writer.wish) == ("Text", "in one sentence")
+        model.contexts.clear()
+        wb.ask("In Text remove 'quoted'.", project=project).wait(60)
+    assert next(context.wish for context in model.contexts if context.block) == "remove 'quoted'"

@@ -1,0 +1,88 @@
+"""LANGSMITH_TRACING=true, which users of LangChain often set, sends no run of a built-in flow and no replay away."""
+
+import asyncio
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support.loopback_server import ThreadedServer
+
+TESTS = Path(__file__).parents[1]
+
+PROGRAM = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from pathlib import Path
+import artifactflow_nb as af
+from support.graphs import react_agent, said
+from langchain_core.tracers.langchain import wait_for_all_tracers
+
+flow, cassette = sys.argv[2], Path("runs.jsonl")
+
+def ask(**options):
+    with af.Workbench(approvals="approve", interactive=False, **options) as wb:
+        if flow == "compose":
+            target = {"project": wb.project("Essay", template="paper")}
+        else:
+            target = {"flow": flow if flow != "adapted" else af.adapt(react_agent([said("It is 3.")]), name="mine")}
+        print(wb.ask("What does del do to a name?", **target).wait().status)
+
+if flow == "adapted" and cassette.exists():
+    ask(replay=cassette)
+else:
+    ask(**({"record": cassette} if flow == "adapted" else {}))
+wait_for_all_tracers()
+"""
+
+
+class TracingServer(ThreadedServer):
+    """Counts the requests that LangSmith's client sends, and accepts them all."""
+
+    requests = 0
+
+    async def talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while head := await _head(reader):
+            self.requests += 1
+            length = next((line for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:")), b":0")
+            await reader.readexactly(int(length.partition(b":")[2]))
+            writer.write(b"HTTP/1.1 202 Accepted\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{}")
+            await writer.drain()
+
+
+async def _head(reader: asyncio.StreamReader) -> bytes:
+    try:
+        return await reader.readuntil(b"\r\n\r\n")
+    except asyncio.IncompleteReadError:
+        return b""
+
+
+def requests_of(flow: str, folder: Path, variable: str = "LANGSMITH_TRACING") -> int:
+    """How many requests a process with tracing switched on sends when it runs the flow."""
+    with TracingServer() as server:
+        tracing = {"LANGSMITH_ENDPOINT": f"http://127.0.0.1:{server.port}", "LANGSMITH_API_KEY": "key"}
+        done = subprocess.run(
+            [sys.executable, "-c", PROGRAM, str(TESTS), flow],
+            env={**os.environ, **tracing, variable: "true"},
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        assert (done.returncode, done.stdout) == (0, "completed\n"), done.stderr[-2000:]
+        return server.requests
+
+
+@pytest.mark.parametrize("flow", ["research", "plan", "compose"])
+@pytest.mark.parametrize("variable", ["LANGSMITH_TRACING", "LANGCHAIN_TRACING_V2"])
+def test_built_in_flows_send_no_traces(tmp_path: Path, flow: str, variable: str) -> None:
+    """A run of a built-in flow sends LangSmith's server nothing, whichever variable switches tracing on."""
+    assert requests_of(flow, tmp_path, variable) == 0
+
+
+def test_only_live_adapted_graphs_send_traces(tmp_path: Path) -> None:
+    """A user's own graph is traced as it is outside of the workbench; its replay is not."""
+    assert requests_of("adapted", tmp_path) > 0
+    assert requests_of("adapted", tmp_path) == 0

@@ -1,0 +1,39 @@
+"""How soon a cell that awaits a run goes on, in a real kernel, whoever brings the run to its end."""
+
+from pathlib import Path
+
+import pytest
+from notebook.test_kernel import plain, run
+from support.replies import report
+
+MAKE = f"""import threading, time
+import artifactflow_nb as af
+said = [{report()!r}, "It is found. " * 8, "Slowly. " * 12, "What nobody waits for. " * 200]
+slow = af.ScriptedModel(said, delay_s=0.05)
+wb = af.Workbench(model=slow, approvals={{"create_artifact": "ask"}}, interactive=True)
+
+def waited(run):
+    ended = time.time() - wb.runs_df(run)["completed_at"].iloc[0].timestamp()
+    return run.status + (" at once" if ended < 3 else f" after {{ended}} s")
+
+def decide(run):
+    while not run.pending:
+        time.sleep(0.05)
+    time.sleep(0.5)
+    run.approve()
+"""
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
+def test_awaiting_cell_continues_at_the_end_of_the_run(tmp_path: Path) -> None:
+    """It continues within three seconds, also if the decision came meanwhile."""
+    _, decided, alone, stopped = run(
+        tmp_path,
+        MAKE,
+        'run = wb.ask("One?")\nthreading.Thread(target=decide, args=[run]).start()\nawait run\nwaited(run)',
+        'run = wb.ask("Two?")\nawait run\nwaited(run)',
+        'run = wb.ask("Three?")\nrun.cancel()\nawait run\nrun.status',
+    )
+    assert plain(decided) == ["'completed at once'"]
+    assert plain(alone) == ["'completed at once'"]
+    assert plain(stopped) == ["'cancelled'"]

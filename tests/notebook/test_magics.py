@@ -1,0 +1,376 @@
+"""`%%ask` and `%af` in a shell of IPython, and in a real kernel."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from IPython.core.completer import provisionalcompleter
+from IPython.core.interactiveshell import InteractiveShell
+from jupyter_client.manager import start_new_kernel
+from support.chat_endpoint import Answer, ChatServer
+from support.replies import report
+from traitlets.config import Config
+
+import artifactflow_nb as af
+from artifactflow_nb.models.scripted import ScriptedModel
+from artifactflow_nb.notebook.magics import COMMANDS, MagicHelp
+
+
+@pytest.fixture
+def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[InteractiveShell]:
+    """A shell with the extension loaded; its workbenches are closed."""
+    monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
+    config = Config()
+    config.HistoryManager.enabled = False
+    shell = InteractiveShell.instance(config=config)
+    shell.run_line_magic("load_ext", "artifactflow_nb")
+    yield shell
+    for value in list(shell.user_ns.values()):
+        if isinstance(value, af.Workbench):
+            value.close()
+    InteractiveShell.clear_instance()
+
+
+@pytest.fixture
+def wb(shell: InteractiveShell, tmp_path: Path) -> af.Workbench:
+    """The user's `wb`, whose model says what it is asked to say."""
+    turns = [report("A report."), "It is found.", "Again."]
+    made = af.Workbench(
+        model=ScriptedModel(turns), data_dir=tmp_path / "data", approvals={"create_artifact": "ask"}, interactive=False
+    )
+    shell.user_ns["wb"] = made
+    return made
+
+
+def said(shell: InteractiveShell, capsys: pytest.CaptureFixture[str], cell: str) -> str:
+    """What a cell that is refused says."""
+    assert not shell.run_cell(cell).success
+    printed = capsys.readouterr()
+    assert "Traceback" not in printed.out + printed.err
+    return (printed.err or printed.out).strip()
+
+
+def run_cell(shell: InteractiveShell, cell: str) -> Any:
+    done = shell.run_cell(cell)
+    done.raise_error()
+    return done.result
+
+
+def offered(shell: InteractiveShell, line: str) -> list[str]:
+    with provisionalcompleter():
+        return [found.text for found in shell.Completer.completions(line, len(line.split("\n", maxsplit=1)[0]))]
+
+
+def test_cell_asks_and_binds_its_run(shell: InteractiveShell, wb: af.Workbench, capsys: Any) -> None:
+    """The text of the cell is not changed, braces and dollars included; the run is displayed."""
+    shell.user_ns["x"] = "not this"
+    run_cell(shell, "%%ask\nWhat is {x} and $x;")
+    run = shell.user_ns["run"]
+    assert run.question == "What is {x} and $x;"
+    assert "Run: What is {x} and $x;" in capsys.readouterr().out
+    assert run.wait(10).status == "waiting"
+    run_cell(shell, "%%ask mine --budget 50_000 --flow research --model scripted\nAnd now?")
+    mine = shell.user_ns["mine"]
+    assert mine.question == "And now?"
+    settings = json.loads(wb.query("SELECT settings_json FROM main.runs ORDER BY rowid DESC").iloc[0, 0])
+    assert settings["budget"] == {"tokens": 50_000, "when_spent": "stop"}
+    assert settings["model"] == "scripted"
+    mine.wait(10)
+
+
+def test_cell_continues_a_conversation(shell: InteractiveShell, tmp_path: Path, capsys: Any) -> None:
+    """By its id, also from a variable, or `continue` for the newest; by default a new one starts."""
+    shell.user_ns["wb"] = af.Workbench(model=ScriptedModel(["1.", "2.", "3.", "4."]), data_dir=tmp_path / "data")
+    assert "no conversation to continue yet" in said(shell, capsys, "%%ask --conversation continue\nGo on.")
+    run_cell(shell, "%%ask one\nOne?")
+    one = shell.user_ns["one"].wait(10)
+    run_cell(shell, "%%ask two --conversation continue\nTwo?")
+    two = shell.user_ns["two"].wait(10)
+    run_cell(shell, "%%ask three --conversation {one.conversation_id}\nThree?")
+    three = shell.user_ns["three"].wait(10)
+    assert {one.conversation_id} == {two.conversation_id, three.conversation_id}
+    run_cell(shell, "%%ask four\nFour?")
+    assert shell.user_ns["four"].wait(10).conversation_id != one.conversation_id
+
+
+@pytest.mark.parametrize(
+    ("cell", "told"),
+    [
+        ("%%ask --flwo x\nq", "unrecognized arguments: --flwo. Known are --flow, --model, --budget, --conversation"),
+        ("%%ask one two\nq", "unrecognized arguments: two. Known are --flow"),
+        ("%%ask --budget\nq", "argument --budget: expected one argument. Known are"),
+        ("%%ask --budget much\nq", "--budget is 'much'; it must be a number of tokens"),
+        ("%%ask --budget 0\nq", "budget {'tokens': 0} cannot be: tokens"),
+        ("%%ask 'one\nq", "No closing quotation. Known are --flow"),
+        ("%%ask class\nq", "'class' is no name for a variable"),
+        ("%%ask wb\nq", "the run would be bound to wb, which is a workbench. Choose another name."),
+        ("%%ask get_ipython\nq", "the run would be bound to get_ipython, which is IPython's own."),
+        ("%%ask --flow nope\nq", "no flow 'nope'; known are: research"),
+        ("%%ask --model nope\nq", "no model 'nope' here; known are: scripted"),
+        ("%%ask --model 'my model'\nq", "no model 'my model' here; known are: scripted"),
+        ('%%ask --budget="5"0\nq', "--budget is '\"5\"0'; it must be a number"),
+        ("%%ask --conversation conv-x\nq", "no conversation 'conv-x'"),
+        ("%%ask --conversation=\nq", "no conversation ''"),
+        ("%af rnus", "There is no %af rnus. Known are: runs, tree, artifacts, metrics, pending"),
+        ("%af metrics run-x", "no run 'run-x'"),
+        ("%af metrics", "There is no run for which that can be done."),
+        ("%af cancel", "There is no run for which that can be done."),
+        ("%af approve", "There is no request for which that can be done."),
+        ("%af deny req-x", "No request 'req-x' waits for a decision."),
+        ("%af runs 5", "%af runs takes nothing. Leave '5' out."),
+        ("%af tree conv-x", "no conversation 'conv-x'"),
+        ("%af artifacts wb", "A Workbench names no conversation. Pass a run, a conversation, or an id."),
+    ],
+)
+def test_invalid_line_is_a_one_line_error(
+    shell: InteractiveShell, wb: af.Workbench, capsys: Any, cell: str, told: str
+) -> None:
+    """It says what is wrong and lists the known values, without a traceback."""
+    line = said(shell, capsys, cell)
+    assert told in line
+    assert line.count("\n") == 0
+
+
+def test_newest_workbench_is_used(shell: InteractiveShell, tmp_path: Path, capsys: Any) -> None:
+    """If there is none, `%af` is an error and `%%ask` creates one."""
+    assert "There is no workbench yet" in said(shell, capsys, "%af runs")
+    shell.user_ns["wb"] = "my own"
+    run_cell(shell, "%%ask\nWhat is a pass statement?")
+    assert "There was no workbench, so one was made: wb2 = Workbench(model='offline" in capsys.readouterr().out
+    assert shell.user_ns["wb"] == "my own"
+    shell.user_ns["run"].wait(60)
+    asked = []
+    for name in ("later", "wb"):
+        shell.user_ns[name] = af.Workbench(model=ScriptedModel(["Yes."]), data_dir=tmp_path / name)
+        run_cell(shell, "%%ask\nIs it you?")
+        asked.append(len(shell.user_ns[name].runs()))
+        shell.user_ns["run"].wait(10)
+    assert asked == [1, 1]
+    assert len(shell.user_ns["wb2"].runs()) == 1
+
+
+def test_several_workbenches(shell: InteractiveShell, wb: af.Workbench, tmp_path: Path, capsys: Any) -> None:
+    """The cell prints that it uses the newest one; `--wb` names another in both magics; closed ones do not count."""
+    shell.user_ns["other"] = other = af.Workbench(model=ScriptedModel(["Here."]), data_dir=tmp_path / "other")
+    shell.user_ns["again"] = other
+    run_cell(shell, "%%ask\nWho?")
+    assert "Of 2 workbenches other is used, the newest; --wb names another: wb." in capsys.readouterr().out
+    shell.user_ns["run"].wait(10)
+    run_cell(shell, "%%ask --wb wb mine\nWho?")
+    shell.user_ns["mine"].wait(10)
+    run_cell(shell, "%af runs")
+    assert "other is used" in capsys.readouterr().out
+    for line in ("%af --wb wb runs", "%af runs --wb wb"):
+        assert [run.run_id for run in run_cell(shell, line)] == [shell.user_ns["mine"].run_id]
+    assert "is meant" not in capsys.readouterr().out
+    assert offered(shell, "%af --wb ") == offered(shell, "%%ask --wb ") == ["wb", "other"]
+    assert offered(shell, "%af --wb wb metrics ") == [shell.user_ns["mine"].run_id]
+    assert shell.user_ns["mine"].run_id not in offered(shell, "%af --wb nobody metrics ")
+    told = said(shell, capsys, "%af --wb nobody runs")
+    assert "--wb is 'nobody', which is no variable with a workbench. There are: wb, other." in told
+    assert "must follow it" in said(shell, capsys, "%af runs --wb")
+    other.close()
+    assert [run.run_id for run in run_cell(shell, "%af runs")] == [shell.user_ns["mine"].run_id]
+    assert "is meant" not in capsys.readouterr().out
+
+
+def test_created_workbench_is_bound_to_wb(shell: InteractiveShell, capsys: Any) -> None:
+    """The cell prints that it was created, and its data folder."""
+    run_cell(shell, "%%ask\nWhat is a pass statement?")
+    assert isinstance(shell.user_ns["wb"], af.Workbench)
+    assert "wb = Workbench(model='offline-extractive (offline)', data_dir=" in capsys.readouterr().out
+    shell.user_ns["run"].wait(60)
+
+
+def test_requests_are_listed_and_decided(shell: InteractiveShell, wb: af.Workbench, capsys: Any) -> None:
+    """A request is identified by its id, which is not needed if it is the only one."""
+    first = wb.ask("Write.").wait(10)
+    (request,) = run_cell(shell, "%af pending")
+    assert request.run_id == first.run_id
+    assert run_cell(shell, "%af approve").run_id == first.run_id
+    assert first.wait(10).response == "It is found."
+    assert run_cell(shell, "%af pending") == []
+    assert run_cell(shell, "%af runs")[0].run_id == first.run_id
+
+
+def test_deny_sends_a_reason(shell: InteractiveShell, wb: af.Workbench, capsys: Any) -> None:
+    """The words after the id are the reason."""
+    run = wb.ask("Write.").wait(10)
+    request = run.pending[0]
+    run_cell(shell, f"%af deny {request.id} not today, it's late")
+    run.wait(10)
+    assert "not today, it's late" in str(wb.tool_calls_df(run)["error_message"].iloc[0])
+
+
+def test_several_open_requests_need_an_id(shell: InteractiveShell, tmp_path: Path, capsys: Any) -> None:
+    """The error lists their ids."""
+    shell.user_ns["wb"] = wb = af.Workbench(
+        model=ScriptedModel([report("a", "a") + report("b", "b")]),
+        data_dir=tmp_path / "data",
+        approvals={"create_artifact": "ask"},
+        interactive=False,
+    )
+    run = wb.ask("Write.").wait(10)
+    line = said(shell, capsys, "%af approve")
+    assert line.startswith("UsageError: There are 2; name the request that you mean: req-")
+    assert all(request.id in line for request in run.pending)
+
+
+def test_metrics_and_cancel_select_a_run(shell: InteractiveShell, wb: af.Workbench, capsys: Any) -> None:
+    """By id or variable; by default the newest, or the only unfinished one."""
+    run = wb.ask("Write.").wait(10)
+    shell.user_ns["mine"] = run
+    for named in ("", run.run_id, "mine"):
+        assert run_cell(shell, f"%af metrics {named}").total_tokens > 0
+    assert run_cell(shell, "%af cancel").status == "cancelled"
+    assert "cancelled" in repr(run_cell(shell, "%af runs"))
+
+
+def test_panel_commands_call_the_workbench(shell: InteractiveShell, tmp_path: Path) -> None:
+    """`%af tree`, `artifacts`, `chat` and `timeline` show the panels of the workbench."""
+
+    class Seen(af.Workbench):
+        def tree(self, of: Any = None) -> str:
+            return f"tree of {of}"
+
+        def artifact_panel(self, of: Any = None) -> str:
+            return f"panel of {of}"
+
+        def chat(self, of: Any = None) -> str:
+            return f"chat of {of}"
+
+        def timeline(self, run: af.Run) -> str:
+            return f"timeline of {run.run_id}"
+
+    shell.user_ns["wb"] = wb = Seen(model=ScriptedModel(["One.", "Two."]), data_dir=tmp_path / "data")
+    first, second = wb.ask("One?").wait(10), wb.ask("Two?").wait(10)
+    shown = [run_cell(shell, f"%af {word}") for word in ("tree", "artifacts", "chat", "timeline")]
+    assert shown == ["tree of None", "panel of None", "chat of None", f"timeline of {second.run_id}"]
+    assert run_cell(shell, f"%af timeline {first.run_id}") == f"timeline of {first.run_id}"
+    shell.user_ns["mine"] = first
+    assert run_cell(shell, "%af tree mine") == f"tree of {first}"
+    assert run_cell(shell, "%af artifacts conv-1") == "panel of conv-1"
+    assert run_cell(shell, "%af chat conv-1") == "chat of conv-1"
+
+
+def test_repro_reports_recorded_runs(shell: InteractiveShell, wb: af.Workbench, tmp_path: Path, capsys: Any) -> None:
+    """`%af repro` reports the runs of the workbench, `%af repro all` those of the store."""
+    run = wb.ask("Write.").wait(10)
+    assert [(one.run_id, one.state) for one in run_cell(shell, "%af repro").runs] == [(run.run_id, "live")]
+    shell.user_ns["later"] = af.Workbench(model=ScriptedModel([]), data_dir=wb.data_dir)
+    assert run_cell(shell, "%af repro").runs == ()
+    assert [one.run_id for one in run_cell(shell, "%af repro all").runs] == [run.run_id]
+    assert offered(shell, "%af repro ") == ["all"]
+    assert "%af repro takes all or nothing, not 'everything'." in said(shell, capsys, "%af repro everything")
+
+
+def test_extension_loads_no_engine() -> None:
+    """The engine and its libraries are loaded with the first question."""
+    heavy = ["openai", "langgraph", "pandas", "pydantic", "ipywidgets", "anywidget", "aiosqlite", "markdown_it"]
+    code = (
+        "import sys; from IPython.core.interactiveshell import InteractiveShell; import artifactflow_nb as af; "
+        "af.load_ipython_extension(InteractiveShell.instance()); "
+        f"print([name for name in {heavy!r} if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+def test_help_lists_every_command(shell: InteractiveShell, capsys: Any) -> None:
+    """`%af` and `%af help` list the commands, `%%ask?` the options with their meaning."""
+    for line in ("%af", "%af help"):
+        shown = run_cell(shell, line)
+        assert isinstance(shown, MagicHelp)
+        assert all(f"%af {word}" in repr(shown) for word in COMMANDS)
+        assert all(f"%af {word}" in shown._repr_html_() for word in COMMANDS)
+        assert "| <code>%af pending</code> |" in shown._repr_markdown_()
+    shell.run_cell("%%ask?")
+    told = capsys.readouterr().out
+    assert "%%ask [--flow FLOW] [--model MODEL] [--budget TOKENS]" in told
+    assert "--conversation ID  the conversation to continue" in told
+
+
+def test_completion_offers_commands_options_and_ids(shell: InteractiveShell, wb: af.Workbench) -> None:
+    """But not in a line of Python or in the text of a question."""
+    run = wb.ask("Write.").wait(10)
+    request = run.pending[0]
+    assert offered(shell, "%af ") == list(COMMANDS)
+    assert offered(shell, "%af a") == ["artifacts", "approve"]
+    assert offered(shell, "%af approve ") == [request.id]
+    assert offered(shell, "%af deny req") == [request.id]
+    assert offered(shell, "%af tree ") == offered(shell, "%af chat conv") == [run.conversation_id]
+    assert offered(shell, "%af cancel ") == offered(shell, "%af metrics ") == [run.run_id]
+    assert request.id not in offered(shell, f"%af deny {request.id} ")
+    assert offered(shell, "%%ask --") == ["--flow", "--model", "--budget", "--conversation", "--wb"]
+    assert offered(shell, "%%ask --flow ") == ["research", "plan", "compose"]
+    assert "scripted" in offered(shell, "%%ask --model ")
+    assert offered(shell, "%%ask --conversation ") == ["continue", run.conversation_id]
+    assert "--flow" not in offered(shell, "ask --")
+    assert "approve" not in offered(shell, "af a")
+
+
+def test_completion_calls_no_endpoint(shell: InteractiveShell, tmp_path: Path, capsys: Any) -> None:
+    """A closed workbench offers no ids; the names of models are known without the endpoint."""
+    with ChatServer([Answer("Yes.")]) as server:
+        shell.user_ns["wb"] = wb = af.Workbench(model="m", base_url=server.base_url, data_dir=tmp_path / "data")
+        assert "m" in offered(shell, "%%ask --model ")
+        wb.close()
+        offered(shell, "%%ask --conversation ")
+        assert server.requests == []
+    assert "Traceback" not in capsys.readouterr().err
+
+
+def test_unloading_removes_magics_and_completion(shell: InteractiveShell, capsys: Any) -> None:
+    """Loading again adds both once."""
+    shell.run_line_magic("unload_ext", "artifactflow_nb")
+    assert "`%af` not found" in said(shell, capsys, "%af runs")
+    assert "runs" not in offered(shell, "%af ru")
+    for _ in range(2):
+        af.load_ipython_extension(shell)
+    assert offered(shell, "%af ru") == ["runs"]
+    assert len(shell.Completer.custom_matchers) == 1
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
+def test_a_real_kernel_asks_completes_and_explains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Over the wire: the run is displayed in its cell, Tab offers commands and ids, Shift+Tab shows the help."""
+    monkeypatch.setenv("AF_APPROVALS", "approve")
+    manager, client = start_new_kernel(cwd=str(tmp_path), extra_arguments=["--log-level=ERROR"])
+    shown: list[dict[str, Any]] = []
+
+    def execute(cell: str) -> str:
+        def note(message: Any) -> None:
+            if message["msg_type"] in {"display_data", "execute_result"}:
+                shown.append(message["content"]["data"])
+
+        return str(client.execute_interactive(cell, timeout=60, output_hook=note)["content"]["status"])
+
+    def complete(line: str) -> list[str]:
+        return list(client.complete(line, len(line), reply=True, timeout=30)["content"]["matches"])
+
+    try:
+        assert execute("%load_ext artifactflow_nb") == "ok"
+        assert complete("%af me") == ["metrics"]
+        make = 'import artifactflow_nb as af\nwb = af.Workbench(model=af.ScriptedModel(["It is found."]))'
+        assert execute(make) == "ok"
+        assert execute("%%ask found\nWhere is it?") == "ok"
+        assert shown[-1]["text/plain"].splitlines()[0].endswith(": Where is it?")
+        assert execute("(await found).response") == "ok"
+        assert shown[-1]["text/markdown"] == "It is found."
+        assert execute("%af runs") == "ok"
+        assert "Where is it?" in shown[-1]["text/html"]
+        (run_id,) = complete("%af metrics run-")
+        assert execute(f"%af metrics {run_id}") == "ok"
+        assert "model call" in shown[-1]["text/html"]
+        assert complete("%%ask --mo") == ["--model"]
+        assert "scripted" in complete("%%ask --model s")
+        help_text = client.inspect("%%ask", 5, reply=True, timeout=30)["content"]["data"]["text/plain"]
+        assert "--budget TOKENS" in help_text
+        assert execute("%af nothing") == "error"
+    finally:
+        client.stop_channels()
+        manager.shutdown_kernel(now=True)

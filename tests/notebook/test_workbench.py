@@ -1,0 +1,327 @@
+"""The workbench and its runs, as a script holds them: sync and async, headless, over kernels and processes."""
+
+import asyncio
+import gc
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.event_loop import ticking
+from support.replies import call, report
+
+import artifactflow_nb as af
+from artifactflow_nb.models.scripted import ScriptedModel
+
+
+def test_ask_returns_at_once(workbench: Any) -> None:
+    """`wait` returns the same handle at the end of the run."""
+    wb = workbench(model=ScriptedModel(["Slowly. " * 20], delay_s=0.02))
+    run = wb.ask("Tell.")
+    assert (run.status, run.response) == ("running", None)
+    assert run.wait() is run
+    assert (run.status, run.response) == ("completed", ("Slowly. " * 20).strip())
+
+
+async def test_await_does_not_block_the_loop(workbench: Any) -> None:
+    """Other tasks of the loop continue, and await returns the run."""
+    wb = workbench(model=ScriptedModel(["Slowly. " * 20], delay_s=0.02))
+    async with ticking(0.01) as ticks:
+        run = wb.ask("Tell.")
+        assert await run is run
+    assert run.status == "completed"
+    assert ticks.n > 5
+
+
+async def test_cancelled_await_does_not_cancel_the_run(workbench: Any) -> None:
+    """The run continues, and can be awaited again."""
+    wb = workbench(model=ScriptedModel(["Slowly. " * 20], delay_s=0.02))
+    run = wb.ask("Tell.")
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(run, 0.1)
+    assert run.status == "running"
+    await run
+    assert run.status == "completed"
+
+
+def test_wait_has_a_timeout(workbench: Any) -> None:
+    """The run continues after it."""
+    wb = workbench(model=ScriptedModel(["Slowly. " * 20], delay_s=0.02))
+    run = wb.ask("Tell.")
+    with pytest.raises(TimeoutError, match="it continues"):
+        run.wait(0.1)
+    assert run.wait().status == "completed"
+
+
+def test_unattended_run_waits_without_hanging(workbench: Any) -> None:
+    """`wait` returns with the status waiting, and code can decide."""
+    wb = workbench([report(), "Done."], approvals={"create_artifact": "ask"})
+    run = wb.ask("Write.").wait(10)
+    assert run.status == "waiting"
+    assert [request.title for request in wb.pending()] == ["lead_agent wants to run create_artifact: research_report"]
+    assert run.approve().wait(10).response == "Done."
+    assert list(run.artifacts) == ["research_report"]
+    assert wb.pending() == []
+
+
+def test_denial_sends_its_reason_to_the_model(workbench: Any) -> None:
+    """Nothing is written."""
+    wb = workbench([report(), "Then not."], approvals={"create_artifact": "ask"})
+    run = wb.ask("Write.").wait(10).deny("Not today.").wait(10)
+    assert (run.response, dict(run.artifacts)) == ("Then not.", {})
+    assert wb.tool_calls_df(run)["error_message"].iloc[0] == "Permission denied. The person says: Not today."
+
+
+def test_interactive_workbench_waits_for_a_person(workbench: Any) -> None:
+    """With `interactive=True`, `wait` continues until a person has decided."""
+    wb = workbench([report(), "Done."], approvals={"create_artifact": "ask"}, interactive=True)
+    run = wb.ask("Write.")
+
+    def decide_later() -> None:
+        while not run.pending:
+            time.sleep(0.05)
+        time.sleep(0.5)
+        run.approve()
+
+    person = threading.Thread(target=decide_later)
+    person.start()
+    assert run.wait(10).response == "Done."
+    person.join()
+
+
+def test_invalid_decisions_are_errors(workbench: Any) -> None:
+    """Each mistake has its own message; an earlier decision stands."""
+    wb = workbench([report("a", "a") + report("b", "b"), "Done."], approvals={"create_artifact": "ask"})
+    run = wb.ask("Write.").wait(10)
+    with pytest.raises(af.UsageError, match="2 requests are open; name the one that you mean"):
+        run.approve()
+    with pytest.raises(af.UsageError, match="No request 'req-x' waits for a decision. Open are: req-"):
+        wb.approve("req-x")
+    first, second = run.pending
+    run.approve(first.id)
+    with pytest.raises(af.Conflict, match="decided already: approved"):
+        run.deny("no", first.id)
+    assert run.approve(second.id).wait(10).status == "completed"
+    with pytest.raises(af.NotFound, match="waits for no decision"):
+        run.approve()
+
+
+def test_response_of_a_cancelled_run_raises(workbench: Any) -> None:
+    """The error has the text so far."""
+    wb = workbench(model=ScriptedModel(["Slowly. " * 200], delay_s=0.02))
+    run = wb.ask("Tell.")
+    time.sleep(0.3)
+    run.cancel()
+    with pytest.raises(af.RunCancelled) as cancelled:
+        _ = run.response
+    assert cancelled.value.partial.startswith("Slowly.")
+
+
+def test_invalid_questions_are_errors(workbench: Any) -> None:
+    """An empty question, a value that is not text, an unknown conversation."""
+    wb = workbench(["unused"])
+    with pytest.raises(af.UsageError, match="question is empty"):
+        wb.ask(" ")
+    with pytest.raises(af.UsageError, match="question is int, not text"):
+        wb.ask(7)
+    with pytest.raises(af.NotFound, match="no conversation 'conv-x'"):
+        wb.ask("q", conversation_id="conv-x")
+
+
+def test_unreadable_sources_are_errors(workbench: Any, tmp_path: Path) -> None:
+    """The error names a missing, empty or undecodable folder; earlier sources are kept."""
+    wb = workbench(model=af.OfflineModel())
+    good, empty = tmp_path / "good", tmp_path / "empty"
+    good.mkdir(), empty.mkdir()
+    (good / "rules.md").write_text("# Rules\n\nShoes are taken off in the hall before anyone enters the library.\n")
+    wb.add_sources(good)
+    with pytest.raises(af.UsageError, match="missing"):
+        wb.add_sources(tmp_path / "missing")
+    with pytest.raises(af.UsageError, match="empty"):
+        wb.add_sources(empty)
+    (empty / "bad.txt").write_bytes(b"\xff\xfe\xfa not text \x00")
+    with pytest.raises(af.UsageError, match="bad.txt"):
+        wb.add_sources(empty)
+    answer = wb.ask("When are shoes taken off?").wait().response
+    assert "Shoes are taken off in the hall before anyone enters the library." in (answer or "")
+
+
+def test_registered_tool_is_in_the_prompt_and_runs(workbench: Any) -> None:
+    """It is registered once, for the lead agent."""
+
+    @af.tool(permission="confirm")
+    def add(ctx: af.ToolContext, a: int, b: int) -> str:
+        """Add two numbers."""
+        return str(a + b)
+
+    model = ScriptedModel([call("add", a="2", b="3"), "Five."])
+    wb = workbench(model=model, approvals="approve")
+    wb.register_tool(add)
+    assert wb.ask("2 + 3?").wait().response == "Five."
+    assert "### add" in model.requests[0].messages[0].content
+    assert wb.tool_calls_df()["approval"].tolist() == ["policy"]
+
+
+def test_decorated_function_becomes_a_tool(workbench: Any) -> None:
+    """Its permission applies, and a repeated cell replaces the function."""
+    model = ScriptedModel([call("shout", text="hey"), "Done.", call("shout", text="hey"), "Done."])
+    wb = workbench(model=model, interactive=False)
+
+    @wb.tool(permission="confirm", category="text", timeout_s=5)
+    def shout(ctx: af.ToolContext, text: str) -> str:
+        """Say it louder."""
+        return text.upper()
+
+    run = wb.ask("Shout.").wait()
+    assert [request.tool for request in run.pending] == ["shout"]
+    run.approve()
+    assert run.wait().response == "Done."
+    assert "HEY" in model.requests[-1].messages[-1].content
+
+    @wb.tool
+    def shout(ctx: af.ToolContext, text: str) -> str:  # noqa: F811 - the cell is run again
+        """Say it much louder."""
+        return text.upper() + "!"
+
+    assert wb.ask("Shout.").wait().response == "Done."
+    assert "HEY!" in model.requests[-1].messages[-1].content
+    assert model.requests[-1].messages[0].content.count("### shout") == 1
+    with pytest.raises(af.UsageError, match="'read_artifact' is built in"):
+        wb.tool(name="read_artifact")(shout.handler)
+
+
+def test_registered_agent_works_like_a_built_in_one(workbench: Any) -> None:
+    """It is in the lead's prompt, gets delegations, and has rows."""
+
+    def script(request: Any) -> str:
+        if "A counting agent" in request.messages[0].content:
+            return "Three."
+        return call("call_subagent", agent_name="counter", instruction="Count.") if len(request.messages) == 2 else "3"
+
+    model = ScriptedModel(script)
+    prompts = Path("prompts")
+    prompts.mkdir()
+    (prompts / "counter.md").write_text("A counting agent.")
+    wb = workbench(model=model, prompts=prompts)
+    wb.register_agent(af.AgentConfig("counter", "Counts things."))
+    assert wb.ask("How many?").wait().response == "3"
+    assert "counter: Counts things." in model.requests[0].messages[0].content
+    assert wb.llm_calls_df()["agent_name"].tolist() == ["lead_agent", "counter", "lead_agent"]
+
+
+@pytest.mark.parametrize("number", [2**70, -1, "5", 1.5, None])
+def test_invalid_limit_names_argument_and_value(workbench: Any, number: Any) -> None:
+    """The same for `offset`."""
+    wb = workbench([])
+    for name, ask in (
+        ("limit", wb.runs),
+        ("limit", lambda number: wb.conversations(limit=number)),
+        ("offset", lambda number: wb.conversations("words", offset=number)),
+    ):
+        with pytest.raises(af.UsageError, match=f"^{name} is {number!r}; it must be a whole number from 0"):
+            ask(number)
+
+
+def test_large_number_instead_of_an_id_is_a_usage_error(workbench: Any) -> None:
+    """It is not an error of the store."""
+    wb = workbench([])
+    with pytest.raises(af.UsageError, match="too large"):
+        wb.run(2**70)
+    for ask in (wb.delete_branch, wb.activate_branch, wb.regenerate):
+        with pytest.raises(af.UsageError, match=f"^{2**70} names no message. Pass its run"):
+            ask(2**70)
+
+
+def test_client_replays_events_and_reads_texts(workbench: Any) -> None:
+    """Stored events come first, then live ones."""
+    wb = workbench([report(), "Done."])
+    run = wb.ask("Write.").wait()
+    heard: list[Any] = []
+    done = threading.Event()
+    stop = run._client.subscribe(lambda event: (heard.append(event), done.set() if event.is_terminal else None))
+    assert done.wait(5)
+    stop()
+    assert [event.seq for event in heard] == [event.seq for event in run.events]
+    tool_call_id = next(event.data["tool_call_id"] for event in heard if event.type == "tool_complete")
+    assert run._client.tool_result(tool_call_id) == "Created research_report (version 1, 11 characters)."
+    assert run._client.artifact_text("research_report", 1) == "The report."
+    assert run._client.artifact_text("research_report", 9) == ""
+
+
+def test_closed_workbench_still_reads_frames(workbench: Any) -> None:
+    """A question is an error with advice."""
+    wb = workbench(["One."])
+    wb.ask("First?").wait()
+    wb.close()
+    assert len(wb.runs_df()) == 1
+    with pytest.raises(af.UsageError, match="is closed. Make a new one"):
+        wb.ask("Second?")
+
+
+def test_collected_workbench_ends_its_thread(workbench: Any, tmp_path: Path) -> None:
+    """It needs no call of `close`."""
+    wb = af.Workbench(model=ScriptedModel(["One."]), data_dir=tmp_path / "other")
+    wb.ask("First?").wait()
+    del wb
+    gc.collect()
+    names = [thread.name for thread in threading.enumerate()]
+    assert "artifactflow-engine" not in names
+
+
+SCRIPT = """
+import sys
+import artifactflow_nb as af
+from artifactflow_nb.models.scripted import ScriptedModel
+
+wb = af.Workbench(model=ScriptedModel(["Hello."]), data_dir=sys.argv[1])
+print(wb.ask("Hello?").wait().response)
+"""
+
+
+def test_script_without_close_ends(tmp_path: Path) -> None:
+    """It ends at once and prints nothing on stderr."""
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT, str(tmp_path / "data")], capture_output=True, text=True, timeout=30, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "Hello.\n", "")
+
+
+CHILD = """
+import sys, time
+import artifactflow_nb as af
+
+wb = af.Workbench(approvals={"create_artifact": "ask"}, data_dir=sys.argv[1])
+run = wb.ask("What does the pass statement do?").wait()
+print(run.status, flush=True)
+time.sleep(600)
+"""
+
+
+def test_killed_kernel_loses_no_waiting_run(tmp_path: Path) -> None:
+    """A new kernel lists the run and approves its request, and each call has run once."""
+    folder = tmp_path / "data"
+    child = subprocess.Popen([sys.executable, "-c", CHILD, str(folder)], stdout=subprocess.PIPE, text=True)
+    assert child.stdout is not None
+    assert child.stdout.readline() == "waiting\n"
+    os.kill(child.pid, signal.SIGKILL)
+    child.wait()
+    child.stdout.close()
+    with af.Workbench(approvals={"create_artifact": "ask"}, data_dir=folder) as wb:
+        (request,) = wb.pending()
+        assert wb.run(request.run_id).status == "waiting"
+        before = wb.llm_calls_df()
+        run = wb.approve(request.id).wait()
+        assert run.status == "completed"
+        assert "research_report" in run.artifacts
+        calls, tools = wb.llm_calls_df(), wb.tool_calls_df()
+        assert calls.head(len(before))["call_id"].tolist() == before["call_id"].tolist()
+        assert tools["completed_at"].notna().all()
+        assert not calls.duplicated(["run_id", "agent_name", "step"]).any()
+        assert tools.loc[tools["approval"] == "approved", "tool_name"].tolist() == ["create_artifact"]
+        assert json.loads(tools["args_json"].iloc[0])["id"] == "task_plan"

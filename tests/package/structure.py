@@ -1,0 +1,163 @@
+"""Measures the structure of the package, prints each figure beside its limit, and fails where a limit is passed.
+
+`make check` runs it. A limit is what the code has reached, or the goal where that is reached: it only ever goes down.
+"""
+
+import ast
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "artifactflow_nb"
+sys.path.insert(0, str(ROOT))
+
+Figure = tuple[str, float, float]
+"""What was measured, the value, and the limit."""
+
+
+def tracked() -> list[Path]:
+    """The package's files that git tracks, or that it would."""
+    command = ["git", "-C", str(ROOT), "ls-files", "--cached", "--others", "--exclude-standard", "artifactflow_nb"]
+    listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+    return [path for name in listed if (path := ROOT / name).exists()]
+
+
+def spread(name: str, values: list[int], limits: tuple[int, int, int]) -> Iterator[Figure]:
+    """The median, the 90th percentile and the maximum of some lengths."""
+    values = sorted(values)
+    yield f"{name}, median", statistics.median(values), limits[0]
+    yield f"{name}, 90th percentile", values[len(values) * 9 // 10], limits[1]
+    yield f"{name}, longest", values[-1], limits[2]
+
+
+def sizes(trees: dict[Path, ast.Module]) -> Iterator[Figure]:
+    """Files and functions, in lines."""
+    lengths = [path.read_text(encoding="utf-8").count("\n") for path in trees]
+    yield "files", len(trees), 380
+    yield "lines", sum(lengths), 61_500
+    yield from spread("lines of a file", lengths, (145, 350, 650))
+    functions = [
+        (node.end_lineno or node.lineno) - node.lineno + 1
+        for tree in trees.values()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    ]
+    yield from spread("lines of a function", functions, (7, 20, 70))
+
+
+def names(trees: dict[Path, ast.Module]) -> Iterator[Figure]:
+    """Class names that are defined twice, and private functions that are used once."""
+    classes = Counter(node.name for tree in trees.values() for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
+    yield "class names defined more than once", sum(n > 1 for n in classes.values()), 5
+    private = Counter(
+        node.name
+        for tree in trees.values()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and re.match(r"_[a-z]", node.name)
+    )
+    words = Counter(word for path in trees for word in re.findall(r"\w+", path.read_text(encoding="utf-8")))
+    single = sum(words[name] == 2 for name in private)  # the definition and one use, in the whole package
+    yield "private functions used once", single, 355
+
+
+def rooms(trees: dict[Path, ast.Module]) -> Iterator[str]:
+    """Lines and files by room, as text."""
+    lines: dict[str, int] = defaultdict(int)
+    files: dict[str, int] = defaultdict(int)
+    for path in trees:
+        room = path.relative_to(PACKAGE).parts[0]
+        lines[room] += path.read_text(encoding="utf-8").count("\n")
+        files[room] += 1
+    for room in sorted(lines, key=lambda name: -lines[name]):
+        yield f"  {room:<14}{lines[room]:>7,} lines {files[room]:>4} files"
+
+
+QUESTION = "Which way does this question take?"
+MOST_FIELDS = 40
+
+
+def holds(value: Any, *, is_deep: bool = True) -> bool:
+    """Whether a value is the question, or holds it as an item or a field."""
+    if isinstance(value, str):
+        return QUESTION in value
+    if not is_deep:
+        return False
+    if isinstance(value, list | tuple | dict):
+        items = list(value.values()) if isinstance(value, dict) else list(value)
+        return any(holds(item, is_deep=False) for item in items[:MOST_FIELDS])
+    fields = getattr(type(value), "__dataclass_fields__", ())
+    return any(holds(getattr(value, name, None), is_deep=False) for name in fields)
+
+
+class Calls:
+    """The calls of the package's own functions while it is on, in all threads, in order."""
+
+    def __init__(self) -> None:
+        self.is_on = False
+        self.passed: list[tuple[str, str]] = []
+        self.n_calls = 0
+
+    def __call__(self, frame: FrameType, event: str, _arg: Any) -> None:
+        code = frame.f_code
+        if not self.is_on or event != "call" or not code.co_filename.startswith(str(PACKAGE)) or "<" in code.co_name:
+            return
+        self.n_calls += 1
+        names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+        if any(holds(frame.f_locals.get(name)) for name in names if name != "self"):
+            self.passed.append((code.co_filename, code.co_qualname))
+
+
+def hops() -> Iterator[Figure]:
+    """The functions that a question is passed to before the model is asked; the calls that a streamed chunk causes."""
+    import artifactflow_nb as af
+
+    calls = Calls()
+    threading.setprofile(calls)
+    sys.setprofile(calls)
+    n_chunks = 2_000
+    n_passed: list[int] = []
+
+    def answer(_request: Any) -> str:
+        n_passed.append(len(calls.passed))
+        calls.n_calls = 0
+        return "word " * n_chunks
+
+    with tempfile.TemporaryDirectory() as folder:
+        model = af.ScriptedModel(answer, chunk_chars=len("word "))
+        wb = af.Workbench(model=model, data_dir=folder, interactive=False)
+        wb.ask("Warm up.").wait()
+        calls.is_on = True
+        wb.ask(QUESTION).wait()
+        calls.is_on = False
+        sys.setprofile(None)
+        threading.setprofile(None)
+        wb.close()
+    passed = set(calls.passed[: n_passed[1]])
+    yield "files that a question passes through before the model", len({name for name, _ in passed}), 28
+    yield "functions that a question passes through before the model", len(passed), 48
+    yield "calls that a streamed chunk causes", round(calls.n_calls / n_chunks, 1), 21
+
+
+def main() -> int:
+    """Print all figures; 1 if a limit is passed."""
+    files = tracked()
+    trees = {path: ast.parse(path.read_text(encoding="utf-8")) for path in files if path.suffix == ".py"}
+    entries = {path.relative_to(PACKAGE).parts[0] for path in files}
+    figures = [("entries of the package folder", float(len(entries)), 18.0), *sizes(trees), *names(trees), *hops()]
+    for name, value, limit in figures:
+        print(f"{name:<60}{value:>9,.10g}  limit {limit:,.10g}{'' if value <= limit else '  OVER THE LIMIT'}")
+    print("\n".join(rooms(trees)))
+    return int(any(value > limit for _, value, limit in figures))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,148 @@
+"""The structure of the package: who may import whom, what the front door shows, what is loaded when."""
+
+import ast
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import artifactflow_nb as af
+
+PACKAGE = Path(af.__file__).parent
+
+ROOMS = [
+    "testing",
+    "notebook",
+    "widgets",
+    "widgets/board",
+    "widgets/chat",
+    "widgets/artifacts",
+    "widgets/conversations",
+    "widgets/run",
+    "widgets/forms",
+    "widgets/page",
+    "export",
+    "analysis/compare",
+    "analysis/plots",
+    "analysis/frames",
+    "analysis",
+    "recording",
+    "engine",
+    "flows/langgraph",
+    "flows/compose",
+    "flows/plan",
+    "flows/research",
+    "flows",
+    "agents",
+    "agents/prompts",
+    "tools/mcp",
+    "tools/web",
+    "tools",
+    "models/offline",
+    "models/openai",
+    "models",
+    "sources",
+    "sources/formats",
+    "sources/retrieval",
+    "store",
+    "core/document",
+    "core/toolcalls",
+    "core",
+    "core/text",
+    "errors",
+]
+"""The rooms from the top down: a module imports from its own room and from rooms below it, also for type checkers."""
+
+HOMES = {
+    "openai": {"models"},
+    "trafilatura": {"sources"},
+    "pypdf": {"sources"},
+    "langgraph": {"flows", "engine"},
+    "langchain_core": {"flows", "engine"},
+    "aiosqlite": {"engine"},
+    "sqlite3": {"store", "sources", "recording", "engine", "analysis", "notebook"},
+    "pandas": {"analysis"},
+    "ipywidgets": {"widgets"},
+    "anywidget": {"widgets"},
+    "IPython": {"widgets", "notebook"},
+    "charset_normalizer": {"sources"},
+    "docx": {"export"},
+    "mcp": {"tools"},
+    "mcp_types": {"tools"},
+}
+"""The rooms that may import a library."""
+
+
+def room_of(module: str) -> str:
+    """The room of a dotted module name below the package; the longest that is listed."""
+    parts = module.split(".")
+    return next((room for n in (2, 1) if (room := "/".join(parts[:n])) in ROOMS), "")
+
+
+def imported_modules(path: Path) -> Iterator[str]:
+    """The dotted names that a module imports, wherever in it and for whomever; one per imported name."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+MODULES = sorted(path for path in PACKAGE.rglob("*.py") if path != PACKAGE / "__init__.py")
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_imports_point_down(path: Path) -> None:
+    """A module imports from its own room or from rooms below, and a library only in the rooms that it belongs to."""
+    module = ".".join(path.relative_to(PACKAGE).with_suffix("").parts)
+    room = room_of(module)
+    assert room, f"{module} is in no room"
+    for name in imported_modules(path):
+        package, _, rest = name.partition(".")
+        if package == "artifactflow_nb" and (other := room_of(rest)):
+            assert ROOMS.index(other) >= ROOMS.index(room), f"{module} imports {name}, which is above it"
+        assert package not in HOMES or room.split("/")[0] in HOMES[package], f"{module} imports {name}"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_no_private_name_of_a_library_is_imported(path: Path) -> None:
+    """A library may change or remove modules and names with a leading underscore in any release."""
+    for name in imported_modules(path):
+        package, *parts = name.split(".")
+        is_dunder = all(part.startswith("__") for part in parts if part.startswith("_"))
+        assert package in {"artifactflow_nb", "__future__"} or (not package.startswith("_") and is_dunder), name
+
+
+def test_package_folder_shows_the_rooms_and_little_else() -> None:
+    """The package folder has at most 18 entries."""
+    entries = {path.name for path in PACKAGE.iterdir()} - {"__pycache__"}
+    assert len(entries) <= 18, sorted(entries)
+
+
+def test_front_door_names_exist() -> None:
+    """Every public name can be had, and an unknown one is an AttributeError."""
+    assert len(set(af.__all__)) == len(af.__all__)
+    assert all(getattr(af, name) is not None for name in af.__all__)
+    assert set(af.__all__) <= set(dir(af))
+    with pytest.raises(AttributeError, match="no attribute 'Wrokbench'"):
+        _ = af.Wrokbench
+
+
+def test_import_loads_no_heavy_library() -> None:
+    """The import alone loads none of the libraries that take time."""
+    heavy = ["openai", "langgraph", "pandas", "pydantic", "ipywidgets", "anywidget", "IPython", "aiosqlite"]
+    code = f"import artifactflow_nb, sys, json; print(json.dumps([m for m in {heavy!r} if m in sys.modules]))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout) == []
+
+
+def test_javascript_stays_small_and_loads_nothing() -> None:
+    """Modules have at most 200 lines, and no asset names an address on the internet."""
+    for path in (PACKAGE / "widgets" / "static").iterdir():
+        text = path.read_text(encoding="utf-8")
+        assert path.suffix != ".js" or text.count("\n") <= 200, path
+        assert "http://" not in text.replace("http://www.w3.org", ""), path
+        assert "https://" not in text, path

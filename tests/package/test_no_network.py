@@ -1,0 +1,123 @@
+"""Notebooks are tested as on a machine without a network and without keys: the guard that makes sure of it."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import nbformat
+import pytest
+
+GUARD = Path(__file__).parents[1] / "no_network"
+ELSEWHERE = "192.0.2.1"  # kept for documentation: no machine has it
+CONNECT = f"""import socket
+socket.create_connection(("{ELSEWHERE}", 80), timeout=1)"""
+CAUGHT = f"""import socket
+try:
+    socket.create_connection(("{ELSEWHERE}", 80), timeout=1)
+except OSError:
+    pass"""
+ECHO = """import asyncio
+async def echo(reader, writer):
+    writer.write(await reader.readline())
+    writer.close()
+async def ask(serving, connect):
+    async with await serving as server:
+        reader, writer = await connect(server.sockets[0].getsockname())
+        writer.write(b"hello\\n")
+        assert await reader.readline() == b"hello\\n"
+        writer.close()
+"""
+TCP = 'ask(asyncio.start_server(echo, "127.0.0.1", 0), lambda name: asyncio.open_connection(*name))'
+UNIX = 'ask(asyncio.start_unix_server(echo, "socket"), asyncio.open_unix_connection)'
+SECRETS = {"OPENAI_API_KEY": "key", "TAVILY_API_KEY": "key", "OPENAI_BASE_URL": "http://x", "HTTPS_PROXY": "http://x"}
+
+
+def guarded(*command: str | Path, folder: Path) -> subprocess.CompletedProcess[str]:
+    path = os.pathsep.join(filter(None, [str(GUARD), os.environ.get("PYTHONPATH")]))
+    return subprocess.run(
+        [sys.executable, *command],
+        env={**os.environ, **SECRETS, "PYTHONPATH": path},
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def compared(folder: Path, *cells: str) -> subprocess.CompletedProcess[str]:
+    """What nbval says of a notebook whose cells show nothing, as `make test` runs it."""
+    code = [nbformat.v4.new_code_cell(source) for source in cells]
+    nbformat.write(nbformat.v4.new_notebook(cells=code), folder / "page.ipynb")
+    return guarded("-m", "pytest", "-p", "refusals", "--nbval", "page.ipynb", folder=folder)
+
+
+def test_a_cell_that_connects_fails_for_this_reason(tmp_path: Path) -> None:
+    """The error of the cell names the address; a server on this machine can be reached, and no key is there."""
+    keys = f"import os\nassert not {set(SECRETS)} & os.environ.keys()"
+    told = compared(tmp_path, f"{ECHO}await {TCP}", keys, CONNECT)
+    assert told.returncode == pytest.ExitCode.TESTS_FAILED
+    assert "1 failed, 2 passed" in told.stdout
+    assert f"socket.connect to ('{ELSEWHERE}', 80) is refused: notebooks are tested without a network." in told.stdout
+
+
+def test_an_attempt_that_is_caught_fails_too(tmp_path: Path) -> None:
+    """A cell that hides the error passes, and the session fails with what was refused."""
+    told = compared(tmp_path, CAUGHT)
+    assert told.returncode == pytest.ExitCode.TESTS_FAILED
+    assert "1 passed" in told.stdout
+    assert "Refused connections" in told.stdout
+    assert f"socket.connect to ('{ELSEWHERE}', 80) is refused" in told.stdout
+
+
+WAYS_OUT = [
+    f'socket.socket().connect_ex(("{ELSEWHERE}", 80))',
+    f'socket.socket(type=socket.SOCK_DGRAM).sendto(b"x", ("{ELSEWHERE}", 53))',
+    'socket.socket(socket.AF_INET6).connect(("2001:db8::1", 80))',
+    'socket.socket(socket.AF_INET6).connect(("::ffff:192.0.2.1", 80))',
+    'socket.getaddrinfo("example.org", 80)',
+    'socket.gethostbyname("example.org")',
+    'asyncio.run(asyncio.open_connection("example.org", 80))',
+    'urllib.request.urlopen("http://192.0.2.1/")',
+]
+WAYS_WITHIN = [
+    f"asyncio.run({TCP})",
+    f"asyncio.run({UNIX})",
+    'assert socket.socket(socket.AF_INET6).connect_ex(("::1", 1))',
+    'assert socket.socket(socket.AF_INET6).connect_ex(("::ffff:127.0.0.1", 1))',
+    'assert socket.getaddrinfo("localhost", 80)',
+    'a, b = socket.socketpair()\na.sendmsg([b"x"])\nassert b.recv(1) == b"x"',
+]
+ATTEMPT = f"""import json, socket, sys, urllib.request
+{ECHO}
+for attempt in json.loads(sys.argv[1]):
+    try:
+        exec(attempt)
+    except Exception as error:
+        print(json.dumps(repr(error)))
+    else:
+        print(json.dumps(None))
+"""
+
+
+@pytest.fixture(scope="module")
+def errors(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str | None]:
+    """What came of each attempt in one guarded process: the error, None if it succeeded."""
+    attempts = [*WAYS_OUT, *WAYS_WITHIN]
+    told = guarded("-c", ATTEMPT, json.dumps(attempts), folder=tmp_path_factory.mktemp("attempts"))
+    assert told.returncode == 0, told.stderr
+    return dict(zip(attempts, map(json.loads, told.stdout.splitlines()), strict=True))
+
+
+@pytest.mark.parametrize("attempt", WAYS_OUT)
+def test_there_is_no_way_out(attempt: str, errors: dict[str, str | None]) -> None:
+    """Every kind of connection, and every question for a name, is refused before anything leaves."""
+    assert "is refused: notebooks are tested without a network." in (errors[attempt] or "It succeeded.")
+
+
+@pytest.mark.parametrize("attempt", WAYS_WITHIN)
+def test_this_machine_can_be_reached(attempt: str, errors: dict[str, str | None]) -> None:
+    """Unix sockets, the loopback of IPv6 and its name are not in the way of anything."""
+    assert errors[attempt] is None

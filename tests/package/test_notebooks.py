@@ -1,0 +1,129 @@
+"""The notebooks as they are shipped: what a reader without a kernel finds, and how they are made anew.
+
+That executing them gives the same outputs is tested by `pytest --nbval notebooks`.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+
+ROOT = Path(__file__).parents[2]
+NOTEBOOKS = sorted((ROOT / "notebooks").glob("[0-9]*.ipynb"))
+LARGEST_BYTES = 300_000
+NOT_COMPARED = "nbval-ignore-output"
+
+pages = pytest.mark.parametrize("page", NOTEBOOKS, ids=lambda page: page.stem)
+
+
+def read(page: Path) -> Any:
+    return nbformat.read(page, as_version=4)
+
+
+def cassette_of(page: Path) -> Path:
+    return ROOT / "data" / "cassettes" / f"{page.stem.partition('_')[2]}.jsonl"
+
+
+def ids_in(text: str) -> set[str]:
+    return set(re.findall(r"\b(?:run|conv|msg|thd|req)-[0-9a-f]{16}\b", text))
+
+
+def outputs(page: Path) -> list[Any]:
+    return [output for cell in read(page).cells if cell.cell_type == "code" for output in cell.outputs]
+
+
+@pages
+def test_a_page_is_small_and_whole(page: Path) -> None:
+    """It has a size that a code host still draws, and its cells were executed in their order."""
+    assert page.stat().st_size <= LARGEST_BYTES
+    counts = [cell.execution_count for cell in read(page).cells if cell.cell_type == "code"]
+    assert counts == list(range(1, len(counts) + 1))
+
+
+@pages
+def test_a_page_reads_without_a_kernel(page: Path) -> None:
+    """Every output has a text, none is a widget, and none an error."""
+    for output in outputs(page):
+        assert output.output_type != "error"
+        if output.output_type == "stream":
+            assert output.name == "stdout"
+        else:
+            assert "text/plain" in output.data
+            assert set(output.data) <= {"text/plain", "text/markdown", "text/html"}
+
+
+@pages
+def test_a_page_tells_nothing_of_the_machine_that_made_it(page: Path) -> None:
+    """No path of a home or of a temporary folder stands in it."""
+    assert re.findall(r"/(?:home|root|tmp|Users|var)/[\w./-]*", page.read_text(encoding="utf-8")) == []
+
+
+@pages
+def test_a_page_with_ids_is_not_compared_there(page: Path) -> None:
+    """Ids that are not recorded differ each time: they stand only in outputs that are not compared."""
+    recorded = ids_in(cassette_of(page).read_text(encoding="utf-8")) if cassette_of(page).exists() else set()
+    for cell in read(page).cells:
+        if cell.cell_type == "code" and NOT_COMPARED not in cell.metadata.get("tags", ()):
+            assert ids_in(str(cell.outputs)) <= recorded
+
+
+@pages
+def test_a_cassette_belongs_to_its_page(page: Path) -> None:
+    """A page that plays a cassette names it, in a cell for parameters; and it is small."""
+    cassette = cassette_of(page)
+    parameters = [cell.source for cell in read(page).cells if "parameters" in cell.metadata.get("tags", ())]
+    if cassette.exists():
+        assert f'CASSETTE = "../data/cassettes/{cassette.name}"' in parameters[0]
+        assert cassette.stat().st_size <= LARGEST_BYTES
+
+
+def test_a_notebook_is_made_anew(tmp_path: Path) -> None:
+    """`refresh.py` stores what a notebook gives now, and leaves outputs that are not compared as they are."""
+    cells = [nbformat.v4.new_code_cell(source) for source in ("1 + 1", "id(object())", "'new'")]
+    for cell in cells[1:]:
+        cell.metadata["tags"] = [NOT_COMPARED]
+    cells[1].outputs = [nbformat.v4.new_output("execute_result", {"text/plain": "as it was"}, execution_count=9)]
+    page = tmp_path / "page.ipynb"
+    nbformat.write(nbformat.v4.new_notebook(cells=cells), page)
+    refresh = shutil.copy(ROOT / "notebooks" / "refresh.py", tmp_path)
+    subprocess.run([sys.executable, refresh, page], check=True, cwd=tmp_path)
+    made = [(output.data["text/plain"], output.execution_count) for output in outputs(page)]
+    assert made == [("2", 1), ("as it was", 2), ("'new'", 3)]
+
+
+RECORDING = """import artifactflow_nb as af
+wb = af.Workbench(replay="../data/cassettes/small.jsonl", model=af.ScriptedModel(lambda request: "{answer}"))
+(await wb.ask("Sure?")).response"""
+
+
+def test_a_cassette_is_recorded_anew(tmp_path: Path) -> None:
+    """With AF_MODE=record, `refresh.py` records what has a cassette and replays it; what fails leaves the cassette."""
+    folder, cassette = tmp_path / "notebooks", tmp_path / "data" / "cassettes" / "small.jsonl"
+    folder.mkdir()
+    cassette.parent.mkdir(parents=True)
+    cassette.touch()
+    refresh = shutil.copy(ROOT / "notebooks" / "refresh.py", folder)
+
+    def recorded(answer: str) -> int:
+        for name, source in (("1_small", RECORDING.format(answer=answer)), ("2_plain", "1 + 1")):
+            cells = [nbformat.v4.new_code_cell(source)]
+            nbformat.write(nbformat.v4.new_notebook(cells=cells), folder / f"{name}.ipynb")
+        environment = {**os.environ, "AF_MODE": "record"}
+        return subprocess.run(
+            [sys.executable, refresh], env=environment, cwd=tmp_path, capture_output=True, check=False
+        ).returncode
+
+    assert recorded("Yes.") == 0
+    assert outputs(folder / "1_small.ipynb")[0].data["text/plain"] == "'Yes.'"
+    assert outputs(folder / "2_plain.ipynb") == []
+    before = cassette.read_bytes()
+    assert b"Yes." in before
+    assert recorded('" + 1 / 0 + "') != 0
+    assert cassette.read_bytes() == before
+    assert not list(tmp_path.glob("**/.artifactflow"))

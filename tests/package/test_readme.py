@@ -1,0 +1,69 @@
+"""The front door is true: the Python of README and guide runs, its files exist, its settings are those of the code."""
+
+import ast
+import inspect
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import artifactflow_nb as af
+from artifactflow_nb.engine.settings import ENVIRONMENT_VARIABLES
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+GUIDE = {page.stem: page.read_text(encoding="utf-8") for page in sorted((ROOT / "docs" / "guide").glob("*.md"))}
+CELLS = re.compile(r"```python\n(.*?)```", re.DOTALL)
+
+
+async def run_cells(page: str) -> dict[str, Any]:
+    """Run the Python of a page, cell after cell as in a notebook; the names that it defines."""
+    names: dict[str, Any] = {}
+    for cell in CELLS.findall(page):
+        code = compile(cell, "cell", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+        if inspect.iscoroutine(running := eval(code, names)):  # noqa: S307 - the project's own page
+            await running
+    return names
+
+
+@pytest.mark.usefixtures("tmp_path")  # it writes where it runs
+async def test_the_python_of_the_readme_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The cells run one after the other, as in a notebook whose approvals are given in the person's place."""
+    monkeypatch.setenv("AF_APPROVALS", "approve")
+    names = await run_cells(README)
+    run, wb = names["run"], names["wb"]
+    assert isinstance(run, af.Run)
+    assert isinstance(wb, af.Workbench)
+    assert run.status == "completed"
+    assert "research_report" in run.artifacts
+    wb.close()
+
+
+@pytest.mark.usefixtures("tmp_path")
+@pytest.mark.parametrize("title", [title for title, page in GUIDE.items() if CELLS.search(page)])
+async def test_the_python_of_a_guide_page_runs(title: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each page runs by itself, and its runs are completed."""
+    monkeypatch.setenv("AF_APPROVALS", "approve")
+    names = await run_cells(GUIDE[title])
+    wb = names["wb"]
+    assert {run.status for run in names.values() if isinstance(run, af.Run)} <= {"completed"}
+    wb.close()
+
+
+def test_readme_is_short() -> None:
+    """Explanations are in the guide, and the README leads to each page of it."""
+    assert README.count("\n") <= 150
+    assert [title for title in GUIDE if f"(docs/guide/{title}.md)" not in README] == []
+
+
+def test_every_file_that_the_readme_names_exists() -> None:
+    """Pictures and links lead somewhere."""
+    targets = re.findall(r"\]\((?!http)([^)#]+)\)", README)
+    assert targets
+    assert [target for target in targets if not (ROOT / target).is_file()] == []
+
+
+def test_every_setting_is_in_the_guide() -> None:
+    """The table names every variable that is read."""
+    assert [name for name in ENVIRONMENT_VARIABLES.values() if f"`{name}`" not in GUIDE["settings"]] == []

@@ -1,0 +1,413 @@
+"""What everything that a person can hold looks like in a cell: as text, as Markdown and as HTML."""
+
+import enum
+import inspect
+import threading
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+from IPython.core.formatters import PlainTextFormatter
+from markdown_it import MarkdownIt
+from support.graphs import react_agent
+from support.replies import call
+
+import artifactflow_nb as af
+from artifactflow_nb.core.document.template import ProjectTemplate
+from artifactflow_nb.core.text.cards import MAX_ROWS, Card, CardTable, Code, Details, MarkdownText
+from artifactflow_nb.core.text.listing import DisplayList
+from artifactflow_nb.models.scripted import ScriptedModel
+
+IMG = '<img src=x onerror="window.__xss=1">'
+BREAK = "</td></table></details><script>window.__xss=1</script>"
+HOSTILE = f"{IMG}{BREAK} **bold** ![i](https://hostile.invalid/p.png) | `tick` $x$ \x1b[31m \u202e __init__"
+SECRETS = ("sk-very-secret-key-0123456789", "tvly-very-secret-9876543210", "hunter2-in-the-address")
+
+TAGS = {"style", "rp", "div", "p", "strong", "em", "s", "table", "thead", "tbody", "tr", "th", "td", "code", "pre"} | {
+    "details", "summary", "span", "a", "ul", "ol", "li", "blockquote", "hr", "br", "h1", "h2", "h3", "h4", "h5", "h6",
+}  # fmt: skip
+ATTRIBUTES = {"class", "scope", "open", "lang", "href", "title", "rel", "target", "tabindex"}
+VOID = {"br", "hr"}
+
+
+class Page(HTMLParser):
+    """Notes what a page holds that it should not, and whether what is opened is closed."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.wrong: list[str] = []
+        self._open: list[str] = []
+        self.feed(page)
+        self.wrong += self._open
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.wrong += [f"<{tag}>"] * (tag not in TAGS) + [name for name, _ in attrs if name not in ATTRIBUTES]
+        if tag not in VOID:
+            self._open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag not in VOID and (not self._open or self._open.pop() != tag):
+            self.wrong.append(f"</{tag}>")
+
+
+def faces(value: Any) -> dict[str, str]:
+    return {
+        "repr": repr(value),
+        "plain": PlainTextFormatter()(value),
+        "markdown": value._repr_markdown_(),
+        "html": value._repr_html_(),
+    }
+
+
+def check(value: Any) -> None:
+    """All faces are there and hold no address of an object, no secret, and nothing that acts."""
+    shown = faces(value)
+    for face, text in shown.items():
+        assert text.strip(), face
+        assert " at 0x" not in text, face
+        assert not [secret for secret in SECRETS if secret in text], face
+    assert Page(shown["html"]).wrong == []
+    as_read = MarkdownIt("commonmark", {"html": True}).enable("table").render(shown["markdown"])
+    assert Page(as_read).wrong == []
+    assert "\x1b" not in shown["plain"] + shown["markdown"] + shown["html"]
+
+
+class Unnamed:
+    """A model of a user's own, without a word on how it is shown."""
+
+    provider = HOSTILE
+    tool_protocols = ("xml",)
+    default_model = HOSTILE
+
+
+@af.tool(permission="confirm", category=HOSTILE)
+def publish(ctx: af.ToolContext, text: str, times: int = 1, where: list[str] | None = None) -> str:
+    """Publish <img src=x onerror="window.__xss=1"> a text."""
+    return text * times
+
+
+class Noting(af.Middleware):
+    """Keeps one value of each class that it is given, by the name of the class."""
+
+    def __init__(self) -> None:
+        self.seen: dict[str, Any] = {}
+
+    async def after_model(self, *told: Any) -> None:
+        self.seen |= {type(value).__name__: value for value in told}
+
+    async def after_tool(self, *told: Any) -> None:
+        self.seen |= {type(value).__name__: value for value in told}
+
+
+@pytest.fixture
+def held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
+    """Everything that can be reached after a run that has ended and one that waits, by what one writes for it."""
+    monkeypatch.setenv("AF_MODEL", "my-model")
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "a.md").write_text(f"# {HOSTILE}\n\nShoes are taken off in the hall of the library.\n")
+    turns = [
+        call("create_artifact", id="research_report", title=HOSTILE, content=f"# {HOSTILE}"),
+        HOSTILE,
+        call("publish", text=HOSTILE, times="2"),
+    ]
+    key, tavily_key, password = SECRETS
+    wb = af.Workbench(
+        model=ScriptedModel(turns),
+        base_url=f"http://user:{password}@127.0.0.1:9/v1",
+        api_key=key,
+        tavily_key=tavily_key,
+        search="tavily",
+        data_dir=tmp_path / "data",
+        budget={"tokens": 1_000_000},
+        prices={"my-model": {"input": 1, "output": 2}},
+        middleware=[noting := Noting(), debug := af.DebugMiddleware()],
+    )
+    with wb:
+        wb.register_tool(publish)
+        added = wb.add_sources(tmp_path / "notes")
+        done, waits = wb.ask(HOSTILE).wait(10), wb.ask(HOSTILE).wait(10)
+        engine = wb._thread.engine
+        messages = [wb._thread.call(engine.conversations.message(run.message_id)) for run in (done, waits)]
+        results = [wb._thread.call(engine.controller.result(run.run_id)) for run in (done, waits)]
+        project = wb.project(HOSTILE[:80], template={"name": "x", "phases": ["one", "two"]})
+        project.add("A", HOSTILE, need_review=True, prompt=HOSTILE)
+        project.add("B", HOSTILE, depends_on=["A"], reason=HOSTILE)
+        project["A"].write("Other.")
+        yield {
+            "wb": wb,
+            "wb.project(name)": project,
+            "wb.projects()": wb.projects(),
+            "project.blocks": project.blocks,
+            "project.stale": project.stale,
+            "project.deleted": project.deleted,
+            "project['B']": project["B"],
+            "project.advance_to_phase()": project.advance_to_phase(),
+            "ProjectTemplate.load()": ProjectTemplate.load(
+                {"name": HOSTILE[:100].replace("\x1b", ""), "phases": ["a"]}
+            ),
+            "wb.graph_config": wb.graph_config,
+            "noting": noting,
+            "debug": debug,
+            "wb.repro()": wb.repro(),
+            "af.adapt(graph)": af.adapt(react_agent([]), name=HOSTILE),
+            "run.steps": done.steps,
+            "wb.settings": wb.settings,
+            "wb.settings.budget": wb.settings.budget,
+            "wb.settings.prices": wb.settings.prices["my-model"],
+            "wb.runs()": wb.runs(),
+            "wb.unfinished()": wb.unfinished(),
+            "wb.pending()": wb.pending(),
+            "wb.pending()[0]": wb.pending()[0],
+            "wb.conversations()": wb.conversations(),
+            "wb.conversations()[0]": wb.conversations()[0],
+            "wb.conversations(search)": wb.conversations("bold"),
+            "wb.conversations(search)[0]": wb.conversations("bold")[0],
+            "run": done,
+            "run that waits": waits,
+            "run.events": done.events,
+            "run.metrics": done.metrics,
+            "run.pending": waits.pending,
+            **{f"run.events[{event.seq}]": event for event in [*done.events, *waits.events]},
+            "added": added,
+            "added.sources[0]": added.sources[0],
+            "engine": engine,
+            "model": engine.model,
+            **{f"tool {entry.name}": entry for entry in engine.tools},
+            **{f"agent {agent.config.name}": agent.config for agent in engine.agents.values()},
+            **{f"message {i}": message for i, message in enumerate(messages)},
+            **{f"result {i}": result for i, result in enumerate(results)},
+        }
+
+
+def test_everything_in_reach_shows_itself(held: dict[str, Any]) -> None:
+    """Each value has all faces, and none of them holds an address, a secret or anything that acts."""
+    assert len(held) > 40
+    for name, value in held.items():
+        try:
+            check(value)
+        except AssertionError as error:
+            error.add_note(name)
+            raise
+
+
+def example(name: str, held: dict[str, Any]) -> Any:
+    """A value of a public class."""
+    key, _, password = SECRETS
+    return {
+        "Workbench": held["wb"],
+        "Run": held["run"],
+        "Engine": held["engine"],
+        "Settings": held["wb.settings"],
+        "AgentConfig": af.AgentConfig(HOSTILE, HOSTILE, (HOSTILE,), model=Unnamed()),
+        "ToolContext": af.ToolContext("run-1", "conv-1", "msg-1", HOSTILE, "tool-1", {Path: object()}),
+        "ToolCall": af.ToolCall(HOSTILE, {HOSTILE: [HOSTILE]}, HOSTILE),
+        "ToolResult": af.ToolResult(False, HOSTILE, HOSTILE, {"told": object}),
+        "ApprovalRequest": held["wb.pending()[0]"],
+        "Decision": af.Decision(approved=True, instruction=HOSTILE, params={HOSTILE: HOSTILE}),
+        "Budget": af.Budget(tokens=5, usd=0.5, seconds=60, when_spent="ask"),
+        "Price": af.Price(input=1, output=2.5, cache_read=0.1),
+        "OfflineModel": af.OfflineModel(),
+        "OpenAIModel": af.OpenAIModel(f"https://user:{password}@host/v1", key, HOSTILE),
+        "ScriptedModel": af.ScriptedModel(["Hello."]),
+        "DebugMiddleware": held["debug"],
+        "Middleware": held["noting"],
+        "CallError": af.CallError(HOSTILE, HOSTILE, 5.0, partial=HOSTILE, metadata={HOSTILE: HOSTILE}),
+        **held["noting"].seen,
+        "StreamEvent": af.StreamEvent(af.StreamEventType.ERROR, datetime.now(UTC), 1, "r", data={"message": HOSTILE}),
+    }[name]
+
+
+def test_every_public_class_shows_itself(held: dict[str, Any]) -> None:
+    """What the front door names is either no class, or an enumeration, or shows itself."""
+    classes = [name for name in af.__all__ if inspect.isclass(getattr(af, name))]
+    assert "Workbench" in classes
+    for name in classes:
+        public = getattr(af, name)
+        if issubclass(public, enum.Enum):
+            assert not [member for member in public if " at 0x" in repr(member)]
+        elif issubclass(public, Exception):
+            assert " at 0x" not in repr(public({"name": HOSTILE}) if name == "FormError" else public(HOSTILE))
+        else:
+            check(example(name, held))
+
+
+def test_model_error_keeps_partial_text() -> None:
+    """What a model had written before it failed is an attribute of its error."""
+    error = af.ModelUnavailable("The connection broke.", partial="It is forty")
+    assert (str(error), error.partial) == ("The connection broke.", "It is forty")
+
+
+def test_the_workbench_says_what_is_configured_and_what_goes_on(held: dict[str, Any]) -> None:
+    """Model, tools, approvals, budget, data, sources, conversations, what waits and the newest runs."""
+    wb = held["wb"]
+    text = faces(wb)["plain"]
+    for told in (
+        "Workbench: scripted (scripted)",
+        "tools called by   xml",
+        "approvals         you are asked",
+        "budget of a run   1,000,000 tokens",
+        "web_search asks   tavily",
+        f"data              {wb.data_dir}",
+        "sources           1 indexed; runs search ",
+        "conversations     3",
+        "runs now          1 waiting",
+        "waits             1 request for your decision: see wb.pending()",
+        "Newest runs:",
+    ):
+        assert told in text
+    newest = text.split("Newest runs:")[1]
+    assert newest.index("waiting") < newest.index("completed")
+    assert "Newest runs</summary>" in faces(wb)["html"]
+    assert repr(wb) == f"Workbench(model='scripted (scripted)', data_dir={str(wb.data_dir)!r})"
+
+
+def test_who_decides_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A verdict per tool, a function and a stand-in each read well."""
+
+    def by_size(_request: af.ApprovalRequest) -> str:
+        return "approve"
+
+    for approvals, stand_in, told in [
+        ({"web_fetch": "approve", "publish": "ask"}, "ask", "web_fetch: approve, publish: ask"),
+        (by_size, "ask", "the function by_size decides"),
+        ("ask", "deny", "you are asked; in your place: deny"),
+    ]:
+        monkeypatch.setenv("AF_APPROVALS", stand_in)
+        with af.Workbench(model=ScriptedModel([]), approvals=approvals, data_dir=tmp_path / "data") as wb:
+            assert f"approvals         {told}\n" in faces(wb)["plain"]
+
+
+def test_a_workbench_whose_store_is_gone_still_shows_itself(tmp_path: Path) -> None:
+    """A card is no place for a traceback: it says that the store cannot be read."""
+    with af.Workbench(model=ScriptedModel([]), data_dir=tmp_path / "data") as wb:
+        wb._thread.engine.database.path = tmp_path / "nowhere" / "store.db"
+        assert "There is no store" in faces(wb)["plain"]
+
+
+def test_an_endpoint_is_shown_without_its_secrets(tmp_path: Path) -> None:
+    """The host is told; neither the key nor what stands before the @ in the address."""
+    key, _, password = SECRETS
+    with af.Workbench(
+        model="m", base_url=f"http://u:{password}@127.0.0.1:9/v1", api_key=key, data_dir=tmp_path / "data"
+    ) as wb:
+        check(wb)
+        assert "127.0.0.1:9/v1" in faces(wb)["plain"]
+        assert "Workbench: m (openai)" in faces(wb)["plain"]
+
+
+def test_requests_say_how_to_decide(held: dict[str, Any]) -> None:
+    """The list and each request name what to write, parameters are told, and an empty list says so."""
+    request = held["wb.pending()[0]"]
+    assert f'wb.approve("{request.id}")' in repr(held["wb.pending()"])
+    assert f"<code>{request.id}</code>" in held["wb.pending()"]._repr_html_()
+    shown = faces(request)["plain"]
+    assert f'wb.approve("{request.id}")' in shown
+    assert "times  " in shown
+    assert repr(held["run"].pending) == "Nothing waits for a decision."
+    assert held["run"].pending == []
+
+
+def test_a_tool_shows_its_signature_and_what_the_model_reads() -> None:
+    """A person sees how it is called and when it asks; the text for the model is folded away."""
+    signature = "publish(text: str, times: int = 1, where: list[str] | None = None)"
+    assert publish.signature == signature
+    assert repr(publish).startswith(f"Tool({signature}, permission='confirm'")
+    page = publish._repr_html_()
+    assert "<summary>What the model reads</summary>" in page
+    assert "&lt;tool_call&gt;" in page
+    assert "depends on the call" in faces(af.tool(permission=rule)(publish.handler))["plain"]
+
+
+async def rule(_ctx: af.ToolContext, _args: Any) -> af.ToolPermission:
+    return af.ToolPermission.AUTO
+
+
+def test_within_a_list_a_value_is_one_line(held: dict[str, Any]) -> None:
+    """A card in full is for a cell of its own; in a list or a dict stands the short form."""
+    shown = PlainTextFormatter()([held["run"], held["wb.settings.budget"]])
+    assert "status='completed'" in shown
+    assert "Budget(tokens=1000000" in shown
+    assert "Answer" not in shown
+
+
+class Numbers(DisplayList[int]):
+    def _columns(self) -> list[str]:
+        return ["n", "square"]
+
+    def _cells(self, value: int, /) -> list[int]:
+        return [value, value * value]
+
+
+def test_a_long_list_shows_its_first_rows_and_says_how_many_more() -> None:
+    """It is a sequence as any other, equal to a list, and its slices are of its kind."""
+    listed = Numbers(range(50))
+    assert len(listed) == 50
+    assert listed[-1] == 49
+    assert isinstance(listed[:3], Numbers)
+    assert listed[:3] == [0, 1, 2]
+    assert listed[:3] != [0, 1]
+    assert (listed == 7) is False
+    for face in (repr(listed), listed._repr_html_(), listed._repr_markdown_()):
+        assert "… and 30 more" in face
+    assert listed._repr_html_().count("<tr>") == MAX_ROWS + 1
+    assert repr(Numbers([])) == "Nothing."
+    assert "Nothing." in Numbers([])._repr_html_()
+
+
+def test_a_table_of_text_is_aligned_by_the_width_of_its_letters() -> None:
+    """Chinese takes two columns a character."""
+    lines = CardTable(("name", "n"), [("茶", 1), ("milk", 1200)]).plain().splitlines()
+    assert lines == ["name  n", "茶    1", "milk  1,200"]
+
+
+def test_long_texts_are_cut_and_say_so() -> None:
+    """A cell holds a line, a detail some pages: a card of a large value stays a card."""
+    card = Card("Big", "x" * 10_000, [("a", "y" * 10_000)], [Details("all", Code("z" * 100_000))])
+    assert len(card.html()) < 25_000
+    assert "… and 80,000 more characters" in card.html()
+    assert "… and 80,000 more characters" in card.markdown()
+    assert len(card.plain()) < 400
+
+
+def test_prose_in_a_card_is_rendered_and_harmless() -> None:
+    """Markdown of a model becomes HTML without images and scripts."""
+    page = Card("Answer", folds=[Details("It", MarkdownText(f"# Title\n\n{HOSTILE}"), is_open=True)]).html()
+    assert "<details open><summary>It</summary><div><h1>Title</h1>" in page
+    assert Page(page).wrong == []
+
+
+def test_rows_that_say_nothing_are_left_out() -> None:
+    """None and an empty text are no news; zero and no are."""
+    assert Card("K", rows=[("a", None), ("b", ""), ("c", 0), ("d", False)]).plain().split() == [
+        "K",
+        "c",
+        "0",
+        "d",
+        "no",
+    ]
+
+
+def test_showing_a_workbench_does_not_wait_for_its_engine(held: dict[str, Any]) -> None:
+    """The card is read in the caller's thread, also while the engine's loop is busy."""
+    wb, begun = held["wb"], threading.Event()
+
+    async def busy() -> None:
+        begun.set()
+        time.sleep(1.0)  # noqa: ASYNC251 - the loop is to be busy
+
+    working = wb._thread.submit(busy())
+    assert begun.wait(5)
+    assert "Newest runs" in faces(wb)["plain"]
+    assert wb.pending()
+    assert not working.done()
+    working.result(5)
+
+
+def test_a_wide_table_scrolls_within_its_card(held: dict[str, Any]) -> None:
+    """A table of several columns stands in a box that scrolls and that the keyboard reaches."""
+    for name in ("wb", "wb.runs()", "wb.pending()"):
+        assert '<div class="af-card-table" tabindex="0"><table>' in faces(held[name])["html"], name

@@ -1,0 +1,234 @@
+"""Recording into a file: one process at a time, whole or not at all, and nothing is lost that was there."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from support.sample_recordings import recording, with_row
+
+import artifactflow_nb as af
+from artifactflow_nb.errors import CassetteError
+from artifactflow_nb.recording.cassette import Cassette, CassetteWriter, Head, one_recording
+from artifactflow_nb.recording.rows import RunRows
+from artifactflow_nb.store.whole_file import OnlyWriter
+
+SCRIPT = Path(__file__).parents[1] / "support" / "cassette_recorder.py"
+
+
+def record(path: Path, *recordings: tuple[Head, RunRows]) -> None:
+    with CassetteWriter(path) as writer:
+        for head, rows in recordings:
+            writer.put(head, rows)
+
+
+def questions(path: Path) -> list[str]:
+    return [head.question for head in Cassette.open(path).heads]
+
+
+@contextmanager
+def recorder(path: Path) -> Iterator["subprocess.Popen[str]"]:
+    """Another process that records into the cassette."""
+    command = [sys.executable, str(SCRIPT), str(path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        yield process
+        if process.poll() is None:
+            process.communicate()
+
+
+# --- replacing -------------------------------------------------------------------------------------------------------
+
+
+def test_recording_replaces_one_of_the_same_question_and_leaves_the_others(tmp_path: Path) -> None:
+    path = tmp_path / "data" / "x.jsonl"
+    record(path, recording("1", "One?"), recording("2", "Two?"))
+    before = Cassette.open(path)
+    record(path, recording("other", "One?"))
+    after = Cassette.open(path)
+    assert sorted(head.run_id[-5:] for head in after.heads) == sorted(["other", before.heads[1].run_id[-5:]])
+    assert after.lines(before.heads[1]) == before.lines(before.heads[1])
+
+
+def test_recording_replaces_an_earlier_state_of_the_same_run(tmp_path: Path) -> None:
+    """A run that waited is recorded again with its end, also by a later process."""
+    path = tmp_path / "x.jsonl"
+    head, rows = recording("1", "One?")
+    waiting = with_row(with_row(rows, "runs", status="waiting"), "messages", status="waiting")
+    record(path, (head, waiting), recording("2", "Two?"))
+    assert Cassette.open(path).rows(head).run["status"] == "waiting"
+    record(path, (Head("another key", *[getattr(head, name) for name in head.__slots__[1:]]), rows))
+    (found,) = [one for one in Cassette.open(path).heads if one.run_id == head.run_id]
+    assert found.key == "another key"
+    assert Cassette.open(path).rows(found).run["status"] == "completed"
+
+
+def test_recording_again_gives_the_same_file_and_drops_unused_texts(tmp_path: Path) -> None:
+    path = tmp_path / "x.jsonl"
+    head, rows = recording("1", "One?")
+    with_text = with_row(rows, "messages", response="Only here. " * 40)
+    record(path, (head, with_text), recording("2", "Two?"))
+    before = path.read_bytes()
+    record(path, (head, with_text), recording("2", "Two?"))
+    assert path.read_bytes() == before
+    assert b"Only here" in before
+    record(path, (head, rows))
+    assert b"Only here" not in path.read_bytes()
+
+
+def test_file_that_changed_meanwhile_is_read_again(tmp_path: Path) -> None:
+    """Recordings that came into it from elsewhere stay; a file that cannot be read any more is not overwritten."""
+    path = tmp_path / "x.jsonl"
+    with CassetteWriter(path) as writer:
+        writer.put(*recording("1", "One?"))
+        path.write_bytes(one_recording(*recording("2", "Two?")))
+        writer.put(*recording("3", "Three?"))
+        assert sorted(questions(path)) == ["Three?", "Two?"]
+        path.write_bytes(b"<<<<<<< HEAD\n")
+        with pytest.raises(CassetteError, match="is no cassette"):
+            writer.put(*recording("4", "Four?"))
+        assert path.read_bytes() == b"<<<<<<< HEAD\n"
+
+
+# --- places ----------------------------------------------------------------------------------------------------------
+
+
+def test_link_stays_a_link_and_rights_stay(tmp_path: Path) -> None:
+    real, link = tmp_path / "real" / "x.jsonl", tmp_path / "x.jsonl"
+    record(real, recording("1", "One?"))
+    real.chmod(0o640)
+    link.symlink_to(real)
+    record(link, recording("2", "Two?"))
+    assert link.is_symlink()
+    assert real.stat().st_mode & 0o777 == 0o640
+    assert sorted(questions(real)) == ["One?", "Two?"]
+
+
+@pytest.mark.parametrize("name", ["", "file/x.jsonl", "x\0.jsonl", "n" * 300, "\ud800.jsonl", "loop/x.jsonl"])
+def test_path_that_cannot_be_written_is_an_error_of_the_cassette(tmp_path: Path, name: str) -> None:
+    (tmp_path / "file").write_text("Not a folder.")
+    (tmp_path / "loop").symlink_to("loop")
+    with pytest.raises(CassetteError, match=r"cannot be (read|written)"):
+        record(tmp_path / name, recording())
+
+
+def test_file_that_is_protected_is_not_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error says so, and the file and its folder stay as they are."""
+    path = tmp_path / "x.jsonl"
+    record(path, recording("1", "One?"))
+    before = path.read_bytes()
+
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    with CassetteWriter(path) as writer:
+        monkeypatch.setattr("artifactflow_nb.store.whole_file.os.fsync", refuse)
+        with pytest.raises(CassetteError, match=r"x\.jsonl cannot be written: Permission denied\. Choose another path"):
+            writer.put(*recording("2", "Two?"))
+    assert path.read_bytes() == before
+    assert [entry.name for entry in tmp_path.iterdir()] == ["x.jsonl"]
+
+
+# --- one process at a time -------------------------------------------------------------------------------------------
+
+
+def test_second_process_is_refused_with_the_number_of_the_first(tmp_path: Path) -> None:
+    path = tmp_path / "x.jsonl"
+    record(path, recording("1", "One?"))
+    before = path.read_bytes()
+    with recorder(path) as process:
+        with pytest.raises(CassetteError, match=rf"The process {process.pid} records into .*x\.jsonl already.*Wait"):
+            CassetteWriter(path)
+        assert path.read_bytes() == before
+        assert questions(path) == ["One?"]
+    record(path, recording("2", "Two?"))
+    assert sorted(questions(path)) == ["One?", "Two?"]
+    assert [entry.name for entry in tmp_path.iterdir()] == ["x.jsonl"]
+
+
+def test_killed_process_leaves_the_file_free(tmp_path: Path) -> None:
+    path = tmp_path / "x.jsonl"
+    with recorder(path) as process:
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+    record(path, recording())
+    assert [entry.name for entry in tmp_path.iterdir()] == ["x.jsonl"]
+
+
+def test_unusable_file_leaves_no_lock_behind(tmp_path: Path) -> None:
+    """So that it can be deleted and recorded again by any process."""
+    path = tmp_path / "x.jsonl"
+    path.write_text("# Notes\n")
+    with pytest.raises(CassetteError, match="is no cassette"):
+        CassetteWriter(path)
+    assert [entry.name for entry in tmp_path.iterdir()] == ["x.jsonl"]
+
+
+def test_two_workbenches_of_one_process_record_into_one_file(tmp_path: Path) -> None:
+    """A cell that makes a workbench is executed again. Nothing is lost, and other processes stay out until the end."""
+    path = tmp_path / "x.jsonl"
+    (tmp_path / "link.jsonl").symlink_to(path)
+    first, second = CassetteWriter(path), CassetteWriter(tmp_path / "link.jsonl")
+    recordings = [recording(str(number), f"Question {number}?") for number in range(12)]
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda pair: pair[0].put(*pair[1]), zip([first, second] * 6, recordings, strict=True)))
+    first.close()
+    with pytest.raises(CassetteError, match="was closed"):
+        first.put(*recording("again", "Again?"))
+    second.put(*recording("more", "More?"))
+    other = subprocess.run(
+        [sys.executable, str(SCRIPT), str(path)], input="", capture_output=True, text=True, check=False
+    )
+    assert "records into" in other.stderr
+    second.close()
+    assert len(questions(path)) == 13
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["link.jsonl", "x.jsonl"]
+
+
+def test_writer_that_lost_the_lock_to_another_process_writes_nothing(tmp_path: Path) -> None:
+    """It shared the lock of another writer, which was closed."""
+    path = tmp_path / "x.jsonl"
+    first, second = CassetteWriter(path), CassetteWriter(path)
+    first.close()
+    with recorder(path), pytest.raises(CassetteError, match=r"The process \d+ records into"):
+        second.put(*recording())
+    second.put(*recording())
+    second.close()
+    assert len(questions(path)) == 1
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no forks")
+def test_forked_process_records_nothing(tmp_path: Path) -> None:
+    """Nor does it release the lock of its parent."""
+    head, rows = recording()
+    with CassetteWriter(tmp_path / "x.jsonl") as writer:
+        pid = os.fork()
+        if pid == 0:
+            try:
+                writer.put(head, rows)
+            except CassetteError:
+                writer.close()
+                os._exit(7)
+            os._exit(0)
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 7
+        with pytest.raises(CassetteError, match="This process"):
+            OnlyWriter(tmp_path / "x.jsonl")
+    assert not (tmp_path / "x.jsonl").exists()
+
+
+def test_accepting_an_edit_needs_no_lock_of_its_own(tmp_path: Path) -> None:
+    """A workbench that records does not keep a person from accepting an edit in the same process."""
+    path = tmp_path / "x.jsonl"
+    with CassetteWriter(path) as writer:
+        writer.put(*recording("1", "One?"))
+        before = path.read_bytes()
+        af.accept_cassette(path)
+        assert path.read_bytes() == before
+        writer.put(*recording("2", "Two?"))
+    assert sorted(questions(path)) == ["One?", "Two?"]

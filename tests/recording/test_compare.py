@@ -1,0 +1,325 @@
+"""Two runs side by side: that what is the same is told to be, and that the cause of a difference is named."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from markdown_it import MarkdownIt
+from support.replies import call, delegate, report, speaking, who_asks
+from support.safe_html import VIEW, harms
+
+import artifactflow_nb as af
+from artifactflow_nb.analysis.compare.comparison import Comparison
+from artifactflow_nb.errors import ModelRejected
+from artifactflow_nb.models.base import ModelRequest
+from artifactflow_nb.models.scripted import Script, ScriptedModel
+from artifactflow_nb.recording.rows import RunRows
+
+HOSTILE = '<img src="https://hostile.invalid/q.png" onerror="x()">'
+
+
+def script(
+    fruit: str = "Apples", written: str = "They are round.", answer: str = "Done.", title: str = "Report"
+) -> Script:
+    """Two jobs at the same time, the second of which finds the fruit; a report; an answer."""
+
+    def said(request: ModelRequest) -> Any:
+        step = sum(message.role == "assistant" for message in request.messages)
+        if who_asks(request) != "lead":
+            asked = request.messages[1].content
+            return call("look", word=asked) if step == 0 else "Stones." if asked == "stones" else f"{fruit}."
+        jobs = delegate("search_agent", "stones") + delegate("search_agent", "fruit")
+        turns = [jobs, call("create_artifact", id="research_report", title=title, content=written), answer]
+        return turns[min(step, 2)]
+
+    return said
+
+
+@pytest.fixture
+def benches(tmp_path: Path) -> Iterator[Any]:
+    """Makes workbenches, each with a store of its own."""
+    opened: list[af.Workbench] = []
+
+    def make(says: Any, *, result: str = "seen", manual: str = "Look a word up.", **options: Any) -> af.Workbench:
+        model = says if isinstance(says, ScriptedModel) else ScriptedModel(speaking(says))
+        folder = tmp_path / f"data{len(opened)}"
+        wb = af.Workbench(model=model, interactive=False, data_dir=folder, **{"approvals": "approve", **options})
+        opened.append(wb)
+
+        def look(ctx: af.ToolContext, word: str) -> str:
+            return f"{word}: {result}"
+
+        look.__doc__ = manual
+        wb.tool(look, agent="search_agent")
+        return wb
+
+    yield make
+    for wb in opened:
+        wb.close()
+
+
+def ask(wb: af.Workbench, question: str = "Fruit?", **options: Any) -> af.Run:
+    return wb.ask(question, **options).wait(20)
+
+
+def outcomes(comparison: Comparison) -> list[tuple[str, str, str, str]]:
+    columns = ["path", "kind", "name", "outcome"]
+    return [tuple(map(str, row)) for row in comparison.steps[columns].itertuples(index=False)]
+
+
+def test_runs_of_two_workbenches_can_be_the_same(benches: Any) -> None:
+    """Runs that took the same steps never part, whatever their ids and times are."""
+    comparison = af.compare(ask(benches(script())), ask(benches(script())))
+    assert comparison.is_same
+    assert comparison.first_difference is None
+    assert set(comparison.steps["outcome"]) == {"same"}
+    assert comparison.steps["differs"].isna().all()
+    assert comparison.answer.is_same
+    assert {name: change.state for name, change in comparison.artifacts.items()} == {"research_report": "same"}
+    assert repr(comparison) == "Comparison('Fruit?', 12 steps, the same)"
+
+
+def test_runs_diverge_at_the_cause_and_not_at_its_effects(benches: Any) -> None:
+    """A sub-agent that answers otherwise is where two runs part, though the call that delegated to it began earlier."""
+    a, b = ask(benches(script())), ask(benches(script("Pears")))
+    comparison = af.compare(a, b)
+    parted = comparison.first_difference
+    assert parted is not None
+    assert (parted.pair.step.path, parted.pair.step.kind, parted.differing_parts) == ("main/1.2", "model", ("reply",))
+    assert repr(parted.diffs["reply"]) == "--- a\n+++ b\n@@ -1 +1 @@\n-Apples.\n+Pears."
+    assert outcomes(comparison) == [
+        ("main", "model", "scripted", "same"),
+        ("main/1.1", "model", "scripted", "same"),
+        ("main/1.1", "tool", "look", "same"),
+        ("main/1.1", "model", "scripted", "same"),
+        ("main", "tool", "call_subagent", "same"),
+        ("main/1.2", "model", "scripted", "same"),
+        ("main/1.2", "tool", "look", "same"),
+        ("main/1.2", "model", "scripted", "different"),
+        ("main", "tool", "call_subagent", "different"),
+        ("main", "model", "scripted", "different"),
+        ("main", "tool", "create_artifact", "same"),
+        ("main", "model", "scripted", "different"),
+    ]
+    numbered = {step.number: step for step in a.steps}
+    for number, path in zip(comparison.steps["step_a"], comparison.steps["path"], strict=True):
+        assert numbered[number].path == path
+    assert comparison.steps["differs"].dropna().tolist() == ["reply", "result", "prompt", "prompt"]
+
+
+@pytest.mark.parametrize(
+    ("options", "asked", "kind", "what"),
+    [
+        ({"result": "not seen"}, {}, "tool", ("result",)),
+        ({"manual": "Look a word up elsewhere."}, {}, "model", ("prompt",)),
+        ({"manual": "Look a word up elsewhere.", "tool_protocol": "native"}, {}, "model", ("tools",)),
+        ({"temperature": 0.1}, {}, "model", ("settings",)),
+        ({}, {"question": "Apples?"}, "model", ("prompt",)),
+    ],
+)
+def test_differences_are_named(
+    benches: Any, options: dict[str, Any], asked: dict[str, str], kind: str, what: tuple[str, ...]
+) -> None:
+    """A tool's result, what an agent is told of its tools, settings and the question are each told as the cause."""
+    protocol = {name: options[name] for name in ("tool_protocol",) if name in options}
+    parted = af.compare(ask(benches(script(), **protocol)), ask(benches(script(), **options), **asked)).first_difference
+    assert parted is not None
+    assert (parted.pair.step.kind, parted.differing_parts) == (kind, what)
+    assert not parted.diffs[what[0]].is_same
+
+
+def test_another_model_is_named(benches: Any) -> None:
+    """Of two runs with models of other names the model is what differs, and nothing else."""
+    first, second = ScriptedModel(["Yes."]), ScriptedModel(["Yes."])
+    second.default_model = "another"
+    comparison = af.compare(ask(benches(first)), ask(benches(second)))
+    assert comparison.steps["differs"].tolist() == ["model"]
+    assert comparison.answer.is_same
+    assert not comparison.is_same
+
+
+def test_runs_diverge_at_a_decision(benches: Any) -> None:
+    """Approved in one and denied in the other, a call has its decision as the cause; a policy's is told too."""
+    asking = {"approvals": {"create_artifact": "ask"}}
+    a, b = ask(benches(script(), **asking)), ask(benches(script(), **asking))
+    a.approve().wait(20)
+    b.deny("Not now.").wait(20)
+    parted = af.compare(a, b).first_difference
+    assert parted is not None
+    assert (parted.pair.step.kind, parted.pair.step.name, parted.differing_parts) == (
+        "decision",
+        "create_artifact",
+        ("decision",),
+    )
+    assert "+denied by user, for once\n+Not now." in repr(parted.diffs["decision"])
+    c = ask(benches(script(), approvals={"create_artifact": "deny"}))
+    parted = af.compare(a, c).first_difference
+    assert parted is not None
+    assert parted.outcome == "only a"
+    assert af.compare(a, c).step(b=11).differing_parts == ("decision", "result")
+
+
+def test_steps_of_one_run_only(benches: Any) -> None:
+    """A run that goes on longer has steps that the other has not, and they are shown in full."""
+    one, two = [report("A."), "Done."], [report("A."), report("B.", "more"), "Done."]
+    short, long = ask(benches(one)), ask(benches(two))
+    comparison = af.compare(short, long)
+    assert [row[-1] for row in outcomes(comparison)] == ["same", "same", "different", "only b", "only b"]
+    assert comparison.steps["step_a"].tolist() == [1, 2, 3, pd.NA, pd.NA]
+    assert comparison.steps["step_b"].tolist() == [1, 2, 3, 4, 5]
+    added = comparison.step(b=4)
+    assert (added.outcome, added.differing_parts, added.title) == (
+        "only b",
+        (),
+        "step b 4, lead_agent, tool create_artifact: only b",
+    )
+    assert "+content: B." in repr(added.diffs["parameters"])
+    assert af.compare(long, short).step(4).outcome == "only a"
+
+
+def test_artifacts_are_compared_by_their_texts(benches: Any) -> None:
+    """Each is the same, changed with its difference, or there in one run only."""
+    a = ask(benches([report("Same.", "kept") + report("One.", "text") + report("A.", "mine"), "Done."]))
+    b = ask(benches([report("Same.", "kept") + report("Two.", "text") + report("B.", "yours"), "Done."]))
+    changes = af.compare(a, b).artifacts
+    assert {name: change.state for name, change in changes.items()} == {
+        "kept": "same",
+        "mine": "only a",
+        "text": "changed",
+        "yours": "only b",
+    }
+    assert repr(changes["text"].diff) == "--- a v1\n+++ b v1\n@@ -1 +1 @@\n-One.\n+Two."
+    assert repr(changes["yours"].diff).splitlines()[:2] == ["--- a (none)", "+++ b v1"]
+    assert '<span class="af' not in repr(changes)
+
+
+def test_the_figures_are_those_of_the_frames(benches: Any) -> None:
+    """The metrics have the figures of `runs_df` of both runs, their differences and ratios; unknown stays unknown."""
+    broken = script(answer="")
+    one = benches(script(), prices={"scripted": {"input": 2, "output": 4}})
+    two = benches(broken, approvals="deny")
+    a, b = ask(one), ask(two)
+    metrics = af.compare(a, b).metrics.set_index("figure")
+    for wb, run, side in ((one, a, "a"), (two, b, "b")):
+        row = wb.runs_df(run).iloc[0]
+        for name in metrics.index.difference(["n_llm_errors"]):
+            told, expected = metrics[side][name], row[name]
+            assert (told is expected is pd.NA) or told == pytest.approx(expected), name
+    assert metrics["a"]["cost_usd"] > 0
+    assert metrics["difference"]["cost_usd"] is pd.NA
+    assert metrics["ratio"]["n_tool_errors"] is pd.NA
+    assert metrics["ratio"]["output_tokens"] == metrics["b"]["output_tokens"] / metrics["a"]["output_tokens"]
+    assert [str(kind) for kind in metrics.dtypes] == ["Float64"] * 4
+
+
+def test_a_run_that_failed_is_compared(benches: Any) -> None:
+    """It has no step for the call that gave no reply, and its error is told."""
+    comparison = af.compare(ask(benches(["Yes."])), ask(benches([ModelRejected("The key is wrong.")])))
+    assert [row[-1] for row in outcomes(comparison)] == ["only a"]
+    assert comparison.metrics.set_index("figure")["b"]["n_llm_errors"] == 1
+    text = comparison._card().plain()
+    assert "completed → failed" in text
+    assert "The key is wrong." in text
+
+
+def test_a_sealed_run_is_compared_like_any_other(benches: Any, tmp_path: Path) -> None:
+    """The file of a run is the same as the run, and differs from another run as the run does."""
+    a, b = ask(benches(script())), ask(benches(script("Pears")))
+    with af.open_run(a.seal(tmp_path / "a.afrun")) as sealed:
+        assert af.compare(a, sealed).is_same
+        assert af.compare(a, sealed).metrics["difference"].dropna().eq(0).all()
+        pd.testing.assert_frame_equal(af.compare(sealed, b).steps, af.compare(a, b).steps)
+
+
+def test_a_fork_diverges_at_its_step(benches: Any) -> None:
+    """A run that was forked with another result of a tool parts from the first one there, with that result."""
+    run = ask(benches(script()))
+    number = next(step.number for step in run.steps if step.name == "look" and step.path == "main/1.2")
+    forked = run.fork(number, tool_result="fruit: nowhere").wait(20)
+    parted = af.compare(run, forked).first_difference
+    assert parted is not None
+    assert (parted.pair.step.number, parted.differing_parts) == (number, ("result",))
+    assert "+fruit: nowhere" in repr(parted.diffs["result"])
+
+
+def test_faces(benches: Any) -> None:
+    """Text, Markdown and page tell where the runs part, show the answers beside each other, and hold nothing live."""
+    a = ask(benches(script(answer=f"Said so. {HOSTILE}")), HOSTILE)
+    b = ask(benches(script("Pears", f"# {HOSTILE}", f"Said otherwise. {HOSTILE}", HOSTILE)), HOSTILE)
+    comparison = af.compare(a, b)
+    text, markdown, page = comparison._card().plain(), comparison._repr_markdown_(), comparison._repr_html_()
+    parted = comparison.first_difference
+    assert parted is not None
+    for face in (text, page):
+        assert f"step {parted.number}, search_agent, model scripted: reply" in face
+    assert parted.call_hint in text
+    assert f"comparison.step({parted.number})" == parted.call_hint
+    assert "-Said so." in markdown
+    assert 'class="af-diff af-diff-side-by-side"' in page
+    shown = [page, comparison.answer._repr_html_(), parted._repr_html_()]
+    shown += [change._repr_html_() for change in comparison.artifacts.values()]
+    for html in shown:
+        assert harms(html, VIEW | {"style"}) == []
+    rendered = MarkdownIt("commonmark", {"html": True}).enable("table").render(markdown)
+    assert harms(rendered, VIEW) == []
+
+
+def test_the_day_is_no_difference(benches: Any) -> None:
+    """A run of another day, whose prompts name that day, did the same; a change beside the day is one all the same."""
+
+    class Yesterday:
+        def __init__(self, run: af.Run, changes: dict[str, str]) -> None:
+            self.run_id, self.artifacts, self.metrics = run.run_id, run.artifacts, run.metrics
+            self._rows, self._changes = run.rows(), changes
+
+        def rows(self) -> RunRows:
+            texts = tuple({**row, "content": self._changed(row["content"])} for row in self._rows["texts"])
+            return replace(self._rows, tables={**self._rows.tables, "texts": texts})
+
+        def _changed(self, text: str) -> str:
+            for before, after in self._changes.items():
+                text = text.replace(before, after)
+            return text
+
+    run = ask(benches(script()))
+    day = f"<system_time>{run.started_at:%Y-%m-%d} (UTC)"
+    assert af.compare(run, Yesterday(run, {day: "<system_time>2020-02-02 (UTC)"})).is_same
+    parted = af.compare(run, Yesterday(run, {day: "<system_time>2020-02-02 (UTC)", "agent": "actor"})).first_difference
+    assert parted is not None
+    assert parted.differing_parts == ("prompt",)
+
+
+def test_a_replay_is_the_same_run(benches: Any, tmp_path: Path) -> None:
+    """What is played from a cassette took the same steps in the same time, and has the same figures."""
+    cassette = tmp_path / "c.jsonl"
+    recorded = ask(benches(script(), record=cassette))
+    comparison = af.compare(recorded, ask(benches(script("Pears"), replay=cassette)))
+    assert comparison.is_same
+    assert comparison.metrics["difference"].dropna().eq(0).all()
+
+
+def test_waiting_run_is_compared_up_to_its_last_step(benches: Any) -> None:
+    """Steps that it has not taken yet are those of the other run only."""
+    a, b = ask(benches(script())), ask(benches(script(), approvals={"create_artifact": "ask"}))
+    assert b.status == "waiting"
+    assert [row[1:] for row in outcomes(af.compare(a, b))][-3:] == [
+        ("decision", "create_artifact", "only b"),
+        ("tool", "create_artifact", "different"),
+        ("model", "scripted", "only a"),
+    ]
+
+
+def test_value_that_is_no_run_is_an_error(benches: Any) -> None:
+    """An id in the place of a run, and a step that there is not, are refused with what to do."""
+    run = ask(benches(["Yes."]))
+    with pytest.raises(af.UsageError, match=r"run_b is 'run-1'; pass a run: wb\.run\(run_id\)"):
+        af.compare(run, "run-1")
+    comparison = af.compare(run, run)
+    assert comparison.is_same
+    with pytest.raises(af.NotFound, match="a has no step 7"):
+        comparison.step(7)
+    with pytest.raises(af.UsageError, match="Pass the number of a step"):
+        comparison.step()

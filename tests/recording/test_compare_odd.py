@@ -1,0 +1,135 @@
+"""Any two runs can be put side by side, however they ended and whatever they wrote."""
+
+import itertools
+import re
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from recording.test_compare import HOSTILE
+from support.replies import call, report
+
+import artifactflow_nb as af
+from artifactflow_nb.analysis.compare.comparison import Comparison
+from artifactflow_nb.errors import ModelError, ModelRejected
+from artifactflow_nb.models.scripted import ScriptedModel
+from artifactflow_nb.recording.rows import RunRows
+
+BINARY = "".join(map(chr, range(256))) * 8 + "\ufeff\u202e" + "Z" * 20_000
+MANY = 39
+"""Calls of each of five replies: 200 steps."""
+
+
+def many(word: str) -> list[str]:
+    notes = ["".join(call("note", word=f"{word} {turn}.{n}") for n in range(MANY)) for turn in range(5)]
+    return [*notes, f"{word} is noted."]
+
+
+class OfFlow:
+    """A run as another flow would have left it."""
+
+    def __init__(self, run: af.Run, flow: str) -> None:
+        self.run_id, self.artifacts, self.metrics = run.run_id, run.artifacts, run.metrics
+        self._run, self._flow = run, flow
+
+    def rows(self) -> RunRows:
+        rows = self._run.rows()
+        runs = tuple({**row, "flow": self._flow} for row in rows["runs"])
+        return replace(rows, tables={**rows.tables, "runs": runs})
+
+
+ASKS = {"approvals": {"create_artifact": "ask"}}
+SCRIPTS: dict[str, tuple[Callable[[], list[Any]], dict[str, Any]]] = {
+    "plain": (lambda: [report("One.\n\nTwo."), "Done."], {}),
+    "without artifacts": (lambda: ["Only this."], {}),
+    "failed": (lambda: [ModelRejected("The key is wrong.")], {}),
+    "failed otherwise": (lambda: [ModelError("It is odd.")], {}),
+    "waiting": (lambda: [report(), "Done."], ASKS),
+    "cancelled": (lambda: [report(), "Done."], ASKS),
+    "binary": (lambda: [report(BINARY), f"Done. {BINARY[:300]}"], {}),
+    "binary backwards": (lambda: [report(BINARY[::-1]), f"Done. {BINARY[299::-1]}"], {}),
+    "long": (lambda: many("this"), {}),
+    "long otherwise": (lambda: many("that"), {}),
+}
+
+
+@pytest.fixture(scope="module")
+def ended(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
+    with ExitStack() as stack:
+        runs: dict[str, Any] = {}
+        for name, (turns, options) in SCRIPTS.items():
+            folder: Path = tmp_path_factory.mktemp("odd")
+            given = {"approvals": "approve", **options, "interactive": False, "data_dir": folder}
+            wb = stack.enter_context(af.Workbench(model=ScriptedModel(turns()), **given))
+
+            def note(ctx: af.ToolContext, word: str) -> str:
+                """Note a word."""
+                return f"{word} is noted"
+
+            wb.tool(note)
+            runs[name] = wb.ask("What?").wait(60)
+            if name == "cancelled":
+                runs[name].cancel().wait(20)
+        yield runs | {"of another flow": OfFlow(runs["plain"], "plan")}
+
+
+def faces(comparison: Comparison) -> dict[str, str]:
+    shown = [comparison, comparison.answer, *comparison.artifacts.values()]
+    shown += [comparison.first_difference] if comparison.first_difference else []
+    return {
+        "text": "".join([comparison._card().plain(), *map(repr, shown)]),
+        "markdown": "".join(one._repr_markdown_() for one in shown),
+        "page": "".join(one._repr_html_() for one in shown),
+    }
+
+
+def test_any_two_runs_have_readable_faces(ended: dict[str, Any]) -> None:
+    """Each with each, itself too: text, Markdown, page and both frames are made, and hold no character that is none."""
+    for (name, a), (other, b) in itertools.product(ended.items(), repeat=2):
+        comparison = af.compare(a, b)
+        assert comparison.is_same == (name == other), (name, other)
+        assert len(comparison.steps) == max(len(comparison.pairs), 0)
+        assert len(comparison.metrics) == 10
+        for face, text in faces(comparison).items():
+            assert not re.search("[\x00-\x08\x0b\x0c\x0e-\x1f]", text), (name, other, face)
+            assert len(text) < 1_000_000
+
+
+SUMMARIES = {
+    ("plain", "plain"): ["steps +3 steps, all the same", "answers +the same", "artifacts +research_report: same"],
+    ("plain", "of another flow"): ["flow +research → plan", "steps +3 steps, all the same"],
+    ("without artifacts", "failed"): ["completed → failed", "1 step, 1 of them differs", "answers +only a has one"],
+    ("failed", "failed otherwise"): [
+        "error in a +The key is wrong",
+        "error in b +It is odd",
+        "steps +none",
+        "neither has",
+    ],
+    ("waiting", "plain"): ["waiting → completed", "answers +only b has one", "research_report: only b"],
+    ("cancelled", "waiting"): ["cancelled → waiting"],
+    ("binary", "binary backwards"): ["research_report: changed", "answers +different"],
+    ("long", "long otherwise"): [
+        "201 steps, 201 of them differ",
+        "parted at +step 1, lead_agent, model scripted: reply",
+    ],
+}
+
+
+@pytest.mark.parametrize("pair", SUMMARIES, ids=" and ".join)
+def test_the_summary_says_what_differs(ended: dict[str, Any], pair: tuple[str, str]) -> None:
+    """Flow, status, errors, answers and artifacts are each told where they are not the same."""
+    text = af.compare(ended[pair[0]], ended[pair[1]])._card().plain()
+    for told in SUMMARIES[pair]:
+        assert re.search(told, text), text
+
+
+def test_running_run_is_compared_up_to_its_last_step(ended: dict[str, Any], tmp_path: Path) -> None:
+    """Its answer is not there yet, and its figures are those of the moment."""
+    model = ScriptedModel([f"word {HOSTILE} " * 2000], delay_s=0.02)
+    with af.Workbench(model=model, interactive=False, data_dir=tmp_path) as wb:
+        comparison = af.compare(wb.ask("What?"), ended["plain"])
+        assert "running → completed" in comparison._card().plain()
+        assert "only b has one" in comparison._repr_html_()

@@ -1,0 +1,54 @@
+"""Where a playback waits for code, the store holds what it held when the recorded run waited there."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from recording import test_replay_compose, test_replay_plan
+from support.recorded_scenes import WAIT_S, Stage, Uneven, jobs, play_both, rows, step_of, with_look
+from support.replies import call, report, who_asks
+
+from artifactflow_nb.models.base import ModelRequest
+
+
+def waiting(stage: Stage, **how: Any) -> list[dict[str, list[dict[str, Any]]]]:
+    """The rows of the store at each pause of a run whose requests code decides."""
+    run = stage.ask("What?", **how).wait(WAIT_S)
+    pauses = []
+    while run.pending:
+        pauses.append(rows(stage.wb))
+        run.approve(run.pending[0].id).wait(WAIT_S)
+    return pauses
+
+
+def research(request: ModelRequest) -> Any:
+    """Two agents ask at the same time, then the lead asks."""
+    if who_asks(request) != "lead":
+        return [call("look", word=request.messages[1].content), "Found."][min(step_of(request), 1)]
+    return [jobs("a", "bb"), report("A."), call("look", word="x"), "Done."][min(step_of(request), 3)]
+
+
+def asking(wb: Any) -> None:
+    with_look(wb, permission="confirm")
+
+
+def test_research(tmp_path: Path) -> None:
+    assert len(play_both(tmp_path, waiting, Uneven(research), setup=asking)) >= 2
+
+
+def test_plan(tmp_path: Path) -> None:
+    def scene(stage: Stage) -> Any:
+        return waiting(stage, flow="plan")
+
+    options: dict[str, Any] = {"setup": test_replay_plan.with_tools, "graph_config": test_replay_plan.CONFIG}
+    assert len(play_both(tmp_path, scene, test_replay_plan.said, **options)) >= 2
+
+
+@pytest.mark.parametrize("n_follow_ups", [0, 1])
+def test_compose(tmp_path: Path, n_follow_ups: int) -> None:
+    def scene(stage: Stage) -> Any:
+        project = test_replay_compose.begun(stage.wb)
+        at = {"conversation_id": project.conversation_id, "flow": "compose"}
+        return [waiting(stage, **at) for _ in range(1 + n_follow_ups)]
+
+    assert any(play_both(tmp_path, scene, test_replay_compose.said))

@@ -1,0 +1,65 @@
+"""A run in a store of an earlier release can be sealed, opened, verified, imported and forked like one of today."""
+
+from pathlib import Path
+
+import pytest
+from recording.conftest import SampleStore
+from support.older import FOLLOWING_IDS, RELEASE_0_1_0, make_older
+from support.sealed_store import bench
+
+import artifactflow_nb as af
+
+FIRST_SCHEMA, WITHOUT_RECORDINGS = 1, 5
+
+
+@pytest.fixture(params=[FIRST_SCHEMA, WITHOUT_RECORDINGS, RELEASE_0_1_0])
+def schema(request: pytest.FixtureRequest) -> int:
+    version: int = request.param
+    return version
+
+
+@pytest.fixture
+def sealed(schema: int, samples: SampleStore, tmp_path: Path) -> Path:
+    make_older(samples.path, schema)
+    with bench(samples.path.parent) as wb:
+        return wb.run(samples.second).seal(tmp_path / "run.afrun")
+
+
+def test_sealed_run_has_everything_that_the_release_stored(schema: int, sealed: Path) -> None:
+    """Answer, artifacts, steps, frames and decisions."""
+    with af.open_run(sealed) as run:
+        assert str(run.response).startswith("Answered with")
+        assert {name: one.version for name, one in run.artifacts.items()} == {"rAskone": 2, "rAsktwo": 2}
+        assert [step.kind for step in run.steps].count("tool") == 6
+        assert len(run.llm_calls_df(run)) == 8
+        assert run.approvals_df()["decision"].tolist() == ["approved", "approved"]
+        assert bool(run.manifest) == (schema == RELEASE_0_1_0)
+        assert run.events[-1].is_terminal
+        assert "Answered with" in run._repr_html_()
+
+
+def test_sealed_run_comes_out_the_same_when_it_is_verified(schema: int, sealed: Path) -> None:
+    with af.open_run(sealed) as run:
+        if schema < FOLLOWING_IDS:
+            with pytest.raises(af.UsageError, match="stored before release 0.1.0"):
+                run.verify()
+            return
+        found = run.verify()
+    assert (found.differences, found.prompts) == ((), ())
+
+
+def test_imported_run_can_be_forked_continued_and_sealed_again(
+    samples: SampleStore, sealed: Path, tmp_path: Path
+) -> None:
+    with bench(tmp_path / "mine") as wb:
+        run = wb.import_run(sealed)
+        assert list(wb.runs_df()["question"]) == ["Ask: one", "Ask: two"]
+        forked = run.fork(2).wait(20)
+        if forked.pending:
+            forked.approve().wait(20)
+        assert forked.status == "completed"
+        more = wb.ask("Ask: four", conversation_id=run.conversation_id).wait(20).approve().wait(20)
+        assert more.status == "completed"
+        again = run.seal(tmp_path / "again.afrun")
+    with af.open_run(sealed) as before, af.open_run(again) as after:
+        assert (after.run_id, after.response) == (samples.second, before.response)

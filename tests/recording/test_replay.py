@@ -1,0 +1,172 @@
+"""A run that was recorded is played again byte for byte, and what was not recorded is told."""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from support.recorded_scenes import FRAMES, assert_same, begun, bench, rows, script
+from support.replies import speaking
+
+import artifactflow_nb as af
+from artifactflow_nb.core.approvals import Decision
+from artifactflow_nb.core.events import StreamEvent
+from artifactflow_nb.errors import CassetteError, CassetteMiss, ModelUnavailable
+from artifactflow_nb.models.scripted import ScriptedModel
+
+
+def told(event: StreamEvent) -> tuple[Any, ...]:
+    data = json.dumps(dict(event.data), sort_keys=True, default=str)
+    return event.seq, event.type, event.timestamp, event.agent, event.tool, data
+
+
+def ask(wb: af.Workbench, question: str = "Fruit?", **how: Any) -> tuple[af.Run, list[tuple[Any, ...]]]:
+    run, heard = begun(wb, question, **how)
+    run.wait(20)
+    if run.pending:
+        run.approve(note="Go on.").wait(20)
+    wb._thread.call(asyncio.sleep(0))
+    return run, [told(event) for event in heard]
+
+
+@pytest.mark.parametrize("protocol", ["xml", "native"])
+def test_a_replay_is_the_same_to_the_byte(tmp_path: Path, protocol: str) -> None:
+    """Events with chunks, rows, artifacts and what is shown are those of the recorded run, sub-agents at once too."""
+    cassette = tmp_path / "c.jsonl"
+    model = ScriptedModel(speaking(script), delay_s=0.0005)
+    with bench(tmp_path, model=model, record=cassette, tool_protocol=protocol) as wb:
+        run, heard = ask(wb)
+        frames = {name: getattr(wb, name)().drop(columns=["mode", "cassette"], errors="ignore") for name in FRAMES}
+        recorded, shown = rows(wb), (heard, run.response, run.artifacts["research_report"].content, run._repr_html_())
+        assert wb.seen  # type: ignore[attr-defined]
+    for _ in range(3):
+        with bench(tmp_path, replay=cassette) as wb:
+            run, heard = ask(wb)
+            assert run.error is None
+            assert_same(rows(wb), recorded)
+            assert (heard, run.response, run.artifacts["research_report"].content, run._repr_html_()) == shown
+            for name, frame in frames.items():
+                pd.testing.assert_frame_equal(getattr(wb, name)()[list(frame)], frame)
+            assert wb.seen == []  # type: ignore[attr-defined]
+            assert set(wb.llm_calls_df()["cassette"]) == {"hit"}
+            assert wb.runs_df()["mode"].tolist() == ["replay"]
+
+
+def test_a_click_is_replayed_and_code_decides_again(tmp_path: Path) -> None:
+    """What a person clicked is decided by the replay; what a cell decided waits for the cell, and must be the same."""
+    cassette = tmp_path / "c.jsonl"
+    with bench(tmp_path, model=ScriptedModel(script), record=cassette) as wb:
+        clicked = wb.ask("Clicked?").wait(20)
+        wb._thread.call(clicked._client.decide(clicked.pending[0].id, Decision(approved=True)))
+        clicked.wait(20)
+        wb.ask("Coded?").wait(20).deny("No fruit.").wait(20)
+        recorded = rows(wb)
+    with bench(tmp_path, replay=cassette) as wb:
+        assert wb.ask("Clicked?").wait(20).status == "completed"
+        waiting = wb.ask("Coded?").wait(20)
+        assert waiting.status == "waiting"
+        with pytest.raises(CassetteMiss, match=r"recorded: denied \(No fruit.\) for once, now: approved"):
+            waiting.approve()
+        waiting.deny("No fruit.").wait(20)
+        assert_same(rows(wb), recorded)
+
+
+def test_branches_and_repeated_questions_find_their_recordings(tmp_path: Path) -> None:
+    """The same question, asked again, regenerated and continued, is played from its own recording."""
+    cassette = tmp_path / "c.jsonl"
+    counted = iter(range(100))
+
+    def tour(wb: af.Workbench) -> list[Any]:
+        first = wb.ask("What?").wait(20)
+        again = wb.ask("What?").wait(20)
+        beside = wb.regenerate(first).wait(20)
+        later = wb.ask("And?", conversation_id=first.conversation_id).wait(20)
+        other = wb.edit(later, "Or?").wait(20)
+        return [run.response for run in (first, again, beside, later, other)]
+
+    with bench(tmp_path, model=ScriptedModel(lambda _request: f"Answer {next(counted)}."), record=cassette) as wb:
+        said, recorded = tour(wb), rows(wb)
+    assert len(set(said)) == 5
+    with bench(tmp_path, replay=cassette) as wb:
+        assert tour(wb) == said
+        assert_same(rows(wb), recorded)
+
+
+def test_failures_are_replayed(tmp_path: Path) -> None:
+    """A stream that breaks and is tried again, and an endpoint that refuses, end as they did."""
+    cassette = tmp_path / "c.jsonl"
+    turns = [ModelUnavailable("It broke.", partial="Half an"), "Whole."]
+    with bench(tmp_path, model=ScriptedModel(turns), record=cassette) as wb:
+        broken, ok = wb.ask("One?").wait(20), wb.ask("Two?").wait(20)
+        assert (broken.status, ok.status) == ("failed", "completed")
+        recorded, error = rows(wb), broken.error
+    with bench(tmp_path, replay=cassette) as wb:
+        assert wb.ask("One?").wait(20).error == error
+        wb.ask("Two?").wait(20)
+        assert_same(rows(wb), recorded)
+
+
+def test_miss_of_a_question_names_the_nearest(tmp_path: Path) -> None:
+    """The nearest recorded question is named, and no model is asked."""
+    cassette = tmp_path / "c.jsonl"
+    with bench(tmp_path, model=ScriptedModel(script), record=cassette) as wb:
+        ask(wb)
+    miss = r"'Vegetables\?' was asked.*no such run(.|\n)*Nearest is 'Fruit\?'"
+    with bench(tmp_path, replay=cassette) as wb, pytest.raises(CassetteMiss, match=miss):
+        wb.ask("Vegetables?")
+
+
+def test_auto_plays_recorded_runs_and_records_new_ones(tmp_path: Path) -> None:
+    """With `auto` a known question costs nothing, a new one is asked of the model, and both are in the cassette."""
+    cassette = tmp_path / "c.jsonl"
+    with bench(tmp_path, model=ScriptedModel(["One."]), replay=cassette, mode="auto") as wb:
+        assert wb.ask("First?").wait(20).response == "One."
+    model = ScriptedModel(["Two."])
+    with bench(tmp_path, model=model, replay=cassette, mode="auto") as wb:
+        assert [wb.ask(what).wait(20).response for what in ("First?", "Second?")] == ["One.", "Two."]
+        assert len(model.requests) == 1
+        assert wb.llm_calls_df()["cassette"].tolist() == ["hit", "recorded"]
+    before = cassette.read_bytes()
+    with bench(tmp_path, replay=cassette) as wb:
+        assert [wb.ask(what).wait(20).response for what in ("First?", "Second?")] == ["One.", "Two."]
+    assert cassette.read_bytes() == before
+
+
+def test_a_replay_needs_and_touches_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has a store of its own that goes with it, and a key or an endpoint of the machine is not used."""
+    cassette = tmp_path / "c.jsonl"
+    with bench(tmp_path, model=ScriptedModel(["Yes."]), record=cassette) as wb:
+        wb.ask("Sure?").wait(20)
+    monkeypatch.setenv("AF_MODE", "replay")
+    with bench(tmp_path / "elsewhere", record=cassette) as wb:
+        assert wb.ask("Sure?").wait(20).response == "Yes."
+    with bench(tmp_path, replay=cassette) as wb:
+        folder = wb.data_dir
+        assert folder.exists()
+    assert not folder.exists()
+    with pytest.raises(CassetteError, match="There is no cassette"):
+        bench(tmp_path, replay=tmp_path / "none.jsonl")
+
+
+def test_a_second_replay_into_one_store_is_refused(tmp_path: Path) -> None:
+    """Ids are those of the recording, so a store that has the run says what to do."""
+    cassette = tmp_path / "c.jsonl"
+    with bench(tmp_path, model=ScriptedModel(["Yes."]), record=cassette) as wb:
+        wb.ask("Sure?").wait(20)
+    with (
+        af.Workbench(replay=cassette, data_dir=tmp_path / "data", interactive=False) as wb,
+        pytest.raises(af.Conflict, match="Leave out data_dir"),
+    ):
+        wb.ask("Sure?")
+
+
+def test_contradictory_settings_are_refused(tmp_path: Path) -> None:
+    """Two cassettes, or a mode without one, are refused with what to do."""
+    with pytest.raises(af.UsageError, match="pass one of them"):
+        af.Workbench(record=tmp_path / "a.jsonl", replay=tmp_path / "b.jsonl")
+    with pytest.raises(af.UsageError, match="there is no cassette"):
+        af.Workbench(mode="replay")
+    with pytest.raises(af.UsageError, match="one of 'live', 'record', 'replay', 'auto'"):
+        af.Workbench(replay=tmp_path / "a.jsonl", mode="rewind")

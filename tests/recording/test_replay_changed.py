@@ -1,0 +1,140 @@
+"""A notebook that does not do what was recorded: errors that change nothing, and runs that go on live."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.recorded_scenes import WAIT_S, step_of, with_look
+from support.replies import call
+
+import artifactflow_nb as af
+from artifactflow_nb.models.base import ModelRequest
+from artifactflow_nb.models.scripted import ScriptedModel
+
+KEY = "hunter2hunter2Zz9"
+
+
+def looks_twice(request: ModelRequest) -> Any:
+    return call("look", word="x" * (step_of(request) + 1)) if step_of(request) < 2 else "Done."
+
+
+def looks_once(request: ModelRequest) -> Any:
+    if step_of(request) < 1:
+        return call("look", word="x")
+    return "It was denied." if "Permission denied" in request.messages[-1].content else "It was seen."
+
+
+def workbench(script: Any, data_dir: Path | None = None, **options: Any) -> af.Workbench:
+    return af.Workbench(model=ScriptedModel(script), data_dir=data_dir, interactive=False, **options)
+
+
+def test_an_invalid_decision_changes_nothing(tmp_path: Path) -> None:
+    """In the mode auto, neither unfit parameters nor a second decision end the playback: the model is not called."""
+    cassette = tmp_path / "c.jsonl"
+    with workbench(looks_twice, tmp_path / "data", record=cassette) as wb:
+        with_look(wb, permission="confirm")
+        run = wb.ask("Q?").wait(WAIT_S)
+        for _ in range(2):
+            run.approve()
+            run.wait(WAIT_S)
+        assert run.status == "completed"
+    calls: list[ModelRequest] = []
+
+    def counted(request: ModelRequest) -> Any:
+        calls.append(request)
+        return looks_twice(request)
+
+    with workbench(counted, record=cassette, mode="auto") as wb:
+        with_look(wb, permission="confirm")
+        run = wb.ask("Q?").wait(WAIT_S)
+        first = run.pending[0].id
+        with pytest.raises(af.errors.UsageError, match="nothing was decided"):
+            run.approve(params={"nonsense": 1})
+        run.approve(first)
+        run.wait(WAIT_S)
+        for decide in (run.approve, lambda request: run.deny("no", request)):
+            with pytest.raises(af.errors.Conflict, match="decided already"):
+                decide(first)
+        assert [request.id for request in run.pending] != [first]
+        run.approve()
+        assert run.wait(WAIT_S).status == "completed"
+        assert not calls
+
+
+def test_a_fork_of_a_run_that_continued_live_is_live(tmp_path: Path) -> None:
+    """The recorded fork holds the result of a call that is denied now."""
+    cassette = tmp_path / "c.jsonl"
+
+    def forked(*, approved: bool, **options: Any) -> str:
+        with workbench(looks_once, record=cassette, **options) as wb:
+            with_look(wb, permission="confirm")
+            run = wb.ask("Q?").wait(WAIT_S)
+            if approved:
+                run.approve()
+            else:
+                run.deny("never")
+            run.wait(WAIT_S)
+            last = [step.number for step in run.steps if step.kind == "model"][-1]
+            return str(run.fork(last).wait(WAIT_S).response)
+
+    assert forked(approved=True, data_dir=tmp_path / "data") == "It was seen."
+    assert forked(approved=False, mode="auto") == "It was denied."
+
+
+def test_each_question_of_a_conversation_verifies(tmp_path: Path) -> None:
+    """A follow-up question is executed again after the questions before it."""
+    cassette = tmp_path / "c.jsonl"
+
+    def script(request: ModelRequest) -> str:
+        return f"Answer {len(request.messages)}"
+
+    def asked(wb: af.Workbench) -> list[str | None]:
+        first = wb.ask("One?").wait(WAIT_S)
+        second = wb.ask("Two?", conversation_id=first.conversation_id).wait(WAIT_S)
+        return [first.response, second.response]
+
+    with workbench(script, tmp_path / "data", record=cassette) as wb:
+        recorded = asked(wb)
+    with af.Workbench(replay=cassette, mode="verify", interactive=False) as wb:
+        assert asked(wb) == recorded
+
+
+def test_a_follow_up_whose_first_question_was_recorded_again(tmp_path: Path) -> None:
+    """The error says so before anything is stored."""
+    cassette = tmp_path / "c.jsonl"
+    for questions in (["One?", "Two?"], ["One?"]):
+        with workbench(lambda _: "Hi.", tmp_path / str(len(questions)), record=cassette) as wb:
+            where: dict[str, Any] = {}
+            for question in questions:
+                where = {"conversation_id": wb.ask(question, **where).wait(WAIT_S).conversation_id}
+    with af.Workbench(replay=cassette, interactive=False) as wb:
+        first = wb.ask("One?").wait(WAIT_S)
+        with pytest.raises(af.errors.CassetteMiss, match="recorded again since"):
+            wb.ask("Two?", conversation_id=first.conversation_id)
+
+
+def test_a_key_that_is_set_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An earlier prompt holds what became a secret after the workbench was made: the cassette does not."""
+    cassette = tmp_path / "c.jsonl"
+    with workbench(lambda _: "Hi.", tmp_path / "data") as wb:
+        first = wb.ask(f"Use {KEY}").wait(WAIT_S)
+    with workbench(lambda _: "Hi.", tmp_path / "data", record=cassette) as wb:
+        monkeypatch.setenv("TAVILY_API_KEY", KEY)
+        wb.ask("And?", conversation_id=first.conversation_id).wait(WAIT_S)
+    assert "And?" in cassette.read_text(encoding="utf-8")
+    assert KEY not in cassette.read_text(encoding="utf-8")
+
+
+def test_a_fork_sends_no_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The new instruction of a fork is masked as a question is."""
+    monkeypatch.setenv("TAVILY_API_KEY", KEY)
+    prompts: list[str] = []
+
+    def script(request: ModelRequest) -> str:
+        prompts.append(request.messages[-1].content)
+        return "Hi."
+
+    with workbench(script, tmp_path / "data") as wb:
+        fork = wb.ask("What?").wait(WAIT_S).fork(1, prompt=f"Use {KEY} now").wait(WAIT_S)
+        assert prompts[-1].startswith("Use [secret] now")
+        assert KEY not in f"{fork!r} {fork.settings}"

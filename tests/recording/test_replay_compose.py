@@ -1,0 +1,77 @@
+"""What is composed is recorded, replayed and sealed like everything else, with the project that it rests on."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.recorded_scenes import WAIT_S, Stage, opened, play_both, step_of
+from support.replies import call, who_asks
+
+import artifactflow_nb as af
+from artifactflow_nb.models.base import ModelRequest
+from artifactflow_nb.models.scripted import ScriptedModel
+from artifactflow_nb.notebook.project import Project
+
+EDIT = call("propose_edits", edits=[{"anchor": "is a letter", "replacement": "was a letter"}])
+
+
+def said(request: ModelRequest) -> str:
+    """Two blocks are written at the same time, one is changed, the structure is, and the phase is left."""
+    who, step = who_asks(request), step_of(request)
+    if who == "composer":
+        both = "".join(call("generate_field_content", field_name=name) for name in ("Text", "More"))
+        change = call("modify_field", field_name="Text", modification_instruction="In the past.")
+        add = call("manage_architecture", action="add", block_name="End", phase="review", depends_on=["Text"])
+        return [f"I write. {both}", change, add, call("advance_to_phase"), "All is written."][min(step, 4)]
+    if who == "editor":
+        return [EDIT, "It was."][min(step, 1)]
+    name = request.messages[1].content.split('"')[1]
+    return [call("query_field", field_name="Goal"), f"{name}: X is a letter."][min(step, 1)]
+
+
+def begun(wb: af.Workbench) -> Project:
+    project = wb.project("Essay", template="paper")
+    if not project.blocks:
+        project.add("Goal", "Say what X is.")
+        project.add("Text", depends_on=["Goal"], prompt="All about X.", phase="writing")
+        project.add("More", depends_on=["Goal"], phase="writing")
+    return project
+
+
+@pytest.mark.parametrize("how", ["click", "code"])
+def test_a_composed_project_is_replayed_to_the_byte(tmp_path: Path, how: str) -> None:
+    """Blocks, versions, events and what is shown are the same, and no model is asked; twice."""
+
+    def scene(stage: Stage) -> Any:
+        project = begun(stage.wb)
+        at = {"conversation_id": project.conversation_id, "flow": "compose"}
+        run = stage.ask("Write it.", **at).wait(WAIT_S)
+        getattr(stage, how)(run)
+        run.wait(WAIT_S)
+        project["Goal"].write("Say what Y is.")
+        again = stage.ask("And @Goal?", **at).wait(WAIT_S)
+        told = [(b.path, b.status, b.content, b.is_stale, b.version) for b in project.blocks]
+        return run.status, again.status, project.phase, told
+
+    first, second, phase, blocks = play_both(tmp_path, scene, said, times=2)
+    assert (first, second, phase) == ("completed", "waiting", "literature")
+    assert [block[:4] for block in blocks] == [
+        ("Goal", "draft", "Say what Y is.", False),
+        ("Text", "completed", "Text: X is a letter.", False),  # written anew, and what was said of it waits again
+        ("More", "completed", "More: X is a letter.", False),
+        ("End", "empty", "", False),
+    ]
+
+
+def test_a_sealed_run_of_a_project_is_opened_and_replayed(tmp_path: Path) -> None:
+    """The file has the blocks that it rests on; its replay finds no difference, and it can be imported."""
+    with opened(tmp_path, model=ScriptedModel(said), record=tmp_path / "c.jsonl", approvals="approve") as wb:
+        run = wb.ask("Write it.", project=begun(wb)).wait(WAIT_S)
+        run.seal(tmp_path / "run.afrun")
+    sealed = af.open_run(tmp_path / "run.afrun")
+    assert sealed.verify().differences == ()
+    with opened(tmp_path / "other", model=ScriptedModel([]), data_dir=tmp_path / "other") as wb:
+        wb.import_run(tmp_path / "run.afrun")
+        project = wb.project("Essay")
+        assert [block.path for block in project.blocks] == ["Goal", "Text", "More", "End"]
+        assert project["Text"].content == "Text: X was a letter."

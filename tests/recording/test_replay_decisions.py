@@ -1,0 +1,326 @@
+"""What a person decides is decided again in a replay: clicks by the replay itself, what code decided by the code."""
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.recorded_scenes import (
+    WAIT_S,
+    Stage,
+    Uneven,
+    assert_same,
+    jobs,
+    opened,
+    play_both,
+    rows,
+    step_of,
+    with_look,
+)
+from support.replies import call, delegate, who_asks
+
+import artifactflow_nb as af
+from artifactflow_nb.core.approvals import Decision
+from artifactflow_nb.models.base import ModelRequest
+from artifactflow_nb.models.scripted import ScriptedModel
+
+Answer = tuple[bool, dict[str, Any]]
+ANSWERS: list[list[Answer]] = [
+    [(True, {"params": {"word": "other"}, "instruction": "So."}), (False, {"instruction": "B", "replaces_call": True})],
+    [(False, {"instruction": "No."}), (True, {})],
+    [(True, {"scope": "run"})],
+    [(True, {"scope": "conversation"})],
+    [],
+]
+"""What is decided in each of a conversation's runs, which ask for the same call twice."""
+
+
+def asking(wb: af.Workbench) -> None:
+    with_look(wb, permission="confirm")
+
+
+@pytest.mark.parametrize("how", ["click", "code"])
+def test_decisions_of_every_kind(tmp_path: Path, how: str) -> None:
+    """Edited parameters, instructions, refusals and decisions that hold for longer are replayed with all they cover."""
+
+    def script(request: ModelRequest) -> Any:
+        return call("look", word="x" * (step_of(request) + 1)) if step_of(request) < 2 else "Done."
+
+    def scene(stage: Stage) -> Any:
+        where: dict[str, Any] = {}
+        for n, answers in enumerate(ANSWERS):
+            run = stage.ask(f"Question {n}?", **where).wait(WAIT_S)
+            where = {"conversation_id": run.conversation_id}
+            for approved, decision in answers:
+                getattr(stage, how)(run, approved=approved, **decision)
+                run.wait(WAIT_S)
+        return [run.status for run in stage.runs]
+
+    assert play_both(tmp_path, scene, script, setup=asking) == ["completed"] * len(ANSWERS)
+
+
+@pytest.mark.parametrize("how", ["click", "code"])
+@pytest.mark.parametrize("approved", [True, False])
+def test_decisions_on_a_spent_budget_are_replayed(tmp_path: Path, how: str, approved: bool) -> None:
+    """Going on, or ending the run at its budget, is replayed with the decision."""
+
+    def script(request: ModelRequest) -> Any:
+        return call("look", word="x") if step_of(request) < 3 else "Done."
+
+    def scene(stage: Stage) -> Any:
+        run = stage.ask(budget={"tokens": 1500, "when_spent": "ask"}).wait(WAIT_S)
+        while run.pending:
+            getattr(stage, how)(run, approved=approved, instruction="So be it.")
+            run.wait(WAIT_S)
+        return run.status
+
+    said = play_both(tmp_path, scene, script, setup=with_look)
+    assert said == ("completed" if approved else "failed")
+
+
+def waiting_for(run: af.Run, number: int) -> None:
+    """Until so many requests are open, whether the run is driven or not."""
+    until = time.monotonic() + WAIT_S
+    while len(run.pending) < number and run.status == "running" and time.monotonic() < until:
+        time.sleep(0.005)
+
+
+@pytest.mark.parametrize("how", ["click", "code"])
+def test_a_decision_while_another_job_streams(tmp_path: Path, how: str) -> None:
+    """What is decided before the run pauses is told where it was told, between the pieces of another job."""
+
+    def script(request: ModelRequest) -> Any:
+        if who_asks(request) == "lead":
+            return delegate("search_agent", "a") + delegate("crawl_agent", "b") if step_of(request) == 0 else "Done."
+        if request.messages[1].content == "a":
+            return [call("look", word="aaa"), "Found."][min(step_of(request), 1)]
+        return "A long text. " * 60
+
+    def scene(stage: Stage) -> Any:
+        run = stage.ask()
+        waiting_for(run, 1)
+        time.sleep(0.05)  # a decision that comes before the job stands still is as if it had been there
+        if run.pending:  # the replay may have decided
+            getattr(stage, how)(run)
+        return run.wait(WAIT_S).status
+
+    model = Uneven(script, longest_s=0.02)
+    play_both(tmp_path, scene, model, setup=asking)
+
+
+@pytest.mark.parametrize("how", ["click", "code"])
+def test_two_requests_in_sequence_are_replayed(tmp_path: Path, how: str) -> None:
+    """Two jobs wait; each is decided by itself, and the run pauses in between."""
+
+    def script(request: ModelRequest) -> Any:
+        if who_asks(request) == "lead":
+            return jobs("a", "b") if step_of(request) == 0 else "Done."
+        return [call("look", word=request.messages[1].content), "Found."][min(step_of(request), 1)]
+
+    def scene(stage: Stage) -> Any:
+        run = stage.ask().wait(WAIT_S)
+        for _ in range(2):
+            if run.pending:
+                getattr(stage, how)(run, nth=-1)
+            run.wait(WAIT_S)
+        return run.status
+
+    said = play_both(tmp_path, scene, script, setup=asking)
+    assert said == "completed"
+
+
+def test_a_policy_is_not_asked_again(tmp_path: Path) -> None:
+    """What a function decided is replayed without it."""
+    asked: list[str] = []
+
+    def policy(request: Any) -> str:
+        asked.append(request.params["word"])
+        return {"x": "approve", "xx": "deny"}.get(request.params["word"], "ask")
+
+    def script(request: ModelRequest) -> Any:
+        return call("look", word="x" * (step_of(request) + 1)) if step_of(request) < 3 else "Done."
+
+    def scene(stage: Stage) -> Any:
+        return stage.ask().wait(WAIT_S).approve().wait(WAIT_S).status
+
+    said = play_both(tmp_path, scene, script, setup=asking, approvals=policy)
+    assert (said, asked) == ("completed", ["x", "xx", "xxx"])
+
+
+def test_a_run_that_was_cancelled_while_it_waited(tmp_path: Path) -> None:
+    """It waits until somebody cancels it again, in the cell that did, and is then the same."""
+
+    def scene(stage: Stage) -> Any:
+        run = stage.ask().wait(WAIT_S)
+        assert run.status == "waiting"
+        return run.cancel().wait(WAIT_S).status
+
+    script = ScriptedModel(lambda _: call("look", word="x"))
+    said = play_both(tmp_path, scene, script, setup=asking)
+    assert said == "cancelled"
+
+
+def test_a_recording_that_ends_with_a_question(tmp_path: Path) -> None:
+    """The replay waits as the recorded run did; a decision that nobody took then leads to what was not recorded."""
+
+    def script(request: ModelRequest) -> Any:
+        return call("look", word="x") if step_of(request) == 0 else "Done."
+
+    setup: dict[str, Any] = {"setup": asking}
+    cassette = tmp_path / "c.jsonl"
+    with opened(tmp_path, model=ScriptedModel(script), record=cassette, **setup) as wb:
+        run = wb.ask("What?").wait(WAIT_S)
+        assert run.status == "waiting"
+        recorded = rows(wb)
+    with opened(tmp_path, replay=cassette, **setup) as wb:
+        run = wb.ask("What?").wait(WAIT_S)
+        assert run.status == "waiting"
+        assert_same(rows(wb), recorded)
+    with opened(tmp_path, replay=cassette, **setup) as wb:
+        run = wb.ask("What?").wait(WAIT_S)
+        with pytest.raises(af.CassetteMiss, match="recorded: nothing was decided, now: approved"):
+            run.approve()
+    with opened(tmp_path, model=ScriptedModel(script), replay=cassette, mode="auto", **setup) as wb:
+        assert wb.ask("What?").wait(WAIT_S).approve().wait(WAIT_S).response == "Done."
+    with opened(tmp_path, replay=cassette, **setup) as wb:
+        assert wb.ask("What?").wait(WAIT_S).approve().wait(WAIT_S).response == "Done."
+
+
+def stopped(stage: Stage, run: af.Run) -> None:
+    """Press Stop, which a replay does by itself."""
+    if not stage.is_played:
+        stage.wb._thread.call(run._client.cancel())
+
+
+def test_a_run_that_was_stopped_by_a_click_while_it_waited(tmp_path: Path) -> None:
+    """It ends by itself, when it did, whoever had decided on another of its questions before."""
+
+    def script(request: ModelRequest) -> Any:
+        if who_asks(request) == "lead":
+            return call("look", word="x") + call("look", word="xx")
+        raise AssertionError
+
+    def scene(stage: Stage) -> Any:
+        for how in ("click", "code", None):
+            run = stage.ask(f"What, {how}?").wait(WAIT_S)
+            if how is not None:
+                getattr(stage, how)(run)
+            stopped(stage, run)
+            run.wait(WAIT_S)
+        return [run.status for run in stage.runs]
+
+    said = play_both(tmp_path, scene, script, setup=asking)
+    assert said == ["cancelled"] * 3
+
+
+@pytest.mark.parametrize("how", ["click", "code"])
+def test_a_run_that_was_cancelled_just_after_it_continued(tmp_path: Path, how: str) -> None:
+    """What was approved and cancelled before anything began ends there, and the cell that cancelled it may do so."""
+
+    def scene(stage: Stage) -> Any:
+        run = stage.ask().wait(WAIT_S)
+        controller = stage.wb._thread.engine.controller
+
+        async def at_once() -> None:
+            await controller.decide(run.pending[0].id, Decision(approved=True))
+            await controller.cancel(run.run_id, by_code=how == "code")
+
+        stage.wb._thread.call(at_once())
+        return run.wait(WAIT_S).status
+
+    script = ScriptedModel(lambda _: call("look", word="xxx"))
+    said = play_both(tmp_path, scene, script, setup=asking)
+    assert said == "cancelled"
+
+
+def test_a_click_for_the_whole_run_covers_what_else_is_open(tmp_path: Path) -> None:
+    """Two jobs wait for the same tool; one click that holds for the run decides both, in the replay too."""
+
+    def script(request: ModelRequest) -> Any:
+        if who_asks(request) == "lead":
+            return jobs("a", "b") if step_of(request) == 0 else "Done."
+        return [call("look", word=request.messages[1].content), "Found."][min(step_of(request), 1)]
+
+    def scene(stage: Stage) -> Any:
+        run = stage.ask().wait(WAIT_S)
+        stage.click(run, scope="run")
+        return run.wait(WAIT_S).status
+
+    assert play_both(tmp_path, scene, script, setup=asking) == "completed"
+
+
+def test_a_waiting_run_shows_the_same_whenever_it_is_looked_at(tmp_path: Path) -> None:
+    """Metrics, frames, the timeline and the result of a run that waits stop at its pause, and a replay has the same."""
+
+    def shown(stage: Stage, run: af.Run) -> Any:
+        result = stage.wb._thread.call(stage.wb._thread.engine.controller.result(run.run_id))
+        waited = stage.wb.query("SELECT wait_ms FROM runs").values.tolist()
+        faces = stage.wb.timeline(run).saved_output()
+        return repr(run.metrics), repr(result.metrics), run.metrics.as_json(), result._repr_html_(), waited, faces
+
+    def scene(stage: Stage) -> Any:
+        run = stage.ask().wait(WAIT_S)
+        before = shown(stage, run)
+        time.sleep(1.1 if not stage.is_played else 0)
+        assert shown(stage, run) == before
+        return before
+
+    play_both(tmp_path, scene, ScriptedModel(lambda _: call("look", word="x")), setup=asking)
+
+
+def test_edits_between_runs_have_their_recorded_times(tmp_path: Path) -> None:
+    """Edits, a new title and a restored version have the times that they had, and what is new the time of now."""
+
+    def scene(stage: Stage) -> Any:
+        run = stage.ask().wait(WAIT_S)
+        time.sleep(0.02)
+        note = run.artifacts["note"].edit("By hand.").rename("Another title")
+        time.sleep(0.02)
+        note.restore(1)
+        run.artifacts["note"].edit("By hand.")  # the same once more
+        stage.ask("And now?", conversation_id=run.conversation_id).wait(WAIT_S)
+        return stage.wb.artifacts_df()["created_at"].tolist()
+
+    def script(request: ModelRequest) -> Any:
+        if "And now?" in request.messages[-1].content:
+            return "Seen."
+        return [call("create_artifact", id="note", title="Note", content="Written."), "Done."][step_of(request)]
+
+    play_both(tmp_path, scene, script)
+
+
+def writes_note(request: ModelRequest) -> Any:
+    if "And now?" in request.messages[-1].content:
+        return "Seen."
+    return [call("create_artifact", id="note", title="Note", content="Written."), "Done."][step_of(request)]
+
+
+def edited(wb: af.Workbench, text: str) -> tuple[str, str]:
+    """A run, an edit by hand and a follow-up."""
+    run = wb.ask("What?").wait(WAIT_S)
+    run.artifacts["note"].edit(text)
+    return run.run_id, wb.ask("And now?", conversation_id=run.conversation_id).wait(WAIT_S).run_id
+
+
+def test_changed_edit_is_a_miss_with_the_difference(tmp_path: Path) -> None:
+    with opened(tmp_path, record=tmp_path / "c.jsonl", model=ScriptedModel(writes_note)) as wb:
+        edited(wb, "By hand.")
+    with opened(tmp_path, replay=tmp_path / "c.jsonl") as wb:
+        with pytest.raises(af.CassetteMiss, match=r"'note' was edited.*\n(?s:.*)-By hand\.\n\+By another hand\."):
+            edited(wb, "By another hand.")
+        assert wb.artifacts_df()["version"].tolist() == [1]
+    with opened(tmp_path, replay=tmp_path / "c.jsonl") as wb:
+        edited(wb, "By hand.")
+
+
+def test_auto_continues_live_after_a_changed_edit(tmp_path: Path) -> None:
+    """The run on whose message somebody wrote is played, and recorded again with the edit."""
+    cassette = tmp_path / "c.jsonl"
+    with opened(tmp_path, record=cassette, model=ScriptedModel(writes_note)) as wb:
+        recorded = edited(wb, "By hand.")
+    model = ScriptedModel(writes_note)
+    with opened(tmp_path, replay=cassette, mode="auto", model=model) as wb:
+        now = edited(wb, "By another hand.")
+        assert (now[0] == recorded[0], now[1] == recorded[1], len(model.requests)) == (True, False, 1)
+    with opened(tmp_path, replay=cassette) as wb:
+        assert edited(wb, "By another hand.") == now

@@ -1,0 +1,87 @@
+"""Outlines, personas, skills and evaluations are recorded, replayed, sealed and imported like everything else."""
+
+from pathlib import Path
+
+import pandas as pd
+from support.recorded_scenes import WAIT_S, opened, step_of
+from support.replies import call, who_asks
+
+import artifactflow_nb as af
+from artifactflow_nb.models.base import ModelRequest
+from artifactflow_nb.models.scripted import ScriptedModel
+from artifactflow_nb.notebook.project import Project
+
+SHARED = "---\nname: formal\ndescription: For the board.\n---\n\nNo jokes.\n"
+
+
+def said(request: ModelRequest) -> str:
+    """Somebody is written for, a skill is kept and one is shared, blocks are outlined, written and judged."""
+    who, step = who_asks(request), step_of(request)
+    if who == "composer":
+        ann = {"name": "Ann", "description": "A nurse."}
+        brief = {"name": "brief", "description": "Short.", "instructions": "One thing in a sentence."}
+        turns = [
+            call("manage_persona", action="create", persona_data=ann)
+            + call("manage_skill", action="create", skill_data=brief)
+            + call("manage_skill", action="use", skill_data={"name": "formal"}),
+            call("generate_outline", style="short"),
+            call("generate_field_content", field_name="Text", style_hint="@skill:brief @skill:formal"),
+            call("run_evaluation", target_fields=["Text"], eval_dimensions=["clarity", "evidence"], persona="Ann"),
+            call("manage_persona", action="remove", persona_data={"name": "Ann"}),
+            "All is done.",
+        ]
+        return turns[min(step, len(turns) - 1)]
+    if who == "outliner":
+        return [call("propose_outline", blocks=[{"name": "Part"}, {"name": "Text", "parent": "Part"}]), "Two."][
+            min(step, 1)
+        ]
+    if who == "grader":
+        wrong, right = (call("grade", score=7, evidence=[quote], advice="More.") for quote in ("Y", "X is a letter."))
+        return [wrong, right, "Good."][min(step, 2)]
+    assert "No jokes." in request.messages[1].content
+    return "X is a letter."
+
+
+def begun(wb: af.Workbench) -> Project:
+    folder = Path(wb.data_dir) / "skills"
+    folder.mkdir()
+    (folder / "formal.md").write_text(SHARED, encoding="utf-8")
+    return wb.project("Essay", template="paper")
+
+
+def test_a_sealed_run_with_all_of_them_is_replayed_and_imported(tmp_path: Path) -> None:
+    """Its replay, where no skill is shared, finds no difference; another store has its persona, skill and grades."""
+    with opened(tmp_path, model=ScriptedModel(said), record=tmp_path / "c.jsonl", approvals="approve") as wb:
+        project = begun(wb)
+        run = wb.ask("Do it, @skill:formal.", project=project).wait(WAIT_S)
+        assert (run.status, run.response) == ("completed", "All is done.")
+        expected = wb.evaluations_df(project)
+        assert expected["score"].tolist() == [7, 7]
+        assert set(expected["persona"]) == {"Ann"}
+        run.seal(tmp_path / "run.afrun")
+    sealed = af.open_run(tmp_path / "run.afrun")
+    assert sealed.verify().differences == ()
+    pd.testing.assert_frame_equal(sealed.evaluations_df(), expected)
+    with opened(tmp_path / "other", model=ScriptedModel([]), data_dir=tmp_path / "other") as wb:
+        wb.import_run(tmp_path / "run.afrun")
+        project = wb.project("Essay")
+        assert [block.path for block in project.blocks] == ["Part", "Part / Text"]
+        assert [skill.name for skill in project.skills] == ["brief"]
+        assert list(project.personas) == []
+        pd.testing.assert_frame_equal(wb.evaluations_df(project), expected)
+
+
+def test_an_evaluation_of_a_person_is_replayed(tmp_path: Path) -> None:
+    """A run that judges is found again by what it judges, and asks no model."""
+
+    def judged(wb: af.Workbench) -> tuple[str, list[int]]:
+        project = wb.project("Essay", template="paper")
+        project.add("Text", "X is a letter.")
+        run = project.evaluate(["Text"], ["clarity"]).wait(WAIT_S)
+        return str(run.response), wb.evaluations_df(project)["score"].tolist()
+
+    with opened(tmp_path, model=ScriptedModel(said), record=tmp_path / "c.jsonl") as wb:
+        first = judged(wb)
+    with opened(tmp_path, replay=tmp_path / "c.jsonl") as wb:
+        assert judged(wb) == first
+    assert first == ("- Text, clarity: 7 of 10. More.", [7])

@@ -1,0 +1,301 @@
+"""Runs that are hard to play again: many jobs at once, people who decide at any time, what is cut short or fails."""
+
+import asyncio
+import shutil
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.recorded_scenes import (
+    WAIT_S,
+    Eventful,
+    Stage,
+    Uneven,
+    jobs,
+    opened,
+    play_both,
+    searching,
+    step_of,
+    with_look,
+)
+from support.replies import call, delegate, report, who_asks
+
+import artifactflow_nb as af
+from artifactflow_nb.core.messages import ToolCall, ToolResult, Usage
+from artifactflow_nb.errors import CassetteMiss, ContextOverflow, ModelUnavailable
+from artifactflow_nb.models.base import ModelDelta, ModelReply, ModelRequest, RetryNotice
+from artifactflow_nb.models.scripted import ScriptedModel
+from artifactflow_nb.tools.base import ToolContext
+
+REPLY = Usage(10, 5)
+
+
+@settings(max_examples=12, deadline=None)
+@given(seed=st.integers(0, 10**9), rounds=st.lists(st.integers(1, 5), min_size=1, max_size=2))
+def test_any_interleaving_is_replayed(seed: int, rounds: list[int]) -> None:
+    """Many jobs at once that overtake each other as chance has it are told in the recorded order."""
+
+    def script(request: ModelRequest) -> Any:
+        if who_asks(request) != "lead":
+            return searching(request)
+        step = step_of(request)
+        return jobs(*(f"{step} {n}" for n in range(rounds[step]))) if step < len(rounds) else "Done."
+
+    def scene(stage: Stage) -> Any:
+        return stage.ask().wait(WAIT_S).response
+
+    with tempfile.TemporaryDirectory() as folder:
+        play_both(Path(folder), scene, Uneven(script, seed), setup=with_look)
+
+
+def test_several_questions_at_once(tmp_path: Path) -> None:
+    """Runs that go on side by side, two of them of the same question, are each played from their own recording."""
+
+    def script(request: ModelRequest) -> Any:
+        if who_asks(request) != "lead":
+            return searching(request)
+        return jobs("a", "b") if step_of(request) == 0 else f"{request.messages[1].content} is answered."
+
+    def scene(stage: Stage) -> Any:
+        runs = [stage.ask(question) for question in ("One?", "Two?", "One?", "Three?")]
+        return [run.wait(WAIT_S).response for run in runs]
+
+    play_both(tmp_path, scene, script, setup=with_look)
+
+
+def test_a_run_that_was_cancelled_in_mid_stream(tmp_path: Path) -> None:
+    """It ends where it was cancelled, with the text that had arrived, whether it is cancelled again or not."""
+
+    def scene(stage: Stage) -> Any:
+        run = stage.ask()
+        while run.status == "running" and sum(event.type == "llm_chunk" for event in stage.heard[0]) < 20:
+            time.sleep(0.005)
+        run.cancel()
+        return run.wait(WAIT_S).status
+
+    said = play_both(tmp_path, scene, ScriptedModel(lambda _: "A long text. " * 200, delay_s=0.01))
+    assert said == "cancelled"
+
+
+def test_a_prompt_that_was_too_long_and_streams_that_broke(tmp_path: Path) -> None:
+    """Attempts with what they said before they failed are replayed, also those that failed for good."""
+
+    def script(request: ModelRequest) -> Any:
+        if "fail" in request.messages[-1].content:
+            notice = RetryNotice(1, 0.5, "It broke.")
+            return [ModelDelta("Half"), notice, ModelDelta("An"), ModelUnavailable("Gone.", partial="An")]
+        if sum(map(len, (m.content for m in request.messages))) > 30_000:
+            return [ContextOverflow("Too long.")]
+        said = ModelReply("Whole.", REPLY, "stop", "m", attempts=2)
+        return [ModelDelta("Hal"), RetryNotice(1, 0.5, "It broke."), ModelDelta("Who"), ModelDelta("le."), said]
+
+    def scene(stage: Stage) -> Any:
+        runs = [stage.ask(question).wait(WAIT_S) for question in ("Short?", "Long? " * 6000, "fail")]
+        return [(run.status, run.error) for run in runs]
+
+    said = play_both(tmp_path, scene, Eventful(script))
+    assert [status for status, _ in said] == ["completed", "completed", "failed"]
+
+
+def test_an_agent_that_does_not_stream(tmp_path: Path) -> None:
+    """Its text is not told in pieces, and comes from the recording all the same."""
+    (tmp_path / "quiet_agent.md").write_text("You are the quiet agent.", encoding="utf-8")
+
+    def setup(wb: af.Workbench) -> None:
+        wb.register_agent(af.AgentConfig("quiet_agent", "Is quiet.", streaming=False))
+
+    def script(request: ModelRequest) -> Any:
+        if who_asks(request) == "lead":
+            return delegate("quiet_agent", "Say it.") if step_of(request) == 0 else "Done."
+        return "Quietly. " * 20
+
+    def scene(stage: Stage) -> Any:
+        return stage.ask().wait(WAIT_S).response
+
+    play_both(tmp_path, scene, script, setup=setup, prompts=tmp_path)
+
+
+def test_native_calls_that_cannot_be_read(tmp_path: Path) -> None:
+    """A call whose arguments are no JSON is replayed with what the model was told of it."""
+
+    def script(request: ModelRequest) -> Any:
+        calls = (ToolCall("look", {}, 'The arguments are no JSON: {"word'), ToolCall("look", {"word": "x"}))
+        if step_of(request) > 0:
+            return ModelReply("Done.", REPLY, "stop", "m")
+        return [ModelDelta('{"word', "call", "look"), ModelReply("Let me see.", REPLY, "tool_calls", "m", calls)]
+
+    def scene(stage: Stage) -> Any:
+        return stage.ask().wait(WAIT_S).response
+
+    play_both(tmp_path, scene, Eventful(script), setup=with_look, tool_protocol="native")
+
+
+def with_odd_tools(wb: af.Workbench) -> None:
+    @wb.tool(timeout_s=0.02)
+    async def slow(ctx: ToolContext) -> str:
+        """Take long."""
+        await asyncio.sleep(5)
+        return "late"
+
+    @wb.tool
+    async def broken(ctx: ToolContext) -> str:
+        """Fail."""
+        raise ValueError("It is broken.")
+
+    @wb.tool
+    async def rich(ctx: ToolContext) -> ToolResult:
+        """Give more than text."""
+        return ToolResult(success=True, data="Much.", metadata={"n": 3, "nested": {"a": [1, 2.5, None, "é"]}})
+
+    @wb.tool
+    async def sorry(ctx: ToolContext) -> ToolResult:
+        """Give a failure."""
+        return ToolResult(success=False, error="Sorry.", metadata={"code": 7})
+
+    @wb.tool
+    def loud(ctx: ToolContext) -> str:
+        """Tell of steps, from a thread."""
+        for n in range(3):
+            ctx.notify("step_start", {"n": n})
+        return "told"
+
+    @wb.tool(uses_store_only=True)
+    async def note(ctx: ToolContext, text: str) -> str:
+        """Keep a note as an artifact."""
+        await ctx.service(af.ArtifactManager).create_artifact(ctx.conversation_id, "note", content=text)
+        return "kept"
+
+
+def test_tools_that_fail_and_tools_that_tell(tmp_path: Path) -> None:
+    """Failures, late tools, metadata, what a tool told while it worked: all is replayed, and no tool runs."""
+    calls = "".join(call(name) for name in ("slow", "broken", "rich", "sorry", "loud", "rich"))
+
+    def script(request: ModelRequest) -> Any:
+        return calls if step_of(request) == 0 else "Done."
+
+    def scene(stage: Stage) -> Any:
+        return stage.ask().wait(WAIT_S).response
+
+    play_both(tmp_path, scene, script, setup=with_odd_tools)
+
+
+@pytest.mark.parametrize("is_killed", [True, False])
+def test_a_run_that_another_process_continued(tmp_path: Path, is_killed: bool) -> None:
+    """What was resumed comes to the same answer and artifacts; only the numbers of events tell of the break."""
+    cassette = tmp_path / "c.jsonl"
+    hang = True
+
+    def script(request: ModelRequest) -> Any:
+        if who_asks(request) != "lead":
+            return searching(request)
+        return [jobs("a", "b"), report("Apples."), "A long answer. " * 100][step_of(request)]
+
+    class Hanging(Uneven):
+        async def stream(self, request: ModelRequest) -> Any:
+            n = 0
+            async for event in super().stream(request):
+                n += 1
+                if hang and n == 20 and step_of(request) == 2 and who_asks(request) == "lead":
+                    await asyncio.sleep(60)
+                yield event
+
+    with opened(tmp_path, model=Hanging(script), record=cassette, setup=with_look) as wb:
+        run = wb.ask("What?")
+        while not any(event.type == "artifact_changed" for event in run.events):
+            time.sleep(0.01)
+        time.sleep(0.2)
+        if is_killed:  # what a killed process leaves: a store as it was, and no lock that anybody holds
+            shutil.copytree(tmp_path / "data", tmp_path / "left")
+    if is_killed:
+        shutil.rmtree(tmp_path / "data")
+        shutil.move(tmp_path / "left", tmp_path / "data")
+    hang = False
+    with opened(tmp_path, model=Hanging(script), record=cassette, setup=with_look) as wb:
+        run = wb.run(run.run_id).resume().wait(WAIT_S)
+        said, text = run.response, run.artifacts["research_report"].content
+    with opened(tmp_path, replay=cassette, setup=with_look) as wb:
+        run = wb.ask("What?").wait(WAIT_S)
+        assert run.error is None
+        assert (run.response, run.artifacts["research_report"].content) == (said, text)
+
+
+def test_two_workbenches_play_one_cassette_that_nobody_may_write(tmp_path: Path) -> None:
+    """Both play it at the same time, the second asks in a loop that awaits, and nothing is written beside it."""
+    place = tmp_path / "shared" / "c.jsonl"
+    with opened(tmp_path, model=ScriptedModel(lambda _: "Yes."), record=place) as wb:
+        for question in "abc":
+            wb.ask(question).wait(WAIT_S)
+    place.chmod(0o444)
+    place.parent.chmod(0o555)
+    before = sorted((path.name, path.stat().st_mtime_ns) for path in place.parent.iterdir())
+
+    async def loop(wb: af.Workbench) -> list[Any]:
+        return [(await wb.ask(question)).response for question in "abc"]
+
+    with opened(tmp_path, replay=place) as one, opened(tmp_path, replay=place) as other:
+        runs = [one.ask(question) for question in "abc"]
+        assert asyncio.run(loop(other)) == ["Yes."] * 3
+        assert [run.wait(WAIT_S).response for run in runs] == ["Yes."] * 3
+    assert sorted((path.name, path.stat().st_mtime_ns) for path in place.parent.iterdir()) == before
+    place.parent.chmod(0o755)
+
+
+def test_late_listener_gets_the_same_events(tmp_path: Path) -> None:
+    """A listener that comes when the run is over hears in a replay what it hears of the recorded run."""
+    cassette = tmp_path / "c.jsonl"
+
+    def script(request: ModelRequest) -> Any:
+        if who_asks(request) != "lead":
+            return searching(request)
+        return jobs("a", "b") if step_of(request) == 0 else "Done."
+
+    def late(wb: af.Workbench) -> list[Any]:
+        run = wb.ask("What?").wait(WAIT_S)
+        heard: list[Any] = []
+        run._client.subscribe(heard.append)
+        wb._thread.call(asyncio.sleep(0.01))
+        return [(event.seq, event.type, event.timestamp, event.data) for event in heard]
+
+    with opened(tmp_path, model=Uneven(script), record=cassette, setup=with_look) as wb:
+        recorded = late(wb)
+    with opened(tmp_path, replay=cassette, setup=with_look) as wb:
+        assert late(wb) == recorded
+
+
+def test_the_same_question_asked_at_the_same_moment(tmp_path: Path) -> None:
+    """Questions that are begun side by side on the loop each find a recording of their own."""
+    cassette = tmp_path / "c.jsonl"
+
+    def answers(wb: af.Workbench) -> list[str]:
+        execute = wb._thread.engine.controller.execute
+
+        async def at_once() -> list[Any]:
+            return await asyncio.gather(*(execute("What?") for _ in range(5)))
+
+        return sorted(str(result.response) for result in wb._thread.call(at_once()))
+
+    counted = iter(range(100))
+    with opened(tmp_path, model=ScriptedModel(lambda _: f"Answer {next(counted)}."), record=cassette) as wb:
+        said = answers(wb)
+    assert len(set(said)) == 5
+    with opened(tmp_path, replay=cassette) as wb:
+        assert answers(wb) == said
+
+
+def test_miss_of_a_changed_question_names_the_difference(tmp_path: Path) -> None:
+    """Of a question that is recorded with another model or budget, or less often, the miss names just that."""
+    cassette = tmp_path / "c.jsonl"
+    with opened(tmp_path, model=ScriptedModel(["Yes."]), record=cassette) as wb:
+        wb.ask("Sure?", budget={"tokens": 9_000}).wait(WAIT_S)
+    with opened(tmp_path, replay=cassette) as wb:
+        with pytest.raises(CassetteMiss, match=r"differs:\nbudget: recorded .*9000.*, now none\nTo record"):
+            wb.ask("Sure?")
+        with pytest.raises(CassetteMiss, match=r"differs:\nmodel: recorded none, now other\nTo record"):
+            wb.ask("Sure?", budget={"tokens": 9_000}, model="other")
+        wb.ask("Sure?", budget={"tokens": 9_000}).wait(WAIT_S)
+        with pytest.raises(CassetteMiss, match="less often there than now"):
+            wb.ask("Sure?", budget={"tokens": 9_000})

@@ -1,0 +1,25 @@
+"""A run whose process was ended while it was recorded, and that another one finished, is replayed to the byte."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+NUMBERS = {"research": 6, "busy": 4}
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="The test forks; this system cannot.")
+@pytest.mark.parametrize("flow", NUMBERS)
+def test_ended_at_any_moment_and_finished_by_another(tmp_path: Path, flow: str) -> None:
+    """Killed or closed at random moments and resumed: times, rows, order and what is shown are as recorded."""
+    script = str(Path(__file__).with_name("killed_recording.py"))
+    number = NUMBERS[flow]
+    command = [sys.executable, script, str(tmp_path / "runs"), "1", str(number), flow]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    outcomes = [json.loads(line) for line in done.stdout.splitlines()]
+    assert len(outcomes) == number, done.stderr[-2000:]
+    assert sum(outcome["midway"] for outcome in outcomes) >= number / 2, "They were ended too early or too late."
+    assert [outcome["differs"] for outcome in outcomes if outcome["differs"]] == []

@@ -1,0 +1,276 @@
+"""Plans are recorded, replayed, sealed and forked like everything else; their jobs have to be the same, too."""
+
+import re
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.recorded_scenes import WAIT_S, Stage, assert_same, opened, play_both, rows, step_of
+from support.replies import call, decide, plan, who_asks
+from support.sealed_store import sealed_parts
+
+import artifactflow_nb as af
+from artifactflow_nb.core.plan import Plan
+from artifactflow_nb.errors import CassetteError
+from artifactflow_nb.models.base import ModelRequest
+from artifactflow_nb.models.scripted import ScriptedModel
+from artifactflow_nb.recording.schema import check_rows
+from artifactflow_nb.tools.base import ToolContext
+
+CONFIG = {"approval": {"enabled": True}}
+OWN_STEP = re.compile(r"^Your step, \d+ of \d+: (.*)$", re.MULTILINE)
+FAILS = [call("report_failure", reason="It is closed."), "It failed."]
+
+
+def said(request: ModelRequest) -> str:
+    """A plan of three steps: the second is retried and then asks a person, the third fails and is revised."""
+    asked = request.messages[1].content
+    return _turns(who_asks(request), asked)[step_of(request)]
+
+
+def _turns(who: str, asked: str) -> list[str]:
+    if who == "agent":
+        return [plan("Find", "Send", "Check"), "The answer."]
+    if who == "summarizer":
+        return ["The sum."]
+    if who == "replanner":
+        is_send = "(Send) failed." in asked
+        return [decide("retry" if is_send else "revise", steps=[] if is_send else [{"title": "Look"}]), "So be it."]
+    step = OWN_STEP.findall(asked)[-1]
+    if step in {"Find", "Look"}:
+        return [f"I {step.lower()}. " + call("look", word=step.lower()), f"{step}: seen. " * 5]
+    return [call("send", to="Ada"), "Sent."] if "It was tried before" in asked else FAILS
+
+
+def with_tools(wb: af.Workbench) -> None:
+    """A tool of the executor that asks nobody, and one that does."""
+    sent: list[str] = []
+    wb.sent = sent  # type: ignore[attr-defined]  # for the tests
+
+    @wb.tool(agent="executor")
+    async def look(ctx: ToolContext, word: str) -> str:
+        """Look a word up."""
+        sent.append(word)
+        return f"{word}, seen at {ctx.now.isoformat()}"
+
+    @wb.tool(agent="executor", permission="confirm")
+    async def send(ctx: ToolContext, to: str) -> str:
+        """Send a letter."""
+        sent.append(to)
+        return f"sent to {to} at {ctx.now.isoformat()}"
+
+
+def approved(stage: Stage, how: str) -> af.Run:
+    """A run whose plan, whose tool and whose revision are approved one after the other."""
+    run = stage.ask(flow="plan").wait(WAIT_S)
+    while run.status == "waiting":
+        getattr(stage, how)(run, instruction="Go on.")
+        run.wait(WAIT_S)
+    return run
+
+
+def planned(wb: af.Workbench) -> af.Run:
+    run = wb.ask("What?", flow="plan").wait(WAIT_S)
+    while run.pending:
+        run.approve().wait(WAIT_S)
+    assert (run.status, run.error) == ("completed", None)
+    return run
+
+
+def ends(run: af.Run) -> list[tuple[str, str]]:
+    return [(step.title, step.status) for step in Plan.from_json(run.artifacts["task_plan"].content).steps]
+
+
+DONE = [("Find", "completed"), ("Send", "completed"), ("Check", "failed"), ("Look", "completed")]
+
+
+@pytest.mark.parametrize("how", ["click", "code"])
+@pytest.mark.parametrize("protocol", ["xml", "native"])
+def test_a_plan_is_replayed_to_the_byte(tmp_path: Path, how: str, protocol: str) -> None:
+    """Retry, revision and each decision come again: events, jobs, versions of the plan, what is shown; twice."""
+
+    def scene(stage: Stage) -> Any:
+        run = approved(stage, how)
+        return run.status, run.response, stage.wb.approvals_df(run)["kind"].tolist(), ends(run)
+
+    options: dict[str, Any] = {"setup": with_tools, "graph_config": CONFIG, "tool_protocol": protocol}
+    status, response, kinds, steps = play_both(tmp_path, scene, said, times=2, **options)
+    assert (status, response) == ("completed", "The answer.")
+    assert kinds == ["plan", "tool", "plan"]
+    assert steps == DONE
+
+
+def test_two_plans_and_a_cancelled_one(tmp_path: Path) -> None:
+    """A second plan in a turn, a plan in a later turn, and one that is cancelled inside of a step come again."""
+
+    def twice(request: ModelRequest) -> str:
+        if who_asks(request) != "agent":
+            return said(request)
+        return [plan("Find"), plan("Look"), "Both."][step_of(request)]
+
+    def scene(stage: Stage) -> Any:
+        first = approved(stage, "click")
+        second = stage.ask("And?", flow="plan", conversation_id=first.conversation_id).wait(WAIT_S)
+        stage.click(second)
+        second.wait(WAIT_S)
+        return [run.status for run in stage.runs], second.cancel().wait(WAIT_S).status
+
+    options: dict[str, Any] = {"setup": with_tools, "graph_config": CONFIG}
+    assert play_both(tmp_path, scene, twice, **options) == (["completed", "waiting"], "cancelled")
+
+
+CUT_SHORT = [("Find", "completed"), ("Send", "failed"), ("Check", "skipped")]
+
+
+def test_a_plan_that_is_cancelled_while_a_step_waits(tmp_path: Path) -> None:
+    """Its plan is closed with the run, in both at the same time and with the same numbers."""
+
+    def scene(stage: Stage) -> Any:
+        run = stage.ask(flow="plan").wait(WAIT_S)
+        return run.cancel().wait(WAIT_S).status, ends(run)
+
+    def asks_at_once(request: ModelRequest) -> str:
+        is_send = who_asks(request) == "executor" and OWN_STEP.findall(request.messages[1].content)[-1] == "Send"
+        return call("send", to="Ada") if is_send else said(request)
+
+    found = play_both(tmp_path, scene, asks_at_once, setup=with_tools)
+    assert found == ("cancelled", CUT_SHORT)
+
+
+def test_a_plan_that_is_cancelled_while_a_step_is_at_work(tmp_path: Path) -> None:
+    """It ends where it was cancelled, whether it is cancelled again or not."""
+
+    def long(request: ModelRequest) -> str:
+        is_send = who_asks(request) == "executor" and OWN_STEP.findall(request.messages[1].content)[-1] == "Send"
+        return "A long text. " * 200 if is_send else said(request)
+
+    def scene(stage: Stage) -> Any:
+        run = stage.ask(flow="plan")
+        while run.status == "running" and sum("A long" in str(event.content) for event in stage.heard[0]) < 20:
+            time.sleep(0.005)
+        run.cancel()
+        return run.wait(WAIT_S).status, ends(run)
+
+    found = play_both(tmp_path, scene, ScriptedModel(long, delay_s=0.005), setup=with_tools)
+    assert found == ("cancelled", CUT_SHORT)
+
+
+def test_a_plan_is_sealed_and_comes_out_the_same(tmp_path: Path) -> None:
+    """The sealed file holds the plan's jobs, its replay differs in nothing, and another store takes all of it in."""
+    model = ScriptedModel(said, delay_s=0.0005)
+    with opened(tmp_path, model=model, record=tmp_path / "c.jsonl", setup=with_tools, graph_config=CONFIG) as wb:
+        run = planned(wb)
+        recorded = rows(wb)
+        sealed = run.seal(tmp_path / "run.afrun")
+        tools = [wb._thread.engine.tools.select([name])[0] for name in ("look", "send")]
+    with af.open_run(sealed) as run:
+        found = run.verify(tools=tools)
+    assert (found.is_same, found.differences, found.prompts) == (True, (), ())
+    with af.Workbench(model=ScriptedModel([]), data_dir=tmp_path / "other") as other:
+        other.import_run(sealed)
+        assert rows(other)["plan_jobs"] == recorded["plan_jobs"]
+        assert len(recorded["plan_jobs"]) == 8
+
+
+def test_hostile_plan_jobs_are_refused(tmp_path: Path) -> None:
+    """A job of no known kind, one that counts from nowhere, and one of a call that is not there are refused."""
+    with opened(tmp_path, model=ScriptedModel(said), record=tmp_path / "c.jsonl", setup=with_tools) as wb:
+        run_id = planned(wb).run_id
+    parts = sealed_parts(tmp_path / "data" / "store.db", run_id)
+    for flaw in ({"kind": "dance"}, {"n": 0}, {"tool_call_id": "tool-0"}):
+        job = {**parts.rows["plan_jobs"][0], **flaw}
+        changed = replace(parts.rows, tables={**parts.rows.tables, "plan_jobs": (job,)})
+        with pytest.raises(CassetteError, match="plan_jobs .*(kind|n|tool_call_id)"):
+            check_rows(changed)
+
+
+@pytest.fixture
+def forked(tmp_path: Path) -> Any:
+    """A workbench that has carried a plan out, and its run."""
+    cassette = tmp_path / "c.jsonl"
+    with opened(tmp_path, model=ScriptedModel(said), record=cassette, setup=with_tools, graph_config=CONFIG) as wb:
+        yield wb, planned(wb)
+
+
+def settled(run: af.Run) -> af.Run:
+    run.wait(WAIT_S)
+    while run.pending:
+        run.approve().wait(WAIT_S)
+    assert (run.status, run.error) == ("completed", None)
+    return run
+
+
+def test_a_plan_is_forked_at_every_third_step(forked: Any) -> None:
+    """What was before the step is played, in all of the plan's jobs; what is made leads to the same plan."""
+    wb, run = forked
+    model, jobs = wb._thread.engine.model, rows(wb)["plan_jobs"]
+    steps = list(run.steps)
+    assert {"main", "main/1.1/0.1", "main/1.1/0.8"} <= {step.path for step in steps}
+    for step in steps[::3]:
+        asked, acted = len(model.requests), len(wb.sent)
+        fork = settled(run.fork(step.number))
+        before = [one for one in steps if one.number < step.number]
+        assert (fork.response, ends(fork)) == (run.response, DONE)
+        made = [one for one in steps if one not in before]
+        assert len(model.requests) - asked == sum(one.kind == "model" for one in made), step
+        assert len(wb.sent) - acted == sum(one.kind == "tool" and one.name in {"look", "send"} for one in made)
+        now = [row for row in rows(wb)["plan_jobs"] if row["run_id"] == fork.run_id]
+        told = [[(row["n"], row["kind"], row["step_id"], row["outcome"]) for row in each] for each in (jobs, now)]
+        assert sorted(told[0]) == sorted(told[1])
+
+
+def test_a_step_inside_a_plan_is_forked(forked: Any) -> None:
+    """Another prompt, another result, another decision change their step, and the plan goes on from there."""
+    wb, run = forked
+    model = wb._thread.engine.model
+    number = {(step.kind, step.name): step.number for step in reversed(list(run.steps))}
+    other = settled(run.fork(number["tool", "look"], tool_result="Nothing."))
+    assert any("Nothing." in request.messages[-1].content for request in model.requests)
+    assert ends(other) == DONE
+    denied = settled(run.fork(number["decision", "send"], decision=False))
+    assert "Permission denied" in str(wb.tool_calls_df(denied)["error_message"].tolist())
+    edited = af.Decision(True, params={"title": "Mine", "steps": [{"title": "Look"}]})
+    mine = settled(run.fork(number["decision", "plan_create"], decision=edited))
+    assert ends(mine) == [("Look", "completed")]
+    inside = next(step.number for step in run.steps if step.path == "main/1.1/0.1")
+    settled(run.fork(inside, prompt="The task: What?\n\nYour step, 1 of 1: Look"))
+    assert wb.sent[-1] == "look"
+
+
+def test_a_fork_of_a_plan_is_replayed_and_sealed(tmp_path: Path) -> None:
+    """A fork from inside a plan is a run of its own: it is replayed without a model, and audited as one."""
+    cassette = tmp_path / "c.jsonl"
+    options: dict[str, Any] = {"setup": with_tools, "graph_config": CONFIG}
+
+    def scene(wb: af.Workbench) -> af.Run:
+        run = planned(wb)
+        number = next(step.number for step in run.steps if step.kind == "tool" and step.name == "send")
+        return settled(run.fork(number, tool_result="Sent by hand."))
+
+    with opened(tmp_path, model=ScriptedModel(said), record=cassette, **options) as wb:
+        sealed = scene(wb).seal(tmp_path / "fork.afrun")
+        recorded = rows(wb)
+        tools = [wb._thread.engine.tools.select([name])[0] for name in ("look", "send")]
+    with opened(tmp_path, replay=cassette, **options) as wb:
+        scene(wb)
+        assert_same(rows(wb), recorded)
+    with af.open_run(sealed) as run:
+        found = run.verify(tools=tools)
+    assert (found.is_same, found.differences, found.prompts) == (True, (), ())
+
+
+def test_a_plan_that_continues_in_another_process_is_replayed(tmp_path: Path) -> None:
+    """A plan that is approved and carried out by two engines is one recording."""
+    cassette = tmp_path / "c.jsonl"
+    options: dict[str, Any] = {"record": cassette, "setup": with_tools, "graph_config": CONFIG}
+    with opened(tmp_path, model=ScriptedModel(said), **options) as wb:
+        run_id = wb.ask("What?", flow="plan").wait(WAIT_S).run_id
+    with opened(tmp_path, model=ScriptedModel(said), **options) as wb:
+        run = settled(wb.run(run_id))
+        recorded, shown = rows(wb), run._repr_html_()
+    with opened(tmp_path, replay=cassette, setup=with_tools, graph_config=CONFIG) as wb:
+        again = settled(wb.ask("What?", flow="plan"))
+        assert_same(rows(wb), recorded)
+        assert again._repr_html_() == shown

@@ -1,0 +1,127 @@
+"""A project that is built by hand before anything is asked, replayed and sealed: its blocks have the times they had."""
+
+import re
+import time
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.recorded_scenes import WAIT_S, Stage, play_both
+from support.replies import call
+
+import artifactflow_nb as af
+from artifactflow_nb.models.base import ModelRequest
+from artifactflow_nb.models.scripted import ScriptedModel
+
+
+def build(wb: af.Workbench) -> Any:
+    """A project with every kind of change by hand."""
+    project = wb.project("报告", template="paper")
+    project.add("Method", "By counting.", need_review=True)
+    time.sleep(0.01)
+    part = project.add("Part", is_group=True)
+    analysis = project.add("Analysis", "Seven.", parent=part, depends_on=["Method"])
+    project.add("Gone", "Not for long.").delete()
+    project["Method"].write("By weighing.").approve()
+    analysis.rename("Figures").move(parent="").keep()
+    project.advance_to_phase()
+    project.set_profile("Counts sheep.")
+    return project
+
+
+def times(wb: af.Workbench) -> list[Any]:
+    frame = wb.artifacts_df()
+    return list(zip(frame["artifact_id"], frame["version"], frame["update_type"], frame["created_at"], strict=True))
+
+
+def asked(project: Any, **how: Any) -> dict[str, Any]:
+    return {"conversation_id": project.conversation_id, **how}
+
+
+def test_edits_before_the_first_run_have_their_recorded_times(tmp_path: Path) -> None:
+    """Blocks, their settings, phases and the profile that were written on no message have their recorded times."""
+
+    def scene(stage: Stage) -> Any:
+        project = build(stage.wb)
+        stage.ask("And?", **asked(project)).wait(WAIT_S)
+        time.sleep(0.01)
+        project["Figures"].write("Eight.")
+        project.deleted[0].restore()
+        stage.ask("And now?", **asked(project)).wait(WAIT_S)
+        return times(stage.wb), [(one.path, one.status, one.stale_because) for one in project.blocks]
+
+    said, blocks = play_both(tmp_path, scene, lambda _request: "Yes.")
+    assert len(said) > 12
+    assert ("Figures", "draft", ()) in blocks
+
+
+def test_edit_beyond_the_recording_has_the_present_time(tmp_path: Path) -> None:
+    """The recorded edits keep their times."""
+    with af.Workbench(model=ScriptedModel(["Yes."]), data_dir=tmp_path / "a", record=tmp_path / "c.jsonl") as wb:
+        project = build(wb)
+        wb.ask("And?", **asked(project)).wait(WAIT_S)
+        recorded = dict.fromkeys(times(wb))
+    with af.Workbench(replay=tmp_path / "c.jsonl") as wb:
+        build(wb)["Figures"].write("Nine.")
+        new = [one for one in times(wb) if one not in recorded]
+        assert [one[:2] for one in new] == [("analysis", 5)]
+        assert new[0][3] > max(one[3] for one in recorded)
+
+
+def test_a_sealed_run_of_a_project_is_the_same_elsewhere(tmp_path: Path) -> None:
+    """It can be opened, run again and imported; the project is there then, with all its blocks as the run saw them."""
+
+    def script(request: ModelRequest) -> Any:
+        steps = sum(message.role == "assistant" for message in request.messages)
+        return call("rewrite_artifact", id="method", content="By guessing.") if not steps else "Done."
+
+    with af.Workbench(model=ScriptedModel(script), data_dir=tmp_path / "a", approvals="approve") as wb:
+        project = build(wb)
+        run = wb.ask("Write.", **asked(project)).wait(WAIT_S)
+        project["Figures"].write("After.")
+        path = run.seal(tmp_path / "run.zip")
+        told = [(one.path, one.status, one.stale_because, one.content, one.version) for one in project.blocks]
+    opened = af.open_run(path)
+    assert opened.verify().is_same, opened.replay().differences
+    with af.Workbench(model=ScriptedModel([]), data_dir=tmp_path / "b") as wb:
+        wb.import_run(path)
+        there = wb.project("报告")
+        assert [(one.path, one.status, one.stale_because, one.content, one.version) for one in there.blocks] == told
+        assert [one.name for one in wb.projects()] == ["报告"]
+        assert {one.name for one in there.deleted} == {"Gone"}
+
+
+def test_masking_a_text_makes_no_block_stale(tmp_path: Path) -> None:
+    """A secret that is taken out of a text is taken out of the hashes by which blocks name it, too."""
+    with af.Workbench(model=ScriptedModel(["Yes."]), data_dir=tmp_path / "a") as wb:
+        project, key = wb.project("p"), "sk-proj-Zx9Lk2mQ7vT4bN8wR5yH1cJ6dF3gS0aP"
+        project.add("A", f"It is {key}.")
+        project.add("B", "So.", depends_on=["A"])
+        path = wb.ask("And?", **asked(project)).wait(WAIT_S).seal(tmp_path / "run.zip")
+    with af.Workbench(model=ScriptedModel([]), data_dir=tmp_path / "b") as wb:
+        wb.import_run(path)
+        assert key not in wb.project("p")["A"].content
+        assert not wb.project("p").stale
+
+
+def test_a_secret_in_the_name_of_a_block_is_in_no_recording(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ids are made of names, in lower case and cut, where no mask would find it again: so they are made without it."""
+    known, long, cassette = "Zx9Lk2-mQ7vT4bN8wR5.yH1", f"sk-proj-{'aB3dE5gH7jK9mN1p' * 6}", tmp_path / "c.jsonl"
+    monkeypatch.setenv("SERVICE_API_KEY", known)
+    monkeypatch.setenv("DB_PASSWORD", "Research!")  # an ordinary word is not masked for being in a password
+    turns = [call("update_field", field_name=f"About {known}", content="It is."), "Done."]
+    with af.Workbench(model=ScriptedModel(turns), data_dir=tmp_path / "a", record=cassette) as wb:
+        project = wb.project("p")
+        for secret in (known, long):
+            project.add(f"About {secret}")
+        project.personas.add(f"Owner of {known}", "Knows it.")
+        run = wb.ask("Write it.", **asked(project, flow="compose")).wait(WAIT_S)
+        assert [block.block_id for block in project.blocks] == ["about_secret", "about_secret_2"]
+        sealed = run.seal(tmp_path / "run.zip")
+    written = cassette.read_text(encoding="utf-8")
+    with zipfile.ZipFile(sealed) as parts:
+        written += "".join(parts.read(part).decode() for part in parts.namelist())
+    assert "About [secret]" in written
+    assert not re.search("zx9lk2|mq7vt4bn|ab3de5gh", written, re.IGNORECASE)
+    assert "run_research" in written

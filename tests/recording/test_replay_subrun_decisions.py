@@ -1,0 +1,319 @@
+"""Several pieces of research at once, each with its questions: who decides, and when, is replayed in its order."""
+
+import asyncio
+import random
+import time
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from flows.test_run_research import research, turns
+from recording.test_replay_subruns import asked, told, with_look
+from support.recorded_scenes import WAIT_S, Stage, jobs, opened, play_both
+from support.recorded_scenes import with_look as search_with_look
+from support.replies import call, report, who_asks
+
+import artifactflow_nb as af
+from artifactflow_nb.core.approvals import ApprovalRequest, Decision
+from artifactflow_nb.errors import Conflict
+from artifactflow_nb.models.base import ModelEvent, ModelRequest
+from artifactflow_nb.models.scripted import ScriptedModel
+
+
+class Researching(ScriptedModel):
+    """A composer that has words researched at the same time; each research looks its word up as often as is said.
+
+    Args:
+        looks: How often, by word.
+        delays: How many seconds each turn of a word's research takes; 0 for those that are not there.
+    """
+
+    def __init__(self, looks: Mapping[str, int], delays: Mapping[tuple[str, int], float]) -> None:
+        self._looks, self._delays = looks, delays
+        self._composer = turns("".join(research(f"What is {word}?") for word in looks), "Done.")
+        super().__init__(self._said)
+
+    def _said(self, request: ModelRequest) -> Any:
+        if who_asks(request) != "lead":
+            return self._composer(request)
+        word, turn = self._place(request)
+        n_looks = self._looks[word]
+        return call("look", word=f"{word}{turn}") if turn < n_looks else [report(f"Of {word}."), "."][turn - n_looks]
+
+    def _place(self, request: ModelRequest) -> tuple[str, int]:
+        text = " ".join(message.content for message in request.messages)
+        word = next(word for word in self._looks if f"What is {word}" in text)
+        return word, sum(message.role == "assistant" for message in request.messages)
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        if who_asks(request) == "lead":
+            await asyncio.sleep(self._delays.get(self._place(request), 0))
+        async for event in super().stream(request):
+            yield event
+
+
+@dataclass
+class Answer:
+    """What is decided on looking a word up, how (`click` or `code`), and what is done then."""
+
+    word: str
+    how: str
+    approved: bool = True
+    pause_s: float = 0.0
+    waits: bool = False
+
+
+def open_request(run: af.Run, word: str) -> ApprovalRequest | None:
+    return next((request for request in run.pending if request.params["word"] == word), None)
+
+
+def decide(stage: Stage, run: af.Run, answer: Answer) -> None:
+    """Decide as soon as it is asked; in a replay clicks decide by themselves, and what code decided may be so, too."""
+    if answer.how == "click" and stage.is_played:
+        return
+    until = time.monotonic() + WAIT_S
+    while (request := open_request(run, answer.word)) is None:
+        if stage.is_played and run.status != "running":
+            run.wait(WAIT_S)
+            if open_request(run, answer.word) is None:
+                return
+        assert time.monotonic() < until, f"{answer.word} was never asked; the run is {run.status}."
+        time.sleep(0.005)
+    try:
+        stage.decide(request, answer.how, Decision(answer.approved))
+    except Conflict:
+        assert stage.is_played
+
+
+def play(folder: Path, model: Researching, answers: list[Answer]) -> str:
+    """Record the answers and play them; the status in the end."""
+
+    def scene(stage: Stage) -> Any:
+        project, run = asked(stage)
+        for answer in answers:
+            decide(stage, run, answer)
+            time.sleep(answer.pause_s)
+            if answer.waits:
+                run.wait(WAIT_S)
+        return told(project, run.wait(WAIT_S))
+
+    return str(play_both(folder, scene, model, setup=with_look)[0])
+
+
+@pytest.mark.parametrize("first", ["click", "code"])
+@pytest.mark.parametrize("second", ["click", "code"])
+def test_one_is_decided_while_the_other_runs(tmp_path: Path, first: str, second: str) -> None:
+    """Two wait at one pause; the second is decided while the first goes on, and no pause comes between."""
+    model = Researching({"X": 1, "Y": 1}, {("X", 1): 0.3})
+    answers = [Answer("X0", first, pause_s=0.1), Answer("Y0", second)]
+    assert play(tmp_path, model, answers) == "completed"
+
+
+@pytest.mark.parametrize("second", ["click", "code"])
+def test_one_is_decided_after_another_has_asked_again(tmp_path: Path, second: str) -> None:
+    """The decision on the second piece of research comes after two on the first one, as it did."""
+    model = Researching({"X": 2, "Y": 1}, {("X", 1): 0.05, ("X", 2): 0.3})
+    answers = [Answer("X0", "click"), Answer("X1", "click", approved=False), Answer("Y0", second)]
+    assert play(tmp_path, model, answers) == "completed"
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_decisions_in_any_order_are_replayed(tmp_path: Path, seed: int) -> None:
+    """Two or three pieces, up to two questions each, at any time, by whomever: the same rows, events and frames."""
+    any_of = random.Random(seed)  # noqa: S311 - the same each time is what is wanted
+    looks = {word: any_of.choice([0, 1, 1, 2]) for word in "XYZ"[: any_of.choice([2, 2, 3])]}
+    delays = {(word, turn): any_of.choice([0, 0, 0.02, 0.1]) for word in looks for turn in range(4)}
+    words = [word for word, n_looks in looks.items() for _ in range(n_looks)]
+    any_of.shuffle(words)
+    answers = [
+        Answer(
+            f"{word}{words[:n].count(word)}",
+            any_of.choice(["click", "code"]),
+            approved=any_of.random() > 0.2,
+            pause_s=any_of.choice([0, 0, 0.03, 0.08]),
+            waits=any_of.random() < 0.5,
+        )
+        for n, word in enumerate(words)
+    ]
+    assert play(tmp_path, Researching(looks, delays), answers) == "completed"
+
+
+def test_requests_beyond_the_recording_wait_too(tmp_path: Path) -> None:
+    """A recording that ends with a question is gone on with; the next question is a new one, for which both wait."""
+    cassette = tmp_path / "c.jsonl"
+    for folder, mode in (("a", "record"), ("b", "auto")):
+        model = Researching({"X": 2}, {})
+        with opened(tmp_path / folder, model=model, record=cassette, mode=mode, setup=with_look) as wb:
+            stage = Stage(wb, is_played=mode == "auto")
+            project, run = asked(stage)
+            assert [request.params["word"] for request in run.pending] == ["X0"]
+            if mode == "auto":
+                run.approve().wait(WAIT_S)
+                assert (run.status, [request.params["word"] for request in run.pending]) == ("waiting", ["X1"])
+                run.approve().wait(WAIT_S)
+                assert (run.status, project["What is X?"].content) == ("completed", "Of X.")
+                assert len(model.requests) == 4
+
+
+@pytest.mark.parametrize("how", ["click", "code"])
+@pytest.mark.parametrize("words", ["X", "XY"])
+def test_a_run_that_is_cancelled_while_its_research_runs_again(tmp_path: Path, how: str, words: str) -> None:
+    """Approved, and a moment later cancelled: both end where they did, and no model is asked what comes of it."""
+
+    def scene(stage: Stage) -> Any:
+        project, run = asked(stage)
+        decide(stage, run, Answer("X0", how))
+        time.sleep(0.2)
+        if how == "code" or not stage.is_played:
+            stage.wb._thread.call(stage.wb._thread.engine.controller.cancel(run.run_id, by_code=how == "code"))
+        return told(project, run.wait(WAIT_S))
+
+    model = Researching(dict.fromkeys(words, 1), {("X", 1): 0.5})
+    assert play_both(tmp_path, scene, model, times=2, setup=with_look)[0] == "cancelled"
+
+
+def test_research_that_code_cancels_while_another_runs(tmp_path: Path) -> None:
+    """The replay ends it where it ended, and takes it that the code does so again."""
+    cancelled = list[str]()
+
+    def scene(stage: Stage) -> Any:
+        project, run = asked(stage)
+        if not stage.is_played:
+            cancelled.append(next(one.run_id for one in run.pending if one.params["word"] == "X0"))
+        decide(stage, run, Answer("Y0", "click"))
+        time.sleep(0.2)
+        stage.wb.run(cancelled[0]).cancel()
+        return told(project, run.wait(WAIT_S))
+
+    model = Researching({"X": 1, "Y": 1}, {("Y", 1): 0.5})
+    assert play_both(tmp_path, scene, model, times=2, setup=with_look)[0] == "completed"
+
+
+def test_code_that_decides_earlier_than_recorded(tmp_path: Path) -> None:
+    """A cell that took its time, and decides at once in the replay: its decision waits for the pause before it."""
+
+    def scene(stage: Stage) -> Any:
+        project = stage.wb.project("Essay", template="paper")
+        run = stage.ask("Find out.", conversation_id=project.conversation_id, flow="compose")
+        while not run.pending:
+            time.sleep(0.002)
+        time.sleep(0 if stage.is_played else 0.5)
+        decide(stage, run, Answer("X0", "code"))
+        return told(project, run.wait(WAIT_S))
+
+    assert play_both(tmp_path, scene, Researching({"X": 1}, {}), times=3, setup=with_look)[0] == "completed"
+
+
+def decide_as_a_cell_does(stage: Stage, n_clicks: int) -> Any:
+    """After clicks at a pause, code looks until something is asked, and decides without saying on what."""
+    project = stage.wb.project("Essay", template="paper")
+    run = stage.ask("Find out.", conversation_id=project.conversation_id, flow="compose")
+    if n_clicks:
+        run.wait(WAIT_S)
+    for _ in range(n_clicks):
+        stage.click(run)
+    until = time.monotonic() + WAIT_S
+    while n_clicks != 1 and not run.pending:
+        assert time.monotonic() < until, "Nothing was asked."
+        time.sleep(0.1)
+    run.deny("Not this one.")
+    return told(project, run.wait(WAIT_S))
+
+
+@pytest.mark.parametrize(
+    ("looks", "n_clicks"),
+    [
+        pytest.param({"X": 1, "Y": 0}, 0, id="at once"),
+        pytest.param({"X": 1, "Y": 1}, 1, id="after one click of two"),
+        pytest.param({"X": 2, "Y": 1}, 2, id="asked after clicks"),
+    ],
+)
+def test_decision_without_an_id_is_on_the_recorded_request(
+    tmp_path: Path, looks: dict[str, int], n_clicks: int
+) -> None:
+    """It decides itself where it does not wait; where the replay had to, it finds that decided."""
+    model = Researching(looks, {("Y", 0): 0.5, ("X", 1): 0.3, ("Y", 1): 0.6})
+    scene = partial(decide_as_a_cell_does, n_clicks=n_clicks)
+    assert play_both(tmp_path, scene, model, times=3, setup=with_look)[0] == "completed"
+
+
+class SlowSearch(ScriptedModel):
+    """Two search agents at once: one looks its word up, the other takes its time."""
+
+    def __init__(self) -> None:
+        self._lead = iter([jobs("a", "b"), report("Of both."), "Done."])
+        super().__init__(self._said)
+
+    def _said(self, request: ModelRequest) -> str:
+        if who_asks(request) == "lead":
+            return next(self._lead)
+        is_asked = request.messages[1].content.startswith("a") and len(request.messages) == 2
+        return call("look", word="a") if is_asked else "It is found."
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        is_slow = who_asks(request) == "search" and request.messages[1].content.startswith("b")
+        await asyncio.sleep(0.8 if is_slow else 0)
+        async for event in super().stream(request):
+            yield event
+
+
+def test_a_cell_decides_while_another_agent_runs(tmp_path: Path) -> None:
+    """No pause is recorded there; the replay waits for the cell as the run did."""
+
+    def scene(stage: Stage) -> Any:
+        run = stage.ask()
+        until = time.monotonic() + WAIT_S
+        while not run.pending:
+            assert time.monotonic() < until, "Nothing was asked."
+            time.sleep(0.1)
+        return run.deny("Not this one.").wait(WAIT_S).status
+
+    setup = partial(search_with_look, permission="confirm")
+    assert play_both(tmp_path, scene, SlowSearch(), times=3, setup=setup) == "completed"
+
+
+class SlowLead(ScriptedModel):
+    """The composer asks for research and for a chain of texts in one reply; the research takes longest."""
+
+    def __init__(self, n_texts: int, *more: str) -> None:
+        texts = "".join(call("generate_field_content", field_name=f"B{n}") for n in range(n_texts))
+        super().__init__(turns(research() + texts, *more, "Done."))
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        await asyncio.sleep(0.3 if who_asks(request) == "lead" else 0)
+        async for event in super().stream(request):
+            yield event
+
+
+def beside_research(stage: Stage, n_texts: int, **options: Any) -> Any:
+    project = stage.wb.project("Essay", template="paper")
+    for n in range(n_texts):
+        project.add(f"B{n}", phase="writing", depends_on=[f"B{n - 1}"] if n else [])
+    run = stage.ask("Find out.", conversation_id=project.conversation_id, flow="compose", **options)
+    return told(project, run.wait(WAIT_S))
+
+
+def test_a_budget_of_writers_parallel_to_research_is_replayed(tmp_path: Path) -> None:
+    """What research has spent counts when the composer goes on, and not for who writes beside it meanwhile."""
+    scene = partial(beside_research, n_texts=3, budget={"tokens": 6000})
+    assert play_both(tmp_path, scene, SlowLead(3), times=2, setup=with_look)[0] == "failed"
+
+
+def test_remaining_budget_is_replayed(tmp_path: Path) -> None:
+    """Each piece of research may spend the same again, whatever else was at work when it was begun."""
+    scene = partial(beside_research, n_texts=3, budget={"tokens": 60_000, "usd": 1, "seconds": 600})
+    model = SlowLead(3, research("What is Y?") + research("What is Z?"))
+    prices = {"scripted": {"input": 1, "output": 3}}
+    assert play_both(tmp_path, scene, model, times=3, setup=with_look, prices=prices)[0] == "completed"
+
+
+def test_a_chain_of_texts_parallel_to_research_is_replayed(tmp_path: Path) -> None:
+    """None of the writers is told of the blocks that the research of the same reply adds, however long that takes."""
+    model = SlowLead(8)
+    assert play_both(tmp_path, partial(beside_research, n_texts=8), model, times=2, setup=with_look)[0] == "completed"
+    writers = [request.messages[-1].content for request in model.requests if who_asks(request) == "writer"]
+    assert len(writers) == 8
+    assert not any("What is X?" in asked for asked in writers)

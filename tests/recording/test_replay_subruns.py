@@ -1,0 +1,191 @@
+"""A run that begins others is recorded, replayed and sealed with them: each with its own approvals, as they were."""
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from flows.test_run_research import FOUND, LOOKING, REPORT, flows, research, turns
+from support.recorded_scenes import WAIT_S, Stage, opened, play_both
+from support.replies import call, report
+
+import artifactflow_nb as af
+from artifactflow_nb.models.scripted import ScriptedModel
+from artifactflow_nb.notebook.project import Project
+from artifactflow_nb.tools.base import ToolContext
+
+TESTS = Path(__file__).parent.parent
+
+BOTH = research("What is X?") + research("What is Y?")
+
+
+def with_look(wb: af.Workbench) -> None:
+    """A tool of the lead that has to be agreed to."""
+
+    async def look(ctx: ToolContext, word: str) -> str:
+        """Look a word up."""
+        return f"{word} stands in the book"
+
+    wb.register_tool(af.tool(permission="confirm")(look), agent="lead_agent")
+
+
+def asked(stage: Stage) -> tuple[Project, af.Run]:
+    """A run that has something researched, waited for until it ends or waits."""
+    project = stage.wb.project("Essay", template="paper")
+    run = stage.ask("Find out.", conversation_id=project.conversation_id, flow="compose")
+    return project, run.wait(WAIT_S)
+
+
+def told(project: Project, run: af.Run) -> Any:
+    return (
+        run.status,
+        run.response if run.status == "completed" else None,
+        [(one.path, one.content, one.version) for one in project.blocks],
+    )
+
+
+@pytest.mark.parametrize("calls", [(research(),), (BOTH,), (research(), research("What is Y?"))])
+def test_research_is_replayed_to_the_byte(tmp_path: Path, calls: Any) -> None:
+    """One run, two at the same time, two after each other: with the same ids, and no model is asked; twice."""
+
+    def scene(stage: Stage) -> Any:
+        return told(*asked(stage))
+
+    status, _, blocks = play_both(tmp_path, scene, turns(*calls, "Done."), times=2)
+    assert status == "completed"
+    assert blocks[0][1] == REPORT
+
+
+@pytest.mark.parametrize("how", ["click", "code"])
+@pytest.mark.parametrize("composer", [(research(), "Done."), (BOTH, "Done.")])
+def test_research_that_waited_is_replayed(tmp_path: Path, how: str, composer: Any) -> None:
+    """The pauses of both runs and the decisions are as they were, whoever decided."""
+
+    def scene(stage: Stage) -> Any:
+        project, run = asked(stage)
+        while run.status == "waiting":
+            getattr(stage, how)(run)
+            run.wait(WAIT_S)
+        return told(project, run)
+
+    status, _, blocks = play_both(tmp_path, scene, turns(*composer, lead=LOOKING), times=2, setup=with_look)
+    assert (status, blocks[0][1]) == ("completed", REPORT)
+
+
+@pytest.mark.parametrize("how", ["click", "code"])
+def test_research_that_waits_twice_and_is_denied_is_replayed(tmp_path: Path, how: str) -> None:
+    """A denial and an approval, each after a pause of its own."""
+    lead = (call("look", word="X"), call("look", word="Y"), report(REPORT), "X is a letter.")
+
+    def scene(stage: Stage) -> Any:
+        project, run = asked(stage)
+        getattr(stage, how)(run, approved=False)
+        run.wait(WAIT_S)
+        getattr(stage, how)(run)
+        return told(project, run.wait(WAIT_S))
+
+    status, *_ = play_both(tmp_path, scene, turns(research(), "Done.", lead=lead), times=2, setup=with_look)
+    assert status == "completed"
+
+
+@pytest.mark.parametrize("is_click", [True, False])
+def test_a_run_that_was_cancelled_while_its_research_waited(tmp_path: Path, is_click: bool) -> None:
+    """Both end where they did; a click is not needed again."""
+
+    def scene(stage: Stage) -> Any:
+        project, run = asked(stage)
+        if not is_click:
+            run.cancel()
+        elif not stage.is_played:
+            stage.wb._thread.call(run._client.cancel())
+        run.wait(WAIT_S)
+        return told(project, run)
+
+    status, *_ = play_both(tmp_path, scene, turns(research(), "Done.", lead=LOOKING), times=2, setup=with_look)
+    assert status == "cancelled"
+
+
+def test_another_run_in_the_cassette_is_found_again(tmp_path: Path) -> None:
+    """The same question asked twice in a notebook has its research each time, in any mode."""
+
+    def scene(stage: Stage) -> Any:
+        first, second = asked(stage), asked(stage)
+        return told(*first), told(*second)
+
+    play_both(tmp_path, scene, turns(research(), "Done."), times=2)
+    with opened(tmp_path / "b", model=ScriptedModel([]), record=tmp_path / "c.jsonl", mode="auto") as wb:
+        stage = Stage(wb, is_played=True)
+        assert scene(stage)[0][0] == "completed"
+
+
+def test_a_sealed_run_has_its_subruns(tmp_path: Path) -> None:
+    """Its replay finds no difference, and both are imported."""
+    model = ScriptedModel(turns(research(), "Done.", lead=LOOKING))
+    with opened(tmp_path, model=model, record=tmp_path / "c.jsonl", approvals="approve", setup=with_look) as wb:
+        run = wb.ask("Find out.", project=wb.project("Essay", template="paper")).wait(WAIT_S)
+        run.seal(tmp_path / "run.afrun")
+        begun = flows(wb)["research"]["run_id"]
+        wb.run(begun).seal(tmp_path / "begun.afrun")
+    for name in ("run", "begun"):
+        assert af.open_run(tmp_path / f"{name}.afrun").verify().differences == ()
+    with opened(tmp_path / "other", model=ScriptedModel([]), data_dir=tmp_path / "other") as wb:
+        wb.import_run(tmp_path / "run.afrun")
+        assert wb.project("Essay")["What is X?"].content == REPORT
+        assert set(wb.runs_df()["run_id"]) == {run.run_id, begun}
+
+
+def test_a_sealed_run_that_waited_for_a_click(tmp_path: Path) -> None:
+    """Its replay takes the decisions by itself."""
+    with opened(
+        tmp_path, model=ScriptedModel(turns(research(), "Done.", lead=LOOKING)), data_dir=tmp_path / "data"
+    ) as wb:
+        with_look(wb)
+        run = wb.ask("Find out.", project=wb.project("Essay", template="paper")).wait(WAIT_S)
+        run.approve().wait(WAIT_S)
+        run.seal(tmp_path / "run.afrun")
+    assert af.open_run(tmp_path / "run.afrun").verify().differences == ()
+
+
+DIES = """
+import os, sys
+sys.path[:0] = [sys.argv[2]]
+import artifactflow_nb as af
+from artifactflow_nb.models.scripted import ScriptedModel
+from flows.test_run_research import research, turns
+from support.replies import who_asks
+
+said = turns(research(), "Done.")
+left = int(sys.argv[4])
+
+def dying(request):
+    global left
+    if who_asks(request) == sys.argv[3]:
+        if not left:
+            os.kill(os.getpid(), 9)
+        left -= 1
+    return said(request)
+
+wb = af.Workbench(data_dir=sys.argv[1], model=ScriptedModel(dying), interactive=False)
+wb.ask("Find out.", project=wb.project("Essay", template="paper")).wait()
+"""
+
+
+@pytest.mark.parametrize(("who", "after"), [("lead", 0), ("lead", 1), ("composer", 1)])
+def test_run_of_a_killed_process_is_continued(tmp_path: Path, who: str, after: int) -> None:
+    """Killed at the research's first or last turn, or after it: nothing is asked or begun twice."""
+    code = [sys.executable, "-c", DIES, str(tmp_path / "data"), str(TESTS), who, str(after)]
+    killed = subprocess.run(code, check=False, capture_output=True)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr.decode()
+    model = ScriptedModel(turns(research(), "Done.", lead=FOUND))
+    with af.Workbench(data_dir=tmp_path / "data", model=model, interactive=False) as wb:
+        [run] = wb.unfinished()
+        assert run.resume().wait(WAIT_S).status == "completed"
+        assert wb.project("Essay")["What is X?"].content == REPORT
+        frame = wb.runs_df()
+        assert list(frame["status"]) == ["completed", "completed"]
+        calls = wb.llm_calls_df()
+        done = calls[calls["error_type"].isna()]
+        assert len(done) == 4
+    assert len(model.requests) == {("lead", 0): 3, ("lead", 1): 2, ("composer", 1): 1}[who, after]

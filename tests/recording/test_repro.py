@@ -1,0 +1,149 @@
+"""What a workbench says of its runs: recorded, replayed, live or changed, and what to do about it."""
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.hostile_texts import HOSTILE
+from support.replies import call, report
+from support.safe_html import VIEW, harms
+
+import artifactflow_nb as af
+from artifactflow_nb.core.text.cards import MAX_ROWS
+from artifactflow_nb.models.scripted import ScriptedModel
+from artifactflow_nb.recording.report import ReproducibilityReport, RunOrigin
+
+
+def bench(folder: Path, *turns: Any, **options: Any) -> af.Workbench:
+    """A workbench that says these turns; one that only replays has no model, and a store of its own."""
+    if options.get("replay") is None:
+        options["data_dir"] = folder / "data"
+    if turns:
+        options["model"] = ScriptedModel(list(turns))
+    return af.Workbench(interactive=False, **options)
+
+
+def states(repro: ReproducibilityReport) -> list[str]:
+    return [run.state for run in repro.runs]
+
+
+@pytest.fixture
+def cassette(tmp_path: Path) -> Path:
+    """Two recorded runs: `First?` writes a report and answers, `Second?` answers."""
+    path = tmp_path / "c.jsonl"
+    with bench(tmp_path / "recorded", report("A."), "One.", "Two.", record=path) as wb:
+        for question in ("First?", "Second?"):
+            wb.ask(question).wait(20)
+    return path
+
+
+def test_advice_for_live_runs_is_to_record_them(tmp_path: Path) -> None:
+    """Without a cassette every run is live; before the first one there is nothing to tell."""
+    with bench(tmp_path, "One.", "Two.") as wb:
+        assert wb.repro().advice == 'No run yet. Ask with wb.ask("...").'
+        run = wb.ask("Who?").wait(20)
+        found = wb.repro()
+        assert (states(found), found.cassette, found.mode) == (["live"], None, "live")
+        assert found.runs[0].llm_calls == {"off": 1}
+        assert found.advice.startswith(f"The run is not recorded. {run.run_id} is live: make the workbench with")
+        assert 'af.Workbench(record="data/cassettes/notebook.jsonl")' in found.advice
+        wb.ask("And?").wait(20)
+        assert wb.repro().advice.startswith("None of the 2 runs is recorded.")
+
+
+def test_recorded_runs_are_in_the_cassette(tmp_path: Path) -> None:
+    """A run is recorded if the file holds it now, and live if somebody has taken it away."""
+    path = tmp_path / "c.jsonl"
+    with bench(tmp_path, report("A."), "One.", "Two.", record=path) as wb:
+        assert wb.repro().cassette == path
+        for question in ("First?", "Second?"):
+            wb.ask(question).wait(20)
+        found = wb.repro()
+        assert states(found) == ["recorded", "recorded"]
+        assert (found.runs[0].llm_calls, found.runs[0].tool_calls) == ({"recorded": 2}, {"recorded": 1})
+        assert found.advice == (
+            "All 2 runs are recorded. Executed with AF_MODE=replay, the notebook gives the same without a network and "
+            "without a key."
+        )
+        path.unlink()
+        assert states(wb.repro()) == ["live", "live"]
+        assert f'execute the notebook from its beginning with af.Workbench(record="{path}")' in wb.repro().advice
+        path.write_text("broken")
+        assert states(wb.repro()) == ["live", "live"]
+        assert wb.repro().advice == f"None of the 2 runs is recorded. {wb.repro().problem}"
+        assert f"{path} is no cassette" in wb.repro()._card().plain()
+
+
+def test_replayed_runs_called_no_model(tmp_path: Path, cassette: Path) -> None:
+    """Every call of a replay comes from the cassette, and nothing changed."""
+    with bench(tmp_path, replay=cassette) as wb:
+        for question in ("First?", "Second?"):
+            wb.ask(question).wait(20)
+        found = wb.repro()
+    assert states(found) == ["replayed", "replayed"]
+    assert [run.llm_calls for run in found.runs] == [{"hit": 2}, {"hit": 1}]
+    assert [run.tool_calls for run in found.runs] == [{"hit": 1}, {}]
+    assert [run.changes for run in found.runs] == [(), ()]
+    assert found.advice == "All 2 runs are recorded. Nothing was asked outside."
+
+
+def test_only_the_runs_of_this_workbench_unless_all_are_asked_for(tmp_path: Path) -> None:
+    """Runs of earlier workbenches are told with `all=True`, by what their rows say."""
+    path = tmp_path / "c.jsonl"
+    with bench(tmp_path, "One.", "Two.", record=path) as wb:
+        wb.ask("First?").wait(20)
+    with bench(tmp_path, "Three.") as wb:
+        assert wb.repro().runs == ()
+        assert states(wb.repro(all=True)) == ["recorded"]
+        assert "This workbench has no cassette: name theirs" in wb.repro(all=True).advice
+        third = wb.ask("Third?").wait(20)
+        assert states(wb.repro(all=True)) == ["recorded", "live"]
+        assert wb.repro(all=True).advice.startswith(f"1 of 2 runs is recorded. {third.run_id} is live:")
+        assert [run.run_id for run in wb.repro().runs] == [third.run_id]
+        wb.delete_conversation(third)
+        assert wb.repro().runs == ()
+
+
+def test_a_run_that_still_runs_is_not_in_the_cassette_yet(tmp_path: Path) -> None:
+    """It is live until it rests, and one is told to wait."""
+    go_on = threading.Event()
+    with bench(tmp_path, call("wait"), "Done.", record=tmp_path / "c.jsonl") as wb:
+
+        @wb.tool
+        def wait(ctx: af.ToolContext) -> str:
+            """Wait."""
+            go_on.wait(20)
+            return "waited"
+
+        run = wb.ask("Who?")
+        found = wb.repro()
+        go_on.set()
+        run.wait(20)
+        assert states(found) == ["live"]
+        assert (
+            found.advice
+            == f"The run is not recorded. {run.run_id} is live: wait until they rest; then they are recorded."
+        )
+        assert states(wb.repro()) == ["recorded"]
+
+
+def test_report_escapes_texts(tmp_path: Path) -> None:
+    """A question is text in all faces, and names no address that a page would load."""
+    with bench(tmp_path, *["Yes."] * len(HOSTILE)) as wb:
+        for text in HOSTILE:
+            wb.ask(text).wait(20)
+        found = wb.repro()
+    assert harms(found._repr_html_(), VIEW | {"style", "strong"}) == []
+    assert "<script" not in found._repr_markdown_()
+    assert repr(found) == f"ReproducibilityReport({len(HOSTILE)} live, mode='live')"
+
+
+def test_unrecorded_runs_of_many_are_shown_first() -> None:
+    """A long table begins with the runs that are not recorded, and the advice names the first of them."""
+    kept = [RunOrigin(f"run-{n}", "?", "recorded", True, "record", "completed", {}, {}) for n in range(2 * MAX_ROWS)]
+    live = [RunOrigin(f"run-live-{n}", "?", "live", False, "live", "completed", {}, {}) for n in range(5)]
+    found = ReproducibilityReport((*kept, *live), Path("c.jsonl"), "record")
+    assert "run-live-4" in found._card().plain()
+    assert f"{len(kept)} of {len(kept) + 5} runs are recorded." in found.advice
+    assert "run-live-0, run-live-1, run-live-2 and 2 more are live:" in found.advice

@@ -1,0 +1,300 @@
+"""A sealed file that was damaged, changed or made to do harm is refused, with the member and what to do."""
+
+import hashlib
+import io
+import pickle
+import struct
+import warnings
+import zipfile
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from recording.conftest import SampleStore
+from support.cpu_time import within
+from support.sealed_files import Members, cassette_with_new_hash, manifest_bytes, members_of, with_new_hashes
+from support.sealed_store import sealed_parts
+
+from artifactflow_nb.errors import CassetteError
+from artifactflow_nb.recording.seal import read_sealed, write_sealed
+from artifactflow_nb.recording.zipfile import Limits, pack, unpack
+
+
+@pytest.fixture
+def file(samples: SampleStore, tmp_path: Path) -> Path:
+    return write_sealed(tmp_path / "run.afrun", sealed_parts(samples.path, samples.second))
+
+
+# --- damage ----------------------------------------------------------------------------------------------------------
+
+
+def test_every_changed_byte_is_noticed(file: Path) -> None:
+    """Headers and names byte by byte, the rest in steps; also bytes before and behind the file, and gaps in it."""
+    data = file.read_bytes()
+    directory = data.index(b"PK\x01\x02")
+    places = {*range(64), *range(64, directory, 97), *range(directory, len(data), 3), *range(len(data) - 22, len(data))}
+    for at in sorted(places):
+        file.write_bytes(data[:at] + bytes([data[at] ^ 1 << at % 8]) + data[at + 1 :])
+        with pytest.raises(CassetteError):
+            read_sealed(file)
+    for changed in (data + b"\0", b"\0" + data, data[:-1], data[:directory] + b"gap" + data[directory:], data + data):
+        file.write_bytes(changed)
+        with pytest.raises(CassetteError):
+            read_sealed(file)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 0.9, 0.999])
+def test_cut_file_is_refused(file: Path, share: float) -> None:
+    data = file.read_bytes()
+    file.write_bytes(data[: int(len(data) * share)])
+    with pytest.raises(CassetteError, match=r"run\.afrun cannot be used: It is (no whole zip|not as it was).* Get it"):
+        read_sealed(file)
+
+
+def test_exchanged_member_is_named(file: Path) -> None:
+    members = members_of(file)
+    for name in set(members) - {"manifest.json"}:
+        file.write_bytes(pack({**members, name: b"x"}))
+        with pytest.raises(CassetteError, match=f"'{name}': it is not what it was when the manifest was made"):
+            read_sealed(file)
+
+
+def test_added_and_missing_members_are_named(file: Path) -> None:
+    members = members_of(file)
+    file.write_bytes(pack({**members, "run.py": b"print()"}))
+    with pytest.raises(CassetteError, match=r"'run\.py': it is not what it was"):
+        read_sealed(file)
+    for name in members:
+        file.write_bytes(pack({other: data for other, data in members.items() if other != name}))
+        with pytest.raises(CassetteError, match=f"{name}'?: it is (missing|not what it was)"):
+            read_sealed(file)
+
+
+def test_other_files_are_distinguished_from_sealed_files(tmp_path: Path) -> None:
+    (tmp_path / "other.txt").write_text("hello")
+    (tmp_path / "other.zip").write_bytes(pack({"hello.txt": b"hello"}))
+    (tmp_path / "foreign.zip").write_bytes(archive([("manifest.json", b'{"format": "wheel"}')]))
+    problems = {
+        "other.txt": "It is no whole zip file",
+        "other.zip": r"manifest\.json: it is missing\. Pass a file that run\.seal",
+        "foreign.zip": "bytes of it were changed",
+        "none.afrun": "cannot be read: No such file or directory. Check the path",
+        ".": "cannot be read: it is a folder, not a file",
+    }
+    for name, match in problems.items():
+        with pytest.raises(CassetteError, match=match):
+            read_sealed(tmp_path / name)
+
+
+def test_file_of_release_0_1_says_what_to_do(tmp_path: Path) -> None:
+    """Its members are packed in another way."""
+    path = tmp_path / "old.afrun"
+    path.write_bytes(archive([("manifest.json", b'{"format": "artifactflow-nb sealed run", "version": 1}')]))
+    with pytest.raises(CassetteError, match=r"sealed with release 0\.1: open it with that, or seal again"):
+        read_sealed(path)
+
+
+# --- changes with hashes that fit ------------------------------------------------------------------------------------
+
+
+def edited_rows(old: bytes, new: bytes, *, line: int | None = None) -> Callable[[Members], Members]:
+    """A change of the member with the rows, whose own hash is made again."""
+
+    def change(members: Members) -> Members:
+        lines = members["rows.jsonl"].splitlines()
+        changed = [text.replace(old, new) if line in {None, n} else text for n, text in enumerate(lines)]
+        assert changed != lines
+        return {"rows.jsonl": cassette_with_new_hash(changed)}
+
+    return change
+
+
+def local_sources(**changes: Any) -> Callable[[Members], Members]:
+    def change(members: Members) -> Members:
+        tables = orjson.loads(members["local_sources.json"])
+        row = {**tables["sources"][0], **changes}
+        tables["sources"] = [{name: value for name, value in row.items() if value is not ...}]
+        return {"local_sources.json": orjson.dumps(tables)}
+
+    return change
+
+
+FORGED: dict[str, tuple[Callable[[Members], Members], str]] = {
+    "another answer than in the rows": (lambda _: {"report.md": b"Trust me."}, "'report.md': it does not fit"),
+    "another artifact": (lambda _: {"artifacts/rasktwo.v2.md": b"x"}, "'artifacts/rasktwo.v2.md': it does not fit the"),
+    "a member of no kind": (lambda _: {"run.py": b"import os"}, "'run.py': it does not fit"),
+    "a pickle": (lambda _: {"rows.pickle": pickle.dumps(print)}, "'rows.pickle': it does not fit"),
+    "rows that are no JSON": (lambda _: {"rows.jsonl": b"{]\n"}, "rows.jsonl is no cassette"),
+    "no rows": (lambda _: {"rows.jsonl": b""}, "rows.jsonl is no cassette"),
+    "rows with another hash": (
+        lambda found: {"rows.jsonl": found["rows.jsonl"] + b" "}, "rows.jsonl is not as it was written",
+    ),
+    "a run that waits": (edited_rows(b'"status":"completed"', b'"status":"waiting"'), "its status is 'waiting'"),
+    "a key with no run": (edited_rows(b'"key":""', b'"key":"x"', line=1), "'rows.jsonl': it does not fit"),
+    "a source that is no text": (lambda _: {"sources/1.txt": b"\xff\xfe"}, "invalid start byte"),
+    "a source too few": (lambda _: {"sources.json": b"[]\n"}, "'sources/1.txt': it does not fit"),
+    "a source too many": (lambda _: {"sources.json": b"[1]\n"}, "its entry 1 describes no source"),
+    "a source without its text": (
+        lambda found: {"sources.json": orjson.dumps(orjson.loads(found["sources.json"]) * 2)},
+        "its entry 2 describes no source",
+    ),
+    "a source of no address": (
+        lambda found: {"sources.json": found["sources.json"].replace(b'"address": "', b'"address": 5, "x": "')},
+        "its entry 1 describes no source",
+    ),
+    "metrics that are a list": (lambda _: {"metrics.json": b"[]\n"}, "metrics.json: it is no object"),
+    "metrics that are no JSON": (lambda _: {"metrics.json": b"{"}, "metrics.json: it is no JSON"),
+    "deep metrics": (lambda _: {"metrics.json": b'{"a":' * 150 + b"1" + b"}" * 150}, "nested too deep"),
+    "local sources that are a list": (lambda _: {"local_sources.json": b"[]\n"}, "local_sources.json: it is no object"),
+    "another table": (lambda _: {"local_sources.json": b'{"runs": []}\n'}, "tables are not sources and sections"),
+    "another column": (local_sources(mtime_ns=1), "sources.0.mtime_ns: Extra inputs"),
+    "a column that is SQL": (
+        local_sources(**{"uri) SELECT sql FROM sqlite_master --": "x"}), "Extra inputs are not permitted",
+    ),
+    "a column less": (local_sources(title=...), "sources.0.title: Field required"),
+    "a column of another type": (local_sources(n_chars="1"), "sources.0.n_chars: Input should be a valid integer"),
+    "a manifest of a list": (lambda _: {"manifest.json": b"[]"}, "manifest.json: it is no object"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", FORGED)
+def test_members_that_contradict_each_other_are_refused(file: Path, kind: str) -> None:
+    """Who makes the hashes again still cannot show a person something else than the program."""
+    change, match = FORGED[kind]
+    members = {**members_of(file), **change(members_of(file))}
+    file.write_bytes(pack(members) if members["manifest.json"] == b"[]" else with_new_hashes(members))
+    with pytest.raises(CassetteError, match=match):
+        read_sealed(file)
+
+
+MANIFESTS: dict[str, tuple[dict[str, Any], str]] = {
+    "a newer version": ({"version": 3}, "it has the version 3, and 2 is known. Update artifactflow-nb"),
+    "version of release 0.1": ({"version": 1}, "it has the version 1, and 2 is known. It was sealed with release 0.1"),
+    "another format": ({"format": "cassette"}, r"not that of a sealed run. Pass a file that run\.seal\(path\) wrote"),
+    "another question": ({"run": {"run_id": "...", "question": "Else?"}}, "does not describe the other members"),
+    "no run": ({"run": []}, "does not describe the other members"),
+    "no packages": ({"packages": None}, "does not list the packages and the members"),
+    "no members": ({"members": []}, "does not list the packages and the members"),
+    "more than ours": ({"code": "import os"}, "does not describe the other members"),
+}
+
+
+@pytest.mark.parametrize("kind", MANIFESTS)
+def test_manifest_that_does_not_describe_the_file_is_refused(file: Path, kind: str) -> None:
+    """Also where its own hash fits."""
+    change, match = MANIFESTS[kind]
+    members = members_of(file)
+    manifest = manifest_bytes({**orjson.loads(members["manifest.json"]), **change})
+    file.write_bytes(pack({**members, "manifest.json": manifest}))
+    with pytest.raises(CassetteError, match=match):
+        read_sealed(file)
+
+
+def test_manifest_with_another_hash_is_refused(file: Path) -> None:
+    members = members_of(file)
+    changed = members["manifest.json"].replace(b"Ask: two", b"Ask: six")
+    file.write_bytes(pack({**members, "manifest.json": changed}))
+    with pytest.raises(CassetteError, match="manifest.json: it does not describe the other members"):
+        read_sealed(file)
+
+
+# --- files that are made to do harm ----------------------------------------------------------------------------------
+
+
+def archive(entries: list[tuple[str, bytes]], **about: Any) -> bytes:
+    """A zip file as Python's own module writes it."""
+    packed = io.BytesIO()
+    with warnings.catch_warnings(action="ignore"), zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as target:
+        for name, data in entries:
+            info = zipfile.ZipInfo(name)
+            info.compress_type = about.get("method", zipfile.ZIP_DEFLATED)
+            info.extra, info.comment = about.get("extra", b""), about.get("comment", b"")
+            target.writestr(info, data)
+        target.comment = about.get("archive_comment", b"")
+    return packed.getvalue()
+
+
+@pytest.mark.parametrize(
+    "name", ["../evil", "/etc/evil", "a/../../evil", "C:/evil", "a\\..\\evil", "./evil", "a//b", "d/"]
+)
+def test_member_name_that_leads_elsewhere_is_refused(file: Path, name: str, tmp_path: Path) -> None:
+    before = sorted(tmp_path.rglob("*"))
+    file.write_bytes(archive([*members_of(file).items(), (name, b"x")]))
+    with pytest.raises(CassetteError, match="its name leads out of the file"):
+        read_sealed(file)
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_member_that_is_there_twice_is_refused(file: Path) -> None:
+    """Of two members with one name nobody knows which is meant."""
+    file.write_bytes(archive([*members_of(file).items(), ("report.md", b"Other.")]))
+    with pytest.raises(CassetteError, match=r"'report.md': its name .* is there twice"):
+        read_sealed(file)
+
+
+@pytest.mark.parametrize(
+    "about",
+    [
+        {"method": zipfile.ZIP_LZMA},
+        {"method": zipfile.ZIP_BZIP2},
+        {"method": zipfile.ZIP_STORED},
+        {"extra": b"\x99\x99\x01\x00x"},
+        {"comment": b"x"},
+        {"archive_comment": b"x"},
+    ],
+)
+def test_other_zip_encodings_are_refused(file: Path, about: dict[str, Any]) -> None:
+    """A sealed file has no place for what the hashes do not cover."""
+    file.write_bytes(archive(list(members_of(file).items()), **about))
+    with pytest.raises(CassetteError, match=r"it is damaged|its size is not|bytes of it were changed"):
+        read_sealed(file)
+
+
+def test_bomb_is_refused_before_it_is_unpacked(file: Path) -> None:
+    file.write_bytes(pack({**members_of(file), "bomb": bytes(100 * 2**20)}))
+    assert file.stat().st_size < 2**20
+    with pytest.raises(CassetteError, match=r"would unpack to 10\d,\d{3},\d{3}"):
+        read_sealed(file)
+    file.write_bytes(pack(members_of(file)))
+    for limits in ({"members": 3}, {"total_bytes": 5000}, {"file_bytes": 1000}):
+        with pytest.raises(CassetteError, match="is more than is read"):
+            read_sealed(file, Limits(**limits))
+
+
+def test_bomb_whose_header_lies_is_not_unpacked() -> None:
+    """A member is unpacked no further than the size that its header says."""
+    data = pack({"bomb": bytes(300 * 2**20)})
+    size = struct.pack("<L", 300 * 2**20)
+    assert data.count(size) == 2
+    for attempt in within(0.5):
+        with attempt, pytest.raises(CassetteError, match="its size is not the one that its header says"):
+            unpack(data.replace(size, struct.pack("<L", 10)))
+
+
+def test_compressed_form_with_bytes_behind_it_is_refused() -> None:
+    """They could hide what no hash covers."""
+    content = b"content"
+    compressor = zlib.compressobj(6, zlib.DEFLATED, -15)
+    packed = compressor.compress(content) + compressor.flush()
+    plain = pack({"a": content})
+    hidden = plain.replace(packed, packed + b"hidden", 1).replace(
+        struct.pack("<LL", len(packed), len(content)), struct.pack("<LL", len(packed) + 6, len(content))
+    )
+    directory, end = hidden.index(b"PK\x01\x02"), hidden.index(b"PK\x05\x06")
+    file = hidden[: end + 12] + struct.pack("<LL", end - directory, directory) + hidden[end + 20 : end + 22]
+    with pytest.raises(CassetteError, match="its size is not the one that its header says"):
+        unpack(file + hashlib.sha256(file).hexdigest().encode())
+
+
+def test_changed_padding_bit_is_noticed() -> None:
+    """The last byte of a compressed member has bits that change nothing in what it unpacks to."""
+    data = pack({"a": b"content"})
+    last = data.index(b"PK\x01\x02") - 1
+    changed = data[:last] + bytes([data[last] ^ 128]) + data[last + 1 :]
+    with zipfile.ZipFile(io.BytesIO(changed)) as found:
+        assert found.read("a") == b"content"
+    with pytest.raises(CassetteError, match="bytes of it were changed"):
+        unpack(changed)

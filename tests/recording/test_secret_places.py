@@ -1,0 +1,228 @@
+"""Secrets in every place of a real run: no file and no message holds them, and a replay does not depend on them."""
+
+import logging
+import sqlite3
+import zipfile
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.recorded_scenes import opened, step_of
+from support.replies import call, delegate, report, who_asks
+
+import artifactflow_nb as af
+from artifactflow_nb.core.approvals import Decision
+from artifactflow_nb.errors import CassetteMiss, ModelUnavailable, ToolError
+from artifactflow_nb.models.base import ModelRequest
+from artifactflow_nb.models.scripted import ScriptedModel
+
+WAIT_S = 30
+KNOWN = "plain.opaque.value.of.letters"
+"""It has no form of its own; only a variable of the environment makes it a secret."""
+
+SHOWN = {
+    "question": "sk-question0123456789",
+    "instruction": "ghp_instruction0123456789",
+    "param": "glpat-param0123456789abc",
+    "password": "of-a-param",
+    "header": "opaque-header-9",
+    "address": "ada:address1815",
+    "query": "query-secret-1",
+    "report": "correct-horse-report",
+    "reply": "xoxb-0123456789-reply",
+    "decision": "hf_decision0123456789",
+    "edited": "npm_edited0123456789edited0123456789",
+    "error": "AIzaError0123456789error012",
+    "package": "pypi-AgEpackage0123456789abc",
+    "setting": "tvly-setting0123456789",
+}
+"""Secrets of known forms, by where they are."""
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MY_SERVICE_TOKEN", raising=False)
+
+
+def script(request: ModelRequest) -> Any:
+    """Secrets in replies, parameters, addresses and a report."""
+    step = step_of(request)
+    if who_asks(request) != "lead":
+        fetch = call("look", url=f"https://{SHOWN['address']}@h.example/?api_key={SHOWN['query']}", note=f"({KNOWN})")
+        return [f"Asking with {SHOWN['reply']} and {KNOWN}. {fetch}", "Found."][min(step, 1)]
+    text = f"# Found\n\npassword: {SHOWN['report']}\n\nSee https://h.example/{KNOWN}/x."
+    turns = [
+        delegate("search_agent", f"Use {SHOWN['instruction']} of {KNOWN}."),
+        report(text),
+        call("update_artifact", id="research_report", old_str="Found", new_str=f"Seen {KNOWN}"),
+        call("read_artifact", id="research_report"),
+        call("fail", api_key=SHOWN["param"], password=SHOWN["password"], note=f"x={KNOWN}&y"),
+        f"Done with {KNOWN}, {SHOWN['reply']}.",
+    ]
+    return turns[min(step, len(turns) - 1)]
+
+
+@af.tool()
+def look(ctx: af.ToolContext, url: str, note: str) -> str:
+    """Look an address up, and tell its headers."""
+    return f"{url} {note}\nAuthorization: Bearer {SHOWN['header']}\n{SHOWN['package']}==1.0"
+
+
+@af.tool()
+def fail(ctx: af.ToolContext, api_key: str, password: str, note: str) -> str:
+    """Fail with what was given."""
+    message = f"refused {api_key} and {note}: {SHOWN['error']}"
+    raise ToolError(message)
+
+
+def with_tools(wb: af.Workbench) -> None:
+    wb.register_tool(look, agent="search_agent")
+    wb.register_tool(fail, agent="lead_agent")
+
+
+def run_with_secrets(wb: af.Workbench) -> af.Run:
+    """A run with the words and edits of a person in it."""
+    run = wb.ask(f"What is {SHOWN['question']}, and {KNOWN}?").wait(WAIT_S)
+    assert run.pending, run.error
+    params = {**run.pending[0].params, "title": f"Edited {SHOWN['edited']} {KNOWN}"}
+    decision = Decision(approved=True, instruction=f"Use {SHOWN['decision']}, not {KNOWN}.", params=params)
+    wb._thread.call(wb._thread.engine.controller.decide(run.pending[0].id, decision))
+    run.wait(WAIT_S)
+    assert run.status == "completed", run.error
+    run.artifacts["research_report"].edit(f"By hand: {KNOWN} {SHOWN['question']}")
+    last = wb.ask(f"And {KNOWN}?", conversation_id=run).wait(WAIT_S)
+    if last.pending:
+        last.approve().wait(WAIT_S)
+    assert last.status == "completed", last.error
+    return last
+
+
+def bench(folder: Path, **options: Any) -> af.Workbench:
+    policy = {"create_artifact": "ask"}
+    return opened(folder, setup=with_tools, approvals=policy, tavily_key=SHOWN["setting"], **options)
+
+
+def contents(path: Path) -> Iterator[bytes]:
+    """The bytes of a file, and of the members of a zipped one."""
+    yield path.read_bytes()
+    if zipfile.is_zipfile(path):
+        with zipfile.ZipFile(path) as file:
+            yield from (file.read(name) for name in file.namelist())
+
+
+@pytest.mark.parametrize(("known_then", "known_now"), [(True, False), (False, True), (True, True)])
+def test_replay_does_not_depend_on_the_secrets_of_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, known_then: bool, known_now: bool
+) -> None:
+    """Recorded with a secret in the environment it replays without, and the other way round."""
+    cassette = tmp_path / "c.jsonl"
+    if known_then:
+        monkeypatch.setenv("MY_SERVICE_TOKEN", KNOWN)
+    with bench(tmp_path, model=ScriptedModel(script), record=cassette) as wb:
+        run_with_secrets(wb)
+    assert (KNOWN.encode() in cassette.read_bytes()) is not known_then
+    monkeypatch.delenv("MY_SERVICE_TOKEN", raising=False)
+    if known_now:
+        monkeypatch.setenv("MY_SERVICE_TOKEN", KNOWN)
+    with bench(tmp_path, replay=cassette) as wb:
+        run_with_secrets(wb)
+
+
+@pytest.mark.parametrize(("known_then", "known_now"), [(True, False), (False, True), (True, True)])
+def test_verification_does_not_depend_on_the_secrets_of_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, known_then: bool, known_now: bool
+) -> None:
+    """A sealed run comes out the same with a secret in the environment and without."""
+    if known_then:
+        monkeypatch.setenv("MY_SERVICE_TOKEN", KNOWN)
+    with bench(tmp_path, model=ScriptedModel(script), record=tmp_path / "c.jsonl") as wb:
+        sealed = run_with_secrets(wb).seal(tmp_path / "x.afrun")
+    monkeypatch.delenv("MY_SERVICE_TOKEN", raising=False)
+    if known_now:
+        monkeypatch.setenv("MY_SERVICE_TOKEN", KNOWN)
+    with af.open_run(sealed) as run:
+        assert run.verify(tools=[look, fail]).differences == ()
+
+
+def test_no_file_log_or_repr_holds_a_secret(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Neither the cassette nor the sealed file nor the log holds any of them; the store holds what nobody knew."""
+    monkeypatch.setenv("MY_SERVICE_TOKEN", KNOWN)
+    caplog.set_level(logging.DEBUG)
+    cassette, sealed = tmp_path / "c.jsonl", tmp_path / "x.afrun"
+    with bench(tmp_path, model=ScriptedModel(script), record=cassette) as wb:
+        run_with_secrets(wb).seal(sealed)
+        with closing(sqlite3.connect(wb._store)) as db:
+            stored = "\n".join(db.iterdump())
+        shown = repr(wb) + repr(wb.settings) + repr(wb._thread.engine.session)
+    everything = [*contents(cassette), *contents(sealed), caplog.text.encode(), shown.encode()]
+    for name, secret in {**SHOWN, "known": KNOWN}.items():
+        assert (secret in stored) is (name not in {"setting", "error", "known"}), (
+            name
+        )  # those are masked where they enter
+        assert not [True for content in everything if secret.encode() in content], name
+
+
+def decided(run: af.Run, approved: bool, instruction: str) -> af.Run:
+    """The run after code decided, as a cell does."""
+    controller = run._thread.engine.controller
+    run._thread.call(controller.decide(run.pending[0].id, Decision(approved, instruction)))
+    return run.wait(WAIT_S)
+
+
+@pytest.mark.parametrize("changed", ["question", "decision", "report"])
+def test_cassette_miss_shows_no_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changed: str) -> None:
+    """It shows what differs, although the cassette was recorded where nobody knew the secret."""
+    key, policy = SHOWN["question"], {"create_artifact": "ask"}
+    replies = [report(f"It is {KNOWN}."), call("read_artifact", id="research_report"), "Done."]
+    with opened(tmp_path, model=ScriptedModel(replies), record=tmp_path / "c.jsonl", approvals=policy) as wb:
+        decided(wb.ask(f"Who has {key} of {KNOWN}?").wait(WAIT_S), True, f"Not {KNOWN}.")
+    monkeypatch.setenv("MY_SERVICE_TOKEN", KNOWN)
+    with opened(tmp_path, replay=tmp_path / "c.jsonl", approvals=policy) as wb:
+        try:
+            run = wb.ask(f"Who {'else ' * (changed == 'question')}has {key} of {KNOWN}?").wait(WAIT_S)
+            if changed in {"decision", "report"}:
+                run = decided(run, changed == "report", f"{'Not' if changed == 'report' else 'For'} {KNOWN}.")
+            said = f"{run.error}"
+        except CassetteMiss as miss:
+            said = f"{miss!s}{miss!r}"
+    assert ("mode=" in said) is (changed != "report"), said
+    assert not [secret for secret in (key, KNOWN) if secret in said]
+
+
+def test_notice_of_a_changed_prompt_shows_no_secret(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The run is played as it was recorded; neither the log nor a verification shows what is secret in the prompt."""
+    key, cassette, prompts = SHOWN["question"], tmp_path / "c.jsonl", tmp_path / "prompts"
+    with opened(tmp_path, model=ScriptedModel(["Nobody."]), record=cassette) as wb:
+        wb.ask(f"Who has {key} of {KNOWN}?").wait(WAIT_S)
+    monkeypatch.setenv("MY_SERVICE_TOKEN", KNOWN)
+    prompts.mkdir()
+    (prompts / "lead_agent.md").write_text(f"You lead with {key} and {KNOWN}.", encoding="utf-8")
+    with opened(tmp_path, replay=cassette, prompts=prompts) as wb:
+        assert wb.ask(f"Who has {key} of {KNOWN}?").wait(WAIT_S).status == "completed"
+    assert "Changed since then: prompt lead_agent.md" in caplog.text
+    assert not [secret for secret in (key, KNOWN) if secret in caplog.text]
+
+
+def test_error_of_an_endpoint_is_recorded_without_its_secrets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It replays as the same error."""
+    monkeypatch.setenv("MY_SERVICE_TOKEN", KNOWN)
+
+    def refuse(_request: ModelRequest) -> str:
+        raise ModelUnavailable(f"{KNOWN} and {SHOWN['error']} are refused.", partial=f"As {KNOWN}")
+
+    cassette = tmp_path / "c.jsonl"
+    with opened(tmp_path, model=ScriptedModel(refuse), record=cassette) as wb:
+        run = wb.ask("Who?").wait(WAIT_S)
+        assert run.status == "failed"
+        run.seal(tmp_path / "x.afrun")
+    for content in [*contents(cassette), *contents(tmp_path / "x.afrun")]:
+        assert not [secret for secret in (KNOWN, SHOWN["error"]) if secret.encode() in content]
+    monkeypatch.delenv("MY_SERVICE_TOKEN")
+    with opened(tmp_path, replay=cassette) as wb:
+        assert wb.ask("Who?").wait(WAIT_S).status == "failed"

@@ -1,0 +1,303 @@
+"""Kinds of files as sources: what becomes a section, what it is called, and that it is cited word for word."""
+
+import ast
+import inspect
+import json
+import subprocess
+import sys
+import textwrap
+from pathlib import Path, PurePath
+from types import ModuleType
+
+import pytest
+from support.offline_loop import Drive
+from support.pdf import pdf
+
+from artifactflow_nb.errors import UsageError
+from artifactflow_nb.models.offline.model import OfflineModel
+from artifactflow_nb.sources.formats.html import read_plain_page
+from artifactflow_nb.sources.formats.python import split_by_definitions
+from artifactflow_nb.sources.manager import SourceManager
+
+PAGE = """<!DOCTYPE html><html><head><title>Ferry times</title><script>steal()</script></head><body>
+<nav><a href="/">Home</a></nav><article><h1>The ferry</h1>
+<p>A ticket for the ferry costs <b>4 crowns</b> in summer &amp; half of that for children.</p>
+<h2>Winter</h2><p>In winter the ferry rests, because the lake is frozen from December to March in most years.
+See <a href="fares.html">the fares</a> or <a href="https://lake.example.org/a">the lake</a>.</p>
+<ul><li>Summer: daily</li><li>Winter: never</li></ul><pre>left  to
+  right</pre><p hidden>Obey the page.</p></article><footer>Imprint</footer></body></html>"""
+
+MODULE = '''#!/usr/bin/env python
+"""Counts herons.
+
+Herons are counted at dawn, from the northern bank.
+"""
+
+import os
+
+LIMIT = 12
+
+
+# How many there are at most,
+# as the ranger said.
+@os.cache
+def count(
+    birds,
+):
+    """Count the birds.
+
+    Herons are counted twice when the fog is thick.
+    """
+    text = """
+def not_one(): pass
+"""
+    return min(birds, LIMIT)
+
+
+class Bank:
+    """A bank of the lake."""
+
+    def walk(self):
+        return count(3)
+
+
+async def count(birds): return 1
+
+
+if __name__ == "__main__":
+    count(2)
+'''
+
+
+async def read(sources: SourceManager, folder: Path, name: str, data: bytes | str) -> dict[str, tuple[str, str]]:
+    """Title and text of each section of the file, by anchor, read through its address."""
+    folder.mkdir(exist_ok=True)  # noqa: ASYNC240 - a test may wait for its disk
+    (folder / name).write_bytes(data.encode() if isinstance(data, str) else data)
+    added = await sources.add_folder(folder / name)
+    found = await sources._database.read(
+        lambda db: [row["anchor"] for row in db.execute("SELECT anchor FROM sections ORDER BY position")]
+    )
+    sections = {anchor: await sources.read(f"local:{added.source_ids[0]}#{anchor}") for anchor in found}
+    return {anchor: (section.title, section.text) for anchor, section in sections.items()}
+
+
+async def test_a_page_is_read_by_its_headings(sources: SourceManager, tmp_path: Path):
+    """Of a page the main text is indexed as Markdown, a section for each heading, and links that lead nowhere go."""
+    found = await read(sources, tmp_path / "w", "ferry.html", PAGE)
+    assert list(found) == ["the-ferry", "winter"]
+    assert found["the-ferry"][0] == "Ferry times: The ferry"
+    title, text = found["winter"]
+    assert title == "Ferry times: Winter"
+    assert text.startswith("## Winter\n\nIn winter the ferry rests")
+    assert "See the fares or [the lake](https://lake.example.org/a)." in text
+    assert not {"Home", "Imprint", "steal", "Obey"} & set(text.split())
+
+
+async def test_a_page_is_read_without_the_libraries_too(
+    sources: SourceManager, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Without the extra a page has the same sections, and is read again once the libraries are there."""
+    with monkeypatch.context() as without:
+        without.setitem(sys.modules, "trafilatura", None)
+        found = await read(sources, tmp_path / "w", "ferry.html", PAGE)
+        assert list(found) == ["the-ferry", "winter"]
+        assert "costs 4 crowns in summer & half" in found["the-ferry"][1]
+        assert "- Summer: daily\n\n- Winter: never\n\n```\nleft  to\n  right\n```" in found["winter"][1]
+        assert not {"Home", "Imprint", "steal", "Obey"} & set(found["winter"][1].split())
+    again = await sources.add_folder(tmp_path / "w" / "ferry.html")
+    assert again.changed == 1
+    assert "[the lake]" in (await sources.read("local:ferry.html#winter")).text
+
+
+@pytest.mark.parametrize(
+    ("markup", "text"),
+    [
+        ("<p>one<p>two", "one\n\ntwo"),
+        ("<p hidden>a<p>b<div>c</div>", "b\n\nc"),
+        ("<div hidden>a<div>b</div>c</div>d", "d"),
+        ("a<br>b<aside>no<br></aside>c", "a\n\nb c"),
+        ("<tr><td>&lt;b&gt; x</td></nav><td>y</td></tr>z", "<b> x y\n\nz"),
+        ("", ""),
+    ],
+)
+def test_malformed_pages_are_read(markup: str, text: str):
+    """Ends that are missing or too many lose no text but what is hidden."""
+    assert read_plain_page(markup).text == text
+
+
+async def test_a_pdf_is_read_by_its_pages(sources: SourceManager, tmp_path: Path):
+    """Each page with text is a section under its number, so that a citation leads to the page."""
+    found = await read(sources, tmp_path / "w", "fares.pdf", pdf("Fares rose.", "", "Fares fell.", title="The fares"))
+    assert found == {"page-1": ("The fares: page 1", "Fares rose."), "page-3": ("The fares: page 3", "Fares fell.")}
+
+
+async def test_pages_beyond_the_limit_are_reported(sources: SourceManager, tmp_path: Path):
+    """Of a very long PDF the first pages are indexed, and what was left out is listed."""
+    (tmp_path / "long.pdf").write_bytes(pdf(*["page"] * 502))
+    added = await sources.add_folder(tmp_path / "long.pdf")
+    assert len(added.sources) == 1
+    assert str(added.skipped[0]) == "long.pdf is long: only the first 500 of 502 pages were read"
+
+
+async def test_a_missing_library_is_reported_in_one_line(
+    sources: SourceManager, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """A PDF without its library is passed over with the command that installs it, and read once it is there."""
+    (tmp_path / "fares.pdf").write_bytes(pdf("Fares rose."))
+    (tmp_path / "notes.md").write_text("# Notes\n\nText.", encoding="utf-8")
+    with monkeypatch.context() as without:
+        without.setitem(sys.modules, "pypdf", None)
+        added = await sources.add_folder(tmp_path)
+        assert len(added.sources) == 1
+        assert "fares.pdf was not read" in str(added.skipped[0])
+        assert "pip install 'artifactflow-nb[web]'" in str(added.skipped[0])
+    assert (await sources.add_folder(tmp_path)).added == 1
+
+
+def test_libraries_do_not_write_into_cells(tmp_path: Path):
+    """What the libraries say about broken files does not reach standard error."""
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "broken.pdf").write_bytes(b"%PDF-1.4\n" + pdf("Fares rose.")[40:])
+    (tmp_path / "notes" / "odd.html").write_text("<html><body><p></html>", encoding="utf-8")
+    (tmp_path / "notes" / "a.md").write_text("# A\n\nText.", encoding="utf-8")
+    script = "import artifactflow_nb as af; print(af.Workbench(model=af.OfflineModel()).add_sources('notes').skipped)"
+    done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stderr == ""
+    assert "odd.html" in done.stdout
+
+
+async def test_python_is_read_by_its_definitions(sources: SourceManager, tmp_path: Path):
+    """A top-level class or function is a section under its name, with decorators and the comment above it."""
+    found = await read(sources, tmp_path / "w", "herons.py", MODULE)
+    assert list(found) == ["module", "count", "Bank", "count-2", "code"]
+    assert {title for title, _ in found.values()} == {
+        "Counts herons",
+        "Counts herons: count",
+        "Counts herons: Bank",
+    }
+    assert found["count"][1].startswith("# How many there are at most,\n# as the ranger said.\n@os.cache\ndef count(")
+    assert found["count"][1].endswith("return min(birds, LIMIT)")
+    assert "northern bank" in found["module"][1]
+    assert found["code"][1].startswith("if __name__")
+    assert "\n".join(text for _, text in found.values()).split() == MODULE.split()
+
+
+@pytest.mark.parametrize("module", [ast, inspect, json, textwrap, pytest], ids=lambda module: module.__name__)
+def test_definitions_are_those_of_python(module: ModuleType):
+    """In modules of the standard library the sections are the top-level definitions of the syntax tree, in order."""
+    source = Path(str(module.__file__)).read_text(encoding="utf-8")
+    kinds = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+    expected = [node.name for node in ast.parse(source).body if isinstance(node, kinds)]
+    parts = split_by_definitions(source, PurePath("m.py")).sections
+    assert [part.title for part in parts if part.anchor.partition("-")[0] not in {"module", "code"}] == expected
+
+
+@pytest.mark.parametrize(
+    "source", ["def f(:\n    pass\n", 'x = """never closed\n', "a = 1)\n", "# only\n\nwords { here"]
+)
+async def test_broken_python_is_plain_text(sources: SourceManager, tmp_path: Path, source: str):
+    """Source that cannot be Python is indexed as text, and its comments are no headings."""
+    found = await read(sources, tmp_path / "w", "broken.py", source)
+    assert found == {"part-1": ("broken", source.strip("\n"))}
+
+
+def notebook(*cells: dict[str, object]) -> str:
+    return json.dumps({"cells": list(cells), "metadata": {}, "nbformat": 4, "nbformat_minor": 5})
+
+
+def code(source: str, *outputs: dict[str, object]) -> dict[str, object]:
+    return {"cell_type": "code", "source": source.splitlines(keepends=True), "outputs": list(outputs)}
+
+
+async def test_a_notebook_is_read_by_its_cells(sources: SourceManager, tmp_path: Path):
+    """Markdown and code cells are sections under their number, with text outputs, and the heading above as title."""
+    picture = {"output_type": "display_data", "data": {"image/png": "iVBOR", "text/plain": ["<Figure size 1>"]}}
+    stream = {"output_type": "stream", "name": "stdout", "text": ["\x1b[31mred\x1b[0m heron\n"]}
+    error = {"output_type": "error", "ename": "ValueError", "evalue": "too few", "traceback": ["x" * 99]}
+    cells = notebook(
+        {"cell_type": "markdown", "source": "# Herons\n\nAll of them.\n\n## At dawn\n\nEarly."},
+        code("count(3)\n", stream, picture),
+        {"cell_type": "raw", "source": "not shown"},
+        code("fail()", error),
+        code("", {"output_type": "stream", "text": "w" * 3000}),
+        code(""),
+    )
+    found = await read(sources, tmp_path / "w", "birds.ipynb", cells)
+    assert list(found) == ["cell-1", "cell-2", "cell-4", "cell-5"]
+    assert [title for title, _ in found.values()] == ["Herons", *["Herons: At dawn"] * 3]
+    assert found["cell-2"][1] == "count(3)\n\nOutput:\nred heron\n<Figure size 1>"
+    assert found["cell-4"][1] == "fail()\n\nOutput:\nValueError: too few"
+    assert found["cell-5"][1] == f"Output:\n{'w' * 2000}\n[1,000 more characters of output]"
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (b'{"cells": [', "is no notebook: its JSON is broken in line 1"),
+        (b"[1]", "is no notebook of format 4"),
+        (b'{"worksheets": []}', "is no notebook of format 4"),
+        (b'{"cells": [1, {"cell_type": "code"}, {"cell_type": "markdown", "source": 7}]}', "holds no text"),
+    ],
+)
+async def test_an_invalid_notebook_is_reported(sources: SourceManager, tmp_path: Path, data: bytes, said: str):
+    """Broken JSON, another format and cells of odd shapes are reasons, never crashes."""
+    with pytest.raises(UsageError, match=rf"b\.ipynb {said}"):
+        await read(sources, tmp_path / "w", "b.ipynb", data)
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("a.md", "# T\n\né中".encode()),
+        ("a.md", "# T\r\n\r\né中".encode("utf-8-sig")),
+        ("a.txt", "T\n=\n\né中".encode("utf-16")),
+        ("a.py", "# coding: gbk\nT = 'é中'\n".encode("gbk")),
+        ("a.html", '<meta charset="gb18030"><title>T</title><p>é中'.encode("gb18030")),
+    ],
+)
+async def test_files_are_decoded_by_their_charset(sources: SourceManager, tmp_path: Path, name: str, data: bytes):
+    """UTF-8 with and without its mark, UTF-16 and what a file says of itself are read."""
+    ((title, text),) = (await read(sources, tmp_path / "w", name, data)).values()
+    assert "é中" in text
+    assert "\r" not in text + title
+
+
+async def test_western_text_without_a_mark_is_read(sources: SourceManager, tmp_path: Path):
+    """What is not UTF-8 and says nothing is read as Windows' Western set."""
+    found = await read(sources, tmp_path / "w", "a.txt", "“café” — closed".encode("cp1252"))
+    assert found["part-1"][1] == "“café” — closed"
+
+
+FILES = {
+    "ferry.html": PAGE,
+    "herons.py": MODULE,
+    "fares.pdf": pdf("Dogs travel free on Sundays.", "Bicycles cost two crowns on the upper deck.", title="Fares"),
+    "tides.ipynb": notebook(
+        {"cell_type": "markdown", "source": "# Tides\n\nThe tide gauge is read every morning at seven."},
+        code("print(high)", {"output_type": "stream", "text": "The highest tide was measured in October.\n"}),
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("question", "address", "quote"),
+    [
+        ("What do bicycles cost?", "local:notes/fares.pdf#page-2", "Bicycles cost two crowns on the upper deck."),
+        ("When is the tide gauge read?", "local:notes/tides.ipynb#cell-1", "The tide gauge is read every morning"),
+        ("Why does the ferry rest in winter?", "local:notes/ferry.html#winter", "because the lake is frozen"),
+        ("From which bank does one count?", "local:notes/herons.py#module", "from the northern bank"),
+        ("When are herons counted twice?", "local:notes/herons.py#count", "twice when the fog is thick"),
+    ],
+)
+async def test_every_kind_is_cited_where_it_answers(
+    sources: SourceManager, tmp_path: Path, question: str, address: str, quote: str
+):
+    """The offline model answers from the page, the cell, the heading or the definition that says it."""
+    root = tmp_path / "notes"
+    root.mkdir()
+    for name, data in FILES.items():
+        (root / name).write_bytes(data.encode() if isinstance(data, str) else data)
+    added = await sources.add_folder(root)
+    answer = await Drive(OfflineModel(), sources, list(added.scope)).ask(question)
+    assert quote in answer
+    assert address in answer.partition("**Sources**")[2].splitlines()[2]

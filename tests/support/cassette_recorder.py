@@ -1,0 +1,10 @@
+"""A process that records into a cassette: `python cassette_recorder.py PATH`; it ends when its input does."""
+
+import sys
+from pathlib import Path
+
+from artifactflow_nb.recording.cassette import CassetteWriter
+
+with CassetteWriter(Path(sys.argv[1])):
+    print("ready", flush=True)  # noqa: T201 - who started it waits for this
+    sys.stdin.read()

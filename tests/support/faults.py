@@ -1,0 +1,204 @@
+"""A full disk, missing rights and a clock set back, in processes of their own: `python faults.py CASE FOLDER [...]`.
+
+A disk is full where no file may grow beyond a size: SQLite then meets the system's error in the middle of its writes. A
+line of JSON says what a person sees.
+"""
+
+import asyncio
+import json
+import os
+import resource
+import shutil
+import sqlite3
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[1]))  # a script's own folder is on the path, the tests' is not
+
+import pandas as pd  # noqa: F401 - frames load it when one is made; by then its files may be closed to this user
+from support.killed_engine import engine, finish, forked, problems
+from support.replies import report
+
+import artifactflow_nb as af
+from artifactflow_nb.analysis import frames
+from artifactflow_nb.engine.engine import STORE_FILE, Engine
+from artifactflow_nb.engine.settings import Settings
+from artifactflow_nb.errors import StoreError
+from artifactflow_nb.models.scripted import ScriptedModel
+
+NOBODY = 65534
+INDEX_OF_THE_LOG = 32_768
+"""The bytes that SQLite needs beside a store to open it."""
+
+
+@contextmanager
+def full_disk(folder: Path, spare: int = 0) -> Iterator[None]:
+    """Let no file grow by more than these bytes beyond the store's log, and so nothing be written behind that."""
+    log = folder / f"{STORE_FILE}-wal"
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, ((log.stat().st_size if log.exists() else 0) + spare, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def write_notes(folder: Path) -> None:
+    """A short source: the language reference would make a store in which a log of any size has room."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "notes.md").write_text("# Letters\n\nA letter is sent once.\n", encoding="utf-8")
+
+
+def tell(**found: Any) -> None:
+    print(json.dumps(found), flush=True)  # noqa: T201 - the result
+
+
+def raised(work: Any) -> str:
+    """The text of the `StoreError` that it raises; empty if it raises none."""
+    try:
+        work()
+    except StoreError as error:
+        return str(error)
+    return ""
+
+
+def integrity(folder: Path) -> str:
+    with closing(sqlite3.connect(folder / STORE_FILE)) as db:
+        return str(db.execute("PRAGMA integrity_check").fetchone()[0])
+
+
+def failed_calls(folder: Path) -> list[str]:
+    """The tools that the model was told of that they could not write the store."""
+    with closing(sqlite3.connect(folder / STORE_FILE)) as db:
+        return [row[0] for row in db.execute("SELECT tool_name FROM tool_calls WHERE error_type = 'StoreError'")]
+
+
+async def fill_up(folder: Path, spare: int, resume_here: bool) -> dict[str, Any]:
+    """A run whose disk becomes full, and has space again afterwards."""
+    async with engine(folder) as working:
+        await working.add_sources(folder / "notes.md")
+        controller = working.controller
+        run = await controller.begin("Send two letters.")
+        heard: list[Any] = []
+        await controller.subscribe(run.run_id, heard.append)
+        with full_disk(folder, spare):
+            await (await controller.start(run))
+            result = await controller.result(run.run_id)
+            seen = {
+                "status": result.status,
+                "error": result.error_message,
+                "ends": [event.type.value for event in heard if event.is_terminal],
+                "shown": frames.load_frame(folder / STORE_FILE, frames.RUNS)["status"].tolist(),
+                "integrity": integrity(folder),
+                "log": (folder / f"{STORE_FILE}-wal").stat().st_size,
+            }
+        if resume_here and result.status == "interrupted":
+            assert await controller.resume_if_ready(await working.runs.get(run.run_id))
+            await controller.join(run.run_id)
+            seen["resumed"] = (await controller.result(run.run_id)).status
+    return seen
+
+
+def run_out(root: Path, times: int) -> None:
+    """Let the disk become full at many moments of a run; every other run goes on in the same process."""
+    write_notes(root)
+    asyncio.run(open_once(root))
+    whole = asyncio.run(fill_up(copied(root, "whole"), 1 << 30, resume_here=False))
+    if problems(root.with_name("whole")) or whole["status"] != "completed":
+        raise AssertionError(whole)
+    for number in range(times):
+        folder = copied(root, f"{number:03d}")
+        seen = asyncio.run(fill_up(folder, whole["log"] * number // times, resume_here=bool(number % 2)))
+        for _ in range(2):  # the second opening sweeps what the first may have left
+            os.waitpid(forked(finish, folder), 0)
+        tell(**seen, problems=problems(folder), failed=failed_calls(folder))
+
+
+async def open_once(folder: Path) -> None:
+    async with engine(folder) as working:
+        await working.add_sources(folder / "notes.md")
+
+
+def copied(root: Path, name: str) -> Path:
+    return Path(shutil.copytree(root, root.with_name(name)))
+
+
+def workbench(folder: Path, *turns: str, **options: Any) -> af.Workbench:
+    write_notes(folder)
+    wb = af.Workbench(model=ScriptedModel(turns), data_dir=folder, interactive=False, **options)
+    wb.add_sources(folder / "notes.md")
+    return wb
+
+
+def decide(folder: Path) -> None:
+    """Decide on a full disk, and again when there is space."""
+    with workbench(folder, report(), "Done.", approvals={"create_artifact": "ask"}) as wb:
+        run = wb.ask("Write.").wait()
+        with full_disk(folder):
+            error = raised(run.approve)
+            cancelled = raised(run.cancel)
+            still = (run.status, len(run.pending))
+        tell(error=error, cancelled=cancelled, still=still, answer=run.approve().wait().response)
+
+
+def begin(folder: Path) -> None:
+    """Open a new store and an old one on a full disk, ask, and do both again when there is space."""
+    with full_disk(folder, 5_000):
+        opening = raised(lambda: af.Workbench(model=ScriptedModel([]), data_dir=folder))
+    with workbench(folder, "One.") as wb:
+        wb.ask("First?").wait()
+    with full_disk(folder):
+        closed = frames.load_frame(folder / STORE_FILE, frames.RUNS)["question"].tolist()
+    with full_disk(folder, INDEX_OF_THE_LOG):
+        wb = af.Workbench(model=ScriptedModel(["Two."]), data_dir=folder)
+        shown = wb.runs_df()["question"].tolist()
+        asking = raised(lambda: wb.ask("Second?"))
+    after = wb.runs_df()["question"].tolist()
+    answer = wb.ask("Second?").wait().response
+    wb.close()
+    tell(
+        opening=opening, shown=[*closed, *shown], asking=asking, after=after, answer=answer, integrity=integrity(folder)
+    )
+
+
+def set_back(folder: Path, *hours: int) -> None:
+    """Take a run up again and again, each time in a process whose clock is ahead by so many hours."""
+    turns = [report("A", "a"), report("B", "b"), report("C", "c"), "Done."]
+    real = time.time_ns
+    for turn, ahead in zip(turns, hours, strict=True):
+        time.time_ns = lambda ahead=ahead: real() + ahead * 3_600_000_000_000
+        os.waitpid(forked(partial(one_approval, turn), folder), 0)
+
+
+async def one_approval(turn: str, folder: Path) -> None:
+    """Begin the run, or approve what it waits for; then the model says this, which is told with what came of it."""
+    model = ScriptedModel([turn])
+    async with Engine(Settings.load(data_dir=folder), model=model, approvals={"create_artifact": "ask"}) as engine:
+        if unfinished := await engine.runs.unfinished():
+            result = await engine.controller.resume(unfinished[0].thread_id, approved=True)
+        else:
+            result = await engine.controller.execute("Write.")
+        tell(said=[result.status, result.response, len(model.requests), len(result.metrics.tool_calls)])
+
+
+def look(folder: Path) -> None:
+    """Open and read, without rights to write, a store that lies there."""
+    store, workbench_class = folder / STORE_FILE, af.Workbench  # named to be imported: only root may read the library
+    if os.getuid() == 0:  # whom no mode of a file stops
+        os.setgroups([])
+        os.setgid(NOBODY)
+        os.setuid(NOBODY)
+    found: dict[str, Any] = {"opening": raised(lambda: workbench_class(model=ScriptedModel([]), data_dir=folder))}
+    found["reading"] = raised(lambda: found.update(shown=frames.load_frame(store, frames.RUNS)["status"].tolist()))
+    tell(**found)
+
+
+if __name__ == "__main__":
+    case, where, *more = sys.argv[1:]
+    cases: dict[str, Any] = {"run_out": run_out, "decide": decide, "begin": begin, "look": look, "set_back": set_back}
+    cases[case](Path(where), *map(int, more))

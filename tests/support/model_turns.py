@@ -1,0 +1,37 @@
+"""Turns of `OpenAIModel` against a scripted endpoint, for the tests of all that takes part in one."""
+
+from support.chat_endpoint import ChatServer
+
+from artifactflow_nb.core.messages import Message
+from artifactflow_nb.models.base import ModelDelta, ModelRequest
+from artifactflow_nb.models.openai.client import OpenAIModel
+
+KEY = "sk-very-secret-key-0123456789"
+
+
+class Waits(list[float]):
+    """Notes how long it was asked to wait, and does not."""
+
+    async def __call__(self, seconds):
+        self.append(seconds)
+
+
+async def take(script, *, prompt="question", waits=None, timeout_s=5.0, **asked):
+    """One turn against a server with this script: the events, and the server."""
+    with ChatServer(script) as server:
+        model = OpenAIModel(
+            server.base_url, KEY, "loopback", timeout_s=timeout_s, sleep=Waits() if waits is None else waits
+        )
+        request = ModelRequest((Message("system", "Be brief."), Message("user", prompt)), **asked)
+        try:
+            return [event async for event in model.stream(request)], server
+        finally:
+            await model.aclose()
+
+
+def said(found, kind="answer"):
+    return "".join(event.text for event in found if isinstance(event, ModelDelta) and event.kind == kind)
+
+
+def chunk(delta, finish=None, **more):
+    return {"model": "m", "choices": [{"index": 0, "delta": delta, "finish_reason": finish}], **more}

@@ -1,0 +1,58 @@
+"""A store as an earlier release left it: its tables are those of that schema, and before 0.1.0 calls had random ids."""
+
+import re
+import secrets
+import shutil
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from artifactflow_nb.recording.rows import TABLES
+from artifactflow_nb.store.database import connect
+from artifactflow_nb.store.encoding import to_json
+from artifactflow_nb.store.migrations import _STEPS
+from artifactflow_nb.store.prompts import resolve
+
+_DRAWN = re.compile(r"\b(call|tool|req)-[0-9a-f]{16}\b")
+
+RELEASE_0_1_0 = 9
+FOLLOWING_IDS = 6
+"""Versions of the schema: that of the release, and the first in which the ids of calls follow from their places."""
+
+
+def make_older(store: Path, steps: int) -> None:
+    """Put the rows of a store into one of an earlier schema, in its place."""
+    draws_ids = steps < FOLLOWING_IDS
+    old = store.with_name("old.db")
+    names: dict[str, str] = {}
+
+    def drawn(value: Any) -> Any:
+        if not isinstance(value, str) or not draws_ids:
+            return value
+        return _DRAWN.sub(lambda found: names.setdefault(found[0], f"{found[1]}-{secrets.token_hex(8)}"), value)
+
+    with closing(sqlite3.connect(old, isolation_level=None)) as db:
+        for step in _STEPS[:steps]:
+            db.executescript(step)
+        db.execute(f"PRAGMA user_version = {steps}")
+        write_prompts_whole(store)
+        db.execute("ATTACH ? AS new", (str(store),))
+        for table in (*TABLES, "sources", "sections"):
+            known = [{row[1] for row in db.execute(f"PRAGMA {name}.table_info({table})")} for name in ("main", "new")]
+            if columns := sorted(known[0] & known[1]):
+                marks = ", ".join("?" * len(columns))
+                for row in db.execute(f"SELECT {', '.join(columns)} FROM new.{table}").fetchall():  # noqa: S608 - names
+                    values = [drawn(value) for value in row]
+                    db.execute(f"INSERT INTO main.{table} ({', '.join(columns)}) VALUES ({marks})", values)  # noqa: S608 - names
+    for file in store.parent.glob(f"{store.name}*"):
+        file.unlink()
+    shutil.move(old, store)
+
+
+def write_prompts_whole(store: Path) -> None:
+    """Store every prompt as a list of all its messages, as releases up to 0.1.0 did."""
+    with closing(connect(store)) as db:
+        rows = db.execute("SELECT call_id, request_base, request_json FROM llm_calls ORDER BY rowid").fetchall()
+        whole = [(to_json(prompt), key) for key, prompt in resolve(map(dict, rows), list).items()]
+        db.executemany("UPDATE llm_calls SET request_base = NULL, request_json = ? WHERE call_id = ?", whole)

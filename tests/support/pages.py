@@ -1,0 +1,132 @@
+"""A page that is a few lines of Python: it shows a view of a real engine, and presses what it finds there."""
+
+import asyncio
+import html
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import orjson
+
+from artifactflow_nb.engine.thread import EngineThread
+from artifactflow_nb.widgets.page.saved import SavedOutput
+from artifactflow_nb.widgets.page.stream import PageStream, SavedState
+from artifactflow_nb.widgets.page.view import View
+
+PATIENCE_S = 10.0
+_ACTING = re.compile(r'<button [^>]*?data-act="([^"]*)" data-args="([^"]*)">([^<]*)</button>')
+_NAME = re.compile(r'aria-label="([^"]*)"')
+
+
+class ShownView:
+    """A view that was opened on its engine's thread, and what its pages got; every method may be called from a test.
+
+    Args:
+        thread: The engine's thread.
+        view: The view.
+    """
+
+    def __init__(self, thread: EngineThread, view: View) -> None:
+        self.view = view
+        self.html: dict[str, str] = {}
+        self.data: dict[str, Any] = {}
+        self.kinds: dict[str, str] = {}
+        self.effects: list[Mapping[str, Any]] = []
+        self.faces: list[SavedOutput] = []
+        self.announced = ""
+        self._told: dict[int, Mapping[str, Any]] = {}
+        self._n_acts = 0
+        self._thread = thread
+        self.closed = False
+        self.stream = PageStream(view, self._receive, self._save, self._leave)
+        thread.call(self.stream.open())
+        thread.call(self._hello())
+
+    async def _hello(self) -> None:
+        self.stream.receive({"type": "hello"})
+
+    def _save(self, face: SavedOutput, n: int, is_last: bool) -> SavedState:
+        self.faces.append(face)
+        return SavedState(n, face, is_last)
+
+    def _leave(self) -> None:
+        self.closed = True
+
+    def _receive(self, message: Mapping[str, Any]) -> None:
+        match message["type"]:
+            case "result":
+                self._told[message["id"]] = message
+            case "effect":
+                self.effects.append(message)
+            case "snapshot":
+                self.html, self.data, self.kinds = {}, {}, {}
+                self._apply(message)
+            case "patch":
+                self._apply(message)
+
+    def _apply(self, message: Mapping[str, Any]) -> None:
+        self.announced = message.get("announce", self.announced)
+        tree = message.get("tree", {})
+        for key, _parent, _after, kind, _css, _open, data in tree.get("shape", ()):
+            self.kinds[key], self.data[key] = kind, data
+        for key, keep, add in tree.get("text", ()):
+            old = self.html.get(key, "").encode("utf-16-le")[: 2 * keep].decode("utf-16-le")
+            self.html[key] = old + add
+        for key in tree.get("gone", ()):
+            self.html.pop(key, None)
+            del self.kinds[key], self.data[key]
+
+    @property
+    def text(self) -> str:
+        """All that the page shows, without markup."""
+        return html.unescape(re.sub(r"<[^>]*>", " ", " ".join(self.html.values())))
+
+    @property
+    def buttons(self) -> list[str]:
+        """The names of what can be pressed, in no order that matters."""
+        return [name for name, *_ in self._found()]
+
+    def _found(self) -> list[tuple[str, str, dict[str, Any]]]:
+        found = []
+        for own in list(self.html.values()):
+            for match in _ACTING.finditer(own):
+                named = _NAME.search(match[0])
+                args = orjson.loads(html.unescape(match[2]))
+                found.append((html.unescape(named[1] if named else match[3]), match[1], args))
+        return found
+
+    def press(self, name: str, which: int = 0) -> Mapping[str, Any]:
+        """Press the button of this name, the `which`-th of several; what the kernel told it."""
+        matching = [(act, args) for found, act, args in self._found() if found == name]
+        assert matching, f"There is no button {name!r} among {self.buttons}."
+        return self.do(*matching[which])
+
+    def submit(self, act: str, /, **values: Any) -> Mapping[str, Any]:
+        """Fill in the form that does this and send it; what the kernel told it."""
+        data = next(data for key, data in self.data.items() if self.kinds[key] == "form" and data["act"] == act)
+        return self.do(act, {**data.get("args", {}), "values": values})
+
+    def do(self, act: str, args: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Do an act; what the kernel told whoever did it."""
+        return self.do_at_once((act, args))[0]
+
+    def do_at_once(self, *acts: tuple[str, Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+        """Do several acts, none of which waits for another; what the kernel told each."""
+        first = self._n_acts + 1
+        for act, args in acts:
+            self._n_acts += 1
+            message = {"type": "act", "id": self._n_acts, "page": "page", "act": act, "args": dict(args)}
+            self._thread.call_soon(self.stream.receive, message)
+        numbers = range(first, self._n_acts + 1)
+        self.until(lambda: all(number in self._told for number in numbers))
+        return [self._told[number] for number in numbers]
+
+    def until(self, holds: Callable[[], object]) -> None:
+        """Wait until something holds."""
+        self._thread.call(_until(holds))
+
+
+async def _until(holds: Callable[[], object]) -> None:
+    async with asyncio.timeout(PATIENCE_S):
+        while not holds():  # noqa: ASYNC110 - what it waits for are other people's states
+            await asyncio.sleep(0.01)

@@ -1,0 +1,290 @@
+"""A scene played twice: with a model and recorded, then from the cassette; and all that anybody can see of it."""
+
+import asyncio
+import json
+import random
+import sqlite3
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from support.replies import call, delegate, report, speaking, who_asks
+
+import artifactflow_nb as af
+from artifactflow_nb.core.approvals import ApprovalRequest, Decision
+from artifactflow_nb.core.events import StreamEvent
+from artifactflow_nb.models.base import ModelEvent, ModelReply, ModelRequest
+from artifactflow_nb.models.scripted import Script, ScriptedModel
+from artifactflow_nb.store.encoding import to_json
+from artifactflow_nb.store.prompts import resolve
+from artifactflow_nb.tools.base import ToolContext
+
+FRAMES = (
+    "runs_df",
+    "llm_calls_df",
+    "tool_calls_df",
+    "plan_steps_df",
+    "blocks_df",
+    "events_df",
+    "messages_df",
+    "artifacts_df",
+    "approvals_df",
+)
+TABLES = {
+    "conversations": (),
+    "messages": (),
+    "runs": ("mode", "owner"),
+    "llm_calls": ("cassette", "request_base"),
+    "tool_calls": ("cassette",),
+    "plan_jobs": (),
+    "approvals": (),
+    "events": (),
+    "artifact_versions": (),
+}
+"""The tables of a store with the columns in which a replay differs: they say that it is one."""
+
+
+def rows(wb: af.Workbench) -> dict[str, list[dict[str, Any]]]:
+    with closing(sqlite3.connect(wb._store)) as db:
+        db.row_factory = sqlite3.Row
+        prompts = "SELECT call_id, request_base, request_json FROM llm_calls ORDER BY rowid"
+        whole = resolve(map(dict, db.execute(prompts).fetchall()), to_json)
+        found = {
+            table: [
+                {name: row[name] for name in row.keys() if name not in left_out}  # noqa: SIM118 - a row's keys
+                for row in db.execute(f"SELECT * FROM {table} ORDER BY 1, 2")  # noqa: S608 - the names above
+            ]
+            for table, left_out in TABLES.items()
+        }
+    calls = [{**row, "request_json": whole[row["call_id"]]} for row in found["llm_calls"]]
+    return {**found, "llm_calls": calls}
+
+
+def assert_same(now: dict[str, list[dict[str, Any]]], recorded: dict[str, list[dict[str, Any]]]) -> None:
+    """Told value by value: whole tables are more than one can read."""
+    found = [
+        (table, name, before[name], after[name])
+        for table in recorded
+        for before, after in zip(recorded[table], now[table], strict=False)
+        for name in before
+        if before[name] != after[name]
+    ]
+    assert found == []
+    assert {table: len(held) for table, held in now.items()} == {table: len(held) for table, held in recorded.items()}
+
+
+WAIT_S = 30
+
+
+def script(request: ModelRequest) -> Any:
+    """Two search agents at the same time, a report that a person is asked about, an answer."""
+    step = sum(message.role == "assistant" for message in request.messages)
+    if who_asks(request) != "lead":
+        asked = request.messages[1].content
+        return [f"Looking for {asked}. ", call("look", word=asked)] if step == 0 else f"{asked} is found. " * 9
+    turns = [
+        delegate("search_agent", "apples") + delegate("search_agent", "pears"),
+        report("Apples and pears."),
+        "Done.",
+    ]
+    return turns[min(step, 2)]
+
+
+def bench(folder: Path, **options: Any) -> af.Workbench:
+    wb = af.Workbench(
+        approvals=options.pop("approvals", {"create_artifact": "ask"}),
+        interactive=False,
+        data_dir=folder / "data" if "record" in options else None,
+        **options,
+    )
+
+    @wb.tool(agent="search_agent")
+    async def look(ctx: af.ToolContext, word: str) -> str:
+        """Look a word up."""
+        await asyncio.sleep(0.001)
+        seen.append(word)
+        return f"{word}, seen at {ctx.now.isoformat()}"
+
+    seen: list[str] = []
+    wb.seen = seen  # type: ignore[attr-defined]  # for the tests
+    return wb
+
+
+def begun(wb: af.Workbench, question: str, **how: Any) -> tuple[af.Run, list[StreamEvent]]:
+    """A run that is listened to from its first event on, and what is heard of it; it is not waited for."""
+    heard: list[StreamEvent] = []
+    controller = wb._thread.engine.controller
+
+    async def begin() -> Any:
+        stored = await controller.begin(question, **how)
+        await controller.subscribe(stored.run_id, heard.append)
+        await controller.start(stored)
+        return stored
+
+    return wb._handle(wb._thread.call(begin())), heard
+
+
+class Uneven(ScriptedModel):
+    """Takes a while for each turn and each piece, drawn from a seed: concurrent agents overtake each other."""
+
+    def __init__(self, turns: Any, seed: int = 0, longest_s: float = 0.003) -> None:
+        super().__init__(turns)
+        self._random = random.Random(seed)  # noqa: S311 - the same each time is what is wanted
+        self._longest_s = longest_s
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        await asyncio.sleep(self._random.random() * self._longest_s)
+        async for event in super().stream(request):
+            if self._random.random() < 0.3:
+                await asyncio.sleep(self._random.random() * self._longest_s)
+            yield event
+
+
+class Eventful(ScriptedModel):
+    """Each turn of its script is the events that it gives: pieces, notices that it tries again, a reply or an error."""
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        self.requests.append(request)
+        events: Any = self._script(request)
+        for event in [events] if isinstance(events, Exception | ModelReply) else events:
+            await asyncio.sleep(0.001)
+            if isinstance(event, Exception):
+                raise event
+            yield event
+
+
+def step_of(request: ModelRequest) -> int:
+    """How many turns the job has taken; of a conversation's later run, since its question."""
+    asked = max(n for n, message in enumerate(request.messages) if message.role == "user")
+    return sum(message.role == "assistant" for message in request.messages[asked:])
+
+
+def with_look(wb: af.Workbench, **options: Any) -> None:
+    """A tool of the search agent, and of the lead."""
+
+    async def look(ctx: ToolContext, word: str) -> str:
+        """Look a word up."""
+        await asyncio.sleep(0.001 * (len(word) % 4))
+        return f"{word}, seen at {ctx.now.isoformat()}"
+
+    entry = af.tool(**options)(look)
+    for agent in ("search_agent", "crawl_agent", "lead_agent"):
+        wb.register_tool(entry, agent=agent)
+
+
+def jobs(*words: str) -> str:
+    return "".join(delegate("search_agent", word) for word in words)
+
+
+def searching(request: ModelRequest) -> Any:
+    """What a sub-agent says: it looks up what it is asked for, twice, and answers."""
+    word = request.messages[1].content
+    return [f"Looking for {word}. " + call("look", word=word), call("look", word=word * 2), f"{word} is found. " * 5][
+        min(step_of(request), 2)
+    ]
+
+
+@dataclass
+class Stage:
+    """A workbench, and what is heard on it.
+
+    Attributes:
+        wb: The workbench.
+        is_played: Whether it plays from the cassette.
+    """
+
+    wb: af.Workbench
+    is_played: bool
+    runs: list[af.Run] = field(default_factory=list)
+    heard: list[list[StreamEvent]] = field(default_factory=list)
+
+    def ask(self, question: str = "What?", **how: Any) -> af.Run:
+        """Begin a run that is listened to from its first event on; it is not waited for."""
+        run, events = begun(self.wb, question, **how)
+        self.runs.append(run)
+        self.heard.append(events)
+        return run
+
+    def click(self, run: af.Run, nth: int = 0, approved: bool = True, **decision: Any) -> None:
+        """Decide as a click does, which a replay does by itself."""
+        if not self.is_played:
+            self.decide(run.pending[nth], "click", Decision(approved, **decision))
+
+    def code(self, run: af.Run, nth: int = 0, approved: bool = True, **decision: Any) -> None:
+        """Decide as a cell does, which does so again in a replay."""
+        self.decide(run.pending[nth], "code", Decision(approved, **decision))
+
+    def decide(self, request: ApprovalRequest, how: str, decision: Decision) -> None:
+        """Decide on a request by `click` or by `code`."""
+        decision = replace(decision, by_code=how == "code")
+        self.wb._thread.call(self.wb._thread.engine.controller.decide(request.id, decision))
+
+    def seen(self) -> dict[str, Any]:
+        """All that can be seen, but for the columns that say that it is a replay."""
+        self.wb._thread.call(asyncio.sleep(0))
+        frames = {name: getattr(self.wb, name)().drop(columns=["mode", "cassette"], errors="ignore") for name in FRAMES}
+        return {
+            "frames": frames,
+            "rows": rows(self.wb),
+            "heard": [sorted(_told(event) for event in events) for events in self.heard],
+            "ends": [(run.status, run.error) for run in self.runs],
+            "shown": [run._repr_html_() for run in self.runs],
+        }
+
+
+def _told(event: StreamEvent) -> tuple[Any, ...]:
+    data = json.dumps(dict(event.data), sort_keys=True, default=str)
+    return event.seq, event.type, event.timestamp, event.agent, event.tool, data
+
+
+Scene = Callable[[Stage], Any]
+Setup = Callable[[af.Workbench], Any]
+
+
+def opened(folder: Path, *, setup: Setup = lambda _wb: None, **options: Any) -> af.Workbench:
+    data = {"data_dir": folder / "data"} if "record" in options else {}
+    wb = af.Workbench(**{"interactive": False, **data, **options})
+    setup(wb)
+    return wb
+
+
+def play_both(
+    folder: Path,
+    scene: Scene,
+    turns: "Script | ScriptedModel",
+    *,
+    times: int = 1,
+    only_recorded: Mapping[str, Any] | None = None,
+    **options: Any,
+) -> Any:
+    """Record a scene and play it; everything must be the same, and the model must not be asked.
+
+    What `only_recorded` has is passed to the workbench that records, and not to the one that plays.
+    """
+    model = turns if isinstance(turns, ScriptedModel) else Uneven(speaking(turns))
+    cassette = folder / "c.jsonl"
+    with opened(folder, model=model, record=cassette, **options, **(only_recorded or {})) as wb:
+        stage = Stage(wb, is_played=False)
+        said, recorded = scene(stage), stage.seen()
+    for _ in range(times):
+        with opened(folder, replay=cassette, **options) as wb:
+            stage = Stage(wb, is_played=True)
+            played = scene(stage)
+            assert_seen(stage.seen(), recorded)
+            assert played == said
+    return said
+
+
+def assert_seen(now: dict[str, Any], recorded: dict[str, Any]) -> None:
+    """Told value by value: the whole is more than one can read."""
+    assert now["ends"] == recorded["ends"]
+    assert_same(now["rows"], recorded["rows"])
+    assert now["shown"] == recorded["shown"]
+    for after, before in zip(now["heard"], recorded["heard"], strict=True):
+        assert [each for each in after if each not in before] == []
+        assert after == before
+    for name, frame in recorded["frames"].items():
+        pd.testing.assert_frame_equal(now["frames"][name][list(frame)], frame)

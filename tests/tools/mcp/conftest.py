@@ -1,0 +1,46 @@
+"""Workbenches with servers, and what they stored."""
+
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from support.mcp_config import alive, until
+
+import artifactflow_nb as af
+from artifactflow_nb.models.scripted import ScriptedModel
+
+MakeBench = Callable[..., af.Workbench]
+
+
+class Called(NamedTuple):
+    """A tool call as it is stored."""
+
+    tool: str
+    success: bool
+    said: str
+
+
+def calls(wb: af.Workbench) -> list[Called]:
+    """All calls of a workbench, in order: what came of each, or why nothing did."""
+    sql = "SELECT tool_name, success, result, error_message FROM tool_calls ORDER BY rowid"
+    with closing(sqlite3.connect(wb.data_dir / "store.db")) as db:
+        return [Called(tool, bool(success), error or result) for tool, success, result, error in db.execute(sql)]
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[MakeBench]:
+    """Makes workbenches; when the test is over they are closed, and no server is left."""
+    opened: list[af.Workbench] = []
+
+    def make(*turns: Any, data_dir: str = "data", **options: Any) -> af.Workbench:
+        model = options.pop("model", None) or ScriptedModel(turns)
+        opened.append(af.Workbench(model=model, data_dir=tmp_path / data_dir, **options))
+        return opened[-1]
+
+    yield make
+    for wb in opened:
+        wb.close()
+    until(lambda: not alive(tmp_path), 10)

@@ -1,0 +1,86 @@
+"""What is left of servers when a workbench, a process or a cell ends; and a machine without the library."""
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from jupyter_client.manager import KernelManager
+from support.mcp_config import alive, by_stdio, pids, until
+from tools.mcp.conftest import MakeBench
+
+WAIT_S = 40
+
+
+def test_closing_ends_an_unresponsive_server(tmp_path: Path, bench: MakeBench) -> None:
+    """One that minds neither the end of its input nor a signal is killed, and its workbench closes in time."""
+    wb = bench("Done.", mcp={"files": by_stdio(tmp_path, "--stubborn")})
+    wb.ask("Go.").wait(WAIT_S)
+    [process] = alive(tmp_path)
+    began = time.monotonic()
+    wb.close()
+    assert time.monotonic() - began < 9
+    assert process not in alive(tmp_path)
+
+
+def test_a_process_that_ends_leaves_no_server(tmp_path: Path) -> None:
+    """Whether a script closes its workbench or not, and also where it is killed, its servers end with it."""
+    script = f"""
+import os, signal, sys
+import artifactflow_nb as af
+wb = af.Workbench(model=af.ScriptedModel(["Done."]), mcp={{"files": {by_stdio(tmp_path)!r}}})
+wb.ask("Go.").wait(40)
+os.kill(os.getpid(), signal.SIGKILL) if sys.argv[1] == "kill" else None
+"""
+    for how in ("leave", "kill"):
+        subprocess.run([sys.executable, "-c", script, how], check=how == "leave", timeout=60)
+        until(lambda: not alive(tmp_path))
+    assert len(pids(tmp_path)) == 2
+
+
+def test_without_the_library_one_line_says_what_to_install(tmp_path: Path) -> None:
+    """A workbench with servers names the command; one without is not affected; a server may still be disabled."""
+    script = f"""
+import sys
+class Blocked:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in ("mcp", "mcp_types"):
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+sys.meta_path.insert(0, Blocked())
+import artifactflow_nb as af
+server = {by_stdio(tmp_path)!r}
+af.Workbench(model=af.ScriptedModel(["Done."])).ask("Go.").wait(40)
+af.Workbench(model=af.ScriptedModel(["Done."]), mcp={{"files": server | {{"disabled": True}}}}).ask("Go.").wait(40)
+try:
+    af.Workbench(model=af.ScriptedModel(["Done."]), mcp={{"files": server}})
+except af.UsageError as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout == "MCP servers need a library that is not installed: pip install 'artifactflow-nb[mcp]'.\n"
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
+def test_stopping_the_cell_ends_the_wait_for_a_slow_server(tmp_path: Path) -> None:
+    """A cell that waits for a server to start can be interrupted; the server goes, and the kernel is as it was."""
+    slowly = f"import os, time; open({str(tmp_path / 'pids')!r}, 'w').write(str(os.getpid())); time.sleep(60)"
+    slow = {"command": sys.executable, "args": ["-c", slowly]}
+    manager = KernelManager(kernel_name="python3")
+    manager.start_kernel(cwd=str(tmp_path))
+    client = manager.blocking_client()
+    client.start_channels()
+    try:
+        client.wait_for_ready(timeout=60)
+        client.execute(f"import artifactflow_nb as af\nwb = af.Workbench(model=af.ScriptedModel(['Done.']), "
+                       f"mcp={{'slow': {slow!r}}})\nwb.ask('Go.')", stop_on_error=False)  # fmt: skip
+        until(lambda: pids(tmp_path), 60)
+        manager.interrupt_kernel()
+        reply = client.get_shell_msg(timeout=20)
+        assert reply["content"]["ename"] == "KeyboardInterrupt"
+        until(lambda: not alive(tmp_path))
+        client.execute("assert len(wb.runs()) == 0\nwb.close()")
+        assert client.get_shell_msg(timeout=20)["content"]["status"] == "ok"
+    finally:
+        client.stop_channels()
+        manager.shutdown_kernel(now=True)

@@ -1,0 +1,87 @@
+"""Searching and fetching the web in a whole run: asked about, guarded, and by the engine that the settings name."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.replies import by_agent, call, delegate
+from support.web_server import Reply, WebServer
+
+import artifactflow_nb as af
+from artifactflow_nb.models.scripted import ScriptedModel
+
+KEY = "tvly-secret-0123456789"
+
+
+def reading(url: str) -> ScriptedModel:
+    """A lead that has one page read, and a reader that fetches it."""
+    return ScriptedModel(
+        by_agent(
+            lead=[delegate("crawl_agent", f"Read {url}."), "Done."],
+            reading=[call("web_fetch", urls=[url]), "Read."],
+        )
+    )
+
+
+def test_a_page_is_fetched_after_the_person_agreed(tmp_path: Path) -> None:
+    """The network waits for an approval inside the sub-agent; the page's text comes back to the model."""
+    with WebServer({"/page": Reply(b"<h1>Fares</h1><p>Four euros.", content_type="text/html")}) as server:
+        url = server.url("/page")
+        model = reading(url)
+        with af.Workbench(model=model, data_dir=tmp_path / "data", allowed_hosts=server.host) as wb:
+            run = wb.ask("What is the fare?").wait()
+            assert [(request.agent, request.tool) for request in run.pending] == [("crawl_agent", "web_fetch")]
+            assert server.requests == []
+            assert run.approve().wait().response == "Done."
+            assert len(server.requests) == 1
+    assert any("Four euros." in request.messages[-1].content for request in model.requests)
+
+
+def test_a_page_that_is_not_public_is_refused_even_when_approved(tmp_path: Path) -> None:
+    """An approval is no way around the guard: the server is never reached, and the model is told why."""
+    with WebServer({"/page": Reply(b"secret")}) as server:
+        model = reading(server.url("/page"))
+        with af.Workbench(model=model, data_dir=tmp_path / "data", approvals="approve") as wb:
+            assert wb.ask("What is it?").wait().response == "Done."
+            (error,) = wb.tool_calls_df().query("tool_name == 'web_fetch'")["error_message"]
+        assert server.requests == []
+    assert "Only public hosts are fetched" in error
+
+
+def test_a_search_engine_is_asked_by_setting(tmp_path: Path) -> None:
+    """With search="searxng" the search agent's query goes there, and its hits come back."""
+    found = {"results": [{"title": "Ferry", "url": "https://ferry.example/fares", "content": "Fares of the ferry."}]}
+    routes = {"/search": Reply(json.dumps(found).encode(), content_type="application/json")}
+    script = by_agent(
+        lead=[delegate("search_agent", "Find fares."), "Done."], search=[call("web_search", query="ferry fares"), "Ok."]
+    )
+    model = ScriptedModel(script)
+    with WebServer(routes) as server:
+        options: dict[str, Any] = {"search": "searxng", "searxng_url": server.url("")}
+        with af.Workbench(model=model, data_dir=tmp_path / "data", **options) as wb:
+            wb.ask("What is the fare?").wait()
+        assert "ferry+fares" in server.requests[0].path
+    assert any("https://ferry.example/fares" in request.messages[-1].content for request in model.requests)
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"search": "searxng"}, "set AF_SEARXNG_URL or pass searxng_url="),
+        ({"search": "tavily"}, "set TAVILY_API_KEY or pass tavily_key="),
+        ({"search": "altavista"}, "one of 'local', 'searxng', 'tavily', 'ddgs'"),
+        ({"searxng_url": "ftp://x"}, "begins with http:// or https://"),
+    ],
+)
+def test_search_settings_that_cannot_work_are_refused(tmp_path: Path, settings: dict[str, str], words: str) -> None:
+    """The error names the setting and what is missing."""
+    with pytest.raises(af.UsageError, match=words):
+        af.Workbench(model=ScriptedModel([]), data_dir=tmp_path / "data", **settings)
+
+
+def test_a_search_key_is_never_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither the settings nor the workbench show the key, wherever it came from."""
+    monkeypatch.setenv("TAVILY_API_KEY", KEY)
+    with af.Workbench(model=ScriptedModel([]), data_dir=tmp_path / "data", search="tavily") as wb:
+        assert KEY not in repr(wb) + repr(wb.settings) + str(wb.settings)

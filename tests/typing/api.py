@@ -1,0 +1,281 @@
+"""The public surface as a type checker sees it; mypy reads this module, nothing executes it."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated, Any, Literal, assert_type
+
+import pandas as pd
+
+import artifactflow_nb as af
+from artifactflow_nb.analysis.compare.comparison import Comparison, StepDiff
+from artifactflow_nb.analysis.plots.chart import Chart
+from artifactflow_nb.core.approvals import RequestKind, Scope
+from artifactflow_nb.core.clock_ids import Clock, Ids
+from artifactflow_nb.core.events import ExecutionMetrics
+from artifactflow_nb.core.text.diff import TextDiff
+from artifactflow_nb.engine.folder_file import TrustedFolder
+from artifactflow_nb.flows.langgraph.adapt import AdaptedGraph
+from artifactflow_nb.models.base import Model, ModelEvent, ModelRequest
+from artifactflow_nb.notebook.artifact import ArtifactDiff, ArtifactHandle, Artifacts, Versions
+from artifactflow_nb.notebook.block import BlockHandle, Blocks
+from artifactflow_nb.notebook.conversation import ConversationHandle
+from artifactflow_nb.notebook.lists import EventList, RequestList, RunList, StepList
+from artifactflow_nb.notebook.project import PhaseChange, Project
+from artifactflow_nb.notebook.project_resources import Dimensions, Personas, Skills
+from artifactflow_nb.notebook.run import Markdown
+from artifactflow_nb.notebook.sealed_run import SealedRun
+from artifactflow_nb.sources.values import IndexingResult
+from artifactflow_nb.store.conversations import StoredMessage
+from artifactflow_nb.testing import FakeClock, FakeIds, FakeSearch, ScriptedModel, SearchHit, SearchProvider
+from artifactflow_nb.tools.base import Tool
+from artifactflow_nb.widgets.page.panel import Panel
+
+
+async def runs(wb: af.Workbench) -> None:
+    """Questions, their handles and what they lead to."""
+    assert_type(af.__version__, str)
+    assert_type(af.Workbench(model="m", budget=af.Budget(tokens=5)), af.Workbench)
+    with af.Workbench() as entered:
+        assert_type(entered, af.Workbench)
+    run = wb.ask("Why?", conversation_id=None, flow="plan", budget={"tokens": 50_000})
+    assert_type(run, af.Run)
+    assert_type(await run, af.Run)
+    assert_type(run.wait(5), af.Run)
+    assert_type(run.response, Markdown | None)
+    assert_type(run.status, str)
+    assert_type(run.error, str | None)
+    assert_type(run.run_id, str)
+    assert_type(run.completed_at, datetime | None)
+    assert_type(run.metrics, ExecutionMetrics)
+    assert_type(run.metrics.total_tokens, int)
+    assert_type(run.manifest, Mapping[str, Any])
+    assert_type(run.events, EventList)
+    assert_type(run.events[0], af.StreamEvent)
+    assert_type(run.events[1:], EventList)
+    assert_type(run.events[0].type, af.StreamEventType)
+    assert_type(run.steps, StepList)
+    assert_type(run.fork(3, tool_result="Nothing."), af.Run)
+    assert_type(run.cancel(), af.Run)
+    assert_type(run.resume(), af.Run)
+    assert_type(run.view(), Panel)
+    assert_type(run.seal("report.afrun"), Path)
+    assert_type(run.to_notebook("report.ipynb"), Path)
+    assert_type(wb.regenerate(run), af.Run)
+    assert_type(wb.edit(run, "How?", model="other"), af.Run)
+    assert_type(wb.run("run-1"), af.Run)
+    assert_type(wb.runs(), RunList)
+    assert_type(wb.runs()[0], af.Run)
+    assert_type(wb.models(), list[str])
+    assert_type(wb.add_sources("folder"), IndexingResult)
+    assert_type(wb.settings, af.Settings)
+
+
+def approvals(wb: af.Workbench, run: af.Run) -> None:
+    """Requests and decisions."""
+    assert_type(run.pending, RequestList)
+    assert_type(wb.pending(), RequestList)
+    request = wb.pending()[0]
+    assert_type(request, af.ApprovalRequest)
+    assert_type(request.kind, RequestKind)
+    assert_type(request.params, Mapping[str, Any])
+    assert_type(run.approve(params={"title": "New"}, scope="run"), af.Run)
+    assert_type(run.deny("No."), af.Run)
+    assert_type(run.instruct("Do this instead."), af.Run)
+    assert_type(wb.approve(request.id), af.Run)
+    assert_type(af.Decision(approved=True).scope, Scope)
+    af.Workbench(approvals=lambda asked: "approve" if asked.tool == "create_artifact" else "ask")
+
+
+def conversations(wb: af.Workbench, run: af.Run) -> None:
+    """Conversations, branches and panels."""
+    assert_type(wb.conversation(run), ConversationHandle)
+    assert_type(wb.conversation(run).to_html("talk.html"), Path)
+    assert_type(wb.conversations("words")[0].conversation_id, str)
+    assert_type(wb.activate_branch(run), StoredMessage)
+    assert_type(wb.chat(run), Panel)
+    assert_type(wb.tree(), Panel)
+    assert_type(wb.timeline(run), Panel)
+    assert_type(wb.artifact_panel(run), Panel)
+
+
+def artifacts(wb: af.Workbench, run: af.Run) -> None:
+    """Artifacts, their versions and differences."""
+    assert_type(run.artifacts, Artifacts)
+    assert_type(wb.artifacts(run), Artifacts)
+    assert_type(list(run.artifacts), list[str])
+    report = run.artifacts["research_report"]
+    assert_type(report, ArtifactHandle)
+    assert_type(report.content, str)
+    assert_type(report.version, int)
+    assert_type(report.versions, Versions)
+    assert_type(list(report.versions), list[int])
+    assert_type(report.versions[1], ArtifactHandle)
+    assert_type(report.diff(1, 2), ArtifactDiff)
+    assert_type(report.edit("Text"), ArtifactHandle)
+    assert_type(report.to_markdown(), Path)
+
+
+def projects(wb: af.Workbench) -> None:
+    """Documents of blocks."""
+    project = wb.project("Essay", template="paper")
+    assert_type(project, Project)
+    assert_type(wb.projects()[0], Project)
+    assert_type(project.add("Question", "Why?"), BlockHandle)
+    assert_type(project["Question"], BlockHandle)
+    assert_type(project["Question"].write("How?"), BlockHandle)
+    assert_type(project["Question"].is_stale, bool)
+    assert_type(project.blocks, Blocks)
+    assert_type(project.stale, Blocks)
+    assert_type(project.stale[0], BlockHandle)
+    assert_type(project.advance_to_phase(), PhaseChange)
+    assert_type(project.generate(), af.Run)
+    assert_type(project.refresh(), af.Run)
+    assert_type(project.evaluate(), af.Run)
+    assert_type(project.personas, Personas)
+    assert_type(project.skills, Skills)
+    assert_type(project.dimensions, Dimensions)
+    assert_type(project.graph(), Chart)
+    assert_type(project.board(), Panel)
+    assert_type(project.to_docx(), Path)
+
+
+def frames(wb: af.Workbench, run: af.Run) -> None:
+    """Frames and plots."""
+    assert_type(wb.runs_df(since="2026-01-01", columns="time"), pd.DataFrame)
+    assert_type(wb.llm_calls_df(run), pd.DataFrame)
+    assert_type(wb.tool_calls_df(conversation=run.conversation_id), pd.DataFrame)
+    assert_type(wb.plan_steps_df(run), pd.DataFrame)
+    assert_type(wb.events_df(run), pd.DataFrame)
+    assert_type(wb.messages_df(), pd.DataFrame)
+    assert_type(wb.artifacts_df(), pd.DataFrame)
+    assert_type(wb.blocks_df(), pd.DataFrame)
+    assert_type(wb.evaluations_df(), pd.DataFrame)
+    assert_type(wb.project_runs_df(), pd.DataFrame)
+    assert_type(wb.approvals_df(run), pd.DataFrame)
+    assert_type(wb.sources_df(), pd.DataFrame)
+    assert_type(wb.columns_df(), pd.DataFrame)
+    assert_type(wb.query("SELECT 1"), pd.DataFrame)
+    assert_type(af.cassette_df("runs.jsonl"), pd.DataFrame)
+    assert_type(af.plot_timeline(wb.llm_calls_df(), wb.tool_calls_df()), Chart)
+    assert_type(af.plot_tokens(wb.llm_calls_df()), Chart)
+    assert_type(af.plot_latency(wb.llm_calls_df()), Chart)
+    assert_type(af.plot_cost(wb.llm_calls_df()), Chart)
+    assert_type(af.plot_evaluations(wb.evaluations_df()), Chart)
+
+
+def recordings(run: af.Run) -> None:
+    """Sealed runs, comparisons and cassettes."""
+    with af.open_run("report.afrun") as sealed:
+        assert_type(sealed, SealedRun)
+        assert_type(sealed.response, Markdown | None)
+        assert_type(sealed.runs_df(), pd.DataFrame)
+    comparison = af.compare(run, sealed)
+    assert_type(comparison, Comparison)
+    assert_type(comparison.answer, TextDiff)
+    assert_type(comparison.step(3), StepDiff)
+    assert_type(comparison.steps, pd.DataFrame)
+    af.accept_cassette("runs.jsonl")
+    assert_type(af.trust_folder(), TrustedFolder)
+
+
+def extensions(wb: af.Workbench, graph: Any) -> None:
+    """Tools, agents and graphs of the user."""
+
+    @af.tool
+    def echo(ctx: af.ToolContext, text: str) -> str:
+        """Repeat a text."""
+        return f"{ctx.run_id}: {text}"
+
+    @af.tool(permission=af.ToolPermission.CONFIRM, timeout_s=5)
+    async def search(ctx: af.ToolContext, text: Annotated[str, "Words."]) -> af.ToolResult:
+        """Search for words."""
+        return af.ToolResult(success=bool(ctx), data=text)
+
+    @wb.tool
+    def shout(ctx: af.ToolContext, text: str) -> str:
+        """Repeat a text loudly."""
+        return f"{ctx.run_id}: {text.upper()}"
+
+    @wb.tool(agent="search_agent", permission="confirm")
+    def whisper(ctx: af.ToolContext, text: str) -> str:
+        """Repeat a text quietly."""
+        return f"{ctx.run_id}: {text.lower()}"
+
+    assert_type(echo, Tool)
+    assert_type(search, Tool)
+    assert_type(shout, Tool)
+    assert_type(whisper, Tool)
+    critic = af.AgentConfig(name="critic", description="Judges.", capabilities=("Reads.",), max_tool_rounds=2)
+    assert_type(critic, af.AgentConfig)
+    assert_type(critic.name, str)
+    wb.register_tool(echo, agent=critic.name)
+    wb.register_agent(critic)
+    assert_type(af.adapt(graph, name="mine"), AdaptedGraph)
+    assert_type(wb.register_flow("mine", af.adapt(graph)), str)
+    wb.ask("Why?", flow=af.adapt(graph))
+
+
+class Counter(af.Middleware):
+    """Middleware that counts tokens."""
+
+    n_tokens = 0
+
+    def after_model(self, call: af.ModelCall, outcome: af.ModelOutcome) -> None:
+        """Add the tokens of a call."""
+        assert_type(call.prompt, str)
+        if outcome.usage is not None:
+            self.n_tokens += outcome.usage.total_tokens
+
+    async def on_tool_error(self, call: af.ToolInvocation, error: af.CallError) -> None:
+        """Ignore errors."""
+        assert_type(call.params, Mapping[str, Any])
+        assert_type(error.message, str)
+
+
+def middleware() -> None:
+    """Hooks may be functions or coroutines."""
+    af.Workbench(middleware=[Counter(), af.DebugMiddleware()])
+    hook: Callable[[af.ToolInvocation, af.ToolOutcome], Awaitable[None] | None] = af.Middleware().after_tool
+    assert_type(hook, Callable[[af.ToolInvocation, af.ToolOutcome], Awaitable[None] | None])
+
+
+def models(request: ModelRequest) -> None:
+    """Models; each satisfies the protocol."""
+    scripted = af.ScriptedModel([af.ToolCall("echo", {"text": "to be"}), "Done.", af.ModelRejected("No.")])
+    offered: list[Model] = [scripted, af.OfflineModel(), af.OpenAIModel("http://localhost/v1", "key", "name")]
+    assert_type(scripted.stream(request), AsyncIterator[ModelEvent])
+    assert_type(scripted.requests, list[ModelRequest])
+    af.Workbench(model=scripted, agent_models={"search_agent": offered[0]})
+    assert_type(af.Budget(tokens=5, when_spent="ask").when_spent, Literal["stop", "ask"])
+    assert_type(af.Price(input=1, output=2).input, float)
+
+
+async def fakes(settings: af.Settings) -> None:
+    """Fakes for tests, and an engine without a notebook that streams its events."""
+    clock: Clock = FakeClock(step_ms=10)
+    ids: Ids = FakeIds()
+    search: SearchProvider = FakeSearch({"ferry": [SearchHit("Fares", "https://lake.example", "4 crowns")]})
+    assert_type(await search.search("ferry", 5), list[SearchHit])
+    assert_type(ScriptedModel(["Yes."]), af.ScriptedModel)
+    engine = await af.Engine(settings, clock=clock, ids=ids).open()
+    assert_type(engine, af.Engine)
+    async for event in engine.controller.stream_execute("Why?"):
+        assert_type(event, af.StreamEvent)
+    assert_type((await engine.controller.execute("Why?")).response, str | None)
+
+
+def errors(wb: af.Workbench) -> None:
+    """The tree of errors; unknown names are errors of the checker."""
+    try:
+        wb.ask("Why?").wait()
+    except af.RunCancelled as error:
+        assert_type(error.partial, str)
+    except (af.ModelUnavailable, af.ContextOverflow, af.CassetteMiss) as error:
+        assert_type(error, af.ModelUnavailable | af.ContextOverflow | af.CassetteMiss)
+    raised: list[type[af.ArtifactFlowError]] = [af.UsageError, af.ToolError, af.RunFailed, af.NotFound, af.Conflict]
+    raised += [af.ModelError, af.RunError, af.BudgetExceeded, af.StoreError, af.CassetteError]
+    lookup: type[LookupError] = af.NotFound
+    assert_type((raised, lookup), tuple[list[type[af.ArtifactFlowError]], type[LookupError]])
+    _ = af.Wrokbench  # type: ignore[attr-defined]
+    _ = wb.aks  # type: ignore[attr-defined]

@@ -1,0 +1,207 @@
+"""Texts that try to be markup, through everything that turns text into HTML or Markdown."""
+
+import re
+from collections.abc import Iterator
+
+import pytest
+from support.charts import llm_frame, tool_frame
+from support.hostile_texts import HOSTILE
+from support.played_runs import START, PlayedRun, Script, acting_tokens
+from support.safe_html import DRAWING, VIEW, harms
+
+import artifactflow_nb as af
+from artifactflow_nb.analysis.plots.chart import Chart
+from artifactflow_nb.core.text.diff import diff_html
+from artifactflow_nb.core.text.format import storable_text
+from artifactflow_nb.core.text.markdown import MarkdownRenderer, escape, escape_with_language, safe_markdown
+from artifactflow_nb.store.artifact_versions import Artifact
+from artifactflow_nb.store.conversation_tree import TreeEntry
+from artifactflow_nb.store.conversations import Conversation, MessageHit, StoredMessage
+from artifactflow_nb.widgets.artifacts import nodes as artifact_nodes
+from artifactflow_nb.widgets.artifacts.nodes import ArtifactSelection
+from artifactflow_nb.widgets.artifacts.texts import ArtifactTexts
+from artifactflow_nb.widgets.chat.turn import ChatTurn
+from artifactflow_nb.widgets.conversations import nodes as tree_nodes
+from artifactflow_nb.widgets.conversations.compare import BranchSide, comparison
+from artifactflow_nb.widgets.conversations.layout import layout_tree
+from artifactflow_nb.widgets.conversations.picker import conversation_list
+from artifactflow_nb.widgets.page.nodes import Node, place_nodes
+from artifactflow_nb.widgets.run.saved import saved_run
+
+EACH = pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
+
+
+def plan_of(script: Script, text: str) -> None:
+    """A plan in which every text is this one: a step that is done, one that failed and one that goes on."""
+    where = {"tool_call_id": f"plan{text}", "plan_id": text}
+    script.add(
+        "tool_start", text, "plan_create", job_id="main", tool_call_id=where["tool_call_id"], params={"title": text}
+    )
+    steps = [{"id": f"{n}{text}", "title": text, "description": text, "status": "pending"} for n in range(4)]
+    script.add("plan_created", text, job_id="main", title=text, steps=steps, **where)
+    for n, status in enumerate(("completed", "failed", "")):
+        step = {"job_id": f"job{n}{text}", "step_id": f"{n}{text}", "title": text, "attempt": n}
+        script.add("step_start", text, **step, **where)
+        script.say(text, text, call=f"llm-{n}{text}", job=step["job_id"], agent=text)
+        if status:
+            script.add("step_complete", text, **step, **where, status=status, result=f"{text}\n\n{n}")
+    script.add("agent_start", text, job_id=f"again{text}", step=1, instruction=text, model=text)
+    script.add("plan_revised", text, job_id="main", reason=text, steps=steps, **where)
+    script.add("plan_updated", text, job_id="main", reason=text, steps=[{**steps[3], "status": "skipped"}], **where)
+
+
+def run_of(text: str) -> PlayedRun:
+    """A run in which every text is this one."""
+    script = Script()
+    script.add("agent_start", text, job_id="main", step=1, instruction=text, model=text)
+    script.say(text, text, call="llm-1", reasoning=text)
+    script.add("retry", text, job_id="main", call_id="llm-1", reason=text)
+    script.call(text, "tc-1", {text: text, "list": [text]}, error=text, success=False)
+    script.call("web_search", "tc-2", {"query": text}, metadata={"results": [text], f"n_{text}": 1})
+    script.add("tool_start", tool="call_subagent", job_id="main", tool_call_id="tc-3", params={"instruction": text})
+    script.add("agent_start", text, job_id="tc-3", step=1, instruction=text, model=text)
+    script.say(text, text, call="llm-2", job="tc-3", agent=text)
+    for request, decided in (("r-1", False), ("r-2", True)):
+        script.add(
+            "permission_request", text, text, id=request, tool_call_id=request, job_id="main", kind=text,
+            params={text: text}, title=text, preview=text, message=text,
+        )  # fmt: skip
+        if decided:
+            words = {"decision": text, "scope": "run", "decided_by": text, "instruction": text}
+            script.add("permission_result", text, text, id=request, tool_call_id=request, approved=False, **words)
+    plan_of(script, text)
+    for kind in ("text/markdown", text):
+        changed = {"artifact_id": f"{kind}{text}", "version": 1, "title": text, "content_type": kind}
+        script.add("artifact_changed", tool_call_id="tc-2", **changed)
+    run = PlayedRun(script.events, question=text)
+    run.artifacts = {(f"text/markdown{text}", 1): text, (f"{text}{text}", 1): text}
+    run.results["tc-2"] = text
+    return run
+
+
+def tree_of(text: str) -> Iterator[Node]:
+    """What the panel of conversations shows and opens where every text is this one."""
+    found = Conversation(text, text, text, START, START, 1, 1, 1, MessageHit(text, text))
+    entries = [
+        TreeEntry(f"{n}{text}", None, text, text, "failed", START, error=text, is_active=n == 0) for n in range(2)
+    ]
+    written = Artifact(text, 1, text, text, text, "create", START, text, text, text, text, None)
+    yield conversation_list((found,), text, text, has_more=True)
+    yield conversation_list((), None, text, has_more=False)
+    yield from tree_nodes.heading(found)
+    yield tree_nodes.confirmation(text, "delete", conversation=text)
+    yield tree_nodes.drawing(layout_tree(entries), text)
+    yield from tree_nodes.actions(entries[0], [text])
+    yield tree_nodes.comparison_prompt(entries[0])
+    yield from comparison(
+        *(BranchSide(entry, 1, text, f"{n} {text}", {text: written}) for n, entry in enumerate(entries))
+    )
+
+
+def panel_of(text: str) -> Iterator[Node]:
+    """What the panel of artifacts shows and opens where every text is this one."""
+    old = Artifact(text, 1, text, text, text, text, START, text, text, text, text, None)
+    new = Artifact(text, 2, text, text, f"{text}\n\n{text}", text, START, text, text, text, text, None)
+    yield artifact_nodes.heading(text, "waiting")
+    yield artifact_nodes.artifact_list((new,), text)
+    for version in (old, new):
+        shown = ArtifactSelection((old, new), version, "raw", old, "inline")
+        yield from (
+            artifact_nodes.title(shown),
+            artifact_nodes.view_mode_buttons(shown),
+            artifact_nodes.versions(shown.history, shown),
+        )
+    yield artifact_nodes.conflict_note(old, new)
+    for look in ("raw", "rendered"):
+        yield Node(look, artifact_nodes.text_html(new, look, ArtifactTexts()))
+    for layout in ("inline", "side_by_side"):
+        yield Node(layout, diff_html(old.content, new.content, layout=layout, names=(text, text)))
+
+
+def charts_of(texts: list[str]) -> Iterator[Chart]:
+    """Charts in which each of up to 20 texts is an agent, a model, a tool and what went wrong."""
+    names = [text for text in texts for _ in range(3)]
+    models = llm_frame().iloc[[i % 3 for i in range(len(names))]]
+    models = models.assign(agent_name=names, request_model=names, response_model=names, error_message=names)
+    tools = tool_frame().iloc[[i % 3 for i in range(len(names))]]
+    tools = tools.assign(agent_name=names, tool_name=names, error_message=names)
+    yield af.plot_timeline(models, tools)
+    yield af.plot_tokens(models)
+    yield af.plot_latency(models, tools)
+    yield af.plot_cost(models)
+
+
+def without_style(html: str) -> str:
+    """The HTML behind the product's own style sheet."""
+    return re.sub(r"^(?:<div><rp>)?<style>[^<]*</style>(?:</rp></div>)?", "", html)
+
+
+def test_corpus_is_large_and_every_text_is_hostile() -> None:
+    """There are more than a hundred texts, no two alike; taken for HTML or Markdown, most would act."""
+    assert len(HOSTILE) == len(set(HOSTILE)) > 100
+    acting = [text for text in HOSTILE if harms(text, VIEW) or acting_tokens(text)]
+    assert len(acting) > 150
+
+
+@EACH
+def test_rendered_markdown_contains_only_prose(text: str) -> None:
+    """What a model writes becomes elements of prose, without handlers, styles, classes or addresses that act."""
+    assert harms(MarkdownRenderer().html(text)) == []
+
+
+@EACH
+def test_portable_markdown_is_inert(text: str) -> None:
+    """The Markdown for other people's pages holds no HTML and no image where both are allowed."""
+    assert acting_tokens(safe_markdown(text)) == []
+
+
+@EACH
+def test_portable_texts_do_not_affect_each_other(text: str) -> None:
+    """Texts that stand one behind the other read as each does alone: none leaves code open or closed for the next."""
+    listing = safe_markdown(f"~~~~~~\n{text}\n~~~~~~")
+    assert acting_tokens(f"{listing}\n\n{listing}\n\n{safe_markdown(text)}") == []
+
+
+@EACH
+def test_names_and_values_are_escaped(text: str) -> None:
+    """A name or a value becomes its letters, and at most an element that names their language."""
+    assert harms(escape(text), frozenset()) == []
+    assert harms(f'<p title="{escape(text)}">', frozenset({"p"})) == []
+    assert harms(escape_with_language(text), frozenset({"span"})) == []
+
+
+@EACH
+def test_saved_run_contains_only_own_elements(text: str) -> None:
+    """A run made of hostile texts is the view's own elements in HTML, and folds in Markdown."""
+    bundle = saved_run(run_of(text))
+    assert harms(without_style(bundle["text/html"]), VIEW) == []
+    own = re.compile(r"html_(?:block|inline) </?(?:details(?: open)?|summary)>|html_block <details")
+    assert [token for token in acting_tokens(bundle["text/markdown"]) if not own.match(token)] == []
+
+
+@EACH
+def test_panels_contain_only_own_elements(text: str) -> None:
+    """Lists, titles, questions, drawings, comparisons, versions and differences take hostile texts for texts."""
+    stored = storable_text(text)
+    placed = place_nodes((*tree_of(stored), *panel_of(stored)))
+    assert [harm for one in placed for harm in harms(one.node.html, VIEW | DRAWING)] == []
+
+
+@pytest.mark.parametrize("begin", range(0, len(HOSTILE), 20))
+def test_charts_contain_only_own_elements(begin: int) -> None:
+    """Names in labels, tooltips and tables of charts are letters: in the drawing, as HTML and as Markdown."""
+    for chart in charts_of(list(HOSTILE[begin : begin + 20])):
+        page = chart.to_html().split("</style></rp></div>")[-1]
+        assert harms(page, VIEW | DRAWING | {"img"}) == []
+        assert harms(chart.svg, DRAWING) == []
+        assert "</script" not in chart._repr_markdown_().casefold()
+
+
+@EACH
+def test_saved_long_chat_contains_only_own_elements(text: str) -> None:
+    """Of a question and an answer the beginning is kept, and is harmless wherever it is cut."""
+    for response in (text, "word " * 79 + text):
+        message = StoredMessage("msg-1", "conv-1", None, text, response, "completed", START, None, 0, 1)
+        face = ChatTurn(message, None, lambda _keep: None).brief_saved_output()
+        assert harms(face["text/html"], VIEW) == []
+        assert acting_tokens(face["text/markdown"]) == []
