@@ -51,7 +51,7 @@ def sizes(trees: dict[Path, ast.Module]) -> Iterator[Figure]:
         for node in ast.walk(tree)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
     ]
-    yield from spread("lines of a function", functions, (7, 20, 70))
+    yield from spread("lines of a function", functions, (8, 25, 90))
 
 
 def names(trees: dict[Path, ast.Module]) -> Iterator[Figure]:
