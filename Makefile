@@ -57,10 +57,12 @@ check: setup
 	$(BIN)/mypy
 	$(BIN)/python tests/package/structure.py
 
-# While you work: the rooms whose tests need no browser, kill no process and execute no notebook.
+# While you work: the rooms whose tests need no browser, kill no process and execute no notebook, without the slowest files.
 QUICK := tests/agents tests/analysis tests/core tests/models tests/recording tests/sources tests/store tests/tools tests/widgets
-WITHOUT := tests/analysis/plots/test_spans.py tests/store/test_two_processes.py tests/store/test_faults.py tests/store/test_locks.py tests/tools/mcp \
-	tests/widgets/test_board_work.py tests/widgets/test_interrupted.py tests/widgets/test_progress.py tests/widgets/test_subruns.py
+WITHOUT := tests/analysis/frames/test_cost.py tests/analysis/plots/test_spans.py tests/core/redaction/test_redactor.py tests/core/toolcalls/test_cost.py \
+	tests/models/offline/test_grades.py $(wildcard tests/recording/test_replay_*.py) tests/recording/test_row_checks.py \
+	tests/store/test_two_processes.py tests/store/test_faults.py tests/store/test_locks.py tests/tools/mcp tests/widgets/test_board_work.py \
+	tests/widgets/test_interrupted.py tests/widgets/test_long_answers.py tests/widgets/test_progress.py tests/widgets/test_subruns.py
 
 quick: setup
 	$(IN_MEMORY) $(BIN)/pytest -n $(WORKERS) --dist worksteal $(QUICK) tests/package/test_layers.py $(addprefix --ignore=,$(WITHOUT))
