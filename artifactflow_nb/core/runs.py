@@ -10,9 +10,14 @@ from typing import Any, Self
 PARENT_CALL_SETTING = "subrun"
 """Run setting that holds the parent call of a subrun."""
 
-
 GRAPH_SETTING = "graph"
 """Run setting that describes the adapted LangGraph graph that the run executes; no other run has it."""
+
+WORK_SETTING = "compose"
+"""Run setting that holds the work of a run without a conversation, such as the blocks to write; absent in a chat.
+
+Its stored name is that of the flow that first had such runs. Stores and recordings contain it.
+"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,13 +19,12 @@ from artifactflow_nb.core.runs import GRAPH_SETTING
 from artifactflow_nb.core.text.cards import Card, CardMixin, CardRows, Code, Details, MarkdownText
 from artifactflow_nb.core.text.format import duration
 from artifactflow_nb.engine.driver import EngineServices
-from artifactflow_nb.engine.flow_registry import BUILT_IN_FLOWS
+from artifactflow_nb.engine.flow_registry import BUILT_IN_FLOWS, DEFAULT_FLOW
 from artifactflow_nb.engine.scheduler import RunScheduler
 from artifactflow_nb.engine.starter import RunOptions, RunStarter
 from artifactflow_nb.engine.subruns import SubrunService
 from artifactflow_nb.errors import Conflict, NotFound, StoreError, ToolError, UsageError
 from artifactflow_nb.flows.events import Listener
-from artifactflow_nb.flows.research import RESEARCH
 from artifactflow_nb.store.approvals import load_open_requests
 from artifactflow_nb.store.encoding import MAX_DEPTH, is_too_deep, storable_json
 from artifactflow_nb.store.metrics import load_metrics
@@ -123,7 +122,7 @@ class ExecutionController:
     async def flow_of_message(self, message_id: str) -> str:
         """The flow of the run that answered a message; that of new questions if none did."""
         run_id = (await self._services.conversations.message(message_id)).run_id
-        return RESEARCH if run_id is None else (await self._services.runs.get(run_id)).flow
+        return DEFAULT_FLOW if run_id is None else (await self._services.runs.get(run_id)).flow
 
     async def stream_execute(
         self,

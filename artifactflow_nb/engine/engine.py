@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from artifactflow_nb.agents.base import AgentConfig, BaseAgent
+from artifactflow_nb.agents.lead import LeadAgent
 from artifactflow_nb.agents.prompts import PromptLibrary
 from artifactflow_nb.agents.settings import flatten_nodes
 from artifactflow_nb.core.approvals import ApprovalPolicy, ApprovalRule
@@ -34,7 +35,6 @@ from artifactflow_nb.engine.settings import Settings
 from artifactflow_nb.errors import UsageError
 from artifactflow_nb.flows.known_secrets import SecretLookup
 from artifactflow_nb.flows.middleware import MiddlewareStack
-from artifactflow_nb.flows.research.graph import ExtendableGraph
 from artifactflow_nb.flows.services import Services
 from artifactflow_nb.models.base import Model, model_name
 from artifactflow_nb.models.offline.model import OfflineModel
@@ -151,7 +151,6 @@ class Engine(CardMixin):
             prompts=self._prompts,
             tools=self.tools,
         )
-        self.research = ExtendableGraph(self._agents.lead, self._agents.subagents)
         free = [OfflineModel.default_model, *(model.default_model for model in self._agents.flow_models)]
         self._prices = {**dict.fromkeys(free, Price(input=0, output=0)), **settings.prices}
         self.mcp = McpToolset(settings.mcp, self.tools, self._agents, mask=self.secrets.mask)
@@ -264,7 +263,7 @@ class Engine(CardMixin):
         """
         if not isinstance(entry, Tool):
             raise UsageError(f"{entry!r} is not a tool. Decorate a typed function with @af.tool.")
-        self._agents.register_tool(entry, self._agents.agent(agent or self._agents.lead.config.name).config.name)
+        self._agents.register_tool(entry, self._agents.agent(agent or self.lead.config.name).config.name)
 
     def register_agent(self, config: AgentConfig) -> None:
         """Add an agent that the lead can delegate to; only the lead delegates."""
@@ -284,6 +283,11 @@ class Engine(CardMixin):
     def agents(self) -> Mapping[str, BaseAgent]:
         """All agents by name, the lead first."""
         return self._agents.agents
+
+    @property
+    def lead(self) -> LeadAgent:
+        """The agent that gets tools for which no other agent is named, and that can delegate to registered agents."""
+        return self._agents.lead
 
     async def list_models(self) -> list[str]:
         """The names of the models at all endpoints that agents use, each once."""

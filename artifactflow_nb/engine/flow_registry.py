@@ -26,6 +26,9 @@ BUILT_IN_FLOWS: dict[str, FlowSpec] = {flow.name: flow for flow in (RESEARCH_FLO
 """The built-in flows by name. The first agent of the first flow is the lead: the agent that tools are offered to if no
 other is named."""
 
+DEFAULT_FLOW = RESEARCH_FLOW.name
+"""The flow of a question that names none."""
+
 
 def load_graph_config(source: str | Path | Mapping[str, Any] | None = None) -> GraphConfig:
     """Load the configuration of the built-in flows; see `GraphConfig.load`."""

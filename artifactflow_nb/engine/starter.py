@@ -5,14 +5,12 @@ from typing import Any, TypedDict
 
 from artifactflow_nb import __version__
 from artifactflow_nb.core.budget import Budget
-from artifactflow_nb.core.document.project import COMPOSE_SETTING
 from artifactflow_nb.core.run_clock import whole_ms
-from artifactflow_nb.core.runs import PARENT_CALL_SETTING, ParentCall
+from artifactflow_nb.core.runs import PARENT_CALL_SETTING, WORK_SETTING, ParentCall
 from artifactflow_nb.engine.driver import EngineServices
-from artifactflow_nb.engine.flow_registry import BUILT_IN_FLOWS
+from artifactflow_nb.engine.flow_registry import BUILT_IN_FLOWS, DEFAULT_FLOW
 from artifactflow_nb.errors import UsageError
 from artifactflow_nb.flows.base import FlowQuestion
-from artifactflow_nb.flows.research import RESEARCH
 from artifactflow_nb.store.conversations import ParentId, ParentSelector, resolve_parent
 from artifactflow_nb.store.runs import NewRun, StoredRun
 
@@ -25,7 +23,7 @@ class RunOptions(TypedDict, total=False):
         parent_message_id: The message to continue from; None for a new root, left out for the active branch.
         message_id: The id for the new message; None for a new id.
         thread_id: The id for the run's thread; None for a new id.
-        flow: The flow; `research` if it is left out.
+        flow: The flow; `DEFAULT_FLOW` if it is left out.
         budget: What the run may spend; None for the configured budget.
         model: The model's name at the endpoint; None for the configured model.
         work: The part of a project to write without a conversation: `{"write": [ids of blocks]}`; None for a chat.
@@ -71,7 +69,7 @@ class RunStarter:
         parent_message_id: ParentId = ParentSelector.ACTIVE,
         message_id: str | None = None,
         thread_id: str | None = None,
-        flow: str = RESEARCH,
+        flow: str = DEFAULT_FLOW,
         budget: Budget | Mapping[str, Any] | None = None,
         model: str | None = None,
         work: Mapping[str, Any] | None = None,
@@ -98,7 +96,7 @@ class RunStarter:
         limits = None if budget is None else Budget.from_limits(budget)
         choices = {**await self._engine.settings_for_run(flow, limits, model), **flow_settings}
         if work is not None:
-            choices[COMPOSE_SETTING] = dict(work)
+            choices[WORK_SETTING] = dict(work)
         if parent_call is not None:
             choices[PARENT_CALL_SETTING] = parent_call.as_json()
         secrets, ids = self._services.secrets.current, self._services.ids
@@ -144,5 +142,5 @@ class RunStarter:
             options["budget"] = budget or answer.settings.get("budget")
             options["model"] = model or answer.settings.get("model")
             options["flow"] = answer.flow
-            options["work"] = answer.settings.get(COMPOSE_SETTING)
+            options["work"] = answer.settings.get(WORK_SETTING)
         return message.content, options

@@ -211,7 +211,7 @@ def _with_options(magic: Any) -> Any:
     add: Any = argument  # IPython types neither this nor `magic_arguments`
     options = (
         add("name", nargs="?", default="run", help="the variable for the run; run by default"),
-        add("--flow", default="research", help="the name of a flow"),
+        add("--flow", help="the name of a flow"),
         add("--model", help="the name of the model for this run"),
         add("--budget", metavar="TOKENS", help="the limit of tokens for this run, such as 50000 or 50_000"),
         add("--conversation", metavar="ID", help="the conversation to continue: an id, or continue for the newest"),

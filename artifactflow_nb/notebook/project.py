@@ -37,6 +37,9 @@ if TYPE_CHECKING:
     from artifactflow_nb.analysis.plots.chart import Chart
     from artifactflow_nb.widgets.page.panel import Panel
 
+PROJECT_FLOW = COMPOSE
+"""The flow of runs on a project, also of a question about a project that names no flow."""
+
 BudgetLike = Budget | Mapping[str, Any] | None
 
 
@@ -309,12 +312,12 @@ class Project(ExportMixin, CardMixin):
             lambda: controller.begin(
                 question,
                 conversation_id=self.conversation_id,
-                flow=COMPOSE,
+                flow=PROJECT_FLOW,
                 budget=budget,
                 model=model,
                 work=work,
             ),
-            COMPOSE,
+            PROJECT_FLOW,
         )
 
     def _write(self, form: str, path: AnyPath | None, *, overwrite: bool) -> Path:

@@ -57,7 +57,7 @@ def workbench_card(engine: Engine) -> Card:
 
 
 def _configuration(engine: Engine) -> CardRows:
-    lead, settings, config = engine.research.lead, engine.settings, engine.graph_config
+    lead, settings, config = engine.lead, engine.settings, engine.graph_config
     other_models = [
         f"{agent.config.name}: {agent.model_name}"
         for agent in engine.agents.values()

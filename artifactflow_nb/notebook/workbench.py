@@ -28,19 +28,18 @@ from artifactflow_nb.core.document.template import DEFAULT_TEMPLATE, ProjectTemp
 from artifactflow_nb.core.middleware import Middleware
 from artifactflow_nb.core.text.cards import Card, CardMixin
 from artifactflow_nb.engine.engine import STORE_FILE
+from artifactflow_nb.engine.flow_registry import DEFAULT_FLOW
 from artifactflow_nb.engine.run_client import RunClient
 from artifactflow_nb.engine.settings import Settings
 from artifactflow_nb.errors import NotFound, UsageError
-from artifactflow_nb.flows.compose import COMPOSE
 from artifactflow_nb.flows.langgraph.adapt import AdaptedGraph
-from artifactflow_nb.flows.research import RESEARCH
 from artifactflow_nb.models.base import Model, model_name
 from artifactflow_nb.notebook import references
 from artifactflow_nb.notebook.artifact import Artifacts, Branch, read_store
 from artifactflow_nb.notebook.conversation import ConversationHandle
 from artifactflow_nb.notebook.display import CellDisplay
 from artifactflow_nb.notebook.lists import RequestList, RunList
-from artifactflow_nb.notebook.project import Project, Projects
+from artifactflow_nb.notebook.project import PROJECT_FLOW, Project, Projects
 from artifactflow_nb.notebook.references import ConversationLike, ConversationReference, MessageLike
 from artifactflow_nb.notebook.run import Run, start_run
 from artifactflow_nb.notebook.summary import workbench_card
@@ -617,9 +616,9 @@ class Workbench(Frames, CardMixin):
         return name
 
     def _flow_name(self, flow: str | AdaptedGraph | None, project: str | Project | None) -> str:
-        """The name of a flow; a graph is registered first. The default is `compose` for a project, else `research`."""
+        """The name of a flow, by default that of projects or of questions; a graph is registered first."""
         if flow is None:
-            return RESEARCH if project is None else COMPOSE
+            return DEFAULT_FLOW if project is None else PROJECT_FLOW
         return flow if isinstance(flow, str) else self._thread.engine.flows.add(flow)
 
 

@@ -12,14 +12,13 @@ import orjson
 from artifactflow_nb import __version__
 from artifactflow_nb.core.approvals import ApprovalRequest, Decision
 from artifactflow_nb.core.budget import Budget
-from artifactflow_nb.core.document.project import COMPOSE_SETTING
 from artifactflow_nb.core.run_clock import whole_ms
-from artifactflow_nb.core.runs import GRAPH_SETTING, PARENT_CALL_SETTING
+from artifactflow_nb.core.runs import GRAPH_SETTING, PARENT_CALL_SETTING, WORK_SETTING
 from artifactflow_nb.engine.controller import ExecutionController
 from artifactflow_nb.engine.driver import EngineServices
+from artifactflow_nb.engine.flow_registry import DEFAULT_FLOW
 from artifactflow_nb.engine.starter import RunOptions
 from artifactflow_nb.errors import CassetteError, CassetteMiss, Conflict, StoreError, UsageError
-from artifactflow_nb.flows.research import RESEARCH
 from artifactflow_nb.recording.fork import Change, NewRunIds, write_fork
 from artifactflow_nb.recording.identity import Ask
 from artifactflow_nb.recording.misses import is_same_decision, miss_of_decision
@@ -81,14 +80,14 @@ class RecordingController(ExecutionController):
         question = content.encode("utf-8", "replace").decode().strip()
         if options.get("parent_call") is not None or self.session.mode == "live" or not question:
             return await live()  # a subrun belongs to the run that starts it, and is recorded and played with that
-        flow, model, work = options.get("flow", RESEARCH), options.get("model"), options.get("work")
+        flow, model, work = options.get("flow", DEFAULT_FLOW), options.get("model"), options.get("work")
         self.starter.check_flow(flow)
         budget, conversation_id = options.get("budget"), options.get("conversation_id")
         limits = self._default_budget if budget is None else Budget.from_limits(budget)
         settings = dict(self._engine.flows.graph_settings(flow, model))
         settings |= {} if limits is None else {"budget": limits.model_dump(exclude_none=True)}
         settings |= {} if model is None else {"model": model}
-        settings |= {} if work is None else {COMPOSE_SETTING: dict(work)}
+        settings |= {} if work is None else {WORK_SETTING: dict(work)}
         async with self._one_by_one:
             parent = await self._parent(conversation_id, options.get("parent_message_id", ParentSelector.ACTIVE))
             return await self._play_or(live, Ask(question, flow, settings, "", parent), conversation_id)

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from artifactflow_nb.core.clock_ids import derived_id
-from artifactflow_nb.core.document.project import COMPOSE_SETTING
-from artifactflow_nb.core.runs import PARENT_CALL_SETTING, ParentCall
+from artifactflow_nb.core.runs import PARENT_CALL_SETTING, WORK_SETTING, ParentCall
 
 ROOT = "root"
 """The place of a run that starts a conversation."""
@@ -74,6 +73,6 @@ def _key(ask: Ask, after: str, nth: int) -> str:
     fork = {name: value for name, value in (settings.get("fork") or {}).items() if name != "of"}
     chosen: list[Any] = [settings.get("model"), settings.get("budget")]
     chosen += [fork] if fork else []
-    chosen += [settings[COMPOSE_SETTING]] if COMPOSE_SETTING in settings else []
+    chosen += [settings[WORK_SETTING]] if WORK_SETTING in settings else []
     chosen += [] if (origin := ParentCall.from_settings(settings)) is None else [{PARENT_CALL_SETTING: origin.place}]
     return derived_id("ask", ask.flow, ask.question, json.dumps(chosen, sort_keys=True), after, nth)

@@ -25,13 +25,12 @@ from artifactflow_nb.core.approvals import ApprovalRequest, Decision
 from artifactflow_nb.core.budget import Price
 from artifactflow_nb.core.clock_ids import call_id
 from artifactflow_nb.core.document.delegating import DELEGATING_TOOLS
-from artifactflow_nb.core.document.project import COMPOSE_SETTING
 from artifactflow_nb.core.document.skills import SKILLS_FOLDER, SKILLS_SETTING
 from artifactflow_nb.core.events import MAIN_JOB
 from artifactflow_nb.core.messages import ToolResult
 from artifactflow_nb.core.redaction.names import MASK
 from artifactflow_nb.core.redaction.redactor import is_same_text
-from artifactflow_nb.core.runs import GRAPH_SETTING, ParentCall
+from artifactflow_nb.core.runs import GRAPH_SETTING, WORK_SETTING, ParentCall
 from artifactflow_nb.core.text.cards import Card, CardMixin, CardRows, Code, Details
 from artifactflow_nb.core.text.format import count
 from artifactflow_nb.engine.engine import STORE_FILE, Engine
@@ -264,7 +263,7 @@ class _Verifier:
             flow=row["flow"],
             budget=settings.get("budget"),
             model=settings.get("model"),
-            work=settings.get(COMPOSE_SETTING),
+            work=settings.get(WORK_SETTING),
             parent_call=origin,
         )
         await engine.database.write(partial(self._leave_out_versions, run_id=row["run_id"]))

@@ -62,7 +62,7 @@ async def figures() -> AsyncIterator[Figure]:
 def system_prompt(engine: Engine) -> str:
     """What the engine sends before the question, so that the bare client sends as much."""
     context = PromptContext(SystemClock().now())
-    return engine.research.lead.build_complete_system_prompt(context)
+    return engine.lead.build_complete_system_prompt(context)
 
 
 async def completion(client: AsyncOpenAI, system: str, model: str) -> None:

@@ -149,7 +149,7 @@ def no_prompt(_context: PromptContext) -> dict[str, str]:
 async def test_runs_that_fail_or_are_stopped_early_hold_up_nobody(open_engine: OpenEngine) -> None:
     """However many runs end before their first model call, a later one has its turn."""
     engine = await open_engine(lambda _request: "Done.")
-    lead = engine.research.lead
+    lead = engine.lead
     prompt, lead.placeholders = lead.placeholders, no_prompt  # type: ignore[method-assign]  # it fails as a file may
     ended = await asyncio.gather(*(engine.controller.execute("What?") for _ in range(3 * MAX_STARTING_RUNS)))
     assert {result.status for result in ended} == {"failed"}

@@ -154,7 +154,7 @@ async def test_no_agent_takes_the_place_of_a_part_of_a_flow(open_engine: OpenEng
     with pytest.raises(UsageError, match="hoose another name"):
         engine.register_agent(af.AgentConfig(name, "Is another.", prompt="search_agent"))
     assert engine.agents[name] is before
-    assert len(engine.research.lead.subagents) == 2
+    assert len(engine.lead.subagents) == 2
 
 
 async def test_who_writes_steps_knows_what_they_can_use(open_engine: OpenEngine) -> None:

@@ -13,6 +13,7 @@ from support.replies import by_agent, delegate, plan, report, who_asks
 
 from artifactflow_nb.engine.engine import Engine
 from artifactflow_nb.engine.settings import Settings
+from artifactflow_nb.flows.research.graph import ExtendableGraph
 from artifactflow_nb.models.base import ModelRequest
 from artifactflow_nb.models.scripted import ScriptedModel
 
@@ -35,10 +36,10 @@ async def test_engines_share_graphs_and_not_checkpoints(open_engine: OpenEngine,
 async def test_a_graph_that_stops_leaves_the_shared_one_alone(open_engine: OpenEngine) -> None:
     """A research graph that is to stop before its tools does not stop those of engines; unknown nodes are refused."""
     engine = await open_engine([report(), "Done."])
-    saver = engine._checkpoints.saver
-    assert engine.research.compile(saver, interrupt_before=["tools"]).interrupt_before_nodes == ["tools"]
+    graph, saver = ExtendableGraph(engine.lead, {}), engine._checkpoints.saver
+    assert graph.compile(saver, interrupt_before=["tools"]).interrupt_before_nodes == ["tools"]
     with pytest.raises(ValueError, match="kitchen"):
-        engine.research.compile(saver, interrupt_before=["kitchen"])
+        graph.compile(saver, interrupt_before=["kitchen"])
     assert (await engine.controller.execute("Go.")).response == "Done."
 
 

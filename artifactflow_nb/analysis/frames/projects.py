@@ -30,8 +30,9 @@ from artifactflow_nb.analysis.frames.columns import (
 )
 from artifactflow_nb.analysis.frames.filters import list_condition, time_filters
 from artifactflow_nb.analysis.frames.runs import RUN_TABLES, RUNS
-from artifactflow_nb.core.document.project import COMPOSE_SETTING, PROJECT_ID, PROJECT_MEDIA_TYPE, ProjectInfo
+from artifactflow_nb.core.document.project import PROJECT_ID, PROJECT_MEDIA_TYPE, ProjectInfo
 from artifactflow_nb.core.document.rubrics import GRADE_MEDIA_TYPE
+from artifactflow_nb.core.runs import WORK_SETTING
 from artifactflow_nb.errors import UsageError
 from artifactflow_nb.store.document_rows import block_payloads
 from artifactflow_nb.store.encoding import to_json
@@ -227,11 +228,11 @@ WITH RECURSIVE down (run_id) AS (
 SELECT run_id FROM down
 """  # noqa: S608 - constants only
 
-_COMPOSE_REQUEST = f"json_extract(iif(json_valid(r.settings_json), r.settings_json, '{{}}'), '$.{COMPOSE_SETTING}')"
+_REQUESTED_WORK = f"json_extract(iif(json_valid(r.settings_json), r.settings_json, '{{}}'), '$.{WORK_SETTING}')"
 _WORK = f"""CASE
     WHEN r.parent_run_id IS NOT NULL THEN r.flow
-    WHEN json_type({_COMPOSE_REQUEST}, '$.write') IS NOT NULL THEN 'write'
-    WHEN json_type({_COMPOSE_REQUEST}, '$.evaluate') IS NOT NULL THEN 'evaluate'
+    WHEN json_type({_REQUESTED_WORK}, '$.write') IS NOT NULL THEN 'write'
+    WHEN json_type({_REQUESTED_WORK}, '$.evaluate') IS NOT NULL THEN 'evaluate'
     ELSE 'talk' END"""
 
 

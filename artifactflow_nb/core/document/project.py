@@ -28,9 +28,6 @@ JOB_TOOLS = frozenset({GENERATE_TOOL, MODIFY_TOOL, OUTLINE_TOOL, EVALUATE_TOOL, 
 REVIEW_TOOL = "review_field"
 """Name of the tool that submits a draft to the person for review."""
 
-COMPOSE_SETTING = "compose"
-"""Run setting with the blocks to write or grade; absent in a run that converses with the person."""
-
 MAX_NAME_COLUMNS = 80
 
 PROJECT_MEDIA_TYPE = "application/vnd.artifactflow.project+json"

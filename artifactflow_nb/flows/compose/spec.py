@@ -8,7 +8,6 @@ from artifactflow_nb.agents.base import NextCalls, ProjectContext, PromptContext
 from artifactflow_nb.core.approvals import ApprovalPolicy
 from artifactflow_nb.core.document.personas import PERSONA_RESOURCE
 from artifactflow_nb.core.document.project import (
-    COMPOSE_SETTING,
     GENERATE_TOOL,
     GRADE_FIELD_TOOL,
     RESEARCH_TOOL,
@@ -27,6 +26,7 @@ from artifactflow_nb.core.document.skills import (
 )
 from artifactflow_nb.core.document.tree import BlockTree
 from artifactflow_nb.core.events import MAIN_JOB
+from artifactflow_nb.core.runs import WORK_SETTING
 from artifactflow_nb.errors import UsageError
 from artifactflow_nb.flows.approval import effective_params
 from artifactflow_nb.flows.base import FlowAgent, FlowQuestion, FlowSpec
@@ -76,7 +76,7 @@ async def _prompt_context(ctx: RunContext, agent: str, job_id: str) -> PromptCon
         params = effective_params(await ctx.services.calls.call(job_id), requests.get(job_id))
         wish = str(params.get("style_hint") or params.get("modification_instruction") or "").strip()
         return PromptContext(now=now, project=ProjectContext(info, tree, block=block, wish=wish))
-    work = ctx.run.settings.get(COMPOSE_SETTING, {})
+    work = ctx.run.settings.get(WORK_SETTING, {})
     if "evaluate" in work:
         return PromptContext(now=now, next_calls=await next_evaluation_calls(ctx, work["evaluate"]))
     info, tree = await run_project(ctx)
@@ -109,7 +109,7 @@ async def _scheduled_calls(ctx: RunContext, info: ProjectInfo, tree: BlockTree) 
             results.append(BlockResult(block_id, "review", call.result.success, instruction))
         else:
             results.append(BlockResult(block_id, "write", call.result.success, call.result.error or ""))
-    schedule = schedule_writing(tree, ctx.run.settings[COMPOSE_SETTING]["write"], results)
+    schedule = schedule_writing(tree, ctx.run.settings[WORK_SETTING]["write"], results)
     next_calls: list[tuple[str, dict[str, Any]]] = []
     for key, style in schedule.write.items():
         block, params = tree[key], {"field_name": tree.path(key)}
@@ -141,7 +141,7 @@ async def _check_question(services: Services, question: FlowQuestion) -> Mapping
 
 def _main_agent(run: StoredRun) -> str:
     """The generator, for a run that writes or grades blocks without a conversation; otherwise the composer."""
-    return GENERATOR.name if COMPOSE_SETTING in run.settings else COMPOSER.name
+    return GENERATOR.name if WORK_SETTING in run.settings else COMPOSER.name
 
 
 COMPOSE_FLOW = FlowSpec(

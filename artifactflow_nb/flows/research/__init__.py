@@ -1,4 +1,4 @@
 """The research flow: a lead agent that delegates to search and crawl agents."""
 
 RESEARCH = "research"
-"""The name of the flow; the flow of a question that names none."""
+"""The name of the flow."""

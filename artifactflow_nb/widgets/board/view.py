@@ -21,9 +21,9 @@ from typing import Any
 from artifactflow_nb.core.approvals import ApprovalRequest
 from artifactflow_nb.core.document import edits as block_edits
 from artifactflow_nb.core.document.edits import BlockEdit, BlockPosition, move_block
-from artifactflow_nb.core.document.project import COMPOSE_SETTING
 from artifactflow_nb.core.document.schedule import writing_request
 from artifactflow_nb.core.document.tree import Block, BlockTree
+from artifactflow_nb.core.runs import WORK_SETTING
 from artifactflow_nb.core.text.format import count
 from artifactflow_nb.core.text.markdown import MarkdownRenderer
 from artifactflow_nb.core.text.shortened import shown_html
@@ -150,7 +150,7 @@ class BoardView(PolledView):
         status = await asyncio.to_thread(RunClient(self._thread, stored).status)
         if status not in {*UNFINISHED_STATUSES, INTERRUPTED}:
             return None
-        requested = stored.settings.get(COMPOSE_SETTING, {}).get("write", ())
+        requested = stored.settings.get(WORK_SETTING, {}).get("write", ())
         started = set((await self._engine.block_jobs.blocks_by_job(stored.run_id)).values())
         in_progress = await self._engine.block_jobs.blocks_in_progress(self._conversation_id)
         n_done = len(started.intersection(requested) - set(in_progress))

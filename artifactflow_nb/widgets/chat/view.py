@@ -17,6 +17,7 @@ from artifactflow_nb.core.budget import Budget
 from artifactflow_nb.core.text.format import count
 from artifactflow_nb.core.text.markdown import escape_with_language
 from artifactflow_nb.core.text.width import clip
+from artifactflow_nb.engine.flow_registry import DEFAULT_FLOW
 from artifactflow_nb.engine.thread import EngineThread
 from artifactflow_nb.errors import Conflict, UsageError
 from artifactflow_nb.export import EXPORT_FORMATS, conversation_document, document_bytes, document_name
@@ -141,7 +142,7 @@ class ChatView(PolledView):
         conversation_id: str | None = None,
         *,
         single_message_id: str | None = None,
-        flow: str = "research",
+        flow: str = DEFAULT_FLOW,
         budget: Budget | Mapping[str, Any] | None = None,
         model: str | None = None,
         with_metrics: bool = True,

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from artifactflow_nb.core.text.format import count, duration, format_time
 from artifactflow_nb.core.text.width import clip
+from artifactflow_nb.engine.flow_registry import DEFAULT_FLOW
 from artifactflow_nb.store.conversation_tree import TreeEntry
 from artifactflow_nb.widgets.conversations.folding import FoldedMessages
 from artifactflow_nb.widgets.conversations.layout import TreeLayout, TreeRow
@@ -60,7 +61,7 @@ def turn_label(row: TreeRow, *, with_metrics: bool = True) -> str:
         return f"{fold_text(entry)} not shown" + (", on the active branch" if entry.is_on_active_branch else "")
     status = labels.STATUS_LABELS[entry.status]
     facts = [status]
-    facts += [entry.flow] if entry.flow not in {None, "research"} else []
+    facts += [entry.flow] if entry.flow not in {None, DEFAULT_FLOW} else []
     facts += [question_line(entry.error)] if entry.error else []
     facts += [fact for fact in turn_facts(row, entry, with_metrics=with_metrics) if fact not in {"active", status}]
     if entry.is_on_active_branch:
