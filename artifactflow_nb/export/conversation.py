@@ -11,9 +11,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from artifactflow_nb.core.events import StreamEvent, StreamEventType
-from artifactflow_nb.core.text.format import count, format_time
+from artifactflow_nb.core.text.format import clip, count, format_time
 from artifactflow_nb.core.text.markdown import safe_markdown, safe_markdown_line
-from artifactflow_nb.core.text.width import clip
 from artifactflow_nb.export.document import ExportDocument, artifact_document
 from artifactflow_nb.store.artifact_versions import TASK_PLAN_ID, Artifact
 from artifactflow_nb.store.artifacts import USER

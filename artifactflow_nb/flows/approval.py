@@ -14,7 +14,7 @@ from artifactflow_nb.agents.base import BaseAgent
 from artifactflow_nb.core.approvals import ApprovalRequest, Decision
 from artifactflow_nb.core.clock_ids import request_id
 from artifactflow_nb.core.events import StreamEvent, StreamEventType
-from artifactflow_nb.core.text.width import clip
+from artifactflow_nb.core.text.format import clip
 from artifactflow_nb.errors import ToolError
 from artifactflow_nb.flows.events import EventWriter
 from artifactflow_nb.flows.services import RunContext

@@ -12,12 +12,14 @@ from typing import Any
 
 from artifactflow_nb.agents.protocols import CallProtocol
 from artifactflow_nb.core.messages import Message, ToolResult
-from artifactflow_nb.core.text.framing import OMITTED_NOTE
 from artifactflow_nb.store.calls import StoredCall, StoredTurn
 from artifactflow_nb.store.encoding import to_json
 
 COMPRESSION_LEVELS = {"full": 160_000, "normal": 80_000, "compact": 40_000, "minimal": 20_000}
 """The largest number of characters of a whole prompt, by level."""
+
+OMITTED_NOTE = "[Earlier messages were left out here to save space.]"
+"""Replaces omitted older messages in a prompt."""
 
 PRESERVED_HISTORY = 4
 MAX_CUT_CHARS = 2_000

@@ -11,7 +11,7 @@ from artifactflow_nb.agents.base import NextCalls, PromptContext
 from artifactflow_nb.agents.protocols import PROTOCOLS, CallProtocol
 from artifactflow_nb.core.messages import Message, ToolCall
 from artifactflow_nb.core.plan import parse_plan
-from artifactflow_nb.core.text.framing import without_context
+from artifactflow_nb.core.text.format import without_context
 from artifactflow_nb.flows.compression import TurnMessages
 from artifactflow_nb.flows.services import RunContext, is_main
 from artifactflow_nb.models.base import ModelContext

@@ -8,7 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from artifactflow_nb.agents.base import AgentResponse, BaseAgent
-from artifactflow_nb.core.text.framing import NO_ROUND_LEFT, ONE_ROUND_LEFT
+
+_NO_ROUND_LEFT = "You have used all {rounds} rounds of tool calls. No tool can be called any more"
+_ONE_ROUND_LEFT = "One round of tool calls is left. Conclude with it, or answer now."
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,16 +32,16 @@ class RoundNotes:
             return ""
         if left == 0 and self.final_tools:
             return (
-                f"{NO_ROUND_LEFT.format(rounds=self.max_rounds)} but {', '.join(self.final_tools)}: answer now if it "
+                f"{_NO_ROUND_LEFT.format(rounds=self.max_rounds)} but {', '.join(self.final_tools)}: answer now if it "
                 "is done, and call that if it is not."
             )
         if left <= 0:
             return (
-                f"{NO_ROUND_LEFT.format(rounds=self.max_rounds)}: answer now with what you have, and say what is "
+                f"{_NO_ROUND_LEFT.format(rounds=self.max_rounds)}: answer now with what you have, and say what is "
                 "missing."
             )
         if left == 1 and used > 0:
-            return ONE_ROUND_LEFT
+            return _ONE_ROUND_LEFT
         return ""
 
 

@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 from artifactflow_nb.core.approvals import ApprovalRequest
 from artifactflow_nb.core.events import StreamEvent
 from artifactflow_nb.core.text.cards import CardCell, Code
-from artifactflow_nb.core.text.format import format_time
+from artifactflow_nb.core.text.format import clip, format_time
 from artifactflow_nb.core.text.listing import DisplayList
-from artifactflow_nb.core.text.width import clip
 from artifactflow_nb.recording.steps import Step
 
 if TYPE_CHECKING:

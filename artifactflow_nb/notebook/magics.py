@@ -19,7 +19,7 @@ from IPython.core.magic_arguments import argument, magic_arguments, parse_argstr
 from IPython.display import display
 
 from artifactflow_nb.core.text.cards import CardTable, Code, card_frame
-from artifactflow_nb.core.text.width import pad
+from artifactflow_nb.core.text.format import pad
 from artifactflow_nb.errors import ArtifactFlowError
 
 if TYPE_CHECKING:

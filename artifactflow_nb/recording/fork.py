@@ -20,8 +20,7 @@ from artifactflow_nb.errors import UsageError
 from artifactflow_nb.recording.rows import NO_PROCESS, Row, RunRows
 from artifactflow_nb.recording.schema import fork_decision
 from artifactflow_nb.recording.steps import Step, job_paths, steps_of
-from artifactflow_nb.store.database import insert
-from artifactflow_nb.store.encoding import to_json
+from artifactflow_nb.store.encoding import insert, to_json
 from artifactflow_nb.store.runs import RUNNING
 
 _MOST_LISTED = 50

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from artifactflow_nb.core.text.width import clip
+from artifactflow_nb.core.text.format import clip
 from artifactflow_nb.recording.cassette import Cassette
 from artifactflow_nb.recording.rows import Row, RunRows
 from artifactflow_nb.recording.steps import job_paths

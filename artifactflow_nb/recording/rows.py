@@ -12,8 +12,7 @@ from functools import cached_property
 from typing import Any
 
 from artifactflow_nb.errors import Conflict
-from artifactflow_nb.store.database import insert
-from artifactflow_nb.store.encoding import to_json
+from artifactflow_nb.store.encoding import insert, to_json
 from artifactflow_nb.store.migrations import schema_version
 from artifactflow_nb.store.prompts import load_prompt, resolve
 from artifactflow_nb.store.runs import CANCELLED, COMPLETED, FAILED, load_run

@@ -36,8 +36,7 @@ from artifactflow_nb.recording.zipfile import Limits, find_member, pack, unpack
 from artifactflow_nb.sources.citations import documents_read, find_addresses
 from artifactflow_nb.sources.formats.sections import AnchorAllocator, slug
 from artifactflow_nb.sources.manager import SCHEME
-from artifactflow_nb.store.database import insert
-from artifactflow_nb.store.encoding import to_json
+from artifactflow_nb.store.encoding import insert, to_json
 from artifactflow_nb.store.metrics import load_metrics
 from artifactflow_nb.store.migrations import from_microseconds, migrate
 from artifactflow_nb.store.whole_file import write_bytes

@@ -42,7 +42,8 @@ from artifactflow_nb.recording.recorded_model import RecordedClock, RecordedIds,
 from artifactflow_nb.recording.rows import Row, RunRows, load_run_rows, upsert
 from artifactflow_nb.recording.steps import Step, steps_of
 from artifactflow_nb.store.approvals import RequestState, parse_decision
-from artifactflow_nb.store.database import connect, insert
+from artifactflow_nb.store.database import connect
+from artifactflow_nb.store.encoding import insert
 from artifactflow_nb.store.migrations import from_microseconds
 from artifactflow_nb.store.runs import CANCELLED, WAITING, load_run
 from artifactflow_nb.tools.base import Tool, ToolContext, ToolPermission, placeholder_tool

@@ -13,8 +13,8 @@ from typing import Any
 
 import orjson
 
+from artifactflow_nb.core.text.format import clip_words, width
 from artifactflow_nb.core.text.markdown import safe_markdown_line
-from artifactflow_nb.core.text.width import clip_words, width
 from artifactflow_nb.sources.retrieval.scoring import WordCounts
 from artifactflow_nb.sources.retrieval.sentences import collapse_whitespace, split_sentences
 from artifactflow_nb.sources.retrieval.terms import index_term

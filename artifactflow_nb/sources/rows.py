@@ -10,7 +10,7 @@ from artifactflow_nb.sources import index as text_index
 from artifactflow_nb.sources.formats.sections import slug, unused_name
 from artifactflow_nb.sources.reader import IndexedFile, PreparedDocument, UnchangedFile
 from artifactflow_nb.sources.values import Source
-from artifactflow_nb.store.database import insert
+from artifactflow_nb.store.encoding import insert
 from artifactflow_nb.store.migrations import from_microseconds
 
 SCHEME = "local:"

@@ -16,8 +16,8 @@ from artifactflow_nb.core.approvals import BUDGET_KIND, ApprovalRequest, Decisio
 from artifactflow_nb.core.events import MAIN_JOB
 from artifactflow_nb.core.text.format import storable_text
 from artifactflow_nb.errors import Conflict, NotFound
-from artifactflow_nb.store.database import Database, insert
-from artifactflow_nb.store.encoding import to_json
+from artifactflow_nb.store.database import Database
+from artifactflow_nb.store.encoding import insert, to_json
 from artifactflow_nb.store.metrics import LAST_TURN_SQL
 from artifactflow_nb.store.migrations import to_microseconds
 from artifactflow_nb.store.runs import RUNNING, START_LOCK, WAITING, EventRow, StoredRun, insert_events

@@ -27,9 +27,9 @@ from artifactflow_nb.store.artifact_versions import (
     read_version,
     require_visible,
 )
-from artifactflow_nb.store.database import Database, insert
+from artifactflow_nb.store.database import Database
 from artifactflow_nb.store.document_rows import block_json_after_edit, block_json_after_restore
-from artifactflow_nb.store.encoding import from_row
+from artifactflow_nb.store.encoding import from_row, insert
 from artifactflow_nb.store.migrations import to_microseconds
 
 _NEXT_VERSION = """

@@ -15,8 +15,8 @@ from typing import Any
 import orjson
 
 from artifactflow_nb.core.messages import Message, ToolCall, ToolResult, Usage
-from artifactflow_nb.store.database import Database, insert
-from artifactflow_nb.store.encoding import to_json, to_row
+from artifactflow_nb.store.database import Database
+from artifactflow_nb.store.encoding import insert, to_json, to_row
 from artifactflow_nb.store.migrations import from_microseconds, to_microseconds
 from artifactflow_nb.store.prompts import PromptEncoder, StoredPrompt, request_hash, sha256
 from artifactflow_nb.store.runs import EventRow, insert_events

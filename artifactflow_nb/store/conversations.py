@@ -16,8 +16,7 @@ from enum import Enum
 from artifactflow_nb.core.clock_ids import Clock, Ids
 from artifactflow_nb.core.messages import Message
 from artifactflow_nb.core.text.cards import Card, CardMixin, CardRows, Code, Details, MarkdownText
-from artifactflow_nb.core.text.format import format_time, storable_text
-from artifactflow_nb.core.text.width import clip
+from artifactflow_nb.core.text.format import clip, format_time, storable_text
 from artifactflow_nb.errors import Conflict, NotFound, UsageError
 from artifactflow_nb.store.database import Database
 from artifactflow_nb.store.deletion import remove_messages

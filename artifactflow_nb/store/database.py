@@ -151,18 +151,6 @@ def store_errors(path: Path) -> Iterator[None]:
         raise failure from error
 
 
-def insert(db: sqlite3.Connection, table: str, row: Mapping[str, Any], *, or_ignore: bool = False) -> bool:
-    """Insert a row, a mapping of columns to values; return whether it was inserted.
-
-    The table and the columns go into the statement unquoted, so they must be constants of this package.
-    """
-    verb = "INSERT OR IGNORE" if or_ignore else "INSERT"
-    columns = ", ".join(row)
-    placeholders = ", ".join("?" * len(row))
-    cursor = db.execute(f"{verb} INTO {table} ({columns}) VALUES ({placeholders})", tuple(row.values()))
-    return cursor.rowcount == 1
-
-
 class Database:
     """An open store.
 

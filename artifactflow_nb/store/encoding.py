@@ -1,6 +1,6 @@
-"""Conversion between values and rows, and to what SQLite and JSON can hold: no lone surrogates, 64-bit integers.
+"""Rows: their conversion from and to values, and their insertion.
 
-A column has the name of its field; `from_row` and `to_row` convert times, whose names end in `_at`.
+SQLite and JSON hold no lone surrogates and only 64-bit integers. A column has the name of its field; `from_row` and `to_row` convert times, whose names end in `_at`.
 """
 
 import sqlite3
@@ -84,6 +84,18 @@ def to_row(value: Any, *, omit: tuple[str, ...] = (), **columns: Any) -> dict[st
             field = getattr(value, name)
             columns[name] = to_microseconds(field) if isinstance(field, datetime) else field
     return columns
+
+
+def insert(db: sqlite3.Connection, table: str, row: Mapping[str, Any], *, or_ignore: bool = False) -> bool:
+    """Insert a row, a mapping of columns to values; return whether it was inserted.
+
+    The table and the columns go into the statement unquoted, so they must be constants of this package.
+    """
+    verb = "INSERT OR IGNORE" if or_ignore else "INSERT"
+    columns = ", ".join(row)
+    placeholders = ", ".join("?" * len(row))
+    cursor = db.execute(f"{verb} INTO {table} ({columns}) VALUES ({placeholders})", tuple(row.values()))
+    return cursor.rowcount == 1
 
 
 def _storable(value: Any, depth: int = 0) -> Any:

@@ -8,8 +8,8 @@ from datetime import datetime
 import orjson
 
 from artifactflow_nb.store.calls import FINISHED
-from artifactflow_nb.store.database import Database, insert
-from artifactflow_nb.store.encoding import from_row, to_json, to_row
+from artifactflow_nb.store.database import Database
+from artifactflow_nb.store.encoding import from_row, insert, to_json, to_row
 from artifactflow_nb.store.migrations import to_microseconds
 from artifactflow_nb.store.ownership import effective_status
 from artifactflow_nb.store.runs import RUNNING, START_LOCK, WAITING

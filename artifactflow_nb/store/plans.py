@@ -16,8 +16,8 @@ from artifactflow_nb.errors import UsageError
 from artifactflow_nb.store.artifact_versions import TASK_PLAN_ID, Artifact
 from artifactflow_nb.store.artifacts import ArtifactManager, Authorship
 from artifactflow_nb.store.calls import STARTED
-from artifactflow_nb.store.database import Database, insert
-from artifactflow_nb.store.encoding import to_row
+from artifactflow_nb.store.database import Database
+from artifactflow_nb.store.encoding import insert, to_row
 from artifactflow_nb.store.migrations import to_microseconds
 from artifactflow_nb.store.runs import event_row, insert_events
 

@@ -15,7 +15,7 @@ import orjson
 from artifactflow_nb.core.budget import BudgetUsage
 from artifactflow_nb.core.events import StreamEvent, StreamEventType
 from artifactflow_nb.core.runs import ParentCall
-from artifactflow_nb.core.text.framing import without_context
+from artifactflow_nb.core.text.format import without_context
 from artifactflow_nb.errors import Conflict, NotFound, UsageError
 from artifactflow_nb.store.conversations import (
     ParentId,
@@ -24,8 +24,8 @@ from artifactflow_nb.store.conversations import (
     require_conversation,
     resolve_parent,
 )
-from artifactflow_nb.store.database import Database, insert
-from artifactflow_nb.store.encoding import from_row, to_json, to_row
+from artifactflow_nb.store.database import Database
+from artifactflow_nb.store.encoding import from_row, insert, to_json, to_row
 from artifactflow_nb.store.metrics import load_budget_usage, load_budget_usage_at_last_turn
 from artifactflow_nb.store.migrations import from_microseconds, to_microseconds
 

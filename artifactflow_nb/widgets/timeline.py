@@ -11,10 +11,8 @@ from artifactflow_nb.analysis.plots.svg import figure
 from artifactflow_nb.analysis.plots.waterfall import describe_spans, waterfall_svg
 from artifactflow_nb.core.events import StreamEvent
 from artifactflow_nb.core.text.cards import CardCell, CardTable, cell_html
-from artifactflow_nb.core.text.format import count, duration
-from artifactflow_nb.core.text.framing import without_context
+from artifactflow_nb.core.text.format import clip, count, duration, without_context
 from artifactflow_nb.core.text.markdown import escape, escape_with_language
-from artifactflow_nb.core.text.width import clip
 from artifactflow_nb.store.runs import INTERRUPTED, RUNNING, WAITING
 from artifactflow_nb.widgets.chat.metrics import AgentUsage, usage_by_agent
 from artifactflow_nb.widgets.page.elements import scroll_box, status_mark

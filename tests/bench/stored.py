@@ -19,7 +19,8 @@ from bench.figures import Figure, cpu_seconds
 from artifactflow_nb.analysis import frames
 from artifactflow_nb.core.clock_ids import RandomIds, SystemClock
 from artifactflow_nb.store.conversations import ConversationManager
-from artifactflow_nb.store.database import Database, insert
+from artifactflow_nb.store.database import Database
+from artifactflow_nb.store.encoding import insert
 
 MESSAGES = 1_000
 CALLS = 100_000

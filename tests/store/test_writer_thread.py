@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from artifactflow_nb.errors import StoreError, UsageError
-from artifactflow_nb.store.database import Database, insert
+from artifactflow_nb.store.database import Database
+from artifactflow_nb.store.encoding import insert
 
 AT_ONCE = 100
 

@@ -4,8 +4,8 @@ import pytest
 from support.played_runs import PlayedRun, Script
 
 from artifactflow_nb.core.text.chinese import language_tag
+from artifactflow_nb.core.text.format import width
 from artifactflow_nb.core.text.markdown import MarkdownRenderer, escape_with_language
-from artifactflow_nb.core.text.width import width
 from artifactflow_nb.widgets.run.labels import main_argument
 from artifactflow_nb.widgets.run.saved import saved_run
 

@@ -32,8 +32,7 @@ from artifactflow_nb.analysis.plots.svg import (
     rule,
     ticks,
 )
-from artifactflow_nb.core.text.format import count, usd
-from artifactflow_nb.core.text.width import clip
+from artifactflow_nb.core.text.format import clip, count, usd
 
 MAX_BARS = 40
 _GUTTER, _PLANE, _RIGHT, _TOP, _ROW, _BAR = 190, 440, 230, 58, 22, 14

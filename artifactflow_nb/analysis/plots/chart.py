@@ -13,9 +13,8 @@ import pandas as pd
 
 from artifactflow_nb.analysis.plots.svg import BOTH_STYLE, empty_drawing, fallback, figure
 from artifactflow_nb.core.text.cards import card_frame, escape_invisible, hidden_style
-from artifactflow_nb.core.text.format import count
+from artifactflow_nb.core.text.format import clip, count, pad, width
 from artifactflow_nb.core.text.markdown import escape
-from artifactflow_nb.core.text.width import clip, pad, width
 
 _CELL_COLUMNS = 44
 _NOTE_COLUMNS = 500

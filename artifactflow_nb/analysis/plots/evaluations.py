@@ -11,8 +11,7 @@ from artifactflow_nb.analysis.plots import columns
 from artifactflow_nb.analysis.plots.chart import Chart
 from artifactflow_nb.analysis.plots.columns import FLOAT, INT, TEXT, typed_frame
 from artifactflow_nb.analysis.plots.svg import BLUE, bar, drawing, empty_drawing, faint, heading, label
-from artifactflow_nb.core.text.format import count
-from artifactflow_nb.core.text.width import clip
+from artifactflow_nb.core.text.format import clip, count
 
 TITLE = "Scores of texts, from 1 to 10"
 MAX_ROWS, MAX_DIMENSIONS = 200, 16

@@ -10,8 +10,7 @@ from artifactflow_nb.analysis.plots.chart import Chart, empty_chart
 from artifactflow_nb.analysis.plots.columns import FLOAT, INT, TEXT, FrameColumns, rows_by_name, typed_frame
 from artifactflow_nb.analysis.plots.spans import MODEL, TOOL
 from artifactflow_nb.analysis.plots.svg import BLUE, ORANGE, drawing, faint, heading, label, rule, ticks
-from artifactflow_nb.core.text.format import count, duration
-from artifactflow_nb.core.text.width import clip
+from artifactflow_nb.core.text.format import clip, count, duration
 
 TITLE = "Latency by model and tool"
 MAX_ROWS = 40

@@ -11,7 +11,7 @@ from datetime import datetime
 from artifactflow_nb.core.document.project import RESEARCH_TOOL
 from artifactflow_nb.core.events import MAIN_JOB, StreamEvent, StreamEventType
 from artifactflow_nb.core.plan import PLAN_CREATE_TOOL
-from artifactflow_nb.core.text.width import clip
+from artifactflow_nb.core.text.format import clip
 
 MODEL, TOOL, WAIT = "model", "tool", "wait"
 DELEGATION_TITLES = {"call_subagent": "agent_name", PLAN_CREATE_TOOL: "title", RESEARCH_TOOL: "query"}

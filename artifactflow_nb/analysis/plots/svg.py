@@ -15,8 +15,8 @@ import math
 import re
 from dataclasses import dataclass
 
+from artifactflow_nb.core.text.format import clip, width
 from artifactflow_nb.core.text.markdown import escape
-from artifactflow_nb.core.text.width import clip, width
 
 BOTH_STYLE = (
     ".af-run .af-drawn, .af-run .af-drawn > rp { display: block !important; } .af-run .af-still { display: none; }"

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from textwrap import indent
 from typing import Any, Protocol
 
-from artifactflow_nb.core.text.width import clip, cut, pad, width
+from artifactflow_nb.core.text.format import clip, cut, pad, width
 
 MAX_ROWS = 20
 """Maximum number of rows in a table; a line below it gives the number of omitted rows."""

@@ -32,8 +32,7 @@ from artifactflow_nb.core.document.rubrics import (
 from artifactflow_nb.core.document.tree import Block, BlockTree
 from artifactflow_nb.core.events import MAIN_JOB
 from artifactflow_nb.core.messages import ToolResult
-from artifactflow_nb.core.text.format import count
-from artifactflow_nb.core.text.width import clip
+from artifactflow_nb.core.text.format import clip, count
 from artifactflow_nb.errors import ToolError, UsageError
 from artifactflow_nb.flows.approval import effective_params
 from artifactflow_nb.flows.compose.access import CATEGORY

@@ -10,9 +10,7 @@ from artifactflow_nb.core.document.rubrics import Dimension
 from artifactflow_nb.core.document.skills import Skill
 from artifactflow_nb.core.document.tree import PATH_SEPARATOR, Block, BlockTree, fold_name, normalize_path
 from artifactflow_nb.core.text.chinese import CJK
-from artifactflow_nb.core.text.format import count
-from artifactflow_nb.core.text.framing import with_context
-from artifactflow_nb.core.text.width import clip
+from artifactflow_nb.core.text.format import clip, count, with_context
 from artifactflow_nb.errors import UsageError
 
 INTENT = "intent"

@@ -9,7 +9,7 @@ from dataclasses import replace
 from artifactflow_nb.core.document.edits import BlockEdit, BlockPosition, NewBlock, add_block, write_block
 from artifactflow_nb.core.document.project import RESEARCH_TOOL, ProjectInfo
 from artifactflow_nb.core.document.tree import Block, BlockTree
-from artifactflow_nb.core.text.width import clip_words
+from artifactflow_nb.core.text.format import clip_words
 from artifactflow_nb.errors import UsageError
 from artifactflow_nb.store.artifacts import USER
 

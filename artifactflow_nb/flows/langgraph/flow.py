@@ -23,8 +23,7 @@ from langgraph.types import Command, Interrupt, StateSnapshot
 from artifactflow_nb.core.approvals import ApprovalRequest, RequestKind
 from artifactflow_nb.core.clock_ids import request_id
 from artifactflow_nb.core.events import MAIN_JOB
-from artifactflow_nb.core.text.format import storable_text
-from artifactflow_nb.core.text.width import clip
+from artifactflow_nb.core.text.format import clip, storable_text
 from artifactflow_nb.errors import RunFailed, describe_error
 from artifactflow_nb.flows.approval import TITLE_COLUMNS, request_approval
 from artifactflow_nb.flows.base import FlowOutcome

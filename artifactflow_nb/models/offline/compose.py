@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from artifactflow_nb.core.document.project import RESEARCH_TOOL
 from artifactflow_nb.core.document.tree import PATH_SEPARATOR
 from artifactflow_nb.core.text.chinese import is_chinese
-from artifactflow_nb.core.text.width import clip
+from artifactflow_nb.core.text.format import clip
 from artifactflow_nb.models.offline.forms import find_edits
 from artifactflow_nb.models.offline.phrases import phrases_for
 from artifactflow_nb.models.offline.requests import ProjectView, read_request

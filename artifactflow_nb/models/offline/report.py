@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from artifactflow_nb.core.text.width import clip
+from artifactflow_nb.core.text.format import clip
 from artifactflow_nb.models.offline.phrases import PHRASES, phrases_for, plan_steps
 from artifactflow_nb.models.offline.questions import split_question
 from artifactflow_nb.sources.citations import SourceQuotes

@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import Literal
 
 from artifactflow_nb.core.text.chinese import CJK
-from artifactflow_nb.core.text.width import width
+from artifactflow_nb.core.text.format import width
 
 BlockKind = Literal["heading", "term", "prose", "item", "code", "table"]
 

@@ -25,7 +25,7 @@ from importlib.util import find_spec
 from typing import Any, Self
 
 from artifactflow_nb.core.text.cards import escape_invisible
-from artifactflow_nb.core.text.width import clip
+from artifactflow_nb.core.text.format import clip
 from artifactflow_nb.errors import ToolError, UsageError
 from artifactflow_nb.tools.mcp.config import REDACTED_VALUE, McpServer
 from artifactflow_nb.tools.mcp.offers import ListedTool, ToolListRepair

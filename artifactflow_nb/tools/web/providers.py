@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 from urllib.parse import urlencode, urlsplit
 
-from artifactflow_nb.core.text.width import clip_words
+from artifactflow_nb.core.text.format import clip_words
 from artifactflow_nb.errors import ToolError, UsageError
 from artifactflow_nb.sources.citations import SearchHit
 from artifactflow_nb.tools.threads import run_with_timeout

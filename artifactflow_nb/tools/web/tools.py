@@ -8,7 +8,7 @@ from typing import Annotated, Protocol, runtime_checkable
 from pydantic import BaseModel
 
 from artifactflow_nb.core.messages import ToolResult
-from artifactflow_nb.core.text.width import clip_words
+from artifactflow_nb.core.text.format import clip_words
 from artifactflow_nb.errors import NotFound, ToolError
 from artifactflow_nb.sources.citations import SearchHit, SourceDocument, write_counts, write_documents, write_hits
 from artifactflow_nb.sources.excerpt import excerpt

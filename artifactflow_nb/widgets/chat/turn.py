@@ -5,9 +5,9 @@ from functools import partial
 from typing import Any
 
 from artifactflow_nb.core.events import StreamEvent
+from artifactflow_nb.core.text.format import clip, cut
 from artifactflow_nb.core.text.markdown import MarkdownRenderer, escape, escape_with_language
 from artifactflow_nb.core.text.shortened import ANSWER_LOCATION, shown_html, shown_plain
-from artifactflow_nb.core.text.width import clip, cut
 from artifactflow_nb.engine.run_client import RunClient
 from artifactflow_nb.store.conversations import StoredMessage
 from artifactflow_nb.widgets.forms.form import Field, form_node

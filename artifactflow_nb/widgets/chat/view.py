@@ -14,9 +14,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from artifactflow_nb.core.budget import Budget
-from artifactflow_nb.core.text.format import count
+from artifactflow_nb.core.text.format import clip, count
 from artifactflow_nb.core.text.markdown import escape_with_language
-from artifactflow_nb.core.text.width import clip
 from artifactflow_nb.engine.flow_registry import DEFAULT_FLOW
 from artifactflow_nb.engine.thread import EngineThread
 from artifactflow_nb.errors import Conflict, UsageError

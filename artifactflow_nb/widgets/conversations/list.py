@@ -3,9 +3,8 @@
 from collections.abc import Iterable, Sequence
 
 from artifactflow_nb.core.text.cards import MAX_ROWS, CardCell
-from artifactflow_nb.core.text.format import count, format_time
+from artifactflow_nb.core.text.format import clip, count, format_time, pad
 from artifactflow_nb.core.text.listing import DisplayList
-from artifactflow_nb.core.text.width import clip, pad
 from artifactflow_nb.store.conversations import Conversation
 
 _TITLE_COLUMNS = 50

@@ -3,8 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from artifactflow_nb.core.text.format import count, duration, format_time
-from artifactflow_nb.core.text.width import clip
+from artifactflow_nb.core.text.format import clip, count, duration, format_time
 from artifactflow_nb.engine.flow_registry import DEFAULT_FLOW
 from artifactflow_nb.store.conversation_tree import TreeEntry
 from artifactflow_nb.widgets.conversations.folding import FoldedMessages

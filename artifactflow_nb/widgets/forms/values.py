@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from artifactflow_nb.core.text.width import clip
+from artifactflow_nb.core.text.format import clip
 from artifactflow_nb.store.encoding import to_json
 from artifactflow_nb.widgets.forms.schema import FieldKind, Shape, format_json
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from artifactflow_nb.core.approvals import BUDGET_KIND, SCOPES, Decision
+from artifactflow_nb.core.text.format import clip
 from artifactflow_nb.core.text.markdown import escape, escape_with_language
-from artifactflow_nb.core.text.width import clip
 from artifactflow_nb.errors import FormError, UsageError
 from artifactflow_nb.tools.base import Tool
 from artifactflow_nb.widgets.forms.form import Field, form_fields, read_form, read_values, value_fields

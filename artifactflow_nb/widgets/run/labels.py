@@ -5,8 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from artifactflow_nb.core.plan import progress_text
-from artifactflow_nb.core.text.format import count, duration, usd
-from artifactflow_nb.core.text.width import clip
+from artifactflow_nb.core.text.format import clip, count, duration, usd
 from artifactflow_nb.widgets.page.elements import STATUS_MARK_NAMES, value_text
 from artifactflow_nb.widgets.run.parts import (
     TranscriptCall,

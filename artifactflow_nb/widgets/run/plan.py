@@ -5,9 +5,8 @@ Every status is also a word, so that it can be read without colour and symbols.
 
 from collections.abc import Callable, Iterable, Iterator
 
-from artifactflow_nb.core.text.format import count, duration
+from artifactflow_nb.core.text.format import clip, count, duration
 from artifactflow_nb.core.text.markdown import escape, escape_with_language
-from artifactflow_nb.core.text.width import clip
 from artifactflow_nb.store.runs import RUNNING
 from artifactflow_nb.widgets.page.elements import STATUS_MARKS, status_mark
 from artifactflow_nb.widgets.page.nodes import Node

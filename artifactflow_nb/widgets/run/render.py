@@ -18,8 +18,7 @@ from functools import lru_cache, partial
 from typing import Any
 
 from artifactflow_nb.core.plan import plan_checklist
-from artifactflow_nb.core.text.format import count, duration
-from artifactflow_nb.core.text.framing import without_context
+from artifactflow_nb.core.text.format import clip, count, duration, without_context
 from artifactflow_nb.core.text.markdown import MarkdownRenderer, escape, escape_with_language
 from artifactflow_nb.core.text.shortened import (
     ANSWER_LOCATION,
@@ -30,7 +29,6 @@ from artifactflow_nb.core.text.shortened import (
     shown_html,
     shown_plain,
 )
-from artifactflow_nb.core.text.width import clip
 from artifactflow_nb.errors import NotFound, StoreError
 from artifactflow_nb.store.runs import INTERRUPTED
 from artifactflow_nb.widgets.page.elements import button, params_html, status_mark

@@ -16,7 +16,8 @@ from artifactflow_nb.core.document.project import PROJECT_ID, PROJECT_MEDIA_TYPE
 from artifactflow_nb.core.document.rubrics import GRADE_MEDIA_TYPE, GRADE_RESOURCE, Grade
 from artifactflow_nb.core.document.template import ProjectTemplate
 from artifactflow_nb.core.plan import PLAN_MEDIA_TYPE, Plan, PlanStep
-from artifactflow_nb.store.database import Database, insert
+from artifactflow_nb.store.database import Database
+from artifactflow_nb.store.encoding import insert
 
 MESSAGES, VERSIONS, RUNS = 10_000, 1_000, 400
 TEXT = "".join(f"A line of an artifact, number {number}.\n" for number in range(290))  # 10 KB

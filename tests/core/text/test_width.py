@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from artifactflow_nb.core.text.width import clip, clip_words, cut, width
+from artifactflow_nb.core.text.format import clip, clip_words, cut, width
 
 
 @pytest.mark.parametrize(
