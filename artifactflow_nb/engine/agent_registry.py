@@ -109,11 +109,11 @@ class AgentRegistry:
                     other.register_subagent(agents[name].config)
         return agents
 
-    def services_for(self, services: Services, run: StoredRun) -> Services:
-        """The services with the agents as they were configured when the run started."""
-        if run.settings.get("graph_config", {}) == services.graph_config.changed:  # as for most runs
+    def services_for(self, services: Services, settings: Mapping[str, Any]) -> Services:
+        """The services with the agents as they were configured when the run with these settings started."""
+        if settings.get("graph_config", {}) == services.graph_config.changed:  # as for most runs
             return services
-        config = graph_config_of_run(run)
+        config = load_graph_config(settings.get("graph_config"))
         agents = self._build(config)
         subagents = {name: agents[name] for name in self.subagents}
         return replace(services, agents=agents, subagents=subagents, graph_config=config)

@@ -1,6 +1,6 @@
 """The controller: questions, decisions and results of runs.
 
-A question is stored as a message with its run (`starter.py`). The scheduler (`scheduler.py`) drives any run that can
+A question is checked and stored as a message with its run. The scheduler (`scheduler.py`) drives any run that can
 continue: a new run, a run whose requests are decided, a run whose process is gone. A run ends in its driver
 (`driver.py`).
 """
@@ -9,33 +9,59 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
+from artifactflow_nb import __version__
 from artifactflow_nb.core.approvals import BUDGET_KIND, ApprovalRequest, Decision
 from artifactflow_nb.core.budget import Budget
 from artifactflow_nb.core.events import ExecutionMetrics, StreamEvent
 from artifactflow_nb.core.run_clock import whole_ms
-from artifactflow_nb.core.runs import GRAPH_SETTING
+from artifactflow_nb.core.runs import GRAPH_SETTING, PARENT_CALL_SETTING, WORK_SETTING, ParentCall
 from artifactflow_nb.core.text.cards import Card, CardMixin, CardRows, Code, Details, MarkdownText
 from artifactflow_nb.core.text.format import duration
 from artifactflow_nb.engine.driver import EngineServices
 from artifactflow_nb.engine.flow_registry import BUILT_IN_FLOWS, DEFAULT_FLOW
 from artifactflow_nb.engine.scheduler import RunScheduler
-from artifactflow_nb.engine.starter import RunOptions, RunStarter
 from artifactflow_nb.engine.subruns import SubrunService
 from artifactflow_nb.errors import Conflict, NotFound, StoreError, ToolError, UsageError
+from artifactflow_nb.flows.base import FlowQuestion
 from artifactflow_nb.flows.events import Listener
 from artifactflow_nb.store.approvals import load_open_requests
+from artifactflow_nb.store.conversations import ParentId, ParentSelector, resolve_parent
 from artifactflow_nb.store.encoding import MAX_DEPTH, is_too_deep, storable_json
 from artifactflow_nb.store.metrics import load_metrics
 from artifactflow_nb.store.ownership import effective_status
-from artifactflow_nb.store.runs import COMPLETED, INTERRUPTED, WAITING, StoredRun, load_run
+from artifactflow_nb.store.runs import COMPLETED, INTERRUPTED, WAITING, NewRun, StoredRun, load_run
 from artifactflow_nb.tools.base import ToolContext
 
 if TYPE_CHECKING:
     from sqlite3 import Connection
 
-    from pydantic import BaseModel
+
+class RunOptions(TypedDict, total=False):
+    """The options of a question, all of which may be left out.
+
+    Attributes:
+        conversation_id: The conversation; None for a new one.
+        parent_message_id: The message to continue from; None for a new root, left out for the active branch.
+        message_id: The id for the new message; None for a new id.
+        thread_id: The id for the run's thread; None for a new id.
+        flow: The flow; `DEFAULT_FLOW` if it is left out.
+        budget: What the run may spend; None for the configured budget.
+        model: The model's name at the endpoint; None for the configured model.
+        work: The part of a project to write without a conversation: `{"write": [ids of blocks]}`; None for a chat.
+        parent_call: The tool call of another run for which the run works; None for a run of its own.
+    """
+
+    conversation_id: str | None
+    parent_message_id: ParentId
+    message_id: str | None
+    thread_id: str | None
+    flow: str
+    budget: Budget | Mapping[str, Any] | None
+    model: str | None
+    work: Mapping[str, Any] | None
+    parent_call: ParentCall | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,25 +110,81 @@ class ExecutionController:
 
     Attributes:
         scheduler: Drives runs.
-        starter: Checks and stores questions.
         subruns: Starts runs for other runs.
+        started: The ids of the runs that were stored here, in order.
     """
 
     def __init__(self, engine: EngineServices, after_drive: Callable[[str], Awaitable[None]] | None = None) -> None:
         self.scheduler = RunScheduler(engine, after_drive)
-        self.starter = RunStarter(engine)
-        self.subruns = SubrunService(engine.services, self.starter, self.scheduler)
+        self.subruns = SubrunService(engine.services, self.begin, self.scheduler)
+        self.started: list[str] = []
         self._engine = engine
         self._services = engine.services
 
     # --- questions ---------------------------------------------------------------------------------------------------
 
-    async def begin(self, content: str, **options: Unpack[RunOptions]) -> StoredRun:
+    async def begin(
+        self,
+        content: str,
+        *,
+        conversation_id: str | None = None,
+        parent_message_id: ParentId = ParentSelector.ACTIVE,
+        message_id: str | None = None,
+        thread_id: str | None = None,
+        flow: str = DEFAULT_FLOW,
+        budget: Budget | Mapping[str, Any] | None = None,
+        model: str | None = None,
+        work: Mapping[str, Any] | None = None,
+        parent_call: ParentCall | None = None,
+    ) -> StoredRun:
         """Check a question and store it as a message with its run; `start` lets it run.
 
-        Known secrets are masked in the question: the model sees the mask, too.
+        The arguments are those of `RunOptions`. Known secrets are masked in the question: the model sees the mask, too.
         """
-        return await self.starter.begin(content, **options)
+        self._services.secrets.refresh()
+        question = content.encode("utf-8", "replace").decode().strip()
+        if not question:
+            raise UsageError("The question is empty. Write what you want to know.")
+        pinned = self._engine.flows.require(flow)
+        flow_settings: Mapping[str, Any] = {}
+        if (spec := BUILT_IN_FLOWS.get(flow)) is not None and spec.check_question is not None:
+            parent_id = None
+            if conversation_id is not None:
+                place = conversation_id, parent_message_id
+                parent_id = await self._engine.database.read(lambda db: resolve_parent(db, *place))
+            new = FlowQuestion(question, conversation_id, parent_id, work, self._engine.folder)
+            flow_settings = await spec.check_question(self._services, new)
+        limits = None if budget is None else Budget.from_limits(budget)
+        settings = {**await self._engine.settings_for_run(flow, limits, model), **flow_settings}
+        if work is not None:
+            settings[WORK_SETTING] = dict(work)
+        if parent_call is not None:
+            settings[PARENT_CALL_SETTING] = parent_call.as_json()
+        secrets, ids = self._services.secrets.current, self._services.ids
+        owner = self._engine.run_locks.acquire()
+        try:
+            run = NewRun(
+                run_id=ids.new("run"),
+                conversation_id=conversation_id,
+                message_id=message_id or ids.new("msg"),
+                thread_id=thread_id or ids.new("thd"),
+                parent=parent_message_id,
+                question=secrets.text(question),
+                flow=flow,
+                owner=owner,
+                package_version=__version__,
+                started_at=whole_ms(self._services.clock.now()),
+                settings={"sources": await self._engine.sources_for_run(), **secrets.value(settings)},
+                mode=self._engine.mode,
+                manifest=await self._engine.manifest_for_run(flow, settings.get("model")),
+            )
+            stored = await self._services.runs.create(run, ids.new("conv"))
+        except BaseException:
+            self._engine.run_locks.release(owner)
+            raise
+        self.started.append(stored.run_id)
+        self._engine.flows.pin(stored.run_id, pinned)
+        return stored
 
     async def begin_sibling(
         self,
@@ -116,8 +198,18 @@ class ExecutionController:
 
         Flow, budget and model are those of the run that answered the message, unless others are passed.
         """
-        question, options = await self.starter.sibling_options(message_id, budget=budget, model=model)
-        return await self.begin(question if content is None else content, **options)
+        message = await self._services.conversations.message(message_id)
+        options = RunOptions(
+            conversation_id=message.conversation_id, parent_message_id=message.parent_id, budget=budget, model=model
+        )
+        if message.run_id is not None:
+            answer = await self._services.runs.get(message.run_id)
+            self._engine.flows.check_available(answer)
+            options["budget"] = budget or answer.settings.get("budget")
+            options["model"] = model or answer.settings.get("model")
+            options["flow"] = answer.flow
+            options["work"] = answer.settings.get(WORK_SETTING)
+        return await self.begin(message.content if content is None else content, **options)
 
     async def flow_of_message(self, message_id: str) -> str:
         """The flow of the run that answered a message; that of new questions if none did."""
@@ -332,23 +424,19 @@ class ExecutionController:
         if decision.params is not None:
             try:
                 args = self._services.tools.select([request.tool])[0].bind(decision.params)
-                problem = await self._edit_problem(run, request, args)
+                problem, flow = "", BUILT_IN_FLOWS.get(run.flow)
+                if flow is not None and flow.check_edit is not None:
+                    services = dict(self._services.tool_services(run))
+                    if flow.tool_services is not None:
+                        agents = self._engine.services_for_run(run.settings)
+                        services |= flow.tool_services(agents, self._engine.policy, run)
+                    ids = run.run_id, run.conversation_id, run.message_id, request.agent, request.tool_call_id
+                    problem = await flow.check_edit(ToolContext(*ids, services), args)
             except ToolError as error:
                 problem = error.problem
             if problem:
                 raise UsageError(f"The edited parameters do not fit, and nothing was decided: {problem}")
         return request
-
-    async def _edit_problem(self, run: StoredRun, request: ApprovalRequest, args: "BaseModel") -> str:
-        """Say why the run's flow would refuse these arguments; empty if it would not."""
-        flow = BUILT_IN_FLOWS.get(run.flow)
-        if flow is None or flow.check_edit is None:
-            return ""
-        services = dict(self._services.tool_services(run))
-        if flow.tool_services is not None:
-            services |= flow.tool_services(self._engine.services_for_run(run), self._engine.policy, run)
-        ids = run.run_id, run.conversation_id, run.message_id, request.agent, request.tool_call_id
-        return await flow.check_edit(ToolContext(*ids, services), args)
 
     async def _hold_start_locks(self, run_id: str, stack: ExitStack) -> None:
         """Hold the start locks of a run and its parent, so that neither counts as interrupted meanwhile."""

@@ -31,6 +31,7 @@ from artifactflow_nb.engine.manifest import Manifest
 from artifactflow_nb.errors import Conflict, NotFound, StoreError, describe_error, redacted
 from artifactflow_nb.flows.approval import publish_decisions
 from artifactflow_nb.flows.events import EventFeed, EventWriter
+from artifactflow_nb.flows.middleware import RunMiddleware
 from artifactflow_nb.flows.services import RunContext, Services
 from artifactflow_nb.flows.subruns import SubrunRunner
 from artifactflow_nb.flows.tasks import shielded
@@ -72,7 +73,8 @@ class EngineServices:
         manifest_for_run: Returns the manifest of a new run, by its flow and the model that was chosen for it.
         check_budget: Raises for a cost limit that a run with this model can never reach, because it has no price.
         check_resume: Raises for a run whose flow, model, tools or budget are not available in this engine.
-        services_for_run: Returns the services with the agents as they were configured when the run started.
+        services_for_run: Returns the services with the agents as they were configured when a run started, by the
+            settings of the run.
         subruns: Returns the service that starts subruns.
         start_slots: Limits how many new runs prepare their first model call at the same time.
     """
@@ -90,7 +92,7 @@ class EngineServices:
     manifest_for_run: Callable[[str, str | None], Awaitable[Manifest]]
     check_budget: Callable[[Budget, str | None], None]
     check_resume: Callable[[StoredRun], Awaitable[None]]
-    services_for_run: Callable[[StoredRun], Services]
+    services_for_run: Callable[[Mapping[str, Any]], Services]
     subruns: Callable[[], SubrunRunner]
     start_slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(MAX_STARTING_RUNS))
 
@@ -149,14 +151,21 @@ class RunDriver:
         self._is_new = is_new
         self._clock = clock
         self._event_writer = EventWriter(run.run_id, clock, engine.services.runs, feed)
-        services = engine.services_for_run(run)
+        services, parent = engine.services_for_run(run.settings), run.parent_call
         self._context = RunContext(
             run=run,
             policy=engine.policy,
             event_writer=self._event_writer,
             services=services,
             clock=clock,
-            middleware=services.middleware.for_run(run, self._event_writer, services.redact, services.plans),
+            middleware=RunMiddleware(
+                services.middleware,
+                run.run_id,
+                "" if parent is None else parent.tool_call_id,
+                self._event_writer,
+                services.redact,
+                services.plans,
+            ),
             subruns=engine.subruns(),
             on_model_call=self._release_start_slot,
             is_new=is_new,
@@ -172,7 +181,14 @@ class RunDriver:
         If the store fails, the run does not end: it is left to be resumed.
         """
         try:
-            outcome = await self._drive()
+            try:
+                if self._is_new:
+                    with self.cancellation.waiting():
+                        self._holds_start_slot = await self._engine.start_slots.acquire()
+                    await self.cancellation.wait_if_cancelled()
+                outcome = await self._until_end_or_pause()
+            finally:
+                self._release_start_slot()
         except asyncio.CancelledError:
             if self.is_detached:
                 raise
@@ -188,31 +204,20 @@ class RunDriver:
         if outcome is not None:
             await self.end(outcome)
 
-    async def _drive(self) -> RunOutcome | None:
-        """Return the run's end, or None if it waits."""
-        if not self._is_new:
-            return await self._until_end_or_pause()
-        with self.cancellation.waiting():
-            self._holds_start_slot = await self._engine.start_slots.acquire()
-        try:
-            await self.cancellation.wait_if_cancelled()
-            return await self._until_end_or_pause()
-        finally:
-            self._release_start_slot()
-
     def _release_start_slot(self) -> None:
         if self._holds_start_slot:
             self._holds_start_slot = False
             self._engine.start_slots.release()
 
     async def _until_end_or_pause(self) -> RunOutcome | None:
+        """Advance the flow until the run ends or waits; return the run's end, or None if it waits."""
         checkpoints, approvals = self._engine.checkpoints, self._engine.services.approvals
         while True:
             if not self._is_new:
                 await self.publish_decisions()
             async with checkpoints.translate_errors():
                 has_checkpoint = not self._is_new and await checkpoints.saver.has_thread(self.run.thread_id)
-                flow = self._engine.flows.for_run(self.run)
+                flow = self._engine.flows.for_run(self.run.run_id, self.run.flow)
                 progress = await flow.advance(self._context, has_checkpoint=has_checkpoint)
             self._is_new = False
             if not progress.gates:
@@ -227,8 +232,12 @@ class RunDriver:
                         if await approvals.is_any_gate_open(progress.gates):
                             break
                         has_paused = await self._pause(progress.gates)
-                    if has_paused and not await self._reclaim(progress.gates):
-                        return None
+                    if has_paused:
+                        await self.publish_decisions(only_while_waiting=True)
+                        is_open = await approvals.is_any_gate_open(progress.gates)
+                        if not (is_open and await self._engine.services.runs.claim(self.run.run_id, self.owner)):
+                            self._stop()
+                            return None
 
     async def publish_decisions(self, *, only_while_waiting: bool = False) -> None:
         """Publish the decisions that were taken on the run and are not published yet."""
@@ -254,15 +263,6 @@ class RunDriver:
             return has_paused
 
         return await shielded(store())
-
-    async def _reclaim(self, gates: Sequence[Sequence[str]]) -> bool:
-        """Claim the waiting run again if a gate was opened meanwhile; otherwise stop driving and return False."""
-        await self.publish_decisions(only_while_waiting=True)
-        is_open = await self._engine.services.approvals.is_any_gate_open(gates)
-        if is_open and await self._engine.services.runs.claim(self.run.run_id, self.owner):
-            return True
-        self._stop()
-        return False
 
     async def _result(self, *, success: bool, response: str) -> dict[str, Any]:
         until = self._clock.now()

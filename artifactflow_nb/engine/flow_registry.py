@@ -52,10 +52,10 @@ class FlowRegistry(Mapping[str, Flow]):
 
     def open(self) -> None:
         """Create the built-in flows, now that there are checkpoints."""
-        self._built_in = {name: self._loop_flow(flow) for name, flow in BUILT_IN_FLOWS.items()}
-
-    def _loop_flow(self, flow: FlowSpec) -> LoopFlow:
-        return LoopFlow(flow, cache(lambda: with_saver(flow.graph(), self._checkpoints.saver)))
+        self._built_in = {
+            name: LoopFlow(flow, cache(lambda flow=flow: with_saver(flow.graph(), self._checkpoints.saver)))
+            for name, flow in BUILT_IN_FLOWS.items()
+        }
 
     def register(self, name: str, adapted: AdaptedGraph) -> None:
         """Add an adapted graph, or replace one of the same name.
@@ -99,13 +99,19 @@ class FlowRegistry(Mapping[str, Flow]):
     def __len__(self) -> int:
         return len(self._built_in) + len(self._own)
 
+    def require(self, name: str) -> Flow:
+        """The flow of this name; `UsageError` with the known names if there is none."""
+        if name not in self:
+            raise UsageError(f"There is no flow {name!r}; known are: {', '.join(self)}.")
+        return self[name]
+
     def pin(self, run_id: str, flow: Flow) -> None:
         """Bind a run to its flow, whichever flow gets the name later."""
         self._of_runs[run_id] = flow
 
-    def for_run(self, run: StoredRun) -> Flow:
+    def for_run(self, run_id: str, name: str) -> Flow:
         """The flow that a run is bound to; a run that was started elsewhere is bound to the flow of its name now."""
-        return self._of_runs.setdefault(run.run_id, self[run.flow])
+        return self._of_runs.setdefault(run_id, self[name])
 
     def release(self, run_id: str) -> None:
         """Release the flow of a finished run."""

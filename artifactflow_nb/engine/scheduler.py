@@ -65,7 +65,7 @@ class RunScheduler:
                     await driver.publish_decisions()
                     return task
                 await asyncio.wait([task])
-            if not self._is_ours(run):  # the row of a run that this process owns cannot have changed
+            if not self._engine.run_locks.owns(run.owner):  # of its own runs the process has the current rows
                 run = await self._services.runs.get(run.run_id)
                 await self._engine.check_resume(run)
             driver = await self._claim(run)
@@ -133,12 +133,9 @@ class RunScheduler:
             if effective_status(self._engine.folder, run.status, run.owner) == INTERRUPTED:
                 raise StoreError(problem)
 
-    def _is_ours(self, run: StoredRun) -> bool:
-        return run.status == RUNNING and self._engine.run_locks.owns(run.owner)
-
     async def _claim(self, run: StoredRun) -> RunDriver:
         """Claim a run for this process unless it owns it already, and make its driver."""
-        is_ours = self._is_ours(run)
+        is_ours = self._engine.run_locks.owns(run.owner)
         if is_ours and run.owner:
             owner = run.owner
         else:

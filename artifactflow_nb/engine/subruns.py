@@ -1,14 +1,13 @@
 """Subruns: runs that work for a tool call of another run. They are started, waited for, and ended with it."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
 from artifactflow_nb.core.events import StreamEvent, StreamEventType
 from artifactflow_nb.core.runs import ParentCall
 from artifactflow_nb.engine.scheduler import RunScheduler
-from artifactflow_nb.engine.starter import RunStarter
 from artifactflow_nb.errors import Conflict, NotFound, StoreError
 from artifactflow_nb.flows.services import Services
 from artifactflow_nb.flows.subruns import SubrunPause
@@ -25,18 +24,18 @@ class SubrunService:
 
     Args:
         services: The services that flows use.
-        starter: Stores the new runs.
+        begin: Stores a new run; see `ExecutionController.begin`.
         scheduler: Drives them.
     """
 
-    def __init__(self, services: Services, starter: RunStarter, scheduler: RunScheduler) -> None:
+    def __init__(self, services: Services, begin: Callable[..., Awaitable[StoredRun]], scheduler: RunScheduler) -> None:
         self._services = services
-        self._starter = starter
+        self._begin = begin
         self._scheduler = scheduler
 
     async def begin_subrun(self, parent_call: ParentCall, question: str, flow: str, **chosen: Any) -> StoredRun:
         """Start a run for a call, in a conversation of its own."""
-        run = await self._starter.begin(question, flow=flow, parent_call=parent_call, **chosen)
+        run = await self._begin(question, flow=flow, parent_call=parent_call, **chosen)
         await self._scheduler.start(run)
         return run
 

@@ -31,7 +31,6 @@ from artifactflow_nb.models.base import ModelReply, ModelRequest
 from artifactflow_nb.store.calls import LlmCall
 from artifactflow_nb.store.encoding import to_json
 from artifactflow_nb.store.plans import PlanStore
-from artifactflow_nb.store.runs import StoredRun
 from artifactflow_nb.tools.threads import is_task_cancelled, run_in_thread
 
 _MESSAGE_CHARS = 2_000
@@ -69,19 +68,14 @@ class MiddlewareStack:
             for hook in (HOOKS if self.middleware else ())
         }
 
-    def for_run(
-        self, run: StoredRun, event_writer: EventWriter, redact: Callable[[str], str], plans: PlanStore
-    ) -> "RunMiddleware":
-        """The middleware for one run; the arguments are those of `RunMiddleware`."""
-        return RunMiddleware(self, run, event_writer, redact, plans)
-
 
 class RunMiddleware:
     """Calls the hooks for one run. A hook after a call gets the value that the hook before it got.
 
     Args:
         stack: The middleware.
-        run: The run.
+        run_id: The run.
+        caller_id: The tool call for which a sub-run was started; empty for other runs.
         event_writer: Publishes errors of middleware.
         redact: Removes secrets from these errors.
         plans: Finds the plan that a job works for.
@@ -90,14 +84,15 @@ class RunMiddleware:
     def __init__(
         self,
         stack: MiddlewareStack,
-        run: StoredRun,
+        run_id: str,
+        caller_id: str,
         event_writer: EventWriter,
         redact: Callable[[str], str],
         plans: PlanStore,
     ) -> None:
         self._stack = stack
-        self._run_id = run.run_id
-        self._caller_id = "" if run.parent_call is None else run.parent_call.tool_call_id
+        self._run_id = run_id
+        self._caller_id = caller_id
         self._event_writer = event_writer
         self._redact = redact
         self._plans = plans

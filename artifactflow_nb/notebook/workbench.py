@@ -307,7 +307,7 @@ class Workbench(Frames, CardMixin):
         controller = engine.controller
 
         def load(db: sqlite3.Connection) -> ReproducibilityReport:
-            run_ids = None if all else controller.starter.started
+            run_ids = None if all else controller.started
             return load_report(db, engine.session, engine.folder, run_ids, controller.changes)
 
         return read_store(self._store, load)
@@ -441,7 +441,7 @@ class Workbench(Frames, CardMixin):
         if project is not None:
             shown_id = self._project_conversation(project, shown_id)
         flow_name = self._flow_name(flow, project)
-        self._thread.engine.controller.starter.check_flow(flow_name)
+        self._thread.engine.flows.require(flow_name)
         limits = None if budget is None else Budget.from_limits(budget)
         return self._display.panel(
             lambda is_live: ChatView(

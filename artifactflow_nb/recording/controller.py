@@ -14,10 +14,9 @@ from artifactflow_nb.core.approvals import ApprovalRequest, Decision
 from artifactflow_nb.core.budget import Budget
 from artifactflow_nb.core.run_clock import whole_ms
 from artifactflow_nb.core.runs import GRAPH_SETTING, PARENT_CALL_SETTING, WORK_SETTING
-from artifactflow_nb.engine.controller import ExecutionController
+from artifactflow_nb.engine.controller import ExecutionController, RunOptions
 from artifactflow_nb.engine.driver import EngineServices
 from artifactflow_nb.engine.flow_registry import DEFAULT_FLOW
-from artifactflow_nb.engine.starter import RunOptions
 from artifactflow_nb.errors import CassetteError, CassetteMiss, Conflict, StoreError, UsageError
 from artifactflow_nb.recording.fork import Change, NewRunIds, write_fork
 from artifactflow_nb.recording.identity import Ask
@@ -81,7 +80,7 @@ class RecordingController(ExecutionController):
         if options.get("parent_call") is not None or self.session.mode == "live" or not question:
             return await live()  # a subrun belongs to the run that starts it, and is recorded and played with that
         flow, model, work = options.get("flow", DEFAULT_FLOW), options.get("model"), options.get("work")
-        self.starter.check_flow(flow)
+        self._engine.flows.require(flow)
         budget, conversation_id = options.get("budget"), options.get("conversation_id")
         limits = self._default_budget if budget is None else Budget.from_limits(budget)
         settings = dict(self._engine.flows.graph_settings(flow, model))
@@ -157,7 +156,7 @@ class RecordingController(ExecutionController):
         self._playbacks |= dict.fromkeys(run_ids, playback)
         feeds.local_runs.update(run_ids)
         self.session.add_playback(run.run_id)
-        self.starter.started.append(run.run_id)
+        self.started.append(run.run_id)
         await feeds.get(run.run_id)
         return run
 
@@ -212,7 +211,7 @@ class RecordingController(ExecutionController):
             "package_version": __version__,
         }
         await self._engine.database.write(lambda db: write_fork(db, load_run_rows(db, change.of), change, new, columns))
-        self.starter.started.append(new.run_id)
+        self.started.append(new.run_id)
         return await self._services.runs.get(new.run_id)
 
     async def start(self, run: StoredRun) -> "asyncio.Task[None]":

@@ -1,6 +1,7 @@
 """Rows: their conversion from and to values, and their insertion.
 
-SQLite and JSON hold no lone surrogates and only 64-bit integers. A column has the name of its field; `from_row` and `to_row` convert times, whose names end in `_at`.
+SQLite and JSON hold no lone surrogates and only 64-bit integers. A column has the name of its field; `from_row` and
+`to_row` convert times, whose names end in `_at`.
 """
 
 import sqlite3

@@ -18,6 +18,7 @@ from artifactflow_nb.core.approvals import Decision
 from artifactflow_nb.core.events import StreamEventType
 from artifactflow_nb.core.middleware import HOOKS
 from artifactflow_nb.errors import ModelRejected, UsageError
+from artifactflow_nb.flows.middleware import RunMiddleware
 from artifactflow_nb.models.scripted import ScriptedModel
 from artifactflow_nb.tools.base import ToolContext, tool
 from artifactflow_nb.widgets.run.saved import saved_run
@@ -437,8 +438,8 @@ def test_a_person_sees_that_middleware_failed(tmp_path: Path) -> None:
 async def test_without_middleware_nothing_is_made(open_engine: OpenEngine) -> None:
     """Telling nobody takes no longer than asking whether there is somebody."""
     engine = await open_engine(["Yes."])
-    watch = engine.middleware.for_run(await engine.controller.begin("Well?"), None, str, None)
     nothing: Any = None  # any look into it would fail
+    watch = RunMiddleware(engine.middleware, "", "", nothing, str, nothing)
     started = time.perf_counter()
     for _ in range(10_000):
         place = {"call_id": "", "job_id": "", "step": 1, "attempt": 1, "agent": "", "provider": "", "model": ""}
