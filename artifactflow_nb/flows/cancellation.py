@@ -80,8 +80,10 @@ class Cancellation:
 
     async def wait_for(self, work: Awaitable[T]) -> T:
         """Await something at a cancellation point."""
-        # the body of `waiting`, written out: a stream awaits each of its pieces here
-        here = self._here()
+        # the bodies of `waiting` and `_here`, written out: a stream awaits each of its pieces here
+        here = _current.get()
+        if here is None or here not in self._workers:
+            here = self._main
         before, here.is_ready = here.is_ready, _never
         if self._cancelled is not None:
             asyncio.get_running_loop().call_soon(self._check)

@@ -21,7 +21,7 @@ To compile a graph takes ten milliseconds and more, and nothing in it belongs to
 once in a process, and an engine has a shallow copy with its own checkpoints, which takes microseconds.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from functools import cache
@@ -36,24 +36,24 @@ from langgraph.types import Send, interrupt
 from pydantic import BaseModel
 
 from artifactflow_nb.agents.base import BaseAgent
+from artifactflow_nb.core.events import MAIN_JOB
 from artifactflow_nb.core.messages import ToolResult
 from artifactflow_nb.errors import CassetteMiss, RunFailed, StoreError, ToolError, describe_error, redacted
 from artifactflow_nb.flows.approval import bind_call, effective_params, must_wait, publish_decisions, waiting_calls
 from artifactflow_nb.flows.base import FlowOutcome, FlowSpec
 from artifactflow_nb.flows.budget import pending_budget_requests
-from artifactflow_nb.flows.services import RunContext, loop_agent
+from artifactflow_nb.flows.services import RunContext
 from artifactflow_nb.flows.state import (
+    AgentMemory,
     AgentState,
     ExecutionPhase,
     GraphResponse,
     executing_phase,
-    initial_state,
     merge_agent_response_to_state,
-    start_of_job,
 )
 from artifactflow_nb.flows.state_classes import state_classes
 from artifactflow_nb.flows.tool_call import execute_call, run_call, with_decision_note
-from artifactflow_nb.flows.turn import stored_turn, take_turn
+from artifactflow_nb.flows.turn import ModelTurn, take_turn
 from artifactflow_nb.store.calls import FINISHED, StoredCall
 from artifactflow_nb.tools.delegate import Delegation
 from artifactflow_nb.tools.threads import is_task_cancelled
@@ -76,6 +76,8 @@ def with_saver(graph: G, saver: "BaseCheckpointSaver[str]") -> G:
 RECURSION_LIMIT = 1_000_000_000
 """No limit in effect: a loop ends with an answer at the round limit of its agent, not with an error of LangGraph."""
 
+LABEL_CHARS = 120
+
 TRUNCATION_NOTE = "[The answer ends here because the model reached its output limit.]"
 
 LoopGraph = CompiledStateGraph[AgentState, RunContext, AgentState, AgentState]
@@ -84,13 +86,57 @@ Delegate = Callable[[RunContext, AgentState, str, BaseModel], Awaitable[ToolResu
 """Executes a delegating call; takes the run, the state of the calling loop, the id of the call and its parameters."""
 
 
+def initial_state(
+    *,
+    task: str,
+    agent: str,
+    session_id: str,
+    thread_id: str,
+    user_message_id: str,
+    job_id: str = MAIN_JOB,
+    tools: Sequence[str] = (),
+) -> AgentState:
+    """The state in which a loop starts."""
+    restricted = AgentState(tools=list(tools)) if tools else AgentState()
+    return AgentState(
+        **restricted,
+        current_task=" ".join(task.split())[:LABEL_CHARS],
+        session_id=session_id,
+        thread_id=thread_id,
+        user_message_id=user_message_id,
+        current_agent=agent,
+        job_id=job_id,
+        phase=executing_phase(job_id).value,
+        pending=[],
+        agent_memory=AgentMemory(tool_round_count=0, step=0, call_id=""),
+        compression_level="normal",
+        graph_response=None,
+    )
+
+
+def start_of_job(
+    caller: Mapping[str, Any], job_id: str, agent: str, instruction: str, tools: Sequence[str] = ()
+) -> AgentState:
+    """The state in which the loop of a job starts, in the run of the loop that delegated it."""
+    return initial_state(
+        task=instruction,
+        agent=agent,
+        session_id=caller["session_id"],
+        thread_id=caller["thread_id"],
+        user_message_id=caller["user_message_id"],
+        job_id=job_id,
+        tools=tools,
+    )
+
+
 async def model_node(state: AgentState, runtime: Runtime[RunContext]) -> dict[str, Any]:
     """Take a turn, unless the budget is exceeded, and request the approvals of its calls."""
     ctx = runtime.context
-    agent = loop_agent(ctx, state)
+    agent = ctx.agent(state["current_agent"], state.get("tools", ()))
     turns = await ctx.transcript(state["job_id"]).read()
-    turn = stored_turn(state, turns)
-    if turn is None:
+    if turns and turns[-1].step > state["agent_memory"]["step"]:  # the node is entered again
+        turn = ModelTurn(turns[-1].call_id, turns[-1].calls, state["compression_level"])
+    else:
         if waiting := await pending_budget_requests(ctx, agent.config.name, state["job_id"]):
             return {"phase": ExecutionPhase.WAITING_PERMISSION.value, "pending": waiting}
         turn = await take_turn(ctx, state, turns)
@@ -120,7 +166,7 @@ def tools_node(delegates: Mapping[str, Delegate]) -> Any:
 
     async def tools(state: AgentState, runtime: Runtime[RunContext]) -> dict[str, Any]:
         ctx = runtime.context
-        agent = loop_agent(ctx, state)
+        agent = ctx.agent(state["current_agent"], state.get("tools", ()))
         reply_calls = await ctx.services.calls.calls_of_reply(state["agent_memory"]["call_id"])
         calls = [call for call in reply_calls if call.status != FINISHED]
         requests = await ctx.services.approvals.decisions([call.tool_call_id for call in calls])
@@ -193,7 +239,7 @@ def job_node(delegates: Mapping[str, Delegate]) -> Any:
     async def job(state: AgentState, runtime: Runtime[RunContext]) -> dict[str, Any]:
         ctx = runtime.context
         key = state["pending"][0]
-        agent = loop_agent(ctx, state)
+        agent = ctx.agent(state["current_agent"], state.get("tools", ()))
         calls = await ctx.services.calls.calls_of_reply(state["agent_memory"]["call_id"])
         call = next(call for call in calls if call.tool_call_id == key)
         request = (await ctx.services.approvals.decisions([key])).get(key)
@@ -239,7 +285,7 @@ async def run_job(ctx: RunContext, loop: LoopGraph, start: AgentState) -> JobOut
         return JobOutcome(error=redacted(error, ctx.services.redact))
     finally:
         ctx.transcripts.pop(start["job_id"], None)
-    max_rounds = loop_agent(ctx, start).config.max_tool_rounds
+    max_rounds = ctx.agent(start["current_agent"], start.get("tools", ())).config.max_tool_rounds
     return JobOutcome(text, hit_round_limit=end["agent_memory"]["tool_round_count"] > max_rounds)
 
 

@@ -67,8 +67,10 @@ class ModelCallRecord:
     def publish_delta(self, kind: DeltaKind, piece: str, tool: str = "") -> None:
         """Publish a piece of the reply; `tool` names the tool of a native call."""
         start, text = self.call_start, self._texts[kind]
-        piece = storable_text(piece)
-        tool = storable_text(tool) if tool else tool
+        if not piece.isascii():
+            piece = storable_text(piece)
+        if not tool.isascii():
+            tool = storable_text(tool)
         data = {"job_id": start.job_id, "call_id": start.call_id, "kind": kind, "delta": piece}
         data["tool_protocol"] = start.tool_settings.tool_protocol
         at, seq = self._ctx.event_writer.publish_chunk(start.agent, data, text, text.append(piece), tool=tool or None)

@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -20,7 +20,6 @@ from artifactflow_nb.flows.events import EventWriter
 from artifactflow_nb.flows.jobs import JobBoard
 from artifactflow_nb.flows.known_secrets import KnownSecrets, SecretLookup
 from artifactflow_nb.flows.middleware import MiddlewareStack, RunMiddleware
-from artifactflow_nb.flows.state import AgentState
 from artifactflow_nb.flows.subruns import SubrunRunner
 from artifactflow_nb.flows.transcript import JobTranscript
 from artifactflow_nb.store.approvals import ApprovalStore
@@ -120,9 +119,10 @@ class RunContext:
         self.jobs.reset()
         self.transcripts.clear()
 
-    def agent(self, name: str) -> BaseAgent:
-        """The agent of this name; `ToolError` if there is none."""
-        return self.services.agents.get(name) or self.subagent(name)
+    def agent(self, name: str, tools: Sequence[str] = ()) -> BaseAgent:
+        """The agent of this name, restricted to these tools if any are named; `ToolError` if there is none."""
+        agent = self.services.agents.get(name) or self.subagent(name)
+        return agent.with_tools(tools) if tools else agent
 
     def subagent(self, name: str) -> BaseAgent:
         """The agent of this name that others can delegate to; `ToolError` for any other."""
@@ -154,12 +154,6 @@ class RunContext:
             services=services,
             notify=notify,
         )
-
-
-def loop_agent(ctx: RunContext, state: AgentState) -> BaseAgent:
-    """The agent of a loop, restricted to the tools of the loop."""
-    agent = ctx.agent(state["current_agent"])
-    return agent.with_tools(state["tools"]) if state.get("tools") else agent
 
 
 def is_main(job_id: str) -> bool:

@@ -3,13 +3,11 @@
 Each loop, of the lead and of each job, has its own state; nodes return updates and mutate nothing.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import Any, TypedDict
 
 from artifactflow_nb.core.events import MAIN_JOB
-
-LABEL_CHARS = 120
 
 
 class ExecutionPhase(StrEnum):
@@ -67,49 +65,6 @@ class AgentState(TypedDict, total=False):
     compression_level: str
     graph_response: GraphResponse | None
     tools: list[str]
-
-
-def initial_state(
-    *,
-    task: str,
-    agent: str,
-    session_id: str,
-    thread_id: str,
-    user_message_id: str,
-    job_id: str = MAIN_JOB,
-    tools: Sequence[str] = (),
-) -> AgentState:
-    """The state in which a loop starts."""
-    restricted = AgentState(tools=list(tools)) if tools else AgentState()
-    return AgentState(
-        **restricted,
-        current_task=" ".join(task.split())[:LABEL_CHARS],
-        session_id=session_id,
-        thread_id=thread_id,
-        user_message_id=user_message_id,
-        current_agent=agent,
-        job_id=job_id,
-        phase=executing_phase(job_id).value,
-        pending=[],
-        agent_memory=AgentMemory(tool_round_count=0, step=0, call_id=""),
-        compression_level="normal",
-        graph_response=None,
-    )
-
-
-def start_of_job(
-    caller: Mapping[str, Any], job_id: str, agent: str, instruction: str, tools: Sequence[str] = ()
-) -> AgentState:
-    """The state in which the loop of a job starts, in the run of the loop that delegated it."""
-    return initial_state(
-        task=instruction,
-        agent=agent,
-        session_id=caller["session_id"],
-        thread_id=caller["thread_id"],
-        user_message_id=caller["user_message_id"],
-        job_id=job_id,
-        tools=tools,
-    )
 
 
 def executing_phase(job_id: str) -> ExecutionPhase:

@@ -1,5 +1,9 @@
 """One model turn of a loop: build the prompt, stream the reply, store it with its tool calls.
 
+The prompt::
+
+    system | history (lead only) | instruction | reply, results | reply, results | ...
+
 A stored turn is never taken again: a node that is entered a second time, after a crash or an interrupt, continues from
 the stored reply.
 """
@@ -10,20 +14,22 @@ from contextlib import aclosing, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
-from artifactflow_nb.agents.base import AgentResponse, BaseAgent, PromptContext
+from artifactflow_nb.agents.base import AgentResponse, BaseAgent, NextCalls, PromptContext
+from artifactflow_nb.agents.protocols import PROTOCOLS, CallProtocol
 from artifactflow_nb.core.clock_ids import call_id, tool_call_id
 from artifactflow_nb.core.events import StreamEventType
 from artifactflow_nb.core.messages import Message, ToolCall
-from artifactflow_nb.core.text.format import storable_text
+from artifactflow_nb.core.plan import parse_plan
+from artifactflow_nb.core.text.format import storable_text, without_context
 from artifactflow_nb.errors import ContextOverflow, ModelError, ModelUnavailable, RunCancelled
-from artifactflow_nb.flows.compression import COMPRESSION_LEVELS, stronger_level
-from artifactflow_nb.flows.context import ContextManager
-from artifactflow_nb.flows.known_secrets import KnownSecrets, MaskedPieces
+from artifactflow_nb.flows.compression import COMPRESSION_LEVELS, TurnMessages, stronger_level
+from artifactflow_nb.flows.known_secrets import MaskedPieces
 from artifactflow_nb.flows.model_call import ModelCallRecord, ModelCallStart
 from artifactflow_nb.flows.round_limit import RoundNotes, enforce_exclusive_call, reject_other_calls, restrict_at_limit
-from artifactflow_nb.flows.services import RunContext, is_main, loop_agent
+from artifactflow_nb.flows.services import RunContext, is_main
 from artifactflow_nb.flows.state import AgentState
 from artifactflow_nb.models.base import ModelContext, ModelDelta, ModelReply, ModelRequest, RetryNotice
+from artifactflow_nb.store.artifact_versions import TASK_PLAN_ID
 from artifactflow_nb.store.calls import PENDING, StoredCall, StoredTurn, ToolCallSettings, TurnProgress
 from artifactflow_nb.store.encoding import MAX_DEPTH, is_too_deep, storable_json, to_json
 
@@ -41,29 +47,111 @@ class ModelTurn:
     level: str
 
 
-def stored_turn(state: AgentState, turns: Sequence[StoredTurn]) -> ModelTurn | None:
-    """The next turn of the loop, if it is stored already."""
-    if turns and turns[-1].step > state["agent_memory"]["step"]:
-        return ModelTurn(turns[-1].call_id, turns[-1].calls, state["compression_level"])
-    return None
+class ContextManager:
+    """Builds prompts from the store; it has no state."""
+
+    @staticmethod
+    async def prepare_agent_context(ctx: RunContext, agent: str, job_id: str) -> PromptContext:
+        """Return the changing part of the system prompt: that of the flow if it has one, otherwise the default."""
+        if ctx.flow is not None and ctx.flow.prompt_context is not None:
+            context = await ctx.flow.prompt_context(ctx, agent, job_id)
+            if context is not None:
+                return context
+        return await ContextManager.default_context(ctx, agent, job_id)
+
+    @staticmethod
+    async def default_context(ctx: RunContext, agent: str, job_id: str) -> PromptContext:
+        """Return the artifacts and the plan for the main agent, the plan for subagents, the day for other agents."""
+        services, run = ctx.services, ctx.run
+        if not is_main(job_id) and agent not in services.subagents:
+            return PromptContext(now=run.started_at)
+        artifacts = await services.artifacts.list_artifacts(run.conversation_id, message_id=run.message_id)
+        plan = ""
+        if (artifact := next((entry for entry in artifacts if entry.artifact_id == TASK_PLAN_ID), None)) is not None:
+            progress = parse_plan(artifact.content, artifact.content_type)
+            # results of steps are long, and the agents that need them get them in their instructions
+            plan = artifact.content if progress is None else progress.checklist
+        if not is_main(job_id):
+            return PromptContext(now=run.started_at, task_plan=plan)
+        inventory = [(artifact.artifact_id, artifact.title, artifact.version) for artifact in artifacts]
+        return PromptContext(run.started_at, inventory, plan)
+
+    @staticmethod
+    def model_context(
+        ctx: RunContext,
+        job_id: str,
+        context: PromptContext,
+        instruction: str,
+        history: Sequence[Message],
+    ) -> ModelContext:
+        """Return the values behind a prompt, for a model that computes its reply."""
+        questions = [message.content for message in history if message.role == "user"]
+        project, following = context.project, context.next_calls or NextCalls()
+        return ModelContext(
+            question=without_context(ctx.run.question),
+            instruction=without_context(instruction),
+            earlier_question=without_context(questions[-1]) if questions else "",
+            calls=tuple(ctx.transcript(job_id).finished_calls),
+            artifact_ids=frozenset(artifact_id for artifact_id, _, _ in context.artifacts),
+            plan=context.plan,
+            choices=context.choices,
+            project=project.info if project else None,
+            blocks=project.tree if project else None,
+            block=project.block if project else None,
+            wish=project.wish if project else "",
+            next_calls=tuple(ToolCall(name, dict(params)) for name, params in following.calls),
+            next_message=following.message,
+        )
+
+    @staticmethod
+    def build_agent_messages(
+        system: str,
+        history: Sequence[Message],
+        instruction: str,
+        turns: Sequence[StoredTurn] | TurnMessages,
+        *,
+        protocol: CallProtocol = PROTOCOLS["xml"],
+        level: str = "normal",
+        note: str = "",
+    ) -> tuple[Message, ...]:
+        """The prompt of a turn, compressed to its level.
+
+        Args:
+            system: The whole system message.
+            history: Earlier turns of the conversation.
+            instruction: The instruction of the job.
+            turns: The job's replies so far, with the results of their calls.
+            protocol: Formats calls and results, unless `turns` are formatted already.
+            level: A key of `COMPRESSION_LEVELS`.
+            note: A text to add to the last message, such as a note that the rounds are used up.
+        """
+        written = turns if isinstance(turns, TurnMessages) else TurnMessages(protocol, turns)
+        head = [Message("system", system), *history, Message("user", instruction)]
+        return tuple(written.prompt(head, level, note))
 
 
 async def take_turn(ctx: RunContext, state: AgentState, turns: Sequence[StoredTurn]) -> ModelTurn:
     """Take the next turn of the loop, after the stored turns."""
     job_id = state["job_id"]
     used = state["agent_memory"]["tool_round_count"]
-    agent, final_tools = restrict_at_limit(loop_agent(ctx, state), used)
+    agent, final_tools = restrict_at_limit(ctx.agent(state["current_agent"], state.get("tools", ())), used)
     transcript = ctx.transcript(job_id)
     call = await _TurnCall.begin(ctx, agent, job_id, state["agent_memory"]["step"] + 1)
     conclude = used >= agent.config.max_tool_rounds and not final_tools
     instruction = ctx.run.question if is_main(job_id) else await ctx.services.calls.instruction(job_id)
     note = RoundNotes(agent.config.max_tool_rounds, final_tools).note(used)
 
-    shown: list[str] = []
+    shown: list[str] = []  # the texts of the prompt that others wrote
 
     async def prompt(level: str) -> tuple[Message, ...]:
-        system, history, shown[:], context = await _prompt(ctx, agent, job_id, instruction)
+        history: Sequence[Message] = ()
+        if is_main(job_id):
+            place = ctx.run.conversation_id, ctx.run.parent_message_id
+            history = await ctx.services.conversations.format_conversation_history(*place)
+        context = await ContextManager.prepare_agent_context(ctx, agent.config.name, job_id)
+        shown[:] = [instruction, agent.build_current_context(context), *(message.content for message in history)]
         call.context = ContextManager.model_context(ctx, job_id, context, instruction, history)
+        system = ctx.secrets.text(agent.build_complete_system_prompt(context))
         written = transcript.written(agent.protocol, turns)
         return ContextManager.build_agent_messages(system, history, instruction, written, level=level, note=note)
 
@@ -92,21 +180,6 @@ async def _stream_fitting(
             call.shorten()
     messages = await prompt(stronger)
     return stronger, await call.stream(messages, conclude)
-
-
-async def _prompt(
-    ctx: RunContext, agent: BaseAgent, job_id: str, instruction: str
-) -> tuple[str, Sequence[Message], list[str], PromptContext]:
-    """The system message, earlier turns, the texts of the prompt that others wrote, and the values behind it."""
-    run = ctx.run
-    history: Sequence[Message] = ()
-    if is_main(job_id):
-        history = await ctx.services.conversations.format_conversation_history(
-            run.conversation_id, run.parent_message_id
-        )
-    context = await ContextManager.prepare_agent_context(ctx, agent.config.name, job_id)
-    texts = [instruction, agent.build_current_context(context), *(message.content for message in history)]
-    return ctx.secrets.text(agent.build_complete_system_prompt(context)), history, texts, context
 
 
 class _TurnCall:
@@ -170,12 +243,22 @@ class _TurnCall:
             stream = self._agent.model.stream(request)
             async with aclosing(stream) if isinstance(stream, AsyncGenerator) else nullcontext(stream) as events:
                 arriving, cancellation = aiter(events), self._ctx.jobs.cancellation
+                is_streaming = self._agent.config.streaming
                 while (event := await cancellation.wait_for(anext(arriving, None))) is not None:
                     if type(event) is ModelDelta:
-                        self._publish_delta(event)
+                        kind, text, tool = event.kind, event.text, event.tool
+                        if is_streaming and (text or kind == "call"):
+                            if self._masked is not None:
+                                text, tool = self._masked.feed(kind, text), tool and self._ctx.secrets.text(tool)
+                            if text or kind == "call":
+                                self._record.publish_delta(kind, text, tool)
                     elif isinstance(event, RetryNotice):
-                        await self._retry(event)
-                        attempt = self._attempt + self._n_failed + event.attempt
+                        self._masked = self._masked and MaskedPieces(self._ctx.secrets)
+                        n_failed, reason = self._n_failed + event.attempt, self._ctx.services.redact(event.reason)
+                        retry = {"attempt": n_failed, "delay_s": event.delay_s, "reason": reason}
+                        await self._record_failure(n_failed, "ModelUnavailable", reason, "", event.delay_s, retry)
+                        self._new_attempt()
+                        attempt = self._attempt + n_failed
                         await self._begin_attempt(request, attempt)
                     elif isinstance(event, ModelReply):
                         self._publish_withheld()
@@ -186,9 +269,9 @@ class _TurnCall:
             error.partial = self._ctx.secrets.cut_off(error.partial)
             self._publish_withheld(is_cut_off=True)
             is_shortened = may_shorten and isinstance(error, ContextOverflow)
-            retry = {"attempt": self._attempt, "delay_s": 0.0, "reason": _TOO_LONG} if is_shortened else None
+            shortening = {"attempt": self._attempt, "delay_s": 0.0, "reason": _TOO_LONG} if is_shortened else None
             message = self._ctx.services.redact(str(error))
-            await self._record_failure(attempt, type(error).__name__, message, error.partial, retry=retry)
+            await self._record_failure(attempt, type(error).__name__, message, error.partial, retry=shortening)
             raise
         except asyncio.CancelledError:
             await self._record_failure(attempt, *_CANCELLED, self._record.partial)
@@ -205,11 +288,19 @@ class _TurnCall:
         place |= {"agent": self._name, "provider": self._agent.model.provider, "model": self._model}
         now = self._ctx.clock.now()
         self._observed = await self._ctx.middleware.before_model(request, now, attempt=attempt, **place)
+        native_tools = request.tools if request.tool_protocol == "native" else ()  # sent outside the prompt
+        offered = [
+            {"name": tool.name, "description": tool.description, "parameters": tool.parameters} for tool in native_tools
+        ]
         start = ModelCallStart(
             **place,
             temperature=self._agent.config.temperature,
             messages=request.messages,
-            tool_settings=_tool_settings(request, self._ctx.secrets),
+            tool_settings=ToolCallSettings(
+                request.tool_protocol,
+                request.tool_choice,
+                self._ctx.secrets.text(to_json(offered)) if offered else "",
+            ),
         )
         self._record = ModelCallRecord(self._ctx, start)
 
@@ -217,24 +308,6 @@ class _TurnCall:
         """Prepare another attempt, with a shorter prompt."""
         self._attempt += 1
         self._n_failed = 0
-        self._new_attempt()
-
-    def _publish_delta(self, delta: ModelDelta) -> None:
-        """Publish a piece of the reply, without secrets."""
-        is_empty = not delta.text and delta.kind != "call"
-        if is_empty or not self._agent.config.streaming:
-            return
-        if self._masked is None:
-            self._record.publish_delta(delta.kind, delta.text, delta.tool)
-        elif (text := self._masked.feed(delta.kind, delta.text)) or delta.kind == "call":
-            self._record.publish_delta(delta.kind, text, delta.tool and self._ctx.secrets.text(delta.tool))
-
-    async def _retry(self, notice: RetryNotice) -> None:
-        self._masked = self._masked and MaskedPieces(self._ctx.secrets)
-        attempt = self._n_failed + notice.attempt
-        reason = self._ctx.services.redact(notice.reason)
-        retry = {"attempt": attempt, "delay_s": notice.delay_s, "reason": reason}
-        await self._record_failure(attempt, "ModelUnavailable", reason, "", notice.delay_s, retry)
         self._new_attempt()
 
     async def _record_failure(
@@ -267,25 +340,19 @@ class _TurnCall:
 
 def _storable(reply: ModelReply) -> ModelReply:
     """Replace what cannot be stored as UTF-8 or JSON in the texts and calls of a reply."""
+    calls: list[ToolCall] = []
+    for call in reply.calls:
+        name, error = storable_text(call.name), call.error and storable_text(call.error)
+        if is_too_deep(call.params):
+            error = error or f"Its arguments are nested deeper than {MAX_DEPTH} levels; it was not run."
+            calls.append(ToolCall(name, {}, error))
+        else:
+            calls.append(ToolCall(name, storable_json(dict(call.params)), error))
     return replace(
         reply,
         content=storable_text(reply.content),
         reasoning=storable_text(reply.reasoning),
         finish_reason=storable_text(reply.finish_reason),
         model=storable_text(reply.model),
-        calls=tuple(map(_storable_call, reply.calls)),
+        calls=tuple(calls),
     )
-
-
-def _storable_call(call: ToolCall) -> ToolCall:
-    name, error = storable_text(call.name), call.error and storable_text(call.error)
-    if is_too_deep(call.params):
-        return ToolCall(name, {}, error or f"Its arguments are nested deeper than {MAX_DEPTH} levels; it was not run.")
-    return ToolCall(name, storable_json(dict(call.params)), error)
-
-
-def _tool_settings(request: ModelRequest, secrets: KnownSecrets) -> ToolCallSettings:
-    """The tool protocol of a request, with the tools that are sent outside the prompt."""
-    offered = request.tools if request.tool_protocol == "native" else ()
-    tools = [{"name": tool.name, "description": tool.description, "parameters": tool.parameters} for tool in offered]
-    return ToolCallSettings(request.tool_protocol, request.tool_choice, secrets.text(to_json(tools)) if tools else "")

@@ -7,7 +7,8 @@ from conftest import OpenEngine
 from support.replies import by_agent, delegate, report
 
 from artifactflow_nb.engine.engine import CHECKPOINT_FILE
-from artifactflow_nb.flows.state import ExecutionPhase, initial_state, merge_agent_response_to_state
+from artifactflow_nb.flows.loop import initial_state
+from artifactflow_nb.flows.state import ExecutionPhase, merge_agent_response_to_state
 from artifactflow_nb.store.database import connect
 
 

@@ -13,7 +13,7 @@ import threading
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any
 
 ROOT = Path(__file__).parents[2]
@@ -99,16 +99,25 @@ def holds(value: Any, *, is_deep: bool = True) -> bool:
 
 
 class Calls:
-    """The calls of the package's own functions while it is on, in all threads, in order."""
+    """The calls of the package's own functions while it is on, in all threads, in order.
+
+    Python also reports a `call` when a coroutine or a generator continues after an await or a yield. These are not
+    counted: their instruction (`f_lasti`) lies behind that of the first report of the same function, which was a start.
+    So functions are noted from the beginning, also while the counting is off.
+    """
 
     def __init__(self) -> None:
         self.is_on = False
         self.passed: list[tuple[str, str]] = []
         self.n_calls = 0
+        self._start_of: dict[CodeType, int] = {}
 
     def __call__(self, frame: FrameType, event: str, _arg: Any) -> None:
         code = frame.f_code
-        if not self.is_on or event != "call" or not code.co_filename.startswith(str(PACKAGE)) or "<" in code.co_name:
+        if event != "call" or not code.co_filename.startswith(str(PACKAGE)) or "<" in code.co_name:
+            return
+        is_start = frame.f_lasti <= self._start_of.setdefault(code, frame.f_lasti)
+        if not (self.is_on and is_start):
             return
         self.n_calls += 1
         names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]

@@ -15,9 +15,9 @@ from artifactflow_nb.core.document.tree import Block, BlockTree
 from artifactflow_nb.core.events import StreamEventType
 from artifactflow_nb.core.messages import ToolResult
 from artifactflow_nb.errors import Conflict, ToolError, UsageError, describe_error
-from artifactflow_nb.flows.loop import Delegate, LoopGraph, run_job
-from artifactflow_nb.flows.services import RunContext, loop_agent
-from artifactflow_nb.flows.state import AgentState, start_of_job
+from artifactflow_nb.flows.loop import Delegate, LoopGraph, run_job, start_of_job
+from artifactflow_nb.flows.services import RunContext
+from artifactflow_nb.flows.state import AgentState
 from artifactflow_nb.store.artifact_versions import Artifact
 from artifactflow_nb.store.artifacts import Authorship
 from artifactflow_nb.store.calls import FINISHED, StoredCall
@@ -165,7 +165,7 @@ def target_id(tree: BlockTree, call: StoredCall) -> str:
 
 async def parallel_calls(ctx: RunContext, state: AgentState) -> list[StoredCall]:
     """Return the calls of a reply that run in parallel now: all unfinished jobs before the first other call."""
-    jobs = JOB_TOOLS.intersection(loop_agent(ctx, state).tool_names)
+    jobs = JOB_TOOLS.intersection(ctx.agent(state["current_agent"], state.get("tools", ())).tool_names)
     calls = await ctx.services.calls.calls_of_reply(state["agent_memory"]["call_id"])
     unfinished = (call for call in calls if call.status != FINISHED)
     return list(takewhile(lambda call: call.call.name in jobs and not call.call.error, unfinished))

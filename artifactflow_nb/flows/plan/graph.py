@@ -50,6 +50,7 @@ from artifactflow_nb.flows.loop import (
     job_loop,
     last_call,
     run_job,
+    start_of_job,
     subagent_delegate,
 )
 from artifactflow_nb.flows.plan.agents import EXECUTOR, REPLANNER, SUMMARIZER
@@ -65,7 +66,7 @@ from artifactflow_nb.flows.plan.tools import (
     plan_rules,
 )
 from artifactflow_nb.flows.services import RunContext, Services
-from artifactflow_nb.flows.state import AgentState, start_of_job
+from artifactflow_nb.flows.state import AgentState
 from artifactflow_nb.store.plans import PlanEdit, PlanTransition
 from artifactflow_nb.tools.base import ToolPermission
 from artifactflow_nb.tools.delegate import call_subagent

@@ -8,7 +8,6 @@ from artifactflow_nb.agents.base import PromptContext
 from artifactflow_nb.core.approvals import ApprovalPolicy
 from artifactflow_nb.core.plan import PLAN_CREATE_TOOL
 from artifactflow_nb.flows.base import AbortWrites, FlowSpec
-from artifactflow_nb.flows.context import ContextManager
 from artifactflow_nb.flows.plan import PLAN
 from artifactflow_nb.flows.plan.agents import EXECUTOR, PLAN_AGENTS, PLAN_CONFIG
 from artifactflow_nb.flows.plan.graph import plan_loop, plan_policy
@@ -23,6 +22,7 @@ from artifactflow_nb.flows.plan.tools import (
     with_step_tools,
 )
 from artifactflow_nb.flows.services import RunContext, Services
+from artifactflow_nb.flows.turn import ContextManager
 from artifactflow_nb.store.runs import StoredRun
 from artifactflow_nb.tools.artifacts import ReservedArtifacts
 from artifactflow_nb.tools.base import Tool
