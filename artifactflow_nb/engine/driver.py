@@ -200,7 +200,17 @@ class RunDriver:
             if has_store_failed and not is_task_cancelled():
                 await self._interrupt(error)
                 return
-            outcome = self._cancelled() if is_task_cancelled() else self._failure(error)
+            if is_task_cancelled():
+                outcome = self._cancelled()
+            else:
+                if logger.isEnabledFor(logging.DEBUG):  # without exc_info: nobody could mask what it prints
+                    trace = "".join(traceback.format_exception(error))
+                    logger.debug("Run %s failed\n%s", self.run.run_id, self._engine.services.redact(trace))
+                data = {
+                    "error_type": type(error).__name__,
+                    "message": storable_text(describe_error(self._masked(error))),
+                }
+                outcome = RunOutcome(FAILED, StreamEventType.ERROR, data)
         if outcome is not None:
             await self.end(outcome)
 
@@ -274,13 +284,6 @@ class RunDriver:
         partial = storable_text(self._feed.arriving_text(MAIN_JOB))
         clicked = {"clicked": True} if self.is_clicked else {}
         return RunOutcome(CANCELLED, StreamEventType.CANCELLED, {"partial": partial, **clicked}, partial or None)
-
-    def _failure(self, error: Exception) -> RunOutcome:
-        if logger.isEnabledFor(logging.DEBUG):  # without exc_info: nobody could mask what it prints
-            trace = "".join(traceback.format_exception(error))
-            logger.debug("Run %s failed\n%s", self.run.run_id, self._engine.services.redact(trace))
-        message = storable_text(describe_error(self._masked(error)))
-        return RunOutcome(FAILED, StreamEventType.ERROR, {"error_type": type(error).__name__, "message": message})
 
     def _masked(self, error: Exception) -> Exception:
         """An error without secrets: code of others that the run called may have put some into its message."""

@@ -19,7 +19,6 @@ from artifactflow_nb.models.openai.errors import public_url
 from artifactflow_nb.sources.values import IndexingResult
 from artifactflow_nb.store.database import Database
 from artifactflow_nb.store.provenance import load_source_hashes
-from artifactflow_nb.tools.base import Tool
 
 Manifest = Mapping[str, Any]
 """Plain JSON: `versions`, `flow`, `mode`, `agents`, `search`, hashes by name in `prompts`, `tools`, `sources`, and in
@@ -81,7 +80,10 @@ class ManifestBuilder:
         if key != self._common_key:
             manuals = {_MANUALS[agent.protocol.name] for agent in agents.values() if agent.tools}
             prompts = sorted(manuals | {agent.config.prompt or agent.config.name for agent in agents.values()})
-            tools = {entry.name: _tool_hash(entry) for agent in agents.values() for entry in agent.tools}
+            tools: dict[str, Hashes] = {}  # of their descriptions for models
+            for spec in (entry.spec for agent in agents.values() for entry in agent.tools):
+                description = json.dumps([spec.name, spec.description, spec.parameters], sort_keys=True, default=str)
+                tools[spec.name] = _hashed(description)
             self._common_key = key
             self._common = {
                 "versions": dict(versions()),
@@ -112,12 +114,6 @@ class ManifestBuilder:
                 rows = await self._database.read(partial(load_source_hashes, source_ids=ids))
                 self._sources[label] = state, _hashed("\n".join(f"{name} {sha256}" for name, sha256 in rows))
         return {label: self._sources[label][1] for label in sorted(wanted)}
-
-
-def _tool_hash(entry: Tool) -> Hashes:
-    """The hash of a tool's description for models."""
-    spec = entry.spec
-    return _hashed(json.dumps([spec.name, spec.description, spec.parameters], sort_keys=True, default=str))
 
 
 def _label(added: IndexingResult) -> str:

@@ -84,7 +84,10 @@ class McpToolset:
             return
         async with self._opening:
             agents = self._agent_registry.agents
-            self._check_agents(agents)
+            for server in self.servers.values():
+                if not server.disabled and (unknown := [name for name in server.agents if name not in agents]):
+                    known = ", ".join(agents)
+                    raise UsageError(f"mcp.{server.name}.agents names {unknown[0]!r}; the agents are: {known}.")
             own = set(map(id, self._tools))
             reserved = [entry.name for entry in self._registry if id(entry) not in own]
             lead = next(iter(agents))
@@ -112,12 +115,6 @@ class McpToolset:
         categories = {entry.category for entry in self._registry} - {MCP}
         specs = {spec for agent in agents.values() for spec in agent.config.required_tools}
         return bool(specs - set(known) - others - categories)
-
-    def _check_agents(self, agents: Mapping[str, BaseAgent]) -> None:
-        for server in self.servers.values():
-            if not server.disabled and (unknown := [name for name in server.agents if name not in agents]):
-                known = ", ".join(agents)
-                raise UsageError(f"mcp.{server.name}.agents names {unknown[0]!r}; the agents are: {known}.")
 
     async def _call(self, offer: McpToolOffer, arguments: Mapping[str, Any]) -> ToolResult:
         return await self._set.call(offer, arguments)

@@ -193,21 +193,17 @@ class EventWriter:
 
     async def flush(self) -> None:
         """Store the pending events; raises the error of an earlier flush in the background."""
-        if self._flush is not None:
-            running, self._flush = self._flush, None
-            await running
-        await self._append()
+        earlier, self._flush = self._flush, None
+        await self._append(earlier)
 
     def _start_flush(self) -> None:
         self._timer = None
-        self._flush = asyncio.get_running_loop().create_task(self._write_pending(self._flush))
+        self._flush = asyncio.get_running_loop().create_task(self._append(self._flush))
 
-    async def _write_pending(self, earlier: "asyncio.Task[None] | None") -> None:
+    async def _append(self, earlier: "asyncio.Task[None] | None") -> None:
+        """Store the pending events after an earlier flush."""
         if earlier is not None:
             await earlier
-        await self._append()
-
-    async def _append(self) -> None:
         if rows := self.drain():
             try:
                 await self._runs.append_rows(rows)

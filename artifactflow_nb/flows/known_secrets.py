@@ -39,7 +39,11 @@ class KnownSecrets:
         self.values = frozenset(values)
         self._spellings = spellings_of(self.values)
         self._bytes = tuple(spelling.encode("utf-8", "replace") for spelling in self._spellings)
-        self._pattern = re.compile("|".join(map(_pattern_of, self._spellings)))
+        patterns = [  # a short spelling is found only as a whole word
+            re.escape(spelling) if len(spelling) >= SHORTEST_WORD else rf"(?<![^\W_]){re.escape(spelling)}(?![^\W_])"
+            for spelling in self._spellings
+        ]
+        self._pattern = re.compile("|".join(patterns))
         self.beginnings = tuple(sorted({spelling[:LOOKED_AT] for spelling in self._spellings}))
         self.cut_beginnings = frozenset(text[:length] for text in self.beginnings for length in range(1, LOOKED_AT))
         self._longest = len(self._spellings[0]) if self._spellings else 0
@@ -237,9 +241,3 @@ class MaskedPieces:
 def mask_of_rest(rest: str) -> str:
     """Mask the end of a text that broke off there, and that may be the beginning of a secret."""
     return rest if len(rest) < SHORTEST else MASK
-
-
-def _pattern_of(spelling: str) -> str:
-    """A regular expression for a spelling; a short spelling is found only as a whole word."""
-    escaped = re.escape(spelling)
-    return escaped if len(spelling) >= SHORTEST_WORD else rf"(?<![^\W_]){escaped}(?![^\W_])"

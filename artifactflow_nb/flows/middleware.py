@@ -6,6 +6,7 @@ A run without middleware pays nothing: values are created only for hooks that ar
 import asyncio
 import inspect
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -13,7 +14,7 @@ from typing import Any
 import orjson
 
 from artifactflow_nb.core.events import MAIN_JOB, StreamEventType
-from artifactflow_nb.core.messages import Message, ToolCall, ToolResult
+from artifactflow_nb.core.messages import ToolCall, ToolResult
 from artifactflow_nb.core.middleware import (
     HOOKS,
     CallError,
@@ -122,7 +123,10 @@ class RunMiddleware:
             call_id=call_id,
             provider=provider,
             model=model,
-            messages=tuple(map(_own_message, request.messages)),
+            messages=tuple(
+                replace(message, calls=tuple(map(_own_call, message.calls))) if message.calls else message
+                for message in request.messages
+            ),
             tools=tuple(tool.name for tool in request.tools),
             temperature=request.temperature,
             at=at,
@@ -253,9 +257,3 @@ def _own_json(value: Mapping[str, Any]) -> dict[str, Any]:
 
 def _own_call(call: ToolCall) -> ToolCall:
     return ToolCall(call.name, _own_json(call.params), call.error)
-
-
-def _own_message(message: Message) -> Message:
-    if not message.calls:
-        return message
-    return Message(message.role, message.content, tuple(map(_own_call, message.calls)))

@@ -100,10 +100,17 @@ async def execute_call(
     entry = next((entry for entry in ctx.services.tools if entry.name == name), None)
     limit = MAX_RESULT_CHARS if entry is None else entry.max_result_chars
     is_too_long = len(result.data if result.success else result.error or "") > limit
+    decision = None if request_state is None else request_state.decision
+    if decision is None:
+        approval = "not_needed"
+    elif decision.decided_by == "policy" and decision.approved:
+        approval = "policy"
+    else:
+        approval = decision.outcome
     run = ToolRun(
         call.tool_call_id,
         result,
-        _approval(request_state),
+        approval,
         span.at,
         completed_at,
         duration_ms,
@@ -147,12 +154,3 @@ def with_decision_note(result: ToolResult, request_state: RequestState | None) -
     if result.success:
         return replace(result, data="\n".join([result.data, *notes]))
     return replace(result, error="\n".join([result.error or "", *notes]))
-
-
-def _approval(request_state: RequestState | None) -> str:
-    """The value of the `approval` column of the frame."""
-    if request_state is None or request_state.decision is None:
-        return "not_needed"
-    if request_state.decision.decided_by == "policy" and request_state.decision.approved:
-        return "policy"
-    return request_state.decision.outcome

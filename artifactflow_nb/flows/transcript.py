@@ -45,7 +45,10 @@ class JobTranscript:
                 self._turns.append(turn)
                 finished = [(call.call, result) for call, result in displayed_results(turn)]
                 self.finished_calls += finished
-                self.interactions += [_interaction(call, result) for call, result in finished]
+                for call, result in finished:
+                    text = result.data if result.success else result.error
+                    interaction = {"tool_name": call.name, "params": dict(call.params), "success": result.success}
+                    self.interactions.append({**interaction, "result": text})
         return list(self._turns)
 
     @property
@@ -61,12 +64,3 @@ class JobTranscript:
         for turn in turns[self._written.n_turns :]:
             self._written.add(turn)
         return self._written
-
-
-def _interaction(call: ToolCall, result: ToolResult) -> dict[str, Any]:
-    return {
-        "tool_name": call.name,
-        "params": dict(call.params),
-        "success": result.success,
-        "result": result.data if result.success else result.error,
-    }

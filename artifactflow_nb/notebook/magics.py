@@ -249,8 +249,29 @@ class ArtifactFlowMagics(Magics):
         is not changed: {name} and $name have no meaning in it. In the line of options, IPython replaces them with the
         values of variables.
         """
-        options = self._parse_options(line)
-        wb = self._select_workbench(options.workbench) or self._create_workbench()
+        from artifactflow_nb.notebook.workbench import Workbench
+
+        try:
+            options: Any = parse_argstring(ArtifactFlowMagics.ask, line)  # type: ignore[no-untyped-call]  # IPython types it in part
+        except (UsageError, ValueError) as error:
+            message = f"%%ask: {error}. Known are {', '.join(OPTIONS)} and the name of a variable; see %%ask?"
+            raise UsageError(message) from None
+        for option, text in vars(options).items():
+            # IPython splits the line at quotes and leaves them in the words.
+            if text is not None and len(text) > 1 and text[0] == text[-1] and text[0] in "'\"":
+                setattr(options, option, text[1:-1])
+        name, variables = options.name, self._shell.user_ns
+        if not name.isidentifier() or keyword.iskeyword(name):
+            raise UsageError(f"%%ask: {name!r} is no name for a variable, to which the run would be bound.")
+        if isinstance(variables.get(name), Workbench) or name in _IPYTHON_NAMES:
+            owner = "a workbench" if isinstance(variables.get(name), Workbench) else "IPython's own"
+            raise UsageError(f"%%ask: the run would be bound to {name}, which is {owner}. Choose another name.")
+        wb = self._select_workbench(options.workbench)
+        if wb is None:  # make one in the variable `wb`, or in `wb2` and so on if `wb` has a value
+            numbered = (WORKBENCH_NAME if number == 1 else f"{WORKBENCH_NAME}{number}" for number in count(1))
+            variable = next(free for free in numbered if free not in variables)
+            variables[variable] = wb = Workbench()
+            print(f"There was no workbench, so one was made: {variable} = {wb!r}")  # noqa: T201 - for the reader of the cell
         conversation_id = options.conversation
         if conversation_id == CONTINUE:
             if not (newest := wb.conversations(limit=1)):
@@ -263,8 +284,8 @@ class ArtifactFlowMagics(Magics):
                 f"%%ask: --budget is {options.budget!r}; it must be a number of tokens, as in 50000."
             ) from None
         run = wb.ask(cell, conversation_id=conversation_id, flow=options.flow, model=options.model, budget=budget)
-        self._shell.user_ns[options.name] = run
-        display(run)  # type: ignore[no-untyped-call]  # IPython types it in part
+        variables[name] = run
+        display(run)  # type: ignore[no-untyped-call]  # the same
 
     @line_magic
     def af(self, line: str) -> Any:
@@ -281,27 +302,6 @@ class ArtifactFlowMagics(Magics):
         if wb is None:
             raise UsageError("There is no workbench yet. Ask something with %%ask, or make one: wb = af.Workbench()")
         return COMMANDS[name].handler(MagicArguments(wb, arguments, self._shell.user_ns))
-
-    def _parse_options(self, line: str) -> Any:
-        from artifactflow_nb.notebook.workbench import Workbench
-
-        try:
-            options = parse_argstring(ArtifactFlowMagics.ask, line)  # type: ignore[no-untyped-call]  # the same
-        except (UsageError, ValueError) as error:
-            message = f"%%ask: {error}. Known are {', '.join(OPTIONS)} and the name of a variable; see %%ask?"
-            raise UsageError(message) from None
-        for option, text in vars(options).items():
-            # IPython splits the line at quotes and leaves them in the words.
-            if text is not None and len(text) > 1 and text[0] == text[-1] and text[0] in "'\"":
-                setattr(options, option, text[1:-1])
-        name = options.name
-        if not name.isidentifier() or keyword.iskeyword(name):
-            raise UsageError(f"%%ask: {name!r} is no name for a variable, to which the run would be bound.")
-        value = self._shell.user_ns.get(name)
-        if isinstance(value, Workbench) or name in _IPYTHON_NAMES:
-            owner = "a workbench" if isinstance(value, Workbench) else "IPython's own"
-            raise UsageError(f"%%ask: the run would be bound to {name}, which is {owner}. Choose another name.")
-        return options
 
     def _workbenches(self) -> "dict[str, Workbench]":
         """The workbenches in variables, each once, by creation time; closed ones come first."""
@@ -341,46 +341,32 @@ class ArtifactFlowMagics(Magics):
             print(f"Of {len(names)} workbenches {last} is used, the newest; {WORKBENCH_OPTION} names another: {known}.")  # noqa: T201 - for the reader of the cell
         return workbench
 
-    def _create_workbench(self) -> "Workbench":
-        """Create a workbench in the variable `wb`, or in `wb2` and so on if `wb` has a value."""
-        from artifactflow_nb.notebook.workbench import Workbench
-
-        names = (WORKBENCH_NAME if number == 1 else f"{WORKBENCH_NAME}{number}" for number in count(1))
-        name = next(name for name in names if name not in self._shell.user_ns)
-        self._shell.user_ns[name] = wb = Workbench()
-        print(f"There was no workbench, so one was made: {name} = {wb!r}")  # noqa: T201 - for the reader of the cell
-        return wb
-
     def completions(self, context: CompletionContext) -> SimpleMatcherResult:
         """The completions at the cursor in a line of one of the magics; none elsewhere."""
         words = context.text_until_cursor.split()
         before = words[:-1] if context.token else words
         possible: Sequence[str] = ()
         with suppress(ArtifactFlowError, UsageError):  # a closed workbench, for example
-            possible = self._possible_words(before, is_first_line=context.cursor_line == 0)
+            if before and before[-1] == WORKBENCH_OPTION and before[0] in {"%af", "%%ask"}:
+                possible = [name for name, wb in self._workbenches().items() if wb.is_open]
+            else:
+                variable, before = _split_workbench(before)
+                match before:
+                    case ["%af"]:
+                        possible = list(COMMANDS)
+                    case ["%af", name] if name in COMMANDS and (wb := self._find_workbench(variable)):
+                        possible = COMMANDS[name].complete_ids(wb)
+                    case ["%%ask", *options] if context.cursor_line == 0:
+                        wb, option = self._find_workbench(variable), options[-1] if options else ""
+                        values: Mapping[str, Callable[[], Sequence[str]]] = {
+                            "--flow": lambda: wb.flows if wb else (),
+                            "--model": lambda: wb.known_models() if wb else (),
+                            "--conversation": lambda: [CONTINUE, *(_conversation_ids(wb) if wb else ())],
+                            "--budget": tuple,
+                        }
+                        possible = values[option]() if option in values else OPTIONS
         matches = [SimpleCompletion(text=text) for text in possible if text.startswith(context.token)]
         return SimpleMatcherResult(completions=matches, suppress=bool(matches), ordered=True)
-
-    def _possible_words(self, before: Sequence[str], *, is_first_line: bool) -> Sequence[str]:
-        """The words that can follow the words before the cursor."""
-        if before and before[-1] == WORKBENCH_OPTION and before[0] in {"%af", "%%ask"}:
-            return [name for name, wb in self._workbenches().items() if wb.is_open]
-        variable, before = _split_workbench(before)
-        match before:
-            case ["%af"]:
-                return list(COMMANDS)
-            case ["%af", name] if name in COMMANDS and (wb := self._find_workbench(variable)):
-                return COMMANDS[name].complete_ids(wb)
-            case ["%%ask", *options] if is_first_line:
-                wb, option = self._find_workbench(variable), options[-1] if options else ""
-                values: Mapping[str, Callable[[], Sequence[str]]] = {
-                    "--flow": lambda: wb.flows if wb else (),
-                    "--model": lambda: wb.known_models() if wb else (),
-                    "--conversation": lambda: [CONTINUE, *(_conversation_ids(wb) if wb else ())],
-                    "--budget": tuple,
-                }
-                return values[option]() if option in values else OPTIONS
-        return ()
 
 
 def _split_workbench(words: Sequence[str]) -> tuple[str | None, list[str]]:

@@ -11,7 +11,7 @@ from artifactflow_nb.engine.engine import Engine
 from artifactflow_nb.errors import StoreError
 from artifactflow_nb.models.base import model_name
 from artifactflow_nb.notebook.artifact import read_store
-from artifactflow_nb.store.overview import Overview, load_overview
+from artifactflow_nb.store.overview import load_overview
 from artifactflow_nb.store.ownership import effective_status
 from artifactflow_nb.store.runs import RUNNING, StoredRun
 
@@ -41,7 +41,18 @@ def workbench_card(engine: Engine) -> Card:
     ]
     if overview.n_requests:
         rows = [*rows, ("waits", f"{count(overview.n_requests, 'request')} for your decision: see wb.pending()")]
-    folds = [Details("Newest runs", _newest_runs(engine, overview), is_open=True)] if overview.newest else []
+    folds: list[Details] = []
+    if overview.newest:
+        with_plans = any(overview.plans)
+        newest: list[list[CardCell]] = []
+        for run, tokens, plan in zip(overview.newest, overview.tokens, overview.plans, strict=True):
+            time = None
+            if run.completed_at is not None and run.status != RUNNING:
+                time = duration((run.completed_at - run.started_at).total_seconds() * 1000)
+            status = [_status(engine, run), *([plan] if with_plans else [])]
+            newest.append([*status, run.question, format_time(run.started_at), time, tokens, Code(run.run_id)])
+        columns = ["status", *(["plan"] if with_plans else []), "question", "began", "time", "tokens", "id"]
+        folds.append(Details("Newest runs", CardTable.from_rows(columns, newest), is_open=True))
     agents = [
         (agent.config.name, agent.model_name, Code(", ".join(agent.tool_names))) for agent in engine.agents.values()
     ]
@@ -65,6 +76,11 @@ def _configuration(engine: Engine) -> CardRows:
     ]
     limits = settings.budget.limits.items() if settings.budget else ()
     changes = ", ".join(f"{path} {value}" for path, value in flatten_nodes(config.changed))
+    offered = [offer.server for offer in engine.mcp.offers]
+    servers: list[str] = []
+    for name, server in engine.mcp.servers.items():
+        n_tools = f"{count(offered.count(name), 'tool')}, " if name in offered else ""  # unknown until its first start
+        servers.append(f"{name} ({server.transport_label}): {n_tools}{engine.mcp.server_state(name)}")
     return [
         ("endpoint", Code(engine.model.address) if hasattr(engine.model, "address") else None),
         ("agents' models", ", ".join(other_models)),
@@ -77,7 +93,7 @@ def _configuration(engine: Engine) -> CardRows:
             PACKAGED if config.source == PACKAGED else Code(f"{config.source} ({changes or 'as packaged'})"),
         ),
         ("web_search asks", engine.search_name),
-        ("MCP servers", _describe_servers(engine)),
+        ("MCP servers", "; ".join(servers)),
         ("data", Code(f"{engine.folder.absolute()} ({size(_count_bytes(engine.folder))})")),
         (
             "cassette",
@@ -97,31 +113,8 @@ def _describe_policy(policy: ApprovalPolicy) -> str:
     return text if policy.fallback == "ask" else f"{text}; in your place: {policy.fallback}"
 
 
-def _describe_servers(engine: Engine) -> str:
-    """`files (npx): 5 tools, running` for each server; the tools are unknown until its first start."""
-    offered = [offer.server for offer in engine.mcp.offers]
-    texts = []
-    for name, server in engine.mcp.servers.items():
-        tools = f"{count(offered.count(name), 'tool')}, " if name in offered else ""
-        texts.append(f"{name} ({server.transport_label}): {tools}{engine.mcp.server_state(name)}")
-    return "; ".join(texts)
-
-
 def _status(engine: Engine, run: StoredRun) -> str:
     return effective_status(engine.folder, run.status, run.owner, run.start_lock)
-
-
-def _newest_runs(engine: Engine, overview: Overview) -> CardTable:
-    with_plans = any(overview.plans)
-    rows: list[list[CardCell]] = []
-    for run, tokens, plan in zip(overview.newest, overview.tokens, overview.plans, strict=True):
-        time = None
-        if run.completed_at is not None and run.status != RUNNING:
-            time = duration((run.completed_at - run.started_at).total_seconds() * 1000)
-        status = [_status(engine, run), *([plan] if with_plans else [])]
-        rows.append([*status, run.question, format_time(run.started_at), time, tokens, Code(run.run_id)])
-    columns = ["status", *(["plan"] if with_plans else []), "question", "began", "time", "tokens", "id"]
-    return CardTable.from_rows(columns, rows)
 
 
 def _count_bytes(folder: Path) -> int:

@@ -239,34 +239,30 @@ class Database:
             raise UsageError(TOO_LARGE.format(error)) from error
 
     def _write_all(self, jobs: Sequence[QueuedWork]) -> None:
-        """Run jobs in one transaction, and separately those that could not share it."""
-        connection = self._require_open(self._write_connection)
-        for job in self._write_batch(connection, jobs) if len(jobs) > 1 else jobs:
-            job.run(lambda work: self._write_one(connection, work))
+        """Run jobs in one transaction, each in its own savepoint, and separately those that could not share it.
 
-    @staticmethod
-    def _write_batch(connection: sqlite3.Connection, jobs: Sequence[QueuedWork]) -> Sequence[QueuedWork]:
-        """Run jobs in one transaction, each in its own savepoint; return the jobs that must be repeated separately.
-
-        A job with a database error is repeated, so that the error is its own and not caused by another job.
+        A job with a database error is repeated separately, so that the error is its own and not caused by another job.
         """
-        retries: list[QueuedWork] = []
+        connection = self._require_open(self._write_connection)
+        separate: list[QueuedWork] = []
         try:
-            connection.execute("BEGIN IMMEDIATE")
-            for job in jobs:
-                connection.execute("SAVEPOINT work")
-                job.run(lambda work: work(connection))
-                if job.error is not None:
-                    connection.execute("ROLLBACK TO work")  # raises if a disk error ended the whole transaction
-                if isinstance(job.error, (sqlite3.Error, *DAMAGE_ERRORS)):
-                    retries.append(job)
-                connection.execute("RELEASE work")
-            connection.execute("COMMIT")
+            if len(jobs) > 1:
+                connection.execute("BEGIN IMMEDIATE")
+                for job in jobs:
+                    connection.execute("SAVEPOINT work")
+                    job.run(lambda work: work(connection))
+                    if job.error is not None:
+                        connection.execute("ROLLBACK TO work")  # raises if a disk error ended the whole transaction
+                    if isinstance(job.error, (sqlite3.Error, *DAMAGE_ERRORS)):
+                        separate.append(job)
+                    connection.execute("RELEASE work")
+                connection.execute("COMMIT")
+                jobs = separate
         except sqlite3.Error:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
-            return jobs
-        return retries
+        for job in jobs:
+            job.run(lambda work: self._write_one(connection, work))
 
     def _write_one(self, connection: sqlite3.Connection, work: DatabaseWork[T]) -> T:
         try:
