@@ -22,10 +22,10 @@ from artifactflow_nb.core.text.format import format_time
 from artifactflow_nb.core.text.markdown import safe_markdown, safe_markdown_line
 from artifactflow_nb.errors import UsageError
 from artifactflow_nb.recording.seal import ReadSource, SealedParts, memory_store, read_sealed
+from artifactflow_nb.recording.whole_file import write_bytes
 from artifactflow_nb.store.artifact_versions import TASK_PLAN_ID, Artifact, list_visible
 from artifactflow_nb.store.migrations import from_microseconds
 from artifactflow_nb.store.runs import COMPLETED
-from artifactflow_nb.store.whole_file import write_bytes
 
 SEALED_SUFFIX = ".afrun"
 """Extension of the sealed file next to a report."""

@@ -27,7 +27,7 @@ from artifactflow_nb.core.local_files import open_regular, reason
 from artifactflow_nb.errors import CassetteError
 from artifactflow_nb.recording.rows import TABLES, RunRows
 from artifactflow_nb.recording.schema import check_rows
-from artifactflow_nb.store.whole_file import OnlyWriter, one_at_a_time, write_whole
+from artifactflow_nb.recording.whole_file import OnlyWriter, one_at_a_time, write_whole
 
 FORMAT, VERSION = "artifactflow-nb cassette", 2
 MAX_BYTES = 1024 * 2**20
@@ -91,7 +91,49 @@ class Cassette:
     @classmethod
     def open(cls, path: Path) -> Self:
         """Read a cassette; `CassetteError` for one that is missing, damaged, edited or of another release."""
-        return cls(path, *parse(path, _read(path)))
+        return cls.parse(path, _read(path))
+
+    @classmethod
+    def parse(cls, path: Path, data: bytes) -> Self:
+        """The cassette with these bytes; `CassetteError` that names the line if they cannot be used."""
+        lines = data.split(b"\n")
+        _check_format(path, lines[0])
+        body, last = data[: data.rfind(b"\n", 0, -1) + 1], lines[-2] if len(lines) > 1 else b""
+        if not data.endswith(b"\n") or last != _dump({"sha256": hashlib.sha256(body).hexdigest()})[:-1]:
+            raise CassetteError(
+                f"The cassette {path} is not as it was written: a line was changed, or its end is missing. Restore the "
+                f"file, accept an edit with af.accept_cassette(path), or delete the file. {_RE_RECORD}"
+            )
+        recordings: dict[Head, list[dict[str, Any]]] = {}
+        texts: dict[str, str] = {}
+        names: set[str] = set()
+        for number, line in enumerate(lines[1:-2], 2):
+            try:
+                value = loads_shallow(line)
+                ((kind, row),) = value.items()
+                if kind == "recording":
+                    head = Head(**row)
+                    for field in fields(head):
+                        if type(found := getattr(head, field.name)) is not field.type:
+                            raise ValueError(f"{field.name} is {found!r:.80}")
+                    if head.run_id in names or head.key in names:
+                        raise ValueError(f"{head.question!r:.80} is recorded twice, or two runs have one id")
+                    names |= {head.run_id, head.key}
+                    recordings[head] = current = []
+                elif kind == "text":
+                    if _sha256(row["content"]) != row["sha256"] or len(row) != len(("sha256", "content")):
+                        raise ValueError("the text is not that of its hash")
+                    texts[row["sha256"]] = row["content"]
+                elif kind in TABLES:
+                    is_usual = line.count(_TEXT_BYTES) == len(_REFERENCE.findall(line))  # saves a walk through the row
+                    if not is_usual and not all(isinstance(key, str) for key in _texts_of(row)):
+                        raise ValueError("it names a text by something that is no hash")
+                    current.append(value)
+                else:
+                    raise ValueError(f"{kind!r:.40} is unknown")
+            except (ValueError, TypeError, KeyError, AttributeError, UnboundLocalError) as error:
+                raise CassetteError(f"Line {number} of the cassette {path} cannot be used: {error!s:.200}.") from error
+        return cls(path, recordings, texts)
 
     def find(self, key: str) -> Head | None:
         """The recording of a question; None if there is none."""
@@ -181,30 +223,27 @@ class CassetteWriter:
         try:
             self._lock.renew()
             with one_at_a_time(place):
-                write_whole(place, self._with(head, rows))
+                before = self._present()
+                others = [other for other in before.heads if other.key != head.key and other.run_id != head.run_id]
+                texts: dict[str, str] = {}
+                recordings: dict[Head, Sequence[Mapping[str, Any]]] = {}
+                for other in others:
+                    recordings[other], named = before.lines(other)
+                    texts |= named
+                recordings[head] = _encoded_lines(rows, texts)
+                data = cassette_bytes(recordings, texts)
+                write_whole(place, data)
+                self._written = hashlib.sha256(data).digest(), Cassette(self.path, recordings, texts)
         except _NO_PLACE as error:
             raise self._failed(error) from error
 
-    def _with(self, head: Head, rows: RunRows) -> bytes:
-        texts: dict[str, str] = {}
-        recordings: dict[Head, Sequence[Mapping[str, Any]]] = {}
-        before = self._cassette()
-        for other in before.heads:
-            if other.key != head.key and other.run_id != head.run_id:
-                recordings[other], named = before.lines(other)
-                texts |= named
-        recordings[head] = [{table: _encoded_row(row, texts)} for table in TABLES for row in rows[table]]
-        data = cassette_bytes(recordings, texts)
-        self._written = hashlib.sha256(data).digest(), Cassette(self.path, recordings, texts)
-        return data
-
-    def _cassette(self) -> Cassette:
-        """The present cassette; the file is parsed only if it is not as it was written here."""
+    def _present(self) -> Cassette:
+        """The present cassette; the file is parsed only if it is not as this writer left it."""
         if not self.path.exists():
             return Cassette(self.path, {}, {})
         data = _read(self.path)
         if self._written is None or self._written[0] != hashlib.sha256(data).digest():
-            return Cassette(self.path, *parse(self.path, data))
+            return Cassette.parse(self.path, data)
         return self._written[1]
 
     def close(self) -> None:
@@ -235,8 +274,7 @@ def cassette_bytes(recordings: Mapping[Head, Iterable[Mapping[str, Any]]], texts
 def one_recording(head: Head, rows: RunRows) -> bytes:
     """A cassette of a single recording."""
     texts: dict[str, str] = {}
-    lines = [{table: _encoded_row(row, texts)} for table in TABLES for row in rows[table]]
-    return cassette_bytes({head: lines}, texts)
+    return cassette_bytes({head: _encoded_lines(rows, texts)}, texts)
 
 
 def accept_cassette(path: str | os.PathLike[str]) -> None:
@@ -255,13 +293,13 @@ def accept_cassette(path: str | os.PathLike[str]) -> None:
     renamed: dict[bytes, bytes] = {}
     for line in lines:
         if line.startswith(b'{"text":'):
-            with suppress(ValueError, LookupError, TypeError, AttributeError):  # `parse` names a damaged line
+            with suppress(ValueError, LookupError, TypeError, AttributeError):  # `Cassette.parse` names a damaged line
                 text = loads(line)["text"]
                 renamed[text["sha256"].encode()] = _sha256(text["content"]).encode()
     body = b"".join(line + b"\n" for line in lines)
     body = re.sub(rb"\b[0-9a-f]{64}\b", lambda found: renamed.get(found[0], found[0]), body)
     data = body + _dump({"sha256": hashlib.sha256(body).hexdigest()})
-    cassette = Cassette(path, *parse(path, data))
+    cassette = Cassette.parse(path, data)
     for head in cassette.heads:
         cassette.rows(head)
     try:
@@ -293,43 +331,6 @@ def _read(path: Path) -> bytes:
     return data
 
 
-def parse(path: Path, data: bytes) -> tuple[dict[Head, list[dict[str, Any]]], dict[str, str]]:
-    """The lines of each recording of a cassette, and its texts; `CassetteError` that names the line."""
-    lines = data.split(b"\n")
-    _check_format(path, lines[0])
-    body, last = data[: data.rfind(b"\n", 0, -1) + 1], lines[-2] if len(lines) > 1 else b""
-    if not data.endswith(b"\n") or last != _dump({"sha256": hashlib.sha256(body).hexdigest()})[:-1]:
-        raise CassetteError(
-            f"The cassette {path} is not as it was written: a line was changed, or its end is missing. Restore the "
-            f"file, accept an edit with af.accept_cassette(path), or delete the file. {_RE_RECORD}"
-        )
-    recordings: dict[Head, list[dict[str, Any]]] = {}
-    texts: dict[str, str] = {}
-    names: set[str] = set()
-    for number, line in enumerate(lines[1:-2], 2):
-        try:
-            value = loads_shallow(line)
-            ((kind, row),) = value.items()
-            if kind == "recording":
-                head = _checked_head(row)
-                if head.run_id in names or head.key in names:
-                    raise ValueError(f"{head.question!r:.80} is recorded twice, or two runs have one id")
-                names |= {head.run_id, head.key}
-                recordings[head] = current = []
-            elif kind == "text":
-                texts[row["sha256"]] = _checked_text(row)
-            elif kind in TABLES:
-                is_usual = line.count(_TEXT_BYTES) == len(_REFERENCE.findall(line))  # saves a walk through the row
-                if not is_usual and not all(isinstance(key, str) for key in _texts_of(row)):
-                    raise ValueError("it names a text by what is no hash")
-                current.append(value)
-            else:
-                raise ValueError(f"{kind!r:.40} is unknown")
-        except (ValueError, TypeError, KeyError, AttributeError, UnboundLocalError) as error:
-            raise CassetteError(f"Line {number} of the cassette {path} cannot be used: {error!s:.200}.") from error
-    return recordings, texts
-
-
 def _check_format(path: Path, line: bytes) -> None:
     try:
         head = loads(line)
@@ -348,21 +349,6 @@ def _check_format(path: Path, line: bytes) -> None:
     raise CassetteError(f"{path} is no cassette. Pass a file that Workbench(record=...) wrote.")
 
 
-def _checked_head(row: Mapping[str, Any]) -> Head:
-    head = Head(**row)
-    for field in fields(head):
-        if type(value := getattr(head, field.name)) is not field.type:
-            raise ValueError(f"{field.name} is {value!r:.80}")
-    return head
-
-
-def _checked_text(row: Mapping[str, Any]) -> str:
-    text: str = row["content"]
-    if _sha256(text) != row["sha256"] or len(row) != len(("sha256", "content")):
-        raise ValueError("the text is not that of its hash")
-    return text
-
-
 # --- values ----------------------------------------------------------------------------------------------------------
 
 
@@ -374,15 +360,23 @@ def _sha256(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _encoded_row(row: Mapping[str, Any], texts: dict[str, str]) -> dict[str, Any]:
-    """A row for the file: without empty columns, JSON columns as JSON, long texts by their hashes."""
-    encoded = {}
-    for name, value in row.items():
-        if value is None:
-            continue
-        nested = _nested(value) if name.endswith("_json") and isinstance(value, str) else None
-        encoded[name] = _encoded(value if nested is None else nested, texts)
-    return encoded
+def _encoded_lines(rows: RunRows, texts: dict[str, str]) -> list[Mapping[str, Any]]:
+    """The lines of a recording: rows without empty columns, JSON columns as JSON, long texts by their hashes.
+
+    Args:
+        rows: The recording.
+        texts: Gets the long texts by their hashes.
+    """
+    lines: list[Mapping[str, Any]] = []
+    for table in TABLES:
+        for row in rows[table]:
+            encoded = {}
+            for name, value in row.items():
+                nested = _nested(value) if name.endswith("_json") and isinstance(value, str) else None
+                if value is not None:
+                    encoded[name] = _encoded(value if nested is None else nested, texts)
+            lines.append({table: encoded})
+    return lines
 
 
 def _nested(text: str) -> Any:

@@ -4,9 +4,10 @@ Copied rows cost nothing and take no time. Parallel jobs keep the steps that sta
 """
 
 import hashlib
+import math
 import re
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,9 +18,10 @@ from artifactflow_nb.core.clock_ids import call_id, request_id, tool_call_id
 from artifactflow_nb.core.events import MAIN_JOB, StreamEventType
 from artifactflow_nb.core.plan import plan_id, plan_job_id
 from artifactflow_nb.errors import UsageError
-from artifactflow_nb.recording.rows import NO_PROCESS, Row, RunRows
+from artifactflow_nb.recording.rows import NO_PROCESS, OPEN_CALL, OPEN_PLAN_JOB, Row, RunRows
 from artifactflow_nb.recording.schema import fork_decision
 from artifactflow_nb.recording.steps import Step, job_paths, steps_of
+from artifactflow_nb.store.calls import FINISHED, PENDING
 from artifactflow_nb.store.encoding import insert, to_json
 from artifactflow_nb.store.runs import RUNNING
 
@@ -28,8 +30,7 @@ FORKED = to_json({"replaced_by_fork": True})
 """The metadata of a tool call whose result a fork replaced: the tool was not executed."""
 
 _ID = re.compile(r"\b(?:call|tool|req|job|plan|run|msg|thd)-[0-9a-z]+\b")
-_OPEN_CALL = {"status": "pending", "called_at": None, "completed_at": None, "duration_ms": None, "success": None}
-_OPEN_CALL |= dict.fromkeys(("result", "metadata_json", "error_type", "error_message", "approval", "shown_chars"))
+_TIMES = {"ts", "created_at", "started_at", "completed_at", "called_at", "asked_at", "decided_at"}
 _OF_TURNS = {StreamEventType.AGENT_START, StreamEventType.AGENT_COMPLETE, StreamEventType.LLM_COMPLETE}
 _OF_REQUESTS = {StreamEventType.PERMISSION_REQUEST, StreamEventType.PERMISSION_RESULT}
 _OF_CALLS = {
@@ -37,6 +38,13 @@ _OF_CALLS = {
     StreamEventType.TOOL_COMPLETE,
     StreamEventType.ARTIFACT_CHANGED,
     StreamEventType.SUBRUN_START,
+}
+_OF_PLANS = {
+    StreamEventType.PLAN_CREATED,
+    StreamEventType.PLAN_UPDATED,
+    StreamEventType.PLAN_REVISED,
+    StreamEventType.STEP_START,
+    StreamEventType.ARTIFACT_CHANGED,
 }
 _NEXT_VERSION = """
 SELECT 1 + max(coalesce(max(version), 0), coalesce((SELECT last_version FROM deleted_versions d
@@ -130,19 +138,31 @@ class _Copy:
 
     Args:
         rows: The run.
-        change: The step, and what is changed.
+        change: The step, and the change.
+
+    Attributes:
+        target: The step.
+        turns: The ids of the copied model turns.
+        calls: The ids of the copied tool calls that keep their result.
+        requests: The ids of the copied requests, all of them decided.
+        jobs: The ids of the jobs that had started.
+        finished_jobs: The ids of the jobs whose steps are all copied.
     """
 
     def __init__(self, rows: RunRows, change: Change) -> None:
+        steps = steps_of(rows)
+        before, after = steps[: change.number - 1], steps[change.number - 1 :]
         self.rows = rows
         self.change = change
-        self.steps = steps_of(rows)
-        if not 1 <= change.number <= len(self.steps):
-            raise UsageError(f"The run {rows.run_id} has {len(self.steps)} steps, and no step {change.number}.")
-        self.target = self.steps[change.number - 1]
-        before = self.steps[: change.number - 1]
+        self.target = after[0]
         self.turns = {step.row["call_id"] for step in before if step.kind == "model"}
-        self.calls = {step.row["tool_call_id"] for step in before if step.kind == "tool" and self._is_whole(step)}
+        self.calls = {
+            step.row["tool_call_id"]
+            for step in before
+            if step.kind == "tool"
+            and step.row["status"] == FINISHED
+            and not any(other.path == step.job or other.path.startswith(f"{step.job}/") for other in after)
+        }
         self.requests = {step.row["request_id"] for step in before if step.kind == "decision"}
         self.requests |= {
             row["request_id"]
@@ -155,128 +175,90 @@ class _Copy:
             self.requests -= {row["request_id"] for row in rows["approvals"] if row["tool_call_id"] == key}
         self.jobs = {step.row["job_id"] for step in before if step.kind == "model"}
         self.jobs.add(self.target.row["job_id"])  # it started before its first turn
-        self._version_events: dict[tuple[str, int], int] = {}
-        self._start = self._first_event()
+        self.finished_jobs = self.jobs - {step.row["job_id"] for step in after if step.kind == "model"}
 
-    def _first_event(self) -> int:
-        """The number of the event with which the step began."""
-        row, kind = self.target.row, self.target.kind
-        events = [event for event in self.rows["events"] if event["run_id"] == self.rows.run_id]
-        start = events[-1]["seq"] + 1 if events else 0
-        for event in reversed(events):
+        row = self.target.row
+        if self.target.kind == "model":
+            first_types, place = {StreamEventType.AGENT_START}, {"job_id": row["job_id"], "step": row["step"]}
+        elif self.target.kind == "tool":
+            first_types = {StreamEventType.TOOL_START, StreamEventType.TOOL_COMPLETE}
+            place = {"tool_call_id": row["tool_call_id"]}
+        else:
+            first_types, place = {StreamEventType.PERMISSION_REQUEST}, {"id": row["request_id"]}
+        self._start = math.inf  # number of the step's first event; a call that has not started has none
+        self._version_events: dict[tuple[str, int], int] = {}
+        for event in rows.of_run(rows.run_id)["events"]:
             data = orjson.loads(event["data_json"])
             if event["event_type"] == StreamEventType.ARTIFACT_CHANGED:
                 self._version_events[data["artifact_id"], data["version"]] = event["seq"]
-            if kind == "model":
-                here = (data.get("job_id"), data.get("step")) == (row["job_id"], row["step"])
-                is_first = here and event["event_type"] == StreamEventType.AGENT_START
-            elif kind == "tool":
-                is_own = data.get("tool_call_id") == row["tool_call_id"]
-                is_first = is_own and event["event_type"] in {StreamEventType.TOOL_START, StreamEventType.TOOL_COMPLETE}
-            else:
-                is_first = event["event_type"] == StreamEventType.PERMISSION_REQUEST and data["id"] == row["request_id"]
-            start = event["seq"] if is_first else start
-        return int(start)
+            if event["event_type"] in first_types and place.items() <= data.items():
+                self._start = min(self._start, event["seq"])
 
-    def _is_whole(self, step: Step) -> bool:
-        """True if a call had finished, and all steps of the job that it started are copied."""
-        inside = [other for other in self.steps if other.path == step.job or other.path.startswith(f"{step.job}/")]
-        return step.row["status"] == "finished" and all(other.number < self.change.number for other in inside)
-
-    def llm_calls(self) -> list[Row]:
+    def llm_calls(self) -> Iterator[Row]:
         """The copied model turns, at no cost."""
         free = {"cost_usd": 0.0, "cassette": "hit", "llm_duration_ms": 0.0, "ttft_ms": None, "pieces_json": None}
-        turns = (row for row in self.rows["llm_calls"] if row["call_id"] in self.turns)
-        prompts = self.rows.prompts  # whole: the call with which a prompt shares its parts may not be copied
-        return [
-            {**row, **free, "request_base": None, "request_json": to_json(prompts[row["call_id"]])} for row in turns
-        ]
+        for row in self.rows["llm_calls"]:
+            if row["call_id"] in self.turns:  # with its whole prompt: the call that shares parts may not be copied
+                prompt = to_json(self.rows.prompts[row["call_id"]])
+                yield {**row, **free, "request_base": None, "request_json": prompt}
 
-    def tool_calls(self) -> list[Row]:
+    def tool_calls(self) -> Iterator[Row]:
         """The calls of the copied turns; those that had not finished are open."""
-        return [self._call(row) for row in self.rows["tool_calls"] if row["call_id"] in self.turns]
+        result: Row = {**OPEN_CALL, "success": 1, "result": self.change.tool_result, "metadata_json": FORKED}
+        result = {**result, "status": FINISHED, "approval": "not_needed", "called_at": 0, "completed_at": 0}
+        for row in self.rows["tool_calls"]:
+            if row["call_id"] not in self.turns:
+                continue
+            if row["tool_call_id"] not in self.calls:
+                yield {**row, **OPEN_CALL, "status": PENDING, "called_at": None, "cassette": "off"}
+            else:
+                replaced = result if self._has_new_result(row["tool_call_id"]) else {}
+                yield {**row, **replaced, "cassette": "hit", "duration_ms": 0.0}
 
-    def _call(self, row: Row) -> Row:
-        if row["tool_call_id"] not in self.calls:
-            return {**row, **_OPEN_CALL, "cassette": "off"}
-        finished = {**row, "cassette": "hit", "duration_ms": 0.0}
-        if self.change.tool_result is None or row["tool_call_id"] != self.target.row.get("tool_call_id"):
-            return finished
-        result: Row = {"success": 1, "result": self.change.tool_result, "metadata_json": FORKED, "status": "finished"}
-        empty = dict.fromkeys(("error_type", "error_message", "shown_chars"))
-        return {**finished, **result, **empty, "approval": "not_needed", "called_at": 0, "completed_at": 0}
+    def _has_new_result(self, tool_call_id: str | None) -> bool:
+        return self.change.tool_result is not None and tool_call_id == self.target.row["tool_call_id"]
 
-    def approvals(self) -> list[Row]:
-        """The requests that were decided before the step, and the one with the new decision."""
-        requests: list[Row] = [
-            {**row, "by_code": 0} for row in self.rows["approvals"] if row["request_id"] in self.requests
-        ]
-        if self.change.decision is not None:
-            open_request = dict.fromkeys(
-                ("decided_at", "decision", "scope", "decided_by", "instruction", "edited_json")
-            )
-            requests.append({**self.target.row, **open_request, "decision_number": None, "announced": 0})
-        return requests
+    def plan_jobs(self) -> Iterator[Row]:
+        """The jobs of plans that had started."""
+        for row in self.rows["plan_jobs"]:
+            if row["job_id"] in self.jobs:
+                yield row if row["job_id"] in self.finished_jobs else {**row, **OPEN_PLAN_JOB}
+
+    def versions(self) -> Iterator[Row]:
+        """The artifact versions of copied tool calls, and of a plan before the step."""
+        for row in self.rows.of_run(self.rows.run_id)["artifact_versions"]:
+            seq = self._version_events.get((row["artifact_id"], row["version"]))
+            if row["tool_call_id"]:
+                is_copied = row["tool_call_id"] in self.calls and not self._has_new_result(row["tool_call_id"])
+            elif seq is None:
+                is_copied = row["created_at"] < self.target.at
+            else:  # times may be equal
+                is_copied = seq < self._start
+            if is_copied:
+                yield row
 
     def events(self) -> Iterator[Row]:
         """The events of the copied rows, in their order."""
-        for row in self.rows["events"]:
-            if row["run_id"] == self.rows.run_id and self._is_copied(row, orjson.loads(row["data_json"])):
-                yield self._event(row)
-
-    def _is_copied(self, row: Row, data: Mapping[str, Any]) -> bool:
-        kind = StreamEventType(row["event_type"])
-        if kind in _OF_TURNS:
-            return any(
-                call["call_id"] == data.get("call_id")
-                or (call["job_id"], call["step"]) == (data["job_id"], data["step"])
-                for call in self.rows["llm_calls"]
-                if call["call_id"] in self.turns
-            )
-        if kind in _OF_REQUESTS:
-            is_target = self.change.decision is not None and data["id"] == self.target.row["request_id"]
-            return data["id"] in self.requests or (is_target and kind is StreamEventType.PERMISSION_REQUEST)
-        if kind in _OF_CALLS and row["tool_name"] is not None:
-            return data["tool_call_id"] in self.calls
-        if kind is StreamEventType.STEP_COMPLETE:
-            return data["job_id"] in self.finished_jobs()
-        of_plan = {"plan_created", "plan_updated", "plan_revised", "step_start", "artifact_changed"}
-        return bool(kind is StreamEventType.METADATA or (kind in of_plan and row["seq"] < self._start))
-
-    def _event(self, row: Row) -> Row:
-        data = orjson.loads(row["data_json"])
-        if self.change.tool_result is None or data.get("tool_call_id") != self.target.row.get("tool_call_id"):
-            return row
-        changed: dict[str, Any] = {"success": True, "error": None, "duration_ms": 0.0, "metadata": orjson.loads(FORKED)}
-        return {**row, "data_json": to_json({**data, **{name: changed[name] for name in changed if name in data}})}
-
-    def finished_jobs(self) -> set[str]:
-        """The jobs of which all steps are copied."""
-        left = {step.row["job_id"] for step in self.steps[self.change.number - 1 :] if step.kind == "model"}
-        return self.jobs - left
-
-    def plan_jobs(self) -> list[Row]:
-        """The jobs of plans that had started."""
-        open_job = {"outcome": "", "text": "", "completed_at": None}
-        done = self.finished_jobs()
-        jobs = [row for row in self.rows["plan_jobs"] if row["job_id"] in self.jobs]
-        return [row if row["job_id"] in done else {**row, **open_job} for row in jobs]
-
-    def _was_written(self, version: Row) -> bool:
-        """True if a version of a plan was written before the step: by its event, because times may be equal."""
-        name = version["artifact_id"], version["version"]
-        seq = self._version_events.get(name)
-        return bool(version["created_at"] < self.target.at if seq is None else seq < self._start)
-
-    def versions(self) -> list[Row]:
-        """The artifact versions of copied tool calls, and of a plan before the step."""
-        executed = self.calls if self.change.tool_result is None else self.calls - {self.target.row["tool_call_id"]}
-        return [
-            row
-            for row in self.rows["artifact_versions"]
-            if row["run_id"] == self.rows.run_id
-            and (row["tool_call_id"] in executed if row["tool_call_id"] else self._was_written(row))
-        ]
+        turns = {(row["job_id"], row["step"]) for row in self.rows["llm_calls"] if row["call_id"] in self.turns}
+        new_result = {"success": True, "error": None, "duration_ms": 0.0, "metadata": orjson.loads(FORKED)}
+        for row in self.rows.of_run(self.rows.run_id)["events"]:
+            kind, data = StreamEventType(row["event_type"]), orjson.loads(row["data_json"])
+            if kind in _OF_TURNS:
+                is_copied = data.get("call_id") in self.turns or (data["job_id"], data["step"]) in turns
+            elif kind in _OF_REQUESTS:
+                is_target = self.change.decision is not None and data["id"] == self.target.row["request_id"]
+                is_copied = data["id"] in self.requests or (is_target and kind is StreamEventType.PERMISSION_REQUEST)
+            elif kind in _OF_CALLS and row["tool_name"] is not None:
+                is_copied = data["tool_call_id"] in self.calls
+            elif kind is StreamEventType.STEP_COMPLETE:
+                is_copied = data["job_id"] in self.finished_jobs
+            else:
+                is_copied = kind is StreamEventType.METADATA or (kind in _OF_PLANS and row["seq"] < self._start)
+            if is_copied and self._has_new_result(data.get("tool_call_id")):
+                data |= {name: value for name, value in new_result.items() if name in data}
+                yield {**row, "data_json": to_json(data)}
+            elif is_copied:
+                yield row
 
 
 def write_fork(
@@ -286,107 +268,88 @@ def write_fork(
 
     Args:
         db: A connection in a transaction.
-        rows: The run that is forked.
-        change: The step, and what is changed.
+        rows: The forked run.
+        change: The step, and the change.
         ids: The ids of the fork.
         columns: The columns of its row that are not those of the forked run: settings, manifest, mode, release.
     """
     copy = _Copy(rows, change)
-    names = _new_ids(rows, copy, ids)
-    renumbered: dict[tuple[str, int], int] = {}
+    target = copy.target.row
+    names = _new_ids(rows, copy.turns, ids)
 
-    def put(table: str, found: Sequence[Row]) -> None:
-        for row in found:
-            insert(db, table, _at(_renamed(row, names), ids.now))
+    def put(table: str, row: Row, **changes: Any) -> None:
+        """Insert a row with the ids of the fork, and with its start for all times: copied work takes no time."""
+        copied = {
+            name: _ID.sub(lambda found: names.get(found[0], found[0]), value) if isinstance(value, str)
+            else ids.now if name in _TIMES and value is not None else value
+            for name, value in row.items()
+        }  # fmt: skip
+        if "sha256" in row:
+            copied["sha256"] = hashlib.sha256(str(copied["content"]).encode()).hexdigest()
+        insert(db, table, {**copied, **changes})
 
-    message = {**rows.message, "status": RUNNING, "response": None}
-    put("messages", [message])
+    put("messages", rows.message, status=RUNNING, response=None)
     db.execute(
         "UPDATE conversations SET active_message_id = ? WHERE conversation_id = ?",
         (ids.message_id, rows.run["conversation_id"]),
     )
     ended = dict.fromkeys(("completed_at", "error_type", "error_message", "parent_run_id"))
-    run = _renamed({**rows.run, **ended, "status": RUNNING, "owner": NO_PROCESS}, names)
-    insert(db, "runs", _at({**run, **columns}, ids.now))
-    put("llm_calls", copy.llm_calls())
-    put("tool_calls", copy.tool_calls())
-    put("plan_jobs", copy.plan_jobs())
-    put("block_jobs", [row for row in rows["block_jobs"] if row["job_id"] in copy.jobs])
-    last = db.execute("SELECT coalesce(max(decision_number), 0) FROM approvals").fetchone()[0]
-    decided = [row for row in copy.approvals() if row["decision_number"]]
-    numbers = {row["request_id"]: last + n for n, row in enumerate(decided, 1)}
-    put("approvals", [{**row, "decision_number": numbers.get(row["request_id"])} for row in copy.approvals()])
-    for row in copy.versions():
-        place = row["conversation_id"], row["artifact_id"]
-        number = renumbered[row["artifact_id"], row["version"]] = db.execute(_NEXT_VERSION, place).fetchone()[0]
-        renamed = _renamed({**row, "version": number}, names)
-        content = str(renamed["content"])
-        insert(
-            db, "artifact_versions", _at({**renamed, "sha256": hashlib.sha256(content.encode()).hexdigest()}, ids.now)
-        )
-    put("events", [_numbered(row, n, renumbered) for n, row in enumerate(copy.events(), 1)])
-    _apply(db, copy, names, ids, last + len(decided) + 1)
-
-
-def _apply(db: sqlite3.Connection, copy: _Copy, names: Mapping[str, str], ids: NewRunIds, number: int) -> None:
-    """Apply the changes that the copied rows do not have yet: prompt and decision."""
-    change, target = copy.change, copy.target
-    if change.prompt is not None and target.row["job_id"] == MAIN_JOB:
+    put("runs", rows.run, **ended, status=RUNNING, owner=NO_PROCESS, **columns)
+    block_jobs = (row for row in rows["block_jobs"] if row["job_id"] in copy.jobs)
+    tables = {"llm_calls": copy.llm_calls(), "tool_calls": copy.tool_calls(), "plan_jobs": copy.plan_jobs()}
+    for table, found in {**tables, "block_jobs": block_jobs}.items():
+        for row in found:
+            put(table, row)
+    if change.prompt is not None and target["job_id"] == MAIN_JOB:
         db.execute("UPDATE runs SET question = ? WHERE run_id = ?", (change.prompt, ids.run_id))
     elif change.prompt is not None:
-        job = names.get(target.row["job_id"], target.row["job_id"])
-        db.execute(
-            "UPDATE tool_calls SET args_json = json_set(args_json, '$.instruction', ?) WHERE tool_call_id = ?",
-            (change.prompt, job),
-        )
+        job = names.get(target["job_id"], target["job_id"])
+        sql = "UPDATE tool_calls SET args_json = json_set(args_json, '$.instruction', ?) WHERE tool_call_id = ?"
+        db.execute(sql, (change.prompt, job))
         for table in ("plan_jobs", "block_jobs"):
             db.execute(f"UPDATE {table} SET instruction = ? WHERE job_id = ?", (change.prompt, job))  # noqa: S608 - the names above
+    number = db.execute("SELECT coalesce(max(decision_number), 0) FROM approvals").fetchone()[0]
+    for row in rows["approvals"]:
+        if row["request_id"] in copy.requests:
+            number += bool(row["decision_number"])
+            put("approvals", row, by_code=0, decision_number=number if row["decision_number"] else None)
     if change.decision is not None:
-        request = names[target.row["request_id"]]
         decision = fork_decision(change.decision)
-        edited = None if decision.params is None else to_json(decision.params)
-        db.execute(
-            "UPDATE approvals SET decision = ?, decided_at = ?, decided_by = ?, instruction = ?, scope = ?, "
-            "edited_json = ?, by_code = 0, decision_number = ? WHERE request_id = ?",
-            (
-                *(decision.outcome, ids.now, decision.decided_by, decision.instruction or None, decision.scope, edited),
-                *(number, request),
-            ),
+        put(
+            "approvals",
+            target,
+            announced=0,
+            decision=decision.outcome,
+            decided_at=ids.now,
+            decided_by=decision.decided_by,
+            instruction=decision.instruction or None,
+            scope=decision.scope,
+            edited_json=None if decision.params is None else to_json(decision.params),
+            by_code=0,
+            decision_number=number + 1,
         )
+    renumbered: dict[tuple[str, int], int] = {}
+    for row in copy.versions():
+        place = row["conversation_id"], row["artifact_id"]
+        version = renumbered[row["artifact_id"], row["version"]] = db.execute(_NEXT_VERSION, place).fetchone()[0]
+        put("artifact_versions", row, version=version)
+    for seq, row in enumerate(copy.events(), 1):
+        data = orjson.loads(row["data_json"])
+        if (key := (data.get("artifact_id"), data.get("version"))) in renumbered:
+            row = {**row, "data_json": to_json({**data, "version": renumbered[key]})}  # noqa: PLW2901
+        put("events", row, seq=seq)
 
 
-def _numbered(row: Row, number: int, versions: Mapping[tuple[str, int], int]) -> Row:
-    data = orjson.loads(row["data_json"])
-    if (known := versions.get((data.get("artifact_id"), data.get("version")))) is not None:
-        row = {**row, "data_json": to_json({**data, "version": known})}
-    return {**row, "seq": number}
-
-
-def _at(row: Row, now: int) -> Row:
-    """The row with all its times replaced: copied work takes no time."""
-    times = ("ts", "created_at", "started_at", "completed_at", "called_at", "asked_at", "decided_at")
-    return {name: now if name in times and value is not None else value for name, value in row.items()}
-
-
-def _renamed(row: Row, names: Mapping[str, str]) -> Row:
-    return {
-        name: _ID.sub(lambda found: names.get(found[0], found[0]), value) if isinstance(value, str) else value
-        for name, value in row.items()
-    }
-
-
-def _new_ids(rows: RunRows, copy: _Copy, ids: NewRunIds) -> dict[str, str]:
-    """The new ids by the old ones. They are derived from run and place, as the ids of every run."""
+def _new_ids(rows: RunRows, copied_turns: Collection[str], ids: NewRunIds) -> dict[str, str]:
+    """The new ids by the old ones, derived from run and place like the ids of every run."""
     run = rows.run
     names = {run["run_id"]: ids.run_id, run["message_id"]: ids.message_id, run["thread_id"]: ids.thread_id}
     paths = job_paths(rows, rows.run_id)
-    turns = [row for row in rows["llm_calls"] if row["call_id"] in copy.turns]
+    turns = [row for row in rows["llm_calls"] if row["call_id"] in copied_turns]
     for turn in sorted(turns, key=lambda row: (paths.get(row["job_id"], "").count("/"), row["step"])):
         job = names.get(turn["job_id"], str(turn["job_id"]))
         new = names[turn["call_id"]] = call_id(ids.run_id, job, turn["step"], 0)
-        for call in rows["tool_calls"]:
-            if call["call_id"] != turn["call_id"]:
-                continue
+        for call in rows.calls_of_replies.get(turn["call_id"], ()):
             key = names[call["tool_call_id"]] = tool_call_id(new, call["position"])
             names[plan_id(call["tool_call_id"])] = plan_id(key)
             for plan in rows["plan_jobs"]:

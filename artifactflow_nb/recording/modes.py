@@ -10,11 +10,11 @@
 
 import asyncio
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Literal, Self
 
 import orjson
 
@@ -26,7 +26,7 @@ from artifactflow_nb.engine.settings import Settings
 from artifactflow_nb.errors import CassetteMiss
 from artifactflow_nb.flows.langgraph.fingerprint import graph_differences
 from artifactflow_nb.recording.cassette import Cassette, CassetteWriter, Head
-from artifactflow_nb.recording.identity import Ask, Place, places
+from artifactflow_nb.recording.identity import Ask, question_keys
 from artifactflow_nb.recording.misses import RE_RECORD, miss_of_question, miss_of_stale_recording
 from artifactflow_nb.recording.redact import redacted
 from artifactflow_nb.recording.rows import ENDED, Row, RunRows, load_run_rows
@@ -99,13 +99,26 @@ class CassetteSession:
             return None
         masked = self._masked(ask)
         for worded in chain([masked], self._worded(masked)):
-            head = self.cassette.find(self._place(worded).key)
-            if head is not None:
-                rows = self.cassette.rows(head)
-                is_usable = self._is_usable(masked, rows) and self._continues(masked, rows, conversation_id)
-                if is_usable or not self.is_strict:
-                    return (worded, rows) if is_usable else None
-                raise CassetteMiss(self._redactor.text(miss_of_stale_recording(masked, rows.run["run_id"])))
+            head = self.cassette.find(self._key(worded))
+            if head is None:
+                continue
+            rows = self.cassette.rows(head)
+            settings = orjson.loads(rows.run["settings_json"])
+            differences = graph_differences(settings.get(GRAPH_SETTING), masked.settings.get(GRAPH_SETTING))
+            if differences and self.is_strict:
+                question = f"{masked.question!r:.200} was asked of the flow {ask.flow!r}"
+                lines = [f"{question}, whose graph is not as it was recorded.", *differences, RE_RECORD]
+                raise CassetteMiss("\n".join(lines))
+            # In the mode auto, a changed or waiting graph is executed again.
+            is_usable = self.is_strict or GRAPH_SETTING not in settings or rows.run["status"] in ENDED
+            # A question that continues or forks a live run is live, too: the history in its prompt is new.
+            before = {ask.parent_message_id, (ask.settings.get("fork") or {}).get("of"), conversation_id}
+            follows = ask.parent_message_id == rows.message["parent_id"] and self._live_ids.isdisjoint(before)
+            if is_usable and follows and not differences:
+                return worded, rows
+            if not self.is_strict:
+                return None
+            raise CassetteMiss(self._redactor.text(miss_of_stale_recording(masked, rows.run["run_id"])))
         if self.is_strict:
             raise CassetteMiss(self._redactor.text(miss_of_question(masked, self.cassette)))
         return None
@@ -121,25 +134,9 @@ class CassetteSession:
             if head.question != ask.question and self._redactor.worded(head.question, ask.question) == head.question:
                 yield replace(ask, question=head.question)
 
-    def _place(self, ask: Ask) -> Place:
+    def _key(self, ask: Ask) -> str:
         earlier = {} if self.cassette is None else {head.message_id: head.key for head in self.cassette.heads}
-        return places([*self._asks, ask], earlier)[-1]
-
-    def _is_usable(self, ask: Ask, rows: RunRows) -> bool:
-        """True if a recording may be played; in the mode auto, a changed or waiting graph is executed again."""
-        settings: Mapping[str, Any] = orjson.loads(rows.run["settings_json"])
-        differences = graph_differences(
-            settings.get(GRAPH_SETTING), self._redactor.masked(ask.settings.get(GRAPH_SETTING))
-        )
-        if differences and self.is_strict:
-            graph = f"{ask.question!r:.200} was asked of the flow {ask.flow!r}, whose graph is not as it was recorded."
-            raise CassetteMiss("\n".join([graph, *differences, RE_RECORD]))
-        return not differences and (GRAPH_SETTING not in settings or rows.run["status"] in ENDED or self.is_strict)
-
-    def _continues(self, ask: Ask, rows: RunRows, conversation_id: str | None) -> bool:
-        """True if the run before, or the forked run, was played too: a new answer needs a new run after it."""
-        parent, base = ask.parent_message_id, (ask.settings.get("fork") or {}).get("of")
-        return bool(parent == rows.message["parent_id"]) and self._live_ids.isdisjoint({parent, base, conversation_id})
+        return question_keys([*self._asks, ask], earlier)[-1]
 
     def add_question(self, ask: Ask, run_id: str) -> None:
         """Note a question, in the words of its recording if that is played."""
@@ -149,7 +146,7 @@ class CassetteSession:
         if not is_played:
             self._live_ids |= {ask.message_id, run_id}
         masked = ask if is_played else self._masked(ask)
-        self._keys[run_id] = self._place(masked).key
+        self._keys[run_id] = self._key(masked)
         self._asks.append(masked)
 
     def redacted_text(self, text: str) -> str:
@@ -163,12 +160,11 @@ class CassetteSession:
             conversation_id: The conversation.
             message_id: The message; None for edits before the first run of the conversation.
         """
-        for head in self.cassette.heads if self.cassette is not None else ():
+        for head in () if self.cassette is None else self.cassette.heads:
             if message_id is None or (head.message_id == message_id and head.run_id in self._played):
-                found = self.cassette.rows(head)["artifact_versions"] if self.cassette is not None else ()
-                place = conversation_id, message_id
-                edits = [row for row in found if (row["conversation_id"], row["message_id"]) == place]
-                edits = [row for row in edits if row["run_id"] is None]
+                place = None, conversation_id, message_id
+                found = self.cassette.rows(head)["artifact_versions"]
+                edits = [row for row in found if (row["run_id"], row["conversation_id"], row["message_id"]) == place]
                 if edits or message_id is not None:
                     return edits
         return []
@@ -197,7 +193,11 @@ class CassetteSession:
     # --- writing -----------------------------------------------------------------------------------------------------
 
     async def save(self, database: Database, run_id: str) -> None:
-        """Write a run that has ended or waits into the cassette; `CassetteError` if that fails."""
+        """Write a run that has ended or waits into the cassette; `CassetteError` if that fails.
+
+        A run that waits is written at each pause, not only at its end: it may never be decided, and its process may be
+        killed meanwhile, but a replay shows it waiting.
+        """
         if self.writer is None:
             return
         rows = await database.read(lambda db: load_run_rows(db, run_id))
@@ -212,26 +212,15 @@ class CassetteSession:
     def _put(self, writer: CassetteWriter, rows: RunRows) -> None:
         self._redactor = self._make_redactor()
         masked = redacted(rows, self._redactor)
-        run = masked.run
-        if (key := self._keys.get(rows.run_id)) is None:
-            key = self._key_of_earlier(masked)
-        head = Head(
-            key, run["run_id"], run["message_id"], run["question"], run["flow"], run["started_at"], masked.schema
-        )
-        writer.put(head, masked)
-
-    def _key_of_earlier(self, rows: RunRows) -> str:
-        """The key of a run of an earlier process: that of its recording, otherwise a new one."""
-        run, message = rows.run, rows.message
-        if self.path is not None and self.path.exists():
-            for head in Cassette.open(self.path).heads:
-                if head.run_id == rows.run_id:
-                    return head.key
-        ask = Ask(
-            run["question"], run["flow"], orjson.loads(run["settings_json"]), run["message_id"], message["parent_id"]
-        )
-        self.add_question(ask, rows.run_id)
-        return self._keys[rows.run_id]
+        run, parent = masked.run, masked.message["parent_id"]
+        if rows.run_id not in self._keys:  # a run of an earlier process: its recording has its key
+            recorded = Cassette.open(writer.path).heads if writer.path.exists() else ()
+            self._keys |= {head.run_id: head.key for head in recorded if head.run_id == rows.run_id}
+        if rows.run_id not in self._keys:
+            settings = orjson.loads(run["settings_json"])
+            self.add_question(Ask(run["question"], run["flow"], settings, run["message_id"], parent), rows.run_id)
+        names = ("run_id", "message_id", "question", "flow", "started_at")
+        writer.put(Head(self._keys[rows.run_id], *(run[name] for name in names), masked.schema), masked)
 
     def close(self) -> None:
         """Let another process record."""

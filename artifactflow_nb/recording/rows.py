@@ -43,6 +43,20 @@ KEYS: Mapping[str, tuple[str, ...]] = {
 
 TABLES = tuple(KEYS)
 
+OPEN_CALL: Row = dict.fromkeys(
+    ("approval", "success", "result", "metadata_json", "error_type", "error_message", "completed_at", "duration_ms",
+     "shown_chars")
+)  # fmt: skip
+"""The columns in which a tool call without a result differs from one that has finished."""
+
+UNDECIDED: Row = dict.fromkeys(
+    ("decided_at", "decision", "scope", "decided_by", "instruction", "edited_json", "decision_number")
+) | {"announced": 0, "by_code": 1}
+"""The columns in which an open request differs from a decided one."""
+
+OPEN_PLAN_JOB: Row = {"outcome": "", "text": "", "completed_at": None}
+"""The columns in which the job of a plan that runs differs from one that has ended."""
+
 _BY_RUN = ("llm_calls", "tool_calls", "plan_jobs", "block_jobs", "approvals")
 _SHA256 = re.compile(r"\b[0-9a-f]{64}\b")
 _NAMES_TEXTS = {"runs": ("manifest_json",), "llm_calls": ("request_json", "offer_json")}

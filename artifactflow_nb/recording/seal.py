@@ -28,10 +28,11 @@ from artifactflow_nb.core.local_files import reason
 from artifactflow_nb.core.redaction.redactor import Redactor
 from artifactflow_nb.engine.manifest import versions
 from artifactflow_nb.errors import CassetteError
-from artifactflow_nb.recording.cassette import Cassette, Head, one_recording, parse, read_at_most
+from artifactflow_nb.recording.cassette import Cassette, Head, one_recording, read_at_most
 from artifactflow_nb.recording.redact import redacted, redacted_json
 from artifactflow_nb.recording.rows import TABLES, RunRows, load_branch_rows
 from artifactflow_nb.recording.schema import check_ended, check_local_sources
+from artifactflow_nb.recording.whole_file import write_bytes
 from artifactflow_nb.recording.zipfile import Limits, find_member, pack, unpack
 from artifactflow_nb.sources.citations import documents_read, find_addresses
 from artifactflow_nb.sources.formats.sections import AnchorAllocator, slug
@@ -39,7 +40,6 @@ from artifactflow_nb.sources.manager import SCHEME
 from artifactflow_nb.store.encoding import insert, to_json
 from artifactflow_nb.store.metrics import load_metrics
 from artifactflow_nb.store.migrations import from_microseconds, migrate
-from artifactflow_nb.store.whole_file import write_bytes
 
 FORMAT, VERSION = "artifactflow-nb sealed run", 2
 
@@ -236,7 +236,7 @@ def _checked(members: Mapping[str, bytes]) -> tuple[SealedParts, Mapping[str, An
     for name in sorted({*listed, *members} - {_MANIFEST}):
         if name not in members or name not in listed or listed[name] != _about(members[name]):
             raise CassetteError(f"{name!a:.120}: it is not what it was when the manifest was made.")
-    cassette = Cassette(Path("rows.jsonl"), *parse(Path("rows.jsonl"), members["rows.jsonl"]))
+    cassette = Cassette.parse(Path("rows.jsonl"), members["rows.jsonl"])
     (head,) = cassette.heads
     parts = SealedParts(
         check_ended(cassette.rows(head)),

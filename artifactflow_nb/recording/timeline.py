@@ -17,19 +17,13 @@ import orjson
 from artifactflow_nb.core.events import StreamedText, StreamEvent, StreamEventType
 from artifactflow_nb.core.pieces import unpack
 from artifactflow_nb.errors import RunCancelled
-from artifactflow_nb.recording.rows import Row, RunRows, Tables
+from artifactflow_nb.recording.rows import OPEN_CALL, OPEN_PLAN_JOB, UNDECIDED, Row, RunRows, Tables
 from artifactflow_nb.store.calls import FINISHED, PENDING, STARTED
 from artifactflow_nb.store.migrations import from_microseconds
 from artifactflow_nb.store.runs import WAITING
 
 Order = tuple[datetime, int, int, int]
 
-_OPEN_CALL = dict.fromkeys(
-    ("approval", "success", "result", "metadata_json", "error_type", "error_message", "completed_at")
-) | {"duration_ms": None, "shown_chars": None}
-_UNDECIDED = dict.fromkeys(
-    ("decided_at", "decision", "scope", "decided_by", "instruction", "edited_json", "decision_number")
-) | {"announced": 0, "by_code": 1}
 _UNFINISHED_RUN = {"status": WAITING, "owner": None, "error_type": None, "error_message": None, "completed_at": None}
 _TOOL_EVENTS = {StreamEventType.TOOL_START: STARTED, StreamEventType.TOOL_COMPLETE: FINISHED}
 
@@ -276,9 +270,9 @@ def rows_at(rows: RunRows, positions: Mapping[str, int]) -> Tables:
             if has(row, FINISHED, row["tool_call_id"], "completed_at"):
                 tool_calls.append(row)
             elif has(row, STARTED, row["tool_call_id"], "called_at"):
-                tool_calls.append({**row, **_OPEN_CALL, "status": STARTED})
+                tool_calls.append({**row, **OPEN_CALL, "status": STARTED})
             else:
-                tool_calls.append({**row, **_OPEN_CALL, "status": PENDING, "called_at": None})
+                tool_calls.append({**row, **OPEN_CALL, "status": PENDING, "called_at": None})
     return {
         "conversations": tuple(row for row in rows["conversations"] if row["conversation_id"] in conversations),
         "messages": tuple(
@@ -291,15 +285,13 @@ def rows_at(rows: RunRows, positions: Mapping[str, int]) -> Tables:
         "llm_calls": tuple(llm_calls),
         "tool_calls": tuple(tool_calls),
         "plan_jobs": tuple(
-            row
-            if has(row, "step", row["job_id"], "completed_at")
-            else {**row, "outcome": "", "text": "", "completed_at": None}
+            row if has(row, "step", row["job_id"], "completed_at") else {**row, **OPEN_PLAN_JOB}
             for row in present["plan_jobs"]
             if has(row, "job", row["job_id"], "started_at")
         ),
         "block_jobs": tuple(row for row in present["block_jobs"] if has(row, "job", row["job_id"], "started_at")),
         "approvals": tuple(
-            row if states[row["run_id"]].has_event("decision", row["request_id"]) else {**row, **_UNDECIDED}
+            row if states[row["run_id"]].has_event("decision", row["request_id"]) else {**row, **UNDECIDED}
             for row in present["approvals"]
             if has(row, "request", row["request_id"], "asked_at")
         ),

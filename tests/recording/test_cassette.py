@@ -17,7 +17,7 @@ from support.sample_recordings import LONG, head_of, recording, with_row
 
 import artifactflow_nb as af
 from artifactflow_nb.models.scripted import ScriptedModel
-from artifactflow_nb.recording.cassette import Cassette, CassetteWriter, cassette_bytes, one_recording, parse
+from artifactflow_nb.recording.cassette import Cassette, CassetteWriter, cassette_bytes, one_recording
 from artifactflow_nb.recording.rows import RunRows, load_run_rows
 
 
@@ -40,7 +40,7 @@ def read_back(rows: RunRows) -> RunRows:
     """The rows after they were written into a cassette and read from it."""
     head = head_of(rows)
     data = one_recording(head, rows)
-    cassette = Cassette(Path("c.jsonl"), *parse(Path("c.jsonl"), data))
+    cassette = Cassette.parse(Path("c.jsonl"), data)
     assert cassette.heads == (head,)
     assert one_recording(head, cassette.rows(head)) == data
     return cassette.rows(head)
@@ -160,7 +160,7 @@ def test_every_process_writes_the_same_bytes(tmp_path: Path) -> None:
 def test_rows_without_columns_of_later_releases_take_their_defaults() -> None:
     head, rows = recording()
     earlier = with_row(rows, "tool_calls", cassette=...)
-    cassette = Cassette(Path("c.jsonl"), *parse(Path("c.jsonl"), one_recording(head, earlier)))
+    cassette = Cassette.parse(Path("c.jsonl"), one_recording(head, earlier))
     assert {row["cassette"] for row in cassette.rows(head)["tool_calls"]} == {"off"}
 
 
@@ -169,7 +169,7 @@ def test_models_of_a_cassette_are_listed_in_the_order_of_their_calls() -> None:
     other = with_row(rows, "llm_calls", provider="other", request_model="b")
     recordings = {head_of(each): [{"llm_calls": row} for row in each["llm_calls"]] for each in (rows, other)}
     assert head in recordings
-    cassette = Cassette(Path("c.jsonl"), *parse(Path("c.jsonl"), cassette_bytes(recordings, {})))
+    cassette = Cassette.parse(Path("c.jsonl"), cassette_bytes(recordings, {}))
     first = rows["llm_calls"][0]
     assert cassette.models() == [(first["provider"], first["request_model"]), ("other", "b")]
 
@@ -186,7 +186,7 @@ def test_long_cassette_opens_at_once(tmp_path: Path) -> None:
     recordings = {}
     for n in range(n_runs):
         head, rows = recording(str(n), f"Question {n}?", error_message=f"{n} " * 60_000)
-        one = Cassette(path, *parse(path, one_recording(head, rows)))
+        one = Cassette.parse(path, one_recording(head, rows))
         recordings[head], named = one.lines(head)
         texts |= named
     path.write_bytes(cassette_bytes(recordings, texts))

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from artifactflow_nb.recording.identity import Ask, places
+from artifactflow_nb.recording.identity import Ask, question_keys
 
 
 def ask(question: str = "Why?", message_id: str = "msg-1", parent: str | None = None, **changes: Any) -> Ask:
@@ -12,7 +12,7 @@ def ask(question: str = "Why?", message_id: str = "msg-1", parent: str | None = 
 
 def key(*asks: Ask) -> str:
     """The key of the last of these questions."""
-    return places(asks)[-1].key
+    return question_keys(asks)[-1]
 
 
 def test_key_depends_on_question_flow_model_budget_fork_parent_and_ordinal() -> None:
@@ -42,6 +42,6 @@ def test_same_questions_in_the_same_order_have_the_same_keys() -> None:
 
 
 def test_question_after_a_message_of_an_earlier_process_has_its_key() -> None:
-    (first,) = places([ask(message_id="a")])
-    together = places([ask(message_id="a"), ask("And?", "b", "a")])
-    assert places([ask("And?", "b", "a")], {"a": first.key}) == together[1:]
+    (first,) = question_keys([ask(message_id="a")])
+    together = question_keys([ask(message_id="a"), ask("And?", "b", "a")])
+    assert question_keys([ask("And?", "b", "a")], {"a": first}) == together[1:]
