@@ -20,6 +20,7 @@ from artifactflow_nb.engine.feeds import EventFeeds
 from artifactflow_nb.recording.rows import ENDED, NO_PROCESS, RunRows, Tables, upsert
 from artifactflow_nb.recording.timeline import Cut, Timeline, rows_at
 from artifactflow_nb.store.approvals import parse_decision
+from artifactflow_nb.store.calls import FINISHED
 from artifactflow_nb.store.database import Database
 from artifactflow_nb.store.encoding import to_json
 from artifactflow_nb.store.runs import RUNNING, WAITING
@@ -142,26 +143,24 @@ class Playback:
     # --- rows --------------------------------------------------------------------------------------------------------
 
     def _tables_at(self, end: int) -> Tables:
-        """The rows to store when the events before a moment are published."""
-        if end == len(self._timeline.moments):
-            return self._played(self.rows.tables)
-        tables = self._played(rows_at(self.rows, self._timeline.positions(end)))
-        approvals = tuple(
-            {**self._approvals[row["request_id"]], "announced": row["announced"]}
-            if row["request_id"] in self._decided
-            else row
-            for row in tables["approvals"]
-        )
-        return {**tables, "approvals": approvals}
+        """The rows to store when the events before a moment are published.
 
-    def _played(self, tables: Tables) -> Tables:
-        """The rows with the mode of the playback, without edits by hand, which code makes again."""
+        They have the mode of the playback. Edits by hand are left out: code makes them again.
+        """
+        is_over = end == len(self._timeline.moments)
+        tables = self.rows.tables if is_over else rows_at(self.rows, self._timeline.positions(end))
         root = self.rows.run["conversation_id"]
         changed: Mapping[str, Any] = {
             "runs": tuple({**row, "mode": self._mode, "owner": None} for row in tables["runs"]),
             "llm_calls": tuple({**row, "cassette": "hit"} for row in tables["llm_calls"]),
             "tool_calls": tuple(
-                {**row, "cassette": "hit" if row["status"] == "finished" else "off"} for row in tables["tool_calls"]
+                {**row, "cassette": "hit" if row["status"] == FINISHED else "off"} for row in tables["tool_calls"]
+            ),
+            "approvals": tuple(
+                {**self._approvals[row["request_id"]], "announced": row["announced"]}
+                if row["request_id"] in self._decided
+                else row
+                for row in tables["approvals"]
             ),
             "conversations": tuple(row for row in tables["conversations"] if row["conversation_id"] != root),
             "artifact_versions": tuple(row for row in tables["artifact_versions"] if row["run_id"] is not None),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from artifactflow_nb.core.text.cards import MAX_ROWS, Card, CardCell, CardMixin, CardRows, CardTable, Code, Details
 from artifactflow_nb.errors import CassetteError
 from artifactflow_nb.recording.cassette import Cassette
-from artifactflow_nb.recording.modes import CassetteSession
+from artifactflow_nb.recording.modes import PLAYED, CassetteSession
 from artifactflow_nb.store.ownership import effective_status
 from artifactflow_nb.store.provenance import RunProvenance, load_provenance
 from artifactflow_nb.store.runs import RUNNING
@@ -77,29 +77,28 @@ class ReproducibilityReport(CardMixin):
         if changed := [run for run in self.runs if run.state == "changed"]:
             advice = "what is new was made and recorded. Look at what changed in the cassette before you keep it."
             lines.append(f"{_listed(changed)} changed: {advice}")
+        live = [run for run in self.runs if run.state == "live"]
         if self.problem is not None:
             lines.append(self.problem)
-        elif live := [run for run in self.runs if run.state == "live"]:
-            lines.append(f"{_listed(live)} live: {self._of_live(live)}")
-        if n_recorded == len(self.runs):
-            lines.append(self._of_recorded())
-        return " ".join(lines)
-
-    def _of_live(self, live: list[RunOrigin]) -> str:
+        elif live and self.cassette is None:
+            advice = f"with af.Workbench(record={_EXAMPLE}) and execute the notebook from its beginning."
+            lines.append(f"{_listed(live)} live: make the workbench {advice}")
+        elif live and all(run.status == RUNNING and run.mode in {"record", "auto"} for run in live):
+            lines.append(f"{_listed(live)} live: wait until they rest; then they are recorded.")
+        elif live:
+            advice = f'execute the notebook from its beginning with af.Workbench(record="{self.cassette}").'
+            lines.append(f"{_listed(live)} live: {advice}")
+        if n_recorded < len(self.runs):
+            return " ".join(lines)
         if self.cassette is None:
-            return (
-                f"make the workbench with af.Workbench(record={_EXAMPLE}) and execute the notebook from its beginning."
+            lines.append(f"This workbench has no cassette: name theirs, as in af.Workbench(replay={_EXAMPLE}).")
+        elif all(run.state == "replayed" for run in self.runs):
+            lines.append("Nothing was asked outside.")
+        else:
+            lines.append(
+                "Executed with AF_MODE=replay, the notebook gives the same without a network and without a key."
             )
-        if all(run.status == RUNNING and run.mode in {"record", "auto"} for run in live):
-            return "wait until they rest; then they are recorded."
-        return f'execute the notebook from its beginning with af.Workbench(record="{self.cassette}").'
-
-    def _of_recorded(self) -> str:
-        if self.cassette is None:
-            return f"This workbench has no cassette: name theirs, as in af.Workbench(replay={_EXAMPLE})."
-        if all(run.state == "replayed" for run in self.runs):
-            return "Nothing was asked outside."
-        return "Executed with AF_MODE=replay, the notebook gives the same without a network and without a key."
+        return " ".join(lines)
 
     @property
     def _states(self) -> str:
@@ -166,26 +165,24 @@ def load_report(
         run_changes: Changes since played runs were recorded, by run id.
     """
     path = session.path if session.mode != "live" else None
-    recorded, problem = _recorded(path)
+    recorded, problem = None if path is None else frozenset[str](), None
+    if path is not None and path.exists():
+        try:
+            recorded = frozenset(head.run_id for head in Cassette.open(path).heads)
+        except CassetteError as error:
+            problem = str(error)
     runs = [_origin(run, folder, recorded, run_changes.get(run.run_id, ())) for run in load_provenance(db, run_ids)]
     return ReproducibilityReport(tuple(runs), path, session.mode, problem)
 
 
-def _recorded(path: Path | None) -> tuple[frozenset[str] | None, str | None]:
-    """The ids of the runs in the cassette, None without a cassette; and the error of an unusable cassette."""
-    if path is None:
-        return None, None
-    if not path.exists():
-        return frozenset(), None
-    try:
-        return frozenset(head.run_id for head in Cassette.open(path).heads), None
-    except CassetteError as error:
-        return frozenset(), str(error)
-
-
 def _origin(run: RunProvenance, folder: Path, recorded: Collection[str] | None, changes: tuple[str, ...]) -> RunOrigin:
     origins = {*run.llm_calls, *run.tool_calls}
-    state = _state(run, is_recorded="recorded" in origins if recorded is None else run.run_id in recorded)
+    is_recorded = "recorded" in origins if recorded is None else run.run_id in recorded
+    state: State = "recorded" if is_recorded else "live"
+    if run.mode in PLAYED:
+        state = "replayed"
+    elif run.mode == "auto" and "hit" in origins:
+        state = "changed" if origins & {"recorded", "off"} else "replayed"
     return RunOrigin(
         run_id=run.run_id,
         question=run.question,
@@ -197,15 +194,6 @@ def _origin(run: RunProvenance, folder: Path, recorded: Collection[str] | None, 
         tool_calls=run.tool_calls,
         changes=changes,
     )
-
-
-def _state(run: RunProvenance, *, is_recorded: bool) -> State:
-    origins = {*run.llm_calls, *run.tool_calls}
-    if run.mode in {"replay", "verify"}:
-        return "replayed"
-    if run.mode == "auto" and "hit" in origins:
-        return "changed" if origins & {"recorded", "off"} else "replayed"
-    return "recorded" if is_recorded else "live"
 
 
 def manifest_changes(recorded: Mapping[str, Any], now: Mapping[str, Any], agents: Collection[str]) -> list[str]:

@@ -5,7 +5,7 @@
     manifest.json                         the run, the packages, the hash of each member and one over all of this
     question.md  report.md  artifacts/*   for reading
     rows.jsonl                            the run and those before it on its branch, in the form of a cassette
-    sources.json  sources/*.txt           what was read, with where it was found
+    sources.json  sources/*.txt           the texts that agents read, with their addresses
     local_sources.json                    the sections of local sources that were read or are cited
     metrics.json                          tokens, times and costs
 
@@ -16,7 +16,7 @@ the manifest's own hash where nobody can change it, and compare.
 import hashlib
 import sqlite3
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -70,10 +70,10 @@ class ReadSource:
     """A source as an agent read it.
 
     Attributes:
-        address: What it was fetched and is cited by.
-        uri: Where it came from: the file of a local source, the address of a page.
+        address: The address by which it was fetched and is cited.
+        uri: The file of a local source; the address of a page.
         title: Its title.
-        text: What the agent saw of it.
+        text: The text that the agent saw.
     """
 
     address: str
@@ -89,7 +89,7 @@ class SealedParts:
     Attributes:
         rows: The run and those before it on its branch.
         metrics: Tokens, times and costs, as plain JSON.
-        sources: What was read.
+        sources: The sources as agents read them.
         local_sources: The rows of the local sources and sections that were read or are cited.
         packages: The releases with which it was sealed.
     """
@@ -122,7 +122,12 @@ def load_parts(db: sqlite3.Connection, run_id: str, redactor: Redactor) -> Seale
 def load_sources(
     db: sqlite3.Connection, rows: RunRows
 ) -> tuple[tuple[ReadSource, ...], dict[str, list[dict[str, Any]]]]:
-    """The documents that a run read; the rows of the local sources and sections that it read or cites."""
+    """Load the sources of a run.
+
+    Returns:
+        The documents that agents read, and the rows of the tables `sources` and `sections` for each local source that
+        was read, or that an answer or an artifact cites.
+    """
     documents = documents_read(rows["tool_calls"])
     texts = [row["response"] or "" for row in rows["messages"]]
     texts += [row["content"] for row in rows["artifact_versions"]]
@@ -145,7 +150,7 @@ def load_sources(
 
 
 def write_sealed(path: Path, parts: SealedParts, *, replace: bool = False) -> Path:
-    """Write a sealed file, whole or not at all; `UsageError` if it exists and is not to be replaced."""
+    """Write a sealed file atomically; `UsageError` if it exists and must not be replaced."""
     return write_bytes(path, sealed_bytes(parts), replace=replace)
 
 
@@ -185,18 +190,12 @@ def read_sealed(path: Path, limits: Limits | None = None) -> tuple[SealedParts, 
     try:
         return _checked(unpack(data, limits))
     except _FLAWS as error:
-        problem = _of_another_release(data, limits) or f"{error!s:.400}"
+        problem: str | None = None
+        with suppress(*_FLAWS):  # another release may have packed the members in another way
+            manifest = loads(find_member(data, _MANIFEST, limits))
+            problem = _version_problem(manifest["version"]) if manifest["format"] == FORMAT else None
+        problem = problem or f"{error!s:.400}"
         raise CassetteError(f"The sealed file {path} cannot be used: {problem} Nothing of it was used.") from error
-
-
-def _of_another_release(data: bytes, limits: Limits) -> str | None:
-    """Advice on a file of another release, whose zip format may differ; None for any other file."""
-    try:
-        manifest = loads(find_member(data, _MANIFEST, limits))
-    except (CassetteError, ValueError):
-        return None
-    is_ours = isinstance(manifest, dict) and manifest.get("format") == FORMAT
-    return _version_problem(manifest.get("version")) if is_ours else None
 
 
 @contextmanager
@@ -225,24 +224,36 @@ def write_store(db: sqlite3.Connection, parts: SealedParts) -> None:
 
 
 def _checked(members: Mapping[str, bytes]) -> tuple[SealedParts, Mapping[str, Any]]:
-    """The parts, once the manifest fits the members and the members fit each other."""
+    """The parts and the manifest; `CassetteError` if manifest and members do not fit each other."""
     if _MANIFEST not in members:
         raise CassetteError(f"{_MANIFEST}: it is missing. Pass a file that run.seal(path) wrote.")
-    manifest = _object(members, _MANIFEST)
-    _check_format(manifest)
+    manifest = _json(members, _MANIFEST, dict)
+    if manifest.get("format") != FORMAT:
+        raise CassetteError(f"{_MANIFEST}: it is not that of a sealed run. Pass a file that run.seal(path) wrote.")
+    if problem := _version_problem(manifest.get("version")):
+        raise CassetteError(problem)
     listed, packages = manifest.get("members"), manifest.get("packages")
     if not isinstance(listed, dict) or not isinstance(packages, dict):
         raise CassetteError(f"{_MANIFEST}: it does not list the packages and the members.")
     for name in sorted({*listed, *members} - {_MANIFEST}):
         if name not in members or name not in listed or listed[name] != _about(members[name]):
             raise CassetteError(f"{name!a:.120}: it is not what it was when the manifest was made.")
+    sources = []
+    for number, entry in enumerate(_json(members, "sources.json", list), 1):
+        about = (
+            {name: entry.get(name) for name in ("address", "uri", "title")} if isinstance(entry, dict) else {"": None}
+        )
+        text = members.get(f"sources/{number}.txt")
+        if text is None or not all(isinstance(value, str) for value in about.values()):
+            raise CassetteError(f"sources.json: its entry {number} describes no source.")
+        sources.append(ReadSource(**about, text=text.decode()))
     cassette = Cassette.parse(Path("rows.jsonl"), members["rows.jsonl"])
     (head,) = cassette.heads
     parts = SealedParts(
         check_ended(cassette.rows(head)),
-        _object(members, "metrics.json"),
-        tuple(_sources(members)),
-        check_local_sources(_object(members, "local_sources.json")),
+        _json(members, "metrics.json", dict),
+        tuple(sources),
+        check_local_sources(_json(members, "local_sources.json", dict)),
         packages,
     )
     again = _members(parts)
@@ -254,13 +265,6 @@ def _checked(members: Mapping[str, bytes]) -> tuple[SealedParts, Mapping[str, An
     return parts, manifest
 
 
-def _check_format(manifest: Any) -> None:
-    if manifest.get("format") != FORMAT:
-        raise CassetteError(f"{_MANIFEST}: it is not that of a sealed run. Pass a file that run.seal(path) wrote.")
-    if problem := _version_problem(manifest.get("version")):
-        raise CassetteError(problem)
-
-
 def _version_problem(version: Any) -> str | None:
     if version == VERSION:
         return None
@@ -269,7 +273,7 @@ def _version_problem(version: Any) -> str | None:
     return f"{_MANIFEST}: it has the version {version!r:.40}, and {VERSION} is known. {advice}"
 
 
-def _json(members: Mapping[str, bytes], name: str) -> Any:
+def _json(members: Mapping[str, bytes], name: str, kind: type) -> Any:
     if name not in members:
         raise CassetteError(f"{name}: it is missing.")
     try:
@@ -278,61 +282,36 @@ def _json(members: Mapping[str, bytes], name: str) -> Any:
         raise CassetteError(f"{name}: it is no JSON ({error!s:.100}).") from error
     if not is_shallow(value):
         raise CassetteError(f"{name}: it is nested too deep.")
+    if not isinstance(value, kind):
+        raise CassetteError(f"{name}: it is no {'object' if kind is dict else 'list'}.")
     return value
-
-
-def _object(members: Mapping[str, bytes], name: str) -> dict[str, Any]:
-    value = _json(members, name)
-    if not isinstance(value, dict):
-        raise CassetteError(f"{name}: it is no object.")
-    return value
-
-
-def _sources(members: Mapping[str, bytes]) -> Iterator[ReadSource]:
-    for number, about in enumerate(_json(members, "sources.json"), 1):
-        names = "address", "uri", "title"
-        texts = {name: about[name] for name in names if name in about} if isinstance(about, dict) else {}
-        if [type(text) for text in texts.values()] != [str] * len(names) or f"sources/{number}.txt" not in members:
-            raise CassetteError(f"sources.json: its entry {number} describes no source.")
-        yield ReadSource(**texts, text=members[f"sources/{number}.txt"].decode())
 
 
 # --- members ---------------------------------------------------------------------------------------------------------
 
 
 def _members(parts: SealedParts) -> dict[str, bytes]:
-    rows, sources = parts.rows, list(enumerate(parts.sources, 1))
-    run = rows.run
-    head = Head("", rows.run_id, run["message_id"], run["question"], run["flow"], run["started_at"], rows.schema)
-    listed = [
-        {
-            "file": f"sources/{n}.txt",
-            "address": source.address,
-            "uri": source.uri,
-            "title": source.title,
-            **_about(source.text.encode()),
-        }
-        for n, source in sources
-    ]
-    return {
-        **_for_reading(rows),
-        "rows.jsonl": one_recording(head, rows),
-        "metrics.json": _dump(parts.metrics),
-        "sources.json": _dump(listed),
-        "local_sources.json": _dump(parts.local_sources),
-        **{f"sources/{n}.txt": source.text.encode() for n, source in sources},
-    }
-
-
-def _for_reading(rows: RunRows) -> dict[str, bytes]:
-    """The members for readers: question, answer, artifacts."""
+    rows, run = parts.rows, parts.rows.run
     names = AnchorAllocator()
-    texts = {"question.md": str(rows.run["question"]), "report.md": str(rows.message["response"] or "")}
+    texts = {"question.md": str(run["question"]), "report.md": str(rows.message["response"] or "")}
     for row in rows["artifact_versions"]:
         ending = _ENDINGS.get(row["content_type"], "txt")
         name = names.allocate(f"{slug(row['artifact_id'], 'artifact')[:_MOST_NAME]}.v{row['version']}")
         texts[f"artifacts/{name}.{ending}"] = row["content"]
-    return {name: text.encode() for name, text in texts.items()}
+    listed = []
+    for n, source in enumerate(parts.sources, 1):
+        file = f"sources/{n}.txt"
+        texts[file] = source.text
+        about = _about(source.text.encode())
+        listed.append({"file": file, "address": source.address, "uri": source.uri, "title": source.title, **about})
+    head = Head("", rows.run_id, run["message_id"], run["question"], run["flow"], run["started_at"], rows.schema)
+    return {
+        **{name: text.encode() for name, text in texts.items()},
+        "rows.jsonl": one_recording(head, rows),
+        "metrics.json": _dump(parts.metrics),
+        "sources.json": _dump(listed),
+        "local_sources.json": _dump(parts.local_sources),
+    }
 
 
 def _manifest(parts: SealedParts, members: Mapping[str, bytes]) -> dict[str, Any]:
