@@ -68,10 +68,10 @@ class StepPair:
 
 def pair_steps(a: RunRows, b: RunRows) -> tuple[StepPair, ...]:
     """Pair the steps of two runs by position, in order."""
-    steps_a, steps_b = ({_sort_key(step): step for step in steps_of(run)} for run in (a, b))
-    pairs = ((steps_a.get(key), steps_b.get(key)) for key in sorted({**steps_a, **steps_b}))
+    steps_a, steps_b = ({_position(step): step for step in steps_of(run)} for run in (a, b))
     paired = []
-    for step_a, step_b in pairs:
+    for position in sorted({**steps_a, **steps_b}):
+        step_a, step_b = steps_a.get(position), steps_b.get(position)
         differing: tuple[str, ...] = ()
         if step_a is not None and step_b is not None:
             parts_a, parts_b = step_parts(step_a), step_parts(step_b)
@@ -80,7 +80,7 @@ def pair_steps(a: RunRows, b: RunRows) -> tuple[StepPair, ...]:
     return tuple(paired)
 
 
-def _sort_key(step: Step) -> tuple[float, ...]:
+def _position(step: Step) -> tuple[float, ...]:
     """Position of a step in the tree of calls, as numbers that sort in the order of the module's drawing."""
     calls = (call.partition(".") for call in step.path.split("/")[1:])
     job = (float(number) for turn, _, position in calls for number in (turn, position))
@@ -109,30 +109,22 @@ def _turn_parts(step: Step) -> StepParts:
     response_model = f", answered by {row['response_model']}" if row["response_model"] not in {None, model} else ""
     settings = (row["temperature"], offer.get("tool_protocol", "xml"), offer.get("tool_choice", "auto"))
     tools = orjson.loads(rows.texts[offer["tools"]]) if offer.get("tools") else ()
+    messages = (
+        "\n".join([f"[{role}]", rows.texts[sha256], *(_call_text(name, params) for name, params in (calls or [[]])[0])])
+        for role, sha256, *calls in rows.prompts[row["call_id"]]
+    )
+    native = rows.calls_of_replies.get(row["call_id"], ())[: offer.get("n_native_calls", 0)]
+    calls = (_call_text(call["tool_name"], orjson.loads(call["args_json"]), _parse_error(call)) for call in native)
+    reasoning = f"[reasoning]\n{row['reasoning']}\n\n" if row["reasoning"] else ""
     return {
         "agent": row["agent_name"],
         "model": f"{model} ({row['provider']}{response_model})",
         "settings": "temperature: {}\ntool protocol: {}\ntool choice: {}".format(*settings),
         "tools": "\n".join(to_json(tool) for tool in tools),
-        "prompt": _prompt_text(row, rows),
-        "reply": _reply_text(row, rows, offer.get("n_native_calls", 0)),
+        # The same question asked a day later is no difference.
+        "prompt": _DAY.sub("", "\n\n".join(messages), count=1),
+        "reply": "\n".join([f"{reasoning}{row['content']}", *calls]),
     }
-
-
-def _prompt_text(row: Row, rows: RunRows) -> str:
-    """Messages of a prompt without the current time: the same question asked a day later is no difference."""
-    messages = (
-        "\n".join([f"[{role}]", rows.texts[sha256], *(_call_text(name, params) for name, params in (calls or [[]])[0])])
-        for role, sha256, *calls in rows.prompts[row["call_id"]]
-    )
-    return _DAY.sub("", "\n\n".join(messages), count=1)
-
-
-def _reply_text(row: Row, rows: RunRows, n_native: int) -> str:
-    reasoning = f"[reasoning]\n{row['reasoning']}\n\n" if row["reasoning"] else ""
-    native = rows.calls_of_replies.get(row["call_id"], ())[:n_native]
-    calls = (_call_text(call["tool_name"], orjson.loads(call["args_json"]), _parse_error(call)) for call in native)
-    return "\n".join([f"{reasoning}{row['content']}", *calls])
 
 
 def _call_text(name: str, params: Mapping[str, object], error: str | None = None) -> str:

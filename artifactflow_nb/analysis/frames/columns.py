@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from artifactflow_nb.errors import UsageError
 
-SCHEMA_VERSION = 1
+FRAME_SCHEMA_VERSION = 1
 
 TEXT, ENUM, INT, FLOAT, BOOL, TIME = "string", "category", "Int64", "Float64", "boolean", "datetime64[us, UTC]"
 

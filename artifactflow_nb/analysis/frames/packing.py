@@ -133,6 +133,7 @@ _VALUE_TYPES: dict[str, set[type]] = {
     TIME: {int},
 }
 """Python types of the values that fit each pandas type."""
+_BOOL_VALUES = frozenset({0, 1, None})
 
 
 def pack(rows: Any, dtypes: Sequence[str]) -> list[Any]:
@@ -157,24 +158,20 @@ def pack_fitting(rows: Any, wanted: Sequence[str | None]) -> list[Any]:
     """
     columns: list[list[tuple[Any, ...]]] = [[] for _ in wanted]
     while batch := rows.fetchmany(BATCH_ROWS):
-        for column, values in zip(columns, zip(*batch, strict=True), strict=True):
-            column.append(values)
-    return [_pack_column(column, dtype) for column, dtype in zip(columns, wanted, strict=True)]
-
-
-def _pack_column(batches: Sequence[tuple[Any, ...]], wanted: str | None) -> Any:
-    types = {value_type for values in batches for value_type in set(map(type, values))} - {type(None)}
-    fits = wanted is not None and types <= _VALUE_TYPES[wanted]
-    if fits and wanted == BOOL:  # stored as integers, but an expression such as count(*) may have the column's name
-        fits = all(_BOOL_VALUES.issuperset(values) for values in batches)
-    inferred = next((dtype for dtype in (INT, FLOAT, TEXT) if types and types <= _VALUE_TYPES[dtype]), _OBJECT)
-    packer = _PACKERS[wanted if wanted and fits else inferred]()
-    for values in batches:
-        packer.add(values)
-    return packer.array()
-
-
-_BOOL_VALUES = frozenset({0, 1, None})
+        for batches, values in zip(columns, zip(*batch, strict=True), strict=True):
+            batches.append(values)
+    arrays = []
+    for batches, dtype in zip(columns, wanted, strict=True):
+        types = {value_type for values in batches for value_type in set(map(type, values))} - {type(None)}
+        fits = dtype is not None and types <= _VALUE_TYPES[dtype]
+        if fits and dtype == BOOL:  # stored as integers, but an expression such as count(*) may have the column's name
+            fits = all(_BOOL_VALUES.issuperset(values) for values in batches)
+        inferred = next((name for name in (INT, FLOAT, TEXT) if types and types <= _VALUE_TYPES[name]), _OBJECT)
+        packer = _PACKERS[dtype if dtype and fits else inferred]()
+        for values in batches:
+            packer.add(values)
+        arrays.append(packer.array())
+    return arrays
 
 
 def as_frame(names: Sequence[str], arrays: Sequence[Any], schema: str) -> pd.DataFrame:

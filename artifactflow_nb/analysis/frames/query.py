@@ -10,12 +10,12 @@ signal or a timeout ends the wait, and the statement stops at its next step.
 import re
 import sqlite3
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from datetime import UTC, date, datetime
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from artifactflow_nb.analysis.frames.catalog import FRAMES
 from artifactflow_nb.analysis.frames.filters import parse_time
@@ -26,29 +26,6 @@ from artifactflow_nb.store.faults import sqlite_error_code
 
 if TYPE_CHECKING:
     import pandas as pd
-
-
-T = TypeVar("T")
-
-
-def wait_in_thread(work: Callable[[], T], name: str, timeout_s: float | None) -> T:
-    """Call `work` in a daemon thread, which does not delay the exit of the process, and wait for its result.
-
-    Args:
-        work: The function to call; its exception is raised here.
-        name: Name of the thread.
-        timeout_s: Seconds before `TimeoutError` ends the wait, though not the work; None for no limit.
-    """
-    future: Future[T] = Future()
-
-    def run() -> None:
-        try:
-            future.set_result(work())
-        except BaseException as error:  # noqa: BLE001 - raised in the waiting thread
-            future.set_exception(error)
-
-    threading.Thread(target=run, name=name, daemon=True).start()
-    return future.result(None if timeout_s is None else min(timeout_s, threading.TIMEOUT_MAX))
 
 
 Params = Sequence[object] | Mapping[str, object] | None
@@ -91,58 +68,75 @@ def query(path: Path, sql: str, params: Params = None, *, timeout_s: float | Non
     """
     from artifactflow_nb.analysis.frames.packing import as_frame
 
-    statement = _Statement(path, sql, _bind_params(params))
+    values: Sequence[object] | dict[str, object] = ()
+    if isinstance(params, Mapping):
+        values = {name: _to_sql_value(value) for name, value in params.items()}
+    elif isinstance(params, Sequence) and not isinstance(params, str | bytes):
+        values = [_to_sql_value(value) for value in params]
+    elif params is not None:
+        raise UsageError(
+            f"params is {params!r}; pass a list with a value for each ?, or a dict with one for each :name."
+        )
     if timeout_s is not None and not (isinstance(timeout_s, int | float) and timeout_s > 0):
         raise UsageError(f"timeout_s is {timeout_s!r}; it must be a number of seconds above 0, or None.")
+    cancelled, future = threading.Event(), Future[tuple[list[str], list[Any]]]()
+
+    def run() -> None:
+        try:
+            future.set_result(_execute(path, sql, values, cancelled))
+        except BaseException as error:  # noqa: BLE001 - raised in the waiting thread
+            future.set_exception(error)
+
+    # A daemon thread does not delay the exit of the process.
+    threading.Thread(target=run, name="artifactflow-query", daemon=True).start()
     try:
-        names, arrays = wait_in_thread(statement.run, "artifactflow-query", timeout_s)
+        names, arrays = future.result(None if timeout_s is None else min(timeout_s, threading.TIMEOUT_MAX))
     except TimeoutError:
         message = f"The query had not ended after {timeout_s} s. Narrow it down with WHERE, or raise timeout_s."
         raise TimeoutError(message) from None
     finally:
-        statement.cancelled.set()
+        cancelled.set()
     if not names:
         raise UsageError(f"The SQL gives no rows, it must be a SELECT: {sql!r}.")
-    return as_frame(_unique_names(names), arrays, schema_name("query"))
+    unique: dict[str, None] = {}
+    for name in names:
+        numbers = count(2)
+        candidate = name
+        while candidate in unique:
+            candidate = f"{name}_{next(numbers)}"
+        unique[candidate] = None
+    return as_frame(list(unique), arrays, schema_name("query"))
 
 
-class _Statement:
-    """A statement with a connection of its own, which is opened and closed in the thread that runs it.
+def _execute(
+    path: Path, sql: str, values: Sequence[object] | dict[str, object], cancelled: threading.Event
+) -> tuple[list[str], list[Any]]:
+    """Execute a statement on a connection of its own, and return the names and the arrays of its columns.
 
-    Args:
-        path: The store's file.
-        sql: The statement.
-        values: Bound parameters.
-
-    Attributes:
-        cancelled: Set when the caller no longer waits; the statement stops at its next step.
+    It stops at its next step once `cancelled` is set. Errors: `UsageError` if the statement is at fault.
     """
+    from artifactflow_nb.analysis.frames.packing import pack_fitting
 
-    def __init__(self, path: Path, sql: str, values: Sequence[object] | dict[str, object]) -> None:
-        self._path = path
-        self._sql = sql
-        self._values = values
-        self.cancelled = threading.Event()
-
-    def run(self) -> tuple[list[str], list[Any]]:
-        """Execute the statement, and return the names and the arrays of its columns."""
-        from artifactflow_nb.analysis.frames.packing import pack_fitting
-
-        with open_store(self._path) as db:
-            for frame in FRAMES:
-                db.execute(f"CREATE TEMP VIEW {frame.name} AS {frame.select(frame.columns)}")
-            db.set_progress_handler(self.cancelled.is_set, _PROGRESS_STEPS)
-            db.set_authorizer(_authorize)
-            try:
-                rows = db.execute(self._sql, self._values)
-                names = [entry[0] for entry in rows.description or ()]
-                extremes = [_EXTREME.fullmatch(name) for name in names]
-                dtypes = [_TYPES.get(match[1] if match else name) for name, match in zip(names, extremes, strict=True)]
-                return names, pack_fitting(rows, dtypes)
-            except (sqlite3.Error, TypeError, ValueError, OverflowError) as error:
-                if (usage_error := _usage_error(error)) is None:
-                    raise
-                raise usage_error from error
+    with open_store(path) as db:
+        for frame in FRAMES:
+            db.execute(f"CREATE TEMP VIEW {frame.name} AS {frame.select(frame.columns)}")
+        db.set_progress_handler(cancelled.is_set, _PROGRESS_STEPS)
+        db.set_authorizer(_authorize)
+        try:
+            rows = db.execute(sql, values)
+            names = [entry[0] for entry in rows.description or ()]
+            extremes = [_EXTREME.fullmatch(name) for name in names]
+            dtypes = [_TYPES.get(match[1] if match else name) for name, match in zip(names, extremes, strict=True)]
+            return names, pack_fitting(rows, dtypes)
+        except (sqlite3.Error, TypeError, ValueError, OverflowError) as error:
+            code, message = sqlite_error_code(error), str(error).rstrip(".")
+            if code == sqlite3.SQLITE_AUTH or _IS_VIEW.fullmatch(str(error)):
+                message = f"The SQL would do more than read ({error}). Pass a single SELECT; nothing was done."
+                raise UsageError(message) from error
+            if code not in _STATEMENT_ERRORS:
+                raise
+            hint = _KNOWN_TABLES if message.startswith("no such") else ""
+            raise UsageError(f"The SQL cannot be run: {message}.{hint}") from error
 
 
 def _authorize(action: int, first: str | None, second: str | None, *_context: str | None) -> int:
@@ -150,35 +144,13 @@ def _authorize(action: int, first: str | None, second: str | None, *_context: st
     if action == sqlite3.SQLITE_FUNCTION:
         allowed = second not in _DANGEROUS
     elif action == sqlite3.SQLITE_UPDATE:
-        allowed = (
-            first == "sqlite_master"
-        )  # declaration of a virtual table such as json_each; the table itself is read-only
+        # The declaration of a virtual table such as json_each; the table itself is read-only.
+        allowed = first == "sqlite_master"
     elif action == sqlite3.SQLITE_PRAGMA:
         allowed = first in _PRAGMAS
     else:
         allowed = action in _READ_ACTIONS
     return sqlite3.SQLITE_OK if allowed else sqlite3.SQLITE_DENY
-
-
-def _usage_error(error: Exception) -> UsageError | None:
-    """The error to raise if the statement is at fault; None if the file is."""
-    code = sqlite_error_code(error)
-    if code == sqlite3.SQLITE_AUTH or _IS_VIEW.fullmatch(str(error)):
-        return UsageError(f"The SQL would do more than read ({error}). Pass a single SELECT; nothing was done.")
-    if code not in _STATEMENT_ERRORS:
-        return None
-    message = str(error).rstrip(".")
-    return UsageError(f"The SQL cannot be run: {message}.{_KNOWN_TABLES if message.startswith('no such') else ''}")
-
-
-def _bind_params(params: Params) -> Sequence[object] | dict[str, object]:
-    if params is None:
-        return ()
-    if isinstance(params, Mapping):
-        return {name: _to_sql_value(value) for name, value in params.items()}
-    if isinstance(params, Sequence) and not isinstance(params, str | bytes):
-        return [_to_sql_value(value) for value in params]
-    raise UsageError(f"params is {params!r}; pass a list with a value for each ?, or a dict with one for each :name.")
 
 
 def _to_sql_value(value: object) -> object:
@@ -198,14 +170,3 @@ def _to_sql_value(value: object) -> object:
     if isinstance(plain, int) and storable_number(plain) is None:
         raise UsageError(f"A parameter is {plain}, which is too large: SQL's whole numbers have 64 bits. Pass a float.")
     return parse_time("A parameter", plain) if isinstance(plain, datetime) else plain
-
-
-def _unique_names(names: Sequence[str]) -> list[str]:
-    unique: dict[str, None] = {}
-    for name in names:
-        numbers = count(2)
-        candidate = name
-        while candidate in unique:
-            candidate = f"{name}_{next(numbers)}"
-        unique[candidate] = None
-    return list(unique)

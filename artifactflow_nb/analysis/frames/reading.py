@@ -2,13 +2,13 @@
 
 import json
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from artifactflow_nb.analysis.frames.catalog import FRAMES
-from artifactflow_nb.analysis.frames.columns import SCHEMA_VERSION, Frame
+from artifactflow_nb.analysis.frames.columns import FRAME_SCHEMA_VERSION, Frame
 from artifactflow_nb.analysis.frames.filters import ColumnSelection, RunFilter, bind_filters
 from artifactflow_nb.errors import NotFound
 from artifactflow_nb.store.database import connect, store_errors
@@ -39,14 +39,10 @@ def open_store(path: Path) -> Iterator[sqlite3.Connection]:
         unfinished = db.execute(_UNFINISHED_RUNS).fetchall()
         interrupted = {run_id for run_id, *state in unfinished if effective_status(path.parent, *state) == INTERRUPTED}
         db.create_function("is_interrupted", 1, interrupted.__contains__)
-        db.create_function("json_text", 2, _json_text, deterministic=True)
+        db.create_function("json_text", 2, lambda text, name: str(json.loads(text).get(name, "")), deterministic=True)
         for frame in FRAMES:
             frame.add_functions(db)
         yield db
-
-
-def _json_text(json_object: str, name: str) -> str:
-    return str(json.loads(json_object).get(name, ""))
 
 
 def load_frame(
@@ -70,21 +66,17 @@ def load_frame(
     selected = frame.select_columns(columns)
     values = bind_filters(frame, {"run": run, **filters})
     with open_store(path) as db:
-        _require_known(db, values)
+        # An empty frame for an unknown id would suggest that nothing happened.
+        for name in {"run", "conversation"}.intersection(values):
+            unknown = f"SELECT value FROM json_each(?) WHERE value NOT IN (SELECT {name}_id FROM {name}s)"  # noqa: S608 - names
+            if missing := [text for (text,) in db.execute(unknown, (values[name],))]:
+                raise NotFound(f"There is no {name} {missing[0]!r} in this store. {_LISTINGS[name]}")
+        names = set(json.loads(str(values.get("project", "[]"))))
+        if missing := sorted(names.difference(list_projects(db) if names else ())):
+            raise NotFound(f"There is no project {missing[0]!r} in this store. projects() lists its projects.")
         rows = db.execute(f"{frame.select(selected, values)} ORDER BY {frame.order}", values)
         arrays = pack(rows, [column.dtype for column in selected])
     return as_frame([column.name for column in selected], arrays, schema_name(frame.name))
-
-
-def _require_known(db: sqlite3.Connection, values: Mapping[str, Any]) -> None:
-    """Raise `NotFound` for unknown ids; an empty frame would suggest that nothing happened."""
-    for name in {"run", "conversation"}.intersection(values):
-        unknown = f"SELECT value FROM json_each(?) WHERE value NOT IN (SELECT {name}_id FROM {name}s)"  # noqa: S608 - names
-        if missing := [text for (text,) in db.execute(unknown, (values[name],))]:
-            raise NotFound(f"There is no {name} {missing[0]!r} in this store. {_LISTINGS[name]}")
-    names = set(json.loads(values.get("project", "[]")))
-    if missing := sorted(names.difference(list_projects(db) if names else ())):
-        raise NotFound(f"There is no project {missing[0]!r} in this store. projects() lists its projects.")
 
 
 _LISTINGS = {"run": "runs_df() lists its runs.", "conversation": "conversations() lists its conversations."}
@@ -102,4 +94,4 @@ def describe_columns() -> "pd.DataFrame":
 
 def schema_name(name: str) -> str:
     """Value of a frame's `attrs["schema"]`: package, frame, version of the columns."""
-    return f"artifactflow_nb/{name}/{SCHEMA_VERSION}"
+    return f"artifactflow_nb/{name}/{FRAME_SCHEMA_VERSION}"

@@ -1,6 +1,6 @@
 """Stacked bar charts: tokens by agent and cost by model."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,13 +23,14 @@ from artifactflow_nb.analysis.plots.svg import (
     SKY,
     YELLOW,
     Fill,
+    axis,
     bar,
     drawing,
     faint,
+    footnotes,
     heading,
     label,
     legend,
-    rule,
     ticks,
 )
 from artifactflow_nb.core.text.format import clip, count, usd
@@ -77,34 +78,25 @@ def bars_svg(
         notes: Sentences below the chart.
     """
     shown = bars[:MAX_BARS]
-    longest = max((each.total for each in shown), default=0.0)
+    longest = max((row.total for row in shown), default=0.0)
     px = _PLANE / (longest or 1.0)
     bottom = _TOP + len(shown) * _ROW + 6
     pieces = [heading(title), legend(12, 42, fills)]
-    for tick in ticks(longest, 5):
-        x = _GUTTER + tick * px
-        pieces.append(rule(x, _TOP - 4, bottom))
-        pieces.append(faint(label(x, bottom + 14, unit(tick), 14, more='text-anchor="middle"')))
-    for index, each in enumerate(shown):
-        pieces += _bar(each, _TOP + index * _ROW, px)
+    pieces += axis(((_GUTTER + tick * px, unit(tick)) for tick in ticks(longest, 5)), _TOP - 4, bottom)
+    for index, row in enumerate(shown):
+        y, x = _TOP + index * _ROW, float(_GUTTER)
+        pieces.append(label(_GUTTER - 8, y + 12, row.name, 28, more='text-anchor="end"'))
+        for fill, length in row.segments:
+            if length > 0:
+                wide = max(length * px, 1.0)  # a small segment stays visible
+                tip = f"{clip(row.name, 60)} {fill.name}: {length:,.6g}".strip()
+                pieces.append(bar(x, y + 1, wide, _BAR, fill.paint, tip))
+                x += wide
+        pieces.append(faint(label(x + 6, y + 12, row.label, 60)))
     omitted = [f"{len(bars) - MAX_BARS:,} more bars are in the table."] if len(bars) > MAX_BARS else []
-    footnotes = [*notes, *omitted]
-    pieces += [faint(label(12, bottom + 36 + 16 * i, note, 130)) for i, note in enumerate(footnotes)]
-    size = (_GUTTER + _PLANE + _RIGHT, bottom + 24 + 16 * len(footnotes) + (8 if footnotes else 0))
-    return drawing(size, title, description, *pieces)
-
-
-def _bar(each: Bar, y: float, px: float) -> list[str]:
-    pieces = [label(_GUTTER - 8, y + 12, each.name, 28, more='text-anchor="end"')]
-    x: float = _GUTTER
-    for fill, length in each.segments:
-        if length > 0:
-            wide = max(length * px, 1.0)  # a small segment stays visible
-            pieces.append(
-                bar(x, y + 1, wide, _BAR, fill.paint, f"{clip(each.name, 60)} {fill.name}: {length:,.6g}".strip())
-            )
-            x += wide
-    return [*pieces, faint(label(x + 6, y + 12, each.label, 60))]
+    below, height = footnotes([*notes, *omitted], bottom + 36)
+    size = (_GUTTER + _PLANE + _RIGHT, bottom + 24 + height)
+    return drawing(size, title, description, *pieces, *below)
 
 
 # --- tokens by agent -------------------------------------------------------------------------------------------------
@@ -115,6 +107,11 @@ INPUT_FILL = Fill("input", BLUE)
 REASONING_FILL = Fill("output, reasoning", YELLOW, "hatched")
 OUTPUT_FILL = Fill("output", ORANGE)
 _TOKEN_FILLS = (CACHED_INPUT_FILL, INPUT_FILL, REASONING_FILL, OUTPUT_FILL)
+_DIRECTIONS = (
+    ("in", "input_tokens", "cache_read_tokens", "cached", CACHED_INPUT_FILL, INPUT_FILL),
+    ("out", "output_tokens", "reasoning_tokens", "reasoning", REASONING_FILL, OUTPUT_FILL),
+)
+"""Label, column, column of the part, label of the part, and fills of the part and the rest."""
 _TOKEN_COLUMNS = ("input_tokens", "cache_read_tokens", "output_tokens", "reasoning_tokens")
 
 
@@ -159,29 +156,23 @@ def plot_tokens(llm_calls: pd.DataFrame) -> Chart:
         notes.append(f"≈ Estimated in {count(n_estimated, 'model call')}: the endpoint gave no figures.")
     total = int(sum(agent["total"] for agent in agents))
     description = f"{count(total, 'token')} of {count(len(agents), 'agent')} in {count(len(table), 'model call')}."
-    bars = [each for agent in agents for each in _token_bars(agent)]
-    svg = bars_svg(TOKENS_TITLE, description, bars, _TOKEN_FILLS, _short_number, *notes)
+    bars = []
+    for agent in agents:
+        name = agent["agent_name"]
+        for direction, whole_name, part_name, part_label, part_fill, rest_fill in _DIRECTIONS:
+            whole, part = agent[whole_name], agent[part_name]
+            drawn_part = min(part or 0, whole or 0)  # endpoints may report a part that is larger than the whole
+            text = f"unknown {direction}"
+            if whole is not None:
+                prefix, suffix = "≈ " if agent["n_estimated"] else "", f", {part:,.0f} {part_label}" if part else ""
+                text = f"{prefix}{whole:,.0f} {direction}{suffix}"
+            bars.append(Bar(name, ((part_fill, drawn_part), (rest_fill, (whole or 0) - drawn_part)), text))
+            name = ""
+    svg = bars_svg(TOKENS_TITLE, description, bars, _TOKEN_FILLS, _axis_number, *notes)
     return Chart(TOKENS_TITLE, description, svg, frame, tuple(notes))
 
 
-def _token_bars(agent: Mapping[str, Any]) -> Iterator[Bar]:
-    """The bars of input and output; endpoints may report a part that is larger than the whole."""
-    name = agent["agent_name"]
-    for direction, whole_name, part_name, part_label, part_fill, rest_fill in (
-        ("in", "input_tokens", "cache_read_tokens", "cached", CACHED_INPUT_FILL, INPUT_FILL),
-        ("out", "output_tokens", "reasoning_tokens", "reasoning", REASONING_FILL, OUTPUT_FILL),
-    ):
-        whole, part = agent[whole_name], agent[part_name]
-        drawn_part = min(part or 0, whole or 0)
-        text = f"unknown {direction}"
-        if whole is not None:
-            prefix, suffix = "≈ " if agent["n_estimated"] else "", f", {part:,.0f} {part_label}" if part else ""
-            text = f"{prefix}{whole:,.0f} {direction}{suffix}"
-        yield Bar(name, ((part_fill, drawn_part), (rest_fill, (whole or 0) - drawn_part)), text)
-        name = ""
-
-
-def _short_number(number: float) -> str:
+def _axis_number(number: float) -> str:
     """Format a number for an axis: `950`, `1.2k`, `34k`, `5.6M`."""
     for unit, size in (("M", 1e6), ("k", 1e3)):
         if abs(number) >= size:

@@ -80,7 +80,10 @@ def layout_graph(tree: BlockTree) -> GraphLayout:
 
     Errors: `UsageError` for cyclic dependencies.
     """
-    columns = _assign_columns(tree)
+    columns: dict[str, int] = {}
+    for block_id in tree.topological_order:  # each block is to the right of all its dependencies
+        sources = [columns[source] for source in tree.dependencies(block_id) if source in columns]
+        columns[block_id] = 1 + max(sources, default=-1)
     n_columns = max(columns.values(), default=-1) + 1
     block_ids = [block.block_id for block in tree if not block.is_group]
     edges = [(source, target) for target in block_ids for source in tree.dependencies(target) if source in tree]
@@ -106,15 +109,6 @@ def layout_graph(tree: BlockTree) -> GraphLayout:
         for source, target in edges
     ]
     return GraphLayout(columns, middles, tuple(arrows), height)
-
-
-def _assign_columns(tree: BlockTree) -> dict[str, int]:
-    """Put each block to the right of all its dependencies, or in the first column."""
-    columns: dict[str, int] = {}
-    for block_id in tree.topological_order:
-        sources = [columns[source] for source in tree.dependencies(block_id) if source in columns]
-        columns[block_id] = 1 + max(sources, default=-1)
-    return columns
 
 
 _BOX_HEIGHT_PX, _GAP_PX = 36, 54
@@ -186,7 +180,23 @@ def _svg(title: str, description: str, tree: BlockTree, texts: Sequence[Block], 
         return empty_drawing(title, f"{len(texts)} blocks are too many to be drawn: the table lists them.")
     wide = next((px for most, px in _WIDE_PX.items() if layout.n_columns <= most), _NARROW_PX)
     arrows = "".join(_arrow(arrow, layout, wide) for arrow in layout.arrows)
-    boxes = "".join(_box(tree, block, layout, wide) for block in texts)
+    boxes = ""
+    for block in texts:
+        x, y = _x(layout.columns[block.block_id], wide), _TOP_PX + layout.middles[block.block_id] - _BOX_HEIGHT_PX / 2
+        is_stale = block.block_id in tree.stale
+        border = f'stroke="{VERMILLION}" stroke-width="3"' if is_stale else 'stroke="currentColor" stroke-opacity=".6"'
+        dashes = "" if block.sha256 else ' stroke-dasharray="4 3"'
+        columns, state = int((wide - 20) / COLUMN_PX), state_text(tree, block)
+        dependencies = ", ".join(map(tree.block_name, block.depends_on))
+        tip = f"{tree.path(block.block_id)}: {state}" + (f"; depends on {dependencies}" if dependencies else "")
+        sign = "! " if is_stale else "✓ " if block.status == "completed" else ""
+        boxes += (
+            f'<g><title>{escape_xml(tip)}</title><rect x="{x:.1f}" y="{y:.1f}" width="{wide}" '
+            f'height="{_BOX_HEIGHT_PX}" rx="6" fill="currentColor" fill-opacity=".05" {border}{dashes}/>'
+            + label(x + 10, y + 15, block.name, columns, more='font-weight="600"')
+            + label(x + 10, y + 29, sign + state, columns, more='fill-opacity=".8"')
+            + "</g>"
+        )
     size = (
         max(2 * _LEFT_PX + layout.n_columns * (wide + _GAP_PX) - _GAP_PX, 560),
         _TOP_PX + layout.height + _END_PX,
@@ -197,26 +207,6 @@ def _svg(title: str, description: str, tree: BlockTree, texts: Sequence[Block], 
 
 def _x(column: int, wide: int) -> float:
     return _LEFT_PX + column * (wide + _GAP_PX)
-
-
-def _box(tree: BlockTree, block: Block, layout: GraphLayout, wide: int) -> str:
-    x, y = _x(layout.columns[block.block_id], wide), _TOP_PX + layout.middles[block.block_id] - _BOX_HEIGHT_PX / 2
-    is_stale = block.block_id in tree.stale
-    border = f'stroke="{VERMILLION}" stroke-width="3"' if is_stale else 'stroke="currentColor" stroke-opacity=".6"'
-    dashes = "" if block.sha256 else ' stroke-dasharray="4 3"'
-    columns = int((wide - 20) / COLUMN_PX)
-    dependencies = ", ".join(map(tree.block_name, block.depends_on))
-    tip = f"{tree.path(block.block_id)}: {state_text(tree, block)}" + (
-        f"; depends on {dependencies}" if dependencies else ""
-    )
-    sign = "! " if is_stale else "✓ " if block.status == "completed" else ""
-    return (
-        f'<g><title>{escape_xml(tip)}</title><rect x="{x:.1f}" y="{y:.1f}" width="{wide}" '
-        f'height="{_BOX_HEIGHT_PX}" rx="6" fill="currentColor" fill-opacity=".05" {border}{dashes}/>'
-        + label(x + 10, y + 15, block.name, columns, more='font-weight="600"')
-        + label(x + 10, y + 29, sign + state_text(tree, block), columns, more='fill-opacity=".8"')
-        + "</g>"
-    )
 
 
 def _arrow(arrow: Arrow, layout: GraphLayout, wide: int) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pandas as pd
 
+from artifactflow_nb.analysis.plots.columns import is_unknown
 from artifactflow_nb.analysis.plots.svg import BOTH_STYLE, empty_drawing, fallback, figure
 from artifactflow_nb.core.text.cards import card_frame, escape_invisible, hidden_style
 from artifactflow_nb.core.text.format import clip, count, pad, width
@@ -45,7 +46,17 @@ class Chart:
 
     def __repr__(self) -> str:
         table = self.table[list(self.plain_columns)] if self.plain_columns else self.table
-        return escape_invisible("\n".join([self.title, self.description, *_plain_table(table), *self.notes]))
+        names, cells, numeric = _rows(table, _MAX_ROWS_PLAIN, _CELL_COLUMNS)
+        lines = []
+        widths = [max(map(width, column)) for column in zip(names, *cells, strict=True)]
+        for row in [names, ["─" * wide for wide in widths], *cells] if cells else ():
+            fitted = [
+                " " * (wide - width(cell)) + cell if right else pad(cell, wide)
+                for cell, wide, right in zip(row, widths, numeric, strict=True)
+            ]
+            lines.append("  ".join(fitted).rstrip())
+        lines = [*lines, *_omitted_rows(table, _MAX_ROWS_PLAIN)] or ["(no rows)"]
+        return escape_invisible("\n".join([self.title, self.description, *lines, *self.notes]))
 
     def to_html(self) -> str:
         """HTML for any page: the drawing, with the table folded below."""
@@ -62,10 +73,19 @@ class Chart:
         return f'<div class="af-plot tex2jax_ignore mathjax_ignore">\n{picture}\n{self._folded_table()}\n</div>'
 
     def _folded_table(self) -> str:
+        names, cells, numeric = _rows(self.table, _MAX_ROWS_PAGE, _PAGE_CELL_COLUMNS)
+        heads = "".join(f'<th scope="col">{escape(name)}</th>' for name in names)
+        align = [' style="text-align:right"' if right else ' style="text-align:left"' for right in numeric]
+        body = "".join(
+            "<tr>" + "".join(f"<td{at}>{escape(cell)}</td>" for at, cell in zip(align, row, strict=True)) + "</tr>"
+            for row in cells
+        )
+        rest = "".join(f"<p>{escape(line)}</p>" for line in _omitted_rows(self.table, _MAX_ROWS_PAGE))
+        table = f"<table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>{rest}"
         notes = "".join(f"<p>{escape(clip(note, _NOTE_COLUMNS))}</p>" for note in self.notes)
         summary = f"Table: {clip(self.title, _CELL_COLUMNS)} ({count(len(self.table), 'row')})"
-        table = f'<div class="af-card-table" tabindex="0">{_html_table(self.table)}</div>'
-        return f"<details><summary>{escape(summary)}</summary>{table}{notes}</details>"
+        scrollable = f'<div class="af-card-table" tabindex="0">{table}</div>'
+        return f"<details><summary>{escape(summary)}</summary>{scrollable}{notes}</details>"
 
 
 def empty_chart(title: str, message: str, table: pd.DataFrame) -> Chart:
@@ -81,7 +101,7 @@ def empty_chart(title: str, message: str, table: pd.DataFrame) -> Chart:
 
 def _cell(value: Any, columns: int) -> str:
     """Format a value of the table; a dash if unknown."""
-    if value is None or value is pd.NA or value != value:  # noqa: PLR0124 - NaN differs from itself
+    if is_unknown(value):
         return "–"
     if isinstance(value, float):
         return f"{value:,.1f}" if abs(value) >= 1 else f"{value:.3g}"
@@ -99,30 +119,3 @@ def _rows(table: pd.DataFrame, max_rows: int, max_columns: int) -> tuple[list[st
 
 def _omitted_rows(table: pd.DataFrame, max_rows: int) -> list[str]:
     return [f"… {count(len(table) - max_rows, 'more row')} in chart.table"] if len(table) > max_rows else []
-
-
-def _plain_table(table: pd.DataFrame) -> list[str]:
-    names, cells, numeric = _rows(table, _MAX_ROWS_PLAIN, _CELL_COLUMNS)
-    if not cells:
-        return ["(no rows)"]
-    widths = [max(map(width, column)) for column in zip(names, *cells, strict=True)]
-    lines = []
-    for row in [names, ["─" * wide for wide in widths], *cells]:
-        fitted = [
-            " " * (wide - width(cell)) + cell if right else pad(cell, wide)
-            for cell, wide, right in zip(row, widths, numeric, strict=True)
-        ]
-        lines.append("  ".join(fitted).rstrip())
-    return lines + _omitted_rows(table, _MAX_ROWS_PLAIN)
-
-
-def _html_table(table: pd.DataFrame) -> str:
-    names, cells, numeric = _rows(table, _MAX_ROWS_PAGE, _PAGE_CELL_COLUMNS)
-    heads = "".join(f'<th scope="col">{escape(name)}</th>' for name in names)
-    align = [' style="text-align:right"' if right else ' style="text-align:left"' for right in numeric]
-    body = "".join(
-        "<tr>" + "".join(f"<td{at}>{escape(cell)}</td>" for at, cell in zip(align, row, strict=True)) + "</tr>"
-        for row in cells
-    )
-    rest = "".join(f"<p>{escape(line)}</p>" for line in _omitted_rows(table, _MAX_ROWS_PAGE))
-    return f"<table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>{rest}"

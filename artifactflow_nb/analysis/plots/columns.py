@@ -46,7 +46,7 @@ class FrameColumns:
         """Values of a column; None for unknown values, and for every row if the frame lacks the column."""
         if self._frame is None or column not in self._frame.columns:
             return [None] * len(self)
-        return [None if _unknown(value) else value for value in self._frame[column].astype(object).tolist()]
+        return [None if is_unknown(value) else value for value in self._frame[column].astype(object).tolist()]
 
     def texts(self, column: str, unknown: str = "") -> list[str]:
         """Values of a column as text."""
@@ -86,7 +86,8 @@ def known_sum(values: Iterable[float | None]) -> float | None:
     return sum(known) if known else None
 
 
-def _unknown(value: Any) -> bool:
+def is_unknown(value: Any) -> bool:
+    """Whether a value of a frame is None, NA, NaN or NaT."""
     return value is None or value is pd.NA or bool(value != value)  # noqa: PLR0124 - NaN and NaT differ from themselves
 
 

@@ -10,7 +10,7 @@ import pandas as pd
 from artifactflow_nb.analysis.plots import columns
 from artifactflow_nb.analysis.plots.chart import Chart
 from artifactflow_nb.analysis.plots.columns import FLOAT, INT, TEXT, typed_frame
-from artifactflow_nb.analysis.plots.svg import BLUE, bar, drawing, empty_drawing, faint, heading, label
+from artifactflow_nb.analysis.plots.svg import BLUE, bar, drawing, empty_drawing, faint, footnotes, heading, label
 from artifactflow_nb.core.text.format import clip, count
 
 TITLE = "Scores of texts, from 1 to 10"
@@ -175,25 +175,20 @@ def _svg(rows: Sequence[_Row], dimensions: Sequence[str], description: str, note
     for n, row in enumerate(rows):
         y = _TOP + n * _ROW
         pieces.append(label(_GUTTER - 10, y + _ROW / 2 + 4, row.name, _NAME_COLUMNS, more='text-anchor="end"'))
-        pieces += [
-            _score_cell(_GUTTER + m * wide, y, wide, row.name, name, row.scores[name])
-            if name in row.scores
-            else faint(label(_GUTTER + (m + 0.5) * wide, y + _ROW / 2 + 4, "–", 3, more=middle))
-            for m, name in enumerate(dimensions)
-        ]
+        for m, name in enumerate(dimensions):
+            x = _GUTTER + m * wide
+            if (grades := row.scores.get(name)) is None:
+                pieces.append(faint(label(x + wide / 2, y + _ROW / 2 + 4, "–", 3, more=middle)))
+                continue
+            # The higher the last score, the stronger the colour of the background.
+            share = min(max((grades.last - 1) / (_HIGHEST - 1), 0.0), 1.0)
+            background = f'fill-opacity="{_PALEST + (_FULLEST - _PALEST) * share:.2f}" rx="3"'
+            evidence = f": {clip(grades.evidence, 120)}" if grades.evidence else ""
+            tip = f"{clip(row.name, 60)} by {clip(name, 60)}, {grades.history_text(_TOOLTIP_SCORES)}{evidence}"
+            box = x + _GAP / 2, y + _GAP / 2, wide - _GAP, _ROW - _GAP
+            scores = grades.history_text(2 if wide == _NARROW_PX else 3)
+            text = label(x + wide / 2, y + _ROW / 2 + 4, scores, _NAME_COLUMNS, more=middle)
+            pieces.append(bar(*box, BLUE, tip, more=background) + text)
         pieces.append(label(right + 12, y + _ROW / 2 + 4, f"{row.mean:.1f}", 12))
-    pieces += [faint(label(12, bottom + 22 + 16 * n, note, 130)) for n, note in enumerate(notes)]
-    size = (max(right + _RIGHT, 640), bottom + 12 + 16 * len(notes) + (8 if notes else 0))
-    return drawing(size, TITLE, description, *pieces)
-
-
-def _score_cell(x: float, y: float, wide: int, block: str, dimension: str, grades: _Grades) -> str:
-    """A cell with its scores; the higher the last one, the stronger the colour of the background."""
-    share = min(max((grades.last - 1) / (_HIGHEST - 1), 0.0), 1.0)
-    background = f'fill-opacity="{_PALEST + (_FULLEST - _PALEST) * share:.2f}" rx="3"'
-    evidence = f": {clip(grades.evidence, 120)}" if grades.evidence else ""
-    tip = f"{clip(block, 60)} by {clip(dimension, 60)}, {grades.history_text(_TOOLTIP_SCORES)}{evidence}"
-    box = x + _GAP / 2, y + _GAP / 2, wide - _GAP, _ROW - _GAP
-    scores = grades.history_text(2 if wide == _NARROW_PX else 3)
-    centre = x + wide / 2, y + _ROW / 2 + 4
-    return bar(*box, BLUE, tip, more=background) + label(*centre, scores, _NAME_COLUMNS, more='text-anchor="middle"')
+    below, height = footnotes(notes, bottom + 22)
+    return drawing((max(right + _RIGHT, 640), bottom + 12 + height), TITLE, description, *pieces, *below)

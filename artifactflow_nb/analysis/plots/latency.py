@@ -9,7 +9,7 @@ import pandas as pd
 from artifactflow_nb.analysis.plots.chart import Chart, empty_chart
 from artifactflow_nb.analysis.plots.columns import FLOAT, INT, TEXT, FrameColumns, rows_by_name, typed_frame
 from artifactflow_nb.analysis.plots.spans import MODEL, TOOL
-from artifactflow_nb.analysis.plots.svg import BLUE, ORANGE, drawing, faint, heading, label, rule, ticks
+from artifactflow_nb.analysis.plots.svg import BLUE, ORANGE, axis, drawing, faint, footnotes, heading, label, ticks
 from artifactflow_nb.core.text.format import clip, count, duration
 
 TITLE = "Latency by model and tool"
@@ -62,7 +62,7 @@ def plot_latency(llm_calls: pd.DataFrame | None, tool_calls: pd.DataFrame | None
     if not groups:
         return empty_chart(TITLE, "No calls that ended in these frames.", _frame(groups))
     notes = _notes(groups)
-    description = "; ".join(f"{clip(each.name, 40)}: {_summary(each)}" for each in groups[:5]) + "."
+    description = "; ".join(f"{clip(group.name, 40)}: {_summary(group)}" for group in groups[:5]) + "."
     shown = groups[:MAX_ROWS]
     return Chart(TITLE, description, _svg(shown, description, notes), _frame(groups), notes)
 
@@ -77,7 +77,7 @@ def _groups(llm_calls: pd.DataFrame | None, tool_calls: pd.DataFrame | None) -> 
         *_group(MODEL, models.models(), models.numbers("llm_duration_ms"), failed_models),
         *_group(TOOL, tools.texts("tool_name", "unknown"), tools.numbers("duration_ms"), failed_tools),
     ]
-    return sorted(groups, key=lambda each: (each.kind, -(each.quantile(0.5) or 0.0)))
+    return sorted(groups, key=lambda group: (group.kind, -(group.quantile(0.5) or 0.0)))
 
 
 def _group(
@@ -90,19 +90,19 @@ def _group(
             yield _CallGroup(kind, name, tuple(succeeded), len(own) - len(succeeded))
 
 
-def _summary(each: _CallGroup) -> str:
-    p50, p95 = each.quantile(0.5), each.quantile(0.95)
-    failed = f", {each.n_failed:,} failed" if each.n_failed else ""
+def _summary(group: _CallGroup) -> str:
+    p50, p95 = group.quantile(0.5), group.quantile(0.95)
+    failed = f", {group.n_failed:,} failed" if group.n_failed else ""
     if p50 is None or p95 is None:
         return f"none succeeded{failed}"
-    return f"p50 {duration(p50)}, p95 {duration(p95)}, n {len(each.durations_ms):,}{failed}"
+    return f"p50 {duration(p50)}, p95 {duration(p95)}, n {len(group.durations_ms):,}{failed}"
 
 
 def _notes(groups: Sequence[_CallGroup]) -> tuple[str, ...]:
     notes = []
-    if failed := sum(each.n_failed for each in groups):
+    if failed := sum(group.n_failed for group in groups):
         notes.append(f"{count(failed, 'call')} that failed or were denied count neither as dots nor in p50 and p95.")
-    if any(len(each.durations_ms) > MAX_DOTS for each in groups):
+    if any(len(group.durations_ms) > MAX_DOTS for group in groups):
         notes.append(f"Of more than {MAX_DOTS} calls {MAX_DOTS} are drawn, evenly from the fastest to the slowest.")
     if len(groups) > MAX_ROWS:
         notes.append(f"{count(len(groups) - MAX_ROWS, 'more row')} in the table.")
@@ -130,7 +130,7 @@ class _Scale:
 
 
 def _svg(groups: Sequence[_CallGroup], description: str, notes: Sequence[str]) -> str:
-    values = [ms for each in groups for ms in each.durations_ms]
+    values = [ms for group in groups for ms in group.durations_ms]
     high = max(values, default=0.0) or 1.0
     low = max(min((ms for ms in values if ms > 0), default=high), _MIN_MS)
     scale = _Scale(0.0, high * 1.02)
@@ -138,14 +138,23 @@ def _svg(groups: Sequence[_CallGroup], description: str, notes: Sequence[str]) -
         scale = _Scale(10.0 ** floor(log10(low)), 10.0 ** ceil(log10(high)))
     bottom = _TOP + len(groups) * _ROW
     pieces = [heading(TITLE), _legend(scale)]
-    for tick in scale.ticks():
-        pieces.append(rule(scale.x(tick), _TOP - 4, bottom))
-        pieces.append(faint(label(scale.x(tick), bottom + 14, duration(tick), 14, more='text-anchor="middle"')))
-    for index, each in enumerate(groups):
-        pieces += _strip(each, scale, _TOP + index * _ROW)
-    pieces += [faint(label(12, bottom + 36 + 16 * i, note, 130)) for i, note in enumerate(notes)]
-    height = bottom + 24 + 16 * len(notes) + (8 if notes else 0)
-    return drawing((_GUTTER + _PLANE + _RIGHT, height), TITLE, description, *pieces)
+    pieces += axis(((scale.x(tick), duration(tick)) for tick in scale.ticks()), _TOP - 4, bottom)
+    for index, group in enumerate(groups):
+        middle = _TOP + index * _ROW + _ROW / 2
+        # A vertical jitter separates equal durations.
+        spread = [middle + ((i * _GOLDEN) % 1 - 0.5) * 14 for i in range(len(group.dots))]
+        dots = "".join(
+            f'<circle cx="{scale.x(ms):.1f}" cy="{y:.1f}" r="2.6"/>' for ms, y in zip(group.dots, spread, strict=True)
+        )
+        opacity = ".85" if len(group.dots) < _MANY_DOTS else ".5"
+        pieces.append(label(_GUTTER - 10, middle + 4, group.name, 28, more='text-anchor="end"'))
+        pieces.append(f'<g fill="{_COLOURS[group.kind]}" fill-opacity="{opacity}">{dots}</g>')
+        p50, p95 = group.quantile(0.5), group.quantile(0.95)
+        if p50 is not None and p95 is not None:
+            pieces += [_median(scale.x(p50), middle), _tail(scale.x(p95), middle)]
+        pieces.append(faint(label(_GUTTER + _PLANE + 12, middle + 4, _summary(group), 60)))
+    below, height = footnotes(notes, bottom + 36)
+    return drawing((_GUTTER + _PLANE + _RIGHT, bottom + 24 + height), TITLE, description, *pieces, *below)
 
 
 def _legend(scale: _Scale) -> str:
@@ -156,23 +165,6 @@ def _legend(scale: _Scale) -> str:
     marks = f"{_median(190, 38)}{label(198, 42, 'p50 (median)', 20)}{_tail(296, 38)}{label(304, 42, 'p95', 20)}"
     kind = "" if scale.low_ms == 0 else faint(label(352, 42, "logarithmic scale", 30))
     return dots + marks + kind
-
-
-def _strip(each: _CallGroup, scale: _Scale, y: float) -> list[str]:
-    """One row: dots with a vertical jitter that separates equal durations, and the two quantile marks."""
-    middle = y + _ROW / 2
-    spread = [middle + ((i * _GOLDEN) % 1 - 0.5) * 14 for i in range(len(each.dots))]
-    dots = "".join(
-        f'<circle cx="{scale.x(ms):.1f}" cy="{at:.1f}" r="2.6"/>' for ms, at in zip(each.dots, spread, strict=True)
-    )
-    pieces = [
-        label(_GUTTER - 10, middle + 4, each.name, 28, more='text-anchor="end"'),
-        f'<g fill="{_COLOURS[each.kind]}" fill-opacity="{".85" if len(each.dots) < _MANY_DOTS else ".5"}">{dots}</g>',
-    ]
-    p50, p95 = each.quantile(0.5), each.quantile(0.95)
-    if p50 is not None and p95 is not None:
-        pieces += [_median(scale.x(p50), middle), _tail(scale.x(p95), middle)]
-    return [*pieces, faint(label(_GUTTER + _PLANE + 12, middle + 4, _summary(each), 60))]
 
 
 def _median(x: float, middle: float) -> str:
@@ -187,12 +179,12 @@ def _tail(x: float, middle: float) -> str:
 def _frame(groups: Sequence[_CallGroup]) -> pd.DataFrame:
     return typed_frame(
         {
-            "kind": (TEXT, [each.kind for each in groups]),
-            "name": (TEXT, [each.name for each in groups]),
-            "n_calls": (INT, [len(each.durations_ms) for each in groups]),
-            "n_failed": (INT, [each.n_failed for each in groups]),
-            "p50_ms": (FLOAT, [each.quantile(0.5) for each in groups]),
-            "p95_ms": (FLOAT, [each.quantile(0.95) for each in groups]),
-            "max_ms": (FLOAT, [each.quantile(1.0) for each in groups]),
+            "kind": (TEXT, [group.kind for group in groups]),
+            "name": (TEXT, [group.name for group in groups]),
+            "n_calls": (INT, [len(group.durations_ms) for group in groups]),
+            "n_failed": (INT, [group.n_failed for group in groups]),
+            "p50_ms": (FLOAT, [group.quantile(0.5) for group in groups]),
+            "p95_ms": (FLOAT, [group.quantile(0.95) for group in groups]),
+            "max_ms": (FLOAT, [group.quantile(1.0) for group in groups]),
         }
     )

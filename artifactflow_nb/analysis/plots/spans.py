@@ -4,18 +4,15 @@ Spans are built from events one by one, so that a view can draw a running run; t
 the same spans.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from artifactflow_nb.core.document.project import RESEARCH_TOOL
+from artifactflow_nb.core.document.delegating import DELEGATING_TOOLS
 from artifactflow_nb.core.events import MAIN_JOB, StreamEvent, StreamEventType
-from artifactflow_nb.core.plan import PLAN_CREATE_TOOL
 from artifactflow_nb.core.text.format import clip
 
 MODEL, TOOL, WAIT = "model", "tool", "wait"
-DELEGATION_TITLES = {"call_subagent": "agent_name", PLAN_CREATE_TOOL: "title", RESEARCH_TOOL: "query"}
-"""Tools that delegate to another agent or run, with the parameter that holds its name or topic."""
 DENIED_ERRORS = frozenset({"PermissionDenied", "Instructed"})
 _DETAIL_COLUMNS = 160
 _RUNNING_MARGIN = 1.05
@@ -56,7 +53,7 @@ class TimelineSpan:
     @property
     def is_delegation(self) -> bool:
         """True if it covers the spans of another agent or run."""
-        return self.kind == TOOL and self.name in DELEGATION_TITLES
+        return self.kind == TOOL and DELEGATING_TOOLS.get(self.name) is not None
 
     def end_at(self, now_ms: float) -> float:
         """End of the span; `now_ms` while it is running."""
@@ -120,98 +117,78 @@ class SpanLog:
         self._seq = event.seq
         self._started_at = self._started_at or event.timestamp
         self.last_ms = max(self.last_ms, self.ms(event.timestamp))
+        now_ms = self.ms(event.timestamp)
         if event.is_terminal:
-            self._end(self.ms(event.timestamp), _ENDINGS[event.type])
+            for key, span in self._spans.items():
+                if span.end_ms is None:
+                    status = "cancelled" if span.kind == WAIT else _ENDINGS[event.type]
+                    self._spans[key] = replace(span, end_ms=now_ms, status=status)
             return
-        handle: Callable[[StreamEvent, float], None] | None = getattr(self, f"_on_{event.type}", None)
-        if handle:
-            handle(event, self.ms(event.timestamp))
+        data, job = event.data, str(event.data.get("job_id") or MAIN_JOB)
+        lane = self._step_lanes.get(job) or event.agent or ""
+        match event.type:
+            case StreamEventType.STEP_START:
+                self._step_lanes[job] = step_lane(event.agent or "", str(data.get("title") or ""))
+            case (
+                StreamEventType.AGENT_START
+                | StreamEventType.LLM_CHUNK
+                | StreamEventType.RETRY
+                | StreamEventType.LLM_COMPLETE
+            ):
+                self._apply_to_model_call(event, job, lane, now_ms)
+            case StreamEventType.TOOL_START | StreamEventType.TOOL_COMPLETE:
+                key, tool = f"tool {data['tool_call_id']}", event.tool or ""
+                if key not in self._spans:  # a call that is repeated after a crash keeps its first start
+                    title = (data.get("params") or {}).get(DELEGATING_TOOLS.get(tool))
+                    self._spans[key] = TimelineSpan(lane, TOOL, tool, now_ms, detail=detail_line(title))
+                if event.type is StreamEventType.TOOL_COMPLETE:
+                    is_denied = (data.get("metadata") or {}).get("error_type") in DENIED_ERRORS
+                    status = "ok" if data.get("success") else "denied" if is_denied else "failed"
+                    detail = detail_line(data.get("error")) or self._spans[key].detail
+                    self._spans[key] = replace(self._spans[key], end_ms=now_ms, status=status, detail=detail)
+            case StreamEventType.PERMISSION_REQUEST:  # each resume publishes the open requests again
+                wait = TimelineSpan(lane, WAIT, event.tool or "", now_ms, status="waiting")
+                self._spans.setdefault(f"wait {data['id']}", wait)
+            case StreamEventType.PERMISSION_RESULT if (key := f"wait {data['id']}") in self._spans:
+                if data.get("decided_by") == "policy":  # nobody had to wait
+                    del self._spans[key]
+                    return
+                decision = data.get("decision") or ("approved" if data.get("approved") else "denied")
+                detail = detail_line(data.get("instruction"))
+                self._spans[key] = replace(self._spans[key], end_ms=now_ms, status=str(decision), detail=detail)
 
-    def _end(self, now_ms: float, status: str) -> None:
-        """End all running spans."""
-        for key, span in self._spans.items():
-            if span.end_ms is None:
-                span_status = status if span.kind != WAIT else "cancelled"
-                self._spans[key] = replace(span, end_ms=now_ms, status=span_status)
-
-    def _start_model_call(self, event: StreamEvent, now_ms: float, model: str) -> str:
-        """Start a model span in the event's job, and return its key."""
+    def _start_model_call(self, job: str, lane: str, model: str, now_ms: float) -> str:
+        """Start the model span of a job, and return its key."""
         self._n_calls += 1
         key = f"model {self._n_calls}"
-        self._model_spans[_job(event)] = key
-        self._spans[key] = TimelineSpan(self._lane(event), MODEL, model, now_ms)
+        self._model_spans[job] = key
+        self._spans[key] = TimelineSpan(lane, MODEL, model, now_ms)
         return key
 
-    def _lane(self, event: StreamEvent) -> str:
-        return self._step_lanes.get(_job(event)) or event.agent or ""
-
-    def _on_step_start(self, event: StreamEvent, _now_ms: float) -> None:
-        self._step_lanes[_job(event)] = step_lane(event.agent or "", str(event.data.get("title") or ""))
-
-    def _on_agent_start(self, event: StreamEvent, now_ms: float) -> None:
-        unfinished = self._model_spans.get(_job(event))
-        if unfinished is not None:  # the process died in this turn, which a resume starts again
-            del self._spans[unfinished]
-        self._start_model_call(event, now_ms, str(event.data.get("model") or MODEL))
-
-    def _on_llm_chunk(self, event: StreamEvent, now_ms: float) -> None:
-        key = self._model_spans.get(_job(event))
-        if key is not None and self._spans[key].first_token_ms is None:
+    def _apply_to_model_call(self, event: StreamEvent, job: str, lane: str, now_ms: float) -> None:
+        key, data = self._model_spans.get(job), event.data
+        if event.type is StreamEventType.AGENT_START:
+            if key is not None:  # the process died in this turn, which a resume starts again
+                del self._spans[key]
+            self._start_model_call(job, lane, str(data.get("model") or MODEL), now_ms)
+        elif event.type is StreamEventType.LLM_COMPLETE:
+            key = key or self._start_model_call(job, lane, MODEL, now_ms)
+            del self._model_spans[job]
+            span = self._spans[key]
+            duration_ms, ttft_ms, usage = data.get("duration_ms"), data.get("ttft_ms"), data.get("token_usage") or {}
+            start_ms = span.start_ms if duration_ms is None else max(now_ms - duration_ms, 0.0)
+            self._spans[key] = replace(
+                span,
+                name=str(data.get("model") or span.name),
+                start_ms=start_ms,
+                end_ms=now_ms,
+                first_token_ms=span.first_token_ms if ttft_ms is None else min(start_ms + ttft_ms, now_ms),
+                status="ok",
+                detail=token_detail(usage.get("input_tokens"), usage.get("output_tokens")),
+            )
+        elif key is not None and event.type is StreamEventType.RETRY:
+            failed = replace(self._spans[key], end_ms=now_ms, status="failed", detail=detail_line(data.get("reason")))
+            self._spans[key] = failed
+            self._start_model_call(job, lane, failed.name, now_ms)
+        elif key is not None and self._spans[key].first_token_ms is None:
             self._spans[key] = replace(self._spans[key], first_token_ms=now_ms)
-
-    def _on_retry(self, event: StreamEvent, now_ms: float) -> None:
-        key = self._model_spans.get(_job(event))
-        if key is None:
-            return
-        failed = replace(self._spans[key], end_ms=now_ms, status="failed", detail=detail_line(event.data.get("reason")))
-        self._spans[key] = failed
-        self._start_model_call(event, now_ms, failed.name)
-
-    def _on_llm_complete(self, event: StreamEvent, now_ms: float) -> None:
-        key = self._model_spans.get(_job(event)) or self._start_model_call(event, now_ms, MODEL)
-        del self._model_spans[_job(event)]
-        data, span = event.data, self._spans[key]
-        took, ttft, usage = data.get("duration_ms"), data.get("ttft_ms"), data.get("token_usage") or {}
-        start = span.start_ms if took is None else max(now_ms - took, 0.0)
-        self._spans[key] = replace(
-            span,
-            name=str(data.get("model") or span.name),
-            start_ms=start,
-            end_ms=now_ms,
-            first_token_ms=span.first_token_ms if ttft is None else min(start + ttft, now_ms),
-            status="ok",
-            detail=token_detail(usage.get("input_tokens"), usage.get("output_tokens")),
-        )
-
-    def _on_tool_start(self, event: StreamEvent, now_ms: float) -> None:
-        key = f"tool {event.data['tool_call_id']}"
-        detail = (event.data.get("params") or {}).get(DELEGATION_TITLES.get(event.tool or ""))
-        span = TimelineSpan(self._lane(event), TOOL, event.tool or "", now_ms, detail=detail_line(detail))
-        self._spans.setdefault(key, span)  # a call that is repeated after a crash keeps its first start
-
-    def _on_tool_complete(self, event: StreamEvent, now_ms: float) -> None:
-        self._on_tool_start(event, now_ms)
-        key, data = f"tool {event.data['tool_call_id']}", event.data
-        denied = (data.get("metadata") or {}).get("error_type") in DENIED_ERRORS
-        status = "ok" if data.get("success") else "denied" if denied else "failed"
-        detail = detail_line(data.get("error")) or self._spans[key].detail
-        self._spans[key] = replace(self._spans[key], end_ms=now_ms, status=status, detail=detail)
-
-    def _on_permission_request(self, event: StreamEvent, now_ms: float) -> None:
-        span = TimelineSpan(self._lane(event), WAIT, event.tool or "", now_ms, status="waiting")
-        self._spans.setdefault(f"wait {event.data['id']}", span)  # each resume publishes the open requests again
-
-    def _on_permission_result(self, event: StreamEvent, now_ms: float) -> None:
-        key, data = f"wait {event.data['id']}", event.data
-        if key not in self._spans:
-            return
-        if data.get("decided_by") == "policy":  # nobody had to wait
-            del self._spans[key]
-            return
-        decision = data.get("decision") or ("approved" if data.get("approved") else "denied")
-        detail = detail_line(data.get("instruction"))
-        self._spans[key] = replace(self._spans[key], end_ms=now_ms, status=str(decision), detail=detail)
-
-
-def _job(event: StreamEvent) -> str:
-    return str(event.data.get("job_id") or MAIN_JOB)

@@ -13,6 +13,7 @@ import base64
 import hashlib
 import math
 import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from artifactflow_nb.core.text.format import clip, width
@@ -82,6 +83,11 @@ PAPER = "var(--jp-layout-color0,#ffffff)"
 _FONT = "var(--jp-content-font-family,system-ui),'Noto Sans','Noto Sans CJK SC',sans-serif"
 _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _MARK = "af-plot"
+_STROKES = {
+    "hatched": '<rect width="2" height="6" fill="#ffffff" fill-opacity=".62"/>',
+    "dotted": '<circle cx="3" cy="3" r="1.3" fill="#ffffff" fill-opacity=".8"/>',
+}
+"""Texture of each pattern, in white on the colour."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +193,14 @@ def drawing(size: tuple[float, float], title: str, description: str, *body: str)
     """
     wide, high = size
     elements = "".join(body)
-    inside = _patterns(elements) + elements
+    used = sorted(set(re.findall(rf"url\(#({_MARK}-(hatched|dotted)-([0-9a-f]{{6}}))\)", elements)))
+    patterns = "".join(
+        f'<pattern id="{name}" width="6" height="6" patternUnits="userSpaceOnUse"'
+        f"{' patternTransform=' + chr(34) + 'rotate(45)' + chr(34) if texture == 'hatched' else ''}>"
+        f'<rect width="6" height="6" fill="#{colour}"/>{_STROKES[texture]}</pattern>'
+        for name, texture, colour in used
+    )
+    inside = f"<defs>{patterns}</defs>{elements}" if patterns else elements
     # Ids are global in a page: a hash of the content keeps those of several drawings apart and is reproducible.
     number = hashlib.blake2b(inside.encode(), digest_size=4).hexdigest()
     inside = inside.replace(f"{_MARK}-", f"{_MARK}-{number}-")
@@ -212,19 +225,16 @@ def empty_drawing(title: str, message: str) -> str:
     return drawing((640, 80), title, message, heading(title), faint(label(12, 52, message, 100)))
 
 
-def _patterns(elements: str) -> str:
-    """Definitions of the patterns that the elements refer to."""
-    used = sorted(set(re.findall(rf"url\(#({_MARK}-(hatched|dotted)-([0-9a-f]{{6}}))\)", elements)))
-    patterns = "".join(
-        f'<pattern id="{name}" width="6" height="6" patternUnits="userSpaceOnUse"'
-        f"{' patternTransform=' + chr(34) + 'rotate(45)' + chr(34) if texture == 'hatched' else ''}>"
-        f'<rect width="6" height="6" fill="#{colour}"/>{_STROKES[texture]}</pattern>'
-        for name, texture, colour in used
-    )
-    return f"<defs>{patterns}</defs>" if patterns else ""
+def axis(ticks: Iterable[tuple[float, str]], top: float, bottom: float) -> list[str]:
+    """A faint vertical line per tick, from the position and the text, with the text below it."""
+    pieces = []
+    for x, text in ticks:
+        pieces.append(rule(x, top, bottom))
+        pieces.append(faint(label(x, bottom + 14, text, 14, more='text-anchor="middle"')))
+    return pieces
 
 
-_STROKES = {
-    "hatched": '<rect width="2" height="6" fill="#ffffff" fill-opacity=".62"/>',
-    "dotted": '<circle cx="3" cy="3" r="1.3" fill="#ffffff" fill-opacity=".8"/>',
-}
+def footnotes(notes: Sequence[str], y: float, columns: int = 130) -> tuple[list[str], int]:
+    """Notes from the baseline `y` downwards, each cut to a number of text columns, and their height in pixels."""
+    pieces = [faint(label(12, y + 16 * n, note, columns)) for n, note in enumerate(notes)]
+    return pieces, 16 * len(notes) + 8 if notes else 0

@@ -1,20 +1,37 @@
-"""Timeline of one or several runs from frames."""
+"""Timeline of one or several runs from frames.
 
-from collections.abc import Sequence
+The spans of a run are the same as those that `SpanLog` builds from its events.
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
+from typing import Any
 
 import pandas as pd
 
 from artifactflow_nb.analysis.plots.chart import Chart, empty_chart
-from artifactflow_nb.analysis.plots.columns import FLOAT, TEXT, typed_frame
-from artifactflow_nb.analysis.plots.frame_spans import spans_from_frames
+from artifactflow_nb.analysis.plots.columns import FLOAT, TEXT, FrameColumns, typed_frame
 from artifactflow_nb.analysis.plots.lanes import build_lanes, omission_notes
-from artifactflow_nb.analysis.plots.spans import TimelineSpan, last_time_ms
+from artifactflow_nb.analysis.plots.spans import (
+    DENIED_ERRORS,
+    MODEL,
+    TOOL,
+    WAIT,
+    TimelineSpan,
+    detail_line,
+    last_time_ms,
+    step_lane,
+    token_detail,
+)
 from artifactflow_nb.analysis.plots.waterfall import describe_spans, waterfall_svg
+from artifactflow_nb.core.document.delegating import DELEGATING_TOOLS
 from artifactflow_nb.core.text.format import count
 
 TITLE = "Timeline"
 MAX_RUNS = 12
+_CANCELLED = "RunCancelled"
 
 
 def plot_timeline(
@@ -70,3 +87,127 @@ def _table(spans: Sequence[TimelineSpan]) -> pd.DataFrame:
 
 def _since_start(span: TimelineSpan, ms: float | None) -> float | None:
     return None if ms is None else ms - span.start_ms
+
+
+def spans_from_frames(
+    llm_calls: pd.DataFrame | None,
+    tool_calls: pd.DataFrame | None,
+    approvals: pd.DataFrame | None,
+    plan_steps: pd.DataFrame | None = None,
+) -> tuple[TimelineSpan, ...]:
+    """Build the spans of all runs in the frames, relative to the first span of each run; runs are sorted by start.
+
+    Errors: `UsageError` for a frame that lacks a required column.
+    """
+    needed = ("run_id", "agent_name", "title", "started_at", "completed_at")
+    table = FrameColumns(plan_steps, "plan_steps", "plot_timeline", needed)
+    columns = table.times_ms("started_at"), table.times_ms("completed_at"), table.texts("title")
+    steps: dict[tuple[str, str], list[tuple[float, float | None, str]]] = {}
+    for run, agent, start, end, title in _rows(table, *columns):
+        steps.setdefault((run, agent), []).append((start, end, title))
+    spans = []
+    for span in (*_model_spans(llm_calls), *_tool_spans(tool_calls), *_wait_spans(approvals, tool_calls)):
+        # During a plan step the spans of its agent are in a lane of their own.
+        titles = (
+            title
+            for start, end, title in steps.get((span.group, span.lane), ())
+            if start <= span.start_ms and (not end or span.start_ms <= end)
+        )
+        title = next(titles, "")
+        spans.append(replace(span, lane=step_lane(span.lane, title)) if title else span)
+    run_start: dict[str, float] = {}
+    for span in spans:
+        run_start[span.group] = min(span.start_ms, run_start.get(span.group, span.start_ms))
+    spans.sort(key=lambda span: (run_start[span.group], span.group, span.start_ms))
+    relative = []
+    for span in spans:
+        start_ms = run_start[span.group]
+        end = None if span.end_ms is None else span.end_ms - start_ms
+        first = None if span.first_token_ms is None else span.first_token_ms - start_ms
+        relative.append(replace(span, start_ms=span.start_ms - start_ms, end_ms=end, first_token_ms=first))
+    return tuple(relative)
+
+
+def _rows(table: FrameColumns, *columns: Sequence[Any]) -> Iterator[tuple[Any, ...]]:
+    """Rows of run, agent and the columns, without those that have no time in the first column."""
+    runs, agents = table.texts("run_id"), table.texts("agent_name")
+    return (row for row in zip(runs, agents, *columns, strict=True) if row[2] is not None)
+
+
+def _model_spans(frame: pd.DataFrame | None) -> Iterator[TimelineSpan]:
+    table = FrameColumns(frame, "llm_calls", "plot_timeline", ("run_id", "agent_name", "started_at", "llm_duration_ms"))
+    columns = (
+        table.times_ms("started_at"),
+        table.numbers("llm_duration_ms"),
+        table.numbers("ttft_ms"),
+        table.models(MODEL),
+        table.texts("error_type"),
+        table.texts("error_message"),
+        table.values("input_tokens"),
+        table.values("output_tokens"),
+    )
+    for run, agent, start, duration, ttft, model, error, message, input_tokens, output_tokens in _rows(table, *columns):
+        status = _status(duration is not None, error)
+        detail = detail_line(message) if error else token_detail(input_tokens, output_tokens)
+        end, first = (None if duration is None else start + duration), (None if ttft is None else start + ttft)
+        yield TimelineSpan(agent, MODEL, model, start, end, first, status, detail, run)
+
+
+def _tool_spans(frame: pd.DataFrame | None) -> Iterator[TimelineSpan]:
+    table = FrameColumns(
+        frame, "tool_calls", "plot_timeline", ("run_id", "agent_name", "tool_name", "called_at", "duration_ms")
+    )
+    columns = (
+        table.times_ms("called_at"),
+        table.numbers("duration_ms"),
+        table.texts("tool_name"),
+        table.values("success"),
+        table.texts("error_type"),
+        table.texts("error_message"),
+        table.texts("args_json"),
+    )
+    for run, agent, start, duration, tool, success, error, message, args in _rows(table, *columns):
+        status = _status(duration is not None, error or ("" if success is None or success else "failed"))
+        detail = detail_line(message)
+        if not detail and (title_parameter := DELEGATING_TOOLS.get(tool)):
+            with suppress(ValueError, AttributeError):  # the arguments of a failed call may be no JSON object
+                detail = detail_line(json.loads(args).get(title_parameter))
+        end = None if duration is None else start + duration
+        yield TimelineSpan(agent, TOOL, tool, start, end, None, status, detail, run)
+
+
+def _status(ended: bool, error: str) -> str:
+    if error:
+        return "denied" if error in DENIED_ERRORS else "cancelled" if error == _CANCELLED else "failed"
+    return "ok" if ended else "running"
+
+
+def _wait_spans(approvals: pd.DataFrame | None, tool_calls: pd.DataFrame | None) -> Iterator[TimelineSpan]:
+    """Waits for a person; without approvals those before tool calls, each of which ended when its call started."""
+    if approvals is None:
+        table = FrameColumns(tool_calls, "tool_calls", "plot_timeline", ())
+        columns = (
+            table.times_ms("called_at"),
+            table.numbers("approval_wait_ms"),
+            table.texts("tool_name"),
+            table.texts("approval"),
+            table.texts("decided_by"),
+        )
+        for run, agent, end, wait_ms, tool, decision, by in _rows(table, *columns):
+            if wait_ms is not None and by != "policy":
+                yield TimelineSpan(agent, WAIT, tool, end - wait_ms, end, None, decision or "approved", "", run)
+        return
+    needed = ("run_id", "agent_name", "tool_name", "asked_at", "decided_at")
+    table = FrameColumns(approvals, "approvals", "plot_timeline", needed)
+    columns = (
+        table.times_ms("asked_at"),
+        table.times_ms("decided_at"),
+        table.texts("tool_name"),
+        table.texts("decision"),
+        table.texts("decided_by"),
+        table.texts("instruction"),
+    )
+    for run, agent, start, end, tool, decision, by, instruction in _rows(table, *columns):
+        if by != "policy":
+            detail = detail_line(instruction)
+            yield TimelineSpan(agent, WAIT, tool, start, end, None, decision or "waiting", detail, run)

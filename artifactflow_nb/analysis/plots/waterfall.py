@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from artifactflow_nb.analysis.plots.lanes import (
     MAX_LANES,
     SpanCluster,
-    TimelineLane,
     TimeScale,
     build_lanes,
     clusters,
@@ -29,6 +28,7 @@ from artifactflow_nb.analysis.plots.svg import (
     drawing,
     empty_drawing,
     faint,
+    footnotes,
     heading,
     label,
     legend,
@@ -80,13 +80,30 @@ def waterfall_svg(
     lanes = build_lanes(ordered, now_ms)
     scale = time_scale(ordered, now_ms)
     area = _PlotArea(scale, width - _GUTTER - _RIGHT, now_ms)
-    shown = lanes[:MAX_LANES]
-    footnotes = [*omission_notes(lanes), *notes]
-    body, bottom = _lanes(shown, area)
-    pieces = [heading(title), _legend(), _axis(area, bottom), *body, *_folds(area, bottom)]
-    pieces += [faint(label(12, bottom + 36 + 16 * i, note, 120)) for i, note in enumerate(footnotes)]
-    high = bottom + 26 + 16 * len(footnotes) + (8 if footnotes else 0)
-    return drawing((width, high), title, describe_spans(ordered, now_ms), *pieces)
+    body: list[str] = []
+    y: float = _TOP
+    group = ""
+    for index, lane in enumerate(lanes[:MAX_LANES]):
+        if lane.group != group:
+            group = lane.group
+            body.append(label(12, y + 16, group, 60, more='font-weight="600"'))
+            y += _GROUP
+        height = len(lane.rows) * _ROW + 2 * _LANE_PAD
+        if index % 2 == 0:
+            right = _GUTTER + area.width
+            body.append(bar(6, y, right - 6, height, "currentColor", more='fill-opacity=".045"'))
+        body.append(label(12, y + _LANE_PAD + 11, lane.name, _LABEL_COLUMNS))
+        for row in lane.rows:
+            body += _row(row, area, y + _LANE_PAD)
+            y += _ROW
+        y += 2 * _LANE_PAD
+    bottom = y
+    ticks = [(area.x(tick), f"{tick / 1000:g} s") for tick in scale.ticks(8)]
+    lines = "".join(rule(x, _TOP, bottom) for x, _ in ticks)
+    labels = "".join(label(x, bottom + 15, text, 14, more='text-anchor="middle"') for x, text in ticks)
+    pieces = [heading(title), _legend(), lines + faint(labels), *body, *_folds(area, bottom)]
+    below, notes_height = footnotes([*omission_notes(lanes), *notes], bottom + 36, 120)
+    return drawing((width, bottom + 26 + notes_height), title, describe_spans(ordered, now_ms), *pieces, *below)
 
 
 def describe_spans(spans: Sequence[TimelineSpan], now_ms: float) -> str:
@@ -133,16 +150,6 @@ def _legend() -> str:
     return legend(12, 42, (MODEL_FILL, TOOL_FILL, WAIT_FILL), extra + outline) + edge
 
 
-def _axis(area: _PlotArea, bottom: float) -> str:
-    """Axis in seconds since the start of the run, with a faint line for each tick."""
-    ticks = area.scale.ticks(8)
-    lines = "".join(rule(area.x(tick), _TOP, bottom) for tick in ticks)
-    labels = "".join(
-        label(area.x(tick), bottom + 15, f"{tick / 1000:g} s", 14, more='text-anchor="middle"') for tick in ticks
-    )
-    return lines + faint(labels)
-
-
 def _folds(area: _PlotArea, bottom: float) -> Iterator[str]:
     """Edges of the folded gaps, with their actual duration."""
     for fold in area.scale.folds:
@@ -150,28 +157,6 @@ def _folds(area: _PlotArea, bottom: float) -> Iterator[str]:
         edges = "".join(rule(x, _TOP, bottom, more='stroke-dasharray="2 3" stroke-opacity=".6"') for x in (left, right))
         gap = duration(fold.end_ms - fold.start_ms)
         yield edges + faint(label((left + right) / 2, bottom + 15, f"⋯ {gap} ⋯", 24, more='text-anchor="middle"'))
-
-
-def _lanes(lanes: Sequence[TimelineLane], area: _PlotArea) -> tuple[list[str], float]:
-    """Elements of all lanes, and the bottom of the last one."""
-    pieces: list[str] = []
-    y: float = _TOP
-    group = ""
-    for index, lane in enumerate(lanes):
-        if lane.group != group:
-            group = lane.group
-            pieces.append(label(12, y + 16, group, 60, more='font-weight="600"'))
-            y += _GROUP
-        high = len(lane.rows) * _ROW + 2 * _LANE_PAD
-        if index % 2 == 0:
-            right = _GUTTER + area.width
-            pieces.append(bar(6, y, right - 6, high, "currentColor", more='fill-opacity=".045"'))
-        pieces.append(label(12, y + _LANE_PAD + 11, lane.name, _LABEL_COLUMNS))
-        for row in lane.rows:
-            pieces += _row(row, area, y + _LANE_PAD)
-            y += _ROW
-        y += 2 * _LANE_PAD
-    return pieces, y
 
 
 def _row(row: Sequence[TimelineSpan], area: _PlotArea, y: float) -> Iterator[str]:
@@ -191,7 +176,7 @@ def _has_failure(cluster: SpanCluster) -> bool:
 
 
 def _cluster(cluster: SpanCluster, area: _PlotArea, y: float, room_until: float) -> str:
-    """One bar with its label, inside if it fits, else after the bar."""
+    """One bar with its label, inside if it fits, else after the bar if it ends before `room_until`."""
     span = cluster.spans[0]
     left = area.x(cluster.start_ms)
     wide = max(area.x(cluster.end_ms) - left, _NARROW_PX)
@@ -202,16 +187,9 @@ def _cluster(cluster: SpanCluster, area: _PlotArea, y: float, room_until: float)
     tick = 0.0
     if span.first_token_ms is not None and len(cluster.spans) == 1:
         tick = area.x(span.first_token_ms) - left
-        shape += _tick(left + tick, y)
-    has_cross = _has_failure(cluster)
-    return shape + _bar_label(text, span, (left, y, wide, tick), room_until, 6 if has_cross else 0)
-
-
-def _bar_label(
-    text: str, span: TimelineSpan, place: tuple[float, float, float, float], room_until: float, shift: float
-) -> str:
-    """Label of a bar at `place` (left, top, width, tick); empty if there is no room."""
-    left, y, wide, tick = place
+        shape += f'<path d="M{left + tick:.1f} {y:.1f}v{_BAR}" stroke="#ffffff" stroke-width="1.6"/>'
+        shape += f'<path d="M{left + tick - 3:.1f} {y - 3:.1f}h6l-3 4z" fill="currentColor"/>'
+    shift = 6 if _has_failure(cluster) else 0
     needed = text_px(text)
     inside = left + tick + 4 if wide - tick > needed + 8 else left + 4
     if min(wide, tick or wide) > needed + 8 or wide - tick > needed + 8:
@@ -219,10 +197,10 @@ def _bar_label(
         halo = (
             ' stroke="#ffffff" stroke-opacity=".8" stroke-width="3" paint-order="stroke"' if span.kind == WAIT else ""
         )
-        return label(inside, y + 11, text, 60, more=f'fill="{ink}"{halo}')
+        return shape + label(inside, y + 11, text, 60, more=f'fill="{ink}"{halo}')
     if left + wide + 4 + shift + needed < room_until:
-        return faint(label(left + wide + 4 + shift, y + 11, text, 60))
-    return ""
+        return shape + faint(label(left + wide + 4 + shift, y + 11, text, 60))
+    return shape
 
 
 def _shape(span: TimelineSpan, x: float, y: float, wide: float, tip: str) -> str:
@@ -235,12 +213,6 @@ def _shape(span: TimelineSpan, x: float, y: float, wide: float, tip: str) -> str
     if span.kind == TOOL and wide > _EDGE_ROOM:
         shape += bar(x, y, 3, _BAR, "#1f2328", more='fill-opacity=".75"')
     return shape
-
-
-def _tick(x: float, y: float) -> str:
-    """Mark of the first text."""
-    head = f'<path d="M{x - 3:.1f} {y - 3:.1f}h6l-3 4z" fill="currentColor"/>'
-    return f'<path d="M{x:.1f} {y:.1f}v{_BAR}" stroke="#ffffff" stroke-width="1.6"/>{head}'
 
 
 def _cross(x: float, y: float) -> str:

@@ -1,0 +1,19 @@
+"""The table of delegating tools."""
+
+from artifactflow_nb.core.document.delegating import DELEGATING_TOOLS
+from artifactflow_nb.engine.flow_registry import BUILT_IN_FLOWS
+from artifactflow_nb.tools.delegate import call_subagent
+
+TOOLS = {tool.name: tool for flow in BUILT_IN_FLOWS.values() for tool in (call_subagent, *flow.tools)}
+
+
+def test_table_has_every_tool_that_a_flow_carries_out() -> None:
+    """A tool without a handler is carried out by its flow, so it needs an entry."""
+    assert set(DELEGATING_TOOLS) == {tool.name for tool in TOOLS.values() if tool.handler is None}
+
+
+def test_label_is_a_parameter_of_the_tool() -> None:
+    """A timeline labels a delegation with one of the parameters that its tool declares."""
+    labels = {name: parameter for name, parameter in DELEGATING_TOOLS.items() if parameter is not None}
+    assert labels
+    assert all(parameter in TOOLS[name].params.model_fields for name, parameter in labels.items())
