@@ -106,7 +106,9 @@ def copy_block(tree: BlockTree, block_id: str, name: str) -> tuple[Block, ...]:
         used.add(ids[block.block_id])
     copies = [_copy(block, ids) for block in tree.descendants(block_id)]
     first = replace(_copy(top, ids), name=validate_block_name(name))
-    placed = _placed(tree, first, BlockPosition("" if top.parent else top.phase, top.parent, _after(tree, top)))
+    siblings = [sibling.block_id for sibling in tree.children(top.parent) if sibling.phase == top.phase]
+    next_sibling = next(iter(siblings[siblings.index(block_id) + 1 :]), "")
+    placed = _placed(tree, first, BlockPosition("" if top.parent else top.phase, top.parent, next_sibling))
     return _checked(tree, [*placed, *copies])
 
 
@@ -298,12 +300,6 @@ def _placed(tree: BlockTree, block: Block, position: BlockPosition) -> list[Bloc
     siblings = [*others[:index], placed, *others[index:]]
     numbered = [replace(sibling, order=float(n)) for n, sibling in enumerate(siblings)]
     return [numbered[index], *numbered[:index], *numbered[index + 1 :]]
-
-
-def _after(tree: BlockTree, block: Block) -> str:
-    """Return the id of the next sibling in the same phase; empty if it is the last."""
-    ids = [sibling.block_id for sibling in tree.children(block.parent) if sibling.phase == block.phase]
-    return next(iter(ids[ids.index(block.block_id) + 1 :]), "")
 
 
 def _checked(tree: BlockTree, changed: Sequence[Block]) -> tuple[Block, ...]:

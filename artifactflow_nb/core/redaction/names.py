@@ -116,7 +116,7 @@ def is_secret_variable(name: str, value: str) -> bool:
     if len(value) < MIN_VALUE or len(set(value)) <= 2 or _NUMBER.fullmatch(value) or is_path(value):  # noqa: PLR2004
         return False
     is_named = names_secret(name) or not _VARIABLE_WORDS.isdisjoint(_words(name))
-    return is_named and is_not_a_word(value) and not is_placeholder(value)
+    return is_named and is_literal(value)
 
 
 def is_secret(name: str, value: str) -> bool:
@@ -137,6 +137,11 @@ def is_placeholder(value: str) -> bool:
         value = value[scheme.end() :]
     is_listed = value.lower() in _PLACEHOLDER_WORDS
     return is_listed or any(pattern.fullmatch(value) for pattern in (_VARIABLE, _PLACEHOLDER, _STANDARD))
+
+
+def is_literal(value: str) -> bool:
+    """Whether a value is neither a single word nor a placeholder."""
+    return is_not_a_word(value) and not is_placeholder(value)
 
 
 def is_path(value: str) -> bool:

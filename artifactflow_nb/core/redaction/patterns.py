@@ -12,6 +12,7 @@ from functools import partial
 from artifactflow_nb.core.redaction.names import (
     MIN_VALUE,
     has_content,
+    is_literal,
     is_not_a_word,
     is_placeholder,
     is_secret,
@@ -29,11 +30,11 @@ class Form:
     """A pattern of secrets.
 
     Attributes:
-        sign: A text that every match contains; most texts do not contain it and are not searched.
+        signs: Texts of which every match contains one; most texts contain none and are not searched.
         find: Returns the start and end offsets of the secrets in a text, in order.
     """
 
-    sign: str
+    signs: tuple[str, ...]
     find: Callable[[str], Iterator[tuple[int, int]]]
 
 
@@ -91,39 +92,35 @@ _ADDRESSES = (
 """Beginnings of addresses with the pattern of the secret part after them."""
 
 
-def _can_start(text: str, at: int) -> bool:
-    """Whether a key can start at an offset: not within a word, nor within base64, which contains any letters."""
-    before = text[at - 1 : at]
-    if (before.isascii() and before.isalnum()) or before in {"_", "-"}:
-        return _ESCAPE.search(text, max(at - _MAX_ESCAPE, 0), at) is not None
-    return before not in {"+", "/"} or at < _BASE64_CHARS or not _BASE64.match(text, at - _BASE64_CHARS, at)
-
-
 def _keys(begin: re.Pattern[str], keys: Sequence[tuple[str, re.Pattern[str]]], text: str) -> Iterator[tuple[int, int]]:
     """Find keys by their prefixes; `begin` matches the ends of these prefixes."""
     end = 0
     for match in begin.finditer(text):
         for prefix, rest in keys:
             at = match.end() - len(prefix)
-            if at < end or not text.startswith(prefix, at) or not _can_start(text, at):
+            if at < end or not text.startswith(prefix, at):
                 continue
-            if key := rest.match(text, match.end()):
+            # A key cannot start within a word, except after an escape, nor within base64, which contains any letters.
+            before = text[at - 1 : at]
+            if (before.isascii() and before.isalnum()) or before in {"_", "-"}:
+                can_start = _ESCAPE.search(text, max(at - _MAX_ESCAPE, 0), at) is not None
+            else:
+                can_start = before not in {"+", "/"} or _BASE64.match(text, max(at - _BASE64_CHARS, 0), at) is None
+            if can_start and (key := rest.match(text, match.end())):
                 end = key.end()
                 yield at, end
 
 
-def _key_forms() -> Iterator[Form]:
-    """Group the keys by the last character of their prefixes, so that a text is searched once per group."""
-    groups: dict[str, list[tuple[str, re.Pattern[str]]]] = {}
-    for prefix, rest in _KEYS:
-        groups.setdefault(prefix[-1] if prefix[-1] in "_-" else prefix, []).append((prefix, re.compile(rest)))
-    for sign, keys in groups.items():
-        behind = "|".join(f"(?<={re.escape(prefix)})" for prefix, _ in keys)
-        yield Form(sign, partial(_keys, re.compile(f"{re.escape(sign)}(?:{behind})"), keys))
+def pattern_form(
+    *signs: str, pattern: str | re.Pattern[str], accepts: Callable[[re.Match[str]], bool] = lambda _match: True
+) -> Form:
+    """Create the form of a pattern: of each accepted match the last named group, or the whole match without groups."""
+    compiled = re.compile(pattern)
 
+    def find(text: str) -> Iterator[tuple[int, int]]:
+        return (match.span(match.lastgroup or 0) for match in compiled.finditer(text) if accepts(match))
 
-def _matches(pattern: re.Pattern[str], text: str) -> Iterator[tuple[int, int]]:
-    return (match.span() for match in pattern.finditer(text))
+    return Form(signs, find)
 
 
 # --- secrets that follow a name or a mark -----------------------------------------------------------------------------
@@ -160,8 +157,11 @@ _CONNECTION = re.compile(
     r"\s?=\s?[^\s,;()]+(?:[\s;]|$)",
     re.IGNORECASE,
 )
-_TAG = re.compile(r"<(?P<name>[A-Za-z][A-Za-z0-9_-]{2,60}+)>\s{0,9}")
-_TAG_VALUE = re.compile(r"(?:<!\[CDATA\[(?P<data>(?:[^\]]|\](?!\]>)){1,4096}+)|(?P<bare>[^<>\s][^<>]{0,4095}+))")
+_TAGGED = re.compile(
+    r"<(?P<name>[A-Za-z][A-Za-z0-9_-]{2,60}+)>\s{0,9}"
+    r"(?=<!\[CDATA\[(?P<data>(?:[^\]]|\](?!\]>)){1,4096}+)|(?P<bare>[^<>\s][^<>]{0,4095}+))"
+)
+"""A parameter of a call in XML, `<api_key><![CDATA[...]]></api_key>`; the search goes on within the value."""
 _AUTHORIZATION = re.compile(
     rf"""authorization(?:{_QUOTE})?\s{{0,2}}[:=]\s{{0,2}}(?:{_QUOTE})?"""
     r"""(?:(?:digest|aws4-hmac-sha256)[ ]{1,3}(?P<fields>[^\r\n\\\[\]]{8,4096}+)"""
@@ -172,16 +172,10 @@ _BEARER = re.compile(
     rf"""(?P<open>{_QUOTE})?(?:\b|(?<=\\[nrt]))[Bb]earer[ ]{{1,3}}(?P<value>[A-Za-z0-9._~+/=-]{{8,4096}}+)"""
 )
 _COOKIE = r"""[A-Za-z0-9_.-]{1,64}+=[^\s;"'\\\[\]]{1,4096}+"""
+_COOKIE_VALUE = re.compile("=([^;]*)")
 _COOKIES = re.compile(
     rf"""cookie(?:{_QUOTE})?:\s{{0,2}}(?:{_QUOTE})?(?P<value>{_COOKIE}(?:; ?{_COOKIE}){{0,64}}+)""", re.IGNORECASE
 )
-
-
-def _users(text: str) -> Iterator[_Span]:
-    """Find the user and password of addresses; a user alone only if it looks random."""
-    for match in _USER.finditer(text) if "@" in text else ():
-        if ":" in match["value"] or looks_random(match["value"]):
-            yield match.span("value")
 
 
 def _queries(text: str) -> Iterator[_Span]:
@@ -197,19 +191,8 @@ def _queries(text: str) -> Iterator[_Span]:
             yield value.span()
 
 
-def _tagged(text: str) -> Iterator[_Span]:
-    """Find parameters of calls that are written as XML: `<api_key><![CDATA[...]]></api_key>`."""
-    for match in _TAG.finditer(text):
-        if names_secret(match["name"]) and (value := _TAG_VALUE.match(text, match.end())):
-            part = value.lastgroup or ""
-            if is_secret(match["name"], value[part]):
-                yield value.span(part)
-
-
 def _named_values(text: str) -> Iterator[_Span]:
     """Find values next to names: `"api_key": "..."`, `MY_TOKEN=...`, `password: correct-horse-battery`."""
-    if ":" not in text and "=" not in text:
-        return
     lower = text.lower()
     if not any(part in lower for part in _NAME_PARTS):
         return
@@ -241,58 +224,62 @@ def _unquoted(text: str, match: re.Match[str]) -> tuple[_Span, bool]:
     if names_password(name) and (word := _PASSWORD.match(text, at)):
         span = at, at + len(word["value"].rstrip(_PUNCTUATION))
         value = text[slice(*span)]
-        is_password = looks_like_password(value) and (word["ends"] is not None or not value.replace("-", "").isalpha())
-        return span, is_password or _is_in_connection_string(text, match, word)
+        if looks_like_password(value) and (word["ends"] is not None or not value.replace("-", "").isalpha()):
+            return span, True
+        # Among the parts of a database's connection string, a password can be any word.
+        is_possible = match[0].endswith("=") and has_content(word["value"]) and not is_placeholder(word["value"])
+        before = max(match.start() - _NEIGHBOURHOOD, 0), match.start()
+        after = word.end(), word.end() + _NEIGHBOURHOOD
+        return span, is_possible and any(_CONNECTION.search(text, *near) for near in (before, after))
     return (plain.span() if plain is not None else (at, at)), False
 
 
-def _is_in_connection_string(text: str, name: re.Match[str], word: re.Match[str]) -> bool:
-    """Whether a password is part of a database's connection string, where it can be any word."""
-    value, start, end = word["value"], name.start(), word.end()
-    if not name[0].endswith("=") or not has_content(value) or is_placeholder(value):
-        return False
-    return any(
-        _CONNECTION.search(text, *near)
-        for near in ((max(start - _NEIGHBOURHOOD, 0), start), (end, end + _NEIGHBOURHOOD))
-    )
-
-
-def _authorizations(text: str) -> Iterator[_Span]:
-    """Find credentials after `Authorization:`."""
-    if "uthorization" in text or "AUTHORIZATION" in text:
-        for match in _AUTHORIZATION.finditer(text):
-            part = "fields" if match["fields"] else "value"
-            if part == "fields" or (is_not_a_word(match["value"]) and not is_placeholder(match["value"])):
-                yield match.span(part)
-
-
-def _bearers(text: str) -> Iterator[_Span]:
-    """Find tokens after `Bearer`."""
-    for match in _BEARER.finditer(text):
-        value = match["value"]
-        if looks_random(value) or (match["open"] and is_not_a_word(value) and not is_placeholder(value)):
-            yield match.span("value")
-
-
-def _cookies(text: str) -> Iterator[_Span]:
-    """Find cookies after `Cookie:` and `Set-Cookie:` if one of their values looks random."""
-    if "ookie" in text or "OOKIE" in text:
-        for match in _COOKIES.finditer(text):
-            values = (part.partition("=")[2] for part in match["value"].split(";"))
-            if any(len(value) >= MIN_VALUE and is_not_a_word(value) and looks_random(value) for value in values):
-                yield match.span("value")
-
+# Keys are grouped by the last character of their prefixes, so that a text is searched once per group.
+_KEY_GROUPS: dict[str, list[tuple[str, re.Pattern[str]]]] = {}
+for _prefix, _rest in _KEYS:
+    _sign = _prefix[-1] if _prefix[-1] in "_-" else _prefix
+    _KEY_GROUPS.setdefault(_sign, []).append((_prefix, re.compile(_rest)))
 
 FORMS: tuple[Form, ...] = (
-    *_key_forms(),
-    *(Form(prefix, partial(_matches, re.compile(f"(?<={re.escape(prefix)}){rest}"))) for prefix, rest in _ADDRESSES),
-    Form("PRIVATE KEY", partial(_matches, _PEM)),
-    Form("://", _users),
-    Form("=", _queries),
-    Form("", _authorizations),
-    Form("earer ", _bearers),
-    Form("", _cookies),
-    Form("</", _tagged),
-    Form("", _named_values),
+    *(
+        Form(
+            (sign,),
+            partial(
+                _keys,
+                re.compile(f"{re.escape(sign)}(?:{'|'.join(f'(?<={re.escape(prefix)})' for prefix, _ in keys)})"),
+                keys,
+            ),
+        )
+        for sign, keys in _KEY_GROUPS.items()
+    ),
+    *(pattern_form(prefix, pattern=f"(?<={re.escape(prefix)}){rest}") for prefix, rest in _ADDRESSES),
+    pattern_form("PRIVATE KEY", pattern=_PEM),
+    # A user and a password; a user alone only if it looks random.
+    pattern_form("@", pattern=_USER, accepts=lambda match: ":" in match["value"] or looks_random(match["value"])),
+    Form(("=",), _queries),
+    # The fields of a digest, or the credential of another scheme.
+    pattern_form(
+        "uthorization",
+        "AUTHORIZATION",
+        pattern=_AUTHORIZATION,
+        accepts=lambda match: bool(match["fields"]) or is_literal(match["value"]),
+    ),
+    pattern_form(
+        "earer ",
+        pattern=_BEARER,
+        accepts=lambda match: looks_random(match["value"]) or (bool(match["open"]) and is_literal(match["value"])),
+    ),
+    # All cookies of a header if the value of one looks random.
+    pattern_form(
+        "ookie",
+        "OOKIE",
+        pattern=_COOKIES,
+        accepts=lambda match: any(
+            len(value) >= MIN_VALUE and is_not_a_word(value) and looks_random(value)
+            for value in _COOKIE_VALUE.findall(match["value"])
+        ),
+    ),
+    pattern_form("</", pattern=_TAGGED, accepts=lambda match: is_secret(match["name"], match[match.lastgroup or 0])),
+    Form((":", "="), _named_values),
 )
 """All patterns; those of keys with a prefix of their own come first."""

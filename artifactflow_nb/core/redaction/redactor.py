@@ -10,12 +10,12 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass, replace
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any, TypeVar
 from urllib.parse import quote, quote_plus
 
 from artifactflow_nb.core.redaction.names import MASK, is_secret
-from artifactflow_nb.core.redaction.patterns import FORMS, Form
+from artifactflow_nb.core.redaction.patterns import FORMS, pattern_form
 
 SHORTEST = 4
 SHORTEST_WORD = 8
@@ -38,7 +38,13 @@ class Redactor:
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
         self._known = spellings_of(secrets)
-        self._forms = (*(Form(secret, partial(_find_known, secret)) for secret in self._known), *FORMS)
+        known = {secret: re.escape(secret) for secret in self._known}
+        known |= {  # a short secret counts only as a whole word
+            secret: rf"(?<![^\W_]){pattern}(?![^\W_])"
+            for secret, pattern in known.items()
+            if len(secret) < SHORTEST_WORD
+        }
+        self._forms = (*(pattern_form(secret, pattern=pattern) for secret, pattern in known.items()), *FORMS)
         self._cached = lru_cache(_CACHE_SIZE)(self._redact)
 
     def __repr__(self) -> str:
@@ -96,7 +102,7 @@ class Redactor:
         for _ in range(_MAX_PASSES):
             before = text
             for form in self._forms:
-                if form.sign in text and (spans := list(form.find(text))):
+                if any(sign in text for sign in form.signs) and (spans := list(form.find(text))):
                     parts, position = [], 0
                     for start, end in spans:
                         parts += [text[position:start], MASK]
@@ -105,16 +111,6 @@ class Redactor:
             if text == before:
                 break
         return text
-
-
-def _find_known(secret: str, text: str) -> Iterator[tuple[int, int]]:
-    at = text.find(secret)
-    while at >= 0:
-        end = at + len(secret)
-        is_inside_word = text[at - 1 : at].isalnum() or text[end : end + 1].isalnum()
-        if len(secret) >= SHORTEST_WORD or not is_inside_word:
-            yield at, end
-        at = text.find(secret, end)
 
 
 def is_searchable(secret: str) -> bool:

@@ -118,14 +118,27 @@ def changed_ranges(old: Sequence[str], new: Sequence[str], max_cells: int = MAX_
 
 
 def matching_lines(old: Sequence[str], new: Sequence[str], max_cells: int = MAX_CELLS) -> list[IndexPair]:
-    """Match equal lines in the same order and return their index pairs; arguments as for `changed_ranges`."""
+    """Match equal lines in the same order and return their index pairs; arguments as for `changed_ranges`.
+
+    Between two anchors only the common edges are matched where the budget is too small for a comparison.
+    """
     budget = max_cells
     pairs: list[IndexPair] = []
     i = j = 0
     for anchor_i, anchor_j in [*_anchors(old, new, max_cells), (len(old), len(new))]:
-        between, cells = _match_block(old, new, (i, anchor_i, j, anchor_j), budget)
-        budget -= cells
-        pairs += between
+        start, end = _common_edges(old, new, (i, anchor_i, j, anchor_j))
+        rows, columns = range(i + start, anchor_i - end), range(j + start, anchor_j - end)
+        # Lines that only one text contains cannot match: leaving them out shrinks the matrix.
+        common = {old[n] for n in rows} & {new[n] for n in columns}
+        common_rows = [n for n in rows if old[n] in common] if common else []
+        common_columns = [n for n in columns if new[n] in common] if common else []
+        cells = len(common_rows) * len(common_columns)
+        pairs += [(i + n, j + n) for n in range(start)]
+        if 0 < cells <= budget:
+            budget -= cells
+            middle = _longest_common_subsequence([old[n] for n in common_rows], [new[n] for n in common_columns])
+            pairs += [(common_rows[row], common_columns[column]) for row, column in middle]
+        pairs += [(anchor_i - n, anchor_j - n) for n in range(end, 0, -1)]
         if anchor_i < len(old) and anchor_j < len(new):
             pairs.append((anchor_i, anchor_j))
         i, j = anchor_i + 1, anchor_j + 1
@@ -166,29 +179,6 @@ def _common_edges(old: Sequence[str], new: Sequence[str], block: ChangedRange) -
     start = next((n for n in range(limit) if old[i1 + n] != new[j1 + n]), limit)
     end = next((n for n in range(limit - start) if old[i2 - 1 - n] != new[j2 - 1 - n]), limit - start)
     return start, end
-
-
-def _match_block(
-    old: Sequence[str], new: Sequence[str], block: ChangedRange, budget: int
-) -> tuple[list[IndexPair], int]:
-    """Match the lines of a block and return the comparisons used; only its common edges if the budget is too small."""
-    i1, i2, j1, j2 = block
-    if i1 == i2 or j1 == j2:
-        return [], 0
-    start, end = _common_edges(old, new, block)
-    rows, columns = range(i1 + start, i2 - end), range(j1 + start, j2 - end)
-    # Lines that only one text contains cannot match: leaving them out shrinks the matrix.
-    common = {old[i] for i in rows} & {new[j] for j in columns}
-    common_rows = [i for i in rows if old[i] in common] if common else []
-    common_columns = [j for j in columns if new[j] in common] if common else []
-    cells = len(common_rows) * len(common_columns)
-    middle: list[IndexPair] = []
-    if 0 < cells <= budget:
-        pairs = _longest_common_subsequence([old[i] for i in common_rows], [new[j] for j in common_columns])
-        middle = [(common_rows[i], common_columns[j]) for i, j in pairs]
-    first = [(i1 + n, j1 + n) for n in range(start)]
-    last = [(i2 - n, j2 - n) for n in range(end, 0, -1)]
-    return [*first, *middle, *last], cells if cells <= budget else 0
 
 
 def _longest_common_subsequence(old: Sequence[str], new: Sequence[str]) -> list[IndexPair]:
@@ -293,11 +283,23 @@ def compare_texts(before: str, after: str) -> tuple[DiffSection, ...]:
         end_i, end_j = i2, j2
         if i == i2 and j == j2:
             continue
-        pairs, used = _pair_lines(old, new, change, pairing_budget)
-        pairing_budget -= used
+        # Pair the old and new versions of edited lines, in order, by the number of characters that they share.
+        olds, news = _words(old, i, i2), _words(new, j, j2)
+        old_words, new_words = [word for _, word in olds], [word for _, word in news]
+        shared: dict[IndexPair, int] = {}
+        for m, n in matching_lines(old_words, new_words, pairing_budget):
+            pair = olds[m][0], news[n][0]
+            shared[pair] = shared.get(pair, 0) + len(old_words[m])
+        pairing_budget -= min(len(olds) * len(news), pairing_budget)
+        old_sizes, new_sizes = _sizes(olds), _sizes(news)
+        similar = [
+            (pair, 2 * common)
+            for pair, common in shared.items()
+            if 2 * common >= _MIN_SHARED * (old_sizes[pair[0]] + new_sizes[pair[1]])
+        ]
         start = i, j
         rows: list[DiffRow] = []
-        for next_i, next_j in [*pairs, (i2, j2)]:
+        for next_i, next_j in [*_heaviest_chain(similar), (i2, j2)]:
             removed = [_changed_line(old, n) for n in range(i, next_i)]
             added = [_changed_line(new, n) for n in range(j, next_j)]
             rows += starmap(DiffRow, zip_longest(removed, added))
@@ -314,29 +316,6 @@ def _changed_line(lines: Sequence[str], index: int) -> DiffLine:
     """Create a line that is changed as a whole."""
     text = lines[index].removesuffix("\n")
     return DiffLine(index + 1, text, ((0, len(text)),), lines[index].endswith("\n"))
-
-
-def _pair_lines(
-    old: Sequence[str], new: Sequence[str], change: ChangedRange, budget: int
-) -> tuple[list[IndexPair], int]:
-    """Pair the old and new versions of edited lines, in order; also return the number of comparisons used."""
-    i1, i2, j1, j2 = change
-    if i1 == i2 or j1 == j2:
-        return [], 0
-    olds, news = _words(old, i1, i2), _words(new, j1, j2)
-    old_words, new_words = [word for _, word in olds], [word for _, word in news]
-    shared: dict[IndexPair, int] = {}
-    for m, n in matching_lines(old_words, new_words, budget):
-        pair = olds[m][0], news[n][0]
-        shared[pair] = shared.get(pair, 0) + len(old_words[m])
-    old_sizes, new_sizes = _sizes(olds), _sizes(news)
-    # A pair's weight is the number of common characters of both lines.
-    similar = [
-        (pair, 2 * common)
-        for pair, common in shared.items()
-        if 2 * common >= _MIN_SHARED * (old_sizes[pair[0]] + new_sizes[pair[1]])
-    ]
-    return _heaviest_chain(similar), min(len(olds) * len(news), budget)
 
 
 def _words(lines: Sequence[str], start: int, end: int) -> list[tuple[int, str]]:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from importlib.resources import files
 from itertools import groupby
-from typing import Literal
+from typing import Literal, get_args
 
 from artifactflow_nb.core.text.cards import escape_invisible, hidden_style
 from artifactflow_nb.core.text.chinese import language_tag
@@ -49,7 +49,7 @@ def diff_html(old: str, new: str, *, layout: Layout = "inline", names: tuple[str
 
     Errors: `UsageError` for another layout.
     """
-    if layout not in _LAYOUTS:
+    if layout not in get_args(Layout):
         raise UsageError(f"layout is {layout!r}; it must be 'inline' or 'side_by_side'.")
     sections = compare_texts(old, new)
     rows = [row for section in sections for row in section.rows]
@@ -66,14 +66,13 @@ def diff_html(old: str, new: str, *, layout: Layout = "inline", names: tuple[str
 
 def _body(sections: Sequence[DiffSection], layout: Layout) -> Iterator[str]:
     """Render tables of changed lines with context lines, and collapsed sections between them."""
-    render = _LAYOUTS[layout]
     rows: list[str] = []
     remaining = MAX_ROWS if any(section.rows for section in sections) else -1
     for index, section in enumerate(sections):
         if remaining < 0:
             break
         if section.rows:
-            rows += render(section.rows[:remaining], True)
+            rows += _render(section.rows[:remaining], True, layout)
             remaining -= len(section.rows)
             continue
         lines = [
@@ -83,15 +82,15 @@ def _body(sections: Sequence[DiffSection], layout: Layout) -> Iterator[str]:
         lead = 0 if index == 0 else CONTEXT_LINES
         end = len(lines) - (0 if index == len(sections) - 1 else CONTEXT_LINES)
         if end - lead < _MIN_COLLAPSED:
-            rows += render(lines, False)
+            rows += _render(lines, False, layout)
             continue
-        yield _table([*rows, *render(lines[:lead], False)])
+        yield _table([*rows, *_render(lines[:lead], False, layout)])
         summary = f"<summary>… {count(end - lead, 'unchanged line')}</summary>"
         n_more = end - lead - MAX_ROWS
         more = f'<p class="af-diff-said">… {count(n_more, "line")} more</p>' if n_more > 0 else ""
-        table = _table(render(lines[lead:end][:MAX_ROWS], False))
+        table = _table(_render(lines[lead:end][:MAX_ROWS], False, layout))
         yield f'<details class="af-diff-fold">{summary}{table}{more}</details>'
-        rows = [*render(lines[end:], False)]
+        rows = [*_render(lines[end:], False, layout)]
     yield _table(rows)
     if (n_omitted := sum(len(section.rows) for section in sections) - MAX_ROWS) > 0:
         yield f'<p class="af-diff-said">… {count(n_omitted, "further changed line")}</p>'
@@ -102,8 +101,12 @@ def _table(rows: Iterable[str]) -> str:
     return f'<table class="af-diff-lines"><tbody>{body}</tbody></table>' if body else ""
 
 
-def _inline(rows: Sequence[DiffRow], changed: bool) -> Iterator[str]:
-    """Render rows inline: each edited line above its new version, but replaced lines as one block above the other."""
+def _render(rows: Sequence[DiffRow], changed: bool, layout: Layout) -> Iterator[str]:
+    """Render rows; inline each edited line is above its new version, but replaced lines are a block above the other."""
+    if layout == "side_by_side":
+        left, right = ("del", "ins") if changed else ("same", "same")
+        yield from (f"<tr>{_side(row.old, left)}{_side(row.new, right)}</tr>" for row in rows)
+        return
     if not changed:
         yield from (_inline_row(row.old, row.new, "same") for row in rows)
         return
@@ -126,11 +129,6 @@ def _inline_row(old: DiffLine | None, new: DiffLine | None, kind: str) -> str:
     )
 
 
-def _side_by_side(rows: Sequence[DiffRow], changed: bool) -> Iterator[str]:
-    left, right = ("del", "ins") if changed else ("same", "same")
-    return (f"<tr>{_side(row.old, left)}{_side(row.new, right)}</tr>" for row in rows)
-
-
 def _side(line: DiffLine | None, kind: str) -> str:
     return f"{_number(line)}{_text(line, kind if line else 'none')}"
 
@@ -150,9 +148,6 @@ def _text(line: DiffLine | None, kind: str) -> str:
 
 def _visible(text: str) -> str:
     return escape(_INVISIBLE.sub(lambda match: f"[U+{ord(match[0]):04X}]", text))
-
-
-_LAYOUTS = {"inline": _inline, "side_by_side": _side_by_side}
 
 
 DEFAULT_NAMES = ("a", "b")

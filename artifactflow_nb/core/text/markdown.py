@@ -17,7 +17,7 @@ from markdown_it.token import Token
 
 from artifactflow_nb.core.text.chinese import language_tag
 from artifactflow_nb.core.text.format import fenced, storable_text
-from artifactflow_nb.core.text.markdown_stream import MarkdownBlock, MarkdownStream
+from artifactflow_nb.core.text.markdown_stream import MarkdownStream
 
 _TAGS = frozenset(
     {"p", "br", "hr", "h1", "h2", "h3", "h4", "h5", "h6", "ul", "ol", "li", "blockquote", "pre", "code"}
@@ -69,23 +69,18 @@ class MarkdownRenderer:
         for token in tokens:
             if token.children:
                 token.children = _secure_links(token.children)
-        _mark_languages(tokens)
+        element: Token | None = None  # the outermost element, which gets the `lang` attribute of Chinese text
+        texts: list[str] = []
+        for token in tokens:
+            if element is None and token.nesting == 1:
+                element = token
+            elif token.type == "inline":
+                texts.append(token.content)
+            elif element is not None and token.nesting == -1 and token.level == element.level:
+                if tag := language_tag("\n".join(texts)):
+                    element.attrSet("lang", tag)
+                element, texts = None, []
         return self._cleaner.clean(self._parser.renderer.render(tokens, self._parser.options, env))
-
-
-def _mark_languages(tokens: list[Token]) -> None:
-    """Set the `lang` attribute of outermost elements with Chinese text."""
-    element: Token | None = None
-    texts: list[str] = []
-    for token in tokens:
-        if element is None and token.nesting == 1:
-            element = token
-        elif token.type == "inline":
-            texts.append(token.content)
-        elif element is not None and token.nesting == -1 and token.level == element.level:
-            if tag := language_tag("\n".join(texts)):
-                element.attrSet("lang", tag)
-            element, texts = None, []
 
 
 def _dunder_rule(state: StateInline, silent: bool) -> bool:
@@ -153,7 +148,21 @@ def safe_markdown(text: str) -> str:
     parser = MarkdownIt("commonmark").enable("table")
     parser.validateLink = lambda _url: True  # type: ignore[assignment, method-assign]  # other parsers accept any scheme
     complete = text if text.endswith("\n") else f"{text}\n"  # the stream recognises a closing fence at its line feed
-    return "\n\n".join(_safe_block(block, parser) for block in MarkdownStream(complete).blocks)
+    blocks = []
+    for block in MarkdownStream(complete).blocks:
+        if block.closing and not block.markdown.startswith(block.closing):
+            blocks.append(fenced(block.source.rstrip(), "~"))
+            continue
+        markdown = block.markdown.rstrip() + ("\n" + block.closing if block.closing else "")
+        # JupyterLab puts the info string of a fence into an attribute: only the language name is left.
+        markdown = _FENCE_WORDS.sub(lambda match: match[1] + (_LANGUAGE.match(match[2]) or [""])[0], markdown)
+        if not markdown.startswith(("```", "~~~", "    ", "\t")):
+            markdown = _replace_outside_code(markdown, _ESCAPED_NAMES)
+        if _is_active(markdown, parser) or ("$" in markdown and not markdown.startswith(("```", "~~~"))):
+            neutral = _replace_outside_code(markdown, _NEUTRALISED)
+            markdown = _escape_markdown(markdown) if _is_active(neutral, parser) else neutral
+        blocks.append(markdown)
+    return "\n\n".join(blocks)
 
 
 def safe_markdown_line(text: str) -> str:
@@ -161,28 +170,30 @@ def safe_markdown_line(text: str) -> str:
     return _escape_markdown(" ".join(_without_controls(text).split()))
 
 
-def _safe_block(block: MarkdownBlock, parser: MarkdownIt) -> str:
-    if block.closing and not block.markdown.startswith(block.closing):
-        return fenced(block.source.rstrip(), "~")
-    markdown = block.markdown.rstrip() + ("\n" + block.closing if block.closing else "")
-    # JupyterLab puts the info string of a fence into an attribute: only the language name is left.
-    markdown = _FENCE_WORDS.sub(lambda match: match[1] + (_LANGUAGE.match(match[2]) or [""])[0], markdown)
-    if not markdown.startswith(("```", "~~~", "    ", "\t")):
-        markdown = _outside_code(markdown, lambda text: _DUNDER.sub(lambda match: match[0].replace("_", r"\_"), text))
-    if not _is_active(markdown, parser) and ("$" not in markdown or markdown.startswith(("```", "~~~"))):
-        return markdown
-    neutralised = _outside_code(markdown, _neutralise)
-    return neutralised if not _is_active(neutralised, parser) else _escape_markdown(markdown)
+_Replacements = tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...]
+
+_ESCAPED_NAMES: _Replacements = ((_DUNDER, lambda match: match[0].replace("_", r"\_")),)
+_NEUTRALISED: _Replacements = (
+    (re.compile(r"!\["), "["),  # an image becomes a link
+    (re.compile(r"\]:"), r"]\\:"),  # a link definition
+    (re.compile("<"), "&lt;"),
+    (_DOLLAR, r"\1\\$"),
+    (re.compile(r"\]\((?!https?://|mailto:|#)"), r"]\\("),  # a link with an unsafe scheme
+)
+"""Replacements that make active Markdown inactive."""
 
 
-def _outside_code(markdown: str, change: Callable[[str], str]) -> str:
-    """Apply a change to all text outside code spans."""
+def _replace_outside_code(markdown: str, replacements: _Replacements) -> str:
+    """Apply replacements, one after the other, to all text outside code spans."""
     pieces: list[str] = []
     position = 0
-    for span in _CODE_SPAN.finditer(markdown):
-        pieces += [change(markdown[position : span.start()]), span[0]]
-        position = span.end()
-    return "".join([*pieces, change(markdown[position:])])
+    for span in (*_CODE_SPAN.finditer(markdown), None):
+        text = markdown[position : span.start() if span else None]
+        for pattern, replacement in replacements:
+            text = pattern.sub(replacement, text)
+        pieces += [text, span[0] if span else ""]
+        position = span.end() if span else position
+    return "".join(pieces)
 
 
 def _is_active(markdown: str, parser: MarkdownIt) -> bool:
@@ -200,12 +211,6 @@ def _is_active(markdown: str, parser: MarkdownIt) -> bool:
             return True
         pending += token.children or []
     return False
-
-
-def _neutralise(text: str) -> str:
-    text = text.replace("![", "[").replace("]:", r"]\:").replace("<", "&lt;")
-    text = _DOLLAR.sub(r"\1\$", text)
-    return re.sub(r"\]\((?!https?://|mailto:|#)", r"]\\(", text)
 
 
 def _escape_markdown(text: str) -> str:

@@ -99,24 +99,20 @@ class MarkdownStream:
             if self._kind == "text":
                 self._finish()
         else:
-            self._add_text(line)
-
-    def _add_text(self, line: str) -> None:
-        if self._lines and self._kind and self._ends_before(line):
-            self._finish()
-        if not self._kind:
-            self._kind = "list" if _MARKER.match(line) else "text"
-        self._push(line)
-        if fence := _FENCE.match(line.rstrip("\n")):
-            self._fence, self._fence_line = fence[1], line.lstrip()
-        elif _HEADING.match(line):
-            self._finish()
-
-    def _ends_before(self, line: str) -> bool:
-        """Return whether this line starts a new block."""
-        if self._lines[-1].strip():
-            return bool(_HEADING.match(line)) or (self._kind != "list" and bool(_FENCE.match(line.rstrip("\n"))))
-        return line[0] not in " \t" and not _MARKER.match(line)
+            is_heading, fence = bool(_HEADING.match(line)), _FENCE.match(line.rstrip("\n"))
+            if self._lines and self._kind:
+                follows_text = bool(self._lines[-1].strip())
+                continues_list = line[0] in " \t" or bool(_MARKER.match(line))
+                starts_block = is_heading or (self._kind != "list" and fence is not None)
+                if starts_block if follows_text else not continues_list:
+                    self._finish()
+            if not self._kind:
+                self._kind = "list" if _MARKER.match(line) else "text"
+            self._push(line)
+            if fence:
+                self._fence, self._fence_line = fence[1], line.lstrip()
+            elif is_heading:
+                self._finish()
 
     def _continuation(self) -> str:
         """Return the opening lines that a continuation of the open block must repeat."""

@@ -41,6 +41,10 @@ class Quotations:
         self._fences = [line for line in _FENCE.finditer(text) if _is_fence(line)]
         self._next_fence = 0
         self._open: re.Match[str] | None = None
+        self._blank_lines = [match.start() for match in _BLANK_LINE.finditer(text)]
+        self._ticks: dict[int, list[int]] = {}  # start offsets of backtick runs by length
+        for ticks in _TICKS.finditer(text):
+            self._ticks.setdefault(len(ticks[0]), []).append(ticks.start())
 
     def skip(self, to: int) -> None:
         """Skip text that was processed as a call or quotation, up to this offset."""
@@ -84,18 +88,6 @@ class Quotations:
         index = bisect_left(self._blank_lines, at)
         return self._blank_lines[index] if index < len(self._blank_lines) else len(self._text)
 
-    @cached_property
-    def _blank_lines(self) -> list[int]:
-        return [match.start() for match in _BLANK_LINE.finditer(self._text)]
-
-    @cached_property
-    def _ticks(self) -> dict[int, list[int]]:
-        """Start offsets of backtick runs by length."""
-        starts: dict[int, list[int]] = {}
-        for ticks in _TICKS.finditer(self._text):
-            starts.setdefault(len(ticks[0]), []).append(ticks.start())
-        return starts
-
 
 def find_fence(text: str, start: int) -> re.Match[str] | None:
     """Return the code fence that opens at this offset, after optional white space."""
@@ -135,17 +127,16 @@ class DisplayedTexts:
 
     def contains(self, text: str) -> bool:
         """Return whether one of them contains a text, ignoring white space, entities, escapes and quote marks."""
-        return any(self._texts) and self._has(_normalise(text))
+        normalised = _normalise(text) if any(self._texts) else ""
+        return bool(normalised) and normalised in self._normalised
 
     def contains_call(self, text: str) -> bool:
         """Return whether one of them contains a call, with or without its wrapper tags."""
-        return any(self._texts) and self._has(_EDGES.sub("", _normalise(text)))
-
-    def _has(self, normalised: str) -> bool:
-        return bool(normalised) and normalised in self._all
+        normalised = _EDGES.sub("", _normalise(text)) if any(self._texts) else ""
+        return bool(normalised) and normalised in self._normalised
 
     @cached_property
-    def _all(self) -> str:
+    def _normalised(self) -> str:
         return "\0".join(map(_normalise, self._texts))
 
 

@@ -59,12 +59,13 @@ class TagIndex:
 
     def section_end(self, start: int) -> int | None:
         """Return the first `]]>` from `start` on that is not directly followed by another section."""
-        index = bisect_left(self._section_ends, start)
-        return self._section_ends[index] if index < len(self._section_ends) else None
+        ends = self._sections[0]
+        index = bisect_left(ends, start)
+        return ends[index] if index < len(ends) else None
 
     def cdata_closing(self, tag: str, start: int) -> TextRange | None:
         """Return the first `]]>` from `start` on with `</tag>` after it, as the range of both."""
-        return _first(self._cdata_closings.get(normalize_tag(tag)), start)
+        return _first(self._sections[1].get(normalize_tag(tag)), start)
 
     def next_call(self, start: int) -> int | None:
         """Return the start of the next call."""
@@ -88,18 +89,15 @@ class TagIndex:
         return closings, partners
 
     @cached_property
-    def _cdata_closings(self) -> dict[str, list[TextRange]]:
-        ranges: dict[str, list[TextRange]] = {}
-        for match in _CDATA_CLOSING.finditer(self.text):
-            ranges.setdefault(normalize_tag(match[1]), []).append(match.span())
-        return ranges
-
-    @cached_property
-    def _section_ends(self) -> list[int]:
+    def _sections(self) -> tuple[list[int], dict[str, list[TextRange]]]:
+        """Ends of CDATA sections, and by the name of a closing tag the ranges of `]]>` and the tag."""
         ends = [match.start() for match in _SECTION_END.finditer(self.text)]
         if ends and CDATA_OPEN.startswith(self.text[ends[-1] + len(CDATA_CLOSE) :]):
             ends.pop()  # the text is truncated here, so another section may have followed
-        return ends
+        closings: dict[str, list[TextRange]] = {}
+        for match in _CDATA_CLOSING.finditer(self.text):
+            closings.setdefault(normalize_tag(match[1]), []).append(match.span())
+        return ends, closings
 
     @cached_property
     def _calls(self) -> list[int]:

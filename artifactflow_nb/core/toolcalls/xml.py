@@ -256,44 +256,50 @@ class _ReplyReader:
     def read(self) -> ParsedReply:
         searched = 0
         while match := CALL.search(self._text, searched):
-            searched = self._process(match)
+            start, end = match.span()
+            if fence := self._quotations.fence(start):
+                searched = self._fenced(fence, start)
+            elif quoted := self._quotations.quote_end(start):
+                searched = self._prose.keep(start, max(quoted, end))
+            elif match["think"]:
+                closing = self._places.closing(("think",), end)
+                searched = closing[1] if closing else end
+            else:
+                reading = self._read(match)
+                if repeated := self._repeated(match, reading):
+                    searched = self._prose.keep(start, repeated)
+                else:
+                    self._accepted += reading.calls
+                    searched = reading.end
+                    if not match["foreign"]:  # which is reported once, and its source stays in the text
+                        self._prose.remove(start, reading.end, reading.stray_text)
             self._quotations.skip(searched)
-        if (end := self._partial_call(searched)) is not None:
-            self._accepted.append(rejected_call(self._text, end, "it has no end"))
-        return ParsedReply(self._prose.joined(end), tuple(self._accepted))
-
-    def _partial_call(self, searched: int) -> int | None:
-        """Return the start of an opening tag that is truncated by the end of the text."""
+        # The end of the text may truncate an opening tag.
         start = self._text.rfind("<", searched)
         tail = self._text[start:].lower() if start >= 0 else ""
         is_partial = _OPENING.startswith(tail[: len(_OPENING)]) and len(tail) >= _MIN_PREFIX and ">" not in tail
-        if not is_partial or self._text[start - 1 : start] == "`":
-            return None
-        return None if self._quotations.fence(start) or self._quotations.quote_end(start) else start
-
-    def _process(self, match: re.Match[str]) -> int:
-        """Process the markup at this match and return the offset at which the search continues."""
-        start, end = match.span()
-        if fence := self._quotations.fence(start):
-            return self._fenced(fence, start)
-        if quoted := self._quotations.quote_end(start):
-            return self._prose.keep(start, max(quoted, end))
-        if match["think"]:
-            closing = self._places.closing(("think",), end)
-            return closing[1] if closing else end
-        reading = self._read(match)
-        if repeated := self._repeated(match, reading):
-            return self._prose.keep(start, repeated)
-        self._accepted += reading.calls
-        if match["foreign"]:  # reported once; the source stays in the text
-            return reading.end
-        return self._prose.remove(start, reading.end, reading.stray_text)
+        is_quoted = is_partial and (
+            self._text[start - 1 : start] == "`" or self._quotations.fence(start) or self._quotations.quote_end(start)
+        )
+        if not is_partial or is_quoted:
+            return ParsedReply(self._prose.joined(None), tuple(self._accepted))
+        self._accepted.append(rejected_call(self._text, start, "it has no end"))
+        return ParsedReply(self._prose.joined(start), tuple(self._accepted))
 
     def _read(self, match: re.Match[str]) -> ParsedCalls:
         if match["foreign"]:
             reason = "it is written in another form; nothing from there on was read"
             return ParsedCalls((rejected_call(self._text, match.start(), reason),), (), len(self._text))
-        return self._invented_result(match) if match["result"] else self._calls.read(match)
+        if not match["result"]:
+            return self._calls.read(match)
+        # Skip a result that the model wrote itself, including anything in it that looks like a call.
+        result = _RESULT.match(self._text, match.start())
+        start = _data(self._text, result.end())[1] if result else match.end()
+        if closing := self._places.closing(RESULT_TAGS, start):
+            return ParsedCalls((), (), closing[1])
+        lost = self._places.next_call(match.end()) is not None
+        reason = "it stands in a tool result that you wrote yourself and did not end; results are given to you"
+        return ParsedCalls((rejected_call(self._text, match.start(), reason),) if lost else (), (), len(self._text))
 
     def _repeated(self, match: re.Match[str], reading: ParsedCalls) -> int | None:
         """Return the end of a call that only repeats a text the agent was shown; None for a real call."""
@@ -344,13 +350,3 @@ class _ReplyReader:
                 return ParsedCalls(tuple(calls), (), close.end()) if is_end else None
             else:
                 return ParsedCalls(tuple(calls), (), position) if position == len(self._text) else None
-
-    def _invented_result(self, match: re.Match[str]) -> ParsedCalls:
-        """Skip a result that the model wrote itself, including anything in it that looks like a call."""
-        result = _RESULT.match(self._text, match.start())
-        start = _data(self._text, result.end())[1] if result else match.end()
-        if closing := self._places.closing(RESULT_TAGS, start):
-            return ParsedCalls((), (), closing[1])
-        lost = self._places.next_call(match.end()) is not None
-        reason = "it stands in a tool result that you wrote yourself and did not end; results are given to you"
-        return ParsedCalls((rejected_call(self._text, match.start(), reason),) if lost else (), (), len(self._text))
