@@ -113,8 +113,6 @@ _DIRECTIONS = (
 )
 """Label, column, column of the part, label of the part, and fills of the part and the rest."""
 _TOKEN_COLUMNS = ("input_tokens", "cache_read_tokens", "output_tokens", "reasoning_tokens")
-
-
 _TOKEN_DTYPES = {
     "agent_name": TEXT,
     "n_llm_calls": INT,
@@ -138,13 +136,13 @@ def plot_tokens(llm_calls: pd.DataFrame) -> Chart:
     is_estimated = table.values("tokens_estimated")
     tokens = {name: table.numbers(name) for name in _TOKEN_COLUMNS}
     agents: list[dict[str, Any]] = []
-    for agent, rows in rows_by_name(table.texts("agent_name", "unknown")).items():
+    for agent_name, rows in rows_by_name(table.texts("agent_name", "unknown")).items():
         sums = {name: known_sum(values[row] for row in rows) for name, values in tokens.items()}
         n_unknown = sum(tokens["input_tokens"][row] is None or tokens["output_tokens"][row] is None for row in rows)
         n_estimated = sum(bool(is_estimated[row]) for row in rows)
         total = (sums["input_tokens"] or 0) + (sums["output_tokens"] or 0)
         counts = {"n_llm_calls": len(rows), "n_unknown": n_unknown, "n_estimated": n_estimated, "total": total}
-        agents.append({"agent_name": agent, **sums, **counts})
+        agents.append({"agent_name": agent_name, **sums, **counts})
     agents.sort(key=lambda agent: -agent["total"])
     frame = frame_of_rows(_TOKEN_DTYPES, agents)
     if not agents:
@@ -184,8 +182,6 @@ def _axis_number(number: float) -> str:
 
 COST_TITLE = "Cost by model"
 KNOWN_COST_FILL = Fill("known cost", GREEN)
-
-
 _COST_DTYPES = {"model": TEXT, "n_llm_calls": INT, "n_unknown": INT, "cost_usd": FLOAT}
 
 

@@ -186,20 +186,20 @@ def _wait_spans(approvals: pd.DataFrame | None, tool_calls: pd.DataFrame | None)
     """Waits for a person; without approvals those before tool calls, each of which ended when its call started."""
     if approvals is None:
         table = FrameColumns(tool_calls, "tool_calls", "plot_timeline", ())
-        columns = (
+        decided = (
             table.times_ms("called_at"),
             table.numbers("approval_wait_ms"),
             table.texts("tool_name"),
             table.texts("approval"),
             table.texts("decided_by"),
         )
-        for run, agent, end, wait_ms, tool, decision, by in _rows(table, *columns):
+        for run, agent, end, wait_ms, tool, decision, by in _rows(table, *decided):
             if wait_ms is not None and by != "policy":
                 yield TimelineSpan(agent, WAIT, tool, end - wait_ms, end, None, decision or "approved", "", run)
         return
     needed = ("run_id", "agent_name", "tool_name", "asked_at", "decided_at")
     table = FrameColumns(approvals, "approvals", "plot_timeline", needed)
-    columns = (
+    requests = (
         table.times_ms("asked_at"),
         table.times_ms("decided_at"),
         table.texts("tool_name"),
@@ -207,7 +207,7 @@ def _wait_spans(approvals: pd.DataFrame | None, tool_calls: pd.DataFrame | None)
         table.texts("decided_by"),
         table.texts("instruction"),
     )
-    for run, agent, start, end, tool, decision, by, instruction in _rows(table, *columns):
+    for run, agent, start, end, tool, decision, by, instruction in _rows(table, *requests):
         if by != "policy":
             detail = detail_line(instruction)
             yield TimelineSpan(agent, WAIT, tool, start, end, None, decision or "waiting", detail, run)
