@@ -9,8 +9,8 @@ import pytest
 from support.charts import planned, ran, seconds, tool_frame
 from support.played_runs import START, Script
 
-from artifactflow_nb.analysis.plots.timeline import spans_from_frames
 from artifactflow_nb.analysis.plots.spans import SpanLog, TimelineSpan
+from artifactflow_nb.analysis.plots.timeline import spans_from_frames
 from artifactflow_nb.core.events import StreamEvent, StreamEventType
 
 
