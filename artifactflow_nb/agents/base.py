@@ -16,7 +16,7 @@ from artifactflow_nb.core.messages import Message, ToolCall, ToolProtocol, Usage
 from artifactflow_nb.core.plan import PlanProgress, ReplanChoice
 from artifactflow_nb.core.text.cards import Card, CardMixin, CardRows, Code
 from artifactflow_nb.errors import UsageError
-from artifactflow_nb.models.base import Model, ModelContext, ModelEvent, ModelReply, ModelRequest, model_name
+from artifactflow_nb.models.base import Model, ModelEvent, ModelReply, ModelRequest, model_name
 from artifactflow_nb.tools.base import Tool
 
 
@@ -238,12 +238,7 @@ class BaseAgent:
         return self.model.stream(self.request(messages, conclude=conclude, run_model=run_model))
 
     def request(
-        self,
-        messages: Sequence[Message],
-        *,
-        conclude: bool = False,
-        run_model: str | None = None,
-        context: ModelContext | None = None,
+        self, messages: Sequence[Message], *, conclude: bool = False, run_model: str | None = None
     ) -> ModelRequest:
         """Create the request of a turn; in a concluding turn the model cannot call tools.
 
@@ -251,7 +246,6 @@ class BaseAgent:
             messages: The prompt.
             conclude: Whether it has to answer.
             run_model: The model that was chosen for the run; None for the configured one.
-            context: The values behind the prompt.
         """
         config = self.config
         return ModelRequest(
@@ -263,7 +257,6 @@ class BaseAgent:
             temperature=config.temperature,
             max_retries=config.llm_max_retries,
             retry_delay_s=config.llm_retry_delay,
-            context=context,
         )
 
     def read(

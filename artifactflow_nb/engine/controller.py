@@ -1,8 +1,7 @@
 """The controller: questions, decisions and results of runs.
 
-A question is checked and stored as a message with its run. The scheduler (`scheduler.py`) drives any run that can
-continue: a new run, a run whose requests are decided, a run whose process is gone. A run ends in its driver
-(`driver.py`).
+A question is checked and stored as a message with its run. The scheduler drives any run that can continue: a new run,
+a run whose requests are decided, a run whose process is gone. A run ends in its driver (both in `driver.py`).
 """
 
 import asyncio
@@ -19,9 +18,8 @@ from artifactflow_nb.core.run_clock import whole_ms
 from artifactflow_nb.core.runs import GRAPH_SETTING, PARENT_CALL_SETTING, WORK_SETTING, ParentCall
 from artifactflow_nb.core.text.cards import Card, CardMixin, CardRows, Code, Details, MarkdownText
 from artifactflow_nb.core.text.format import duration
-from artifactflow_nb.engine.driver import EngineServices
+from artifactflow_nb.engine.driver import EngineServices, RunScheduler
 from artifactflow_nb.engine.flow_registry import BUILT_IN_FLOWS, DEFAULT_FLOW
-from artifactflow_nb.engine.scheduler import RunScheduler
 from artifactflow_nb.engine.subruns import SubrunService
 from artifactflow_nb.errors import Conflict, NotFound, StoreError, ToolError, UsageError
 from artifactflow_nb.flows.base import FlowQuestion

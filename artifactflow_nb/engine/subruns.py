@@ -7,7 +7,7 @@ from typing import Any
 
 from artifactflow_nb.core.events import StreamEvent, StreamEventType
 from artifactflow_nb.core.runs import ParentCall
-from artifactflow_nb.engine.scheduler import RunScheduler
+from artifactflow_nb.engine.driver import RunScheduler
 from artifactflow_nb.errors import Conflict, NotFound, StoreError
 from artifactflow_nb.flows.services import Services
 from artifactflow_nb.flows.subruns import SubrunPause

@@ -234,7 +234,8 @@ class _TurnCall:
         """
         attempt = self._attempt + self._n_failed
         sent = tuple(replace(message, content=storable_text(message.content)) for message in messages)
-        request = self._agent.request(sent, conclude=conclude, run_model=self._run_model, context=self.context)
+        request = self._agent.request(sent, conclude=conclude, run_model=self._run_model)
+        request = replace(request, context=self.context)
         await self._ctx.jobs.cancellation.wait_if_cancelled()
         await self._begin_attempt(request, attempt)
         self._ctx.on_model_call()

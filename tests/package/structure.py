@@ -151,9 +151,9 @@ def hops() -> Iterator[Figure]:
         threading.setprofile(None)
         wb.close()
     passed = set(calls.passed[: n_passed[1]])
-    yield "files that a question passes through before the model", len({name for name, _ in passed}), 28
-    yield "functions that a question passes through before the model", len(passed), 48
-    yield "calls that a streamed chunk causes", round(calls.n_calls / n_chunks, 1), 21
+    yield "files that a question passes through before the model", len({name for name, _ in passed}), 15
+    yield "functions that a question passes through before the model", len(passed), 40
+    yield "calls that a streamed chunk causes", round(calls.n_calls / n_chunks, 1), 10
 
 
 def main() -> int:
