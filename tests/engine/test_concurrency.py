@@ -1,4 +1,4 @@
-"""Several who do the same thing at the same moment: engines on one store, clicks on one button, starts of one run."""
+"""Concurrent engines on one store, concurrent decisions on one request, concurrent starts of one run."""
 
 import asyncio
 from collections import Counter
@@ -47,8 +47,8 @@ async def engines_with(open_engine: OpenEngine, entry: Tool, count: int) -> list
     return engines
 
 
-async def until_over(engines: list[Engine], run_id: str) -> Any:
-    """What came of the run once none of the engines drives it."""
+async def run_to_end(engines: list[Engine], run_id: str) -> Any:
+    """Wait until no engine drives the run; return its result."""
     async with asyncio.timeout(10):
         while (result := await engines[0].controller.result(run_id)).status in {"running", "waiting"}:
             for engine in engines:
@@ -58,8 +58,8 @@ async def until_over(engines: list[Engine], run_id: str) -> Any:
 
 
 @pytest.mark.parametrize("count", [1, 2], ids=["one engine", "two engines"])
-async def test_of_several_decisions_at_once_one_holds(open_engine: OpenEngine, count: int) -> None:
-    """Of many decisions on one request at the same moment one is taken, all others are refused, the tool runs once."""
+async def test_one_of_several_concurrent_decisions_is_stored(open_engine: OpenEngine, count: int) -> None:
+    """The other decisions on the request are conflicts, and the tool runs once."""
     sent: list[str] = []
     engines = await engines_with(open_engine, sending(sent), count)
     waiting = await engines[0].controller.execute("Send.")
@@ -67,7 +67,7 @@ async def test_of_several_decisions_at_once_one_holds(open_engine: OpenEngine, c
     clicks = [engines[n % count].controller.decide(request, Decision(approved=True)) for n in range(6)]
     outcomes = await asyncio.gather(*clicks, return_exceptions=True)
     assert Counter(type(outcome) for outcome in outcomes) == {type(None): 1, Conflict: 5}
-    result = await until_over(engines, waiting.run_id)
+    result = await run_to_end(engines, waiting.run_id)
     assert (result.status, result.response, len(sent)) == ("completed", "Sent.", 1)
     assert len(engines[0].model.requests) == ANSWERED  # type: ignore[attr-defined]
     stored = await engines[0].runs.events(waiting.run_id)
@@ -77,8 +77,8 @@ async def test_of_several_decisions_at_once_one_holds(open_engine: OpenEngine, c
 
 
 @pytest.mark.parametrize("count", [1, 2], ids=["one engine", "two engines"])
-async def test_a_run_started_several_times_at_once_runs_once(open_engine: OpenEngine, count: int) -> None:
-    """However many start the same decided run, in one engine or two, its model and its tool are asked once."""
+async def test_run_that_is_started_concurrently_runs_once(open_engine: OpenEngine, count: int) -> None:
+    """One engine or two start the same decided run six times: its model and its tool are called once."""
     sent: list[str] = []
     engines = await engines_with(open_engine, sending(sent), count)
     waiting = await engines[0].controller.execute("Send.")
@@ -88,14 +88,14 @@ async def test_a_run_started_several_times_at_once_runs_once(open_engine: OpenEn
     outcomes = await asyncio.gather(*starts, return_exceptions=True)
     refused = [outcome for outcome in outcomes if isinstance(outcome, Conflict)]
     assert len({outcome for outcome in outcomes if outcome not in refused}) == 1, "one engine drives it, in one task"
-    result = await until_over(engines, waiting.run_id)
+    result = await run_to_end(engines, waiting.run_id)
     assert (result.status, result.response, len(sent)) == ("completed", "Sent.", 1)
     assert len(engines[0].model.requests) == ANSWERED  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("count", [1, 2], ids=["one engine", "two engines"])
-async def test_of_several_questions_at_once_a_branch_takes_one(open_engine: OpenEngine, count: int) -> None:
-    """Of questions that reach a branch at the same moment one is taken and the others are refused: it does not fork."""
+async def test_branch_takes_one_of_several_concurrent_questions(open_engine: OpenEngine, count: int) -> None:
+    """The other questions are conflicts, so the branch does not fork."""
     model = ScriptedModel(lambda _request: "An answer.")
     engines = [await open_engine(model=model) for _ in range(count)]
     first = await engines[0].controller.execute("First?")
@@ -107,8 +107,8 @@ async def test_of_several_questions_at_once_a_branch_takes_one(open_engine: Open
     assert [message.parent_id for message in messages] == [None, first.message_id]
 
 
-async def test_two_runs_never_share_a_thread(open_engine: OpenEngine) -> None:
-    """A thread that a run has is refused for another run, and nothing is stored."""
+async def test_two_runs_cannot_share_a_thread(open_engine: OpenEngine) -> None:
+    """A second run with the thread of the first is refused, and nothing is stored."""
     engine = await open_engine(["One."])
     first = await engine.controller.execute("First?")
     with pytest.raises(UsageError, match=f"{first.thread_id}.*exists already"):
@@ -117,8 +117,8 @@ async def test_two_runs_never_share_a_thread(open_engine: OpenEngine) -> None:
 
 
 @pytest.mark.parametrize("count", [1, 2], ids=["one engine", "two engines"])
-async def test_a_run_that_is_stopped_from_several_sides_ends_once(open_engine: OpenEngine, count: int) -> None:
-    """Stopped several times at the same moment, while it waits, by one engine or two, a run has one terminal event."""
+async def test_run_that_is_cancelled_concurrently_ends_once(open_engine: OpenEngine, count: int) -> None:
+    """One engine or two cancel a waiting run six times: it has one terminal event."""
     engines = await engines_with(open_engine, sending([]), count)
     waiting = await engines[0].controller.execute("Send.")
     stops = [engines[n % count].controller.cancel(waiting.run_id) for n in range(6)]
@@ -130,8 +130,8 @@ async def test_a_run_that_is_stopped_from_several_sides_ends_once(open_engine: O
     assert [event.type for event in stored if event.is_terminal] == [StreamEventType.CANCELLED]
 
 
-async def test_an_end_that_is_stored_stays_the_only_one(open_engine: OpenEngine) -> None:
-    """A second end, whoever brings it, is refused by the store, and the first one stays."""
+async def test_stored_end_cannot_be_replaced(open_engine: OpenEngine) -> None:
+    """The store refuses a second terminal event and keeps the first."""
     engine = await open_engine(["The answer."])
     result = await engine.controller.execute("First?")
     events = await engine.runs.events(result.run_id)
@@ -146,8 +146,8 @@ def no_prompt(_context: PromptContext) -> dict[str, str]:
     raise RuntimeError("no prompt")
 
 
-async def test_runs_that_fail_or_are_stopped_early_hold_up_nobody(open_engine: OpenEngine) -> None:
-    """However many runs end before their first model call, a later one has its turn."""
+async def test_runs_that_fail_or_are_cancelled_early_release_their_start_slots(open_engine: OpenEngine) -> None:
+    """Many runs end before their first model call; a later run still starts."""
     engine = await open_engine(lambda _request: "Done.")
     lead = engine.lead
     prompt, lead.placeholders = lead.placeholders, no_prompt  # type: ignore[method-assign]  # it fails as a file may
@@ -163,8 +163,8 @@ async def test_runs_that_fail_or_are_stopped_early_hold_up_nobody(open_engine: O
         assert (await engine.controller.execute("What?")).response == "Done."
 
 
-async def test_all_runs_ask_their_models_at_the_same_time(open_engine: OpenEngine) -> None:
-    """Runs take turns on their way to the model only: while it thinks, all others are asked too."""
+async def test_runs_wait_for_their_models_in_parallel(open_engine: OpenEngine) -> None:
+    """Only the preparation of the first model call is limited; while one model replies, all other runs call theirs."""
     asked, all_asked = [], asyncio.Event()
 
     class Slow(ScriptedModel):

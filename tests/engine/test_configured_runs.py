@@ -1,4 +1,4 @@
-"""Runs do what is configured for their agents, and keep to it: resumed, replayed, opened."""
+"""Runs use the configuration of their agents, also when they are resumed, replayed or opened."""
 
 from pathlib import Path
 from typing import Any
@@ -27,8 +27,8 @@ def configured(config: Any, **more: Any) -> dict[str, Any]:
     return {"settings": {"graph_config": config, **more}}
 
 
-async def test_the_research_flow_does_what_is_configured(open_engine: OpenEngine) -> None:
-    """Rounds, tools, model and temperature of each agent are those of its node; others stay as packaged."""
+async def test_research_agents_use_their_nodes(open_engine: OpenEngine) -> None:
+    """Rounds, tools, model and temperature of an agent are those of its node; other agents have the packaged values."""
     config = {
         "lead_agent": {"max_iterations": 1, "tools": ["call_subagent", "read_artifact"], "temperature": 0},
         "search_agent": {"tools": ["core"], "model": "scripted", "max_iterations": 1},
@@ -50,10 +50,10 @@ async def test_the_research_flow_does_what_is_configured(open_engine: OpenEngine
     assert "at most 1 rounds" in first.messages[0].content
 
 
-async def test_what_is_said_for_one_agent_goes_before_its_node(open_engine: OpenEngine) -> None:
-    """`agent_models` goes before the model of the node; a node's temperature before that for all, null too.
+async def test_precedence_of_models_and_temperatures(open_engine: OpenEngine) -> None:
+    """`agent_models` override the model of a node.
 
-    A temperature for all takes the place of the packaged ones and of those that agents have by themselves.
+    A node's temperature, also null, overrides the setting for all agents, which overrides packaged values.
     """
     config = {
         "lead_agent": {"model": "configured", "temperature": 0.1},
@@ -78,8 +78,8 @@ async def test_what_is_said_for_one_agent_goes_before_its_node(open_engine: Open
     }
 
 
-async def test_tools_that_come_later_are_offered_to_whom_they_are_configured_for(open_engine: OpenEngine) -> None:
-    """By name, category and `all`, in the configured order; what was offered in code comes last."""
+async def test_registered_tools_are_offered_to_configured_agents(open_engine: OpenEngine) -> None:
+    """By name, category and `all`, in the configured order; tools that code offers to an agent come last."""
     config = {
         "lead_agent": {"tools": ["look", "call_subagent"]},
         "search_agent": {"tools": ["text", "web_search"]},
@@ -109,8 +109,8 @@ def _context(engine: Any) -> Any:
     return PromptContext(engine.clock.now())
 
 
-async def test_a_tool_that_nobody_knows_is_told_when_a_run_begins(open_engine: OpenEngine) -> None:
-    """Tools are registered after the workbench is made, so that a misspelt one shows when it is needed."""
+async def test_unknown_configured_tool_is_an_error_at_the_start_of_a_run(open_engine: OpenEngine) -> None:
+    """Tools are registered after the workbench is made, so a misspelt name is reported only then."""
     engine = await open_engine(["Yes."], **configured({"search_agent": {"tools": ["mcp", "lok"]}}))
     engine.register_tool(look)
     with pytest.raises(UsageError, match=r"Invalid tools for agent 'search_agent': There is no tool 'lok'.*look.*mcp"):
@@ -128,17 +128,17 @@ async def test_a_tool_that_nobody_knows_is_told_when_a_run_begins(open_engine: O
         ("search_agent", "plan_decide", "the plan flow itself offers it, to replanner alone"),
     ],
 )
-async def test_a_tool_that_an_agent_cannot_have_is_refused(
+async def test_tool_of_another_flow_cannot_be_configured(
     open_engine: OpenEngine, agent: str, tool_name: str, told: str
 ) -> None:
-    """What belongs to another part is refused at once, where it is configured, and never left out in silence."""
+    """It is an error of the configuration and not ignored."""
     with pytest.raises(UsageError, match=f"'{agent}' asks for {tool_name}: {told}. Leave it out."):
         await open_engine(["Yes."], **configured({agent: {"tools": [tool_name]}}))
 
 
 @pytest.mark.parametrize("spec", ["plan", "nope"])
-async def test_tools_that_an_agent_cannot_have_are_not_recommended(open_engine: OpenEngine, spec: str) -> None:
-    """The error for what is not known lists what could be configured, and the category `plan` means nothing."""
+async def test_error_for_an_unknown_tool_lists_only_available_tools(open_engine: OpenEngine, spec: str) -> None:
+    """The category `plan` is unknown there, too."""
     engine = await open_engine(["Yes."], **configured({"executor": {"tools": [spec]}}))
     with pytest.raises(UsageError, match=f"Invalid tools for agent 'executor': There is no tool '{spec}'") as refused:
         await engine.controller.execute("Look.")
@@ -147,8 +147,8 @@ async def test_tools_that_an_agent_cannot_have_are_not_recommended(open_engine: 
 
 
 @pytest.mark.parametrize("name", ["agent", "executor", "replanner", "summarizer", "lead_agent", "search_agent"])
-async def test_no_agent_takes_the_place_of_a_part_of_a_flow(open_engine: OpenEngine, name: str) -> None:
-    """An agent of a user's own that has the name of a built-in one is refused, and nothing of it is left."""
+async def test_built_in_agent_cannot_be_replaced(open_engine: OpenEngine, name: str) -> None:
+    """A registered agent with the name of a built-in one is an error, and nothing is changed."""
     engine = await open_engine(["Yes."])
     before = engine.agents[name]
     with pytest.raises(UsageError, match="hoose another name"):
@@ -157,8 +157,8 @@ async def test_no_agent_takes_the_place_of_a_part_of_a_flow(open_engine: OpenEng
     assert len(engine.lead.subagents) == 2
 
 
-async def test_who_writes_steps_knows_what_they_can_use(open_engine: OpenEngine) -> None:
-    """Agent and replanner are told the tools of steps, which may be others than their own, as they are by then."""
+async def test_planning_agents_know_the_tools_of_steps(open_engine: OpenEngine) -> None:
+    """The prompts of agent and replanner list the current tools of the executor, which may differ from their own."""
     engine = await open_engine(["Done."], **configured({"executor": {"tools": ["web_fetch", "text"]}}))
     for names in ("web_fetch", "web_fetch, look"):
         for agent in ("agent", "replanner"):
@@ -171,8 +171,8 @@ async def test_who_writes_steps_knows_what_they_can_use(open_engine: OpenEngine)
     assert "Steps can use: no tools." in other.agents["agent"].build_complete_system_prompt(_context(other))
 
 
-async def test_an_agent_that_makes_no_plans_is_told_of_none(open_engine: OpenEngine) -> None:
-    """With `planner.enabled` false it is neither offered `plan_create` nor told to call it; such a call is refused."""
+async def test_disabled_planner_offers_no_plan_tools(open_engine: OpenEngine) -> None:
+    """With `planner.enabled` false the prompt does not mention `plan_create`, and a call of it is refused."""
     for is_enabled in (True, False):
         turns = [plan("One"), "Done."] if not is_enabled else ["Done."]
         engine = await open_engine(turns, **configured({"planner": {"enabled": is_enabled}}))
@@ -185,8 +185,8 @@ async def test_an_agent_that_makes_no_plans_is_told_of_none(open_engine: OpenEng
         assert ("You have no tool 'plan_create'" in last) is not is_enabled
 
 
-async def test_a_resumed_run_goes_on_as_it_was_begun(open_engine: OpenEngine) -> None:
-    """Another engine, with another configuration, gives the run the rounds and the tools that it was begun with."""
+async def test_resumed_run_keeps_its_configuration(open_engine: OpenEngine) -> None:
+    """An engine with another configuration gives the run the rounds and tools of its start."""
     script = [call("look") + report(), "Still." + call("look"), "Over." + call("look")]
     first = await open_engine(script[:1], approvals={"create_artifact": "ask"}, **configured(TWO_ROUNDS))
     first.register_tool(look, agent="crawl_agent")
@@ -206,7 +206,7 @@ async def test_a_resumed_run_goes_on_as_it_was_begun(open_engine: OpenEngine) ->
 
 
 def test_a_replay_needs_no_configuration(tmp_path: Path) -> None:
-    """What a run was begun with is recorded: the replay has it, whatever is configured where it is played."""
+    """The recording contains the configuration, so that of the replaying workbench has no effect."""
     cassette = tmp_path / "runs.jsonl"
     turns = [call("look"), "Still." + call("look"), "Over." + call("look")]
     with af.Workbench(
@@ -227,8 +227,8 @@ def test_a_replay_needs_no_configuration(tmp_path: Path) -> None:
     assert (report.is_same, report.prompts) == (True, ())
 
 
-def test_the_workbench_says_where_its_configuration_comes_from(tmp_path: Path) -> None:
-    """The card names the file and what is not as packaged; the configuration itself shows every value."""
+def test_card_names_the_source_of_the_configuration(tmp_path: Path) -> None:
+    """The card names the file and the changed values; the configuration itself shows every value."""
     path = tmp_path / "my.yaml"
     path.write_text("executor:\n  max_steps: 4\n")
     with af.Workbench(model=ScriptedModel([]), data_dir=tmp_path / "a", graph_config=path) as wb:

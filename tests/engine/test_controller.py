@@ -1,4 +1,4 @@
-"""The controller: bad input, cancelling, resuming after a death, closing."""
+"""The controller: invalid input, cancellation, resumption after a crash, closing."""
 
 import asyncio
 import time
@@ -20,16 +20,16 @@ from artifactflow_nb.tools.base import ToolContext, tool
 
 
 @pytest.mark.parametrize("question", ["", "   \n"])
-async def test_an_empty_question_is_refused_and_nothing_is_stored(open_engine: OpenEngine, question: str) -> None:
-    """The error says what to do; no conversation is left behind."""
+async def test_empty_question_is_an_error(open_engine: OpenEngine, question: str) -> None:
+    """No conversation is created."""
     engine = await open_engine(["unused"])
     with pytest.raises(UsageError, match="question is empty"):
         await engine.controller.execute(question)
     assert await engine.conversations.list_conversations() == []
 
 
-async def test_unknown_places_are_refused_and_nothing_is_stored(open_engine: OpenEngine) -> None:
-    """An unknown flow, conversation or parent is named in the error; the conversation stays as it was."""
+async def test_unknown_flow_conversation_or_parent_is_an_error(open_engine: OpenEngine) -> None:
+    """The error names it; the conversation does not change."""
     engine = await open_engine(["One.", "Two."])
     first = await engine.controller.execute("First?")
     with pytest.raises(UsageError, match="no flow 'dance'; known are: research"):
@@ -44,8 +44,8 @@ async def test_unknown_places_are_refused_and_nothing_is_stored(open_engine: Ope
     assert len(await engine.conversations.list_conversations()) == 1
 
 
-async def test_ids_are_typed_and_can_be_given(open_engine: OpenEngine) -> None:
-    """Ids say what they are; those that the caller gives are used."""
+async def test_ids_have_prefixes_and_can_be_passed(open_engine: OpenEngine) -> None:
+    """Ids that the caller passes are used."""
     engine = await open_engine(["One.", "Two."])
     first = await engine.controller.execute("First?")
     kinds = [key.split("-")[0] for key in (first.run_id, first.conversation_id, first.message_id, first.thread_id)]
@@ -54,8 +54,8 @@ async def test_ids_are_typed_and_can_be_given(open_engine: OpenEngine) -> None:
     assert (second.message_id, second.thread_id) == ("msg-mine", "thd-mine")
 
 
-async def test_a_second_turn_on_a_busy_branch_is_refused(open_engine: OpenEngine) -> None:
-    """While a run waits, its branch takes no further question; another branch does."""
+async def test_branch_with_a_waiting_run_takes_no_question(open_engine: OpenEngine) -> None:
+    """Another branch does."""
     engine = await open_engine(["Root.", report(), "Side."], approvals={"create_artifact": "ask"})
     root = await engine.controller.execute("Root?")
     waiting = await engine.controller.execute("Write.", conversation_id=root.conversation_id)
@@ -74,8 +74,8 @@ async def until_chunks(engine: Engine, run: Any, text: str) -> None:
     await asyncio.wait_for(arrived.wait(), 5)
 
 
-async def test_cancelling_keeps_what_had_arrived(open_engine: OpenEngine) -> None:
-    """A run cancelled while its answer streams ends once, as cancelled, and keeps and marks the partial text."""
+async def test_cancelled_run_keeps_its_partial_answer(open_engine: OpenEngine) -> None:
+    """It ends once, as cancelled, and the partial text is marked."""
     slow = ScriptedModel(["A long answer that never ends. " * 200], delay_s=0.005)
     engine = await open_engine(model=slow)
     run = await engine.controller.begin("Tell.")
@@ -92,8 +92,8 @@ async def test_cancelling_keeps_what_had_arrived(open_engine: OpenEngine) -> Non
         await engine.controller.cancel(run.run_id)
 
 
-async def test_a_waiting_run_can_be_cancelled(open_engine: OpenEngine) -> None:
-    """Nothing that waited runs afterwards, and a later decision is of no effect."""
+async def test_waiting_run_can_be_cancelled(open_engine: OpenEngine) -> None:
+    """The requested call does not run, and a later decision has no effect."""
     engine = await open_engine([report(), "Next."], approvals={"create_artifact": "ask"})
     waiting = await engine.controller.execute("Write.")
     await engine.controller.cancel(waiting.run_id)
@@ -105,8 +105,8 @@ async def test_a_waiting_run_can_be_cancelled(open_engine: OpenEngine) -> None:
     assert after.response == "Next."
 
 
-async def test_a_run_whose_engine_is_gone_can_be_resumed(open_engine: OpenEngine, tmp_path: Path) -> None:
-    """An engine that closes in the middle of a turn leaves a run that another one finishes, repeating nothing."""
+async def test_run_of_a_closed_engine_can_be_resumed(open_engine: OpenEngine, tmp_path: Path) -> None:
+    """An engine is closed in the middle of a turn; another one completes the run and repeats nothing."""
     ran: list[str] = []
 
     @tool(idempotent=True)
@@ -135,8 +135,8 @@ async def test_a_run_whose_engine_is_gone_can_be_resumed(open_engine: OpenEngine
     assert len(ran) == 1
 
 
-async def test_a_run_that_another_engine_drives_is_left_alone(open_engine: OpenEngine, tmp_path: Path) -> None:
-    """A second engine on the same store cannot take a run over while its owner lives."""
+async def test_run_of_another_live_engine_cannot_be_started(open_engine: OpenEngine, tmp_path: Path) -> None:
+    """A second engine on the same store cannot claim it."""
     slow = ScriptedModel(["A long answer. " * 200], delay_s=0.005)
     first = await open_engine(model=slow)
     second = await open_engine(["Mine."])
@@ -147,8 +147,8 @@ async def test_a_run_that_another_engine_drives_is_left_alone(open_engine: OpenE
     await first.controller.cancel(run.run_id)
 
 
-async def test_a_tool_that_may_have_had_an_effect_is_not_run_again(open_engine: OpenEngine, tmp_path: Path) -> None:
-    """A call that started and never finished is told to the model instead of being run a second time."""
+async def test_interrupted_tool_call_is_not_run_again(open_engine: OpenEngine, tmp_path: Path) -> None:
+    """The model gets a result that says that the outcome is unknown."""
     ran: list[str] = []
     started = asyncio.Event()
 
@@ -176,8 +176,8 @@ async def test_a_tool_that_may_have_had_an_effect_is_not_run_again(open_engine: 
     assert "nobody knows whether it took effect" in told
 
 
-async def test_a_failing_store_is_told_and_is_no_success(open_engine: OpenEngine) -> None:
-    """When the store breaks in the middle of a run, those who listen hear an error, and nothing else."""
+async def test_failing_store_is_reported_as_an_error(open_engine: OpenEngine) -> None:
+    """Listeners get an error event and no terminal event of success."""
     engine = await open_engine(["Fine."])
     run = await engine.controller.begin("Tell.")
     await engine.database.write(lambda db: db.execute("DROP TABLE llm_calls"))
@@ -190,8 +190,8 @@ async def test_a_failing_store_is_told_and_is_no_success(open_engine: OpenEngine
 
 
 @pytest.mark.parametrize("steps", range(6))
-async def test_cancelling_at_once_ends_the_run(open_engine: OpenEngine, steps: int) -> None:
-    """However early a run is cancelled, it ends once, and its conversation takes the next question."""
+async def test_run_can_be_cancelled_at_its_start(open_engine: OpenEngine, steps: int) -> None:
+    """It ends once, and its conversation takes the next question."""
     engine = await open_engine(lambda _request: "An answer.")
     run = await engine.controller.begin("Tell.")
     await engine.controller.start(run)
@@ -205,8 +205,8 @@ async def test_cancelling_at_once_ends_the_run(open_engine: OpenEngine, steps: i
     assert after.status == "completed"
 
 
-async def test_cancelling_a_job_cancels_the_run(open_engine: OpenEngine) -> None:
-    """A run cancelled while its sub-agent works is cancelled, and the lead is not asked again."""
+async def test_run_can_be_cancelled_during_a_job(open_engine: OpenEngine) -> None:
+    """The lead is not called again."""
     script = by_agent(lead=[delegate("search_agent", "look"), "Never."], search=["Slowly. " * 500])
     engine = await open_engine(model=ScriptedModel(script, delay_s=0.005))
     run = await engine.controller.begin("Look.")
@@ -217,8 +217,8 @@ async def test_cancelling_a_job_cancels_the_run(open_engine: OpenEngine) -> None
     assert len(engine.model.requests) == 2
 
 
-async def test_a_second_stop_does_not_cut_the_end_short(open_engine: OpenEngine) -> None:
-    """Cancelled twice while the store is busy, the run still ends, once."""
+async def test_second_cancellation_does_not_interrupt_the_end(open_engine: OpenEngine) -> None:
+    """The run still ends once if it is cancelled twice while the store is busy."""
     engine = await open_engine(model=ScriptedModel(["Slowly. " * 500], delay_s=0.005))
     run = await engine.controller.begin("Tell.")
     await engine.controller.start(run)
@@ -231,8 +231,8 @@ async def test_a_second_stop_does_not_cut_the_end_short(open_engine: OpenEngine)
     assert [event.is_terminal for event in await engine.runs.events(run.run_id)].count(True) == 1
 
 
-async def test_an_empty_answer_is_no_success(open_engine: OpenEngine) -> None:
-    """A model that ends with nothing fails the run, and says what to do."""
+async def test_empty_answer_fails_the_run(open_engine: OpenEngine) -> None:
+    """The error says what to do."""
     engine = await open_engine(["  "])
     result = await engine.controller.execute("Tell.")
     assert (result.status, result.error_type) == ("failed", "RunFailed")
@@ -240,7 +240,7 @@ async def test_an_empty_answer_is_no_success(open_engine: OpenEngine) -> None:
 
 
 async def test_only_the_lead_delegates(open_engine: OpenEngine) -> None:
-    """A sub-agent that calls call_subagent is told that it has no such tool; an agent that asks for it is refused."""
+    """A sub-agent that calls call_subagent gets an error; an agent that is configured with it is refused."""
     script = by_agent(
         lead=[delegate("search_agent", "look") + delegate("lead_agent", "me"), "Done."],
         search=[delegate("crawl_agent", "read"), "I cannot."],
@@ -257,8 +257,8 @@ async def test_only_the_lead_delegates(open_engine: OpenEngine) -> None:
         engine.register_agent(AgentConfig("poet", "Rhymes."))
 
 
-async def test_checkpoints_of_ended_runs_are_swept(open_engine: OpenEngine, tmp_path: Path) -> None:
-    """What a killed process left of a run that is over is gone when the store is opened; a waiting run's stays."""
+async def test_checkpoints_of_ended_runs_are_deleted(open_engine: OpenEngine, tmp_path: Path) -> None:
+    """Opening the store deletes those that a killed process left; the checkpoint of a waiting run stays."""
     engine = await open_engine([report(), report()], approvals={"create_artifact": "ask"})
     over = await engine.controller.execute("One.")
     waiting = await engine.controller.execute("Two.")
@@ -273,8 +273,8 @@ async def test_checkpoints_of_ended_runs_are_swept(open_engine: OpenEngine, tmp_
     assert kept == {waiting.thread_id}
 
 
-async def test_damaged_checkpoints_are_named(tmp_path: Path) -> None:
-    """The error names the file, and says what is lost without it."""
+async def test_damaged_checkpoint_file_is_named(tmp_path: Path) -> None:
+    """The error says what is lost without the file."""
     folder = tmp_path / "data"
     folder.mkdir()
     (folder / CHECKPOINT_FILE).write_bytes(b"not a database at all. " * 100)
@@ -283,8 +283,8 @@ async def test_damaged_checkpoints_are_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["nul \x00 byte", "emoji \U0001f600", "half \ud83d pair", "]]> </tool_call>"])
-async def test_any_text_goes_through(open_engine: OpenEngine, text: str) -> None:
-    """Questions, artifacts and answers with odd characters are stored and come back."""
+async def test_odd_characters_are_stored(open_engine: OpenEngine, text: str) -> None:
+    """Questions, artifacts and answers with odd characters are read back unchanged."""
     engine = await open_engine([report(text, "odd"), f"Answer: {text}"])
     result = await engine.controller.execute(f"Question: {text}")
     assert result.status == "completed"

@@ -1,4 +1,4 @@
-"""What runs must not cost: bytes, loads and compilations that grow where nothing new is said."""
+"""Limits on the bytes, queries and compilations of a run."""
 
 import asyncio
 import json
@@ -32,8 +32,11 @@ LONG = "abcd " * 5_000
 """An answer of 25 KB, which a model gives in 5,000 pieces."""
 
 
-async def test_the_events_of_a_long_answer_are_no_larger_than_it(open_engine: OpenEngine) -> None:
-    """An answer of 25 KB in 5,000 chunks is less than 1 MB of events, and less than 4 times its text in the store."""
+async def test_events_of_a_long_answer_are_small(open_engine: OpenEngine) -> None:
+    """An answer of 25 KB in 5,000 chunks makes less than 1 MB of events.
+
+    The store grows by less than 4 times its text.
+    """
     engine = await open_engine(model=ScriptedModel([LONG], chunk_chars=5))
     told = [event async for event in engine.controller.stream_execute("Tell at length.")]
     chunks = [event for event in told if event.type is StreamEventType.LLM_CHUNK]
@@ -44,8 +47,8 @@ async def test_the_events_of_a_long_answer_are_no_larger_than_it(open_engine: Op
     assert sum(len(json.dumps(dict(event.data))) for event in stored) < 4 * len(LONG)
 
 
-async def test_listening_to_a_long_answer_holds_its_text_once(open_engine: OpenEngine) -> None:
-    """All 5,000 chunks of an answer of 100 KB, kept by a listener, hold a few MB, and not half a GB."""
+async def test_listener_holds_the_text_of_a_long_answer_once(open_engine: OpenEngine) -> None:
+    """The 5,000 chunks of an answer of 100 KB take a few MB in a listener, and not half a GB."""
     engine = await open_engine(model=ScriptedModel(["x" * 100_000], chunk_chars=20))
     run = await engine.controller.begin("Tell at length.")
     kept: list[Any] = []
@@ -68,10 +71,13 @@ def one_job(request: ModelRequest) -> str:
     return "Done." if len(rest) > 1 else delegate("search_agent", "look") + report()
 
 
-async def test_a_graph_is_compiled_once_in_a_process(
+async def test_graphs_are_compiled_once_in_a_process(
     open_engine: OpenEngine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """The first run of a flow compiles its graphs; opening, later runs, resumes, jobs, other engines compile none."""
+    """The first run of a flow compiles its graphs.
+
+    Opening, later runs, resumes, jobs and other engines compile none.
+    """
     compiled = Counter[str]()
     compile_graph = StateGraph.compile
 
@@ -92,10 +98,10 @@ async def test_a_graph_is_compiled_once_in_a_process(
         assert compiled["graphs"] == 2, "the lead's loop, and that of the agents it delegates to"
 
 
-async def test_a_run_takes_no_thread_but_those_of_its_files(
+async def test_run_uses_only_the_engine_and_file_threads(
     open_engine: OpenEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nodes of the loop and what leads from one to the next are called on the engine's own thread."""
+    """Nodes and edges of the loop are called on the engine's thread."""
     engine = await open_engine(one_job)
     await engine.controller.execute("The first question, for which the reference is indexed.")
     asked: list[Any] = []
@@ -112,7 +118,7 @@ async def test_a_run_takes_no_thread_but_those_of_its_files(
 
 
 async def statements(engine: Engine, work: Callable[[], Any]) -> Counter[str]:
-    """How many SQL statements were executed on the store while the work was done, by their first word."""
+    """The number of SQL statements that the work executes on the store, by their first word."""
     found = Counter[str]()
 
     def listen(listener: Callable[[str], None] | None) -> Callable[[sqlite3.Connection], None]:
@@ -129,8 +135,8 @@ async def statements(engine: Engine, work: Callable[[], Any]) -> Counter[str]:
     return found
 
 
-async def test_a_later_turn_asks_the_store_no_more_than_the_first(open_engine: OpenEngine) -> None:
-    """The 20th turn of a conversation looks into the store as often as the second: its history is one query."""
+async def test_number_of_queries_does_not_grow_with_the_conversation(open_engine: OpenEngine) -> None:
+    """The 20th turn executes as many queries as the second: its history is one query."""
     engine = await open_engine(lambda _request: "An answer.")
     first = await engine.controller.execute("First?")
 
@@ -145,8 +151,8 @@ async def test_a_later_turn_asks_the_store_no_more_than_the_first(open_engine: O
     assert late["SELECT"] + late["WITH"] <= early["SELECT"] + early["WITH"] + 2, (early, late)
 
 
-async def test_a_list_of_conversations_reads_no_text(open_engine: OpenEngine) -> None:
-    """Listing 50 conversations of 100 KB messages reads neither questions nor answers, and is one statement."""
+async def test_list_of_conversations_reads_no_text(open_engine: OpenEngine) -> None:
+    """Listing 50 conversations with messages of 100 KB is one statement that reads neither questions nor answers."""
     engine = await open_engine([])
     for _ in range(50):
         place = await engine.conversations.start_conversation("A title")
@@ -173,8 +179,8 @@ async def test_a_list_of_conversations_reads_no_text(open_engine: OpenEngine) ->
     assert executed["SELECT"] + executed["WITH"] == 1, executed
 
 
-async def test_a_chunk_of_a_stream_costs_little(tmp_path: Path) -> None:
-    """Reading a chunk from an endpoint takes less than 100 us of CPU, and telling it in a run less than 150 us more."""
+async def test_cpu_time_of_a_streamed_chunk(tmp_path: Path) -> None:
+    """Reading a chunk from an endpoint takes less than 100 us of CPU time, publishing it less than 150 us more."""
     with ChatProcess({"long": [Answer("sixteen letters " * 5_000)], "short": [Answer("sixteen letters ")]}) as url:
         model = OpenAIModel(url, "k", "long")
         engine = Engine(Settings.load(data_dir=tmp_path / "data", base_url=url, api_key="k", model="long"))
@@ -194,7 +200,7 @@ async def read(model: OpenAIModel) -> None:
 
 
 async def least_us(work: Callable[[], Any]) -> float:
-    """The least CPU time of three tries, for each of 5,000 chunks."""
+    """The shortest CPU time of three attempts, per chunk of 5,000."""
     tries = [Try() for _ in range(3)]
     for attempt in tries:
         with attempt:
@@ -202,8 +208,8 @@ async def least_us(work: Callable[[], Any]) -> float:
     return min(attempt.seconds for attempt in tries) * 1e6 / 5_000
 
 
-async def test_the_time_of_day_does_not_change_a_prompt(open_engine: OpenEngine) -> None:
-    """Within a run, and from one run of a day to the next, lead and sub-agents have the same prompt to the byte."""
+async def test_prompt_does_not_depend_on_the_time_of_day(open_engine: OpenEngine) -> None:
+    """Within a run, and in two runs of one day, lead and sub-agents have the same prompt, byte for byte."""
     clock = FakeClock(datetime(2026, 3, 4, 1, tzinfo=UTC), step_ms=61_000)
     engine = await open_engine(one_job, clock=clock)
     for question in ("One?", "Two?"):

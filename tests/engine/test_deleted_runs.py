@@ -1,4 +1,4 @@
-"""A run that was deleted is called so, wherever it is shown, and nobody is told to resume it."""
+"""A deleted run is shown as deleted, without advice to resume it."""
 
 import sqlite3
 from contextlib import closing
@@ -16,8 +16,11 @@ from artifactflow_nb.widgets.run.saved import saved_run
 from artifactflow_nb.widgets.run.view import RunView
 
 
-def test_handle_and_saved_output_of_a_deleted_run_say_so(workbench: OpenWorkbench) -> None:
-    """repr, status, card and the saved output say that it was deleted; what needs the run is an error that says so."""
+def test_handle_and_saved_output_of_a_deleted_run(workbench: OpenWorkbench) -> None:
+    """repr, status, card and saved output say that it was deleted.
+
+    Methods that need its rows raise an error that says so.
+    """
     wb = workbench([report()], approvals={"create_artifact": "ask"}, interactive=False)
     run = wb.ask("Write.").wait()
     wb.delete_conversation(run)
@@ -32,8 +35,8 @@ def test_handle_and_saved_output_of_a_deleted_run_say_so(workbench: OpenWorkbenc
             use()
 
 
-def test_live_view_of_a_run_that_is_deleted_says_so(workbench: OpenWorkbench, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A view of a waiting run shows within a look that it was deleted, and asks nothing any more."""
+def test_live_view_of_a_deleted_run(workbench: OpenWorkbench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The view of a waiting run shows at the next poll that it was deleted, and has no form any more."""
     monkeypatch.setattr(watch, "POLL_INTERVAL_S", 0.02)
     wb = workbench([report()], approvals={"create_artifact": "ask"}, interactive=False)
     run = wb.ask("Write.").wait()
@@ -44,8 +47,8 @@ def test_live_view_of_a_run_that_is_deleted_says_so(workbench: OpenWorkbench, mo
     assert "ask" not in shown.kinds.values()
 
 
-def test_run_that_is_deleted_while_it_runs_is_not_to_be_resumed(workbench: OpenWorkbench, tmp_path: Path) -> None:
-    """Its rows go while it is at work, by another program: the error says that it was deleted."""
+def test_error_of_a_run_that_is_deleted_while_it_runs(workbench: OpenWorkbench, tmp_path: Path) -> None:
+    """Another program deletes its rows: the error says that it was deleted and does not advise to resume it."""
     wb = workbench(model=af.ScriptedModel(["One word and more. " * 200], delay_s=0.01), interactive=False)
     run = wb.ask("Tell me.")
     until(lambda: any(event.type == "llm_chunk" or event.seq > 1 for event in run.events))

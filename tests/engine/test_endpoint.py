@@ -1,4 +1,4 @@
-"""The same workbench on an OpenAI-compatible endpoint: a real HTTP server on the loopback interface."""
+"""The workbench on an OpenAI-compatible endpoint, which is a real HTTP server on the loopback interface."""
 
 import json
 import socket
@@ -18,7 +18,10 @@ KEY = "sk-secret-0123456789"
 
 
 def research(request: Request) -> Answer:
-    """A model that plans, delegates, writes a report and answers, told apart by the prompt's role and length."""
+    """A model that plans, delegates, writes a report and answers.
+
+    It recognises its task by the role and length of the prompt.
+    """
     system, *rest = request.body["messages"]
     replies = sum(message["role"] == "assistant" for message in rest)
     if "search agent" in system["content"]:
@@ -46,8 +49,8 @@ def workbench(tmp_path: Path) -> Any:
         wb.close()
 
 
-def test_a_research_run_on_an_endpoint(workbench: Any) -> None:
-    """The same graph, events, approvals and rows as offline, with the endpoint's own token counts."""
+def test_research_run_on_an_endpoint(workbench: Any) -> None:
+    """It has the same graph, events, approvals and rows as offline, with the token counts of the endpoint."""
     with ChatServer(research) as server:
         wb = workbench(server.base_url, approvals={"create_artifact": "ask"})
         run = wb.ask("Where is it?").wait()
@@ -66,8 +69,8 @@ def test_a_research_run_on_an_endpoint(workbench: Any) -> None:
     assert reasoning[0] == "Let me think."
 
 
-def test_settings_come_from_the_environment_too(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """OPENAI_BASE_URL, OPENAI_API_KEY and AF_MODEL are all that the notebook needs."""
+def test_endpoint_is_configured_by_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """OPENAI_BASE_URL, OPENAI_API_KEY and AF_MODEL are enough."""
     with ChatServer([Answer("Hello.")]) as server:
         monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
         monkeypatch.setenv("OPENAI_API_KEY", KEY)
@@ -79,8 +82,8 @@ def test_settings_come_from_the_environment_too(monkeypatch: pytest.MonkeyPatch,
         assert server.requests[0].body["model"] == "my-model"
 
 
-async def at_once(_delay_s: float) -> None:
-    """What a retry waits here: how long it should is tested with the model."""
+async def without_delay(_delay_s: float) -> None:
+    """Replaces the wait before a retry; the delays have tests of their own."""
 
 
 def unused_port() -> int:
@@ -100,14 +103,14 @@ def unused_port() -> int:
     ],
     ids=["key", "model", "server", "cut", "refused"],
 )
-def test_a_failing_endpoint_is_one_clear_message(
+def test_failing_endpoint_fails_the_run_with_advice(
     workbench: Any, answer: Answer | None, error_type: str, words: str
 ) -> None:
-    """The run fails with a message that says what to do, the key is nowhere, and the conversation can go on."""
+    """The key is in no text, and the conversation takes the next question."""
     answers = [answer or Answer(drop=True)] * 3 + [Answer("Better now.")]
     with ChatServer(answers) as server:
         address = server.base_url if answer else f"http://127.0.0.1:{unused_port()}/v1"
-        wb = workbench(None, model=OpenAIModel(address, KEY, "loopback-1", sleep=at_once))
+        wb = workbench(None, model=OpenAIModel(address, KEY, "loopback-1", sleep=without_delay))
         run = wb.ask("What is it?").wait()
         assert run.status == "failed"
         with pytest.raises(RunFailed) as failed:
@@ -121,8 +124,8 @@ def test_a_failing_endpoint_is_one_clear_message(
         assert [event.is_terminal for event in run.events].count(True) == 1
 
 
-def test_a_broken_stream_is_tried_again_and_each_try_is_a_row(workbench: Any) -> None:
-    """A stream that breaks once is retried; the text of the first try is void, and both tries are rows."""
+def test_broken_stream_is_retried(workbench: Any) -> None:
+    """The text of the first attempt is discarded, and both attempts are rows."""
     with ChatServer([Answer("Half an ans", cut_after=1, chunk_chars=6), Answer("The whole answer.")]) as server:
         wb = workbench(server.base_url)
         run = wb.ask("What is it?").wait()
@@ -134,15 +137,15 @@ def test_a_broken_stream_is_tried_again_and_each_try_is_a_row(workbench: Any) ->
     assert [event.type for event in run.events].count(StreamEventType.RETRY) == 1
 
 
-def test_an_endpoint_without_a_model_is_refused_at_once(tmp_path: Path) -> None:
-    """The error says which variable to set; no store is made."""
+def test_endpoint_without_a_model_name_is_an_error(tmp_path: Path) -> None:
+    """The error names the variable to set; no store is created."""
     with pytest.raises(UsageError, match="set AF_MODEL or pass model="):
         Workbench(base_url="http://127.0.0.1:1/v1", data_dir=tmp_path / "data")
     assert not (tmp_path / "data").exists()
 
 
 def listing(request: Request) -> Answer:
-    """The list of models, and an answer that names the model that was asked for."""
+    """Returns the list of models, and a reply that names the requested model."""
     if request.path.endswith("/models"):
         data = [{"id": name, "object": "model", "created": 0, "owned_by": "me"} for name in ("small", "large")]
         return Answer(raw=json.dumps({"object": "list", "data": data}).encode(), content_type="application/json")
@@ -152,8 +155,8 @@ def listing(request: Request) -> Answer:
     return Answer(f"by {request.body['model']}", model=request.body["model"])
 
 
-def test_models_are_listed(workbench: Any) -> None:
-    """wb.models() names what the endpoint offers; an endpoint that refuses says why."""
+def test_models_of_the_endpoint_are_listed(workbench: Any) -> None:
+    """An endpoint that refuses is an error with its reason."""
     with ChatServer(listing) as server:
         assert workbench(server.base_url).models() == ["large", "small"]
     refusal = pytest.raises(ModelRejected, match="/models answered with status 404: no such path")
@@ -161,8 +164,8 @@ def test_models_are_listed(workbench: Any) -> None:
         workbench(server.base_url).models()
 
 
-def test_each_agent_can_have_its_model_and_its_endpoint(workbench: Any) -> None:
-    """The search agent asks another model at another endpoint; each call's row says which."""
+def test_agent_with_a_model_at_another_endpoint(workbench: Any) -> None:
+    """The row of each call names its model."""
     with ChatServer(listing) as first, ChatServer(listing) as second:
         other = OpenAIModel(second.base_url, None, "small", extra_body={"max_tokens": 50})
         wb = workbench(first.base_url, model="large", agent_models={"search_agent": other, "crawl_agent": "small"})
@@ -174,7 +177,7 @@ def test_each_agent_can_have_its_model_and_its_endpoint(workbench: Any) -> None:
     assert [(body["model"], body["max_tokens"]) for body in bodies] == [("small", 50)]
 
 
-def test_a_model_for_an_agent_that_is_none_is_told(workbench: Any) -> None:
-    """A typo in agent_models is an error that lists the agents."""
+def test_model_for_an_unknown_agent_lists_known_agents(workbench: Any) -> None:
+    """A typo in agent_models is an error."""
     with ChatServer([]) as server, pytest.raises(UsageError, match="no agent 'serach_agent'; known are: lead_agent"):
         workbench(server.base_url, agent_models={"serach_agent": "small"}).ask("Who?")

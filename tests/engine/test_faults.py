@@ -1,4 +1,4 @@
-"""A run and a workbench when the disk is full, the store is old or damaged, or the clock is set: nothing is lost."""
+"""Runs and workbenches with a full disk, an old or damaged store, and a clock that is set: nothing is lost."""
 
 import asyncio
 import itertools
@@ -36,7 +36,7 @@ posix = pytest.mark.skipif(sys.platform == "win32", reason="The size of files is
 
 
 def seen(case: str, *args: object) -> list[dict[str, Any]]:
-    """What a case of `faulty.py` tells, a line each."""
+    """The output lines of a case of `faulty.py`."""
     command = [sys.executable, str(Path(__file__).parents[1] / "support" / "faults.py"), case, *map(str, args)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=180, check=False)
     assert (done.returncode, done.stderr) == (0, ""), done.stderr[-2000:]
@@ -47,8 +47,8 @@ def seen(case: str, *args: object) -> list[dict[str, Any]]:
 
 
 @posix
-def test_a_disk_that_becomes_full_at_any_moment_loses_nothing(tmp_path: Path) -> None:
-    """The run is interrupted and says why, what was stored is whole, and it goes on somewhere, repeating nothing."""
+def test_full_disk_interrupts_a_run_without_loss(tmp_path: Path) -> None:
+    """The run is interrupted and says why, its rows are consistent, and it resumes without repetition."""
     outcomes = seen("run_out", tmp_path / "root", TIMES)
     assert len(outcomes) == TIMES
     interrupted = [outcome for outcome in outcomes if outcome["status"] == "interrupted"]
@@ -64,8 +64,8 @@ def test_a_disk_that_becomes_full_at_any_moment_loses_nothing(tmp_path: Path) ->
 
 
 @posix
-def test_a_decision_that_cannot_be_stored_is_told_and_can_be_taken_again(tmp_path: Path) -> None:
-    """On a full disk neither approving nor cancelling pretends: the request stays open and is decided later."""
+def test_decision_on_a_full_disk_can_be_repeated(tmp_path: Path) -> None:
+    """Approving and cancelling raise; the request stays open and is decided later."""
     (found,) = seen("decide", tmp_path / "data")
     for told in (found["error"], found["cancelled"]):
         assert "store.db could not be written: the disk is full" in told
@@ -73,8 +73,8 @@ def test_a_decision_that_cannot_be_stored_is_told_and_can_be_taken_again(tmp_pat
 
 
 @posix
-def test_opening_and_asking_on_a_full_disk_is_told(tmp_path: Path) -> None:
-    """No half store is left behind; one that is there can be read, and a question that is refused leaves nothing."""
+def test_opening_and_asking_on_a_full_disk_are_errors(tmp_path: Path) -> None:
+    """No incomplete store is left; an existing store can be read, and a refused question leaves no rows."""
     (found,) = seen("begin", tmp_path / "data")
     assert "store.db cannot be opened: the disk is full" in found["opening"]
     assert found["shown"] == ["First?", "First?"]
@@ -89,13 +89,13 @@ async def note(ctx: ToolContext) -> str:
 
 
 async def limit_checkpoints(engine: Engine, pages: int) -> None:
-    """Let the file of the checkpoints have no page more than these: SQLite then says that it is full."""
+    """Limit the number of pages of the checkpoint file: SQLite then reports a full disk."""
     saver = engine._checkpoints.saver
     await saver._thread.submit(lambda: saver.conn.execute(f"PRAGMA max_page_count = {pages}").fetchone())
 
 
 async def written(engine: Engine) -> None:
-    """Wait until the checkpoints are written that a run has come to: that goes on while its next node works."""
+    """Wait until the checkpoints of a run are written; this continues while its next node runs."""
     saver, before = engine._checkpoints.saver, -1
     while before != (now := await saver._thread.submit(lambda: saver.conn.total_changes)):
         before = now
@@ -103,7 +103,7 @@ async def written(engine: Engine) -> None:
 
 
 async def fill_checkpoints(engine: Engine) -> None:
-    """Leave no room in the file of the checkpoints."""
+    """Leave no free page in the checkpoint file."""
     await written(engine)
     with closing(connect(engine._checkpoints.path)) as db:
         (pages,) = db.execute("PRAGMA page_count").fetchone()
@@ -123,8 +123,8 @@ async def fill_checkpoints(engine: Engine) -> None:
 
 
 @pytest.mark.parametrize("n_notes", [0, 1, 2, 3])
-async def test_full_checkpoints_alone_interrupt_a_run_that_then_goes_on(open_engine: OpenEngine, n_notes: int) -> None:
-    """The error names the file that is full; with space the run goes on and asks the model nothing twice."""
+async def test_full_checkpoint_file_interrupts_a_run_that_can_be_resumed(open_engine: OpenEngine, n_notes: int) -> None:
+    """The error names the full file; with space the run continues and repeats no model call."""
     engine = await open_engine([call("note"), call("note"), call("note"), "Done."])
     taken = itertools.count(1)
 
@@ -152,8 +152,8 @@ async def test_full_checkpoints_alone_interrupt_a_run_that_then_goes_on(open_eng
     assert [event.is_terminal for event in await engine.runs.events(result.run_id)].count(True) == 1
 
 
-async def test_another_engine_takes_a_run_over_whose_store_failed(open_engine: OpenEngine) -> None:
-    """A run that was left because the disk was full can be resumed elsewhere while its first engine lives."""
+async def test_run_with_a_failed_store_can_be_resumed_by_another_engine(open_engine: OpenEngine) -> None:
+    """Its first engine is still open."""
     first, second = await open_engine([call("note"), "Never."]), await open_engine(["Done."])
     first.register_tool(note)
     second.register_tool(note)
@@ -165,8 +165,8 @@ async def test_another_engine_takes_a_run_over_whose_store_failed(open_engine: O
     assert (await first.controller.result(result.run_id)).error_message is None
 
 
-async def test_a_stop_that_cannot_be_stored_is_no_stop(open_engine: OpenEngine) -> None:
-    """Cancelling a run while the store fails raises, the run shows as interrupted, and it can be cancelled later."""
+async def test_cancellation_that_cannot_be_stored_raises(open_engine: OpenEngine) -> None:
+    """The run is shown as interrupted and can be cancelled later."""
     engine = await open_engine(model=ScriptedModel(["Slowly. " * 500], delay_s=0.005))
     run = await engine.controller.begin("Tell.")
     await engine.controller.start(run)
@@ -180,8 +180,8 @@ async def test_a_stop_that_cannot_be_stored_is_no_stop(open_engine: OpenEngine) 
     assert (await engine.controller.result(run.run_id)).status == "cancelled"
 
 
-def test_whoever_waits_for_a_run_hears_why_it_stopped(tmp_path: Path) -> None:
-    """`run.wait()` raises what went wrong and what to do, the status is clear, and `run.resume()` goes on."""
+def test_wait_raises_the_store_error_of_the_run(tmp_path: Path) -> None:
+    """The error says what to do, the status is interrupted, and `run.resume()` continues the run."""
     with af.Workbench(model=ScriptedModel([call("note"), "Done."]), data_dir=tmp_path / "data") as wb:
         wb.register_tool(note)
         wb._thread.call(fill_checkpoints(wb._thread.engine))
@@ -197,10 +197,11 @@ def test_whoever_waits_for_a_run_hears_why_it_stopped(tmp_path: Path) -> None:
 # --- damaged and older files -----------------------------------------------------------------------------------------
 
 
-async def test_without_its_checkpoints_a_run_begins_again_and_repeats_nothing(
-    open_engine: OpenEngine, tmp_path: Path
-) -> None:
-    """Damaged checkpoints are refused by name; with them moved away, a waiting run goes on from the store alone."""
+async def test_run_continues_without_its_checkpoints(open_engine: OpenEngine, tmp_path: Path) -> None:
+    """Damaged checkpoints are an error that names the file.
+
+    After it is moved away, a waiting run continues from the store alone.
+    """
     turns = [call("note"), call("note"), report(), "Done."]
     first = await open_engine(turns[:3], approvals={"create_artifact": "ask"})
     first.register_tool(note)
@@ -224,7 +225,7 @@ async def test_without_its_checkpoints_a_run_begins_again_and_repeats_nothing(
 
 
 def of_version(store: Path, steps: int) -> None:
-    """Put the rows of a store of today into one of an earlier schema version, in its place."""
+    """Write the rows of a current store into one of an earlier schema version, in its place."""
     old = store.with_name("old.db")
     with closing(sqlite3.connect(old, isolation_level=None)) as db:
         for step in _STEPS[:steps]:
@@ -240,7 +241,7 @@ def of_version(store: Path, steps: int) -> None:
 
 @pytest.mark.parametrize("steps", range(1, len(_STEPS) + 1))
 def test_runs_of_an_older_store_can_be_read_and_resumed(tmp_path: Path, steps: int) -> None:
-    """A finished run of each earlier version reads as before, and a waiting one is decided and goes on."""
+    """For each earlier version a finished run is read unchanged, and a waiting one is decided and continues."""
     folder = tmp_path / "data"
     with af.Workbench(
         model=ScriptedModel([call("note"), "One.", call("note"), report()]),
@@ -277,10 +278,13 @@ class SetClock(SystemClock):
 
 
 @pytest.mark.parametrize("hours", [-5, 5])
-async def test_a_clock_that_is_set_in_the_middle_makes_no_negative_time(
+async def test_clock_set_during_a_run_makes_no_negative_durations(
     open_engine: OpenEngine, tmp_path: Path, hours: int
 ) -> None:
-    """Set during a tool and again while a person decides, durations stay those that passed, and `seq` is the order."""
+    """It is set during a tool call and while a person decides.
+
+    Durations are those that passed, and times follow `seq`.
+    """
     clock = SetClock()
 
     @tool()
@@ -316,10 +320,10 @@ async def test_a_clock_that_is_set_in_the_middle_makes_no_negative_time(
     assert (frames.load_frame(store, frames.EVENTS)["t_rel_ms"] >= 0).all()
 
 
-async def test_a_clock_set_back_between_processes_makes_no_negative_time(
+async def test_clock_set_back_between_processes_makes_no_negative_durations(
     open_engine: OpenEngine, tmp_path: Path
 ) -> None:
-    """A run that waited, and goes on where it is five hours earlier, neither lasts nor waited less than nothing."""
+    """A waiting run continues in a process whose clock is five hours behind."""
     ahead = SetClock()
     ahead.shift = timedelta(hours=5)
     first = await open_engine([report()], clock=ahead, approvals={"create_artifact": "ask"})
@@ -336,10 +340,8 @@ async def test_a_clock_set_back_between_processes_makes_no_negative_time(
 
 
 @pytest.mark.parametrize("hours", [-5, 5])
-async def test_a_clock_that_is_set_between_turns_does_not_change_their_order(
-    open_engine: OpenEngine, hours: int
-) -> None:
-    """History, branches and versions follow what was written when, not what the clock said."""
+async def test_clock_set_between_turns_does_not_change_their_order(open_engine: OpenEngine, hours: int) -> None:
+    """History, branches and versions have the order in which they were written."""
     clock = SetClock()
     engine = await open_engine([report("One."), "First.", "Second."], clock=clock)
     first = await engine.controller.execute("One?")
@@ -351,8 +353,11 @@ async def test_a_clock_that_is_set_between_turns_does_not_change_their_order(
     assert [one.content for one in engine.model.requests[-1].messages[1:]] == ["One?", "First.", "Two?"]
 
 
-def test_a_clock_set_back_between_processes_hides_no_progress(tmp_path: Path) -> None:
-    """Checkpoints are numbered by the time of day; a run goes on through restarts with the clock ever further back."""
+def test_checkpoints_are_found_after_the_clock_is_set_back(tmp_path: Path) -> None:
+    """Checkpoints are numbered by the time of day.
+
+    A run continues through restarts with the clock set back each time.
+    """
     assert [one["said"] for one in seen("set_back", tmp_path / "data", 15, 10, 5, 0)] == [
         ["waiting", None, 1, 0],
         ["waiting", None, 1, 1],
@@ -361,8 +366,11 @@ def test_a_clock_set_back_between_processes_hides_no_progress(tmp_path: Path) ->
     ]
 
 
-def test_a_runs_clock_follows_the_time_of_day_but_never_back() -> None:
-    """Set forward it follows, set back it goes on as fast as time passes, and it begins at the last event at least."""
+def test_run_clock_follows_the_time_of_day_but_never_goes_back() -> None:
+    """It follows a clock that is set forward.
+
+    After one is set back it continues with the time that passes. It starts at the last event at the earliest.
+    """
     inner = FakeClock(step_ms=1000)
     start = datetime(2026, 1, 1, tzinfo=UTC)
     assert RunClock(inner, start).now() < start + timedelta(seconds=5)
@@ -373,8 +381,8 @@ def test_a_runs_clock_follows_the_time_of_day_but_never_back() -> None:
     assert later <= times[0] < times[-1] < later + timedelta(seconds=10)
 
 
-def test_a_file_in_the_place_of_the_folder_is_told(tmp_path: Path) -> None:
-    """A file in the place of the data folder is told with its path."""
+def test_file_in_place_of_the_data_folder_is_named(tmp_path: Path) -> None:
+    """The error has its path."""
     (tmp_path / "data").write_text("not a folder", encoding="utf-8")
 
     async def open_it() -> None:

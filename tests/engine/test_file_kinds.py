@@ -1,4 +1,4 @@
-"""Named pipes, devices and folders in the place of a file: refused at once, and nothing waits for them."""
+"""Named pipes, devices and folders in place of files are refused at once; nothing waits for them."""
 
 import os
 import signal
@@ -42,7 +42,7 @@ def alarm() -> Iterator[None]:
 
 @pytest.fixture(params=list(KINDS))
 def odd(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Path, str]:
-    """A path that leads to no regular file, and what an error calls it."""
+    """A path that leads to no regular file, and its kind in errors."""
     path = tmp_path / "odd"
     if request.param == "pipe":
         os.mkfifo(path)
@@ -73,16 +73,16 @@ READERS: dict[str, tuple[type[ArtifactFlowError], Callable[[Path, Path], object]
 
 
 @pytest.mark.parametrize("reader", list(READERS))
-def test_what_is_no_regular_file_is_refused_at_once(odd: tuple[Path, str], tmp_path: Path, reader: str) -> None:
-    """The error names the kind of what is there; nothing is read of it."""
+def test_special_files_are_refused(odd: tuple[Path, str], tmp_path: Path, reader: str) -> None:
+    """The error names the kind of the file, which is not read."""
     path, kind = odd
     error, read = READERS[reader]
     with pytest.raises(error, match=f"it is {kind}, not a file"):
         read(path, tmp_path)
 
 
-def test_files_that_are_found_by_their_names_are_refused_too(odd: tuple[Path, str], tmp_path: Path) -> None:
-    """Prompts, skills, templates, the configuration file of the folder, and the store."""
+def test_special_files_with_fixed_names_are_refused(odd: tuple[Path, str], tmp_path: Path) -> None:
+    """Prompts, skills, templates, the settings file of the folder, and the store."""
     path, kind = odd
     refused = rf"it is {kind}, not a file"
     for folder, name in (
@@ -107,7 +107,7 @@ def test_files_that_are_found_by_their_names_are_refused_too(odd: tuple[Path, st
 
 
 def test_sealing_replaces_regular_files_only(odd: tuple[Path, str], tmp_path: Path) -> None:
-    """A pipe, a device or a folder stays what it is, also where a file may be replaced."""
+    """A pipe, a device or a folder is not replaced, even with `replace=True`."""
     path, kind = odd
     before = os.lstat(path)
     with af.Workbench(model=ScriptedModel(["Hi."]), data_dir=tmp_path / "data", interactive=False) as wb:
@@ -117,8 +117,8 @@ def test_sealing_replaces_regular_files_only(odd: tuple[Path, str], tmp_path: Pa
     assert os.lstat(path).st_ino == before.st_ino
 
 
-def test_sources_of_other_kinds_are_refused_or_skipped(tmp_path: Path) -> None:
-    """A pipe by itself is an error; one among files is skipped."""
+def test_special_files_among_sources(tmp_path: Path) -> None:
+    """A pipe alone is an error; among other files it is skipped."""
     folder = tmp_path / "notes"
     folder.mkdir()
     (folder / "a.md").write_text("# Cats\n\nCats purr.")
@@ -130,8 +130,8 @@ def test_sources_of_other_kinds_are_refused_or_skipped(tmp_path: Path) -> None:
             wb.add_sources(folder / "b.md")
 
 
-def test_a_pipe_that_takes_the_place_of_a_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What counts is what was opened, not what stood there a moment before."""
+def test_file_that_becomes_a_pipe_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The opened file is checked, not the path before it is opened."""
     path = tmp_path / "x"
     path.write_text("regular")
     looked = path.stat()
@@ -142,8 +142,8 @@ def test_a_pipe_that_takes_the_place_of_a_file_is_refused(tmp_path: Path, monkey
         open_regular(path)
 
 
-def test_reading_a_file_shows_nothing_of_it_in_errors(tmp_path: Path) -> None:
-    """A file that is not UTF-8 may hold a key; lines end in line feeds, whoever wrote them."""
+def test_errors_show_no_content_of_a_file(tmp_path: Path) -> None:
+    """A file that is not UTF-8 may contain a key. Line ends are normalised."""
     path = tmp_path / "x.toml"
     path.write_bytes(b"api_key = 'sk-secret-123456'\xff")
     with pytest.raises(
@@ -159,8 +159,8 @@ PATHS = ["a\0b", "a\ud800b", "loop", "x" * 300]
 
 
 @pytest.mark.parametrize("name", PATHS)
-def test_paths_that_cannot_be_are_usage_errors_everywhere(tmp_path: Path, name: str) -> None:
-    """NUL, half a surrogate pair, links in a circle and names that are too long."""
+def test_invalid_paths_are_usage_errors(tmp_path: Path, name: str) -> None:
+    """A null character, half a surrogate pair, circular links, and names that are too long."""
     (tmp_path / "loop").symlink_to("loop")
     path = tmp_path / name
     for error, read in READERS.values():

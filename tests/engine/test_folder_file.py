@@ -33,7 +33,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def refusal(**arguments: Any) -> str:
-    """The error of a workbench."""
+    """The error of making a workbench."""
     with pytest.raises(af.UsageError) as refused:
         af.Workbench(**arguments)
     return str(refused.value)
@@ -70,8 +70,8 @@ def test_custom_headers_of_the_environment_do_not_go_to_an_address_of_the_file(
     assert "the key comes from OPENAI_CUSTOM_HEADERS" in refusal()
 
 
-def test_key_and_address_of_the_same_place_work(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Both in the file, once it is allowed; or both outside of it, where the file names another address."""
+def test_key_and_address_from_the_same_source_work(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both are in the file, which is allowed; or both are outside of it, while the file names another address."""
     with ChatServer([Answer("Hello.")] * 2) as server:
         (project / SETTINGS_FILE).write_text(
             f'base_url = "{server.base_url}"\napi_key = "sk-of-the-file"\nmodel = "m"\n'
@@ -121,8 +121,8 @@ def test_key_of_the_environment_never_goes_to_an_mcp_server_of_the_file(project:
 
 
 @pytest.mark.parametrize("is_named", [False, True])
-def test_program_of_the_file_starts_after_a_permission_only(project: Path, tmp_path: Path, is_named: bool) -> None:
-    """A server of `[mcp]`, or of a JSON file that the file names, leaves no trace before the permission."""
+def test_program_of_the_file_starts_only_with_permission(project: Path, tmp_path: Path, is_named: bool) -> None:
+    """A server of `[mcp]`, or of a JSON file that the file names, has no effect before the permission."""
     servers = json.dumps({"mcpServers": {"files": by_stdio(tmp_path, permission="auto")}})
     (project / ".mcp.json").write_text(servers)
     (project / SETTINGS_FILE).write_text('mcp = ".mcp.json"\n' if is_named else f"mcp = '''{servers}'''\n")
@@ -156,7 +156,7 @@ def test_changed_file_needs_a_new_permission(project: Path, changed: str) -> Non
 
 
 def test_permission_is_for_one_folder(project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same file elsewhere may start another program, because its paths are relative; each folder has its own."""
+    """A copy of the file in another folder may start another program, because its paths are relative."""
     (project / SETTINGS_FILE).write_text('approvals = "approve"\n')
     af.trust_folder()
     other = tmp_path / "other"
@@ -170,8 +170,8 @@ def test_permission_is_for_one_folder(project: Path, tmp_path: Path, monkeypatch
     assert Settings.load().approvals == "approve"
 
 
-def test_refusal_lists_what_the_file_does_without_secrets(project: Path, tmp_path: Path) -> None:
-    """Each setting that needs a permission has a line with its value; keys and passwords have none."""
+def test_refusal_lists_the_effects_without_secrets(project: Path, tmp_path: Path) -> None:
+    """Each setting that needs a permission has a line with its value; keys and passwords are not shown."""
     near = {"command": "sh", "args": ["-c", "echo hello", "--token", SECRET], "env": {"A_TOKEN": "${MY_TOKEN}"}}
     far = {"url": f"https://ada:{SECRET}@far.example/mcp?key={SECRET}", "headers": {"Authorization": SECRET}}
     (project / ".mcp.json").write_text(json.dumps({"near": near, "far": far}))
@@ -221,8 +221,8 @@ def test_refusal_lists_what_the_file_does_without_secrets(project: Path, tmp_pat
     assert "approvals: answers 'approve' in your place" in repr(trusted)
 
 
-def test_refusal_leaves_out_no_server(project: Path) -> None:
-    """However many servers stand in front of it, the last one is shown, and so is the end of a command."""
+def test_refusal_lists_every_server(project: Path) -> None:
+    """The last of many servers is listed, and so is the end of a long command."""
     servers = {f"s{n}": {"command": "true"} for n in range(50)} | {"last": {"command": "sh", "args": ["x" * 200 + "!"]}}
     (project / ".mcp.json").write_text(json.dumps(servers))
     (project / SETTINGS_FILE).write_text('mcp = ".mcp.json"\n')
@@ -230,7 +230,7 @@ def test_refusal_leaves_out_no_server(project: Path) -> None:
 
 
 def test_harmless_settings_need_no_permission(project: Path) -> None:
-    """A model's name, limits, prices and a store in the folder take effect at once; nothing is stored for them."""
+    """A model's name, limits, prices and a store in the folder take effect without a stored permission."""
     (project / SETTINGS_FILE).write_text(
         'model = "m"\ntemperature = 0.5\ntimeout_s = 5\ntool_protocol = "native"\ndata_dir = "kept"\n'
         "[budget]\ntokens = 5\n[prices.m]\ninput = 1\noutput = 2\n"
@@ -243,20 +243,20 @@ def test_harmless_settings_need_no_permission(project: Path) -> None:
 
 @pytest.mark.parametrize("folder", ["..", "/elsewhere", "~/notes", "kept/../../x", "link"])
 def test_store_outside_of_the_folder_needs_a_permission(project: Path, tmp_path: Path, folder: str) -> None:
-    """A path that leaves the folder, also through a link, may lead to what others read."""
+    """A path that leaves the folder, also through a link, may be readable for others."""
     (project / "link").symlink_to(tmp_path)
     (project / SETTINGS_FILE).write_text(f'data_dir = "{folder}"\n')
     assert f"data_dir: stores your work outside of this folder, in '{folder}'" in refusal()
 
 
 def test_every_setting_is_harmless_or_needs_a_permission() -> None:
-    """A setting that is added has to be in one of the lists."""
+    """A new setting must be added to one of the two lists."""
     assert {*EFFECTS, "mcp"}.isdisjoint(HARMLESS_SETTINGS)
     assert {*EFFECTS, "mcp", *HARMLESS_SETTINGS} == set(ENVIRONMENT_VARIABLES)
 
 
 def test_variable_allows_every_folder_in_ci(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """AF_TRUST_FOLDER=1 allows the file and stores nothing; no other value does."""
+    """AF_TRUST_FOLDER=1 allows the file and stores nothing; other values have no effect."""
     (project / SETTINGS_FILE).write_text('approvals = "approve"\n')
     monkeypatch.setenv("AF_TRUST_FOLDER", "yes")
     assert "you have not allowed it:" in refusal()
@@ -265,8 +265,8 @@ def test_variable_allows_every_folder_in_ci(project: Path, monkeypatch: pytest.M
     assert not trust_path().exists()
 
 
-def test_settings_made_without_load_need_the_permission_too(project: Path) -> None:
-    """`af.Settings()` reads the same file, and there is no way around the question."""
+def test_settings_class_needs_the_permission_too(project: Path) -> None:
+    """`af.Settings()` reads the same file."""
     (project / SETTINGS_FILE).write_text('approvals = "approve"\n')
     with pytest.raises(af.UsageError, match=r"af\.trust_folder\(\)"):
         Settings()
@@ -276,7 +276,7 @@ def test_settings_made_without_load_need_the_permission_too(project: Path) -> No
 
 
 def test_permissions_are_private_and_outside_of_the_folder(project: Path, tmp_path: Path) -> None:
-    """The file is readable by its owner only, holds hashes, and nothing else is left beside it."""
+    """Only the owner can read the file, it contains hashes, and no other file is created."""
     (project / SETTINGS_FILE).write_text('approvals = "approve"\n')
     trusted = af.trust_folder()
     path = tmp_path / "config" / "artifactflow" / "trusted.json"
@@ -288,10 +288,10 @@ def test_permissions_are_private_and_outside_of_the_folder(project: Path, tmp_pa
     assert [one.name for one in project.iterdir()] == [SETTINGS_FILE]
 
 
-def test_permissions_lie_in_the_home_folder_by_default(
+def test_permissions_are_in_the_home_folder_by_default(
     project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without XDG_CONFIG_HOME, or with a relative one, which would lie in the folder, it is ~/.config."""
+    """Without XDG_CONFIG_HOME, or with a relative path, which the folder could contain, they are in ~/.config."""
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("XDG_CONFIG_HOME", "here")
     assert trust_path() == tmp_path / ".config" / "artifactflow" / "trusted.json"
@@ -301,7 +301,7 @@ def test_permissions_lie_in_the_home_folder_by_default(
 
 @pytest.mark.parametrize("content", ["{", "[]", '{"folders": 3}', "[" * 100_000, "\x00"])
 def test_broken_permissions_are_named_and_not_overwritten(project: Path, content: str) -> None:
-    """A file that does not hold permissions allows nothing, and says what to do."""
+    """An unreadable file of permissions allows nothing; the error says what to do."""
     (project / SETTINGS_FILE).write_text('approvals = "approve"\n')
     trust_path().parent.mkdir(parents=True)
     trust_path().write_text(content)
@@ -312,7 +312,7 @@ def test_broken_permissions_are_named_and_not_overwritten(project: Path, content
 
 
 def test_permission_that_cannot_be_stored_is_an_error_with_the_path(project: Path) -> None:
-    """A folder that is a file is named."""
+    """A file is in place of its folder."""
     (project / SETTINGS_FILE).write_text('approvals = "approve"\n')
     trust_path().parent.parent.mkdir()
     trust_path().parent.write_text("no folder")
@@ -346,8 +346,8 @@ def test_folder_without_a_file_has_nothing_to_allow(project: Path) -> None:
         ("timeout_s = nan\n", "The setting timeout_s (AF_TIMEOUT_S) is nan"),
     ],
 )
-def test_value_that_cannot_be_used_is_named_in_a_short_error(project: Path, text: str, problem: str) -> None:
-    """The error names the file or the setting, also where Python itself refuses the number."""
+def test_error_for_an_unusable_value_is_short(project: Path, text: str, problem: str) -> None:
+    """It names the file or the setting, also if Python itself refuses the number."""
     (project / SETTINGS_FILE).write_text(text)
     message = refusal()
     assert problem in message

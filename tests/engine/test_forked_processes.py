@@ -1,4 +1,4 @@
-"""A forked child is refused its parent's store and workbench, with advice; its end leaves the parent's files alone."""
+"""A forked child cannot use its parent's store and workbench, and its end does not affect the parent's files."""
 
 import os
 import subprocess
@@ -60,8 +60,8 @@ USES = (
 )
 
 
-def test_child_is_refused_with_advice(tmp_path: Path) -> None:
-    """Whatever a forked child does with its parent's folder or workbench is an error that names the spawn method."""
+def test_forked_child_gets_an_error_with_advice(tmp_path: Path) -> None:
+    """Each use of its parent's folder or workbench is an error that names the spawn method."""
     said = said_by("".join(f"print(in_child(lambda: {use}))\n" for use in USES), tmp_path).splitlines()
     assert len(said) == len(USES)
     for use, error in zip(USES, said, strict=True):
@@ -69,8 +69,8 @@ def test_child_is_refused_with_advice(tmp_path: Path) -> None:
         assert ADVICE in error, use
 
 
-def test_parent_goes_on_after_its_child_ended(tmp_path: Path) -> None:
-    """A child that ends as Python programs do closes nothing of its parent, and removes no folder of it."""
+def test_parent_continues_after_the_end_of_its_child(tmp_path: Path) -> None:
+    """The exit of a child closes no file and removes no folder of the parent."""
     program = """
 played = make(record="runs.jsonl")
 played.ask("One?").wait()
@@ -82,8 +82,8 @@ print(replaying.data_dir.is_dir(), replaying.ask("One?").wait().status, wb.ask("
     assert said_by(program, tmp_path, "sys.exit(0)").splitlines() == ["'nothing'", "True completed completed"]
 
 
-def test_child_may_open_another_folder_and_one_that_was_closed(tmp_path: Path) -> None:
-    """Only folders that were open when the process was forked are refused."""
+def test_child_may_open_other_folders(tmp_path: Path) -> None:
+    """Only the folders that were open at the fork are refused."""
     program = """
 def ask(folder):
     with make(data_dir=folder) as own:
@@ -97,7 +97,7 @@ print(in_child(lambda: ask("data")))
 
 
 def test_spawned_process_may_open_the_same_folder(tmp_path: Path) -> None:
-    """What the error advises works: a spawned process opens the folder beside its parent."""
+    """The advice of the error works: a spawned process opens the folder while its parent has it open."""
     (tmp_path / "program.py").write_text(
         """
 import multiprocessing

@@ -1,4 +1,4 @@
-"""Ctrl+C while a workbench is made leaves no thread and prints nothing, and its folder can be opened at once."""
+"""Ctrl+C while a workbench is made leaves no thread and no output, and its folder can be opened again."""
 
 import os
 import subprocess
@@ -50,8 +50,8 @@ print(len(errors))
 
 
 @pytest.mark.skipif(os.name == "nt", reason="The test sends SIGINT to itself; this system cannot.")
-def test_interrupt_at_any_moment_leaves_nothing_behind(tmp_path: Path) -> None:
-    """Interrupted at sixteen moments of its opening, each time no thread is left and the folder opens again."""
+def test_interrupted_opening_leaves_no_thread(tmp_path: Path) -> None:
+    """It is interrupted at sixteen moments; each time no thread is left and the folder can be opened."""
     command = [sys.executable, "-W", "always::RuntimeWarning", "-c", PROGRAM]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path, timeout=240)
     assert (done.returncode, done.stderr) == (0, ""), done.stderr[-3000:]

@@ -1,4 +1,4 @@
-"""A process that is killed in the middle of what a person had approved: the approval is kept, nothing is done twice."""
+"""A process is killed during an approved action: the approval is kept, and nothing is done twice."""
 
 import signal
 import subprocess
@@ -60,10 +60,10 @@ def send_with(path: Path, *, then: Any = lambda: None, idempotent: bool) -> Tool
 @pytest.mark.parametrize(
     ("kind", "letters", "told"), [("once", 1, "nobody knows whether it took effect"), ("idempotent", 2, "sent")]
 )
-async def test_an_approval_outlives_a_kill_within_what_was_approved(
+async def test_approval_survives_a_kill_during_the_approved_call(
     open_engine: OpenEngine, tmp_path: Path, kind: str, letters: int, told: str
 ) -> None:
-    """Killed inside the approved tool, nobody is asked again, and only an idempotent tool is run again."""
+    """It is not requested again, and only an idempotent tool is run again."""
     folder = tmp_path / "data"
     command = [sys.executable, "-c", DIES_IN_ITS_TOOL, str(folder), str(TESTS), kind]
     killed = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)  # noqa: ASYNC221 - alone
@@ -119,7 +119,7 @@ asyncio.run(main())
 
 @pytest.fixture
 def wb(tmp_path: Path, workbench: OpenWorkbench) -> af.Workbench:
-    """A workbench with a run that was killed after the decision on it was stored, and before it was started."""
+    """A workbench with a run that was killed between its stored decision and its start."""
     folder = tmp_path / "data"
     command = [sys.executable, "-c", DIES_BEFORE_THE_START, str(folder), str(TESTS)]
     killed = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
@@ -130,7 +130,7 @@ def wb(tmp_path: Path, workbench: OpenWorkbench) -> af.Workbench:
 
 
 def test_run_killed_between_decision_and_start_is_interrupted(wb: af.Workbench) -> None:
-    """Handle, frames, tree and saved output call it interrupted, ask nothing any more, and say how to go on."""
+    """Handle, frames, tree and saved output show it as interrupted, without a form, and say how to continue it."""
     left = wb.runs()[0]
     assert (left.status, list(left.pending), left.wait().status) == ("interrupted", [], "interrupted")
     assert list(wb.runs_df().status) == list(wb.messages_df().status) == ["interrupted"]
@@ -144,8 +144,8 @@ def test_run_killed_between_decision_and_start_is_interrupted(wb: af.Workbench) 
     assert "1 interrupted" in wb._repr_markdown_()
 
 
-def test_decision_on_it_is_refused_with_advice(wb: af.Workbench) -> None:
-    """Whoever approves it again reads that it was decided, and that run.resume() goes on with it."""
+def test_second_decision_on_it_is_refused_with_advice(wb: af.Workbench) -> None:
+    """The error says that the request was decided and that run.resume() continues the run."""
     left = wb.runs()[0]
     request_id = left._client.read(lambda db: db.execute("SELECT request_id FROM approvals").fetchone()[0])
     with pytest.raises(af.NotFound, match=r"everything was decided.*run.resume\(\)"):
@@ -156,8 +156,8 @@ def test_decision_on_it_is_refused_with_advice(wb: af.Workbench) -> None:
         wb.approve(request_id)
 
 
-def test_resume_goes_on_with_it(wb: af.Workbench, tmp_path: Path) -> None:
-    """The letter that was approved is sent once, and the run ends."""
+def test_resume_continues_it(wb: af.Workbench, tmp_path: Path) -> None:
+    """The approved letter is sent once, and the run ends."""
     left = wb.runs()[0]
     assert left.resume().wait().status == "completed"
     assert left.response == "It is done."
@@ -165,8 +165,8 @@ def test_resume_goes_on_with_it(wb: af.Workbench, tmp_path: Path) -> None:
     assert not list((tmp_path / "data" / "owners").iterdir())
 
 
-def test_start_that_is_on_its_way_is_no_interruption(wb: af.Workbench, tmp_path: Path) -> None:
-    """While a process holds the start lock of a decided run, others see it waiting."""
+def test_run_that_is_being_started_is_not_interrupted(wb: af.Workbench, tmp_path: Path) -> None:
+    """While a process holds the start lock of a decided run, others see it as waiting."""
     left = wb.runs()[0]
     ownership = RunLocks(tmp_path / "data", "eng-other")
     with ownership.starting(f"start-{left.run_id}"):

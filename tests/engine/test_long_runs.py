@@ -1,4 +1,4 @@
-"""Long runs: a late round costs what an early one does, and what they store can be read."""
+"""Long runs: the cost of a round does not grow, and the stored prompts can be read."""
 
 import shutil
 from contextlib import closing
@@ -21,15 +21,15 @@ ROUNDS = 400
 MANY = {"lead_agent": {"max_iterations": 200}}
 
 
-async def test_late_rounds_cost_what_early_ones_do(tmp_path: Path) -> None:
-    """Neither the CPU time of a round nor what it stores grows with the number of rounds before it."""
+async def test_cost_of_a_round_does_not_grow(tmp_path: Path) -> None:
+    """Neither its CPU time nor its stored bytes grow with the number of earlier rounds."""
     run = await long_run(tmp_path, ROUNDS)
     assert run.bytes_per_round(ROUNDS - 150, ROUNDS - 50) <= 2 * run.bytes_per_round(50, 150)
     assert run.late <= 2 * run.early
 
 
 def looking(n_rounds: int) -> Any:
-    """A script that calls a tool in so many rounds of each question, each time with other words."""
+    """A script that calls a tool in this number of rounds per question, each time with other words."""
     n = 0
 
     def script(_request: ModelRequest) -> str:
@@ -62,7 +62,7 @@ def prompts_of(store: Path, run: af.Run) -> list[Any]:
 
 
 def test_every_prompt_of_a_long_run_can_be_read(workbench: OpenWorkbench, tmp_path: Path) -> None:
-    """Each prompt that the store shows is the one that the model received; deleting the conversation leaves no text."""
+    """Each stored prompt equals the one that the model received; deleting the conversation deletes their texts."""
     model = ScriptedModel(looking(150))
     wb = workbench(model=model, graph_config=MANY)
     wb.register_tool(look)
@@ -77,8 +77,8 @@ def test_every_prompt_of_a_long_run_can_be_read(workbench: OpenWorkbench, tmp_pa
         assert db.execute("SELECT count(*) FROM texts").fetchone()[0] == 0
 
 
-def test_a_sealed_long_run_holds_its_prompts(workbench: OpenWorkbench, tmp_path: Path) -> None:
-    """A run that is sealed and imported elsewhere has the same prompts there, and can be imported twice."""
+def test_sealed_long_run_contains_its_prompts(workbench: OpenWorkbench, tmp_path: Path) -> None:
+    """After an import elsewhere the prompts are the same; importing it twice is allowed."""
     model = ScriptedModel(looking(120))
     wb = workbench(model=model, graph_config=MANY)
     wb.register_tool(look)
@@ -92,8 +92,8 @@ def test_a_sealed_long_run_holds_its_prompts(workbench: OpenWorkbench, tmp_path:
     ]
 
 
-def test_a_waiting_run_of_release_0_1_0_goes_on(workbench: OpenWorkbench, tmp_path: Path) -> None:
-    """A store of that release opens: frames and steps are there, its waiting run and its conversation continue."""
+def test_waiting_run_of_release_0_1_0_continues(workbench: OpenWorkbench, tmp_path: Path) -> None:
+    """A store of that release has its frames and steps; its waiting run and its conversation continue."""
     first = ScriptedModel([call("look"), "Seen.", call("look"), "More." + call("act")])
     with af.Workbench(model=first, data_dir=tmp_path / "new") as wb:
         wb.register_tool(look)

@@ -1,4 +1,4 @@
-"""A model that is chosen for one run: who asks for it, who keeps its own, and what is kept of it."""
+"""A model that is chosen for one run: the agents that use it, and what is stored."""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,8 +12,8 @@ from artifactflow_nb.core.approvals import Decision
 from artifactflow_nb.models.scripted import ScriptedModel
 
 
-def test_a_model_is_chosen_for_one_run_only(tmp_path: Path) -> None:
-    """The run's calls name it, its rows too; the next run asks for the configured one again."""
+def test_chosen_model_applies_to_one_run(tmp_path: Path) -> None:
+    """The calls and rows of the run name it; the next run uses the configured model."""
     with (
         ChatServer([Answer("One."), Answer("Two.")]) as server,
         af.Workbench(model="usual", base_url=server.base_url, data_dir=tmp_path / "data") as wb,
@@ -27,8 +27,8 @@ def test_a_model_is_chosen_for_one_run_only(tmp_path: Path) -> None:
         assert "larger" in wb.known_models()
 
 
-def test_an_agent_with_a_model_of_its_own_keeps_it(tmp_path: Path) -> None:
-    """What is chosen takes the place of the configured model, and of no other."""
+def test_agent_with_its_own_model_ignores_the_chosen_one(tmp_path: Path) -> None:
+    """The chosen model replaces only the configured model."""
     answers = [Answer(delegate("search_agent", "Search.")), Answer("Found."), Answer("Done.")]
     with (
         ChatServer(answers) as server,
@@ -40,8 +40,8 @@ def test_an_agent_with_a_model_of_its_own_keeps_it(tmp_path: Path) -> None:
         assert [request.body["model"] for request in server.requests] == ["larger", "small", "larger"]
 
 
-def test_a_run_keeps_its_model_in_another_process(tmp_path: Path) -> None:
-    """A run that waits is gone on with by another workbench, and asks for the same model."""
+def test_resumed_run_keeps_its_model(tmp_path: Path) -> None:
+    """Another workbench continues a waiting run with the same model."""
     asks = {"create_artifact": "ask"}
     answers = [Answer(call("create_artifact", id="a", title="A", content="A.")), Answer("Done.")]
     with ChatServer(answers) as server:
@@ -53,8 +53,8 @@ def test_a_run_keeps_its_model_in_another_process(tmp_path: Path) -> None:
         assert [request.body["model"] for request in server.requests] == ["larger", "larger"]
 
 
-def test_a_model_that_cannot_be_asked_for_is_refused(tmp_path: Path) -> None:
-    """A name that a model without an endpoint does not have, no name at all, and one without a price in a budget."""
+def test_unusable_model_name_is_an_error(tmp_path: Path) -> None:
+    """An unknown name without an endpoint, a value that is no name, and a model without a price under a cost limit."""
     with af.Workbench(model=ScriptedModel(["Hello."]), data_dir=tmp_path / "data") as wb:
         with pytest.raises(af.UsageError, match="no model 'larger' here; known are: scripted"):
             wb.ask("Hello?", model="larger")
@@ -71,8 +71,8 @@ def test_a_model_that_cannot_be_asked_for_is_refused(tmp_path: Path) -> None:
         priced.ask("Hello?", model="larger", budget={"usd": 1})
 
 
-def test_a_run_does_not_go_on_with_another_model_than_it_was_begun_with(tmp_path: Path) -> None:
-    """A workbench that lacks its model says so at the decision and at the resume; nothing is decided, nothing asked."""
+def test_run_continues_only_with_the_model_of_its_start(tmp_path: Path) -> None:
+    """A workbench without this model refuses the decision and the resume; nothing is stored or requested."""
     begun = {"data_dir": tmp_path / "data", "approvals": {"create_artifact": "ask"}}
     answers = [Answer(call("create_artifact", id="a", title="A", content="A.")), Answer("Done.")]
     with ChatServer(answers) as server:
@@ -96,8 +96,8 @@ def test_a_run_does_not_go_on_with_another_model_than_it_was_begun_with(tmp_path
             assert later.run(run_id).resume().wait(10).response == "Done."
 
 
-def test_a_limit_on_the_cost_needs_its_prices_to_go_on(tmp_path: Path) -> None:
-    """A workbench without the prices would never see that it is reached, so it does not go on; it can cancel."""
+def test_run_with_a_cost_limit_continues_only_with_prices(tmp_path: Path) -> None:
+    """A workbench without the prices would never reach the limit, so it refuses to continue; it can cancel the run."""
     begun = {"data_dir": tmp_path / "data", "approvals": {"create_artifact": "ask"}}
     answers = [Answer(call("create_artifact", id="a", title="A", content="A."))]
     with ChatServer(answers) as server:
@@ -110,8 +110,8 @@ def test_a_limit_on_the_cost_needs_its_prices_to_go_on(tmp_path: Path) -> None:
             assert later.run(run_id).cancel().status == "cancelled"
 
 
-def test_asking_again_keeps_what_was_chosen(tmp_path: Path) -> None:
-    """A regenerated and an edited question ask the same model within the same budget, unless told otherwise."""
+def test_sibling_keeps_model_and_budget(tmp_path: Path) -> None:
+    """A regenerated or edited question uses the model and budget of the earlier run, unless others are passed."""
     with (
         ChatServer([Answer("One."), Answer("Two."), Answer("Three.")]) as server,
         af.Workbench(model="usual", base_url=server.base_url, data_dir=tmp_path / "data") as wb,

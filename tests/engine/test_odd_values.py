@@ -1,4 +1,4 @@
-"""Deep values, large numbers, damaged stores, no file descriptors: each gives an error of this package."""
+"""Deeply nested values, large numbers, damaged stores, no file descriptors: each gives an error of this package."""
 
 import os
 import random
@@ -35,7 +35,7 @@ def nested(depth: int) -> Any:
 
 
 def test_deep_json_in_settings_is_a_usage_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """MCP servers, prices and budgets, as arguments, in the environment and in files."""
+    """In MCP servers, prices and budgets, as arguments, in the environment and in files."""
     path = tmp_path / "mcp.json"
     path.write_text(f'{{"key": "sk-secret-123456", "a": {DEEP_JSON}}}')
     for mcp in (path, path.read_text()):
@@ -59,7 +59,6 @@ def test_deep_json_in_settings_is_a_usage_error(tmp_path: Path, monkeypatch: pyt
 
 
 def test_deep_json_in_a_cassette_is_a_cassette_error(tmp_path: Path, workbench: OpenWorkbench) -> None:
-    """However the file is read."""
     path = tmp_path / "c.jsonl"
     with workbench(["Hi."], record=path) as wb:
         wb.ask("Hi?").wait()
@@ -72,8 +71,8 @@ def test_deep_json_in_a_cassette_is_a_cassette_error(tmp_path: Path, workbench: 
             read(path)
 
 
-def test_deep_arguments_are_refused_and_the_model_is_told(workbench: OpenWorkbench) -> None:
-    """What is stored of a run can be sealed and opened again."""
+def test_model_gets_an_error_for_deeply_nested_arguments(workbench: OpenWorkbench) -> None:
+    """The run can be sealed and opened again."""
     seen = []
 
     @af.tool()
@@ -93,8 +92,8 @@ def test_deep_arguments_are_refused_and_the_model_is_told(workbench: OpenWorkben
         assert opened.response == "Done."
 
 
-def test_parameters_that_a_person_edits_are_checked(workbench: OpenWorkbench) -> None:
-    """What is nested too deep decides nothing; a large number arrives."""
+def test_edited_parameters_are_checked(workbench: OpenWorkbench) -> None:
+    """Deeply nested ones are refused and decide nothing; a large number is passed on."""
     seen = []
 
     @af.tool(permission="confirm")
@@ -112,8 +111,8 @@ def test_parameters_that_a_person_edits_are_checked(workbench: OpenWorkbench) ->
     assert seen == [str(BIG)]
 
 
-def test_json_that_is_stored_is_never_too_deep() -> None:
-    """What goes deeper is left out with a note; a value that contains itself too."""
+def test_stored_json_is_never_too_deep() -> None:
+    """Deeper parts, also of a value that contains itself, are replaced by a note."""
     own: list[Any] = []
     own.append(own)
     for value in (nested(DEPTH), nested(300), own, {"a": nested(MAX_DEPTH + 1)}):
@@ -129,7 +128,7 @@ def test_json_that_is_stored_is_never_too_deep() -> None:
 
 
 def test_numbers_beyond_64_bits_are_usage_errors(tmp_path: Path, workbench: OpenWorkbench) -> None:
-    """Budgets and the limits of the graph configuration; a wait may be as long as one likes."""
+    """In budgets and in the limits of the graph configuration; a time-out may have any length."""
     wb = workbench(["Hi."])
     with pytest.raises(UsageError, match="tokens"):
         wb.ask("Hi?", budget={"tokens": BIG})
@@ -190,10 +189,10 @@ def use_all(wb: af.Workbench, run_id: str, file: Path) -> None:
 
 @pytest.mark.parametrize("moment", ["before", "open"])
 @pytest.mark.parametrize("kind", ["cut", "header", "pages", "bytes", "json", "log"])
-def test_a_damaged_store_raises_store_errors_only(
+def test_damaged_store_raises_only_store_errors(
     tmp_path: Path, whole: tuple[Path, str], kind: str, moment: str
 ) -> None:
-    """At open, at reading frames and a run, at asking and sealing: it works, or a `StoreError` says what to do."""
+    """Opening, reading frames and a run, asking and sealing succeed or raise a `StoreError` with advice."""
     folder, run_id = whole
     for seed in range(4):
         data = tmp_path / f"{kind}{seed}"
@@ -212,7 +211,7 @@ def test_a_damaged_store_raises_store_errors_only(
 
 @contextmanager
 def descriptors(free: int) -> Iterator[None]:
-    """Leave this process so many file descriptors."""
+    """Limit this process to a number of file descriptors."""
     import resource
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -234,8 +233,8 @@ def descriptors(free: int) -> Iterator[None]:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Limits of descriptors are those of POSIX.")
-def test_a_lack_of_file_descriptors_is_told(tmp_path: Path) -> None:
-    """At opening, asking, adding sources, sealing and opening a sealed run, and afterwards all of it works."""
+def test_lack_of_file_descriptors_is_an_error(tmp_path: Path) -> None:
+    """At opening, asking, adding sources, sealing and opening a sealed run; afterwards all of it works."""
     (tmp_path / "notes").mkdir()
     (tmp_path / "notes" / "a.md").write_text("# Cats\n\nCats purr.")
 

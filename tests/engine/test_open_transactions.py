@@ -1,4 +1,4 @@
-"""A turn holds no transaction open while it waits for a model, a tool or a person."""
+"""A turn has no open transaction while it waits for a model, a tool or a person."""
 
 import asyncio
 import sqlite3
@@ -18,7 +18,7 @@ PATIENCE_S = 2.0
 
 
 def is_free(folder: Path) -> bool:
-    """Whether anybody could write both files without waiting a moment, and nobody reads an old state of them."""
+    """Whether both files can be written without a wait, and no connection reads an old state of them."""
     try:
         for name in (STORE_FILE, CHECKPOINT_FILE):
             with closing(sqlite3.connect(folder / name, timeout=0, isolation_level=None)) as db:
@@ -32,7 +32,7 @@ def is_free(folder: Path) -> bool:
 
 
 async def becomes_free(folder: Path) -> bool:
-    """The same, once what was being written is written: LangGraph's writes go on for a moment behind a node."""
+    """The same after pending writes: LangGraph writes for a moment after a node has ended."""
     for _ in range(int(PATIENCE_S / 0.01)):
         if is_free(folder):
             return True
@@ -56,8 +56,8 @@ class Thoughtful(ScriptedModel):
                 self.found.append(await becomes_free(self._folder))
 
 
-async def test_the_store_is_free_while_a_turn_waits(open_engine: OpenEngine, tmp_path: Path) -> None:
-    """While a model thinks, a tool works, a sub-agent works or a person decides, others can write at once."""
+async def test_store_can_be_written_while_a_turn_waits(open_engine: OpenEngine, tmp_path: Path) -> None:
+    """For a model, a tool, a sub-agent or a person."""
     folder = tmp_path / "data"
     script = by_agent(
         lead=[call("pause") + delegate("search_agent", "pause"), report(), "Done."], search=[call("pause"), "paused"]
@@ -83,8 +83,8 @@ async def test_the_store_is_free_while_a_turn_waits(open_engine: OpenEngine, tmp
     assert model.found == [True] * 10
 
 
-async def test_turns_at_once_do_not_lock_each_other_out(open_engine: OpenEngine) -> None:
-    """Twelve turns of two engines on one store, all at the same time, complete, each with its own artifact."""
+async def test_concurrent_turns_do_not_lock_each_other_out(open_engine: OpenEngine) -> None:
+    """Twelve concurrent turns of two engines on one store complete, each with its own artifact."""
     model = ScriptedModel(
         lambda request: "Done." if len(request.messages) > 2 else report(request.messages[1].content), delay_s=0.001
     )

@@ -1,4 +1,4 @@
-"""What a run that waited several times says, to those who resume it and in its metrics, and what it leaves out."""
+"""Events and metrics of runs that waited several times."""
 
 import asyncio
 import json
@@ -26,8 +26,11 @@ async def resumed(engine: Engine, thread_id: str, request_id: str) -> list[Strea
     return [event async for event in stream]
 
 
-async def test_each_resume_tells_what_is_new_and_the_last_one_the_end(open_engine: OpenEngine) -> None:
-    """A run that asks again while it is resumed waits again; each stream has its own events, none twice, one end."""
+async def test_each_resume_streams_only_new_events(open_engine: OpenEngine) -> None:
+    """A run may wait again after a resume.
+
+    Each stream has its own events, none is repeated, and the last stream has the end.
+    """
     engine = await open_engine([call("act", number="1"), call("act", number="2"), call("act", number="3"), "Done."])
     engine.register_tool(act)
     streams = [[event async for event in engine.controller.stream_execute("Act.")]]
@@ -45,8 +48,8 @@ async def test_each_resume_tells_what_is_new_and_the_last_one_the_end(open_engin
     assert len(engine.model.requests) == 4  # type: ignore[attr-defined]
 
 
-async def test_a_later_turn_says_nothing_of_an_earlier_one(open_engine: OpenEngine) -> None:
-    """The events of a turn are its own: none of an earlier turn is told again, live or stored."""
+async def test_events_of_a_turn_are_its_own(open_engine: OpenEngine) -> None:
+    """No event of an earlier turn is published again, live or stored."""
     engine = await open_engine([call("act", number="1"), "One.", call("act", number="2"), "Two."], approvals="approve")
     engine.register_tool(act)
     first = [event async for event in engine.controller.stream_execute("First?")]
@@ -60,8 +63,8 @@ async def test_a_later_turn_says_nothing_of_an_earlier_one(open_engine: OpenEngi
     assert not any(old in everything for old in ("First?", "One.", first[0].run_id))
 
 
-async def test_a_persons_time_is_not_the_machines(open_engine: OpenEngine) -> None:
-    """What a person takes to decide is waiting time and not time at work, and another process reads the same."""
+async def test_waiting_time_is_separate_from_active_time(open_engine: OpenEngine) -> None:
+    """The time of a person's decision is waiting time, also as another process reads it."""
     engine = await open_engine([call("act", number="1"), "Done."])
     engine.register_tool(act)
     waiting = await engine.controller.execute("Act.")

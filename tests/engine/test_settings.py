@@ -1,3 +1,5 @@
+"""Settings: their sources, their precedence and their errors."""
+
 import json
 from pathlib import Path
 
@@ -18,15 +20,14 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_without_anything_no_endpoint_is_configured_and_a_person_is_asked():
-    """Out of the box the settings name no endpoint, ask the person, and keep the store beside the notebook."""
+def test_defaults():
+    """No endpoint is configured, the person is asked, and the store is in the working directory."""
     settings = Settings.load()
     assert not settings.endpoint_configured
     assert (settings.approvals, settings.data_dir, settings.timeout_s) == ("ask", Path(".artifactflow"), 600.0)
 
 
-def test_arguments_win_over_the_environment_and_the_environment_over_the_file(folder, monkeypatch):
-    """A setting is taken from the first place that has it: argument, environment, file."""
+def test_arguments_override_the_environment_and_it_overrides_the_file(folder, monkeypatch):
     (folder / SETTINGS_FILE).write_text('model = "file"\ntimeout_s = 1\ndata_dir = "from-file"\n')
     monkeypatch.setenv("AF_MODEL", "environment")
     monkeypatch.setenv("AF_TIMEOUT_S", "2")
@@ -34,20 +35,20 @@ def test_arguments_win_over_the_environment_and_the_environment_over_the_file(fo
     assert (settings.model, settings.timeout_s, settings.data_dir) == ("argument", 2.0, Path("from-file"))
 
 
-def test_an_argument_that_is_none_counts_as_not_given(monkeypatch):
-    """None leaves a setting to the environment, so that callers can pass their own optional arguments on."""
+def test_none_as_an_argument_leaves_a_setting_to_the_environment(monkeypatch):
+    """Callers can pass on their own optional arguments."""
     monkeypatch.setenv("AF_APPROVALS", "deny")
     assert Settings.load(approvals=None).approvals == "deny"
 
 
-def test_an_empty_variable_counts_as_not_set(monkeypatch):
-    """An empty variable does not configure an endpoint."""
+def test_empty_variable_is_ignored(monkeypatch):
+    """It does not configure an endpoint."""
     monkeypatch.setenv("OPENAI_API_KEY", "")
     assert not Settings.load().endpoint_configured
 
 
 def test_variables_of_other_programs_are_not_read(monkeypatch):
-    """Only the documented variables count: MODEL belongs to somebody else."""
+    """MODEL, for example, is not documented and has no effect."""
     monkeypatch.setenv("MODEL", "somebody-elses")
     assert Settings.load().model is None
 
@@ -56,14 +57,14 @@ def test_variables_of_other_programs_are_not_read(monkeypatch):
     "given", [{"base_url": "http://localhost:1/v1"}, {"api_key": KEY}, {"base_url": "https://h/v1", "api_key": KEY}]
 )
 def test_an_address_or_a_key_configures_an_endpoint(given):
-    """Either one makes an endpoint; a key alone stands for the client's default address."""
+    """A key alone implies the client's default address."""
     settings = Settings.load(model="m", **given)
     assert settings.endpoint_configured
     assert settings.base_url == given.get("base_url")
 
 
-def test_an_endpoint_without_a_model_says_how_to_name_one():
-    """An endpoint needs a model's name, and the error says where to put it."""
+def test_error_for_an_endpoint_without_a_model_has_advice():
+    """It says where to set the model's name."""
     with pytest.raises(UsageError, match="set AF_MODEL or pass model="):
         Settings.load(api_key=KEY)
 
@@ -81,24 +82,24 @@ def test_an_endpoint_without_a_model_says_how_to_name_one():
         ("data_dir", 3, "the path of a folder"),
     ],
 )
-def test_a_bad_value_is_named_with_its_setting_and_what_is_allowed(name, value, allowed):
-    """The error names the setting, its variable, the value and what is allowed."""
+def test_error_for_a_bad_value_lists_allowed_values(name, value, allowed):
+    """It names the setting, its variable and the value."""
     with pytest.raises(UsageError) as caught:
         Settings.load(**{name: value})
     for part in (name, ENVIRONMENT_VARIABLES[name], repr(value), allowed):
         assert part in str(caught.value)
 
 
-def test_every_bad_value_is_told_at_once(folder, monkeypatch):
-    """Two mistakes in a file that is allowed make one error that names both."""
+def test_all_bad_values_are_in_one_error(folder, monkeypatch):
+    """Two mistakes in an allowed file are both named."""
     monkeypatch.setenv("AF_TRUST_FOLDER", "1")
     (folder / SETTINGS_FILE).write_text('timeout_s = "soon"\napprovals = "yes"\n')
     with pytest.raises(UsageError, match=r"(?s)timeout_s.*approvals"):
         Settings.load()
 
 
-def test_the_key_is_never_shown(folder, monkeypatch):
-    """Neither repr nor an error, nor what led to it, shows the key."""
+def test_key_is_never_shown(folder, monkeypatch):
+    """Neither in repr nor in an error or its cause."""
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     settings = Settings.load(model="m")
     assert "**********" in repr(settings)
@@ -112,8 +113,8 @@ def test_the_key_is_never_shown(folder, monkeypatch):
     assert caught.value.__suppress_context__
 
 
-def test_an_unknown_key_in_the_file_lists_the_known_ones(folder):
-    """A misspelt key is an error that names it, the file, and all known keys."""
+def test_unknown_key_in_the_file_lists_known_keys(folder):
+    """The error names the key and the file."""
     (folder / SETTINGS_FILE).write_text('modell = "m"\n')
     with pytest.raises(UsageError) as caught:
         Settings.load()
@@ -121,29 +122,29 @@ def test_an_unknown_key_in_the_file_lists_the_known_ones(folder):
         assert part in str(caught.value)
 
 
-def test_an_unknown_argument_lists_the_known_ones():
+def test_unknown_argument_lists_known_arguments():
     """A misspelt argument is not ignored."""
     with pytest.raises(UsageError, match=r"'modell'.*base_url, api_key, model"):
         Settings.load(modell="m")
 
 
 @pytest.mark.parametrize("content", [b'model = "m\n', b'model = "\xff"\n'])
-def test_a_file_that_cannot_be_read_is_named(folder, content):
-    """A broken file is an error with its path."""
+def test_unreadable_file_is_named(folder, content):
+    """The error has its path."""
     (folder / SETTINGS_FILE).write_bytes(content)
     with pytest.raises(UsageError, match=r"artifactflow\.toml cannot be read"):
         Settings.load()
 
 
-def test_a_home_folder_is_expanded(folder, monkeypatch):
-    """`~` in the data folder is the user's home, wherever it was written."""
+def test_home_folder_is_expanded(folder, monkeypatch):
+    """`~` in the data folder is expanded in each source of settings."""
     monkeypatch.setenv("HOME", str(folder))
     monkeypatch.setenv("AF_DATA_DIR", "~/kept")
     assert Settings.load().data_dir == folder / "kept"
 
 
-def test_a_password_in_an_address_is_never_shown():
-    """Neither the settings nor the error for an address that cannot be used show what stands before its host."""
+def test_password_in_an_address_is_never_shown():
+    """Neither the settings nor the error for an unusable address show it."""
     settings = Settings.load(base_url="http://ada:hunter2@127.0.0.1/v1", model="m")
     assert "hunter2" not in repr(settings) + str(settings)
     assert settings.base_url == "http://ada:hunter2@127.0.0.1/v1"
@@ -152,8 +153,8 @@ def test_a_password_in_an_address_is_never_shown():
     assert "hunter2" not in str(refused.value)
 
 
-def test_prices_and_a_budget_come_from_each_place(folder, monkeypatch):
-    """Tables in the file, JSON in the environment, plain values as arguments give the same settings."""
+def test_prices_and_budget_from_each_source(folder, monkeypatch):
+    """Tables in the file, JSON in the environment and values as arguments give the same settings."""
     prices, budget = {"m": {"input": 2.5, "output": 10.0}}, {"tokens": 1000, "when_spent": "ask"}
     given = Settings.load(prices=prices, budget=budget)
     (folder / SETTINGS_FILE).write_text(
@@ -177,8 +178,8 @@ def test_prices_and_a_budget_come_from_each_place(folder, monkeypatch):
         ("AF_TOOL_PROTOCOL", "json", r"tool_protocol \(AF_TOOL_PROTOCOL\) is 'json': it must be 'xml' or 'native'"),
     ],
 )
-def test_a_setting_with_parts_names_the_part_that_is_wrong(folder, monkeypatch, variable, value, told):
-    """The error names the setting, the part within it, its value and how it is written."""
+def test_error_for_a_nested_setting_names_its_part(folder, monkeypatch, variable, value, told):
+    """It names the setting, the part, its value and the expected form."""
     monkeypatch.setenv(variable, value)
     with pytest.raises(UsageError, match=told):
         Settings.load()

@@ -1,4 +1,4 @@
-"""A process that is killed at any moment leaves a run that another one finishes."""
+"""A process is killed at any moment; another one completes its run."""
 
 import json
 import os
@@ -17,7 +17,7 @@ forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="The test forks; this
 
 
 def killed(*args: str | Path) -> list[dict[str, Any]]:
-    """How each run came out that was killed and finished."""
+    """The outcome of each run that was killed and completed."""
     command = [sys.executable, str(Path(__file__).parents[1] / "support" / "killed_engine.py"), *map(str, args)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=180, check=False)
     assert (done.returncode, done.stderr) == (0, ""), done.stderr[-2000:]
@@ -26,8 +26,8 @@ def killed(*args: str | Path) -> list[dict[str, Any]]:
 
 @forks
 @pytest.mark.parametrize("flow", ["research", "plan"])
-def test_killed_at_any_moment(tmp_path: Path, flow: str) -> None:
-    """After each of many kills at random moments: one end, nothing half written, no letter sent twice, none lost."""
+def test_run_killed_at_a_random_moment_is_completed(tmp_path: Path, flow: str) -> None:
+    """After many kills: one end, no incomplete rows, each letter sent once."""
     outcomes = killed(tmp_path / "runs", flow, "1", str(KILLS))
     assert len(outcomes) == KILLS
     assert sum(outcome["midway"] for outcome in outcomes) >= KILLS / 2, "The kills came too early or too late."
@@ -35,8 +35,8 @@ def test_killed_at_any_moment(tmp_path: Path, flow: str) -> None:
 
 
 @forks
-def test_killed_when_a_change_of_a_plan_is_stored(tmp_path: Path) -> None:
-    """Whichever change it was, each step is carried out by an agent of its own, and told once."""
+def test_run_killed_at_a_change_of_its_plan_is_completed(tmp_path: Path) -> None:
+    """For each change: an agent carries out each step once, with one event."""
     outcomes = killed(tmp_path / "runs", "plan")
     assert [outcome["midway"] for outcome in outcomes] == [True] * CHANGES
     assert [outcome for outcome in outcomes if outcome["problems"]] == []

@@ -25,7 +25,7 @@ def by(message_id: str, call: str | None = None) -> Authorship:
 
 
 async def test_every_version_is_kept(artifacts: ArtifactManager, add_turn: AddTurn) -> None:
-    """Versions count up, each can be read, and the newest is what is read without a number."""
+    """Versions are numbered from 1 and can all be read; without a number the newest is read."""
     message = await add_turn("write")
     await artifacts.create(by(message), "report", "Report", "one\n")
     await artifacts.revise(by(message), "report", "one\ntwo\n", update_type="update")
@@ -36,7 +36,7 @@ async def test_every_version_is_kept(artifacts: ArtifactManager, add_turn: AddTu
 
 
 async def test_each_branch_sees_its_own_state(artifacts: ArtifactManager, add_turn: AddTurn) -> None:
-    """A version written on one branch is not seen on another; what came before both is seen on both."""
+    """A version that is written on one branch is not on another; versions before the fork are on both."""
     first = await add_turn("write")
     await artifacts.create(by(first), "report", "Report", "base")
     left = await add_turn("left")
@@ -50,8 +50,8 @@ async def test_each_branch_sees_its_own_state(artifacts: ArtifactManager, add_tu
         await artifacts.read("conv-1", "report", 2, message_id=right)
 
 
-async def test_the_plan_belongs_to_its_turn(artifacts: ArtifactManager, add_turn: AddTurn) -> None:
-    """The plan of one turn is not seen by the next, which makes its own."""
+async def test_plan_belongs_to_its_turn(artifacts: ArtifactManager, add_turn: AddTurn) -> None:
+    """The next turn does not see the plan of a turn and makes its own."""
     first = await add_turn("one")
     await artifacts.create(by(first), TASK_PLAN_ID, "Plan", "first plan")
     second = await add_turn("two")
@@ -61,15 +61,15 @@ async def test_the_plan_belongs_to_its_turn(artifacts: ArtifactManager, add_turn
 
 
 async def test_creating_an_existing_artifact_is_a_conflict(artifacts: ArtifactManager, add_turn: AddTurn) -> None:
-    """The error says which version there is and what to do."""
+    """The error names the existing version and says what to do."""
     message = await add_turn("write")
     await artifacts.create(by(message), "report", "Report", "one")
     with pytest.raises(Conflict, match=r"exists \(version 1\). Change it with update_artifact"):
         await artifacts.create(by(message), "report", "Report", "two")
 
 
-async def test_a_change_of_an_old_version_is_a_conflict(artifacts: ArtifactManager, add_turn: AddTurn) -> None:
-    """Who changes what somebody else has changed meanwhile is told to read again."""
+async def test_change_of_an_outdated_version_is_a_conflict(artifacts: ArtifactManager, add_turn: AddTurn) -> None:
+    """The error advises to read the artifact again."""
     message = await add_turn("write")
     await artifacts.create(by(message), "report", "Report", "one")
     await artifacts.revise(by(message), "report", "two", update_type="update", expected_version=1)
@@ -77,8 +77,8 @@ async def test_a_change_of_an_old_version_is_a_conflict(artifacts: ArtifactManag
         await artifacts.revise(by(message), "report", "three", update_type="update", expected_version=1)
 
 
-async def test_a_repeated_call_writes_once(artifacts: ArtifactManager, add_turn: AddTurn) -> None:
-    """The same tool call a second time gives back what it wrote the first time."""
+async def test_repeated_call_writes_once(artifacts: ArtifactManager, add_turn: AddTurn) -> None:
+    """The second write of a tool call returns the version of the first."""
     message = await add_turn("write")
     first = await artifacts.create(by(message, "tool-1"), "report", "Report", "one")
     again = await artifacts.create(by(message, "tool-1"), "report", "Report", "one")
@@ -86,8 +86,8 @@ async def test_a_repeated_call_writes_once(artifacts: ArtifactManager, add_turn:
     assert len(await artifacts.versions("conv-1", "report")) == 1
 
 
-async def test_unknown_artifacts_are_named_with_those_that_exist(artifacts: ArtifactManager, add_turn: AddTurn) -> None:
-    """The error lists what the branch has; an empty id is refused."""
+async def test_unknown_artifact_lists_existing_ones(artifacts: ArtifactManager, add_turn: AddTurn) -> None:
+    """The error lists those of the branch; an empty id is refused."""
     message = await add_turn("write")
     await artifacts.create(by(message), "report", "Report", "one")
     with pytest.raises(NotFound, match="no artifact 'reprot' on this branch. It has: report"):
@@ -96,10 +96,10 @@ async def test_unknown_artifacts_are_named_with_those_that_exist(artifacts: Arti
         await artifacts.create(by(message), " ", "Report", "one")
 
 
-async def test_a_later_change_of_an_earlier_turn_does_not_reach_what_followed_it(
+async def test_later_change_of_an_earlier_turn_is_not_on_its_descendants(
     artifacts: ArtifactManager, add_turn: AddTurn
 ) -> None:
-    """A branch has what its own newest message wrote, though an earlier one was changed again afterwards."""
+    """A branch has the version of its newest message, although an earlier message was changed later."""
     first = await add_turn("write")
     await artifacts.create(by(first), "report", "Report", "base")
     second = await add_turn("change")
@@ -116,7 +116,7 @@ async def test_a_later_change_of_an_earlier_turn_does_not_reach_what_followed_it
 async def test_versions_without_a_message_are_visible_on_all_branches(
     artifacts: ArtifactManager, add_turn: AddTurn
 ) -> None:
-    """An artifact of the conversation as a whole is seen on each branch, until the branch has its own version."""
+    """Until a branch has a version of its own."""
     await add_turn("one")
     await artifacts.create(Authorship("conv-1", None, "user"), "notes", "Notes", "for all")
     left, right = await add_turn("left", None), await add_turn("right", None)
@@ -125,8 +125,10 @@ async def test_versions_without_a_message_are_visible_on_all_branches(
     assert (await artifacts.read("conv-1", "notes", message_id=right)).content == "for all"
 
 
-async def test_two_writers_at_the_same_time(artifacts: ArtifactManager, add_turn: AddTurn, tmp_path: Path) -> None:
-    """Of two that change the same version at once one writes and the other is told the newest version."""
+async def test_concurrent_change_of_one_version_is_a_conflict(
+    artifacts: ArtifactManager, add_turn: AddTurn, tmp_path: Path
+) -> None:
+    """One of two writers succeeds; the error of the other names the newest version."""
     message = await add_turn("write")
     await artifacts.create(by(message), "report", "Report", "base")
     other_database = Database(tmp_path / "store.db")
@@ -145,8 +147,8 @@ async def test_two_writers_at_the_same_time(artifacts: ArtifactManager, add_turn
     assert newest in outcomes
 
 
-async def test_an_edit_function_gets_the_current_version(artifacts: ArtifactManager, add_turn: AddTurn) -> None:
-    """A change that is a function works on the newest text, so that of many at once none is lost."""
+async def test_edit_function_gets_the_current_version(artifacts: ArtifactManager, add_turn: AddTurn) -> None:
+    """Concurrent changes by functions are all applied."""
     message = await add_turn("write")
     await artifacts.create(by(message), "report", "Report", "")
     await asyncio.gather(
@@ -160,8 +162,8 @@ async def test_an_edit_function_gets_the_current_version(artifacts: ArtifactMana
     assert newest.version == 21
 
 
-async def test_a_version_can_be_restored(artifacts: ArtifactManager, add_turn: AddTurn) -> None:
-    """An earlier text comes back as a new version by the person; nothing in between is lost."""
+async def test_version_can_be_restored(artifacts: ArtifactManager, add_turn: AddTurn) -> None:
+    """The earlier text becomes a new version by the person; the versions between stay."""
     message = await add_turn("write")
     await artifacts.create(by(message), "report", "Report", "one")
     await artifacts.revise(by(message), "report", "two", update_type="rewrite")
@@ -175,8 +177,8 @@ async def test_a_version_can_be_restored(artifacts: ArtifactManager, add_turn: A
         await artifacts.restore(user, "report", 9)
 
 
-async def test_a_version_of_another_branch_can_be_restored(artifacts: ArtifactManager, add_turn: AddTurn) -> None:
-    """Restoring what another branch wrote brings it to this one, also where this one had nothing."""
+async def test_version_of_another_branch_can_be_restored(artifacts: ArtifactManager, add_turn: AddTurn) -> None:
+    """It becomes a version of this branch, also if this branch did not have the artifact."""
     left = await add_turn("left")
     await artifacts.create(by(left), "report", "Report", "of the left")
     right = await add_turn("right", None)
@@ -185,8 +187,8 @@ async def test_a_version_of_another_branch_can_be_restored(artifacts: ArtifactMa
     assert (taken.version, taken.title, taken.content) == (2, "Report", "of the left")
 
 
-async def test_a_title_changes_with_a_version(artifacts: ArtifactManager, add_turn: AddTurn) -> None:
-    """Another title is a version with the same text."""
+async def test_new_title_is_a_version(artifacts: ArtifactManager, add_turn: AddTurn) -> None:
+    """Its text is the same."""
     message = await add_turn("write")
     await artifacts.create(by(message), "report", "Report", "one")
     renamed = await artifacts.rename(by(message), "report", "  The final\nreport ", expected_version=1)
@@ -196,7 +198,7 @@ async def test_a_title_changes_with_a_version(artifacts: ArtifactManager, add_tu
 
 
 async def test_lone_surrogates_are_replaced(artifacts: ArtifactManager, add_turn: AddTurn) -> None:
-    """Half a character, which a page may send, becomes a question mark, as in a message; the rest stays."""
+    """Half a surrogate pair, which a page may send, becomes a question mark."""
     message = await add_turn("write")
     await artifacts.create(by(message), "report", "Half \ud800", "one \udc00 two")
     edited = await artifacts.revise(by(message), "report", "three \ud83d four", update_type="update")
@@ -207,7 +209,7 @@ async def test_lone_surrogates_are_replaced(artifacts: ArtifactManager, add_turn
 
 
 async def test_unknown_conversations_and_messages_are_errors(artifacts: ArtifactManager, add_turn: AddTurn) -> None:
-    """A message that is not in the conversation sees nothing and writes nothing, and says so."""
+    """A message outside of the conversation can neither read nor write its artifacts."""
     message = await add_turn("write")
     await artifacts.create(by(message), "report", "Report", "one")
     foreign = await add_turn("other", conversation="conv-2")
@@ -222,7 +224,7 @@ async def test_unknown_conversations_and_messages_are_errors(artifacts: Artifact
 async def test_deleting_a_branch_deletes_its_versions(
     artifacts: ArtifactManager, database: Database, add_turn: AddTurn
 ) -> None:
-    """A deleted branch takes its versions along; the others see what they saw, and no number is given out again."""
+    """Other branches do not change, and no version number is used again."""
     conversations = ConversationManager(database, SystemClock(), FakeIds())
     first = await add_turn("write")
     await artifacts.create(by(first), "report", "Report", "base")
@@ -241,7 +243,7 @@ async def test_deleting_a_branch_deletes_its_versions(
 
 
 async def test_any_two_versions_can_be_compared(artifacts: ArtifactManager, add_turn: AddTurn) -> None:
-    """A difference is shown forward, backward and across branches; of equal texts it is empty."""
+    """Forward, backward and across branches; equal texts have an empty difference."""
     left = await add_turn("left")
     await artifacts.create(by(left), "report", "Report", "one\n")
     right = await add_turn("right", None)
@@ -254,10 +256,8 @@ async def test_any_two_versions_can_be_compared(artifacts: ArtifactManager, add_
         await artifacts.diff("conv-1", "report", 1, 3)
 
 
-async def test_an_artifact_changed_by_a_person_is_not_the_runs_own(
-    artifacts: ArtifactManager, add_turn: AddTurn
-) -> None:
-    """A run may change what it made itself until a person has changed it on that branch."""
+async def test_artifact_changed_by_a_person_is_not_the_runs_own(artifacts: ArtifactManager, add_turn: AddTurn) -> None:
+    """A run may change its own artifact until a person has changed it on that branch."""
     message = await add_turn("write")
     run = Authorship("conv-1", message, "lead_agent", "run-1")
     await artifacts.create(run, "report", "Report", "one")

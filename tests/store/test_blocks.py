@@ -1,4 +1,4 @@
-"""Projects in the store: versions by edits, concurrent ones too, what branches see, and stores of older releases."""
+"""Projects in the store: versions by edits, concurrent edits, branches, and stores of older releases."""
 
 import asyncio
 import sqlite3
@@ -62,8 +62,8 @@ async def kinds(engine: Engine, block_id: str) -> list[str]:
 # --- versions --------------------------------------------------------------------------------------------------------
 
 
-async def test_every_change_is_a_version_with_who_and_why(open_engine: OpenEngine) -> None:
-    """What was done is told in a word; what changes nothing writes nothing."""
+async def test_every_change_is_a_version_with_author_and_reason(open_engine: OpenEngine) -> None:
+    """The type of the change is one word; an edit without a change writes nothing."""
     engine = await begun(open_engine)
     await add(engine, BY, new("A", "1"))
     for edit in (
@@ -82,8 +82,8 @@ async def test_every_change_is_a_version_with_who_and_why(open_engine: OpenEngin
     assert (block.name, block.content, block.prompt, block.version) == ("方法", "2", "?", 6)
 
 
-async def test_an_edit_is_stored_completely_or_not_at_all(open_engine: OpenEngine) -> None:
-    """One that fails half-way, or cannot be, leaves every block as it was."""
+async def test_edit_is_stored_completely_or_not_at_all(open_engine: OpenEngine) -> None:
+    """An edit that fails half-way, or is invalid, changes no block."""
     engine = await begun(open_engine)
     await add(engine, BY, new("A", "1"))
 
@@ -104,8 +104,8 @@ def _called(tree: BlockTree, block_id: str) -> Any:
     return replace(tree["a"], block_id=block_id)
 
 
-async def test_a_repeated_call_changes_blocks_once(open_engine: OpenEngine) -> None:
-    """A second change by the same call, after a resume, changes nothing."""
+async def test_repeated_call_changes_blocks_once(open_engine: OpenEngine) -> None:
+    """A second change by the same call, after a resume, has no effect."""
     engine = await begun(open_engine)
     by = Authorship(CONVERSATION, None, "composer", tool_call_id="tool-1")
     assert len(await add(engine, by, new("A", "1"))) == 1
@@ -113,8 +113,8 @@ async def test_a_repeated_call_changes_blocks_once(open_engine: OpenEngine) -> N
     assert [block.name for block in await tree_of(engine)] == ["A"]
 
 
-async def test_a_project_is_created_once(open_engine: OpenEngine) -> None:
-    """With the blocks of its template; the second time nothing changes, whatever the template."""
+async def test_project_is_created_once(open_engine: OpenEngine) -> None:
+    """It has the blocks of its template; creating it again has no effect, also with another template."""
     engine = await open_engine()
     mine = ProjectTemplate.load(
         {"name": "x", "phases": ["one"], "blocks": [{"name": "A"}, {"name": "B", "depends_on": ["A"]}]}
@@ -131,8 +131,8 @@ async def test_a_project_is_created_once(open_engine: OpenEngine) -> None:
 # --- other ways to a block -------------------------------------------------------------------------------------------
 
 
-async def test_editing_a_block_as_an_artifact_updates_its_basis(open_engine: OpenEngine) -> None:
-    """An agent's tools and the panel write artifacts: a block that they rewrite is true, its dependents are stale."""
+async def test_edit_of_a_block_as_an_artifact_updates_its_basis(open_engine: OpenEngine) -> None:
+    """Artifact tools and the artifact panel may rewrite a block: it is current then, and its dependents are stale."""
     engine = await begun(open_engine)
     for name, needs in (("A", []), ("B", ["A"]), ("C", ["B"])):
         await add(engine, BY, new(name, "1", depends_on=needs))
@@ -147,7 +147,7 @@ async def test_editing_a_block_as_an_artifact_updates_its_basis(open_engine: Ope
 
 
 async def test_renaming_a_block_as_an_artifact_checks_the_name(open_engine: OpenEngine) -> None:
-    """A name that is taken, or cannot be one, is refused; nothing is written."""
+    """A name that is in use or invalid is refused, and nothing is written."""
     engine = await begun(open_engine)
     for name in ("A", "B"):
         await add(engine, BY, new(name))
@@ -160,7 +160,7 @@ async def test_renaming_a_block_as_an_artifact_checks_the_name(open_engine: Open
 
 
 async def test_deleted_blocks_are_not_listed_as_artifacts(open_engine: OpenEngine) -> None:
-    """Lists, histories and reading leave it out; its versions are kept, and an earlier one brings it back."""
+    """Lists, histories and reads omit a deleted block; restoring one of its versions brings it back."""
     engine = await begun(open_engine)
     await add(engine, BY, new("A", "1"))
     await engine.projects.change(BY, lambda tree: delete_block(tree, "a"))
@@ -175,7 +175,7 @@ async def test_deleted_blocks_are_not_listed_as_artifacts(open_engine: OpenEngin
 
 
 async def test_restoring_a_group_leaves_earlier_deletions(open_engine: OpenEngine) -> None:
-    """What went with which is stored, whoever deleted it."""
+    """The blocks that were deleted with the group are stored, so only these are restored."""
     engines = [await begun(open_engine), await begun(open_engine)]
     for name in ("G", "H"):
         await add(engines[0], BY, new(name, is_group=True))
@@ -193,7 +193,7 @@ async def test_restoring_a_group_leaves_earlier_deletions(open_engine: OpenEngin
 
 
 async def test_changes_of_two_engines_are_all_stored(open_engine: OpenEngine) -> None:
-    """Each is made to what is there then: no block is lost, no place and no name given out twice."""
+    """Each is applied to the current blocks: no block is lost, and no position or name is used twice."""
     engines = [await begun(open_engine), await begun(open_engine)]
     await asyncio.gather(*(add(engines[n % 2], BY, new(f"N{n}", str(n))) for n in range(20)))
     trees = [await tree_of(engine) for engine in engines]
@@ -204,8 +204,8 @@ async def test_changes_of_two_engines_are_all_stored(open_engine: OpenEngine) ->
     assert sorted(type(one).__name__ for one in made) == ["UsageError", "list"]
 
 
-async def test_the_index_says_what_another_engine_wrote(open_engine: OpenEngine) -> None:
-    """A project and its blocks are read as they are now, at one moment, whoever changed them."""
+async def test_project_is_read_as_another_engine_wrote_it(open_engine: OpenEngine) -> None:
+    """A project and its blocks are read from one snapshot of the store."""
     engines = [await begun(open_engine), await begun(open_engine)]
     assert format_block_index((await engines[1].projects.project(CONVERSATION, None))[1]) == "There are no blocks yet."
     await add(engines[0], BY, new("A", "# One\n\nMore."))
@@ -223,8 +223,8 @@ async def test_the_index_says_what_another_engine_wrote(open_engine: OpenEngine)
     ]
 
 
-async def test_the_second_of_two_edits_of_one_version_is_a_conflict(open_engine: OpenEngine) -> None:
-    """Who writes over a text that is another by now gets a conflict, in whichever engine."""
+async def test_second_edit_of_one_version_is_a_conflict(open_engine: OpenEngine) -> None:
+    """In the same engine and in another one."""
     engines = [await begun(open_engine), await begun(open_engine)]
     await add(engines[0], BY, new("A", "1"))
     edits = [
@@ -236,7 +236,7 @@ async def test_the_second_of_two_edits_of_one_version_is_a_conflict(open_engine:
 
 
 async def test_two_edits_cannot_create_a_dependency_cycle(open_engine: OpenEngine) -> None:
-    """Of two dependencies that together go round, one is refused and told by names."""
+    """The second of two dependencies that form a cycle is refused; the error names both blocks."""
     engines = [await begun(open_engine), await begun(open_engine)]
     for name in ("A", "B"):
         await add(engines[0], BY, new(name))
@@ -255,7 +255,7 @@ async def test_two_edits_cannot_create_a_dependency_cycle(open_engine: OpenEngin
 
 
 async def test_branches_have_their_own_blocks(open_engine: OpenEngine) -> None:
-    """What one branch writes, arranges, deletes or makes its phase is not so on the other."""
+    """Texts, positions, deletions and the phase of one branch do not affect the other."""
     engine = await begun(open_engine)
     for name in ("A", "B"):
         await add(engine, BY, new(name, "1"))
@@ -272,7 +272,7 @@ async def test_branches_have_their_own_blocks(open_engine: OpenEngine) -> None:
     assert [head.phase for head in heads] == ["review", "question"]
 
 
-async def test_groups_that_contain_each_other_hide_no_block(open_engine: OpenEngine) -> None:
+async def test_cycle_of_groups_hides_no_block(open_engine: OpenEngine) -> None:
     """Edits at two messages of one branch can make a cycle of groups; all blocks stay visible."""
     engine = await begun(open_engine)
     for name in ("G", "H"):
@@ -291,8 +291,8 @@ async def test_groups_that_contain_each_other_hide_no_block(open_engine: OpenEng
 # --- what a store may hold -------------------------------------------------------------------------------------------
 
 
-async def test_a_damaged_or_missing_project_is_an_error_and_not_listed(open_engine: OpenEngine) -> None:
-    """A conversation without one, and a text that somebody wrote over it; other projects are listed as before."""
+async def test_damaged_or_missing_project_is_an_error(open_engine: OpenEngine) -> None:
+    """It is not listed; other projects still are."""
     engine = await begun(open_engine)
     await engine.projects.create("q", ProjectTemplate.load(), USER)
     await engine.database.write(
@@ -309,8 +309,8 @@ async def test_a_damaged_or_missing_project_is_an_error_and_not_listed(open_engi
         await engine.projects.tree(other, None)
 
 
-async def test_a_store_of_an_earlier_release_takes_projects(tmp_path: Path, open_engine: OpenEngine) -> None:
-    """Its artifacts are no blocks, say no reason, and stay as they are."""
+async def test_store_of_an_earlier_release_takes_projects(tmp_path: Path, open_engine: OpenEngine) -> None:
+    """Its artifacts are not blocks, have no reason and do not change."""
     path = tmp_path / "data" / STORE_FILE
     path.parent.mkdir()
     with closing(sqlite3.connect(path, isolation_level=None)) as db:

@@ -1,4 +1,4 @@
-"""The tree of messages."""
+"""Conversations: the tree of messages."""
 
 import sqlite3
 
@@ -18,7 +18,7 @@ def conversations(database: Database) -> ConversationManager:
     return ConversationManager(database, SystemClock(), FakeIds())
 
 
-async def test_a_message_continues_the_active_branch(conversations: ConversationManager, add_turn: AddTurn) -> None:
+async def test_message_continues_the_active_branch(conversations: ConversationManager, add_turn: AddTurn) -> None:
     """Without a parent a message follows the newest one of the active branch."""
     first = await add_turn("one")
     second = await add_turn("two")
@@ -26,8 +26,8 @@ async def test_a_message_continues_the_active_branch(conversations: Conversation
     assert [(message.message_id, message.parent_id) for message in path] == [(first, None), (second, first)]
 
 
-async def test_a_branch_does_not_see_its_sibling(conversations: ConversationManager, add_turn: AddTurn) -> None:
-    """Two answers to one message are siblings; each history holds only its own branch."""
+async def test_branch_does_not_see_its_sibling(conversations: ConversationManager, add_turn: AddTurn) -> None:
+    """Two answers to one message are siblings; each history contains only its own branch."""
     first = await add_turn("one", answer="1")
     await add_turn("left", answer="L")
     right = await add_turn("right", first, answer="R")
@@ -35,15 +35,15 @@ async def test_a_branch_does_not_see_its_sibling(conversations: ConversationMana
     assert [message.content for message in history] == ["one", "1", "right", "R"]
 
 
-async def test_none_starts_a_second_root(conversations: ConversationManager, add_turn: AddTurn) -> None:
-    """With None as parent a new root begins, so that the first message too can be asked again."""
+async def test_parent_none_starts_a_second_root(conversations: ConversationManager, add_turn: AddTurn) -> None:
+    """So a sibling of the first message is possible."""
     await add_turn("one")
     again = await add_turn("one, again", None)
     assert [message.content for message in await conversations.path("conv-1", again)] == ["one, again"]
 
 
-async def test_an_unknown_or_foreign_parent_is_an_error(add_turn: AddTurn) -> None:
-    """A parent that is not in the conversation is named in the error, and nothing is stored."""
+async def test_unknown_or_foreign_parent_is_an_error(add_turn: AddTurn) -> None:
+    """The error names a parent that is not in the conversation, and nothing is stored."""
     foreign = await add_turn("one", conversation="conv-2")
     await add_turn("one")
     with pytest.raises(NotFound, match="no message 'msg-x' in this store"):
@@ -52,22 +52,24 @@ async def test_an_unknown_or_foreign_parent_is_an_error(add_turn: AddTurn) -> No
         await add_turn("two", foreign)
 
 
-async def test_a_branch_that_still_runs_takes_no_second_turn(add_turn: AddTurn) -> None:
-    """Two turns at once on one branch are refused instead of forking it in silence."""
+async def test_branch_with_a_running_run_takes_no_question(add_turn: AddTurn) -> None:
+    """The branch does not fork."""
     running = await add_turn("one", answer=None)
     with pytest.raises(Conflict, match=f"'{running}' is still running"):
         await add_turn("two")
 
 
-async def test_an_unanswered_turn_keeps_the_alternation(conversations: ConversationManager, add_turn: AddTurn) -> None:
-    """User and assistant alternate also where a turn got no answer."""
+async def test_history_alternates_after_an_unanswered_turn(
+    conversations: ConversationManager, add_turn: AddTurn
+) -> None:
+    """Messages of user and assistant alternate."""
     first = await add_turn("one", answer="")
     history = await conversations.format_conversation_history("conv-1", first)
     assert [(message.role, message.content) for message in history] == [("user", "one"), ("assistant", NO_ANSWER_TEXT)]
 
 
-async def test_the_list_has_titles_and_counts(conversations: ConversationManager, add_turn: AddTurn) -> None:
-    """A conversation is titled by its first question; the newest comes first."""
+async def test_list_has_titles_and_counts(conversations: ConversationManager, add_turn: AddTurn) -> None:
+    """The title is the first question; the newest conversation is first."""
     await add_turn("What   is\nthis?")
     await add_turn("two")
     await add_turn("Other.", conversation="conv-2")
@@ -79,7 +81,7 @@ async def test_the_list_has_titles_and_counts(conversations: ConversationManager
 async def test_deleting_a_conversation_deletes_its_messages(
     conversations: ConversationManager, add_turn: AddTurn
 ) -> None:
-    """A deleted conversation is gone with everything in it; others stay."""
+    """Other conversations do not change."""
     await add_turn("one")
     await add_turn("two")
     await add_turn("other", conversation="conv-2")
@@ -89,15 +91,15 @@ async def test_deleting_a_conversation_deletes_its_messages(
         await conversations.messages("conv-1")
 
 
-async def test_a_conversation_can_be_started_empty(conversations: ConversationManager) -> None:
-    """An empty conversation is listed and has no messages."""
+async def test_empty_conversation_is_listed(conversations: ConversationManager) -> None:
+    """It has no messages."""
     started = await conversations.start_conversation("Plans")
     assert await conversations.messages(started) == []
     assert (await conversations.list_conversations())[0].title == "Plans"
 
 
-async def test_a_turn_without_a_run_can_be_added(conversations: ConversationManager) -> None:
-    """A question with its answer becomes a turn that no run made; without an answer before it, nothing is added."""
+async def test_turn_without_a_run_can_be_added(conversations: ConversationManager) -> None:
+    """A question with its answer becomes a turn; after an unanswered message it is refused."""
     started = await conversations.start_conversation()
     first = await conversations.add(started, "  One? ", "1.")
     second = await conversations.add(started, "Two?", "2.")
@@ -113,8 +115,8 @@ async def test_a_turn_without_a_run_can_be_added(conversations: ConversationMana
         await conversations.add(started, " ", "3.")
 
 
-async def test_a_retry_and_an_edit_are_siblings(conversations: ConversationManager) -> None:
-    """Both stand in the message's place, below its parent; neither history holds the other attempt."""
+async def test_retry_and_edit_are_siblings(conversations: ConversationManager) -> None:
+    """They have the parent of the message; no history contains another attempt."""
     started = await conversations.start_conversation()
     root = await conversations.add(started, "One?", "1.")
     first = await conversations.add(started, "Two?", "2.")
@@ -127,16 +129,15 @@ async def test_a_retry_and_an_edit_are_siblings(conversations: ConversationManag
     assert (await conversations.message(first.message_id)).n_siblings == 3
 
 
-async def test_the_first_message_can_be_asked_again(conversations: ConversationManager) -> None:
-    """A sibling of a root is a root of its own."""
+async def test_sibling_of_a_root_is_a_root(conversations: ConversationManager) -> None:
     started = await conversations.start_conversation()
     root = await conversations.add(started, "One?", "1.")
     again = await conversations.regenerate(root.message_id, "I.")
     assert (again.parent_id, again.sibling_index, again.n_siblings) == (None, 1, 2)
 
 
-async def test_a_branch_can_begin_behind_any_message(conversations: ConversationManager) -> None:
-    """A turn behind an earlier message becomes the active branch."""
+async def test_branch_can_start_after_any_message(conversations: ConversationManager) -> None:
+    """A turn after an earlier message becomes the active branch."""
     started = await conversations.start_conversation()
     root = await conversations.add(started, "One?", "1.")
     await conversations.add(started, "Two?", "2.")
@@ -145,10 +146,10 @@ async def test_a_branch_can_begin_behind_any_message(conversations: Conversation
     assert [turn.content for turn in await conversations.path(started)] == ["One?", "Side?"]
 
 
-async def test_switching_to_a_sibling_shows_the_newest_of_its_branch(
+async def test_activating_a_message_activates_its_newest_descendant(
     conversations: ConversationManager, add_turn: AddTurn
 ) -> None:
-    """Activating a message activates the newest message below it, and the next question continues that one."""
+    """The next question continues that message."""
     root = await add_turn("root")
     left = await add_turn("left")
     await add_turn("left, old end")
@@ -163,15 +164,15 @@ async def test_switching_to_a_sibling_shows_the_newest_of_its_branch(
         await conversations.activate("msg-x")
 
 
-async def test_a_message_knows_its_newest_run(conversations: ConversationManager, add_turn: AddTurn) -> None:
-    """From a message of the tree one gets to the run that answers it."""
+async def test_message_has_the_id_of_its_run(conversations: ConversationManager, add_turn: AddTurn) -> None:
+    """The newest run that answers it."""
     await add_turn("one")
     (message,) = await conversations.messages("conv-1")
     assert message.run_id == "run-0001"
 
 
-async def test_the_list_counts_branches(conversations: ConversationManager, add_turn: AddTurn) -> None:
-    """A branch is counted for each message that none follows; what was asked in last comes first."""
+async def test_list_counts_branches(conversations: ConversationManager, add_turn: AddTurn) -> None:
+    """A message without a reply is a branch; the conversation with the newest question is first."""
     root = await add_turn("root")
     await add_turn("left")
     await add_turn("right", root)
@@ -182,8 +183,8 @@ async def test_the_list_counts_branches(conversations: ConversationManager, add_
     assert listed[0].updated_at > listed[0].created_at
 
 
-async def test_a_conversation_can_be_renamed(conversations: ConversationManager, add_turn: AddTurn) -> None:
-    """A title of one's own stays, whatever is asked later; an empty one is refused."""
+async def test_conversation_can_be_renamed(conversations: ConversationManager, add_turn: AddTurn) -> None:
+    """Later questions do not change the title; an empty title is refused."""
     await add_turn("one")
     await conversations.rename("conv-1", "  Tea \n and  coffee ")
     await add_turn("two")
@@ -211,7 +212,7 @@ async def test_a_conversation_can_be_renamed(conversations: ConversationManager,
 async def test_words_are_searched_in_titles_questions_and_answers(
     conversations: ConversationManager, add_turn: AddTurn, words: str, found: list[str], excerpt: str | None
 ) -> None:
-    """All words must stand in a message or the title; case does not matter, and Chinese needs no spaces."""
+    """A message and the title must together contain all words, ignoring case; Chinese needs no spaces."""
     await add_turn("Which tea is best?", answer="Green, they say.", conversation="conv-1")
     await add_turn("Where is the tea house?", answer="In the Teestraße.", conversation="conv-2")
     await add_turn("我喜欢绿茶。", conversation="conv-3")
@@ -223,8 +224,8 @@ async def test_words_are_searched_in_titles_questions_and_answers(
         assert hits[-1].hit.excerpt.startswith(excerpt)
 
 
-async def test_a_hit_has_an_excerpt_around_the_word(conversations: ConversationManager, add_turn: AddTurn) -> None:
-    """The excerpt is one line around the newest hit, and says where the text goes on."""
+async def test_hit_has_an_excerpt_around_the_word(conversations: ConversationManager, add_turn: AddTurn) -> None:
+    """The excerpt is one line of the newest hit, with an ellipsis where the text continues."""
     await add_turn("needle")
     message = await add_turn("q", answer="hay " * 500 + "the\n needle " + "hay " * 500)
     (found,) = await conversations.search("needle")
@@ -238,8 +239,8 @@ async def test_a_hit_has_an_excerpt_around_the_word(conversations: ConversationM
         await conversations.search("  ")
 
 
-async def test_a_search_of_a_large_store_is_quick(conversations: ConversationManager, database: Database) -> None:
-    """A thousand messages of 5 KB are read through in less than 50 ms of CPU time."""
+async def test_search_of_a_large_store_is_quick(conversations: ConversationManager, database: Database) -> None:
+    """A thousand messages of 5 KB take less than 50 ms of CPU time."""
     started = await conversations.start_conversation("All of it")
 
     def fill(db: sqlite3.Connection) -> None:
@@ -258,7 +259,7 @@ async def test_a_search_of_a_large_store_is_quick(conversations: ConversationMan
 
 
 async def test_deleting_a_branch_leaves_the_others(conversations: ConversationManager, add_turn: AddTurn) -> None:
-    """A message goes with all that follow it; the branch beside it becomes active, and else the one before it."""
+    """A message is deleted with its descendants; its sibling branch becomes active, otherwise its parent."""
     root = await add_turn("root")
     left = await add_turn("left")
     left_end = await add_turn("left end")
@@ -279,7 +280,7 @@ async def test_deleting_a_branch_leaves_the_others(conversations: ConversationMa
 async def test_deleting_another_branch_leaves_the_active_one(
     conversations: ConversationManager, add_turn: AddTurn
 ) -> None:
-    """What is active stays so if it is not deleted."""
+    """The active branch changes only if it is deleted."""
     root = await add_turn("root")
     left = await add_turn("left")
     right = await add_turn("right", root)
@@ -291,7 +292,7 @@ async def test_deleting_another_branch_leaves_the_active_one(
 async def test_messages_of_a_running_run_cannot_be_deleted(
     conversations: ConversationManager, add_turn: AddTurn
 ) -> None:
-    """While a run runs somewhere below, neither its branch nor its conversation can be deleted; another branch can."""
+    """Neither its branch nor its conversation can be deleted; another branch can."""
     root = await add_turn("root")
     await add_turn("running", answer=None)
     other = await add_turn("other", root)
@@ -304,7 +305,7 @@ async def test_messages_of_a_running_run_cannot_be_deleted(
 
 
 async def test_deleting_a_large_tree_is_quick(conversations: ConversationManager, database: Database) -> None:
-    """Two thousand messages of a long branch, and all others, do not make it a matter of seconds."""
+    """A branch of two thousand messages and another conversation of as many take less than 0.5 s."""
     started, other = await conversations.start_conversation(), await conversations.start_conversation()
 
     def fill(db: sqlite3.Connection) -> None:

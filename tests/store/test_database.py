@@ -1,4 +1,4 @@
-"""The store's file: transactions, migration, what happens when it cannot be used."""
+"""The file of a store: transactions, migration, errors."""
 
 import asyncio
 import gc
@@ -19,8 +19,7 @@ async def opened(path: Path) -> Database:
     return database
 
 
-async def test_a_write_that_raises_leaves_nothing(tmp_path: Path) -> None:
-    """A transaction is whole or not there."""
+async def test_write_that_raises_stores_nothing(tmp_path: Path) -> None:
     database = await opened(tmp_path / "store.db")
 
     def work(db: sqlite3.Connection) -> None:
@@ -34,8 +33,7 @@ async def test_a_write_that_raises_leaves_nothing(tmp_path: Path) -> None:
     assert rows == 0
 
 
-async def test_a_cancelled_writer_leaves_no_open_transaction(tmp_path: Path) -> None:
-    """Cancelling the caller in the middle of a write does not block the next one."""
+async def test_cancelled_write_does_not_block_the_next(tmp_path: Path) -> None:
     database = await opened(tmp_path / "store.db")
 
     begun, cancelled = threading.Event(), threading.Event()
@@ -58,10 +56,10 @@ async def test_a_cancelled_writer_leaves_no_open_transaction(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("fails", [False, True])
-async def test_a_write_whose_turn_has_not_come_is_done_for_a_cancelled_caller(
+async def test_queued_write_of_a_cancelled_caller_is_executed(
     tmp_path: Path, fails: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """People may have been told already of what it stores; if it fails, nobody hears of that in the log."""
+    """Its events may be published already. If it fails, nothing is logged."""
     database = await opened(tmp_path / "store.db")
     may_go_on = threading.Event()
 
@@ -86,7 +84,7 @@ async def test_a_write_whose_turn_has_not_come_is_done_for_a_cancelled_caller(
 
 
 async def test_every_connection_enforces_foreign_keys(tmp_path: Path) -> None:
-    """Writer, reader and the connections of frames all have foreign keys on."""
+    """The writer, the reader and the connections of frames."""
     database = await opened(tmp_path / "store.db")
     ask = "PRAGMA foreign_keys"
     answers = [
@@ -100,8 +98,8 @@ async def test_every_connection_enforces_foreign_keys(tmp_path: Path) -> None:
     assert answers == [1, 1, 1]
 
 
-async def test_a_newer_store_is_left_alone(tmp_path: Path) -> None:
-    """A store of a newer release is refused with advice, and not changed."""
+async def test_store_of_a_newer_release_is_refused(tmp_path: Path) -> None:
+    """The error has advice, and the store does not change."""
     path = tmp_path / "store.db"
     with sqlite3.connect(path) as db:
         db.execute("PRAGMA user_version = 999")
@@ -114,8 +112,7 @@ async def test_a_newer_store_is_left_alone(tmp_path: Path) -> None:
     db.close()
 
 
-async def test_a_file_that_is_no_database_is_a_clear_error(tmp_path: Path) -> None:
-    """The error names the file."""
+async def test_file_that_is_no_database_is_named(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     path.write_text("not a database, but a letter to one. " * 100)
     with pytest.raises(StoreError, match="store.db cannot be opened"):
@@ -134,6 +131,5 @@ def test_migration_runs_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("us", [0, 1, 1_790_000_000_123_456])
-def test_times_come_back_to_the_microsecond(us: int) -> None:
-    """A stored time is exact."""
+def test_times_are_stored_to_the_microsecond(us: int) -> None:
     assert to_microseconds(from_microseconds(us)) == us

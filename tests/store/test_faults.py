@@ -1,4 +1,4 @@
-"""A file of the store that cannot be used: corrupt, another application's, read-only, older, newer, or half there."""
+"""Files of a store that cannot be used: damaged, of another application, read-only, older, newer, or incomplete."""
 
 import hashlib
 import json
@@ -37,7 +37,7 @@ async def opened(path: Path) -> Database:
 
 
 def old_store(path: Path, steps: int) -> Path:
-    """A store of an earlier schema version, with a conversation, a turn and its run in it."""
+    """A store of an earlier schema version, with a conversation, a turn and its run."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with closing(sqlite3.connect(path, isolation_level=None)) as db:
         db.execute("PRAGMA journal_mode = WAL")
@@ -55,7 +55,7 @@ def old_store(path: Path, steps: int) -> Path:
 
 
 def filled(path: Path) -> Path:
-    """A store of today with enough rows to fill many pages, all in its own file."""
+    """A current store with enough rows to fill many pages, all in its main file."""
     old_store(path, len(_STEPS))
     with closing(sqlite3.connect(path)) as db, db:
         rows = [(f"msg-{number}", "word " * 200) for number in range(2, 400)]
@@ -93,8 +93,8 @@ def a_letter(_store: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("damage", [no_header, hole_in_the_middle, first_half, first_bytes, a_letter])
-async def test_a_damaged_store_is_reported_and_unchanged(tmp_path: Path, damage: Callable[[bytes], bytes]) -> None:
-    """Opening it, or the first query that meets the damage, names the file and says how to go on; no byte changes."""
+async def test_damaged_store_is_reported_and_unchanged(tmp_path: Path, damage: Callable[[bytes], bytes]) -> None:
+    """Opening, or the first query that meets the damage, names the file and has advice; no byte changes."""
     path = filled(tmp_path / "store.db")
     path.write_bytes(damage(path.read_bytes()))
     before = digest(path)
@@ -105,8 +105,8 @@ async def test_a_damaged_store_is_reported_and_unchanged(tmp_path: Path, damage:
     assert digest(path) == before
 
 
-def test_frames_of_a_damaged_store_say_so_too(tmp_path: Path) -> None:
-    """Reading without an engine tells the same."""
+def test_frames_of_a_damaged_store_raise_the_same_error(tmp_path: Path) -> None:
+    """They read without an engine."""
     path = filled(tmp_path / "store.db")
     path.write_bytes(no_header(path.read_bytes()))
     with pytest.raises(StoreError, match=r"store.db could not be read: it is no SQLite database, or .*move it away"):
@@ -114,8 +114,8 @@ def test_frames_of_a_damaged_store_say_so_too(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("version", [0, 1, 3, 999])
-async def test_the_database_of_another_application_is_left_alone(tmp_path: Path, version: int) -> None:
-    """Whatever its version says, a database without our tables is refused with the names of its own, and unchanged."""
+async def test_database_of_another_application_is_refused(tmp_path: Path, version: int) -> None:
+    """The error lists its tables; it does not change, whatever its version number is."""
     path = tmp_path / "store.db"
     with closing(sqlite3.connect(path)) as db:
         db.executescript("CREATE TABLE recipes (name); INSERT INTO recipes VALUES ('soup')")
@@ -129,8 +129,8 @@ async def test_the_database_of_another_application_is_left_alone(tmp_path: Path,
 
 
 @pytest.mark.parametrize("wal", [True, False])
-async def test_a_newer_store_stays_byte_for_byte(tmp_path: Path, wal: bool) -> None:
-    """A store of a newer release is refused with both versions, and not even its journal mode is changed."""
+async def test_store_of_a_newer_release_is_unchanged(tmp_path: Path, wal: bool) -> None:
+    """The error has both versions; even its journal mode does not change."""
     path = filled(tmp_path / "store.db")
     with closing(sqlite3.connect(path)) as db:
         db.execute(f"PRAGMA user_version = {len(_STEPS) + 7}")
@@ -141,8 +141,8 @@ async def test_a_newer_store_stays_byte_for_byte(tmp_path: Path, wal: bool) -> N
     assert digest(path) == before
 
 
-async def test_an_empty_file_becomes_a_store(tmp_path: Path) -> None:
-    """Nothing can be lost where nothing is: it is what a process leaves that is killed as it begins a store."""
+async def test_empty_file_becomes_a_store(tmp_path: Path) -> None:
+    """A process that is killed while it creates a store leaves such a file."""
     path = tmp_path / "store.db"
     path.touch()
     database = await opened(path)
@@ -152,8 +152,8 @@ async def test_an_empty_file_becomes_a_store(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("left", ["missing", "empty"])
-async def test_a_write_ahead_log_without_its_store_is_not_deleted(tmp_path: Path, left: str) -> None:
-    """Where store.db was moved or emptied and its log stayed, opening refuses, and the log can still be put back."""
+async def test_write_ahead_log_without_its_store_is_not_deleted(tmp_path: Path, left: str) -> None:
+    """If store.db was moved or emptied, opening is refused, so that it can be put back."""
     path = filled(tmp_path / "here" / "store.db")
     with closing(connect(path)) as db:
         db.execute("UPDATE conversations SET title = 'only in the log'")
@@ -174,16 +174,16 @@ async def test_a_write_ahead_log_without_its_store_is_not_deleted(tmp_path: Path
     assert title == "only in the log"
 
 
-def test_frames_of_a_missing_store_say_so(tmp_path: Path) -> None:
-    """The error names the place and what makes a store; nothing is made by looking."""
+def test_frames_of_a_missing_store_name_its_path(tmp_path: Path) -> None:
+    """The error says what creates a store; reading creates none."""
     with pytest.raises(StoreError, match=r"There is no store .*nowhere.db, or you have no access.*Check data_dir"):
         frames.load_frame(tmp_path / "nowhere.db", frames.RUNS)
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("steps", range(1, len(_STEPS)))
-async def test_an_older_store_is_brought_up_to_date(tmp_path: Path, steps: int) -> None:
-    """A store of each earlier version opens with its rows, ends in the same tables as a new one, and frames read it."""
+async def test_older_store_is_migrated(tmp_path: Path, steps: int) -> None:
+    """A store of each earlier version keeps its rows, gets the tables of a new one, and frames read it."""
     path, new = old_store(tmp_path / "old" / "store.db", steps), tmp_path / "new" / "store.db"
     for store in (path, new):
         await (await opened(store)).close()
@@ -202,8 +202,8 @@ def statements_of(steps: range) -> int:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="The test forks; this system cannot.")
 @pytest.mark.parametrize("share", [0.0, 0.3, 0.6, 1.0])
-def test_a_process_killed_while_it_migrates_leaves_the_old_store(tmp_path: Path, share: float) -> None:
-    """After a kill before any of its statements the store is as it was, and the next process brings it up to date."""
+def test_process_killed_during_a_migration_leaves_the_old_store(tmp_path: Path, share: float) -> None:
+    """After a kill before any of its statements the store is unchanged, and the next process migrates it."""
     path = old_store(tmp_path / "store.db", 1)
     fatal = 3 + round(share * (statements_of(range(1, len(_STEPS))) - 1))
     pid = os.fork()
@@ -247,8 +247,8 @@ asyncio.run(main())
 
 
 @pytest.mark.parametrize("steps", [0, 1])
-def test_processes_that_open_a_store_at_once_all_succeed(tmp_path: Path, steps: int) -> None:
-    """Four processes begin one new store, or migrate one old store, at the same moment: each reads the same rows."""
+def test_concurrent_processes_can_create_or_migrate_a_store(tmp_path: Path, steps: int) -> None:
+    """Four processes open one new or old store at the same time, and each reads the same rows."""
     for attempt in range(3):
         path = tmp_path / str(attempt) / "store.db"
         path.parent.mkdir()
@@ -266,7 +266,7 @@ def test_processes_that_open_a_store_at_once_all_succeed(tmp_path: Path, steps: 
 
 @pytest.fixture
 def shared_folder() -> Iterator[Path]:
-    """A folder that every user can reach, which pytest's own is not."""
+    """A folder that every user can access; pytest's own is private."""
     with tempfile.TemporaryDirectory() as folder:
         Path(folder).chmod(0o755)
         yield Path(folder) / "data"
@@ -275,7 +275,7 @@ def shared_folder() -> Iterator[Path]:
 
 
 def looked_at(folder: Path) -> dict[str, object]:
-    """What a process sees of the store that may not write there."""
+    """The observations of a process that may not write to the store."""
     command = [sys.executable, str(FAULTY), "look", str(folder)]
     done = subprocess.run(command, cwd=folder.parent, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
@@ -290,8 +290,8 @@ READ_ONLY = (
 
 @pytest.mark.skipif(not hasattr(os, "setuid"), reason="Rights are those of a POSIX system here.")
 @pytest.mark.parametrize("folder_mode", [0o555, 0o777])
-def test_a_read_only_store_can_be_read(shared_folder: Path, folder_mode: int) -> None:
-    """Without the right to write the file or its folder, opening says so with the path, and frames still work."""
+def test_read_only_store_can_be_read(shared_folder: Path, folder_mode: int) -> None:
+    """Without write permission for the file or its folder, opening is an error with the path; frames still work."""
     path = filled(shared_folder / "store.db")
     (shared_folder / "owners").mkdir()
     path.chmod(0o444)
@@ -305,8 +305,8 @@ def test_a_read_only_store_can_be_read(shared_folder: Path, folder_mode: int) ->
 
 
 @pytest.mark.skipif(not hasattr(os, "setuid"), reason="Rights are those of a POSIX system here.")
-def test_a_read_only_folder_that_is_new_is_refused(shared_folder: Path) -> None:
-    """Where no folder can be made, opening names it."""
+def test_store_in_an_unwritable_folder_is_an_error(shared_folder: Path) -> None:
+    """The error names the folder."""
     shared_folder.mkdir(mode=0o555)
     shared_folder.chmod(0o555)
     found = looked_at(shared_folder)
@@ -315,8 +315,8 @@ def test_a_read_only_folder_that_is_new_is_refused(shared_folder: Path) -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "setuid"), reason="Rights are those of a POSIX system here.")
-def test_an_unreadable_write_ahead_log_is_an_error(shared_folder: Path) -> None:
-    """In a read-only folder with a log but no index of it, frames refuse rather than leave out what the log holds."""
+def test_unreadable_write_ahead_log_is_an_error(shared_folder: Path) -> None:
+    """In a read-only folder with a log but no index of it, frames would miss the rows of the log."""
     path = filled(shared_folder / "here" / "store.db")
     with closing(connect(path)) as db:
         db.execute("UPDATE conversations SET title = 'only in the log'")
@@ -329,8 +329,8 @@ def test_an_unreadable_write_ahead_log_is_an_error(shared_folder: Path) -> None:
     assert "could not be read: unable to open" in str(looked_at(there)["reading"])
 
 
-def test_a_change_during_an_immutable_read_is_an_error(tmp_path: Path) -> None:
-    """Without locks a writer goes unseen, so what was read beside one is refused at the end."""
+def test_change_during_an_immutable_read_is_an_error(tmp_path: Path) -> None:
+    """Without locks a concurrent writer is noticed only at the end of the read."""
     from artifactflow_nb.store.database import _connect, _ImmutableConnection
 
     path = filled(tmp_path / "store.db")
@@ -345,7 +345,7 @@ def test_a_change_during_an_immutable_read_is_an_error(tmp_path: Path) -> None:
 
 
 async def test_both_connections_work_after_a_write_without_disk_space(tmp_path: Path) -> None:
-    """A full disk is told with the path and the space that is left; once there is space, writing works again."""
+    """The error has the path and the free space; once there is space, writing works again."""
     database = await opened(filled(tmp_path / "store.db"))
 
     def fill(db: sqlite3.Connection) -> None:
@@ -360,8 +360,8 @@ async def test_both_connections_work_after_a_write_without_disk_space(tmp_path: 
     await database.close()
 
 
-def test_a_released_run_lock_is_visible_at_once(tmp_path: Path) -> None:
-    """Each run's lock is its own: letting one go leaves the others held, and death or closing lets go of all."""
+def test_released_run_lock_is_visible_at_once(tmp_path: Path) -> None:
+    """Releasing one run's lock keeps the others; the end of the process or closing releases all."""
     ours, theirs = RunLocks(tmp_path, "eng-1"), RunLocks(tmp_path, "eng-1")
     ours.open()
     theirs.open()

@@ -1,4 +1,4 @@
-"""How prompts are stored: as what changed since the call before, and read whole again."""
+"""Prompts are stored as changes to the previous call's prompt, and read back in full."""
 
 import sqlite3
 from collections.abc import Sequence
@@ -52,7 +52,7 @@ def conversation(n: int, first: int = 0) -> list[Message]:
 
 
 async def test_chains_are_bounded_and_every_prompt_reads_back(database: Database, run_id: str) -> None:
-    """Calls store what is new of their prompts; after so many calls a prompt is stored whole."""
+    """Calls store the new part of their prompts; after a number of calls a prompt is stored in full."""
     calls, n_calls = CallStore(database), 2 * MAX_CHAIN + 10
     for step in range(1, n_calls + 1):
         await record(calls, run_id, step, conversation(2 * step))
@@ -64,8 +64,8 @@ async def test_chains_are_bounded_and_every_prompt_reads_back(database: Database
         assert await read(database, f"call-{step}") == [(m.role, m.content) for m in conversation(2 * step)]
 
 
-async def test_a_sliding_prompt_stores_only_new_messages(database: Database, run_id: str) -> None:
-    """A prompt whose oldest messages are left out is stored as ranges of the one before."""
+async def test_sliding_prompt_stores_only_new_messages(database: Database, run_id: str) -> None:
+    """A prompt without its oldest messages is stored as ranges of the previous one."""
     calls = CallStore(database)
     messages = conversation(200)
     for step in range(1, 6):
@@ -76,7 +76,7 @@ async def test_a_sliding_prompt_stores_only_new_messages(database: Database, run
 
 
 async def test_another_process_continues_the_chain(database: Database, run_id: str) -> None:
-    """A store that is opened again reads the last prompt once, and then stores what is new of the next one."""
+    """A reopened store reads the last prompt once, and then stores the new part of the next one."""
     await record(CallStore(database), run_id, 1, conversation(40))
     await record(CallStore(database), run_id, 2, conversation(42))
     last = (await stored(database))[-1]
@@ -84,8 +84,8 @@ async def test_another_process_continues_the_chain(database: Database, run_id: s
     assert await read(database, "call-2") == [(m.role, m.content) for m in conversation(42)]
 
 
-async def test_a_prompt_that_shares_little_is_stored_whole(database: Database, run_id: str) -> None:
-    """Where compression changed most of a prompt, nothing of the one before is needed to read it."""
+async def test_prompt_that_shares_little_is_stored_in_full(database: Database, run_id: str) -> None:
+    """After compression changed most of a prompt, reading it does not need the previous one."""
     calls = CallStore(database)
     await record(calls, run_id, 1, conversation(40))
     await record(calls, run_id, 2, conversation(80, first=40))
@@ -93,7 +93,7 @@ async def test_a_prompt_that_shares_little_is_stored_whole(database: Database, r
 
 
 async def test_equal_requests_have_equal_hashes(database: Database, run_id: str) -> None:
-    """The hash of a request does not depend on how its prompt is stored; it is that of release 0.1.0."""
+    """The hash of a request does not depend on the storage of its prompt; it equals that of release 0.1.0."""
     calls = CallStore(database)
     for step, n in enumerate([40, 42, 40, 42], 1):
         await record(calls, run_id, step, conversation(n))
@@ -102,16 +102,16 @@ async def test_equal_requests_have_equal_hashes(database: Database, run_id: str)
     assert hashes[0] == "774a847c67b5f4b17e3d9a0324d820bf5d8c4332d22953585fa136d04aeedb2b"
 
 
-async def test_a_chain_whose_beginning_is_missing_is_an_error(database: Database, run_id: str) -> None:
-    """A damaged store is told with the call that is missing, instead of a prompt that is too short."""
+async def test_chain_without_its_start_is_an_error(database: Database, run_id: str) -> None:
+    """The error names the missing call; the prompt is not returned incomplete."""
     rows = [{"call_id": "call-2", "request_base": "call-1", "request_json": "[[0,2]]"}]
     with pytest.raises(StoreError, match="call-2 is based on call-1, which is missing"):
         resolve(rows, list)
 
 
 @given(before=st.lists(st.integers(0, 9)), now=st.lists(st.integers(0, 9)))
-def test_ranges_and_new_messages_make_the_list_again(before: list[int], now: list[int]) -> None:
-    """Ranges are in order and never overlap, so that a prompt is never longer than the one before with what is new."""
+def test_ranges_and_new_messages_restore_the_list(before: list[int], now: list[int]) -> None:
+    """Ranges are in order and do not overlap, so the result has at most the previous and the new messages."""
     old, new = [str(n) for n in before], [str(n) for n in now]
     parts = shared_parts(old, new)
     made = [entry for part in parts for entry in ([new[part]] if isinstance(part, int) else old[part[0] : part[1]])]

@@ -1,4 +1,4 @@
-"""What the tree of a conversation is drawn from."""
+"""The rows from which the tree of a conversation is drawn."""
 
 import sqlite3
 import time
@@ -33,8 +33,8 @@ def workbench(tmp_path: Path) -> Iterator[af.Workbench]:
         yield wb
 
 
-async def test_messages_come_with_their_place_in_the_tree(database: Database, add_turn: AddTurn) -> None:
-    """They are the oldest first with their parents, and those that lead to the active one say so."""
+async def test_messages_have_their_place_in_the_tree(database: Database, add_turn: AddTurn) -> None:
+    """The oldest is first; each has its parent, and whether it is on the active branch."""
     root = await add_turn("root")
     left = await add_turn("left")
     right = await add_turn("right", root)
@@ -48,28 +48,28 @@ async def test_messages_come_with_their_place_in_the_tree(database: Database, ad
     assert [one.is_active for one in entries] == [False, False, False, True]
 
 
-async def test_a_run_whose_process_is_gone_is_interrupted(database: Database, add_turn: AddTurn) -> None:
-    """A message that is running in the store, with nobody who runs it, is told as it is."""
+async def test_message_of_a_dead_process_is_interrupted(database: Database, add_turn: AddTurn) -> None:
+    """The store still has the status running."""
     await add_turn("running", answer=None)
     (entry,) = read(database.path, "conv-1")
     assert (entry.status, entry.response, entry.active_ms) == ("interrupted", None, None)
 
 
-async def test_of_long_texts_the_beginning_is_read(database: Database, add_turn: AddTurn) -> None:
+async def test_long_texts_are_truncated(database: Database, add_turn: AddTurn) -> None:
     """Question and answer are cut at 300 characters."""
     await add_turn("q" * 1_000, answer="a" * 1_000)
     (entry,) = read(database.path, "conv-1")
     assert (entry.question, entry.response) == ("q" * 300, "a" * 300)
 
 
-async def test_an_unknown_conversation_is_an_error(database: Database) -> None:
-    """It is named; an empty one has no entries."""
+async def test_unknown_conversation_is_an_error(database: Database) -> None:
+    """The error names it; an empty conversation has no entries."""
     with pytest.raises(NotFound, match="no conversation 'conv-x'"):
         read(database.path, "conv-x")
 
 
-def test_the_figures_are_those_of_the_frames(workbench: af.Workbench) -> None:
-    """Tokens, cost, status and the time without a person's waiting agree with the frame of runs."""
+def test_figures_equal_those_of_the_frames(workbench: af.Workbench) -> None:
+    """Tokens, cost, status and active time equal those of the frame of runs."""
     first = workbench.ask("Write.").wait(10)
     assert first.status == "waiting"
     time.sleep(0.3)
@@ -91,8 +91,7 @@ def test_the_figures_are_those_of_the_frames(workbench: af.Workbench) -> None:
     assert entries[-1].error == "no such model"
 
 
-def test_a_turn_that_no_run_made_has_no_figures(database: Database) -> None:
-    """What was added by hand has no run, and nothing is known of what it took."""
+def test_turn_without_a_run_has_no_figures(database: Database) -> None:
     with closing(connect(database.path)) as db:
         db.execute("INSERT INTO conversations VALUES ('conv-1', 'By hand', 'msg-1', 0)")
         db.execute("INSERT INTO messages VALUES ('msg-1', 'conv-1', NULL, 'Why?', 'So.', 'completed', 0)")
@@ -101,8 +100,8 @@ def test_a_turn_that_no_run_made_has_no_figures(database: Database) -> None:
     assert (entry.n_artifacts, entry.is_active) == (0, True)
 
 
-async def test_a_thousand_messages_are_read_at_once(database: Database) -> None:
-    """It takes less than 50 ms, each with a run of five calls that waited for a person, beside as many others."""
+async def test_reading_a_thousand_messages_is_quick(database: Database) -> None:
+    """It takes less than 50 ms, with a run of five approved calls each, in a store with as many other messages."""
 
     def fill(db: sqlite3.Connection) -> None:
         for name in ("wanted", "other"):

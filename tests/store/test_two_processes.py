@@ -1,4 +1,4 @@
-"""Two processes that write to one store at the same time."""
+"""Two processes write to one store at the same time."""
 
 import json
 import subprocess
@@ -24,7 +24,7 @@ def start(path: Path, name: str, turns: int) -> "subprocess.Popen[str]":
 
 
 def let_them_write(path: Path, turns: int) -> list[dict[str, Any]]:
-    """Let all begin in the same moment; what each says of itself at its end."""
+    """Start all processes at the same moment; return their output."""
     writers = [start(path, name, turns) for name in NAMES]
     give_up = time.monotonic() + 30
     while not all(Path(f"{path}.{name}").exists() for name in NAMES):
@@ -38,7 +38,7 @@ def let_them_write(path: Path, turns: int) -> list[dict[str, Any]]:
 
 
 async def test_two_processes_lose_no_write(tmp_path: Path) -> None:
-    """Thousands of writes of each of two processes are all there, and neither is ever told of a lock."""
+    """Thousands of writes of each process are all stored, and none fails because of a lock."""
     path = tmp_path / "store.db"
     database = Database(path)
     await database.open()
@@ -68,6 +68,6 @@ async def test_two_processes_lose_no_write(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("attempt", range(3))
-def test_two_processes_open_a_new_store_at_once(tmp_path: Path, attempt: int) -> None:
-    """Whoever is first makes the tables; the other finds them."""
+def test_two_processes_can_create_one_store(tmp_path: Path, attempt: int) -> None:
+    """The first one creates the tables."""
     let_them_write(tmp_path / "store.db", 0)
