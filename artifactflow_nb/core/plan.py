@@ -29,6 +29,9 @@ PLAN_MEDIA_TYPE = "application/vnd.artifactflow.plan+json"
 PLAN_CREATE_TOOL = "plan_create"
 """Name of the tool that creates a plan."""
 
+REPLANNING_AGENT = "replanner"
+"""Name of the agent of `replan` jobs; events contain the agent of a job, but not its kind."""
+
 JobKind = Literal["execute", "replan", "summarize"]
 ReplanChoice = Literal["continue", "retry", "revise", "finish"]
 

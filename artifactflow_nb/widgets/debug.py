@@ -48,21 +48,19 @@ class _CallRow:
 
     def text(self) -> str:
         """Prompt or parameters, then the reply, result or error."""
-        call = self.call
+        call, outcome = self.call, self.outcome
         if isinstance(call, ModelCall):
             request = call.prompt
         else:
             request = "\n".join(f"{name}: {value}" for name, value in call.params.items())
-        return "\n\n".join(cut_text(text, _TEXT_CHARS) for text in (request, self._outcome_text()) if text)
-
-    def _outcome_text(self) -> str:
-        outcome = self.outcome
         if isinstance(outcome, ModelOutcome):
             reasoning = f"[reasoning]\n{outcome.reasoning}\n\n" if outcome.reasoning else ""
-            return f"{reasoning}[reply]\n{outcome.content}"
-        if isinstance(outcome, ToolOutcome):
-            return f"[result]\n{outcome.data}"
-        return f"[{outcome.error_type}]\n{outcome.message}" if outcome else ""
+            result = f"{reasoning}[reply]\n{outcome.content}"
+        elif isinstance(outcome, ToolOutcome):
+            result = f"[result]\n{outcome.data}"
+        else:
+            result = f"[{outcome.error_type}]\n{outcome.message}" if outcome else ""
+        return "\n\n".join(cut_text(text, _TEXT_CHARS) for text in (request, result) if text)
 
     @property
     def title(self) -> str:
@@ -119,7 +117,7 @@ class DebugMiddleware(Middleware):
         self._note(call, error)
 
     def _note(self, call: ObservedCall, outcome: CallOutcome | None) -> None:
-        """Add a call or its outcome; outcomes of dropped calls are ignored."""
+        """Add a call, and drop the oldest if there are too many, or add an outcome unless its call was dropped."""
         with self._lock:
             row = next((row for row in reversed(self._rows) if _id(row.call) == _id(call)), None)
             if row is not None:
@@ -128,18 +126,13 @@ class DebugMiddleware(Middleware):
                 self._dropped_ids.discard(_id(call))
             else:
                 self._rows.append(_CallRow(call, outcome))
-                self._drop_oldest()
+                if len(self._rows) > self._last:
+                    first = min(self._rows, key=lambda row: row.call.at)  # calls may arrive in any order
+                    self._rows.remove(first)
+                    self._n_dropped += 1
+                    if first.outcome is None:  # it will arrive later, and must not add the call again
+                        self._dropped_ids.add(_id(first.call))
             self._redraw_soon()
-
-    def _drop_oldest(self) -> None:
-        """Drop the call that started first, if there are too many; calls may arrive in any order."""
-        if len(self._rows) <= self._last:
-            return
-        first = min(self._rows, key=lambda row: row.call.at)
-        self._rows.remove(first)
-        self._n_dropped += 1
-        if first.outcome is None:  # it will arrive later, and must not add the call again
-            self._dropped_ids.add(_id(first.call))
 
     def _redraw_soon(self) -> None:
         """Redraw after `REDRAW_INTERVAL_S`, unless that is scheduled already."""

@@ -92,13 +92,19 @@ class TimelineView(View):
     def _nodes(self, drawing: str, now_ms: float) -> tuple[Node, ...]:
         spans = self._transcript.spans
         agents = self._agents(spans, now_ms)
+        head = "".join(f'<th scope="col">{name}</th>' for name in agents.columns)
+        agent_rows = "".join(
+            f'<tr><th scope="row">{cell_html(name)}</th>{"".join(f"<td>{cell_html(cell)}</td>" for cell in cells)}</tr>'
+            for name, *cells in agents.rows
+        )
+        by_agent = f'<table class="af-table"><thead><tr>{head}</tr></thead><tbody>{agent_rows}</tbody></table>'
         table = scroll_box(_table(spans, with_metrics=self._with_metrics), "af-timeline-rows", "As a table")
         rows = f"As a table: {count(len(spans), 'row')}"
         text = describe_spans(spans, now_ms) if self._with_metrics else count(len(spans), "span")
         return (
             self._head(),
             *([Node("drawing", scroll_box(drawing, "af-drawing", "Timeline"))] if drawing else []),
-            *([Node("agents", scroll_box(_agents_html(agents), "af-drawing", "By agent"))] if agents.rows else []),
+            *([Node("agents", scroll_box(by_agent, "af-drawing", "By agent"))] if agents.rows else []),
             Node("rows", rows, "fold", "af-rows", children=(Node("table", table),), text=text),
         )
 
@@ -163,7 +169,10 @@ class _SpanTranscript(RunTranscript):
             last = self.log.last_ms
             spans = [replace(span, end_ms=last, status=self.status) if span.end_ms is None else span for span in spans]
         for question, start_ms, subrun in self._known_subruns():
-            spans += (_shifted(span, start_ms, step_lane(span.lane, question)) for span in subrun.spans)
+            for span in subrun.spans:
+                end, first = (None if ms is None else ms + start_ms for ms in (span.end_ms, span.first_token_ms))
+                lane, start = step_lane(span.lane, question), span.start_ms + start_ms
+                spans.append(replace(span, lane=lane, start_ms=start, end_ms=end, first_token_ms=first))
         return tuple(sorted(spans, key=lambda span: span.start_ms))
 
     def usage_by_lane(self) -> dict[str, AgentUsage]:
@@ -185,26 +194,11 @@ class _SpanTranscript(RunTranscript):
         return super().apply(event)
 
 
-def _shifted(span: TimelineSpan, by_ms: float, lane: str) -> TimelineSpan:
-    """Span of a subrun on the time axis of its parent, in another lane."""
-    end, first = (None if ms is None else ms + by_ms for ms in (span.end_ms, span.first_token_ms))
-    return replace(span, lane=lane, start_ms=span.start_ms + by_ms, end_ms=end, first_token_ms=first)
-
-
 def _counts(spans: Sequence[TimelineSpan], usage: AgentUsage) -> list[int]:
     """Counts of a lane, in the order of `_COUNT_COLUMNS`."""
     kinds = Counter(span.kind for span in spans)
     failed = sum(span.status == "failed" for span in spans)
     return [kinds[MODEL], kinds[TOOL], failed, usage.input_tokens, usage.output_tokens]
-
-
-def _agents_html(agents: CardTable) -> str:
-    head = "".join(f'<th scope="col">{name}</th>' for name in agents.columns)
-    rows = "".join(
-        f'<tr><th scope="row">{cell_html(name)}</th>{"".join(f"<td>{cell_html(cell)}</td>" for cell in cells)}</tr>'
-        for name, *cells in agents.rows
-    )
-    return f'<table class="af-table"><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>'
 
 
 def _table(spans: tuple[TimelineSpan, ...], *, with_metrics: bool) -> str:

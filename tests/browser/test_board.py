@@ -157,7 +157,7 @@ def test_blocks_are_written_and_decided_on_the_board(lab: LabServer, open_page: 
     live(page).get_by_role("button", name="Write 3 blocks: Findings, Table, Summary").click()
     asked = live(page).locator(".af-asks .af-ask")
     expect(asked).to_contain_text("Gauges show 3 mm a year.")
-    expect(live(page).locator(".af-board-run")).to_contain_text("The run waits for you. 1 of 3 blocks done with.")
+    expect(live(page).locator(".af-board-run")).to_contain_text("The run waits for you. 1 of 3 blocks done.")
     save_pictures(page, live(page), "project-board-asks")
     assert axe_in_both_themes(page, ".af-run.af-live") == []
     asked.get_by_role("button", name="Approve").first.click()

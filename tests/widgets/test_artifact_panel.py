@@ -96,11 +96,11 @@ def test_conflicting_edit_is_refused_and_input_is_kept(written: Any) -> None:
     assert told["failed"]
     assert "is now at version 2, not 1: user changed it" in told["message"]
     assert page.kinds[form] == "form"
-    assert "Version 2 by user came in between" in page.text
-    page.press("Show what it changed")
+    assert "Version 2 by user was written meanwhile" in page.text
+    page.press("Show its changes")
     assert "Theirs." in page.html["text-changes"]
     assert page.kinds[form] == "form"
-    assert page.press("Let mine go on top")["message"] == "Now save: yours becomes the version after it."
+    assert page.press("Save mine on top")["message"] == "Now save: yours becomes the version after it."
     assert page.submit("edit", text="Mine.\n")["message"] == "Written as version 3."
     assert [one.content for one in run.artifacts["research_report"].versions.values()] == [
         FIRST,
@@ -118,8 +118,8 @@ def test_edit_stays_on_its_branch(workbench: Any, end: str) -> None:
     page = show(wb)
     page.press("Edit")
     right = wb.edit(left, "Right?").wait(10)
-    page.until(lambda: "Another branch of the conversation is active by now" in page.text)
-    assert "came in between" not in page.text
+    page.until(lambda: "Another branch of the conversation was activated meanwhile" in page.text)
+    assert "was written meanwhile" not in page.text
     if end == "save":
         told = page.submit("edit", text=SECOND)
         assert told["message"] == "Written as version 2 on the branch on which you began."
@@ -140,7 +140,7 @@ def test_edit_follows_its_growing_branch(workbench: Any) -> None:
     further = wb.ask("Rewrite.", conversation_id=first).wait(10)
     assert "is now at version 2, not 1" in page.submit("edit", text=SECOND)["message"]
     assert "Another branch" not in page.text
-    page.press("Let mine go on top")
+    page.press("Save mine on top")
     assert page.submit("edit", text=SECOND)["message"] == "Written as version 3."
     assert further.artifacts["research_report"].content == SECOND
 
@@ -224,7 +224,7 @@ def test_panel_follows_a_run(workbench: Any) -> None:
     second.approve().wait(10)
     page.until(lambda: "By the agent." in page.text)
     assert page.announced == "research_report: version 2 by lead_agent."
-    assert "Version 2 by lead_agent came in between" in page.text
+    assert "Version 2 by lead_agent was written meanwhile" in page.text
     assert "form" in page.kinds.values()
     page.until(lambda: "The run is" not in page.text)
     page.until(lambda: page.faces)

@@ -102,7 +102,7 @@ def test_approval_is_refused_for_a_changed_text(board: Shown) -> None:
     project["Aim"].write("How fast, and where?")
     told = page.do("approve", {"block": "aim", "sha256": old})
     assert told["failed"]
-    assert "is another by now (version 3, by user). Look at it" in told["message"]
+    assert "was changed meanwhile (now version 3, by user). Look at it" in told["message"]
     assert project["Aim"].status == "draft"
 
 
@@ -222,7 +222,7 @@ def test_block_in_progress_is_marked(workbench: OpenWorkbench) -> None:
     page = show(project)
     run = project.generate()
     page.until(lambda: state(page, "a") == "A ○ empty ● being written")
-    assert "A run is at work." in page.text
+    assert "A run is in progress." in page.text
     project._thread.call_soon(model.may.set)
     run.wait(20)
     page.until(lambda: state(page, "a") == "A ✓ completed")

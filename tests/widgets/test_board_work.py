@@ -196,7 +196,7 @@ def test_deletion_is_refused_for_new_dependents(board: Shown) -> None:
     project["Scope"].set(depends_on=["Aim"])
     told = page.do("delete", {"block": "aim", "seen": seen})
     assert told["failed"]
-    assert "Look at it again." in told["message"]
+    assert "were changed meanwhile. Look at them again." in told["message"]
     assert project["Aim"].content
     assert "Scope" in page.html["open-deleting"]
     assert not page.press("Delete it: Aim")["failed"]
@@ -224,7 +224,7 @@ def test_blocks_are_written_from_the_board(workbench: OpenWorkbench) -> None:
     assert not page.press("Write 2 blocks: A, B")["failed"]
     page.until(lambda: asked(page))
     assert "Write 2 blocks: A, B" not in page.buttons
-    page.until(lambda: "The run waits for you. 1 of 2 blocks done with." in page.text)
+    page.until(lambda: "The run waits for you. 1 of 2 blocks done." in page.text)
     assert "Of A." in page.text
     assert page.announced.startswith("A decision is needed: ")
     request = asked(page)
@@ -280,7 +280,7 @@ def test_second_run_is_refused(workbench: OpenWorkbench) -> None:
     run = project.generate()
     told = page.do("write", {})
     assert told["failed"]
-    assert "A run is at work on this project." in told["message"]
+    assert "A run is in progress in this project." in told["message"]
     project._thread.call_soon(model.may.set)
     run.wait(20)
     page.until(lambda: state(page, "a") == "A ✓ completed")
@@ -314,7 +314,7 @@ def test_interrupted_run_is_resumed_on_the_board(tmp_path: Path) -> None:
     models = {"writer": ScriptedModel(["Written at last."])}
     with af.Workbench(data_dir=tmp_path / "data", agent_models=models, interactive=False) as wb:
         page = show(wb.project("Essay"))
-        assert "The process of the run is gone. 0 of 1 block done with." in page.text
+        assert "The process of the run is gone. 0 of 1 block done." in page.text
         assert state(page, "a") == "A ○ empty ● was being written: its process is gone"
         page.press("Resume: go on with the interrupted run")
         page.until(lambda: state(page, "a") == "A ✓ completed")
@@ -334,7 +334,7 @@ def test_results_appear_when_the_tool_call_ends(workbench: OpenWorkbench) -> Non
     panel = ShownView(project._thread, ArtifactPanel(project._thread, project.conversation_id))
     project._thread.call_soon(model.may.set)
     page.until(lambda: state(page, "a") == "A ✓ completed")
-    page.until(lambda: "A run is at work." not in page.text)
+    page.until(lambda: "A run is in progress." not in page.text)
     panel.until(lambda: "Written at last." in panel.text)
 
 

@@ -17,7 +17,7 @@ from artifactflow_nb.agents.settings import (
     PositiveInteger,
     ToolNames,
 )
-from artifactflow_nb.core.plan import PLAN_CREATE_TOOL
+from artifactflow_nb.core.plan import PLAN_CREATE_TOOL, REPLANNING_AGENT
 from artifactflow_nb.flows.base import FlowAgent
 from artifactflow_nb.flows.plan.tools import PLAN_DECIDE_TOOL, REPORT_FAILURE_TOOL
 
@@ -107,7 +107,7 @@ EXECUTOR = AgentConfig(
 )
 
 REPLANNER = AgentConfig(
-    name="replanner",
+    name=REPLANNING_AGENT,
     description="Looks at a plan after a step and decides how it goes on.",
     max_tool_rounds=3,
 )

@@ -110,7 +110,7 @@ def view_mode_buttons(shown: ArtifactSelection, *, can_rename: bool = True) -> N
     if shown.version.version != shown.current.version:  # only the current version can be edited
         name = f"Restore version {shown.version.version} as the newest"
         changes = [button("Restore", "restore", css="af-primary", name=name, version=shown.version.version)]
-    html = _group("How it is shown", views) + _group("Change it", changes)
+    html = _group("View", views) + _group("Change", changes)
     return Node("looks", html, "controls", "af-controls af-art-controls")
 
 
@@ -179,7 +179,7 @@ def comparison_controls(shown: ArtifactSelection) -> tuple[Node, ...]:
         Field("before", "choice", before, label="From", choices=(PREVIOUS_VERSION, *names), keep=True),
         Field("after", "choice", version_name(shown.version), label="To", choices=names, keep=True),
     ]
-    label = "Which versions are compared"
+    label = "Versions to compare"
     form = form_node("comparing", "compare_form", "Compare", label, fields, css="af-art-comparing")
     return form, _layouts(shown)
 
@@ -225,8 +225,8 @@ def _form(act: str, submit: str, label: str, base: Artifact, field: Field) -> No
 def inactive_branch_note() -> Node:
     """The note that the branch on which the edit began is no longer the active one."""
     note = (
-        "Another branch of the conversation is active by now. What you save goes to the branch on which you began; "
-        "the other one is shown then."
+        "Another branch of the conversation was activated meanwhile. Your edit will be saved on its own branch; "
+        "then the active branch is shown."
     )
     return Node("elsewhere", f'<p role="alert">{note}</p>', css="af-art-between")
 
@@ -234,11 +234,11 @@ def inactive_branch_note() -> Node:
 def conflict_note(base: Artifact, newest: Artifact) -> Node:
     """The note that another version was written during the edit, with buttons to see it or to save on top of it."""
     note = (
-        f"Version {newest.version} by {escape(newest.created_by)} came in between: what you save would undo it. "
-        "See what it changed, or let yours go on top of it."
+        f"Version {newest.version} by {escape(newest.created_by)} was written meanwhile: your edit would undo it. "
+        "See its changes, or save your edit on top of it."
     )
-    buttons = button("Show what it changed", "compare", before=base.version, after=newest.version) + button(
-        "Let mine go on top", "rebase", version=newest.version
+    buttons = button("Show its changes", "compare", before=base.version, after=newest.version) + button(
+        "Save mine on top", "rebase", version=newest.version
     )
     return Node(
         "between", f'<p role="alert">{note}</p><div class="af-controls">{buttons}</div>', "controls", "af-art-between"

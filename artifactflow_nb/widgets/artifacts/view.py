@@ -13,7 +13,7 @@ stays as it is, and on the branch on which the edit began.
 
 import asyncio
 import base64
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Coroutine, Mapping
 from typing import Any, TypeVar
 
 from artifactflow_nb.core.text.diff import Layout, diff_html
@@ -107,37 +107,33 @@ class ArtifactPanel(PolledView):
         async with self._load_lock:  # else an older read could finish last and replace a newer one
             self._conversation_id = self._conversation_id or await self._newest()
             try:
-                await self._load_branch()
+                if (key := self._conversation_id) is not None:
+                    conversation = await self._engine.conversations.get(key)
+                    self._title = conversation.title
+                    if self._fixed_message_id is None:
+                        await self._choose_branch(conversation)
+                    if self._message_id is not None:
+                        message = await self._engine.conversations.message(self._message_id)
+                        self._status = message.status
+                        run_id = message.run_id if message.status in UNFINISHED_STATUSES else None
+                        await self._run_listener.listen_to(self._engine.controller, run_id)
+                    self._histories = await self._engine.artifacts.histories(key, message_id=self._message_id)
             except NotFound:  # the conversation or the branch was deleted
                 self._histories, self._status, self._title = {}, "", ""
             self._ensure_choice()
             await self._render()
 
-    async def _load_branch(self) -> None:
-        if self._conversation_id is None:
-            return
-        conversation = await self._engine.conversations.get(self._conversation_id)
-        self._message_id = self._fixed_message_id or await self._branch_to_show(conversation)
-        self._title = conversation.title
-        if self._message_id is not None:
-            message = await self._engine.conversations.message(self._message_id)
-            self._status = message.status
-            run_id = message.run_id if message.status in UNFINISHED_STATUSES else None
-            await self._run_listener.listen_to(self._engine.controller, run_id)
-        self._histories = await self._engine.artifacts.histories(self._conversation_id, message_id=self._message_id)
-
-    async def _branch_to_show(self, conversation: Conversation) -> str | None:
-        """The last message of the branch to show: the active branch, or that of an unfinished edit.
+    async def _choose_branch(self, conversation: Conversation) -> None:
+        """Choose the branch to show: the active one, or that of an unfinished edit.
 
         An edit moves on with its branch while that is active, and to the active branch if its own was deleted.
         """
         current, active = self._message_id, conversation.active_message_id
         self._is_branch_inactive = False
-        if self._form is None or current is None or active is None or current == active:
-            return active
-        tree = await self._engine.database.read(lambda db: load_message_tree(db, conversation.conversation_id))
-        self._is_branch_inactive = current in tree.parents and current not in tree.path(active)
-        return current if self._is_branch_inactive else active
+        if self._form is not None and current is not None and active is not None and current != active:
+            tree = await self._engine.database.read(lambda db: load_message_tree(db, conversation.conversation_id))
+            self._is_branch_inactive = current in tree.parents and current not in tree.path(active)
+        self._message_id = current if self._is_branch_inactive else active
 
     def _ensure_choice(self) -> None:
         """Choose the newest artifact, a plan only if there is nothing else, unless the chosen one still exists."""
@@ -177,7 +173,10 @@ class ArtifactPanel(PolledView):
         current = [history[-1] for history in self._histories.values()]
         await self._texts.prepare([*current, *([shown.version] if shown else [])])
         if shown is not None and shown.view_mode == "changes":
-            html = await asyncio.to_thread(_difference, shown)
+            before, after = shown.before, shown.version
+            names = (f"v{before.version}" if before else "nothing"), f"v{after.version}"
+            texts = (before.content if before else ""), after.content
+            html = await asyncio.to_thread(diff_html, *texts, layout=shown.layout, names=names)
         elif shown is not None:
             html = artifact_nodes.text_html(shown.version, shown.view_mode, self._texts)
         if shown == self._shown:  # else the action that changed the selection renders it
@@ -194,7 +193,8 @@ class ArtifactPanel(PolledView):
         if self._single_id:
             return tuple(self._detail(shown))
         current = [history[-1] for history in self._histories.values()]
-        artifacts = artifact_nodes.artifact_list(_plan_last(current), self._chosen)
+        plan_last = sorted(current, key=lambda artifact: artifact.artifact_id == TASK_PLAN_ID)
+        artifacts = artifact_nodes.artifact_list(plan_last, self._chosen)
         detail = Node("detail", kind="box", css="af-art-detail", children=tuple(self._detail(shown)))
         return (head, Node("both", kind="box", css="af-art-both", children=(artifacts, detail)))
 
@@ -389,16 +389,6 @@ class ArtifactPanel(PolledView):
         data = base64.b64encode(content).decode()
         self.screen.effect(act.page, "download", filename=name, media_type=EXPORT_FORMATS[form].media_type, base64=data)
         return f"Downloaded as {name}."
-
-
-def _difference(shown: ArtifactSelection) -> str:
-    before, after = shown.before, shown.version
-    names = (f"v{before.version}" if before else "nothing"), f"v{after.version}"
-    return diff_html(before.content if before else "", after.content, layout=shown.layout, names=names)
-
-
-def _plan_last(artifacts: Sequence[Artifact]) -> list[Artifact]:
-    return sorted(artifacts, key=lambda artifact: artifact.artifact_id == TASK_PLAN_ID)
 
 
 def _known_choice(choices: Mapping[T, object], value: object) -> T:

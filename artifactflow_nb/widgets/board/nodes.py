@@ -104,16 +104,12 @@ def heading(board: Board) -> Node:
     facts = [count(len(texts), "block"), f"{done} completed", f"{len(board.tree.stale)} stale"]
     name = escape_with_language(board.info.name)
     html = f'<strong>Project</strong> {name} <span class="af-quiet">{" · ".join(facts)}</span>'
-    return Node("head", f"{html}{_run_status(board.run)}", css="af-board-head")
-
-
-def _run_status(run: BoardRun | None) -> str:
-    if run is None:
-        return ""
-    texts = {WAITING: "The run waits for you.", INTERRUPTED: "The process of the run is gone."}
-    text = texts.get(run.status, "A run is at work.")
-    progress = f" {run.n_done} of {count(run.n_total, 'block')} done with." if run.n_total else ""
-    return f'<div class="af-board-run">{status_mark(run.status)} {text}{progress}</div>'
+    if (run := board.run) is not None:
+        labels = {WAITING: "The run waits for you.", INTERRUPTED: "The process of the run is gone."}
+        text = labels.get(run.status, "A run is in progress.")
+        progress = f" {run.n_done} of {count(run.n_total, 'block')} done." if run.n_total else ""
+        html += f'<div class="af-board-run">{status_mark(run.status)} {text}{progress}</div>'
+    return Node("head", html, css="af-board-head")
 
 
 def generate_buttons(board: Board, *, is_confirming: bool) -> tuple[Node, ...]:
@@ -246,18 +242,13 @@ def open_block_header(board: Board, block: Block, place: str) -> tuple[Node, ...
     elif block.is_group:
         name = f'<div class="af-board-path">{escape_with_language(block.name)}</div>'
     head = Node("open-head", f"{name}{text}")
-    controls = _block_controls(block, place, is_stale=bool(changed))
-    return head, Node("open-doing", controls, "controls", "af-controls af-board-doing")
-
-
-def _block_controls(block: Block, place: str, *, is_stale: bool) -> str:
     args: dict[str, Any] = {"block": block.block_id}
     buttons = []
     if block.sha256 and block.status != "completed":
         buttons.append(
             button("Approve", "approve", css="af-primary", name=f"Approve {block.name}", sha256=block.sha256, **args)
         )
-    if is_stale:
+    if changed:
         buttons.append(
             button("It still holds", "keep", name=f"It still holds: {block.name}", sha256=block.sha256, **args)
         )
@@ -267,7 +258,8 @@ def _block_controls(block: Block, place: str, *, is_stale: bool) -> str:
     group = f'<span class="af-art-group" role="group" aria-label="Move it">{position}</span>'
     buttons.append(button("Settings …", "set_ask", name=f"Name and settings of {block.name}", **args))
     buttons.append(button("Delete …", "delete_ask", name=f"Delete {block.name}", **args))
-    return "".join([*buttons, group, button("Close", "close", name=f"Close {block.name}")])
+    controls = "".join([*buttons, group, button("Close", "close", name=f"Close {block.name}")])
+    return head, Node("open-doing", controls, "controls", "af-controls af-board-doing")
 
 
 def deletion_impact(tree: BlockTree, block_id: str) -> list[list[str]]:

@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from artifactflow_nb.core.document.tree import Block
 from artifactflow_nb.core.text.markdown import escape_with_language
 from artifactflow_nb.store.artifact_versions import Artifact
 from artifactflow_nb.widgets.artifacts.saved import artifact_text
@@ -57,10 +56,7 @@ def _lines(board: Board) -> Iterator[str]:
         blocks = list(board.tree.blocks_in_phase(phase.name))
         if blocks or phase.name == board.info.phase:
             yield f"{board_nodes.phase_label(phase)}{' (now)' if phase.name == board.info.phase else ''}:"
-        yield from (_block_line(board, block) for block in blocks)
-
-
-def _block_line(board: Board, block: Block) -> str:
-    depth = board.tree.path(block.block_id).count("/") + 1
-    states = ", ".join(state for _, state in board_nodes.block_states(board, block))
-    return f"{'  ' * depth}- {block.name}: {states}"
+        for block in blocks:
+            depth = board.tree.path(block.block_id).count("/") + 1
+            states = ", ".join(state for _, state in board_nodes.block_states(board, block))
+            yield f"{'  ' * depth}- {block.name}: {states}"

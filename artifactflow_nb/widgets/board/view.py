@@ -57,7 +57,7 @@ from artifactflow_nb.widgets.run.approval_card import approval_card, read_decisi
 from artifactflow_nb.widgets.run.parts import TranscriptRequest
 from artifactflow_nb.widgets.run.polled_view import PolledView
 
-PROJECT_BUSY = "A run is at work on this project. Wait for it, decide what waits for you, or stop it; then try again."
+PROJECT_BUSY = "A run is in progress in this project. Wait for it, decide its requests, or stop it; then try again."
 PROJECT_MISSING = "This project is not there any more."
 
 
@@ -349,7 +349,9 @@ class BoardView(PolledView):
 
         def edit(tree: BlockTree) -> Sequence[Block]:
             if board_nodes.deletion_impact(tree, block.block_id) != listed:
-                raise Conflict(f"What is in {block.name!r} or depends on it is other by now. Look at it again.")
+                raise Conflict(
+                    f"The blocks in {block.name!r} or its dependents were changed meanwhile. Look at them again."
+                )
             return block_edits.delete_block(tree, block.block_id, anyway=True)
 
         await self._change(edit, "It was deleted on the board.")
@@ -496,13 +498,13 @@ class BoardView(PolledView):
         self._close_form()
         await self._load()
         self.screen.effect(act.page, "focus", key="writing")
-        self._announcement = f"The run is at work on {count(len(block_ids), 'block')}."
+        self._announcement = f"The run writes {count(len(block_ids), 'block')}."
 
     async def _run_client(self) -> RunClient:
         """The unfinished run; `NotFound` if it has ended."""
         await self._load()
         if (run := self._loaded_board.run) is None:
-            raise NotFound("The run has ended by now.")
+            raise NotFound("The run has ended.")
         return RunClient(self._thread, await self._engine.runs.get(run.run_id))
 
     async def act_stop(self, _act: PageAction) -> None:
@@ -532,14 +534,14 @@ def _transcript_request(request: ApprovalRequest) -> TranscriptRequest:
 
 
 def _if_unchanged(edit: Any, act: PageAction) -> BlockEdit:
-    """Wrap an edit: raise `Conflict` if the text of the block is not the one that the reader saw."""
+    """Wrap an edit: raise `Conflict` if the text of the block was changed since the page displayed it."""
 
     def checked_edit(tree: BlockTree) -> Sequence[Block]:
         block = tree.get(str(act.args.get("block")))
         if block is not None and block.sha256 != act.args.get("sha256"):
             raise Conflict(
-                f"The text of {block.name!r} is another by now (version {block.version}, by {block.created_by}). "
-                "Look at it before you decide."
+                f"The text of {block.name!r} was changed meanwhile "
+                f"(now version {block.version}, by {block.created_by}). Look at it before you decide."
             )
         blocks: Sequence[Block] = edit(tree)
         return blocks

@@ -108,19 +108,15 @@ class ChatBranch:
         await self.load()
 
     async def change_to(self, conversation_id: str | None, message_id: str | None = None) -> None:
-        """Show another conversation; with a message, the branch through it, and all turns back to it."""
+        """Show another conversation; with a message, activate its branch and show all turns back to it."""
         self.conversation_id, self.title, self._max_turns = conversation_id, "", MAX_TURNS
         if message_id is not None and conversation_id is not None:
-            await self._reach(conversation_id, message_id)
-        await self.load()
-
-    async def _reach(self, conversation_id: str, message_id: str) -> None:
-        """Include a message in the displayed turns, activating its branch if necessary."""
-        path = [message.message_id for message in await self._conversations.path(conversation_id)]
-        if message_id not in path:
-            await self._conversations.activate(message_id)
             path = [message.message_id for message in await self._conversations.path(conversation_id)]
-        self._max_turns = max(MAX_TURNS, len(path) - path.index(message_id))
+            if message_id not in path:
+                await self._conversations.activate(message_id)
+                path = [message.message_id for message in await self._conversations.path(conversation_id)]
+            self._max_turns = max(MAX_TURNS, len(path) - path.index(message_id))
+        await self.load()
 
     async def go_to_sibling(self, message_id: str, step: int) -> bool:
         """Activate the branch through the previous or next version of a question; False if there is none."""

@@ -122,11 +122,6 @@ class ChatTurn:
         else:
             status = f"Run {self.transcript.status}: " if self.run else ""
             children.append(_question_node(message.content, f"{status}{message.content}"))
-        children.append(Node("asked-controls", self._question_controls(), "controls", "af-controls af-on-question"))
-        return Node("question", kind="box", css="af-mine", children=tuple(children))
-
-    def _question_controls(self) -> str:
-        message = self.message
         message_id = message.message_id
         parts = []
         if message.n_siblings > 1:
@@ -139,7 +134,8 @@ class ChatTurn:
         if not self.is_editing:
             name = "Edit this question and ask again"
             parts.append(button("Edit", "edit", css="af-small", name=name, message=message_id))
-        return " ".join(parts)
+        children.append(Node("asked-controls", " ".join(parts), "controls", "af-controls af-on-question"))
+        return Node("question", kind="box", css="af-mine", children=tuple(children))
 
     def _body(self) -> tuple[Node, ...]:
         if self._renderer is not None:

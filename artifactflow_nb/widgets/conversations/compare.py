@@ -39,6 +39,24 @@ def comparison(left: BranchSide, right: BranchSide) -> tuple[Node, ...]:
     # Trailing white space is normalized: it would show as a changed last line.
     texts = (f"{side.response.rstrip()}\n" for side in (left, right))
     answers = diff_html(*texts, layout="side_by_side", names=_NAMES)
+    artifacts = []  # a fold without differences is closed
+    for artifact_id in sorted({*left.artifacts, *right.artifacts}):
+        old, new = left.artifacts.get(artifact_id), right.artifacts.get(artifact_id)
+        if old is not None and new is not None:
+            same = old.content == new.content
+            change = f"v{old.version}, the same" if same else f"v{old.version} → v{new.version}"
+        else:
+            change = "only in A" if old else "only in B"
+        title = next(artifact.title for artifact in (new, old) if artifact)
+        summary = (
+            f'<span class="af-title">{escape_with_language(title)}</span> '
+            f'<span class="af-out"><code>{escape(artifact_id)}</code> {change}</span>'
+        )
+        before, after = old.content if old else "", new.content if new else ""
+        names = (f"A v{old.version}" if old else "A (none)"), (f"B v{new.version}" if new else "B (none)")
+        diff = diff_html(before, after, layout="side_by_side", names=names) if before != after else ""
+        content = Node(f"cmp-{artifact_id}-diff", diff or '<p class="af-quiet">Both branches have the same text.</p>')
+        artifacts.append(Node(f"cmp-{artifact_id}", summary, "fold", "af-artifact", bool(diff), children=(content,)))
     return (
         Node("cmp-table", _table(left, right), css="af-compare-table"),
         Node(
@@ -49,7 +67,7 @@ def comparison(left: BranchSide, right: BranchSide) -> tuple[Node, ...]:
             True,
             children=(Node("cmp-answers-diff", answers),),
         ),
-        *_artifact_folds(left, right),
+        *artifacts,
     )
 
 
@@ -74,27 +92,3 @@ def _facts(side: BranchSide) -> Iterator[tuple[str, str]]:
     yield "Length of the answer", count(len(side.response), "character")
     yield "Artifacts", f"{len(side.artifacts):,}"
     yield "Asked", format_time(entry.created_at)
-
-
-def _artifact_folds(left: BranchSide, right: BranchSide) -> Iterator[Node]:
-    """Yield one fold per artifact of either branch; a fold without differences is closed."""
-    for artifact_id in sorted({*left.artifacts, *right.artifacts}):
-        old, new = left.artifacts.get(artifact_id), right.artifacts.get(artifact_id)
-        titled = new or old
-        if titled is None:  # for the type checker: the id comes from one of the two
-            continue
-        summary = (
-            f'<span class="af-title">{escape_with_language(titled.title)}</span> '
-            f'<span class="af-out"><code>{escape(artifact_id)}</code> {_version_change(old, new)}</span>'
-        )
-        texts = (old.content if old else ""), (new.content if new else "")
-        names = (f"A v{old.version}" if old else "A (none)"), (f"B v{new.version}" if new else "B (none)")
-        diff = diff_html(*texts, layout="side_by_side", names=names) if texts[0] != texts[1] else ""
-        content = Node(f"cmp-{artifact_id}-diff", diff or '<p class="af-quiet">Both branches have the same text.</p>')
-        yield Node(f"cmp-{artifact_id}", summary, "fold", "af-artifact", bool(diff), children=(content,))
-
-
-def _version_change(left: Artifact | None, right: Artifact | None) -> str:
-    if left is None or right is None:
-        return "only in A" if left else "only in B"
-    return f"v{left.version}, the same" if left.content == right.content else f"v{left.version} → v{right.version}"

@@ -8,9 +8,9 @@
 A fold has at most one shown successor, so the result is a tree again. Up to 60 messages, nothing is folded.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 
 from artifactflow_nb.store.conversation_tree import TreeEntry
 
@@ -81,23 +81,33 @@ class FoldedTree:
         self._opened = [message_id for message_id in opened if message_id in self.entries]
         self._limit = limit
         self._ids = list(self.entries)
-        self._newest = self._newest_descendants()
-        self._visible = set(self._ids) if len(self._ids) <= limit else self._choose_visible()
-        self._items = self._build_items()
+        visible = set(self._ids) if len(self._ids) <= limit else self._choose_visible()
+        newest = {message_id: index for index, message_id in enumerate(self._ids)}  # in the subtree of each message
+        for message_id in reversed(self._ids):  # parents are older than their children: one pass is enough
+            parent_id = self.entries[message_id].parent_id
+            if parent_id is not None:
+                newest[parent_id] = max(newest[parent_id], newest[message_id])
+        # The items below each message and each fold; the key of a fold is the id of its first message.
+        self._items: dict[str | None, list[TreeItem]] = {}
+        members_by_id = {members[0]: members for members in self._groups(visible).values()}
+        fold_ids = {member: fold_id for fold_id, members in members_by_id.items() for member in members}
+        for message_id, entry in self.entries.items():
+            parent = entry.parent_id if entry.parent_id is None else fold_ids.get(entry.parent_id, entry.parent_id)
+            if message_id in members_by_id:
+                members = members_by_id[message_id]
+                n_ends = sum(not self.siblings.get(member) for member in members)
+                is_on_active = any(self.entries[member].is_on_active_branch for member in members)
+                fold = FoldedMessages(tuple(members), n_ends, is_on_active)
+                newest_index = max(newest[member] for member in members)
+                self._items.setdefault(parent, []).append(TreeItem(fold, newest_index))
+            elif message_id not in fold_ids:
+                self._items.setdefault(parent, []).append(TreeItem(entry, newest[message_id]))
 
     def children(self, parent: TreeEntry | FoldedMessages | None) -> Sequence[TreeItem]:
         """The items below a message or a fold, the oldest first; the roots for None."""
         if isinstance(parent, FoldedMessages):
             return self._items.get(parent.message_ids[0], ())
         return self._items.get(None if parent is None else parent.message_id, ())
-
-    def _newest_descendants(self) -> dict[str, int]:
-        newest = {message_id: index for index, message_id in enumerate(self._ids)}
-        for message_id in reversed(self._ids):  # parents are older than their children: one pass is enough
-            parent_id = self.entries[message_id].parent_id
-            if parent_id is not None:
-                newest[parent_id] = max(newest[parent_id], newest[message_id])
-        return newest
 
     # --- visible messages ------------------------------------------------------------------------------------------
 
@@ -106,42 +116,32 @@ class FoldedTree:
         n_more = self._limit - len(visible)
         visible.update(self._opened)  # on top of the limit: the reader asked for them
         n_wanted = len(visible) + n_more
-        for message_id in self._by_relevance():
+        newest_first = self._ids[::-1]
+        branch = [message_id for message_id in newest_first if self.entries[message_id].is_on_active_branch]
+        selected = [] if self._selected is None else self.siblings.get(self._selected.message_id, [])[:2]
+        if self._selected is not None and self._selected.parent_id:
+            selected.insert(0, self._selected.parent_id)
+        heads = (  # messages with siblings or several children
+            message_id
+            for message_id in newest_first
+            if len(self.siblings[self.entries[message_id].parent_id]) > 1 or len(self.siblings.get(message_id, ())) > 1
+        )
+        ends = (message_id for message_id in newest_first if not self.siblings.get(message_id))
+        by_relevance = chain(
+            branch[:_N_RECENT],
+            self._ids[:1],
+            branch[-1:],
+            selected,
+            islice(heads, self._limit // 2),
+            islice(ends, self._limit // 4),
+            newest_first,
+        )
+        for message_id in by_relevance:  # some are repeated
             if len(visible) >= n_wanted:
                 break
             visible.add(message_id)
-        self._add_branching_points(visible)
-        for members in self._groups(visible).values():
-            if len(members) < _SMALLEST_FOLD:
-                visible.update(members)
-        return visible
-
-    def _by_relevance(self) -> Iterator[str]:
-        """Yield the messages, the most relevant first; some are repeated."""
-        newest_first = self._ids[::-1]
-        branch = [message_id for message_id in newest_first if self.entries[message_id].is_on_active_branch]
-        yield from branch[:_N_RECENT]
-        yield from self._ids[:1]
-        yield from branch[-1:]
-        if self._selected is not None:
-            yield from [self._selected.parent_id] if self._selected.parent_id else []
-            yield from self.siblings.get(self._selected.message_id, [])[:2]
-        heads = (message_id for message_id in newest_first if self._is_at_branching(message_id))
-        ends = (message_id for message_id in newest_first if not self.siblings.get(message_id))
-        yield from islice(heads, self._limit // 2)
-        yield from islice(ends, self._limit // 4)
-        yield from newest_first
-
-    def _is_at_branching(self, message_id: str) -> bool:
-        """True if the message has siblings or several children."""
-        siblings = self.siblings[self.entries[message_id].parent_id]
-        return len(siblings) > 1 or len(self.siblings.get(message_id, ())) > 1
-
-    def _add_branching_points(self, visible: set[str]) -> None:
-        """Show every message with visible messages below two or more of its children.
-
-        Without them a fold would have several successors, and the shown rows would be no tree.
-        """
+        # A message with visible messages below two or more of its children has to be visible as well: a fold in its
+        # place would have several successors, and the shown rows would be no tree.
         n_visible_children: dict[str | None, int] = {}
         for message_id in reversed(self._ids):
             n = n_visible_children.get(message_id, 0)
@@ -150,6 +150,10 @@ class FoldedTree:
             if n or message_id in visible:
                 parent_id = self.entries[message_id].parent_id
                 n_visible_children[parent_id] = n_visible_children.get(parent_id, 0) + 1
+        for members in self._groups(visible).values():
+            if len(members) < _SMALLEST_FOLD:
+                visible.update(members)
+        return visible
 
     # --- folds -----------------------------------------------------------------------------------------------------
 
@@ -177,23 +181,3 @@ class FoldedTree:
             keys[message_id] = key
             groups.setdefault(key, []).append(message_id)
         return groups
-
-    def _build_items(self) -> dict[str | None, list[TreeItem]]:
-        """The items below each message and each fold; the key of a fold is the id of its first message."""
-        members_by_id = {members[0]: members for members in self._groups(self._visible).values()}
-        fold_ids = {member: fold_id for fold_id, members in members_by_id.items() for member in members}
-        items: dict[str | None, list[TreeItem]] = {}
-        for message_id, entry in self.entries.items():
-            parent = entry.parent_id if entry.parent_id is None else fold_ids.get(entry.parent_id, entry.parent_id)
-            if message_id in members_by_id:
-                members = members_by_id[message_id]
-                newest = max(self._newest[member] for member in members)
-                items.setdefault(parent, []).append(TreeItem(self._fold(members), newest))
-            elif message_id not in fold_ids:
-                items.setdefault(parent, []).append(TreeItem(entry, self._newest[message_id]))
-        return items
-
-    def _fold(self, members: list[str]) -> FoldedMessages:
-        n_ends = sum(not self.siblings.get(member) for member in members)
-        is_on_active = any(self.entries[member].is_on_active_branch for member in members)
-        return FoldedMessages(tuple(members), n_ends, is_on_active)

@@ -4,7 +4,7 @@ A branch is a list within the item of the question that it follows. With attribu
 interactive tree (ARIA role `tree`). Without the style sheet, and as Markdown, they are lists of text.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from artifactflow_nb.core.text.markdown import escape, escape_with_language
 from artifactflow_nb.store.conversation_tree import TreeEntry
@@ -34,7 +34,10 @@ def tree_html(
     """
     if not layout.rows:
         return f"<p><em>{NO_QUESTIONS}</em></p>"
-    focus = _focus(layout.rows, selected)
+    # The tab stop: the selected message, else the active one, else the first row.
+    places = {_id(row): place for place, row in enumerate(layout.rows)}
+    active = (_id(row) for row in layout.rows if isinstance(row.content, TreeEntry) and row.content.is_active)
+    focus = places.get(selected or "", places.get(next(active, ""), 0))
     tree, group, no_role = (f' role="{role}"' if attributes else "" for role in ("tree", "group", "none"))
     pieces = [f'<ul class="af-branches" aria-label="Questions"{tree}>']
     level = -1  # of the innermost open item
@@ -52,13 +55,6 @@ def tree_html(
         role = "" if attributes is None else _role(row, attributes, with_metrics, selected, has_focus=place == focus)
         pieces.append(f'<li class="{_classes(row, selected)}"{role}>{_content(row, with_metrics=with_metrics)}')
     return "".join([*pieces, "</li></ul>" * (level + 1)])
-
-
-def _focus(rows: Sequence[TreeRow], selected: str | None) -> int:
-    """The row with the tab stop: the selected message, else the active one, else the first row."""
-    places = {_id(row): place for place, row in enumerate(rows)}
-    active = next((_id(row) for row in rows if isinstance(row.content, TreeEntry) and row.content.is_active), "")
-    return places.get(selected or "", places.get(active, 0))
 
 
 def _id(row: TreeRow) -> str:

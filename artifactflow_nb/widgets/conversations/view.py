@@ -8,7 +8,7 @@
 """
 
 import asyncio
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 from artifactflow_nb.core.text.format import count
 from artifactflow_nb.core.text.markdown import MarkdownRenderer
@@ -108,31 +108,24 @@ class TreeView(PolledView):
             await self._picker.load()
             if self._chosen is None and self._picker.conversations:
                 self._chosen = self._picker.conversations[0].conversation_id
-            await self._load_tree()
-
-    async def _load_tree(self) -> None:
-        # A message that was unfinished when its texts were read may have a longer answer by now.
-        unfinished = {entry.message_id for entry in self._entries if entry.status in tree_nodes.UNFINISHED_STATUSES}
-        try:
-            self._conversation = await self._conversations.get(self._chosen) if self._chosen else None
-            self._entries = await self._load_entries(self._chosen) if self._chosen else ()
-        except NotFound:  # somebody deleted it
-            self._chosen, self._conversation, self._entries = None, None, ()
-        ids = {entry.message_id for entry in self._entries}
-        if self._selected not in ids:
-            self._close_reader()
-        is_plain = self._selected is None and not self._opened
-        layout = await self._draw()
-        self._saved_layout = layout if is_plain else await asyncio.to_thread(layout_tree, self._entries)
-        self._texts = {key: texts for key, texts in self._texts.items() if key in ids - unfinished}
-        shown_ids = [row.content.message_id for row in self._saved_layout.rows if isinstance(row.content, TreeEntry)]
-        missing_ids = [key for key in shown_ids if key not in self._texts]
-        self._texts = {**self._texts, **await self._engine.database.read(lambda db: load_texts(db, missing_ids))}
-
-    async def _load_entries(self, conversation_id: str) -> tuple[TreeEntry, ...]:
-        """All messages of a conversation, the oldest first; `NotFound` if it was deleted."""
-        folder = self._engine.folder
-        return await self._engine.database.read(lambda db: load_tree_entries(db, folder, conversation_id))
+            # A message that was unfinished when its texts were read may have a longer answer now.
+            unfinished = {entry.message_id for entry in self._entries if entry.status in tree_nodes.UNFINISHED_STATUSES}
+            read, chosen, folder = self._engine.database.read, self._chosen, self._engine.folder
+            try:
+                self._conversation = await self._conversations.get(chosen) if chosen else None
+                self._entries = await read(lambda db: load_tree_entries(db, folder, chosen)) if chosen else ()
+            except NotFound:  # somebody deleted it
+                self._chosen, self._conversation, self._entries = None, None, ()
+            ids = {entry.message_id for entry in self._entries}
+            if self._selected not in ids:
+                self._close_reader()
+            is_plain = self._selected is None and not self._opened
+            layout = await self._draw()
+            self._saved_layout = layout if is_plain else await asyncio.to_thread(layout_tree, self._entries)
+            rows = [row.content for row in self._saved_layout.rows]
+            texts = {key: texts for key, texts in self._texts.items() if key in ids - unfinished}
+            missing = [row.message_id for row in rows if isinstance(row, TreeEntry) and row.message_id not in texts]
+            self._texts = {**texts, **await read(lambda db: load_texts(db, missing))}
 
     async def _draw(self) -> TreeLayout:
         """Draw the tree; return its layout.
@@ -140,7 +133,9 @@ class TreeView(PolledView):
         It is drawn in a thread: 10,000 messages would block the engine's loop for a tenth of a second.
         """
         content = self._drawing_content
-        layout, drawing = await asyncio.to_thread(_draw_tree, *content)
+        entries, selected, opened = content
+        layout = await asyncio.to_thread(layout_tree, entries, selected=selected, open_message_ids=opened)
+        drawing = await asyncio.to_thread(tree_nodes.drawing, layout, selected)
         if content == self._drawing_content:  # else the call that changed it draws the tree again
             self._layout, self._drawing = layout, drawing
         return layout
@@ -191,27 +186,26 @@ class TreeView(PolledView):
 
     def nodes(self) -> tuple[Node, ...]:
         """The list, and next to it the chosen conversation."""
+        chosen: list[Node] = []
+        if self._conversation is None:
+            chosen.append(Node("nothing", "<p>Ask something with <code>wb.ask(…)</code>.</p>", css="af-quiet"))
+        else:
+            chosen += tree_nodes.heading(self._conversation)
+            chosen += [self._dialog] if self._dialog else []
+            chosen.append(self._drawing)
+            chosen += [tree_nodes.comparison_prompt(self._compared_entry)] if self._compared_entry else []
+            if self._comparison:
+                chosen.append(tree_nodes.comparison_view(self._comparison))
+            elif self._reader is not None:
+                reading = self._reader.nodes()
+                if entry := next((entry for entry in self._entries if entry.message_id == self._selected), None):
+                    siblings = [other.message_id for other in self._entries if other.parent_id == entry.parent_id]
+                    reading += tree_nodes.actions(entry, siblings)
+                chosen.append(Node("reading", kind="box", css="af-tree-read", children=reading))
         return (
             Node("lists", kind="box", css="af-tree-lists", children=self._picker.nodes(self._chosen)),
-            Node("chosen", kind="box", css="af-tree-chosen", children=tuple(self._chosen_nodes())),
+            Node("chosen", kind="box", css="af-tree-chosen", children=tuple(chosen)),
         )
-
-    def _chosen_nodes(self) -> list[Node]:
-        if self._conversation is None:
-            return [Node("nothing", "<p>Ask something with <code>wb.ask(…)</code>.</p>", css="af-quiet")]
-        nodes = [*tree_nodes.heading(self._conversation)]
-        nodes += [self._dialog] if self._dialog else []
-        nodes.append(self._drawing)
-        nodes += [tree_nodes.comparison_prompt(self._compared_entry)] if self._compared_entry else []
-        if self._comparison:
-            nodes.append(tree_nodes.comparison_view(self._comparison))
-        elif self._reader is not None:
-            reading = self._reader.nodes()
-            if entry := next((entry for entry in self._entries if entry.message_id == self._selected), None):
-                siblings = [other.message_id for other in self._entries if other.parent_id == entry.parent_id]
-                reading += tree_nodes.actions(entry, siblings)
-            nodes.append(Node("reading", kind="box", css="af-tree-read", children=reading))
-        return nodes
 
     async def _save(self) -> None:
         await self._render_saved_output()
@@ -363,22 +357,20 @@ class TreeView(PolledView):
         self._compared_entry, self._comparison = None, ()
 
     async def _compare(self, first: TreeEntry, second: TreeEntry) -> None:
-        """Compare two messages; the older one is on the left."""
+        """Compare two messages, the older one on the left; `NotFound` if one of them was deleted meanwhile."""
         entries = self._entries
-        left, right = [await self._branch_side(entry, entries) for entry in sorted((first, second), key=entries.index)]
+        conversation_id = str(self._chosen)
+        tree = MessageTree(conversation_id, ((entry.message_id, entry.parent_id) for entry in entries))
+        sides = []
+        for entry in sorted((first, second), key=entries.index):
+            message = await self._conversations.message(entry.message_id)
+            artifacts = await self._engine.artifacts.list_artifacts(conversation_id, message_id=entry.message_id)
+            by_id = {artifact.artifact_id: artifact for artifact in artifacts}
+            n_turns = len(tree.path(entry.message_id))
+            sides.append(BranchSide(entry, n_turns, message.content, message.response or "", by_id))
         # In a thread: the differences of long texts take up to 300 ms, in which no run could continue.
-        self._comparison = await asyncio.to_thread(comparison, left, right)
+        self._comparison = await asyncio.to_thread(comparison, *sides)
         self._compared_entry = None
-
-    async def _branch_side(self, entry: TreeEntry, entries: Sequence[TreeEntry]) -> BranchSide:
-        """Load the branch that ends with a message; `NotFound` if that was deleted meanwhile."""
-        message_id, conversation_id = entry.message_id, str(self._chosen)
-        tree = MessageTree(conversation_id, ((other.message_id, other.parent_id) for other in entries))
-        n_turns = len(tree.path(message_id))
-        message = await self._conversations.message(message_id)
-        artifacts = await self._engine.artifacts.list_artifacts(conversation_id, message_id=message_id)
-        by_id = {artifact.artifact_id: artifact for artifact in artifacts}
-        return BranchSide(entry, n_turns, message.content, message.response or "", by_id)
 
     # --- actions on the run that is read ---------------------------------------------------------------------------
 
@@ -403,11 +395,6 @@ class TreeView(PolledView):
         if self._reader.run is None:
             raise Conflict("No run answers this question, so there is nothing to stop.")
         await self._reader.run.cancel()
-
-
-def _draw_tree(entries: Sequence[TreeEntry], selected: str | None, opened: Collection[str]) -> tuple[TreeLayout, Node]:
-    layout = layout_tree(entries, selected=selected, open_message_ids=opened)
-    return layout, tree_nodes.drawing(layout, selected)
 
 
 def _outline(entries: Sequence[TreeEntry]) -> list[tuple[str, str, bool]]:

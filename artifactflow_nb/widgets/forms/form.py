@@ -191,7 +191,11 @@ def _with_objects(tool: Tool | None, params: Mapping[str, Any]) -> Mapping[str, 
     except ToolError:
         return params
     # Unchanged items are read back by index, so both lists must have the same length.
-    same_length = {name: items for name, items in bound.items() if _have_same_length(items, params[name])}
+    same_length = {
+        name: items
+        for name, items in bound.items()
+        if isinstance(items, list) and isinstance(params[name], list) and len(items) == len(params[name])
+    }
     return {**params, **same_length}
 
 
@@ -199,10 +203,6 @@ def _are_objects(shape: Shape, value: Any) -> bool:
     """True if the fields of the items can represent all contents of a list."""
     names = {column.name for column in shape.columns}
     return isinstance(value, list) and all(isinstance(item, dict) and item.keys() <= names for item in value)
-
-
-def _have_same_length(a: Any, b: Any) -> bool:
-    return isinstance(a, list) and isinstance(b, list) and len(a) == len(b)
 
 
 def _field(parameter: Parameter, params: Mapping[str, Any]) -> Field:
@@ -232,26 +232,19 @@ def _field_value(shape: Shape, value: Any) -> tuple[FieldKind, FieldValue]:
         return shape.kind, None if shape.nullable else _BLANK.get(shape.kind, "")
     if shape.kind == "choice" and (label := _label(shape, value)) is not None:
         return "choice", label
-    if isinstance(value, list) and (entries := _list_value(shape, value)) is not None:
-        return shape.kind, entries
+    if (
+        shape.kind == "list"
+        and isinstance(value, list)
+        and all(isinstance(item, str) and item.strip() and not _has_line_break(item) for item in value)
+    ):
+        return "list", tuple(value)
+    if shape.kind == "items" and _are_objects(shape, value):
+        return "items", tuple(range(len(value)))
     if shape.kind == "text" and isinstance(value, str):
         return ("text" if len(value) <= LINE_CHARS and not _has_line_break(value) else "multiline"), value
     if isinstance(value, _VALUE_TYPES.get(shape.kind, ())) and isinstance(value, bool) == (shape.kind == "checkbox"):
         return shape.kind, value if isinstance(value, bool) else repr(value)
     return "json", format_json(value, indent=2 if isinstance(value, list | dict) and value else None)
-
-
-def _list_value(shape: Shape, value: list[Any]) -> FieldValue:
-    """Texts of a `list` or indexes of `items`; None if the field cannot represent the value."""
-    if shape.kind == "list" and all(map(_is_one_line, value)):
-        return tuple(value)
-    if shape.kind == "items" and _are_objects(shape, value):
-        return tuple(range(len(value)))
-    return None
-
-
-def _is_one_line(item: Any) -> bool:
-    return isinstance(item, str) and bool(item.strip()) and not _has_line_break(item)
 
 
 def _has_line_break(text: str) -> bool:
@@ -281,8 +274,12 @@ def _read(
         name, shape = parameter.name, parameter.shape
         field = _field(parameter, normalized)
         answer = values.get(name, field.value)
+        if isinstance(field.value, tuple):
+            is_unchanged = isinstance(answer, list | tuple) and list(field.value) == list(answer)
+        else:
+            is_unchanged = type(field.value) is type(answer) and field.value == answer
         try:
-            if not _is_unchanged(field.value, answer):
+            if not is_unchanged:
                 value = read_value(field.kind, shape, answer)
                 is_items = field.kind == "items" and value
                 read[name] = _read_items(parameter, params, normalized, value) if is_items else value
@@ -331,12 +328,6 @@ def _entry(entry: Any, n_items: int) -> tuple[Any, Mapping[str, Any] | None]:
     raise FieldValueError(f"{quote_value(entry)} is not an item of this list.")
 
 
-def _is_unchanged(initial: FieldValue, answer: Any) -> bool:
-    if isinstance(initial, tuple):
-        return isinstance(answer, list | tuple) and list(initial) == list(answer)
-    return type(initial) is type(answer) and initial == answer
-
-
 def _problems(tool: Tool | None, params: Mapping[str, Any], normalized: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield field names and messages of validation errors; if there are none, the error of the tool itself."""
     model: type[BaseModel] = Budget if tool is None else tool.params
@@ -349,7 +340,11 @@ def _problems(tool: Tool | None, params: Mapping[str, Any], normalized: Mapping[
         model.model_validate(params)
     except ValidationError as error:
         for detail in error.errors(include_url=False):
-            name, *path = _field_path(item_shapes, tuple(map(str, detail["loc"] or ("",))))
+            name, *path = map(str, detail["loc"] or ("",))
+            if name in item_shapes and len(path) > 1:  # an error in a field of an item: `steps.0.title`
+                index, column, *rest = path
+                if any(parameter.name == column for parameter in item_shapes[name].columns):
+                    name, path = f"{name}.{index}.{column}", rest
             location = f" at {'.'.join(path)}" if path else ""
             if detail["type"] == "missing":
                 yield name, f"There is no value{location}."
@@ -361,12 +356,3 @@ def _problems(tool: Tool | None, params: Mapping[str, Any], normalized: Mapping[
             tool.bind(params)
     except ToolError as error:
         yield "", str(error)
-
-
-def _field_path(item_shapes: Mapping[str, Shape], loc: tuple[str, ...]) -> tuple[str, ...]:
-    """Location of an error that begins with a field name; for `items`, with the nested field as `name.0.column`."""
-    match loc:
-        case (name, index, column, *path) if name in item_shapes:
-            if any(parameter.name == column for parameter in item_shapes[name].columns):
-                return (f"{name}.{index}.{column}", *path)
-    return loc

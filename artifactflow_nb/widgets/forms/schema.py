@@ -79,14 +79,15 @@ def tool_parameters(tool: Tool | None) -> list[Parameter]:
 
 def parameters_from_values(values: Mapping[str, Any]) -> list[Parameter]:
     """Parameters for values without a signature; each accepts values of its current type."""
-    return [_parameter(name, {**_schema_of(value), "required": True}, {}) for name, value in values.items()]
-
-
-def _schema_of(value: Any) -> Mapping[str, Any]:
-    if isinstance(value, list) and value and all(isinstance(item, str) for item in value):
-        return {"type": "array", "items": {"type": "string"}}
-    type_name = _TYPE_NAMES.get(type(value))
-    return {} if type_name is None else {"type": type_name}
+    parameters = []
+    for name, value in values.items():
+        schema: dict[str, Any] = {"required": True}
+        if type_name := _TYPE_NAMES.get(type(value)):
+            schema["type"] = type_name
+        if isinstance(value, list) and value and all(isinstance(item, str) for item in value):
+            schema["items"] = {"type": "string"}
+        parameters.append(_parameter(name, schema, {}))
+    return parameters
 
 
 def _properties(schema: Mapping[str, Any], definitions: Mapping[str, Any], *, within: bool = False) -> list[Parameter]:
@@ -134,8 +135,11 @@ def _shape(prop: Mapping[str, Any], definitions: Mapping[str, Any], *, within: b
     types = frozenset(str(schema.get("type", "any")) for schema in schemas)
     if types == {"boolean"}:
         return Shape("choice", nullable, (True, False)) if nullable else Shape("checkbox")
-    if types == {"array"} and all(_is_text_list(schema, definitions) for schema in schemas):
-        return Shape("list", nullable)
+    if types == {"array"}:
+        items = [item for schema in schemas for item in _alternatives(schema.get("items"), definitions)]
+        has_tuples = any("prefixItems" in schema for schema in schemas)
+        if not has_tuples and all(item.get("type") == "string" and "const" not in item for item in items):
+            return Shape("list", nullable)
     if types == {"array"} and not within and (columns := _columns(schemas, definitions)):
         return Shape("items", nullable, columns=columns)
     return Shape(_KINDS.get(types, "json"), nullable or "any" in types, is_integer="integer" in types)
@@ -147,8 +151,3 @@ def _columns(arrays: list[Mapping[str, Any]], definitions: Mapping[str, Any]) ->
     if len(items) != 1 or items[0].get("type") != "object" or any("prefixItems" in array for array in arrays):
         return ()
     return tuple(_properties(items[0], definitions, within=True))
-
-
-def _is_text_list(array: Mapping[str, Any], definitions: Mapping[str, Any]) -> bool:
-    items = list(_alternatives(array.get("items"), definitions))
-    return "prefixItems" not in array and all(item.get("type") == "string" and "const" not in item for item in items)

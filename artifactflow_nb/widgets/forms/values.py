@@ -38,12 +38,17 @@ def read_value(kind: FieldKind, shape: Shape, answer: Any) -> Any:
         return None if shape.nullable else []
     if is_empty:
         raise FieldValueError("It needs a value.")
-    sent_as = type(answer)
-    if sent_as is not _SENT_TYPES.get(kind, str):
-        raise FieldValueError(f"{quote_value(answer)} is not what a field of this kind holds.")
+    sent = answer
+    if type(sent) is not _SENT_TYPES.get(kind, str):
+        raise FieldValueError(f"{quote_value(sent)} does not fit a field of this kind.")
     match kind:
         case "integer":
-            answer = _whole_number(answer)
+            try:
+                answer = _int64(answer) if _WHOLE_NUMBER.fullmatch(answer.strip()) else None
+            except ValueError:
+                answer = None
+            if answer is None:
+                raise FieldValueError(f"{quote_value(sent)} is not a whole number such as 12.")
         case "number":
             answer = _number(answer, whole=shape.is_integer)
         case "choice":
@@ -53,17 +58,17 @@ def read_value(kind: FieldKind, shape: Shape, answer: Any) -> Any:
         case "list":
             answer = [item for item in answer if str(item).strip()]
         case "json":
-            answer = _json_value(answer)
+            try:
+                answer = json.loads(answer, parse_constant=_finite, parse_float=_finite, parse_int=_int64)
+                to_json(answer)
+            except json.JSONDecodeError as error:
+                position = f"line {error.lineno}, column {error.colno}"
+                raise FieldValueError(f"This is not JSON: {error.msg} ({position}).") from None
+            except ValueError as error:
+                raise FieldValueError(f"This is not JSON that can be stored: {error}.") from None
+            except (RecursionError, TypeError):  # the parser accepts deeper nesting than `to_json`
+                raise FieldValueError("This JSON is nested too deeply.") from None
     return answer
-
-
-def _whole_number(text: str) -> int:
-    try:
-        if _WHOLE_NUMBER.fullmatch(text.strip()):
-            return _int64(text)
-    except ValueError:
-        pass
-    raise FieldValueError(f"{quote_value(text)} is not a whole number such as 12.")
 
 
 def _number(text: str, *, whole: bool) -> float:
@@ -88,19 +93,6 @@ def _finite(text: str) -> float:
     if not math.isfinite(number):
         raise ValueError(f"{text} is no number that JSON has")
     return number
-
-
-def _json_value(text: str) -> Any:
-    try:
-        value = json.loads(text, parse_constant=_finite, parse_float=_finite, parse_int=_int64)
-        to_json(value)
-    except json.JSONDecodeError as error:
-        raise FieldValueError(f"This is not JSON: {error.msg} (line {error.lineno}, column {error.colno}).") from None
-    except ValueError as error:
-        raise FieldValueError(f"This is not JSON that can be stored: {error}.") from None
-    except (RecursionError, TypeError):  # the parser accepts deeper nesting than `to_json`
-        raise FieldValueError("This JSON is nested too deeply.") from None
-    return value
 
 
 def quote_value(answer: Any) -> str:

@@ -91,7 +91,7 @@ class _MarkdownParser(HTMLParser):
         self._skipped: list[str] = []
 
     def result(self) -> str:
-        """The Markdown of what was fed."""
+        """The Markdown of the HTML that was fed."""
         while len(self._open) > 1:
             self._end_block()
         self._end_text()
@@ -130,7 +130,7 @@ class _MarkdownParser(HTMLParser):
         elif tag in _INLINE:
             self._end_inline(tag)
         elif any(element.tag == tag for element in self._open[1:]):
-            while self._end_block() != tag:  # an end closes what was left open inside
+            while self._end_block() != tag:  # an end tag closes the open elements inside, too
                 pass
 
     def handle_data(self, data: str) -> None:
@@ -157,7 +157,14 @@ class _MarkdownParser(HTMLParser):
         words = text.strip()
         before, after = text[: len(text) - len(text.lstrip())], text[len(text.rstrip()) :]
         if words and tag == "code":
-            words = f"<code>{words}</code>" if element.tag == "summary" else _code_span(words, element.tag)
+            if element.tag == "summary":
+                words = f"<code>{words}</code>"
+            else:  # more backticks than in the text
+                marks = "`" * (1 + max((len(run) for run in re.findall("`+", words)), default=0))
+                words = " ".join(words.split())
+                words = words.replace("|", r"\|") if element.tag in {"td", "th"} else words
+                space = " " if "`" in words else ""
+                words = f"{marks}{space}{words}{space}{marks}"
         elif words and element.tag != "summary":
             mark = _MARKS.get(tag, "")
             words = f"{mark}{words}{mark}"
@@ -240,15 +247,6 @@ def fold_text(summary: str, body: str, *, is_open: bool) -> str:
         is_open: Whether the fold is open at first.
     """
     return f"<details{' open' if is_open else ''}><summary>{summary}</summary>\n\n{body}\n\n</details>"
-
-
-def _code_span(text: str, element_tag: str) -> str:
-    marks = "`" * (1 + max((len(run) for run in re.findall("`+", text)), default=0))
-    text = " ".join(text.split())
-    if element_tag in {"td", "th"}:
-        text = text.replace("|", r"\|")
-    space = " " if "`" in text else ""
-    return f"{marks}{space}{text}{space}{marks}"
 
 
 def _fenced(text: str) -> str:

@@ -118,7 +118,15 @@ class _PatchBuilder:
                 continue
             old_html = sent.node.html if sent else ""
             if node.html != old_html:
-                n_common = _common_prefix(old_html, node.html)
+                # The length of the common prefix, by bisection: `startswith` compares in C; a loop over characters is
+                # too slow for long answers.
+                n_common, high = 0, min(len(old_html), len(node.html))
+                while n_common < high:
+                    middle = (n_common + high + 1) // 2
+                    if old_html.startswith(node.html[:middle]):
+                        n_common = middle
+                    else:
+                        high = middle - 1
                 # JavaScript counts in UTF-16 code units: characters outside the basic plane are two.
                 n_units = len(node.html[:n_common].encode("utf-16-le", "surrogatepass")) // 2
                 self._texts.append((node.key, n_units, node.html[n_common:]))
@@ -143,19 +151,6 @@ def _keys(node: Node) -> Iterator[str]:
     yield node.key
     for child in node.children:
         yield from _keys(child)
-
-
-def _common_prefix(old: str, new: str) -> int:
-    """Length of the common prefix, in characters."""
-    # Bisection with `startswith` compares in C; a loop over characters is too slow for long answers.
-    low, high = 0, min(len(old), len(new))
-    while low < high:
-        middle = (low + high + 1) // 2
-        if old.startswith(new[:middle]):
-            low = middle
-        else:
-            high = middle - 1
-    return low
 
 
 def prefixed(nodes: tuple[Node, ...], prefix: str) -> tuple[Node, ...]:

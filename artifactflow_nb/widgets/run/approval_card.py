@@ -37,6 +37,12 @@ def approval_card(question: TranscriptRequest, tool: Tool | None, render: Callab
     """
     title = question.title or f"{question.tool} asks for your approval"
     is_budget = question.kind == BUDGET_KIND
+    if question.is_for_call or is_budget:
+        # Without a larger budget no agent could act on an answer, so a budget request takes none.
+        answer = "" if is_budget else "Answer instead"
+        texts = {"answer": answer, "answerField": "What the agent should do instead", "note": "Note to the agent"}
+    else:  # a graph asked: it receives the answer, and may read the note
+        texts = {"answer": "Answer", "answerField": "Your answer", "note": "Note"}
     data = {
         "request": question.id,
         "tool": question.tool,
@@ -44,7 +50,7 @@ def approval_card(question: TranscriptRequest, tool: Tool | None, render: Callab
         "fields": [field.as_json() for field in _fields(question, tool)],
         "edit": _EDIT_LABELS.get(question.kind, "Edit parameters"),
         "submit": "Go on with these" if is_budget else "Approve with these",
-        **_answer_labels(question),
+        **texts,
     }
     return Node(f"ask-{question.id}", _html(question, title, render), "ask", "af-ask", data=data)
 
@@ -57,16 +63,6 @@ def _fields(question: TranscriptRequest, tool: Tool | None) -> tuple[Field, ...]
     return form_fields(tool, question.params) if tool else ()
 
 
-def _answer_labels(question: TranscriptRequest) -> dict[str, str]:
-    """Labels of the answer and the note; an empty `answer` if the request takes none."""
-    is_budget = question.kind == BUDGET_KIND
-    if not question.is_for_call and not is_budget:  # a graph asked: it receives the answer, and may read the note
-        return {"answer": "Answer", "answerField": "Your answer", "note": "Note"}
-    # Without a larger budget no agent could act on an answer.
-    answer = "" if is_budget else "Answer instead"
-    return {"answer": answer, "answerField": "What the agent should do instead", "note": "Note to the agent"}
-
-
 def _html(question: TranscriptRequest, title: str, render: Callable[[str], str]) -> str:
     parts = [f'<p class="af-ask-title">{status_mark("waiting")} <strong>{escape_with_language(title)}</strong></p>']
     if not (question.tool in question.title and question.agent in question.title):
@@ -77,7 +73,11 @@ def _html(question: TranscriptRequest, title: str, render: Callable[[str], str])
         parts.append(f'<p class="af-ask-message">{escape_with_language(question.message)}</p>')
     if not question.preview:
         return "".join([*parts, params_html(question.params)])
-    params = {name: value for name, value in question.params.items() if not _is_in_preview(question, name, value)}
+    params = {name: value for name, value in question.params.items() if str(value).strip() != question.preview.strip()}
+    if question.kind == "plan":  # the preview lists the steps, and the title of the card ends with that of the plan
+        params.pop("steps", None)
+        if question.title.endswith(f": {params.get('title')}"):
+            params.pop("title", None)
     long = {name: value for name, value in params.items() if len(value_text(value)) > LONG_CHARS}
     parts += [params_html(params, without=long), _preview(question.preview, render)]
     if long:  # folded, because a person wants to read the preview first
@@ -87,30 +87,21 @@ def _html(question: TranscriptRequest, title: str, render: Callable[[str], str])
     return "".join(parts)
 
 
-def _is_in_preview(question: TranscriptRequest, name: str, value: Any) -> bool:
-    """True if the preview shows this parameter; for a plan, the preview shows the steps and the card the title."""
-    is_plan = question.kind == "plan"
-    if is_plan and name == "title":
-        return question.title.endswith(f": {value}")
-    return (is_plan and name == "steps") or str(value).strip() == question.preview.strip()
-
-
 def _preview(preview: str, render: Callable[[str], str]) -> str:
     """Preview in a scroll box; a unified diff with its insertions and deletions marked."""
     if diff := _DIFF.fullmatch(preview.strip()):
-        lines = [_diff_line(i, line) for i, line in enumerate(diff[2].split("\n"))]
-        html = f'<pre class="af-changes">{"".join(lines)}</pre>'
+        html = ""
+        for i, line in enumerate(diff[2].split("\n")):
+            # The line break is inside the element, for pages that do not display the element as a block.
+            if i < _DIFF_HEADER_LINES or line.startswith(("@@", "\\")):
+                html += f'<span class="af-where">{escape(line)}\n</span>'
+            else:
+                tag = {"+": "ins", "-": "del"}.get(line[:1], "span")
+                html += f"<{tag}>{escape(line)}\n</{tag}>"
+        html = f'<pre class="af-changes">{html}</pre>'
     else:
         html = render(preview)
     return scroll_box(html, "af-preview af-md", "Preview")
-
-
-def _diff_line(number: int, line: str) -> str:
-    # The line break is inside the element, for pages that do not display the element as a block.
-    if number < _DIFF_HEADER_LINES or line.startswith(("@@", "\\")):
-        return f'<span class="af-where">{escape(line)}\n</span>'
-    tag = {"+": "ins", "-": "del"}.get(line[:1], "span")
-    return f"<{tag}>{escape(line)}\n</{tag}>"
 
 
 def read_decision(args: Mapping[str, Any], request: TranscriptRequest, tool: Tool | None) -> Decision:
@@ -134,23 +125,21 @@ def read_decision(args: Mapping[str, Any], request: TranscriptRequest, tool: Too
     known_scope = next((known for known in SCOPES if known == scope), None)
     if known_scope is None:
         raise UsageError(f"Invalid scope {scope!r}: use one of {', '.join(map(repr, SCOPES))}.")
-    params = _edited_params(values, request, tool) if verdict == "approve" and values is not None else None
+    params = None  # None also if the form changed nothing
+    if verdict == "approve" and values is not None:
+        if tool is None and request.is_for_call:
+            raise UsageError(f"Tool {request.tool!r} is not registered here. Register it first, then edit its call.")
+        if not isinstance(values, Mapping):
+            raise UsageError(f"The edited parameters are {type(values).__name__}: send an object of values by name.")
+        if request.kind == BUDGET_KIND:
+            params = read_form(None, request.params, values)
+        elif request.is_for_call:
+            params = read_form(tool, request.params, values)
+        else:
+            params = read_values(request.params, values)
+        if _canonical_json(params) == _canonical_json(request.params):
+            params = None
     return Decision(approved=verdict == "approve", instruction=note, params=params, scope=known_scope)
-
-
-def _edited_params(values: Any, request: TranscriptRequest, tool: Tool | None) -> Mapping[str, Any] | None:
-    """Parameters from the form; None if they are unchanged."""
-    if tool is None and request.is_for_call:
-        raise UsageError(f"The tool {request.tool!r} is not registered here: register it first, then edit its call.")
-    if not isinstance(values, Mapping):
-        raise UsageError(f"The edited parameters are {type(values).__name__}: send an object of values by name.")
-    if request.kind == BUDGET_KIND:
-        params = read_form(None, request.params, values)
-    elif request.is_for_call:
-        params = read_form(tool, request.params, values)
-    else:
-        params = read_values(request.params, values)
-    return None if _canonical_json(params) == _canonical_json(request.params) else params
 
 
 def _canonical_json(params: Mapping[str, Any]) -> str:

@@ -29,17 +29,17 @@ class RunFollower:
         run: The run.
         transcript: Its transcript.
         changed: Called when the transcript has changed.
-        keep: Called when the state is worth saving: the run waits, has ended or was interrupted, or a step is over. For
+        save: Called when the state is worth saving: the run waits, has ended or was interrupted, or a step is over. For
             steps it is called at most once per `SAVE_INTERVAL_S`.
     """
 
     def __init__(
-        self, run: ViewedRun, transcript: RunTranscript, changed: Callable[[], None], keep: Callable[[], None]
+        self, run: ViewedRun, transcript: RunTranscript, changed: Callable[[], None], save: Callable[[], None]
     ) -> None:
         self._run = run
         self._transcript = transcript
         self._changed = changed
-        self._save = keep
+        self._save = save
         self._unsubscribe: Callable[[], None] = lambda: None
         self._n_process_changes = 0
         self._poller = StorePoller(self._poll_status, self._on_status_change)

@@ -9,9 +9,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from artifactflow_nb.core.plan import STEP_STATUSES, progress_text
+from artifactflow_nb.core.plan import REPLANNING_AGENT, STEP_STATUSES, progress_text
 from artifactflow_nb.core.text.shortened import GrowingText
-from artifactflow_nb.flows.plan.agents import REPLANNER
 from artifactflow_nb.store.runs import RUNNING
 from artifactflow_nb.tools.delegate import call_subagent
 from artifactflow_nb.widgets.run.streaming_text import StreamingText
@@ -113,7 +112,7 @@ class TranscriptTurn:
 
     Attributes:
         key: Id of the model call.
-        agent: The agent whose turn it is.
+        agent: The agent.
         start_index: Sequence number of the first event.
         end_index: Sequence number of the last event; None until then.
         usage: Token usage; empty until the turn is done.
@@ -121,12 +120,11 @@ class TranscriptTurn:
         duration_ms: Duration of the model call.
         reply: The reply without reasoning.
         reasoning: The reasoning.
-        kinds: Kinds of chunks received so far. The first chunk of a kind repeats all earlier text of that kind, for
-            views that subscribe in the middle of a reply.
+        kinds: The kinds of the chunks that were applied so far, such as `reasoning`.
         is_done: Whether the model call has completed.
         retries: Reasons of the retries.
         middleware_errors: Errors of middleware during the turn.
-        tools: The tool calls, and questions to the person.
+        tools: The tool calls, and the questions to the person.
     """
 
     key: str
@@ -297,9 +295,9 @@ class TranscriptPlan:
         step.end(at)
 
     def add(self, job: TranscriptJob) -> None:
-        """Add a job that no event assigns to a step: the replanner to the last step, others to the plan."""
-        is_replanner = job.agent == REPLANNER.name and self._last_started is not None
-        (self._last_started.jobs if is_replanner and self._last_started else self.jobs).append(job)
+        """Add a job without a `step_start` event: a replanning to the last started step, others to the plan."""
+        step = self._last_started if job.agent == REPLANNING_AGENT else None
+        (self.jobs if step is None else step.jobs).append(job)
 
     def pause(self, at: datetime) -> None:
         """Stop the clock of the running step while the run waits for a person."""

@@ -3,7 +3,7 @@
 Every status is also a word, so that it can be read without colour and symbols.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 
 from artifactflow_nb.core.text.format import clip, count, duration
 from artifactflow_nb.core.text.markdown import escape, escape_with_language
@@ -54,9 +54,21 @@ class PlanRenderer:
 
     def _step(self, prefix: str, number: int, step: TranscriptStep) -> Node:
         key = f"{prefix}-step-{step.id}"
-        details = tuple(self._details(key, step))
+        details: list[Node] = []
+        if step.description:
+            details.append(Node(f"{key}-task", f"<p>{escape_with_language(step.description)}</p>", css="af-task"))
+        last_turns = step.jobs[-1].turns[-1:] if step.jobs else []
+        is_last_reply = any(turn.text.startswith(step.result.strip()) for turn in last_turns)
+        if step.result and not is_last_reply:  # the turn is displayed anyway
+            css = "af-prose af-md af-error" if step.status == "failed" else "af-prose af-md"
+            details.append(Node(f"{key}-result", self._render(step.result), css=css))
+        for i, job in enumerate(step.jobs):
+            if i and job.agent != step.jobs[0].agent:  # the replanner after an attempt
+                details.append(self._agent(job))
+            else:
+                details += self._render_turns(job)
         kind, css = ("fold", "af-step") if details else ("leaf", "af-step af-step-line")
-        line = Node(f"{key}-line", self._line(number, step), kind, css, children=details)
+        line = Node(f"{key}-line", self._line(number, step), kind, css, children=tuple(details))
         return Node(key, kind="item", children=(line,))
 
     def _line(self, number: int, step: TranscriptStep) -> str:
@@ -74,20 +86,6 @@ class PlanRenderer:
             f'<span class="af-arg">{escape(activity)}</span> '
             f'<span class="af-step-state">{labels.step_state(step)}</span> {time}'
         )
-
-    def _details(self, key: str, step: TranscriptStep) -> Iterator[Node]:
-        if step.description:
-            yield Node(f"{key}-task", f"<p>{escape_with_language(step.description)}</p>", css="af-task")
-        last_turns = step.jobs[-1].turns[-1:] if step.jobs else []
-        is_last_reply = any(turn.text.startswith(step.result.strip()) for turn in last_turns)
-        if step.result and not is_last_reply:  # the turn is displayed anyway
-            css = "af-prose af-md af-error" if step.status == "failed" else "af-prose af-md"
-            yield Node(f"{key}-result", self._render(step.result), css=css)
-        for i, job in enumerate(step.jobs):
-            if i and job.agent != step.jobs[0].agent:  # the replanner after an attempt
-                yield self._agent(job)
-            else:
-                yield from self._render_turns(job)
 
     def _agent(self, job: TranscriptJob) -> Node:
         """Fold of an agent that replanned or summarized."""

@@ -145,28 +145,27 @@ class RunRenderer:
 
     def body(self, transcript: RunTranscript) -> tuple[Node, ...]:
         """The work, open requests, the answer and the artifacts."""
-        asks = tuple(
-            approval_card(request, self._run.tool(request.tool), self._html) for request in transcript.open_requests
-        )
-        parts = (
-            self._work(transcript),
-            Node("asks", kind="box", css="af-asks", children=asks),
-            self._answer(transcript),
-            Node("written", kind="box", css="af-written", children=tuple(self._written(transcript))),
-        )
-        return tuple(part for part in parts if part.children or part.kind != "box")
-
-    def _work(self, transcript: RunTranscript) -> Node:
         lead = transcript.lead_job
         agents = clip(", ".join(lead.agents) or "Work", _AGENTS_COLUMNS)
         summary = (
             f'<span class="af-name">{escape(agents)}</span> '
             f'<span class="af-arg">{escape(labels.steps(transcript))}</span>'
         )
-        children = tuple(self._turns(transcript, lead, answer_turn(transcript)))
-        if transcript.is_ended and not children:
-            return Node("work", summary, css="af-work af-line")
-        return Node("work", summary, "fold", "af-work", not transcript.is_ended, children=children)
+        turns = tuple(self._turns(transcript, lead, answer_turn(transcript)))
+        if transcript.is_ended and not turns:
+            work = Node("work", summary, css="af-work af-line")
+        else:
+            work = Node("work", summary, "fold", "af-work", not transcript.is_ended, children=turns)
+        asks = tuple(
+            approval_card(request, self._run.tool(request.tool), self._html) for request in transcript.open_requests
+        )
+        parts = (
+            work,
+            Node("asks", kind="box", css="af-asks", children=asks),
+            self._answer(transcript),
+            Node("written", kind="box", css="af-written", children=tuple(self._written(transcript))),
+        )
+        return tuple(part for part in parts if part.children or part.kind != "box")
 
     def _turns(
         self, transcript: RunTranscript, job: TranscriptJob, answer: TranscriptTurn | None = None
@@ -281,10 +280,18 @@ class RunRenderer:
             call.params, without={name for name, value in call.params.items() if value == question}
         ):
             children.append(Node(f"{call.id}-params", params, css="af-details"))
+        content: tuple[Node, ...] = ()
+        if subrun.is_known:
+            try:
+                renderer = self._subrun_renderer(call.subrun_id)
+                content = (Node("state", renderer.progress(subrun), css="af-meta"), *renderer.body(subrun))
+            except NotFound:  # deleted while it is displayed
+                pass
+            except StoreError as error:
+                content = (_notice("unreadable", str(error)),)
         # Keys of two runs may be equal, so the run id is put before the keys of the subrun.
-        if content := prefixed(self._subrun_content(call.subrun_id, subrun), f"{call.subrun_id}/"):
-            children += content
-        elif call.status != "running":
+        children += prefixed(content, f"{call.subrun_id}/")
+        if not content and call.status != "running":
             missing = "<p>What this run did is not in this store.</p>"
             children.append(Node(f"{call.subrun_id}-missing", missing, css="af-quiet"))
         if result := self._result(call):
@@ -292,18 +299,6 @@ class RunRenderer:
         text = f"{subrun.parent_tool}, {subrun.status}: {question}"
         css, is_open = "af-tool af-job af-subrun", not subrun.is_ended
         return Node(call.id, summary, "fold", css, is_open, children=tuple(children), text=text)
-
-    def _subrun_content(self, run_id: str, subrun: RunTranscript) -> tuple[Node, ...]:
-        """Status and body of a subrun; empty if it is not in this store."""
-        if not subrun.is_known:
-            return ()
-        try:
-            renderer = self._subrun_renderer(run_id)
-        except NotFound:  # deleted while it is displayed
-            return ()
-        except StoreError as error:
-            return (_notice("unreadable", str(error)),)
-        return (Node("state", renderer.progress(subrun), css="af-meta"), *renderer.body(subrun))
 
     def _read_result(self, tool_call_id: str, displayed: str) -> str:
         text = self._run.tool_result(tool_call_id)

@@ -10,7 +10,6 @@ from artifactflow_nb.store.runs import DELETED, INTERRUPTED, RUNNING, WAITING
 from artifactflow_nb.widgets.page.nodes import Node
 from artifactflow_nb.widgets.page.saved import SavedOutput, saved_output
 from artifactflow_nb.widgets.run import labels
-from artifactflow_nb.widgets.run.parts import TranscriptRequest
 from artifactflow_nb.widgets.run.protocol import ViewedRun
 from artifactflow_nb.widgets.run.render import RunRenderer
 from artifactflow_nb.widgets.run.transcript import RunTranscript
@@ -55,10 +54,14 @@ def saved_running(question: str) -> SavedOutput:
 
 
 def hint_nodes(transcript: RunTranscript) -> Iterator[Node]:
-    """Yield what code can do about a run that has not ended: its pending requests, and how to decide them."""
+    """Yield hints for a run that has not ended: its pending requests with proposed plans, and its status."""
     for request in transcript.pending_requests:
-        html = f"<p>Waiting for approval of <code>{escape(labels.request_source(request))}</code>.</p>"
-        yield Node(f"pending-{request.id}", html, css="af-quiet", text=_request_text(request))
+        source = labels.request_source(request)
+        html = f"<p>Waiting for approval of <code>{escape(source)}</code>.</p>"
+        steps = [f"  {title}" for title, *_ in proposed_steps(request.kind, request.params)]
+        note = [f"  {plan_note(request.preview)}"] if steps and plan_note(request.preview) else []
+        text = "\n".join([f"Waiting for approval of {source}: {request.title}", *steps, *note])
+        yield Node(f"pending-{request.id}", html, css="af-quiet", text=text)
     if hint := status_hint(transcript):
         yield Node("hint", f"<p>{hint}</p>", css="af-quiet", text=hint)
 
@@ -68,10 +71,3 @@ def status_hint(transcript: RunTranscript) -> str:
     if transcript.pending_requests:  # they can be decided before the run has stopped
         return DECISION_HINT
     return {WAITING: DECISION_HINT, RUNNING: STILL_RUNNING}.get(transcript.status, "")
-
-
-def _request_text(request: TranscriptRequest) -> str:
-    """Pending request, with the steps of a proposed plan."""
-    steps = [f"  {title}" for title, *_ in proposed_steps(request.kind, request.params)]
-    note = [f"  {plan_note(request.preview)}"] if steps and plan_note(request.preview) else []
-    return "\n".join([f"Waiting for approval of {labels.request_source(request)}: {request.title}", *steps, *note])

@@ -178,20 +178,14 @@ class RunTranscript:
         job = self._jobs.get(job_id)
         if job is None:
             job = self._jobs[job_id] = TranscriptJob(job_id, event.agent or "")
-            plan = None if job_id in self._calls else self._open_plan()
-            if plan is None:
+            # Plans never run in parallel: only the last one can be unfinished.
+            last_plan_call = self._calls.get(next(reversed(self._plans), ""))
+            if job_id in self._calls or last_plan_call is None or last_plan_call.status in {"ok", "failed"}:
                 self._call(job_id, "call_subagent", {}, self.lead_job, event).job = job
             else:
-                plan.add(job)
+                self._plans[last_plan_call.id].add(job)
         job.agent = job.agent or event.agent or ""
         return job
-
-    def _open_plan(self) -> TranscriptPlan | None:
-        """The last plan, if its call has not completed; plans never run in parallel."""
-        tool_call_id = next(reversed(self._plans), "")
-        if not tool_call_id or self._calls[tool_call_id].status in {"ok", "failed"}:
-            return None
-        return self._plans[tool_call_id]
 
     def _plan(self, event: StreamEvent) -> TranscriptPlan:
         """Plan of the event, attached to the call that created it."""
@@ -219,21 +213,18 @@ class RunTranscript:
     def _call(
         self, tool_call_id: str, tool: str, params: Mapping[str, Any], job: TranscriptJob, event: StreamEvent
     ) -> TranscriptCall:
-        """Tool call with this id; a new one is added to the turn that requested it."""
+        """Tool call with this id; a new one is added to the latest turn of its lane, else of the job."""
         if tool_call_id not in self._calls:
             if not job.turns:
                 job.turns.append(TranscriptTurn(f"{job.id}-start", end_index=0, is_done=True))
             self._calls[tool_call_id] = TranscriptCall(tool_call_id, tool, params)
-            self._requesting_turn(event, job).tools.append(self._calls[tool_call_id])
+            lane = _lane(event)
+            turn = self._latest_turns.get(lane) if lane.partition(PARALLEL_SEPARATOR)[0] == job.id else None
+            requesting_turn = turn if turn is not None and turn.agent == event.agent else job.turns[-1]
+            requesting_turn.tools.append(self._calls[tool_call_id])
         call = self._calls[tool_call_id]
         call.tool, call.params = tool, params or call.params
         return call
-
-    def _requesting_turn(self, event: StreamEvent, job: TranscriptJob) -> TranscriptTurn:
-        """Turn that requested the event's tool call: the latest of its lane, or of the job if the agents differ."""
-        lane = _lane(event)
-        turn = self._latest_turns.get(lane) if lane.partition(PARALLEL_SEPARATOR)[0] == job.id else None
-        return turn if turn is not None and turn.agent == event.agent else job.turns[-1]
 
     def _on_metadata(self, event: StreamEvent) -> None:
         self.question = self.question or str(event.data.get("question", ""))
