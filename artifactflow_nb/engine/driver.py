@@ -35,11 +35,11 @@ from artifactflow_nb.engine.flow_registry import BUILT_IN_FLOWS, FlowRegistry
 from artifactflow_nb.engine.manifest import Manifest
 from artifactflow_nb.errors import Conflict, NotFound, StoreError, UsageError, describe_error, redacted
 from artifactflow_nb.flows.approval import publish_decisions
+from artifactflow_nb.flows.cancellation import shielded
 from artifactflow_nb.flows.events import EventFeed, EventWriter
 from artifactflow_nb.flows.middleware import RunMiddleware
 from artifactflow_nb.flows.services import RunContext, Services
 from artifactflow_nb.flows.subruns import SubrunRunner
-from artifactflow_nb.flows.tasks import shielded
 from artifactflow_nb.store.database import Database
 from artifactflow_nb.store.metrics import load_metrics
 from artifactflow_nb.store.ownership import RunLocks, effective_status, is_owner_gone

@@ -86,6 +86,7 @@ class Engine(CardMixin):
         flows: The flows by name, with the adapted graphs of the user.
         sources: The local sources.
         mcp: The MCP servers and the tools that they offer.
+        prices: The prices of tokens by model.
         search_name: The name of the search engine.
         secrets: The secrets that are known by their values; they are masked in texts that enter a run.
     """
@@ -152,7 +153,7 @@ class Engine(CardMixin):
             tools=self.tools,
         )
         free = [OfflineModel.default_model, *(model.default_model for model in self._agents.flow_models)]
-        self._prices = {**dict.fromkeys(free, Price(input=0, output=0)), **settings.prices}
+        self.prices: Mapping[str, Price] = {**dict.fromkeys(free, Price(input=0, output=0)), **settings.prices}
         self.mcp = McpToolset(settings.mcp, self.tools, self._agents, mask=self.secrets.mask)
 
     def __repr__(self) -> str:
@@ -204,7 +205,7 @@ class Engine(CardMixin):
             subagents=self._agents.subagents,
             graph_config=self.graph_config,
             tool_services=self._tool_services,
-            prices=self._prices,
+            prices=self.prices,
             middleware=self.middleware,
             redact=self._mask,
             secrets=self.secrets,
@@ -220,7 +221,7 @@ class Engine(CardMixin):
             self.policy,
             self.model,
             self._agent_models,
-            self._prices,
+            self.prices,
         )
         return EngineServices(
             services,
@@ -273,11 +274,6 @@ class Engine(CardMixin):
     def source_folders(self) -> tuple[str, ...]:
         """The folders whose files runs search; empty if they search the language reference."""
         return tuple(self._added)
-
-    @property
-    def prices(self) -> Mapping[str, Price]:
-        """The prices of tokens by model."""
-        return self._prices
 
     @property
     def agents(self) -> Mapping[str, BaseAgent]:

@@ -9,16 +9,17 @@ import atexit
 import errno
 import logging
 import os
+import signal
 import threading
 import time
 import weakref
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future, wait
 from pathlib import Path
-from typing import Any, TypeVar
+from types import FrameType
+from typing import Any, Self, TypeVar
 
 from artifactflow_nb.engine.engine import Engine
-from artifactflow_nb.engine.interrupts import DeferredInterrupts
 from artifactflow_nb.errors import StoreError, UsageError
 from artifactflow_nb.store.faults import has_descriptors, store_error
 from artifactflow_nb.store.forks import ADVICE
@@ -32,6 +33,34 @@ logging.getLogger("artifactflow_nb").addHandler(logging.NullHandler())
 # Without a handler, Python prints warnings to standard error, and from this thread they land below any cell.
 
 _FOLLOW_EVERY_S = 0.1
+
+
+class DeferredInterrupts:
+    """Defers SIGINT within a `with` block of the main thread; at its end the usual handler is called.
+
+    Attributes:
+        interrupted_at: The time of the first interrupt, by `time.monotonic`; None without one.
+    """
+
+    def __init__(self) -> None:
+        self.interrupted_at: float | None = None
+        self._handler: Callable[[int, FrameType | None], Any] | None = None
+
+    def __enter__(self) -> Self:
+        handler = signal.getsignal(signal.SIGINT)
+        if callable(handler) and threading.current_thread() is threading.main_thread():
+            self._handler = handler
+            signal.signal(signal.SIGINT, self._note)
+        return self
+
+    def _note(self, _number: int, _frame: FrameType | None) -> None:
+        self.interrupted_at = self.interrupted_at or time.monotonic()
+
+    def __exit__(self, *_exc: object) -> None:
+        if self._handler is not None:
+            signal.signal(signal.SIGINT, self._handler)
+            if self.interrupted_at is not None:
+                self._handler(signal.SIGINT, None)
 
 
 class EngineThread:

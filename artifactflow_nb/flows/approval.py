@@ -16,9 +16,9 @@ from artifactflow_nb.core.clock_ids import request_id
 from artifactflow_nb.core.events import StreamEvent, StreamEventType
 from artifactflow_nb.core.text.format import clip
 from artifactflow_nb.errors import ToolError
+from artifactflow_nb.flows.cancellation import shielded
 from artifactflow_nb.flows.events import EventWriter
 from artifactflow_nb.flows.services import RunContext
-from artifactflow_nb.flows.tasks import shielded
 from artifactflow_nb.store.approvals import ApprovalStore, RequestState
 from artifactflow_nb.store.calls import FINISHED, StoredCall
 from artifactflow_nb.store.runs import event_row

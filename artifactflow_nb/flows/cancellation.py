@@ -1,7 +1,7 @@
 """Cooperative cancellation points: a model call, a tool, a wait.
 
 A cancelled run continues until each of its workers is at such a point, for at most a second. So what a worker does
-between two points is either stored completely or not started::
+between two points is either stored completely or not started; a step that stores and publishes is shielded::
 
     worker   turn ──> [model call] ──> rows, events ──> [tool] ──> rows, events ──> turn ...
                            ^                               ^
@@ -9,10 +9,10 @@ between two points is either stored completely or not started::
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 T = TypeVar("T")
 
@@ -144,3 +144,18 @@ class Cancellation:
 
 def _never() -> bool:
     return False
+
+
+async def shielded(work: Coroutine[Any, Any, T]) -> T:
+    """Await work to its end even if the caller is cancelled meanwhile; the cancellation is raised afterwards."""
+    task, is_cancelled = asyncio.ensure_future(work), False
+    while not task.done():
+        try:
+            await asyncio.wait([task])
+        except asyncio.CancelledError:
+            is_cancelled = True
+    if not is_cancelled:
+        return task.result()
+    if not task.cancelled():
+        task.exception()  # retrieve it; the end of the run will report the store's failure
+    raise asyncio.CancelledError

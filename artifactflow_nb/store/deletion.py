@@ -14,9 +14,10 @@ A call and the calls on which its prompt is based belong to one run, so they are
 _THESE = "(SELECT value FROM json_each(?))"
 _RUNS = f"(SELECT run_id FROM runs WHERE message_id IN {_THESE})"  # noqa: S608 - the parts are constants
 _SPLIT_PAIRS = (
-    "SELECT begun.run_id, begun.parent_run_id FROM runs begun JOIN runs caller ON caller.run_id = begun.parent_run_id "  # noqa: S608 - constants
-    f"WHERE (begun.run_id IN {_RUNS.replace('?', '?1')}) <> (caller.run_id IN {_RUNS.replace('?', '?1')}) "
-    "AND begun.status IN ('running', 'waiting') AND caller.status IN ('running', 'waiting')"
+    "SELECT subrun.run_id, subrun.parent_run_id "  # noqa: S608 - constants
+    "FROM runs subrun JOIN runs caller ON caller.run_id = subrun.parent_run_id "
+    f"WHERE (subrun.run_id IN {_RUNS.replace('?', '?1')}) <> (caller.run_id IN {_RUNS.replace('?', '?1')}) "
+    "AND subrun.status IN ('running', 'waiting') AND caller.status IN ('running', 'waiting')"
 )
 """Pairs of an unfinished sub-run and its unfinished parent of which only one would be deleted."""
 

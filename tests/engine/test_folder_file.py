@@ -12,9 +12,8 @@ from support.replies import by_agent, call, delegate
 from support.web_server import Reply, WebServer
 
 import artifactflow_nb as af
-from artifactflow_nb.engine.folder_file import EFFECTS, HARMLESS_SETTINGS, SETTINGS_FILE
+from artifactflow_nb.engine.folder_file import EFFECTS, HARMLESS_SETTINGS, SETTINGS_FILE, trust_path
 from artifactflow_nb.engine.settings import ENVIRONMENT_VARIABLES, Settings
-from artifactflow_nb.engine.trust_store import trust_path
 from artifactflow_nb.models.scripted import ScriptedModel
 
 KEY = "sk-of-the-person-0123456789"
