@@ -13,7 +13,7 @@ from artifactflow_nb.models.scripted import ScriptedModel
 
 
 def answer(request: object) -> str:
-    """Looks around and reports; what was asked before decides nothing."""
+    """Reply of a lead that delegates and reports, or of a search agent; earlier questions do not matter."""
     system, *rest = request.messages  # type: ignore[attr-defined]
     if "search agent" in system.content:
         return "Here."
@@ -23,7 +23,7 @@ def answer(request: object) -> str:
 
 
 def planning() -> ScriptedModel:
-    """Answers, but plans if it is asked to: of three steps the second fails twice, and the third is not reached."""
+    """A model that also plans: of three steps the second fails twice, and the third is not started."""
     script = by_agent(
         agent=[plan("Find", "Compare", "Write"), "Done."],
         executor=["Found.", *(turn for _ in range(2) for turn in (call("report_failure", reason="No."), "It failed."))],
@@ -44,7 +44,7 @@ def bench(folder: Path, model: ScriptedModel | None = None) -> af.Workbench:
 
 @pytest.fixture
 def open_bench(tmp_path: Path) -> Callable[..., af.Workbench]:
-    """Open workbenches on the test's own folder, where `worked` has its store too."""
+    """Open workbenches in the folder of the test, where `worked` has its store too."""
 
     def open_one(name: str = "data", **options: Any) -> af.Workbench:
         return bench(tmp_path / name, **options)
@@ -53,21 +53,18 @@ def open_bench(tmp_path: Path) -> Callable[..., af.Workbench]:
 
 
 @pytest.fixture(scope="session")
-def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the store is kept that `worked` makes once."""
+def stored_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folder of the store that `worked` copies."""
     return tmp_path_factory.mktemp("worked")
 
 
 @pytest.fixture
-def worked(kept: Path, tmp_path: Path) -> Path:
-    """A store of one's own: an answered run and one in its place, one that waits, one with a plan, one that judges.
-
-    And a source.
-    """
-    if not (kept / "data").exists():
-        (kept / "letters.md").write_text("# Letters\n\nA letter is sent once.\n", encoding="utf-8")
-        with bench(kept / "data", planning()) as wb:
-            wb.add_sources(kept)
+def worked(stored_once: Path, tmp_path: Path) -> Path:
+    """A copy of a store with runs that are completed, edited, waiting, planned and judged, and with a source."""
+    if not (stored_once / "data").exists():
+        (stored_once / "letters.md").write_text("# Letters\n\nA letter is sent once.\n", encoding="utf-8")
+        with bench(stored_once / "data", planning()) as wb:
+            wb.add_sources(stored_once)
             first = wb.ask("Look.").wait().approve().wait()
             wb.edit(first, "Look again.").wait().deny("No.").wait()
             wb.ask("Look elsewhere.").wait()
@@ -80,5 +77,5 @@ def worked(kept: Path, tmp_path: Path) -> Path:
             judged = wb.project("Judged")
             judged.add("Text", "X is a letter.")
             judged.evaluate(["Text"], ["clarity", "evidence"]).wait()
-    shutil.copytree(kept / "data", tmp_path / "data")
+    shutil.copytree(stored_once / "data", tmp_path / "data")
     return tmp_path / "data" / "store.db"

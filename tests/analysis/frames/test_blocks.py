@@ -1,4 +1,4 @@
-"""The frame of blocks: what a project says of each, on its active branch, and how it is narrowed down."""
+"""The frame of blocks."""
 
 import json
 from collections.abc import Callable
@@ -27,7 +27,7 @@ def wb(open_bench: OpenBench) -> Any:
 
 
 def test_row_has_position_dependencies_and_staleness(wb: af.Workbench) -> None:
-    """Its ids join with the other frames, and a group has the status of its blocks."""
+    """The ids join with the other frames, and a group has the status of its blocks."""
     book = wb.blocks_df("Book").set_index("name")
     assert book.index.tolist() == ["Part", "Method", "Analysis"]
     assert book["position"].tolist() == [1, 2, 3]
@@ -49,13 +49,13 @@ def test_row_has_position_dependencies_and_staleness(wb: af.Workbench) -> None:
 
 
 def test_names_may_have_any_characters(wb: af.Workbench) -> None:
-    """Chinese ones, and NUL, at which SQLite's own functions would cut a text."""
+    """Names may contain Chinese, and NUL, at which SQLite's own functions cut a text."""
     row = wb.blocks_df("目录").iloc[0]
     assert (row["project"], row["name"], row["path"], row["n_chars"]) == ("目录", "方法\x00", "方法\x00", 4)
 
 
 def test_filter_by_project(wb: af.Workbench) -> None:
-    """By name or handle, one or several; an unknown one is an error that refers to the list."""
+    """Projects are selected by name or handle, one or several; an unknown name is an error."""
     every = wb.blocks_df()
     assert every["project"].value_counts().to_dict() == {"Book": 3, "目录": 1}
     for which in ("Book", wb.project("Book"), ["Book"], [wb.project("Book")]):
@@ -82,8 +82,8 @@ def test_rows_are_those_of_the_active_branch(wb: af.Workbench) -> None:
     assert wb.blocks_df("Book", columns="size")["n_chars"].tolist() == [0, 12, 6]
 
 
-def test_a_query_reads_it(wb: af.Workbench) -> None:
-    """SQL joins it with the other frames; its columns keep their types."""
+def test_query_reads_blocks(wb: af.Workbench) -> None:
+    """SQL joins the frame with others, and its columns keep their types."""
     sql = (
         "SELECT b.name, b.is_stale, b.updated_at, count(*) AS versions FROM blocks b JOIN artifacts a "
         "ON a.artifact_id = b.block_id AND a.conversation_id = b.conversation_id "
@@ -97,7 +97,7 @@ def test_a_query_reads_it(wb: af.Workbench) -> None:
 
 
 def test_overwritten_project_has_no_rows(wb: af.Workbench) -> None:
-    """The other projects have theirs."""
+    """A project artifact that a person overwrote has no rows; other projects keep theirs."""
     head = wb.artifacts(wb.project("Book").conversation_id)["project"]
     head.edit("{}")
     assert set(wb.blocks_df()["project"]) == {"目录"}
@@ -106,7 +106,7 @@ def test_overwritten_project_has_no_rows(wb: af.Workbench) -> None:
 
 
 def test_columns_are_selected_with_ids(wb: af.Workbench) -> None:
-    """Frames join by the ids."""
+    """The ids are always included, since frames join on them."""
     assert wb.blocks_df(columns="place").columns.tolist() == [
         "block_id", "conversation_id", "parent_id", "position", "depends_on_json",
     ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""What frames may cost where a store is large: CPU time of this thread, and steps of SQLite's machine."""
+"""The cost of frames of a large store, in CPU time and in steps of SQLite."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -37,7 +37,7 @@ def fill(db: Any) -> None:
 
 
 def add_run(db: Any, number: int) -> None:
-    """A run in a conversation of its own, with one of everything."""
+    """Add a run in a conversation of its own, with one row in every table."""
     one = str(number)
     ids = {"run_id": one, "conversation_id": one, "message_id": one, "thread_id": one}
     who = {"run_id": one, "job_id": "main", "agent_name": "a"}
@@ -45,8 +45,8 @@ def add_run(db: Any, number: int) -> None:
     insert(db, "conversations", {"conversation_id": one, "title": "", "created_at": 0, "active_message_id": one})
     message = {"message_id": one, "conversation_id": one, "content": "Why?", "status": "completed"}
     insert(db, "messages", {**message, "created_at": number})
-    told = dict.fromkeys(("flow", "question", "status", "mode", "settings_json", "package_version"), "x")
-    insert(db, "runs", {**ids, **told, "started_at": number})
+    texts = dict.fromkeys(("flow", "question", "status", "mode", "settings_json", "package_version"), "x")
+    insert(db, "runs", {**ids, **texts, "started_at": number})
     asked = dict.fromkeys(("provider", "request_model", "cassette", "request_hash", "request_json"), "x")
     figures = {"started_at": number, "llm_duration_ms": 1.0, "context_chars": 1, "attempt": 1}
     insert(db, "llm_calls", {**call, **asked, **figures, "content": "", "reasoning": ""})
@@ -70,14 +70,14 @@ def add_run(db: Any, number: int) -> None:
     insert(db, "plan_jobs", {**job, "job_id": one, "plan_id": one, "run_id": one, "tool_call_id": one, "started_at": 1})
 
 
-def steps(path: Path, frame: frames.Frame, given: Mapping[str, object]) -> int:
-    """How many steps SQLite's machine takes to read the rows."""
-    taken = count()
-    values = bind_filters(frame, given)
+def steps(path: Path, frame: frames.Frame, filters: Mapping[str, object]) -> int:
+    """Number of steps of SQLite's virtual machine that it takes to read the rows."""
+    n_steps = count()
+    values = bind_filters(frame, filters)
     with open_store(path) as db:
-        db.set_progress_handler(lambda: next(taken) < 0, 1)
+        db.set_progress_handler(lambda: next(n_steps) < 0, 1)
         assert db.execute(frame.select(frame.columns, values), values).fetchall()
-    return next(taken)
+    return next(n_steps)
 
 
 async def stored(path: Path, fill: Callable[[Any], None]) -> Path:
@@ -106,7 +106,7 @@ async def few_and_many(tmp_path: Path) -> tuple[Path, Path]:
 
 
 def cpu_s(work: Callable[[], object]) -> float:
-    """The CPU seconds of the quicker of two times: the first may load a library."""
+    """CPU seconds of the faster of two calls, since the first one may load a library."""
     seconds = []
     for _ in range(2):
         started = time.thread_time()
@@ -115,8 +115,8 @@ def cpu_s(work: Callable[[], object]) -> float:
     return min(seconds)
 
 
-def test_many_messages_and_versions_are_quick(large: Path) -> None:
-    """A chain of 10,000 messages is there within half a second, 1,000 versions of 10 KB within a second."""
+def test_many_messages_and_versions_are_loaded_fast(large: Path) -> None:
+    """10,000 messages in a chain take half a second at most, 1,000 versions of 10 KB one second."""
     assert len(frames.load_frame(large, frames.MESSAGES)) == MESSAGES
     assert frames.load_frame(large, frames.MESSAGES)["depth"].max() == MESSAGES - 1
     assert len(frames.load_frame(large, frames.ARTIFACTS)) == VERSIONS
@@ -127,9 +127,11 @@ def test_many_messages_and_versions_are_quick(large: Path) -> None:
 
 
 @pytest.mark.parametrize("frame", [frame for frame in frames.FRAMES if "run" in frame.filters], ids=lambda f: f.name)
-@pytest.mark.parametrize("given", [{"run": "7"}, {"conversation": "7"}, {"run": ["7", "8"], "until": "2026-01-01"}])
-def test_filtered_rows_are_not_read(few_and_many: tuple[Path, Path], frame: frames.Frame, given: Any) -> None:
+@pytest.mark.parametrize("filters", [{"run": "7"}, {"conversation": "7"}, {"run": ["7", "8"], "until": "2026-01-01"}])
+def test_cost_of_a_filter_is_independent_of_other_runs(
+    few_and_many: tuple[Path, Path], frame: frames.Frame, filters: Any
+) -> None:
     """The work for one run does not grow with the number of other runs."""
-    few, many = (steps(path, frame, given) for path in few_and_many)
+    few, many = (steps(path, frame, filters) for path in few_and_many)
     assert many <= 1.2 * few
     assert steps(few_and_many[1], frame, {}) > 10 * many

@@ -1,4 +1,4 @@
-"""What frames are narrowed down by: each filter gives the rows that it would give afterwards."""
+"""Filters of frames: each gives the rows that filtering the whole frame gives."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone
@@ -31,7 +31,7 @@ OF_RUNS = [frame for frame in frames.FRAMES if "run" in frame.filters]
 
 
 def same(narrowed: pd.DataFrame, expected: pd.DataFrame) -> None:
-    """The frames have the same rows; of a category, only what is there has a name."""
+    """Assert that two frames have the same rows; unused categories are ignored."""
     pd.testing.assert_frame_equal(
         narrowed.drop(columns="wait_ms", errors="ignore"),
         expected.drop(columns="wait_ms", errors="ignore").reset_index(drop=True),
@@ -39,8 +39,8 @@ def same(narrowed: pd.DataFrame, expected: pd.DataFrame) -> None:
     )
 
 
-def began(steps: pd.DataFrame) -> pd.Series:
-    """When the plan of each step was begun."""
+def plan_starts(steps: pd.DataFrame) -> pd.Series:
+    """Start of the plan of each step."""
     return steps.groupby("plan_id")["started_at"].transform("min")
 
 
@@ -49,8 +49,8 @@ def ids(frame: frames.Frame) -> str:
 
 
 @pytest.mark.parametrize("frame", OF_RUNS, ids=ids)
-def test_rows_of_some_runs(worked: Path, frame: frames.Frame) -> None:
-    """One run, several in a list or a column, or none; what is added up for a run is of that run."""
+def test_filter_by_run(worked: Path, frame: frames.Frame) -> None:
+    """The filter accepts one run, several in a list or a Series, or none; aggregates are those of the filtered runs."""
     everything, runs = frames.load_frame(worked, frame), frames.load_frame(worked, frames.RUNS)["run_id"]
     for some in (runs[:1], runs[1:], runs[:0]):
         expected = everything[everything["run_id"].isin(some)]
@@ -60,7 +60,7 @@ def test_rows_of_some_runs(worked: Path, frame: frames.Frame) -> None:
 
 
 @pytest.mark.parametrize("frame", OF_RUNS, ids=ids)
-def test_rows_of_some_conversations(worked: Path, frame: frames.Frame) -> None:
+def test_filter_by_conversation(worked: Path, frame: frames.Frame) -> None:
     """A conversation stands for all its runs."""
     everything, runs = frames.load_frame(worked, frame), frames.load_frame(worked, frames.RUNS)
     for conversation, found in runs.groupby("conversation_id"):
@@ -76,10 +76,10 @@ def test_rows_of_some_conversations(worked: Path, frame: frames.Frame) -> None:
 
 
 @pytest.mark.parametrize("frame", frames.FRAMES, ids=ids)
-def test_rows_of_some_time(worked: Path, frame: frames.Frame) -> None:
-    """From `since` on and before `until`; rows without a time are left out."""
+def test_filter_by_time(worked: Path, frame: frames.Frame) -> None:
+    """`since` is inclusive, `until` exclusive; rows without a time are dropped."""
     everything = frames.load_frame(worked, frame)
-    moments = began(everything) if frame is frames.PLAN_STEPS else everything[TIMES[frame.name]]
+    moments = plan_starts(everything) if frame is frames.PLAN_STEPS else everything[TIMES[frame.name]]
     middle = moments.dropna().sort_values().iloc[len(moments.dropna()) // 2]
     same(frames.load_frame(worked, frame, since=middle), everything[moments >= middle])
     same(frames.load_frame(worked, frame, until=middle), everything[moments < middle])
@@ -88,8 +88,8 @@ def test_rows_of_some_time(worked: Path, frame: frames.Frame) -> None:
 
 
 @pytest.mark.parametrize("frame", [frames.RUNS, frames.MESSAGES], ids=ids)
-def test_rows_of_some_status(worked: Path, frame: frames.Frame) -> None:
-    """One status or several."""
+def test_filter_by_status(worked: Path, frame: frames.Frame) -> None:
+    """The filter accepts one status or several."""
     everything = frames.load_frame(worked, frame)
     assert set(everything["status"]) == {"completed", "waiting"}
     for status in ("completed", "waiting", "failed"):
@@ -97,8 +97,8 @@ def test_rows_of_some_status(worked: Path, frame: frames.Frame) -> None:
     same(frames.load_frame(worked, frame, status=["waiting", "completed"]), everything)
 
 
-def test_filters_come_together(worked: Path) -> None:
-    """Only rows that every filter keeps are there."""
+def test_filters_are_combined(worked: Path) -> None:
+    """Only rows that match every filter are loaded."""
     runs = frames.load_frame(worked, frames.RUNS)
     last = runs.iloc[-1]
     picked = frames.load_frame(
@@ -109,7 +109,7 @@ def test_filters_come_together(worked: Path) -> None:
 
 
 def test_handles_are_accepted_as_filters(open_bench: OpenBench) -> None:
-    """A run and a conversation are accepted for their ids, alone and in lists."""
+    """Runs and conversations are accepted instead of their ids, alone and in lists."""
     with open_bench(model=ScriptedModel(["One.", "Two."])) as wb:
         first, second = wb.ask("First?").wait(), wb.ask("Second?").wait()
         assert wb.runs_df(second)["question"].tolist() == ["Second?"]
@@ -136,13 +136,13 @@ def test_handles_are_accepted_as_filters(open_bench: OpenBench) -> None:
     ],
     ids=repr,
 )
-def test_a_time_can_be_written_in_many_ways(same_moment: Any) -> None:
-    """Aware, naive in UTC, or in ISO format: it is the same moment."""
+def test_formats_of_a_time_are_equivalent(same_moment: Any) -> None:
+    """A time is an aware datetime, a naive one in UTC, or an ISO string."""
     assert bind_filters(frames.RUNS, {"since": same_moment}) == {"since": 1_772_366_400_000_000}
 
 
-def test_a_timedelta_goes_back_from_now() -> None:
-    """So long ago, whatever the time is."""
+def test_timedelta_counts_back_from_now() -> None:
+    """A timedelta stands for the time before now."""
     before = datetime.now(UTC)
     since = bind_filters(frames.RUNS, {"since": timedelta(hours=1)})["since"]
     after = datetime.now(UTC)
@@ -150,7 +150,7 @@ def test_a_timedelta_goes_back_from_now() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("filters", "message"),
     [
         ({"run": 5}, "run is 5, which is int; pass a Run, the id of a run, or a list"),
         ({"run": [pd.NA]}, "run is <NA>, which is NAType"),
@@ -166,13 +166,13 @@ def test_a_timedelta_goes_back_from_now() -> None:
         ({"columns": 5}, "no column or group 5"),
     ],
 )
-def test_an_invalid_filter_value_is_named(worked: Path, given: dict[str, Any], told: str) -> None:
+def test_invalid_filter_value_is_an_error(worked: Path, filters: dict[str, Any], message: str) -> None:
     """The error has the value and the accepted values."""
-    with pytest.raises(af.UsageError, match=told):
-        frames.load_frame(worked, frames.RUNS, **given)
+    with pytest.raises(af.UsageError, match=message):
+        frames.load_frame(worked, frames.RUNS, **filters)
 
 
-def test_an_unknown_filter_lists_known_filters(worked: Path) -> None:
+def test_unknown_filter_lists_known_filters(worked: Path) -> None:
     """The error lists the filters of the frame."""
     with pytest.raises(
         af.UsageError, match="llm_calls has no filter 'status'; it has: run, conversation, since, until"
@@ -181,8 +181,8 @@ def test_an_unknown_filter_lists_known_filters(worked: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["run", "conversation"])
-def test_an_unknown_id_is_an_error(worked: Path, name: str) -> None:
-    """No rows would say that nothing happened."""
+def test_unknown_id_is_an_error(worked: Path, name: str) -> None:
+    """An empty frame would suggest that nothing happened."""
     with pytest.raises(af.NotFound, match=f"no {name} 'nowhere' in this store"):
         frames.load_frame(worked, frames.LLM_CALLS, **{name: ["nowhere"]})
 

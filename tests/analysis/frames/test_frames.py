@@ -1,4 +1,4 @@
-"""The frames: typed, from the store, the same after a restart."""
+"""The frames: types, values, and equality after a restart."""
 
 import asyncio
 import json
@@ -76,8 +76,8 @@ def types(frame: pd.DataFrame) -> list[tuple[str, str]]:
 # --- what every frame keeps to --------------------------------------------------------------------------------------
 
 
-def test_there_are_twelve_frames_with_their_columns(worked: Path) -> None:
-    """Names and order of the columns are a contract with everybody who has written a notebook."""
+def test_columns_of_the_frames_are_a_contract(worked: Path) -> None:
+    """Notebooks depend on the names and the order of the columns."""
     assert {name: ", ".join(frame.columns) for name, frame in read(worked).items()} == CONTRACT
 
 
@@ -92,8 +92,8 @@ def test_empty_frames_have_the_same_types(worked: Path, open_bench: OpenBench) -
         assert frame.attrs["schema"] == f"artifactflow_nb/{name}/1"
 
 
-def test_a_restart_changes_nothing(worked: Path) -> None:
-    """The frames are made from stored rows: another process sees the same."""
+def test_frames_are_the_same_after_a_restart(worked: Path) -> None:
+    """Frames come from stored rows, so another process loads the same."""
     code = (
         "import sys; from pathlib import Path; from artifactflow_nb.analysis import frames\n"
         "for frame in frames.FRAMES:\n"
@@ -108,7 +108,7 @@ def test_a_restart_changes_nothing(worked: Path) -> None:
 
 @pytest.mark.parametrize("name", list(ALL))
 def test_columns_follow_the_conventions(name: str) -> None:
-    """Names are snake case, a type goes with a unit, every column says what it means, and none is there twice."""
+    """Names are unique and in snake case, each unit has one type, and every column has a meaning."""
     columns = ALL[name].columns
     assert len({column.name for column in columns}) == len(columns)
     assert all(column.name == column.name.lower() and column.meaning.endswith(".") for column in columns)
@@ -118,8 +118,8 @@ def test_columns_follow_the_conventions(name: str) -> None:
     assert columns[0].group == IDS
 
 
-def test_names_mean_the_same_everywhere() -> None:
-    """A column's name has one type in all frames, and is not the name of a group."""
+def test_column_name_has_one_type_in_all_frames() -> None:
+    """No column has the name of a group."""
     columns = [column for frame in frames.FRAMES for column in frame.columns]
     assert len({(column.name, column.dtype) for column in columns}) == len({column.name for column in columns})
     assert not {column.name for column in columns} & {column.group for column in columns}
@@ -128,23 +128,23 @@ def test_names_mean_the_same_everywhere() -> None:
 def test_columns_df_lists_every_column(worked: Path, open_bench: OpenBench) -> None:
     """One row per column of every frame, with its group, type and meaning."""
     with open_bench() as wb:
-        told = wb.columns_df()
-    assert told.columns.tolist() == ["frame", "column", "group", "dtype", "meaning"]
-    assert len(told) == sum(len(frame.columns) for frame in frames.FRAMES)
-    row = told.query("frame == 'llm_calls' and column == 'ttft_ms'").iloc[0]
+        described = wb.columns_df()
+    assert described.columns.tolist() == ["frame", "column", "group", "dtype", "meaning"]
+    assert len(described) == sum(len(frame.columns) for frame in frames.FRAMES)
+    row = described.query("frame == 'llm_calls' and column == 'ttft_ms'").iloc[0]
     assert row.tolist() == ["llm_calls", "ttft_ms", "time", "Float64", "Until the first text."]
 
 
-def test_the_workbench_gives_each_frame(worked: Path, open_bench: OpenBench) -> None:
-    """There is a method for each frame."""
+def test_workbench_has_a_method_per_frame(worked: Path, open_bench: OpenBench) -> None:
+    """Each frame has a method of the workbench."""
     with open_bench() as wb:
         for name, frame in read(worked).items():
             assert types(getattr(wb, f"{name}_df")()) == types(frame)
             assert len(getattr(wb, f"{name}_df")()) == len(frame)
 
 
-def test_a_workbench_without_frames_loads_no_pandas(tmp_path: Path) -> None:
-    """Loading pandas takes half a second, which only who asks for a frame has to wait."""
+def test_workbench_imports_pandas_only_for_frames(tmp_path: Path) -> None:
+    """Importing pandas takes half a second."""
     code = (
         "import sys, artifactflow_nb as af\n"
         "with af.Workbench(data_dir=sys.argv[1]) as wb:\n"
@@ -157,8 +157,8 @@ def test_a_workbench_without_frames_loads_no_pandas(tmp_path: Path) -> None:
 # --- what they say --------------------------------------------------------------------------------------------------
 
 
-def test_the_rows_say_what_happened(worked: Path) -> None:
-    """One row for each run, model call, tool call and event; unknown is NA and never 0."""
+def test_rows_have_the_values_of_a_run(worked: Path) -> None:
+    """There is a row for each run, model call, tool call and event; unknown values are NA, never 0."""
     run_id = frames.load_frame(worked, frames.RUNS)["run_id"][0]
     found = {
         name: frames.load_frame(worked, ALL[name], run_id) for name in ("runs", "llm_calls", "tool_calls", "events")
@@ -186,7 +186,7 @@ def test_the_rows_say_what_happened(worked: Path) -> None:
 
 
 def test_plan_steps_have_status_and_durations(worked: Path) -> None:
-    """One row per step with the sums of its attempts; a step that was not reached has no time."""
+    """Each step has the sums of its attempts; a step that was not started has no time."""
     steps = frames.load_frame(worked, frames.PLAN_STEPS)
     assert steps[["number", "step_id", "title", "status", "attempts", "result"]].to_numpy().tolist() == [
         [1, "1", "Find", "completed", 1, "Found."],
@@ -206,8 +206,8 @@ def test_plan_steps_have_status_and_durations(worked: Path) -> None:
     assert run["tool_ms"] < steps["duration_ms"].sum(), "the plan's own call is no work of a tool"
 
 
-async def test_the_duration_of_a_step_excludes_waits(open_engine: OpenEngine) -> None:
-    """The wait for a person within an attempt is separate from its duration, in frames and in views."""
+async def test_duration_of_a_step_excludes_waits(open_engine: OpenEngine) -> None:
+    """The wait for a person is separate from the duration of an attempt, in frames and in views."""
 
     @tool(permission="confirm")
     async def send(ctx: ToolContext) -> str:
@@ -234,7 +234,7 @@ async def test_the_duration_of_a_step_excludes_waits(open_engine: OpenEngine) ->
 
 
 async def test_plan_steps_come_from_the_newest_valid_plan(worked: Path, open_engine: OpenEngine) -> None:
-    """Edits by a person count; texts that are no plan, another plan, or by an agent are skipped."""
+    """Edits by a person count; invalid texts, other plans and versions by agents are skipped."""
     (row,) = frames.load_frame(worked, frames.RUNS).query("flow == 'plan'").to_dict("records")
     engine = await open_engine()
     where = Authorship(row["conversation_id"], row["message_id"], "user")
@@ -254,7 +254,7 @@ async def test_plan_steps_come_from_the_newest_valid_plan(worked: Path, open_eng
 
 
 def test_approvals_have_decisions(worked: Path) -> None:
-    """One row per request with its decision; an open request has none."""
+    """Each request has a row with its decision; an open request has none."""
     found = frames.load_frame(worked, frames.APPROVALS)
     assert found["decision"].tolist()[:2] == ["approved", "denied"]
     assert found["instruction"].isna().tolist() == [True, False, True]
@@ -279,18 +279,18 @@ def test_sources_list_indexed_files(worked: Path) -> None:
 
 
 async def test_messages_have_their_position_in_the_tree(open_engine: OpenEngine) -> None:
-    """Depth, sibling index, and whether a message is on the active branch."""
+    """The frame has depth, sibling index, and whether a message is on the active branch."""
     engine = await open_engine()
-    told = engine.conversations
-    conversation = await told.start_conversation("Tree")
-    root = (await told.add(conversation, "one", "1")).message_id
-    two = (await told.add(conversation, "two", "2")).message_id
-    await told.edit(two, "two, again", "2")
-    await told.branch(two, "three", "3")
-    await told.edit(root, "another root", "1")
-    await told.activate(two)
-    other = await told.start_conversation("Other")
-    await told.add(other, "alone", "0")
+    conversations = engine.conversations
+    conversation = await conversations.start_conversation("Tree")
+    root = (await conversations.add(conversation, "one", "1")).message_id
+    two = (await conversations.add(conversation, "two", "2")).message_id
+    await conversations.edit(two, "two, again", "2")
+    await conversations.branch(two, "three", "3")
+    await conversations.edit(root, "another root", "1")
+    await conversations.activate(two)
+    other = await conversations.start_conversation("Other")
+    await conversations.add(other, "alone", "0")
     found = frames.load_frame(engine.database.path, frames.MESSAGES).set_index("content")
     columns = ["depth", "sibling_index", "n_siblings", "is_active"]
     assert {content: row.tolist() for content, row in found[columns].iterrows()} == {
@@ -346,8 +346,8 @@ async def test_artifacts_have_a_row_per_version(open_engine: OpenEngine) -> None
         '"\t\\\0\\"\x01',
     ],
 )
-def test_characters_and_lines_are_counted_as_python_does(text: str) -> None:
-    """Any text that a tool gives has its right length, one with NUL too."""
+def test_characters_and_lines_are_counted_as_in_python(text: str) -> None:
+    """Counts are exact for any text, also with NUL."""
     lines = text.count("\n") + (not text.endswith("\n") if text else 0)
     with closing(sqlite3.connect(":memory:")) as db:
         found = db.execute(f"SELECT {char_count_sql(':text')}, {line_count_sql(':text')}", {"text": text}).fetchone()
@@ -358,8 +358,8 @@ def test_characters_and_lines_are_counted_as_python_does(text: str) -> None:
 # --- whose process is gone ------------------------------------------------------------------------------------------
 
 
-def test_a_run_whose_process_is_gone_is_interrupted(open_bench: OpenBench) -> None:
-    """A row that says running, and whose engine has ended, shows as interrupted, and so does its message."""
+def test_run_without_a_process_is_interrupted(open_bench: OpenBench) -> None:
+    """A running run of a closed engine is shown as interrupted, and so is its message."""
     wb = open_bench(model=ScriptedModel(["Slowly. " * 100], delay_s=0.02))
     run = wb.ask("Tell.")
     assert wb.runs_df(run)["status"].tolist() == wb.messages_df(run)["status"].tolist() == ["running"]
@@ -376,8 +376,8 @@ def test_a_run_whose_process_is_gone_is_interrupted(open_bench: OpenBench) -> No
         assert later.runs_df()["status"].tolist() == later.messages_df()["status"].tolist() == ["completed"]
 
 
-def test_a_run_that_ends_while_it_is_read_is_not_interrupted(open_bench: OpenBench) -> None:
-    """Its lock goes after the rows were seen, in which it still runs."""
+def test_run_that_ends_during_the_read_is_not_interrupted(open_bench: OpenBench) -> None:
+    """The run releases its lock after its row was read as running."""
     with open_bench(model=ScriptedModel(["Slowly. " * 100], delay_s=0.02)) as wb:
         run = wb.ask("Tell.")
         with open_store(wb.data_dir / "store.db") as db:

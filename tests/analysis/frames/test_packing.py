@@ -1,4 +1,4 @@
-"""Columns of stored values become typed arrays, however many portions they come in."""
+"""Conversion of stored values to typed arrays, across batches."""
 
 import sqlite3
 from collections.abc import Sequence
@@ -32,15 +32,13 @@ def packed(values: Sequence[Any], dtype: str) -> pd.Series:
     ],
 )
 @pytest.mark.parametrize("times", [0, 1, BATCH_ROWS + 1])
-def test_values_keep_their_type_and_what_is_unknown(
-    dtype: str, values: list[Any], expected: list[Any], times: int
-) -> None:
-    """Every value comes back as its column's type, None as NA, in order, across portions."""
+def test_values_get_the_type_of_the_column(dtype: str, values: list[Any], expected: list[Any], times: int) -> None:
+    """Values keep their order across batches, and None becomes NA."""
     series = packed(values * times, dtype)
     assert str(series.dtype) == dtype
     assert [None if pd.isna(value) else value for value in series] == expected * times
 
 
 def test_categories_are_sorted() -> None:
-    """Names are sorted as pandas sorts them, in whatever order they come."""
+    """Categories are sorted as by pandas, in any order of the values."""
     assert packed(["b", "a", None, "c", "a"], ENUM).cat.categories.tolist() == ["a", "b", "c"]

@@ -1,4 +1,4 @@
-"""The frame of the runs of projects: what each did for its project, beside all that is said of a run."""
+"""The frame of the runs of projects."""
 
 import sqlite3
 from collections.abc import Callable
@@ -18,7 +18,7 @@ OpenBench = Callable[..., af.Workbench]
 
 @pytest.fixture
 def wb(open_bench: OpenBench) -> Any:
-    """Two projects, of which one was talked about, written, judged and worked for by a run of another conversation."""
+    """A workbench with two projects; one has a talk, a writing run, an evaluation and a run of another conversation."""
     model = by_agent(
         lead=["Elsewhere.", "It is here."],
         composer=[call("generate_field_content", field_name="One"), "Done.", "Nothing to do."],
@@ -42,7 +42,7 @@ def wb(open_bench: OpenBench) -> Any:
 
 
 def test_row_has_work_and_results(wb: af.Workbench) -> None:
-    """The kind of work, and the numbers of blocks and grades; a child run has its own row."""
+    """A row has the kind of work and the numbers of blocks and grades; a child run has its own row."""
     rows = wb.project_runs_df("Book")
     assert rows["work"].tolist() == ["talk", "write", "evaluate", "research"]
     assert rows["n_blocks"].tolist() == [1, 2, 0, 0]
@@ -54,7 +54,7 @@ def test_row_has_work_and_results(wb: af.Workbench) -> None:
     assert rows["parent_run_id"].fillna("").tolist() == ["", "", "", rows["run_id"][0]]
 
 
-def test_columns_of_runs_are_the_same(wb: af.Workbench) -> None:
+def test_columns_of_runs_have_the_same_values(wb: af.Workbench) -> None:
     """Runs without a project have no row."""
     names = [column.name for column in RUNS.columns]
     found, runs = wb.project_runs_df(), wb.runs_df()
@@ -67,12 +67,12 @@ def test_filters_by_project_run_status_and_time(wb: af.Workbench) -> None:
     """Sums are those of the filtered runs; an unknown project is an error."""
     whole = wb.project_runs_df().set_index("run_id")
     assert whole["project"].value_counts().to_dict() == {"Book": 4, "目录": 1}
-    for kept in (
+    for filtered in (
         wb.project_runs_df(["Book", wb.project("目录")]),
         wb.project_runs_df(wb.projects()),
         wb.project_runs_df(status="completed"),
     ):
-        pd.testing.assert_frame_equal(kept.set_index("run_id"), whole)
+        pd.testing.assert_frame_equal(filtered.set_index("run_id"), whole)
     one = wb.project_runs_df(run=whole.index[1]).set_index("run_id")
     pd.testing.assert_frame_equal(one, whole.iloc[[1]], check_categorical=False)
     assert wb.project_runs_df("目录", columns="counts")["n_llm_calls"].tolist() == [1]
@@ -83,7 +83,7 @@ def test_filters_by_project_run_status_and_time(wb: af.Workbench) -> None:
 
 
 def test_tool_time_excludes_delegated_work(wb: af.Workbench) -> None:
-    """A call that delegates to a writer or a grader lasts as long as its job, but no tool works then."""
+    """The duration of a delegating call is that of its job, which is not the time of a tool."""
     delegating = {"generate_field_content", "run_evaluation", "grade_field"}
     calls = wb.tool_calls_df()
     own = calls[~calls["tool_name"].isin(delegating)].groupby("run_id")["duration_ms"].sum()
@@ -92,8 +92,8 @@ def test_tool_time_excludes_delegated_work(wb: af.Workbench) -> None:
     assert rows["tool_ms"].fillna(0.0).to_dict() == pytest.approx({key: own.get(key, 0.0) for key in rows.index})
 
 
-def test_a_query_reads_it(wb: af.Workbench) -> None:
-    """SQL adds it up by project; a name is found though it holds a NUL."""
+def test_query_reads_project_runs(wb: af.Workbench) -> None:
+    """SQL sums by project; a name may contain NUL."""
     wb.ask("And this?", project=wb.project("a\x00b")).wait()
     found = wb.query("SELECT project, count(*) AS n, sum(n_blocks) AS blocks FROM project_runs GROUP BY 1 ORDER BY 1")
     assert found["project"].tolist() == ["Book", "a\x00b", "目录"]

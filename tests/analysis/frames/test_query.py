@@ -1,4 +1,4 @@
-"""SQL over the frames: it sees what they hold, keeps their types, and can do nothing but read."""
+"""SQL over the frames: names, types, limits and errors."""
 
 import os
 import signal
@@ -25,8 +25,8 @@ ENDLESS = "WITH RECURSIVE t (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t) SELE
 
 
 @pytest.mark.parametrize("frame", frames.FRAMES, ids=lambda frame: frame.name)
-def test_a_name_is_the_frame(worked: Path, frame: frames.Frame) -> None:
-    """A bare name gives the frame with its columns and its types."""
+def test_bare_name_is_the_frame(worked: Path, frame: frames.Frame) -> None:
+    """A bare name gives the frame with its columns and types."""
     key = ", ".join(column.name for column in frame.select_columns([]))
     loaded = frames.load_frame(worked, frame).sort_values(key.split(", ")).reset_index(drop=True)
     found = frames.query(worked, f"SELECT * FROM {frame.name} ORDER BY {key}")  # noqa: S608 - names of the frame
@@ -38,7 +38,7 @@ def test_a_name_is_the_frame(worked: Path, frame: frames.Frame) -> None:
 
 
 def test_frames_are_grouped_and_joined(worked: Path, open_bench: Callable[..., af.Workbench]) -> None:
-    """What is worked out has the type of its values; a frame's column keeps its own, as its extremes do."""
+    """A computed column gets its type from its values; a column of a frame keeps its type, also for min and max."""
     with open_bench() as wb:
         found = wb.query("""
             SELECT agent_name, sum(l.total_tokens) AS tokens, avg(l.llm_duration_ms) AS mean_ms, max(l.started_at),
@@ -61,19 +61,21 @@ def test_frames_are_grouped_and_joined(worked: Path, open_bench: Callable[..., a
     assert found.attrs["schema"] == "artifactflow_nb/query/1"
 
 
-def test_the_stores_own_tables_can_be_read(worked: Path) -> None:
-    """A table that shares a frame's name is reached with its schema, others by their names; JSON and search work."""
+def test_tables_of_the_store_can_be_read(worked: Path) -> None:
+    """The schema `main` selects a table with the name of a frame; JSON functions and full-text search work."""
     (settings,) = frames.query(worked, "SELECT settings_json FROM main.runs LIMIT 1")["settings_json"]
     assert settings.startswith("{")
     assert len(frames.query(worked, "SELECT title FROM conversations")) == 5
-    told = frames.query(worked, "SELECT j.value FROM tool_calls, json_each(args_json) AS j WHERE j.key = 'agent_name'")
-    assert set(told["value"]) == {"search_agent"}
+    agents = frames.query(
+        worked, "SELECT j.value FROM tool_calls, json_each(args_json) AS j WHERE j.key = 'agent_name'"
+    )
+    assert set(agents["value"]) == {"search_agent"}
     assert len(frames.query(worked, "SELECT body FROM passage_words WHERE passage_words MATCH 'letter'")) == 1
     assert "total_tokens" in set(frames.query(worked, "PRAGMA table_info(runs)")["name"])
 
 
 def test_types_follow_the_column_name_only_if_values_fit(worked: Path) -> None:
-    """A name does not force its type on other values; columns of the same name get a suffix."""
+    """Other values keep their type, and columns of the same name get a suffix."""
     found = frames.query(
         worked,
         "SELECT 2.5 AS started_at, 7 AS success, 1 AS success, 3 AS status, x'00' AS b, NULL AS n, 'a' AS n_2, 1 AS n "
@@ -91,8 +93,8 @@ def test_types_follow_the_column_name_only_if_values_fit(worked: Path) -> None:
     }
 
 
-def test_values_are_passed_by_place_or_name(worked: Path) -> None:
-    """A datetime is compared with times as the store has them; numpy's numbers are taken as numbers."""
+def test_parameters_are_positional_or_named(worked: Path) -> None:
+    """A datetime compares with stored times, and numbers of numpy are accepted."""
     everything = frames.load_frame(worked, frames.RUNS)
     last = everything["started_at"].max()
     later = frames.query(worked, "SELECT run_id FROM runs WHERE started_at >= :since", {"since": last})
@@ -113,8 +115,8 @@ def test_values_are_passed_by_place_or_name(worked: Path) -> None:
     ],
     ids=repr,
 )
-def test_every_kind_of_time_is_compared_as_one(worked: Path, moment: object) -> None:
-    """A day is its first moment, and the unit of a time of numpy does not matter."""
+def test_types_of_times_are_equivalent(worked: Path, moment: object) -> None:
+    """A date is its midnight, and the unit of a numpy time does not matter."""
     (n_since, n_before) = frames.query(
         worked, "SELECT sum(started_at >= :t), sum(started_at < :t) FROM runs", {"t": moment}
     ).iloc[0]
@@ -155,8 +157,8 @@ def test_every_kind_of_time_is_compared_as_one(worked: Path, moment: object) -> 
         "INSERT INTO passage_words (passage_words) VALUES ('delete-all')",
     ],
 )
-def test_nothing_but_reading_is_possible(worked: Path, sql: str) -> None:
-    """What would change the store, open another file or switch something is refused, and nothing happens."""
+def test_query_can_only_read(worked: Path, sql: str) -> None:
+    """Statements that write, attach a file or change a setting are rejected."""
     with closing(sqlite3.connect(worked)) as db:
         before = list(db.iterdump())
     with pytest.raises(af.UsageError, match="The SQL"):
@@ -167,7 +169,7 @@ def test_nothing_but_reading_is_possible(worked: Path, sql: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("sql", "params", "told"),
+    ("sql", "params", "message"),
     [
         ("SELECT foo FROM runs", None, "no such column: foo. It sees the frames runs, llm_calls, .* main.runs"),
         ("SELECT * FROM nope", None, "no such table: nope. It sees the frames"),
@@ -187,14 +189,14 @@ def test_nothing_but_reading_is_possible(worked: Path, sql: str) -> None:
         ("SELECT ?", [np.array([1, 2])], "an array of 2 values. Pass each"),
     ],
 )
-def test_invalid_sql_raises_usage_error_with_the_reason(worked: Path, sql: Any, params: Any, told: str) -> None:
-    """The error has SQLite's message, and for an unknown name the known ones."""
-    with pytest.raises(af.UsageError, match=told):
+def test_invalid_sql_raises_usage_error_with_the_reason(worked: Path, sql: Any, params: Any, message: str) -> None:
+    """The error has the message of SQLite, and for an unknown name the known ones."""
+    with pytest.raises(af.UsageError, match=message):
         frames.query(worked, sql, params)
 
 
-def test_a_query_ends_after_its_time(worked: Path) -> None:
-    """With a limit, a statement without end is given up; a limit that is none is refused."""
+def test_query_ends_at_the_time_limit(worked: Path) -> None:
+    """An endless statement raises `TimeoutError`; an invalid limit is an error."""
     with pytest.raises(TimeoutError, match="not ended after 0.2 s. Narrow it down"):
         frames.query(worked, ENDLESS, timeout_s=0.2)
     assert len(frames.query(worked, "SELECT 1", timeout_s=5)) == 1
@@ -203,8 +205,8 @@ def test_a_query_ends_after_its_time(worked: Path) -> None:
             frames.query(worked, ENDLESS, timeout_s=limit)  # type: ignore[arg-type]  # what a caller may pass all the same
 
 
-def test_stopping_the_cell_ends_a_query(worked: Path) -> None:
-    """The signal that a kernel gets ends a statement in the middle of its work."""
+def test_interrupt_ends_a_query(worked: Path) -> None:
+    """The interrupt signal of a kernel ends a running statement."""
     threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
     with pytest.raises(KeyboardInterrupt):
         frames.query(worked, ENDLESS, timeout_s=20)
@@ -212,8 +214,8 @@ def test_stopping_the_cell_ends_a_query(worked: Path) -> None:
 
 
 @pytest.mark.parametrize("is_stopped", [True, False])
-def test_one_long_function_holds_up_nobody(worked: Path, is_stopped: bool) -> None:
-    """SQLite answers no interrupt within a function; the signal and the time-out end the waiting all the same."""
+def test_long_function_does_not_block_the_caller(worked: Path, is_stopped: bool) -> None:
+    """SQLite cannot interrupt a function, so the interrupt and the time limit end only the wait."""
     long = "SELECT printf('%.*c', 150000, 'a') LIKE '%' || printf('%.*c', 30000, 'a') || 'b%'"
     begun = time.process_time()  # the function goes on computing, and nothing else of this process
     if is_stopped:
@@ -224,7 +226,7 @@ def test_one_long_function_holds_up_nobody(worked: Path, is_stopped: bool) -> No
     assert len(frames.query(worked, "SELECT 1")) == 1
 
 
-def test_a_missing_store_is_not_an_sql_error(tmp_path: Path) -> None:
+def test_missing_store_is_not_an_sql_error(tmp_path: Path) -> None:
     """A problem of the file is not reported as an error of the SQL."""
     with pytest.raises(af.StoreError, match="There is no store"):
         frames.query(tmp_path / "none.db", "SELECT 1")

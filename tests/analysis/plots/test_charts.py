@@ -1,4 +1,4 @@
-"""The four charts: their figures against small frames, and how they take frames as people have them."""
+"""The figures of the charts for small frames, and the frames that charts accept."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -25,11 +25,11 @@ EMPTY: dict[str, Callable[[], Chart]] = {
 }
 
 
-def test_the_timeline_lists_every_call() -> None:
-    """Model calls, tool calls and the wait are in seconds since the first call, sorted by start."""
+def test_timeline_lists_every_call() -> None:
+    """Model calls, tool calls and the wait are in milliseconds since the first call, sorted by start."""
     chart = af.plot_timeline(llm_frame(), tool_frame())
-    told = known(chart.table[["kind", "name", "start_ms", "duration_ms", "status"]])
-    assert told == [
+    rows = known(chart.table[["kind", "name", "start_ms", "duration_ms", "status"]])
+    assert rows == [
         ["model", "large-2026", 0.0, 1500.0, "ok"],
         ["tool", "call_subagent", 1500.0, 3500.0, "ok"],
         ["model", "small", 2000.0, 1000.0, "ok"],
@@ -42,8 +42,8 @@ def test_the_timeline_lists_every_call() -> None:
     assert len(tips(chart.svg)) == 7
 
 
-def test_the_timeline_draws_each_run_from_its_beginning() -> None:
-    """Two runs a day apart stand one below the other, each from zero; of many the first twelve are drawn."""
+def test_timeline_draws_each_run_from_its_start() -> None:
+    """Two runs a day apart both start at zero; only the first twelve runs are drawn."""
     later = llm_frame(run_id=["run-2"] * 3, started_at=seconds(86_400, 86_402, 86_405))
     chart = af.plot_timeline(pd.concat([later, llm_frame()]))
     assert chart.table["run_id"].tolist() == ["run-1"] * 3 + ["run-2"] * 3
@@ -54,8 +54,8 @@ def test_the_timeline_draws_each_run_from_its_beginning() -> None:
     assert len(many.table) == 45
 
 
-def test_an_open_wait_at_the_end_is_visible() -> None:
-    """An open wait at the end of the known time has a visible bar and no duration."""
+def test_open_wait_at_the_end_is_visible() -> None:
+    """An open wait has a visible bar and no duration."""
     asked = {"run_id": ["run-1"], "agent_name": ["lead_agent"], "tool_name": ["write"], "asked_at": seconds(10)}
     approvals = pd.DataFrame({**asked, "decided_at": seconds(None)})
     chart = af.plot_timeline(llm_frame(), None, approvals)
@@ -64,8 +64,8 @@ def test_an_open_wait_at_the_end_is_visible() -> None:
     assert chart.table["duration_ms"].isna().tolist() == [False] * 3 + [True]
 
 
-def test_tokens_are_added_up_by_agent() -> None:
-    """Input and output of each agent, with the cached and the reasoning part; unknown is neither 0 nor forgotten."""
+def test_tokens_are_summed_by_agent() -> None:
+    """Each agent has input with its cached part and output with its reasoning part; unknown values are counted."""
     chart = af.plot_tokens(llm_frame())
     assert known(chart.table) == [
         ["lead_agent", 2, 1000, 400, 200, 80, 1],
@@ -80,23 +80,23 @@ def test_tokens_are_added_up_by_agent() -> None:
     assert "output, reasoning: 80" in tips(chart.svg)
 
 
-def test_an_agent_without_known_tokens_says_so() -> None:
-    """Where no call tells its tokens, the chart says unknown and the table NA."""
+def test_unknown_tokens_of_an_agent_are_labelled() -> None:
+    """An agent without known tokens has the label unknown, and NA in the table."""
     chart = af.plot_tokens(llm_frame()[2:])
     assert {"unknown in", "unknown out"} <= {*texts(chart.svg)}
     assert chart.table["input_tokens"].isna().all()
 
 
-def test_latency_marks_the_median_and_the_tail() -> None:
-    """p50 and p95 are those of the calls that succeeded, in proportion between two values; the others are counted."""
+def test_latency_has_median_and_95th_percentile() -> None:
+    """p50 and p95 are those of the successful calls; the failed ones are counted."""
     frame = pd.DataFrame({"request_model": ["m"] * 101, "llm_duration_ms": [float(i * 10) for i in range(101)]})
     (row,) = af.plot_latency(frame).table.to_dict("records")
     assert row == {
         "kind": "model", "name": "m", "n_calls": 101, "n_failed": 0, "p50_ms": 500.0, "p95_ms": 950.0, "max_ms": 1000.0
     }  # fmt: skip
     chart = af.plot_latency(llm_frame(), tool_frame())
-    told = known(chart.table[["name", "n_calls", "n_failed", "p50_ms"]])
-    assert told == [
+    rows = known(chart.table[["name", "n_calls", "n_failed", "p50_ms"]])
+    assert rows == [
         ["large-2026", 1, 1, 1500.0],
         ["small", 1, 0, 1000.0],
         ["call_subagent", 1, 0, 3500.0],
@@ -107,7 +107,7 @@ def test_latency_marks_the_median_and_the_tail() -> None:
     assert "none succeeded, 1 failed" in texts(chart.svg)
 
 
-def test_latency_takes_the_same_quantiles_as_pandas() -> None:
+def test_latency_quantiles_equal_those_of_pandas() -> None:
     """The quantiles are those of `Series.quantile`."""
     values = pd.Series([3.0, 1.0, 4.0, 1.5, 9.0, 2.6, 5.3])
     frame = pd.DataFrame({"tool_name": ["t"] * 7, "duration_ms": values})
@@ -116,7 +116,7 @@ def test_latency_takes_the_same_quantiles_as_pandas() -> None:
 
 
 def test_many_calls_are_drawn_as_a_sample() -> None:
-    """Ten thousand calls are drawn as a few hundred dots with the fastest and the slowest, and the chart says so."""
+    """Of ten thousand calls 300 dots are drawn, and a note has that number."""
     frame = pd.DataFrame({"tool_name": "t", "duration_ms": [float(i) for i in range(10_000)]})
     chart = af.plot_latency(None, frame)
     assert chart.svg.count('r="2.6"') == 300
@@ -124,8 +124,8 @@ def test_many_calls_are_drawn_as_a_sample() -> None:
     assert "Of more than 300 calls 300 are drawn" in chart.notes[0]
 
 
-def test_cost_says_what_is_not_known() -> None:
-    """Known costs are added up by model; a model without any price stands there as unknown, not as free."""
+def test_unknown_cost_is_not_zero() -> None:
+    """Known costs are summed by model; a model without a price is labelled unknown."""
     chart = af.plot_cost(llm_frame())
     assert known(chart.table) == [["large-2026", 2, 0, 0.75], ["small", 1, 1, None]]
     assert {"0.75 USD, 2 calls", "unknown, 1 call"} <= {*texts(chart.svg)}
@@ -136,8 +136,8 @@ def test_cost_says_what_is_not_known() -> None:
 
 
 @pytest.mark.parametrize("name", EMPTY)
-def test_an_empty_frame_gives_a_chart_that_says_so(name: str) -> None:
-    """No rows: a drawing with a sentence, and a table with the same columns and types."""
+def test_empty_frame_gives_a_chart_with_a_message(name: str) -> None:
+    """The chart of an empty frame has a message, and a table with the same columns and types."""
     empty, full = EMPTY[name](), CHARTS[name]()
     assert len(texts(empty.svg)) == 2
     assert texts(empty.svg)[0] == empty.title == full.title
@@ -147,8 +147,8 @@ def test_an_empty_frame_gives_a_chart_that_says_so(name: str) -> None:
     assert empty.description in repr(empty)
 
 
-def test_every_frame_can_be_left_out() -> None:
-    """One frame alone is enough for the charts that take two."""
+def test_each_frame_is_optional() -> None:
+    """Charts of two frames accept one of them."""
     assert af.plot_timeline(None, tool_frame()).table["kind"].tolist() == ["tool", "tool", "wait", "tool"]
     assert af.plot_timeline(llm_frame()[:1]).table["kind"].tolist() == ["model"]
     assert af.plot_latency(None, tool_frame()).table["kind"].unique().tolist() == ["tool"]
@@ -156,7 +156,7 @@ def test_every_frame_can_be_left_out() -> None:
 
 
 def test_filtered_and_reordered_frames_work() -> None:
-    """A subset of rows and of columns, in any order, is drawn as what it is."""
+    """A subset of rows and columns in any order is drawn."""
     some = llm_frame().iloc[[2, 0]][["output_tokens", "agent_name", "input_tokens"]]
     assert af.plot_tokens(some).table["n_llm_calls"].tolist() == [2]
     naive = llm_frame(started_at=pd.to_datetime(["2026-01-01", "2026-01-02", "2026-01-03"]))
@@ -176,15 +176,15 @@ def test_filtered_and_reordered_frames_work() -> None:
         (lambda: af.plot_cost([1, 2]), r"a DataFrame of llm_calls, not list. wb.llm_calls_df\(\) gives one"),
     ],
 )
-def test_a_frame_that_lacks_columns_is_refused(draw: Callable[[], Chart], lacks: str) -> None:
-    """The error names what is missing, and where a frame that has it comes from."""
+def test_frame_without_required_columns_is_an_error(draw: Callable[[], Chart], lacks: str) -> None:
+    """The error names the missing columns and the method that loads them."""
     with pytest.raises(UsageError, match=lacks):
         draw()
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_names_are_text(name: str) -> None:
-    """Whatever agents, models and tools are called, every form of every chart is well-formed and runs nothing."""
+def test_hostile_names_are_text(name: str) -> None:
+    """Names of agents, models and tools cannot add elements or handlers to a chart."""
     llm = llm_frame(
         agent_name=[name] * 3, request_model=[name] * 3, response_model=[name] * 3, error_message=[name] * 3
     )
@@ -197,8 +197,8 @@ def test_names_are_text(name: str) -> None:
         assert all(len(line) < 400 for line in repr(chart).splitlines())
 
 
-def test_the_frames_of_a_workbench_are_taken(tmp_path: Path) -> None:
-    """Frames as a workbench gives them are drawn, all four charts."""
+def test_frames_of_a_workbench_are_drawn(tmp_path: Path) -> None:
+    """All four charts accept the frames of a workbench."""
     run = ran(tmp_path)
     timeline = af.plot_timeline(run.llm_calls, run.tool_calls, run.approvals)
     assert timeline.table["kind"].value_counts().to_dict() == {"model": 8, "tool": 7, "wait": 2}

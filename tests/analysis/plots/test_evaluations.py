@@ -1,4 +1,4 @@
-"""The chart of how texts were judged."""
+"""The chart of evaluations."""
 
 import re
 from typing import Any
@@ -18,8 +18,8 @@ from artifactflow_nb.errors import UsageError
 ELEMENTS = DRAWING | PROSE | {"div", "rp", "img", "details", "summary"}
 
 
-def grades(*told: tuple[str, str, int], **columns: Any) -> pd.DataFrame:
-    """Grades, an hour apart, of a block by a dimension."""
+def grades(*scores: tuple[str, str, int], **columns: Any) -> pd.DataFrame:
+    """A frame of grades, an hour apart, from block, dimension and score."""
     rows = [
         {
             "conversation_id": "conv-1",
@@ -33,7 +33,7 @@ def grades(*told: tuple[str, str, int], **columns: Any) -> pd.DataFrame:
             "advice": f"advice {n}",
             "created_at": START + pd.Timedelta(hours=n),
         }
-        for n, (block, dimension, score) in enumerate(told)
+        for n, (block, dimension, score) in enumerate(scores)
     ]
     return pd.DataFrame(rows).assign(**columns)
 
@@ -42,16 +42,16 @@ def test_rows_are_sorted_by_lowest_mean() -> None:
     """Rows are sorted by the mean of their newest scores; a missing grade is a dash."""
     frame = grades(("A", "clarity", 9), ("A", "style", 8), ("B", "clarity", 4), ("C", "style", 6))
     chart = af.plot_evaluations(frame)
-    said = texts(chart.svg)
-    assert said[1:4] == ["clarity", "style", "mean"]
-    assert said[4:] == ["B", "4", "–", "4.0", "C", "–", "6", "6.0", "A", "9", "8", "8.5"]
+    labels = texts(chart.svg)
+    assert labels[1:4] == ["clarity", "style", "mean"]
+    assert labels[4:] == ["B", "4", "–", "4.0", "C", "–", "6", "6.0", "A", "9", "8", "8.5"]
     assert chart.description == (
         "3 texts judged by 2 dimensions, 6.8 in the mean. Lowest: B by clarity, 4; C by style, 6; A by style, 8."
     )
 
 
-def test_a_cell_shows_scores_over_time() -> None:
-    """The last score counts; the table has earlier scores and the last evidence, in any order of rows."""
+def test_cell_shows_scores_over_time() -> None:
+    """A cell shows the last scores; the table has the earlier scores and the last evidence, in any order of rows."""
     frame = grades(("A", "clarity", 3), ("A", "clarity", 5), ("A", "clarity", 4), ("A", "clarity", 8))
     chart = af.plot_evaluations(frame.iloc[::-1])
     assert "… 5 → 4 → 8" in texts(chart.svg)
@@ -62,7 +62,7 @@ def test_a_cell_shows_scores_over_time() -> None:
     assert chart.notes[0].startswith("An arrow leads from a score to the one that was given later")
 
 
-def test_a_block_has_a_row_per_persona_and_survives_renaming() -> None:
+def test_block_has_a_row_per_persona() -> None:
     """Grades belong to a block under any title; each persona has a row of its own."""
     frame = grades(("A", "clarity", 3), ("A", "clarity", 5), ("A", "clarity", 7))
     frame = frame.assign(block=["Old", "New", "New"], persona=[None, None, "Builders"])
@@ -76,7 +76,7 @@ def known_rows(chart: Chart) -> list[tuple[str, float]]:
 
 
 def test_every_representation_has_scores_and_evidence(workbench: OpenWorkbench) -> None:
-    """Text, Markdown and HTML contain the table; repeating them gives the same."""
+    """Text, Markdown and HTML contain the table, and are the same for the same frame."""
     wb, project = open_judged(workbench, Graders())
     project.evaluate(dimensions=["clarity"]).wait(20)
     chart = af.plot_evaluations(wb.evaluations_df(project))
@@ -90,15 +90,15 @@ def test_every_representation_has_scores_and_evidence(workbench: OpenWorkbench) 
     assert af.plot_evaluations(wb.evaluations_df(project))._repr_html_() == html
 
 
-def test_no_grades_give_a_drawing_with_a_hint() -> None:
-    """Without grades the drawing says how to evaluate texts."""
+def test_drawing_without_grades_has_a_hint() -> None:
+    """Without grades the drawing shows how to evaluate texts."""
     chart = af.plot_evaluations(grades(("A", "clarity", 3))[:0])
     assert "Nothing was judged in this frame. project.evaluate() has texts judged." in texts(chart.svg)
     assert "Nothing was judged" in repr(chart)
 
 
-def test_a_part_of_the_frame_is_enough() -> None:
-    """Names, dimensions and scores are all that is needed; a frame that lacks one of them is refused."""
+def test_three_columns_are_required() -> None:
+    """Block, dimension and score are required; a frame without one of them is an error."""
     frame = grades(("A", "clarity", 3), ("B", "clarity", 5))
     chart = af.plot_evaluations(frame[["block", "dimension", "score"]])
     assert known_rows(chart) == [("A", 3), ("B", 5)]
@@ -108,7 +108,7 @@ def test_a_part_of_the_frame_is_enough() -> None:
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_names_are_text(name: str) -> None:
-    """Whatever blocks, dimensions and evidence say, the drawing is well-formed and every face harmless."""
+    """Names and evidence cannot add elements to the drawing, the HTML or the Markdown."""
     frame = grades(("A", "clarity", 3), ("A", "clarity", 5)).assign(
         block=name, dimension=name, persona=name, evidence_json=name, advice=name
     )
@@ -118,10 +118,10 @@ def test_hostile_names_are_text(name: str) -> None:
     assert "<script" not in chart._repr_markdown_()
 
 
-def test_two_hundred_blocks_by_twelve_dimensions_are_drawn_at_once() -> None:
-    """In a fraction of a second, as an output that can be kept; what is beyond is told."""
-    told = [(f"Block {n}", f"dimension {d}", (n + d) % 10 + 1) for n in range(202) for d in range(12)]
-    frame = grades(*told)
+def test_large_evaluation_is_drawn_fast() -> None:
+    """200 blocks by 12 dimensions are drawn within two seconds; a note has the number of the omitted blocks."""
+    scores = [(f"Block {n}", f"dimension {d}", (n + d) % 10 + 1) for n in range(202) for d in range(12)]
+    frame = grades(*scores)
     for attempt in within(2.0):
         with attempt:
             chart = af.plot_evaluations(frame)
@@ -129,4 +129,4 @@ def test_two_hundred_blocks_by_twelve_dimensions_are_drawn_at_once() -> None:
     assert len(html) < 1_000_000
     assert len(markdown) < 300_000
     assert chart.notes == ("2 more texts in the table.",)
-    assert len(chart.table) == len(told)
+    assert len(chart.table) == len(scores)

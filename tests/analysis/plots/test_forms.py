@@ -1,4 +1,4 @@
-"""The forms of a chart: one in each front end, and text that reads well."""
+"""The representations of a chart in each front end."""
 
 import re
 from html.parser import HTMLParser
@@ -35,7 +35,7 @@ def chart() -> Chart:
 
 
 def exported(folder: Path, chart: Chart) -> str:
-    """The body of a page that nbconvert makes of a notebook with this chart."""
+    """The body of the page that nbconvert creates from a notebook with this chart."""
     data = {"text/html": chart._repr_html_(), "text/markdown": chart._repr_markdown_(), "text/plain": repr(chart)}
     output = nbformat.v4.new_output("execute_result", data=data, execution_count=1)
     cell = nbformat.v4.new_code_cell("chart", execution_count=1, outputs=[output])
@@ -46,7 +46,7 @@ def exported(folder: Path, chart: Chart) -> str:
 
 
 def test_ipython_finds_html_markdown_and_text(chart: Chart) -> None:
-    """The output has the MIME types that the panels have."""
+    """The output has HTML, Markdown and plain text."""
     from IPython.core.interactiveshell import InteractiveShell
 
     data, _ = InteractiveShell.instance().display_formatter.format(chart)
@@ -54,8 +54,8 @@ def test_ipython_finds_html_markdown_and_text(chart: Chart) -> None:
     assert data == {"text/html": chart.to_html(), "text/markdown": chart._repr_markdown_(), "text/plain": repr(chart)}
 
 
-def test_the_exported_page_shows_the_drawing_once(tmp_path: Path, chart: Chart) -> None:
-    """A page of nbconvert has the drawing, once more as an image with a description, and the table beneath it."""
+def test_exported_page_shows_the_drawing_once(tmp_path: Path, chart: Chart) -> None:
+    """An exported page has the drawing, its fallback image with a description, and the table."""
     page = exported(tmp_path, chart)
     assert page.count("data:image/svg+xml;base64,") == 1
     assert (
@@ -68,8 +68,8 @@ def test_the_exported_page_shows_the_drawing_once(tmp_path: Path, chart: Chart) 
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_the_exported_page_holds_hostile_names_as_text(name: str) -> None:
-    """Names of models and tools open no tag in the Markdown of a page, whatever they are."""
+def test_hostile_names_are_text_in_markdown(name: str) -> None:
+    """Names of models and tools open no tag in the Markdown of a chart."""
     tools = tool_frame(tool_name=[name] * 3, error_message=[name] * 3)
     markdown = af.plot_latency(llm_frame(), tools)._repr_markdown_()
     for page in (markdown, MarkdownIt("commonmark").render(markdown)):
@@ -79,16 +79,16 @@ def test_the_exported_page_holds_hostile_names_as_text(name: str) -> None:
         assert page.count("<table>") == 1
 
 
-def test_the_drawing_stands_in_html_too(chart: Chart) -> None:
-    """`to_html` gives the drawing itself, which takes the colours of its page, and the table."""
+def test_html_has_the_drawing_and_the_table(chart: Chart) -> None:
+    """`to_html` contains the drawing in the colours of the page, and the table."""
     page = chart.to_html()
     assert chart.svg in page
     assert "var(--jp-" in page
     assert page.count("<tr>") == 1 + len(chart.table)
 
 
-def test_a_chart_prints_as_a_table() -> None:
-    """Columns are aligned, Chinese included, numbers to the right, unknown is a dash."""
+def test_chart_prints_as_a_table() -> None:
+    """Columns are aligned, also with Chinese names; numbers are on the right, and unknown values are dashes."""
     llm = llm_frame(request_model=["通义千问", "small", "通义千问"], response_model=[None] * 3)
     assert str(af.plot_cost(llm)).splitlines() == [
         "Cost by model",
@@ -101,8 +101,8 @@ def test_a_chart_prints_as_a_table() -> None:
     ]
 
 
-def test_a_long_table_is_cut_where_it_is_shown() -> None:
-    """Text shows 30 rows and a page 200; the frame has them all."""
+def test_long_table_is_truncated_for_display() -> None:
+    """Plain text shows 30 rows and HTML 200; `table` has all of them."""
     frame = pd.concat([llm_frame(run_id=["run-1"] * 3)] * 100)
     chart = af.plot_timeline(frame)
     assert "… 270 more rows in chart.table" in str(chart)
@@ -110,14 +110,14 @@ def test_a_long_table_is_cut_where_it_is_shown() -> None:
     assert len(chart.table) == 300
 
 
-def test_no_dollar_sign_is_ours() -> None:
-    """Pages take text between two dollar signs for a formula: the charts write USD."""
+def test_charts_contain_no_dollar_sign() -> None:
+    """Pages render text between two dollar signs as a formula, so costs are in USD."""
     chart = af.plot_cost(llm_frame())
     assert "$" not in chart.svg + str(chart) + chart._repr_markdown_() + chart.to_html()
 
 
-def test_a_value_cannot_be_changed(chart: Chart) -> None:
-    """A chart is a frozen value."""
+def test_chart_is_immutable(chart: Chart) -> None:
+    """The attributes of a chart cannot be assigned."""
     with pytest.raises(AttributeError):
         chart.title = "Another"  # type: ignore[misc]
     assert re.match("Timeline\n", repr(chart))

@@ -1,4 +1,4 @@
-"""A drawing as an image: what it carries, and of the two forms that stand in a page the one that shows."""
+"""A drawing as an image, and which of the two a page shows."""
 
 import base64
 import re
@@ -15,13 +15,13 @@ COLOUR = re.compile(r"(--jp-[\w-]*(?:color|brand)[\w-]*):\s*(#[0-9a-f]{6})")
 
 
 def decoded(img: str) -> str:
-    """The drawing that an image carries."""
+    """The SVG in the data URL of an image."""
     (data,) = re.findall(r'src="data:image/svg\+xml;base64,([\w+/=]+)"', img)
     return base64.b64decode(data).decode()
 
 
 def contrast(one: str, other: str) -> float:
-    """The contrast of two colours, from 1 to 21, as WCAG counts it."""
+    """Contrast of two colours as WCAG defines it, from 1 to 21."""
     lights = []
     for colour in (one, other):
         parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
@@ -30,15 +30,15 @@ def contrast(one: str, other: str) -> float:
     return (max(lights) + 0.05) / (min(lights) + 0.05)
 
 
-def test_the_image_is_the_drawing() -> None:
-    """It carries a well-formed SVG with the same texts, and says in words what there is to see."""
+def test_image_has_the_texts_of_the_drawing() -> None:
+    """The image is a well-formed SVG with the same texts, and has the description as alternative text."""
     img = image(DRAWING, 'A "search"')
     assert [text for text in texts(decoded(img)) if text] == [text for text in texts(DRAWING) if text]
     assert img.endswith(' alt="A &quot;search&quot;">')
 
 
-def test_it_brings_its_colours() -> None:
-    """The image has every colour that a drawing asks a theme for, light and dark, with ink that is legible on paper."""
+def test_image_defines_the_colours_of_the_theme() -> None:
+    """The image defines every colour variable of the drawing, light and dark, with legible contrast."""
     (style,) = [node.text or "" for node in xml(decoded(image(DRAWING, ""))).iter(f"{SVG}style")]
     light, dark = style.split("@media (prefers-color-scheme: dark)")
     for colours in (dict(COLOUR.findall(light)), dict(COLOUR.findall(dark))):
@@ -51,15 +51,15 @@ def test_it_brings_its_colours() -> None:
 
 
 @pytest.mark.parametrize("text", HOSTILE)
-def test_whatever_it_says_is_text(text: str) -> None:
-    """Neither the drawing's texts nor the words for it get out of the attribute that they stand in."""
+def test_hostile_text_stays_in_its_attribute(text: str) -> None:
+    """Neither texts in the drawing nor its description end the attributes of the image."""
     img = image(drawing((100, 40), text, text, heading(text)), text)
     assert img.count("<") == img.count(">") == 1
     xml(decoded(img))
 
 
-def test_without_its_style_the_drawing_hides() -> None:
-    """It is hidden by an attribute and by an element that browsers hide; what stands for it is not."""
+def test_page_without_the_style_shows_the_image() -> None:
+    """The drawing is hidden by an attribute and by an element that browsers hide; the image is not."""
     still = image("<svg></svg>", "Title. Words.")
     assert figure("<svg></svg>", "Title", "Words.") == (
         f'<div class="af-drawn" hidden="hidden"><rp><svg></svg></rp></div><div class="af-still">{still}</div>'

@@ -1,4 +1,4 @@
-"""The waterfall: what is drawn where, what is said, and what it costs."""
+"""The waterfall: positions, labels and the cost of drawing."""
 
 import random
 import re
@@ -22,7 +22,7 @@ RUN = (
 
 
 def bars(svg: str) -> dict[str, tuple[float, float]]:
-    """What each bar says, with its left edge and its width."""
+    """The tooltip of each bar, with its left edge and its width."""
     return {
         node.findtext(f"{SVG}title") or "": (float(node.attrib["x"]), float(node.attrib["width"]))
         for node in xml(svg).iter(f"{SVG}rect")
@@ -30,10 +30,10 @@ def bars(svg: str) -> dict[str, tuple[float, float]]:
     }
 
 
-def test_bars_lie_where_their_time_is() -> None:
-    """Left edges and widths are in proportion to the time, from the run's beginning to its end."""
+def test_bars_are_proportional_to_time() -> None:
+    """Left edges and widths of bars are in proportion to the times of their spans."""
     drawn = bars(waterfall_svg(RUN))
-    places = {words.split(",")[0].split(":")[0]: place for words, place in drawn.items()}
+    places = {tip.split(",")[0].split(":")[0]: place for tip, place in drawn.items()}
     x0, model = places["model call large"]
     wait_x, wait = places["wait create_artifact"]
     assert wait == pytest.approx(model * 1.5, abs=0.2)
@@ -51,19 +51,19 @@ def test_bars_have_labels_and_tooltips() -> None:
     assert {"model", "tool", "waiting for a person", "first token", "failed, denied", "delegated"} <= {*labels}
 
 
-def test_it_has_a_name_and_a_description() -> None:
-    """A screen reader finds an image with a title and a sentence of what there is to see."""
+def test_drawing_has_a_title_and_a_description() -> None:
+    """A screen reader finds an image with a title and a sentence that describes it."""
     root = xml(waterfall_svg(RUN, title="Run <1>"))
     assert root.attrib["role"] == "img"
     named = {node.attrib["id"]: node.text for node in root if node.tag in {f"{SVG}title", f"{SVG}desc"}}
     assert list(named) == root.attrib["aria-labelledby"].split()
-    title, told = named.values()
+    title, description = named.values()
     assert title == "Run <1>"
-    assert told == "10.0 s; 2 lanes: 2 model calls (3.9 s), 3 tool calls (3.0 s), 1 wait (3.0 s); 1 failed."
+    assert description == "10.0 s; 2 lanes: 2 model calls (3.9 s), 3 tool calls (3.0 s), 1 wait (3.0 s); 1 failed."
 
 
 def test_colours_follow_the_page() -> None:
-    """Ink and paper are the theme's, with black on white where there is none; the width gives way to a narrow place."""
+    """Ink and paper are those of the theme, with black on white as fallback; a narrow container scales the drawing."""
     svg = waterfall_svg(RUN)
     root = xml(svg)
     assert "color:var(--jp-content-font-color1,#1f2328)" in root.attrib["style"]
@@ -75,16 +75,16 @@ def test_colours_follow_the_page() -> None:
     assert set(re.findall(r"url\(#([^)]+)\)", svg)) <= named
 
 
-def test_two_drawings_share_no_names() -> None:
-    """Patterns and titles of different drawings on one page have different ids, those of equal drawings equal ones."""
+def test_different_drawings_share_no_ids() -> None:
+    """Different drawings have different ids, since ids are global in a page; equal drawings have equal ids."""
     one, other = waterfall_svg(RUN), waterfall_svg(RUN[:5])
     ids = [set(re.findall(r'id="([^"]+)"', svg)) for svg in (one, other)]
     assert not ids[0] & ids[1]
     assert waterfall_svg(RUN) == one
 
 
-def test_parallel_spans_lie_side_by_side() -> None:
-    """Spans of one agent that overlap get a row each; one that begins when another ends shares its row."""
+def test_parallel_spans_have_rows_of_their_own() -> None:
+    """Overlapping spans of an agent get a row each; a span that starts at the end of another shares its row."""
     spans = [
         TimelineSpan("a", "tool", name, start, end) for name, start, end in (("p", 0, 10), ("q", 5, 20), ("r", 10, 30))
     ]
@@ -92,8 +92,8 @@ def test_parallel_spans_lie_side_by_side() -> None:
     assert [[span.name for span in row] for row in lane.rows] == [["p", "r"], ["q"]]
 
 
-def test_a_span_that_goes_on_reaches_to_now() -> None:
-    """An open span is drawn up to the moment that is given, and grows with it."""
+def test_running_span_extends_to_now() -> None:
+    """A running span is drawn up to the current time."""
     spans = [TimelineSpan("a", "model", "m", 0, 1000), TimelineSpan("a", "tool", "slow", 1000)]
     (*_, soon), (*_, later) = (list(bars(waterfall_svg(spans, now)).items()) for now in (1500, 4000))
     assert "running: 1.0 s + 500 ms" in soon[0]
@@ -101,8 +101,8 @@ def test_a_span_that_goes_on_reaches_to_now() -> None:
     assert later[1][1] > soon[1][1]
 
 
-def test_a_long_wait_is_folded() -> None:
-    """Three hours of a person's time take a narrow band, which says how long it was; the rest stays readable."""
+def test_long_wait_is_folded() -> None:
+    """A wait of three hours is drawn as a narrow band with its duration; the other bars stay readable."""
     slow = (
         TimelineSpan("a", "model", "m", 0, 4000),
         TimelineSpan("a", "wait", "t", 4000, 10_804_000),
@@ -119,14 +119,14 @@ def test_a_long_wait_is_folded() -> None:
     assert all(not 4000 < tick < 10_804_000 for tick in scale.ticks(8))
 
 
-def test_work_is_never_folded() -> None:
-    """A scale on which only work took time, or nothing but a wait, is even."""
+def test_time_scale_folds_no_work() -> None:
+    """Neither a scale without gaps nor one with only a wait has folds."""
     assert time_scale(RUN[:4], 0).folds == ()
     assert time_scale([TimelineSpan("a", "wait", "t", 0, 1e7)], 0).folds == ()
 
 
-def test_runs_stand_one_below_the_other() -> None:
-    """Spans of several runs are headed by their runs, each with lanes of its own."""
+def test_each_run_has_a_heading_and_lanes() -> None:
+    """The lanes of each run are below the id of the run."""
     spans = [TimelineSpan("lead", "model", "m", 0, 10, group=run) for run in ("run-a", "run-b")]
     labels = texts(waterfall_svg(spans))
     assert labels.index("run-a") < labels.index("run-b")
@@ -134,8 +134,8 @@ def test_runs_stand_one_below_the_other() -> None:
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_names_are_text(name: str) -> None:
-    """Whatever an agent, a tool, a detail or a run is called, the drawing is well-formed and runs nothing."""
+def test_hostile_names_are_text(name: str) -> None:
+    """Names of agents, tools, details and runs cannot add elements or handlers to the drawing."""
     spans = [
         TimelineSpan(name, kind, name, i * 1000, i * 1000 + 900, None, "ok", name, name)
         for i, kind in enumerate(("model", "tool"))
@@ -147,26 +147,26 @@ def test_names_are_text(name: str) -> None:
     assert all(len(label) < 100 for label in texts(svg))
 
 
-def test_a_name_that_is_cut_off_shows_when_it_is_pointed_at() -> None:
-    """A step of a plan has a long name; one that has room says nothing twice."""
+def test_truncated_label_has_a_tooltip() -> None:
+    """A label that is cut has the whole name as tooltip; a label that fits has none."""
     lane = "executor: Find out what there is to be found"
     svg = waterfall_svg([TimelineSpan(lane, "model", "m", 0, 9), TimelineSpan("agent", "model", "m", 9, 20)])
     assert "executor: Find out wh…" in texts(svg)
     assert [node.findtext(f"{SVG}title") for node in xml(svg).iter(f"{SVG}text") if len(node)] == [lane]
 
 
-def test_no_spans_give_a_message() -> None:
-    """Without spans the drawing says that there is nothing yet."""
+def test_drawing_without_spans_has_a_message() -> None:
+    """Without spans the drawing shows that there is nothing yet."""
     assert texts(waterfall_svg(())) == ["Timeline", "Nothing has taken any time yet."]
 
 
-def test_a_single_moment_can_be_drawn() -> None:
-    """A run whose only span took no time is drawn without a division by zero."""
+def test_span_without_duration_is_drawn() -> None:
+    """A run whose only span has no duration causes no division by zero."""
     assert len(bars(waterfall_svg([TimelineSpan("a", "tool", "t", 0, 0)]))) == 1
 
 
 def test_a_thousand_spans_are_drawn_fast() -> None:
-    """A thousand spans take less than 50 ms of processor time."""
+    """Drawing a thousand spans takes less than 50 ms of processor time."""
     chance = random.Random(1)  # noqa: S311 - a drawing, not a secret
     spans = []
     for number in range(1000):
@@ -184,14 +184,14 @@ def test_a_thousand_spans_are_drawn_fast() -> None:
 
 
 def test_narrow_neighbours_merge_into_one_bar() -> None:
-    """Neighbours that would be thinner than a line are one bar with the number of calls."""
+    """Neighbours that would be thinner than a line are drawn as one bar with their number."""
     spans = [TimelineSpan("a", "tool", f"t{i % 3}", i * 10, i * 10 + 5) for i in range(1000)]
     spans.append(TimelineSpan("a", "model", "m", 10_000, 1_000_000))
     assert tips(waterfall_svg(spans))[0].startswith("1,000 tool calls: t0, t1, t2; 0 ms + 10.0 s")
 
 
 def test_omitted_rows_and_lanes_are_counted() -> None:
-    """The drawing counts the rows and lanes that it omits."""
+    """The notes have the numbers of the rows and lanes that are not drawn."""
     crowd = [TimelineSpan("a", "tool", "t", 0, 1000) for _ in range(MAX_ROWS + 7)]
     assert f"7 bars are not drawn: more than {MAX_ROWS} at the same time in a lane." in texts(waterfall_svg(crowd))
     many = [TimelineSpan(f"agent {i}", "tool", "t", i, i + 1000) for i in range(MAX_LANES + 2)]
