@@ -6,18 +6,18 @@ from artifactflow_nb.core.messages import Message, ToolCall, ToolResult, Usage
 
 
 def test_messages_are_values():
-    """Two messages of the same words are the same, and none can be changed."""
+    """Messages with the same text are equal, and cannot be changed."""
     assert Message("user", "hello") == Message("user", "hello")
     with pytest.raises(dataclasses.FrozenInstanceError):
         Message("user", "hello").content = "bye"
 
 
 def test_total_tokens_are_input_and_output():
-    """Cached and reasoning tokens are parts of the two and are not counted again."""
+    """Cached and reasoning tokens are parts of the input and the output and do not count twice."""
     assert Usage(10, 5, reasoning_tokens=3, cache_read_tokens=8).total_tokens == 15
 
 
-def test_a_call_is_sound_unless_it_says_what_is_wrong():
-    """A call without an error could be read; a result without data is still a result."""
+def test_call_has_no_error_by_default():
+    """A call without an error was parsed; a result without data is valid."""
     assert ToolCall("t", {}).error is None
     assert ToolResult(success=True).metadata == {}

@@ -1,4 +1,4 @@
-"""How streamed text is packed for the store, and unpacked."""
+"""Packing of streamed text for the store."""
 
 from datetime import UTC, datetime, timedelta
 

@@ -1,4 +1,4 @@
-"""Plans as values: what they hold, and what comes next in them."""
+"""Plans as values, and their next action."""
 
 import json
 from dataclasses import replace
@@ -28,11 +28,11 @@ def steps(*statuses: Any) -> tuple[PlanStep, ...]:
 
 
 def progress(*statuses: Any, jobs: tuple[tuple[Any, str, str], ...] = ()) -> PlanProgress:
-    """A plan with steps of these statuses, and jobs: kind, step, outcome."""
-    made = [
+    """A plan with steps of these statuses, and jobs of kind, step and outcome."""
+    plan_jobs = [
         PlanJob(f"job-{n}", n, kind, step, outcome=end, text="Said.") for n, (kind, step, end) in enumerate(jobs, 1)
     ]
-    return PlanProgress(Plan("p", "A plan", steps(*statuses)), tuple(made))
+    return PlanProgress(Plan("p", "A plan", steps(*statuses)), tuple(plan_jobs))
 
 
 DONE, FAILED = ("execute", "1", "completed"), ("execute", "1", "failed")
@@ -87,7 +87,7 @@ DONE, FAILED = ("execute", "1", "completed"), ("execute", "1", "failed")
     ],
 )
 def test_next_action(found: PlanProgress, rules: PlanRules, expected: PlanAction) -> None:
-    """What comes next follows from the steps' statuses, the last job and the rules."""
+    """The next action follows from the statuses of the steps, the last job and the rules."""
     assert found.next_action(rules) == expected
 
 
@@ -102,7 +102,7 @@ def test_next_action(found: PlanProgress, rules: PlanRules, expected: PlanAction
     ],
 )
 def test_replanner_choices(found: PlanProgress, expected: tuple[str, ...]) -> None:
-    """A retry needs a step that failed and a retry that is left, a revision one that is left."""
+    """A retry needs a failed step and a remaining retry, a revision a remaining revision."""
     assert found.choices(RULES) == expected
 
 
@@ -122,7 +122,7 @@ SUMMED_UP = ("summarize", "", "completed")
     ],
 )
 def test_plan_is_summarized_once(jobs: Any, rules: PlanRules, expected: bool) -> None:
-    """A summary that was begun is gone on with; one that has ended, well or not, is not made again."""
+    """A running summary continues; a summary that has ended, successfully or not, is not repeated."""
     assert progress("completed", jobs=jobs).needs_summary(rules) == expected
 
 
@@ -135,7 +135,7 @@ def test_plan_is_summarized_once(jobs: Any, rules: PlanRules, expected: bool) ->
     ],
 )
 def test_end_reason_of_a_plan(found: PlanProgress, expected: str) -> None:
-    """The reason is known also when the summary is made; there is none where all was done."""
+    """The reason for an early end is known during the summary too; a plan that was executed in full has none."""
     assert found.end_reason(RULES) == expected
 
 
@@ -146,7 +146,7 @@ def test_end_reason_of_a_plan(found: PlanProgress, expected: str) -> None:
     st.text(),
 )
 def test_plan_round_trips_through_json(drafts: list[PlanStep], title: str) -> None:
-    """Any texts survive being stored, and each step has an id of its own."""
+    """Any texts survive, and each step has a unique id."""
     plan = Plan("plan-1", title, assign_step_ids(drafts))
     assert Plan.from_json(plan.to_json()) == plan
     assert len({step.id for step in plan.steps}) == len(drafts)
@@ -154,7 +154,7 @@ def test_plan_round_trips_through_json(drafts: list[PlanStep], title: str) -> No
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("no json", "JSONDecodeError"),
         ("[]", "TypeError"),
@@ -170,14 +170,14 @@ def test_plan_round_trips_through_json(drafts: list[PlanStep], title: str) -> No
         ),
     ],
 )
-def test_invalid_plan_is_reported(text: str, told: str) -> None:
-    """A text that is no plan is refused, with what does not fit."""
-    with pytest.raises(UsageError, match=told):
+def test_invalid_plan_is_reported(text: str, message: str) -> None:
+    """The error has the reason why the text is no plan."""
+    with pytest.raises(UsageError, match=message):
         Plan.from_json(text)
 
 
 def test_revision_keeps_finished_steps() -> None:
-    """Steps that are over stay; the new ones get ids that are free."""
+    """Finished steps stay, and the new ones get unused ids."""
     plan = Plan("p", "A plan", steps("completed", "failed", "pending"))
     revised = plan.revise([PlanStep("2", "Another"), PlanStep("", "And one")])
     assert [(step.id, step.title, step.status) for step in revised.steps] == [
@@ -189,7 +189,7 @@ def test_revision_keeps_finished_steps() -> None:
 
 
 def test_unfinished_steps_are_skipped_with_the_reason() -> None:
-    """Closing a plan skips what was not done, and changes nothing else."""
+    """Closing a plan skips the unfinished steps and changes nothing else."""
     closed = Plan("p", "A plan", steps("completed", "running", "pending", "failed")).skip_remaining("No time.")
     assert [(step.status, step.result) for step in closed.steps] == [
         ("completed", ""),
@@ -201,7 +201,7 @@ def test_unfinished_steps_are_skipped_with_the_reason() -> None:
 
 
 def test_abort_fails_running_steps() -> None:
-    """A step at work fails with the reason; what was to come is skipped with it."""
+    """A running step fails with the reason, and the later ones are skipped with it."""
     broken = Plan("p", "A plan", steps("completed", "running", "pending")).abort("No power.")
     assert [(step.status, step.result) for step in broken.steps] == [
         ("completed", ""),

@@ -55,7 +55,7 @@ def report() -> BlockTree:
 
 
 def test_new_block_position(report: BlockTree) -> None:
-    """It gets the phase of its group, and the last place unless another block is named."""
+    """A new block gets the phase of its group, and the last place by default."""
     tree = add(report, "Question", parent="report", before="method")
     tree = add(tree, "End", parent="report", need_review=True, prompt="Say it.")
     assert names(tree)[:5] == ["Report", "Report / Question", "Report / Method", "Report / Analysis", "Report / End"]
@@ -63,14 +63,14 @@ def test_new_block_position(report: BlockTree) -> None:
 
 
 def test_new_block_with_text_is_a_current_draft(report: BlockTree) -> None:
-    """It counts as written from the current dependencies."""
+    """The text counts as written from the current dependencies."""
     assert report["analysis"].status == "draft"
     assert report["analysis"].basis == {"method": report["method"].sha256}
     assert not report.stale
 
 
 @pytest.mark.parametrize(
-    ("name", "place", "settings", "told"),
+    ("name", "place", "settings", "message"),
     [
         ("method", BlockPosition("", "report"), {}, "already a block 'method' in 'Report'"),
         ("Report", BlockPosition("write"), {}, "already a block 'Report' at the top level"),
@@ -99,10 +99,10 @@ def test_new_block_with_text_is_a_current_draft(report: BlockTree) -> None:
     ],
 )
 def test_invalid_new_block_is_rejected(
-    report: BlockTree, name: str, place: BlockPosition, settings: dict[str, Any], told: str
+    report: BlockTree, name: str, place: BlockPosition, settings: dict[str, Any], message: str
 ) -> None:
     """The error names the problem and the alternatives."""
-    with pytest.raises(af.UsageError, match=told):
+    with pytest.raises(af.UsageError, match=message):
         add_block(report, NewBlock(name, place, settings))
 
 
@@ -121,14 +121,14 @@ def test_repeated_insertion_keeps_the_order(report: BlockTree) -> None:
 
 
 def test_phase_of_the_group_is_accepted(report: BlockTree) -> None:
-    """It may be passed for a block in the group."""
+    """A block in a group may name the phase of the group."""
     assert add(report, "X", parent="report")["x"].phase == "plan"
     tree = applied(report, add_block(report, NewBlock("X", BlockPosition("plan", "report"), {})))
     assert (tree["x"].phase, tree.path("x")) == ("plan", "Report / X")
 
 
 def test_group_moves_with_its_descendants(report: BlockTree) -> None:
-    """All of them get the phase of the new place."""
+    """All descendants get the phase of the new place."""
     tree = applied(report, move_block(report, "report", BlockPosition("write", "", "summary")))
     assert names(tree) == ["Report", "Report / Method", "Report / Analysis", "Summary"]
     assert {block.phase for block in tree} == {"write"}
@@ -136,7 +136,7 @@ def test_group_moves_with_its_descendants(report: BlockTree) -> None:
 
 
 @pytest.mark.parametrize(
-    ("block_id", "place", "told"),
+    ("block_id", "place", "message"),
     [
         ("report", BlockPosition("", "report"), "'Report' cannot be moved into itself"),
         ("summary", BlockPosition("", "report"), "depend on themselves: Summary -> Summary"),
@@ -145,21 +145,21 @@ def test_group_moves_with_its_descendants(report: BlockTree) -> None:
         ("nothing", BlockPosition("plan"), "no block with the id 'nothing'"),
     ],
 )
-def test_invalid_position_is_rejected(report: BlockTree, block_id: str, place: BlockPosition, told: str) -> None:
-    """A group in itself, a text in a group that it depends on, and a missing sibling."""
-    with pytest.raises(af.UsageError, match=told):
+def test_invalid_position_is_rejected(report: BlockTree, block_id: str, place: BlockPosition, message: str) -> None:
+    """A group cannot be in itself, nor a text in a group that it depends on; a sibling must exist."""
+    with pytest.raises(af.UsageError, match=message):
         move_block(report, block_id, place)
 
 
 def test_group_cannot_move_into_its_descendant(report: BlockTree) -> None:
-    """At whatever depth."""
+    """The depth of the descendant does not matter."""
     tree = add(add(report, "Inner", parent="report", is_group=True), "Innermost", parent="inner", is_group=True)
     with pytest.raises(af.UsageError, match="'Report' cannot be moved into itself"):
         move_block(tree, "report", BlockPosition("", "innermost"))
 
 
 def test_rename_keeps_dependents(report: BlockTree) -> None:
-    """A name that a sibling has is rejected."""
+    """The name of a sibling is rejected."""
     tree = applied(report, rename_block(report, "method", "  How \n it was done "))
     assert tree["method"].name == "How it was done"
     assert tree["analysis"].depends_on == ("method",)
@@ -204,7 +204,7 @@ def test_block_with_dependents_is_not_deleted_by_default(report: BlockTree) -> N
 
 
 def test_deleted_group_is_restored_with_its_blocks(report: BlockTree) -> None:
-    """In its place, and nothing is stale."""
+    """The group gets its former place, and nothing is stale."""
     gone = applied(report, delete_block(report, "report", anyway=True))
     assert names(gone) == ["Summary"]
     back = applied(gone, restore_block(gone, "report"))
@@ -238,7 +238,7 @@ def test_block_is_restored_into_the_current_place_of_its_group(report: BlockTree
 
 
 def test_restore_rejects_a_used_name(report: BlockTree) -> None:
-    """So does restoring a block that was never deleted."""
+    """A block that was not deleted cannot be restored."""
     gone = add(applied(report, delete_block(report, "summary")), "Summary", phase="write")
     with pytest.raises(af.UsageError, match="already a block 'Summary' at the top level"):
         restore_block(gone, "summary")
@@ -257,7 +257,7 @@ def test_configure_changes_only_the_named_settings(report: BlockTree) -> None:
 
 
 @pytest.mark.parametrize(
-    ("block_id", "settings", "told"),
+    ("block_id", "settings", "message"),
     [
         ("method", {"depends_on": ["Summary"]}, "depend on themselves: Method -> Summary -> Method|Summary -> Method"),
         ("method", {"depends_on": ["Method"]}, "'Method' cannot depend on itself"),
@@ -267,14 +267,14 @@ def test_configure_changes_only_the_named_settings(report: BlockTree) -> None:
         ("report", {"prompt": "?"}, "group 'Report' has no text of its own, so prompt cannot be set"),
     ],
 )
-def test_invalid_setting_is_rejected(report: BlockTree, block_id: str, settings: dict[str, Any], told: str) -> None:
+def test_invalid_setting_is_rejected(report: BlockTree, block_id: str, settings: dict[str, Any], message: str) -> None:
     """The error names a cycle by its blocks, and the allowed values."""
-    with pytest.raises(af.UsageError, match=told):
+    with pytest.raises(af.UsageError, match=message):
         configure_block(report, block_id, settings)
 
 
 def test_removed_dependency_makes_nothing_stale(report: BlockTree) -> None:
-    """An added one does, since the text was not written from it."""
+    """An added dependency does, since the text was not written from it."""
     tree = applied(report, write_block(report, "method", "By weighing.", "user"))
     free = applied(tree, configure_block(tree, "analysis", {"depends_on": []}))
     assert "analysis" not in free.stale
@@ -293,7 +293,7 @@ def test_written_text_is_current(report: BlockTree) -> None:
 
 
 def test_concurrent_change_is_a_conflict(report: BlockTree) -> None:
-    """A writer that has seen an older text does not overwrite the newer one."""
+    """A writer that read an older text does not overwrite the newer one."""
     with pytest.raises(af.Conflict, match=r"text of 'Method' was changed meanwhile .* Read it again and repeat"):
         write_block(report, "method", "By weighing.", "user", expected="Something else.")
 
@@ -308,7 +308,7 @@ def test_status_after_writing(report: BlockTree) -> None:
 
 
 def test_group_cannot_be_written(report: BlockTree) -> None:
-    """Neither can a value that is not text."""
+    """A value that is not text is rejected too."""
     with pytest.raises(af.UsageError, match="group 'Report' has no text of its own. Write one of the blocks in it"):
         write_block(report, "report", "Text.", "user")
     with pytest.raises(af.UsageError, match="text of 'Method' is int, not text"):
@@ -388,7 +388,7 @@ class Edits(RuleBasedStateMachine):
 
     @staticmethod
     def is_in(deleted: Mapping[str, Block], one: str, key: str) -> bool:
-        """Whether a deleted block is another one, or in it."""
+        """Whether a deleted block is the other one, or in it."""
         while one != key and one in deleted:
             one = deleted[one].parent
         return one == key
@@ -417,8 +417,8 @@ class Edits(RuleBasedStateMachine):
             group = self.tree.get(block.parent)
             assert (group is None) == (block.parent == "")
             assert group is None or (group.is_group and group.phase == block.phase)
-            beside = [fold_name(one.name) for one in self.tree.children(block.parent)]
-            assert beside.count(fold_name(block.name)) == 1
+            siblings = [fold_name(sibling.name) for sibling in self.tree.children(block.parent)]
+            assert siblings.count(fold_name(block.name)) == 1
             assert self.tree.find(self.tree.path(block.block_id)) == block
             assert (block.block_id in self.tree.stale) == is_stale(self.tree, block)
             assert block.block_id not in {"project", "task_plan"}

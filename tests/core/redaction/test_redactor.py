@@ -1,4 +1,4 @@
-"""Secrets are redacted whatever they look like and however a text spells them; prose about keys and tokens stays."""
+"""Redaction: secrets in any spelling are replaced, and texts about keys and tokens are unchanged."""
 
 import base64
 import html
@@ -35,7 +35,7 @@ def spellings(secret: str) -> list[str]:
 
 
 @pytest.mark.parametrize("secret", SECRETS, ids=lambda secret: secret[:12])
-def test_secret_is_replaced_and_the_text_around_it_stays(secret: str) -> None:
+def test_secret_is_replaced_and_the_text_around_it_is_unchanged(secret: str) -> None:
     text = SECRETS[secret].format(secret)
     before, _, after = text.partition(secret)
     assert Redactor().text(text) == f"{before}{MASK}{after}"
@@ -43,7 +43,7 @@ def test_secret_is_replaced_and_the_text_around_it_stays(secret: str) -> None:
 
 @pytest.mark.parametrize("secret", SECRETS, ids=lambda secret: secret[:12])
 def test_secret_is_redacted_alike_in_plain_text_json_and_xml(secret: str) -> None:
-    """So the text of a reply says the same as the parameters that were read from it."""
+    """The text of a reply and the parameters that are parsed from it are redacted alike."""
     text = SECRETS[secret].format(secret)
     written = json.dumps({"note": text})
     assert json.loads(Redactor().text(written)) == {"note": Redactor().text(text)}
@@ -73,13 +73,13 @@ def test_variable_with_a_secret_name_and_value_is_secret(name: str) -> None:
 
 @pytest.mark.parametrize("value", ["hunter2", "a text", "OPENAI_API_KEY", "sk-proj-aB3dE5gH7jK9mN1pQ3sT5", "", "abc"])
 def test_parameter_with_a_secret_name_is_redacted_as_in_the_reply(value: str) -> None:
-    """What stands in the text of a call and what is read from it are redacted alike."""
+    """The text of a call and its parsed parameters are redacted alike."""
     xml = "<tool_call><name>t</name><params><api_key><![CDATA[{}]]></api_key></params></tool_call>"
     redacted = Redactor().masked({"api_key": value})["api_key"]
     assert Redactor().text(xml.format(value)) == xml.format(redacted)
 
 
-def test_values_are_redacted_in_names_texts_lists_and_beside_secret_names() -> None:
+def test_values_are_redacted_in_names_texts_lists_and_after_secret_names() -> None:
     value = {f"of {OPAQUE}": [OPAQUE, {"password": "short", "n": 1}], "tokens": 5, "deep": ({"api_key": "x-y-z-1"},)}
     assert Redactor([OPAQUE]).masked(value) == {
         f"of {MASK}": [MASK, {"password": MASK, "n": 1}],
@@ -101,32 +101,32 @@ REDACTOR = Redactor(["sk-of-nobody-0123456789", "a-password-of-nobody"])
 
 
 @pytest.mark.parametrize("path", PROSE, ids=lambda path: path.name)
-def test_prose_about_keys_and_tokens_stays(path: Path) -> None:
+def test_prose_about_keys_and_tokens_is_unchanged(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     assert REDACTOR.text(text) == text
 
 
-def test_language_reference_of_python_stays() -> None:
-    """Half a megabyte about a language full of keys, tokens and addresses."""
+def test_language_reference_of_python_is_unchanged() -> None:
+    """Half a megabyte of text about a language with keys, tokens and addresses is not redacted."""
     assert [name for name, text in topics.items() if REDACTOR.text(text) != text] == []
 
 
 @pytest.mark.parametrize("text", PLAIN, ids=lambda text: text[:20])
-def test_text_that_resembles_a_secret_stays(text: str) -> None:
-    """Names of variables and parameters, placeholders, hashes and pictures; also where JSON writes them."""
+def test_text_that_resembles_a_secret_is_unchanged(text: str) -> None:
+    """Names of variables and parameters, placeholders, hashes and images are not redacted, also in JSON."""
     assert REDACTOR.text(text) == text
     assert REDACTOR.text(json.dumps({"note": text})) == json.dumps({"note": text})
 
 
 @pytest.mark.parametrize("name", OTHERS)
 def test_variable_with_a_harmless_name_or_value_is_not_secret(name: str) -> None:
-    """Counts, paths, words and descriptions of a secret do not blot out texts."""
+    """Counts, paths, words and descriptions of a secret are not redacted."""
     assert not is_secret_variable(name, OTHERS[name])
 
 
 @pytest.mark.parametrize("secret", ["", " ", "k", "EMPTY", "none", "[secret]", "secret"])
 def test_placeholder_is_no_known_secret(secret: str) -> None:
-    """People write one where no key is needed; it does not blot out words."""
+    """A placeholder for an optional key is not redacted, as it may be an ordinary word."""
     text = "An EMPTY key k is none, and [secret] stands for a secret."
     assert Redactor([secret]).text(text) == text
 
@@ -157,8 +157,8 @@ def test_mask_matches_one_secret_and_no_change_around_it(recorded: str, now: str
 
 
 @pytest.mark.parametrize("redactor", [Redactor([OPAQUE]), Redactor()], ids=["known here", "unknown here"])
-def test_value_that_differs_in_secrets_only_takes_the_recorded_words(redactor: Redactor) -> None:
-    """It matters neither who knew the secret while recording, nor who knows it now."""
+def test_value_that_differs_only_in_secrets_gets_the_recorded_text(redactor: Redactor) -> None:
+    """The result does not depend on who knew the secret at the recording or knows it now."""
     recorded = {"note": "of [secret].", "deep": [{"x": "[secret]"}]}
     now = {"note": f"of {OPAQUE}.", "deep": [{"x": OPAQUE}]}
     assert redactor.worded(recorded, now) == recorded
@@ -170,12 +170,12 @@ def test_value_that_differs_in_secrets_only_takes_the_recorded_words(redactor: R
 
 
 def test_recorded_value_with_a_secret_that_is_known_now_matches() -> None:
-    """A cassette that was recorded where nobody knew the secret."""
+    """The cassette was recorded where the secret was not known."""
     recorded, now = {"note": f"of {OPAQUE}."}, {"note": "of [secret]."}
     assert Redactor([OPAQUE]).worded(recorded, now) == recorded
 
 
-def test_names_and_values_beside_secret_names_are_worded_without_secrets() -> None:
+def test_recorded_text_has_no_secrets_in_names_and_after_secret_names() -> None:
     recorded = {"[secret]": "one [secret]", "password": "[secret]"}
     now = {OPAQUE: f"one {OPAQUE}", "password": "hunter2"}
     assert Redactor([OPAQUE]).worded(recorded, now) == recorded
@@ -197,8 +197,8 @@ parts = st.sampled_from(
 
 @given(st.lists(parts, max_size=12).map("".join))
 @settings(max_examples=400, deadline=None)
-def test_redacting_twice_is_redacting_once(text: str) -> None:
-    """Nothing secret is left, however secrets and parts of them are joined."""
+def test_redaction_is_idempotent(text: str) -> None:
+    """No secret remains, however secrets and parts of them are joined."""
     redactor = Redactor(KNOWN)
     once = redactor.text(text)
     assert redactor.text(once) == once
@@ -213,8 +213,8 @@ PARTS = (
 
 
 @pytest.mark.parametrize("part", PARTS)
-def test_time_grows_with_the_length_of_the_text(part: str) -> None:
-    """A megabyte of whatever a secret begins with takes about four times as long as a quarter of it."""
+def test_time_is_linear_in_the_length_of_the_text(part: str) -> None:
+    """A megabyte of the start of a secret takes about four times as long as a quarter of it."""
     for end in ("", "!", "\n-----END"):
         text = f"-----BEGIN PRIVATE KEY-----{part * (1_000_000 // len(part))}{end}"
         with no_collection():
@@ -223,7 +223,7 @@ def test_time_grows_with_the_length_of_the_text(part: str) -> None:
 
 @pytest.mark.parametrize("part", ["a", "a=a=a=", "=", "0:", "[secret]"])
 def test_two_megabytes_take_little_longer_than_a_copy(part: str) -> None:
-    """Text without line breaks in which no secret can begin, against a copy letter by letter."""
+    """The text has no line breaks and no start of a secret; it is compared with a copy by character."""
     text = (part * 2_000_000)[:2_000_000]
     with no_collection():
         started = time.process_time()

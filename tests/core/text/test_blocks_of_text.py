@@ -1,4 +1,4 @@
-"""A text as blocks: what is a heading, and how long that takes to find out."""
+"""Headings in a text, and the time that it takes to find them."""
 
 import pytest
 from support.cpu_time import within
@@ -18,20 +18,20 @@ from artifactflow_nb.sources.retrieval.passages import split_blocks
         ("# 1#2##", "1#2"),
     ],
 )
-def test_hashes_that_close_a_heading_are_not_in_its_title(line: str, title: str) -> None:
-    """As CommonMark has it, but that they need no space before them; a heading of hashes alone keeps one."""
+def test_closing_hashes_are_not_part_of_a_heading(line: str, title: str) -> None:
+    """As in CommonMark, except that no space is needed before them; a heading of hashes alone keeps one."""
     [heading] = split_blocks(line)
     assert (heading.kind, heading.title) == ("heading", title)
 
 
 @pytest.mark.parametrize("line", ["#one", "####### One", "    # One", "#"])
 def test_lookalike_of_a_heading_is_no_heading(line: str) -> None:
-    """Hashes without a space, too many of them, or far from the margin."""
+    """Hashes without a space, more than six, and indented ones are no heading."""
     assert [block.kind for block in split_blocks(line)] != ["heading"]
 
 
-def test_a_long_line_of_hashes_takes_no_longer_than_its_length() -> None:
-    """Ten times the hashes would take a hundred times as long if they were looked for from each of them."""
+def test_long_line_of_hashes_takes_linear_time() -> None:
+    """Ten times as many hashes do not take a hundred times as long."""
     line = "# One " + "#" * 20_000 + " two"
     for attempt in within(0.05):
         with attempt:

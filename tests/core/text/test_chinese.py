@@ -1,4 +1,4 @@
-"""Chinese: what a question asks for, where sentences end, and which parts a text has."""
+"""Chinese: subjects of questions, ends of sentences, and headings."""
 
 import pytest
 
@@ -11,7 +11,7 @@ from artifactflow_nb.sources.retrieval.terms import content_words, parse_query, 
 
 
 @pytest.mark.parametrize(
-    ("run", "kept"),
+    ("run", "subjects"),
     [
         ("请假需要谁批准", ["请假", "批准"]),
         ("申请会议室要多长时间", ["申请会议室", "时间"]),
@@ -21,9 +21,9 @@ from artifactflow_nb.sources.retrieval.terms import content_words, parse_query, 
         ("怎么样", []),
     ],
 )
-def test_a_question_is_cut_at_the_words_that_hold_it_together(run: str, kept: list[str]):
-    """Question words and particles are no subject; words of substance that share a character with them stay whole."""
-    assert subject_runs(run) == kept
+def test_question_is_split_at_function_words(run: str, subjects: list[str]):
+    """Question words and particles are no subject; content words that share a character with them stay whole."""
+    assert subject_runs(run) == subjects
 
 
 @pytest.mark.parametrize(
@@ -42,13 +42,13 @@ def test_a_question_is_cut_at_the_words_that_hold_it_together(run: str, kept: li
         ("", False),
     ],
 )
-def test_the_language_of_a_question_is_told_by_what_holds_it_together(text: str, chinese: bool):
-    """A Chinese question may be full of Latin names, an English one may quote Chinese; other scripts are neither."""
+def test_language_of_a_question_follows_its_function_words(text: str, chinese: bool):
+    """A Chinese question may contain Latin names, an English one may quote Chinese; other scripts are neither."""
     assert is_chinese(text) is chinese
 
 
-def test_a_mixed_question_keeps_its_names_and_numbers():
-    """The words to search for hold what is written in Latin letters and digits, in order."""
+def test_mixed_question_keeps_names_and_numbers():
+    """The search terms contain Latin words and numbers, in order."""
     assert content_words("API返回429是什么意思？") == "API 返回 429 意思"
     assert content_words("Python 3.11怎么安装 pip？") == "Python 3.11 安装 pip"
     asked = parse_query("ＡＰＩ返回４２９吗？").terms
@@ -56,14 +56,14 @@ def test_a_mixed_question_keeps_its_names_and_numbers():
     assert parse_query(content_words("API返回429是什么意思？")).terms == parse_query("API返回429是什么意思？").terms
 
 
-def test_a_word_that_a_line_break_divides_is_one_word():
-    """Text wrapped at a fixed width has its words whole in the index; a blank line divides."""
+def test_line_break_does_not_divide_a_word():
+    """In wrapped text a word across two lines is indexed as a whole; a blank line divides it."""
     assert "备份" in split_terms("每天备\n份数据")
     assert "备份" not in split_terms("每天备\n\n份数据")
 
 
-def test_words_of_two_lists_are_pairs():
-    """The lists hold what the index can hold: pairs of characters, or a Latin word beside them."""
+def test_word_lists_contain_indexed_terms():
+    """The lists contain bigrams, as the index does, and Latin words."""
     assert all(len(word) == 2 for word in WEAK_PAIRS)
     assert all(len(word) == 2 or word.isascii() for group in SYNONYM_PAIRS for word in group)
     assert parse_query("密码要几位？").synonyms["口令"] == "密码"
@@ -74,15 +74,15 @@ def unknown(question: str, **counts: int) -> float:
     return Scorer(query, WordCounts(100, {term: counts.get(term, 0) for term in query.terms})).unknown_share
 
 
-def test_a_pair_that_lies_across_two_known_words_is_not_missed():
+def test_bigram_across_two_known_words_is_not_missing():
     """Of `住宿每晚`, known as `住宿` and `每晚`, nothing is missing; of `住宿礼包` half is."""
     assert unknown("住宿每晚", 住宿=3, 每晚=3) == pytest.approx(0)
     assert 0.4 < unknown("住宿礼包", 住宿=3) < 0.6
     assert unknown("火星礼包") == pytest.approx(1)
 
 
-def test_a_text_has_about_as_many_words_as_a_translation():
-    """Characters and their pairs do not make a Chinese text ten times as long as it is."""
+def test_word_count_is_similar_to_that_of_a_translation():
+    """Characters and bigrams do not make a Chinese text ten times as long."""
     assert 8 < word_count(split_terms("每台服务器的数据每天凌晨备份一次。")) < 11
     assert word_count(split_terms("every server is saved at night")) == 6
 
@@ -110,14 +110,14 @@ def test_a_text_has_about_as_many_words_as_a_translation():
         ("pip 会自动安装其余的依赖。", ["pip 会自动安装其余的依赖。"]),
     ],
 )
-def test_sentences_end_where_chinese_ends_them(text: str, quotes: list[str]):
-    """Full-width stops, ellipses and long clauses end sentences, closing quotation marks included."""
+def test_sentences_end_at_chinese_punctuation(text: str, quotes: list[str]):
+    """Full-width stops, ellipses and long clauses end sentences, with the closing quotation marks."""
     assert [sentence.quote for sentence in split_sentences(text)] == quotes
     assert all(text[sentence.start : sentence.end].strip() == sentence.quote for sentence in split_sentences(text))
 
 
-def test_numbered_lines_are_headings_of_what_follows_them():
-    """`第一章` and `一、` head the text below them; lines of a numbered list are none."""
+def test_numbered_lines_are_headings():
+    """`第一章` and `一、` are headings; lines of a numbered list are not."""
     text = "第一章 总则\n本规定适用于全体员工。\n\n一、范围\n凡是出差的都适用。\n\n二、标准\n每晚四百元。\n"
     assert [(b.title, b.level) for b in split_blocks(text) if b.kind == "heading"] == [
         ("第一章 总则", 2),
@@ -129,7 +129,7 @@ def test_numbered_lines_are_headings_of_what_follows_them():
     assert not any(block.kind == "heading" for block in split_blocks(listed))
 
 
-def test_a_passage_is_as_long_as_it_reads():
+def test_passage_has_half_as_many_characters():
     """A Chinese passage has half as many characters as an English one."""
     text = "\n\n".join(["这一段话一共有二十个汉字用来测试长短。" * 5] * 8)
     assert all(p.end - p.start <= 410 for p in split_passages(text))
@@ -137,20 +137,20 @@ def test_a_passage_is_as_long_as_it_reads():
 
 
 @pytest.mark.parametrize("quote", ["该设备由专人保管。", "否则告警会升级。", "它每年校准一次。", "但是周末除外。"])
-def test_a_sentence_that_points_back_is_recognised(quote: str):
-    """Pronouns and joints at its beginning tell that a sentence needs the one before it."""
+def test_sentence_that_refers_to_the_previous_one_is_recognised(quote: str):
+    """It starts with a pronoun or a conjunction."""
     assert refers_back(quote)
     assert not refers_back("每年校准一次仪器。")
 
 
-def test_figures_and_conditions_are_worth_more_where_they_are_asked_for():
-    """`几天` wants a figure, `怎么办` a condition; `一律` is no figure."""
+def test_requested_numbers_and_conditions_rank_higher():
+    """`几天` asks for a number, `怎么办` for a condition; `一律` is no number."""
     assert worth("婚假一共十天。", "", "婚假几天？") > worth("婚假一律休完。", "", "婚假几天？")
     assert worth("遗失发票时，要写说明。", "", "丢了怎么办？") > worth("发票要写说明。", "", "丢了怎么办？")
     assert worth("详见第三章。", "", "？") < worth("机房有门禁。", "", "？")
 
 
-def test_pairs_of_one_character_are_the_character():
+def test_bigram_of_one_character_is_the_character():
     """A word of one character is searched as it is."""
     assert bigrams("茶") == ["茶"]
     assert bigrams("普洱茶") == ["普洱", "洱茶"]

@@ -1,4 +1,4 @@
-"""Lines and differences."""
+"""Line splitting and unified diffs."""
 
 import random
 import re
@@ -16,7 +16,7 @@ HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@\n")
 
 
 def patched(text: str, diff: str) -> str:
-    """The text with the difference applied, as the format says, every kept and removed line checked."""
+    """Apply a unified diff to a text; assert that unchanged and removed lines are those of the text."""
     old, new, position = split_lines(text), [], 0
     lines = split_lines(diff.replace("\n\\ No newline at end of file\n", "\r\r"))[2:]
     for line in lines:
@@ -36,8 +36,8 @@ def patched(text: str, diff: str) -> str:
 
 
 @given(st.text())
-def test_lines_joined_are_the_text(text: str) -> None:
-    """No character is lost or changed, and every line but the last ends with a line feed."""
+def test_split_lines_join_to_the_text(text: str) -> None:
+    """No character changes, and every line but the last ends with a line feed."""
     lines = split_lines(text)
     assert "".join(lines) == text
     assert all(line.endswith("\n") for line in lines[:-1])
@@ -47,14 +47,14 @@ def test_lines_joined_are_the_text(text: str) -> None:
 @given(TEXTS, TEXTS)
 @settings(max_examples=300)
 def test_diff_transforms_one_text_into_the_other(before: str, after: str) -> None:
-    """Applied to the one text it gives the other; it is empty if they are the same."""
+    """The diff applied to the old text gives the new one; it is empty for equal texts."""
     diff = unified_diff(before, after, "a", "b")
     assert patched(before, diff) == after
     assert (diff == "") == (before == after)
 
 
-def test_a_difference_is_short() -> None:
-    """What is the same is not shown but for three lines around a change; far changes are parts of their own."""
+def test_diff_has_three_lines_of_context() -> None:
+    """Distant changes are in hunks of their own."""
     before = "".join(f"{n}\n" for n in range(40))
     after = before.replace("\n5\n", "\nfive\n").replace("\n30\n", "\n")
     assert unified_diff(before, after, "a", "b") == (
@@ -63,8 +63,8 @@ def test_a_difference_is_short() -> None:
     )
 
 
-def test_changes_far_apart_in_a_very_long_text_are_found_one_by_one() -> None:
-    """Where not everything can be compared with everything, lines that stand once hold the comparison."""
+def test_distant_changes_of_a_long_text_are_separate() -> None:
+    """Where a full comparison is too expensive, unique lines align the texts."""
     lines = [f"line {n}\n" if n % 2 else "\n" for n in range(60_000)]
     changed = ["first\n", *lines[1:30_001], "middle\n", *lines[30_002:-1], "last\n"]
     diff = unified_diff("".join(lines), "".join(changed), "a", "b")
@@ -93,8 +93,8 @@ def random_lines(kinds: int, n: int, seed: int) -> str:
     ],
     ids=["all changed", "blank", "all one", "interleaved", "two kinds", "many kinds", "sorted", "one line"],
 )
-def test_a_difference_of_large_texts_is_bounded(before: str, after: str) -> None:
-    """Two texts of 100 KB take less than 200 ms of CPU time, whatever they hold."""
+def test_cost_of_a_diff_is_bounded(before: str, after: str) -> None:
+    """Two texts of 100 KB take less than 200 ms of CPU time, with any content."""
     for attempt in within(0.2):
         with attempt:
             unified_diff(before, after, "a", "b")

@@ -1,4 +1,4 @@
-"""Figures in a few words."""
+"""Formatting of costs."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from artifactflow_nb.core.text.format import usd
 
 
 @pytest.mark.parametrize(
-    ("amount", "told"),
+    ("amount", "formatted"),
     [
         (0, "0 USD"),
         (0.000038, "0.000038 USD"),
@@ -15,6 +15,6 @@ from artifactflow_nb.core.text.format import usd
         (1234.5, "1,234.50 USD"),
     ],
 )
-def test_cost_is_formatted_without_exponent(amount: float, told: str) -> None:
-    """Three digits below a dollar, however small, and cents above."""
-    assert usd(amount) == told
+def test_cost_is_formatted_without_exponent(amount: float, formatted: str) -> None:
+    """Amounts below a dollar have three significant digits, others cents."""
+    assert usd(amount) == formatted

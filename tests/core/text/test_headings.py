@@ -22,20 +22,20 @@ from artifactflow_nb.export.headings import as_document_part
         ("", 2, ""),
     ],
 )
-def test_headings_come_below_that_of_the_part(text: str, level: int, put: str) -> None:
-    """The highest is one level below, the others keep their distance, none is below the sixth; code stays code."""
+def test_headings_are_moved_below_the_heading_of_the_part(text: str, level: int, put: str) -> None:
+    """The highest heading is one level below, the others keep their distance up to level six; code is unchanged."""
     assert as_document_part(text, "Name", level) == put
 
 
-def test_a_heading_that_says_the_name_is_left_out() -> None:
-    """Only where the text begins with it: what comes next is as high as it would have been."""
+def test_first_heading_with_the_name_is_omitted() -> None:
+    """Only a heading at the start is omitted; the levels of the others do not depend on it."""
     assert as_document_part("# The *name*\n\n## One\n\n### Two", "The  Name", 2) == "### One\n\n#### Two"
     assert as_document_part("Text.\n\n# The name", "The name", 2) == "Text.\n\n### The name"
     assert as_document_part("Name\n====", "name", 2) == ""
 
 
-def test_words_of_a_heading_stay() -> None:
-    """What a heading says is the same in its new place."""
+def test_text_of_a_heading_is_unchanged() -> None:
+    """Only the level of a heading changes."""
     text = "Foo `a # b` *c* #\n===\n\n## D ##"
     before, after = (MarkdownIt("commonmark").render(one) for one in (text, as_document_part(text, "", 2)))
     assert after == before.replace("h2>", "h4>").replace("h1>", "h3>")

@@ -1,4 +1,4 @@
-"""Markdown of strangers, made harmless."""
+"""Sanitised rendering of untrusted Markdown."""
 
 import re
 
@@ -50,45 +50,45 @@ def assert_harmless(html: str) -> None:
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_hostile_markdown_is_harmless_html(markdown: MarkdownRenderer, text: str) -> None:
-    """Scripts, handlers, images, frames, styles and addresses other than of the web do not get through."""
+    """Scripts, handlers, images, frames, styles and unsafe addresses are removed."""
     assert_harmless(markdown.html(text))
 
 
 @given(MARKUP)
 def test_any_markdown_is_harmless_html(text: str) -> None:
-    """Nothing but the allowed elements comes out of any mixture of markup characters."""
+    """Any mixture of markup characters gives only the allowed elements."""
     assert_harmless(MarkdownRenderer().html(text))
 
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_hostile_markdown_is_harmless_markdown(text: str) -> None:
-    """The portable form, read by a parser that allows HTML and images, holds none."""
+    """A parser that allows HTML and images finds none in the sanitised Markdown."""
     assert not acting_tokens(safe_markdown(text))
 
 
 @given(MARKUP)
 def test_any_markdown_is_harmless_markdown(text: str) -> None:
-    """The same for any mixture of markup characters."""
+    """The same holds for any mixture of markup characters."""
     assert not acting_tokens(safe_markdown(text))
 
 
-def test_an_image_becomes_a_link(markdown: MarkdownRenderer) -> None:
-    """An image is not loaded: its alternative text links to it."""
+def test_image_becomes_a_link(markdown: MarkdownRenderer) -> None:
+    """An image is not loaded; its alternative text links to it."""
     html = markdown.html("![a chart](https://example.org/c.png)")
     assert "<img" not in html
     assert 'href="https://example.org/c.png"' in html
     assert "a chart</a>" in html
 
 
-def test_links_open_apart_and_tell_nothing(markdown: MarkdownRenderer) -> None:
-    """A link opens in a tab of its own, without a referrer or an opener."""
+def test_links_open_in_a_new_tab_without_referrer(markdown: MarkdownRenderer) -> None:
+    """A link has no referrer and no opener."""
     html = markdown.html("[docs](https://docs.python.org)")
     assert 'rel="noopener noreferrer nofollow"' in html
     assert 'target="_blank"' in html
 
 
 def test_scrollable_elements_are_reachable_by_keyboard(markdown: MarkdownRenderer) -> None:
-    """Code and tables, which scroll where they are too wide, can be focused; nothing else of a text can."""
+    """Code and tables, which may scroll, can be focused; other elements cannot."""
     html = markdown.html("~~~\ncode\n~~~\n\n|a|\n|-|\n|1|\n\nA [link](https://example.org).\n\n- an item")
     assert '<pre tabindex="0"><code>code' in html
     assert '<table tabindex="0">' in html
@@ -96,7 +96,7 @@ def test_scrollable_elements_are_reachable_by_keyboard(markdown: MarkdownRendere
 
 
 def test_local_addresses_and_citations_are_text(markdown: MarkdownRenderer) -> None:
-    """`local:` addresses and citations are shown and lead nowhere."""
+    """`local:` addresses and citations are no links."""
     html = markdown.html("See [with](local:py#with) and [1].\n\n[1]: https://example.org")
     assert html.count("<a ") == 0
     assert "with (local:py#with) and [1]." in html
@@ -104,35 +104,35 @@ def test_local_addresses_and_citations_are_text(markdown: MarkdownRenderer) -> N
 
 @pytest.mark.parametrize("piece", ["[", "> ", "*a ", "![", "- ", "`", "|a", "<", "[a]("])
 def test_hostile_nesting_is_cheap(piece: str) -> None:
-    """Twenty thousand brackets, quotes or list markers render in a second at most."""
+    """Twenty thousand brackets, quotes or list markers render within a second."""
     for attempt in within(1):
         with attempt:
             MarkdownRenderer().html(piece * 20_000)
 
 
-def test_a_block_is_rendered_once(markdown: MarkdownRenderer) -> None:
-    """A block that comes again is taken from memory."""
+def test_repeated_block_is_rendered_once(markdown: MarkdownRenderer) -> None:
+    """A repeated block comes from the cache."""
     first = markdown.render_block("remember *this*")
     hits = markdown.render_block.cache_info().hits
     assert markdown.render_block("remember *this*") is first
     assert markdown.render_block.cache_info().hits == hits + 1
 
 
-def test_portable_keeps_code_and_structure() -> None:
-    """Code, tables and links read the same in the portable form; prices are no formulas."""
+def test_safe_markdown_keeps_code_and_structure() -> None:
+    """Code, tables and links are unchanged; prices are no formulas."""
     text = "Costs $5 or `a < b`.\n\n```html\n<b>$x</b>\n```\n\n| a |\n|---|\n| 1 |\n\n[x](https://e.org)"
     expected = text.replace("Costs $5", r"Costs \$5").split("\n\n")
     assert [part.strip() for part in re.split(r"\n{2,}", safe_markdown(text))] == expected
 
 
 @pytest.mark.parametrize("text", ["It costs $5, and $$6.", r"\$5 \\$6 \\\$7", "$x$ ![a](b) <i>", "`$5` $6"])
-def test_safe_markdown_is_unchanged(text: str) -> None:
-    """A text that was made harmless is so already, and no dollar in it can begin a formula."""
+def test_sanitising_twice_changes_nothing(text: str) -> None:
+    """Sanitised Markdown is safe already, and no dollar sign in it starts a formula."""
     once = safe_markdown(text)
     assert safe_markdown(once) == once
     assert not re.search(r"(?<!\\)(?:\\\\)*\$", re.sub("`.*?`", "", once))
 
 
 def test_escape_leaves_no_markup() -> None:
-    """Names and parameters come out as text, also inside attributes."""
+    """Escaped names and parameters are text, also inside attributes."""
     assert escape("<b a=\"1\" b='2'>&") == "&lt;b a=&quot;1&quot; b=&#x27;2&#x27;&gt;&amp;"

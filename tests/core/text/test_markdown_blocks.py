@@ -1,4 +1,4 @@
-"""Growing Markdown in blocks."""
+"""Splitting of streaming Markdown into blocks."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -40,15 +40,15 @@ def sources(text: str) -> list[str]:
     return [block.source for block in MarkdownStream(text).blocks]
 
 
-def test_blocks_end_where_markdown_reads_the_rest_alone() -> None:
-    """Paragraphs, lists with blank lines inside, fences with blank lines inside and tables are one block each."""
+def test_text_is_split_between_blocks() -> None:
+    """Paragraphs, lists, fences and tables are one block each, also with blank lines inside."""
     starts = [source.split("\n")[0] for source in sources(MIXED)]
     assert starts == ["# Title", "Intro that goes", "- one", "```python", "After.", "| a | b |", "> quote"]
 
 
 @given(st.lists(LINES, max_size=30), st.integers(1, 40))
 def test_pieces_give_the_same_blocks_as_the_whole(lines: list[str], size: int) -> None:
-    """However a text is cut into chunks, its blocks join to the text, and none is longer than the limit."""
+    """For any pieces the blocks join to the text, and none is longer than the limit."""
     text = "".join(lines)
     grown = MarkdownStream()
     for i in range(0, len(text), size):
@@ -59,7 +59,7 @@ def test_pieces_give_the_same_blocks_as_the_whole(lines: list[str], size: int) -
 
 @given(st.lists(st.sampled_from(KINDS), max_size=30), st.integers(1, 40))
 def test_finished_blocks_never_change(lines: list[str], size: int) -> None:
-    """While text arrives, every block but the last stays what it was."""
+    """While text arrives, only the last block changes."""
     text, grown, before = "".join(lines), MarkdownStream(), []
     for i in range(0, len(text), size):
         grown.append(text[i : i + size])
@@ -69,8 +69,8 @@ def test_finished_blocks_never_change(lines: list[str], size: int) -> None:
         before = blocks
 
 
-def test_a_cut_fence_goes_on_as_code() -> None:
-    """A fence beyond the limit is cut, and what follows the cut begins with its opening line again."""
+def test_split_fence_continues_as_code() -> None:
+    """The continuation of a fence starts with its opening line."""
     blocks = MarkdownStream("```python\n" + "x = 1\n" * 2000 + "```\nafter\n").blocks
     assert len(blocks) > 2
     assert blocks[0].closing == "```"
@@ -78,15 +78,15 @@ def test_a_cut_fence_goes_on_as_code() -> None:
     assert blocks[-1].markdown == "after\n"
 
 
-def test_a_cut_table_keeps_its_head() -> None:
-    """A table beyond the limit is cut, and the rest has the same head row."""
+def test_split_table_keeps_its_head() -> None:
+    """The continuation of a table has the same head row."""
     blocks = MarkdownStream("| a | b |\n|---|---|\n" + "| 1 | 2 |\n" * 1000).blocks
     assert len(blocks) > 2
     assert all(block.markdown.startswith("| a | b |\n|---|---|\n") for block in blocks)
 
 
 def test_splitting_is_linear() -> None:
-    """A text of 400 KB in small pieces is split in well under the time that rereading it would take."""
+    """Splitting 400 KB in small pieces takes much less time than rereading the text for each piece."""
     for attempt in within(2):
         grown = MarkdownStream()
         with attempt:

@@ -1,4 +1,4 @@
-"""Very long texts are shown up to a limit, and a line says how much is left out and where it is."""
+"""Truncation of very long texts, with a line about the omitted rest."""
 
 import time
 
@@ -30,7 +30,7 @@ def test_short_text_is_shown_whole() -> None:
 
 @pytest.mark.parametrize("text", [PARAGRAPHS, ONE_LINE, FENCE], ids=["paragraphs", "one line", "fence"])
 def test_long_text_ends_with_a_line_about_the_rest(text: str) -> None:
-    """Every form ends within the limits, and says how many characters are missing and where they are."""
+    """Every form ends at the limit, with the number of omitted characters and their place."""
     for shown in (
         shown_html(text, MarkdownRenderer(), "Look there."),
         shown_markdown(text, "Look there."),
@@ -43,14 +43,14 @@ def test_long_text_ends_with_a_line_about_the_rest(text: str) -> None:
         assert len(shown) < 2 * SHOWN_CHARS
 
 
-def test_note_stands_outside_of_a_fence_that_was_cut() -> None:
-    """A code block that is cut is closed before the line about the rest."""
+def test_note_is_outside_of_a_truncated_fence() -> None:
+    """A truncated code block is closed before the line about the rest."""
     assert "\n```\n\n*" in shown_markdown(FENCE)
     assert "</code></pre><p" in shown_html(FENCE, MarkdownRenderer()).replace("\n", "")
 
 
 def test_growing_text_shows_the_same_as_the_whole_text() -> None:
-    """Text that arrives in pieces has the same beginning, length and rest as text that arrives at once."""
+    """A text in pieces has the same displayed part, length and rest as the whole text."""
     whole, grown = GrowingText(PARAGRAPHS), GrowingText()
     for at in range(0, len(PARAGRAPHS), 777):
         grown.append(PARAGRAPHS[at : at + 777])

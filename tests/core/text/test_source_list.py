@@ -1,4 +1,4 @@
-"""The list of the sources that were read for a report."""
+"""The source list of a report."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,15 +12,15 @@ ADDRESSES = st.from_regex(r"\A(?:local:|https://)[a-z0-9/#._*<>~-]{1,20}\Z")
 
 @given(st.lists(st.builds(SourceDocument, ADDRESSES, LINES, LINES), max_size=4))
 def test_source_list_round_trips(documents: list[SourceDocument]) -> None:
-    """Titles, addresses and excerpts come back as they were, whatever marks of Markdown stand in them."""
-    told = write_sources(documents, "")
-    read = read_sources(told)
+    """Titles, addresses and excerpts are read back unchanged, with any Markdown in them."""
+    listed = write_sources(documents, "")
+    read = read_sources(listed)
     assert [(one.address, one.title) for one in read] == [(one.address, one.title) for one in documents]
     assert all(one.text for one in read)
 
 
-def test_an_excerpt_is_whole_sentences() -> None:
-    """Of a page headings, grammar and what was left out are passed over, and no sentence is cut."""
+def test_excerpt_has_whole_sentences() -> None:
+    """Headings, grammar and omissions of a page are skipped, and no sentence is cut."""
     page = "[... 8,465 characters left out ...]\n\nThe yield statement\n*******************\n\nyield ::= expr\n\n"
     page += "This makes every generator. " * 60
     [read] = read_sources(write_sources([SourceDocument("local:yield", "Yield", page)], ""))
@@ -29,14 +29,14 @@ def test_an_excerpt_is_whole_sentences() -> None:
     assert 500 < len(read.text) <= 600
 
 
-def test_a_text_without_sentences_is_told_by_how_it_begins() -> None:
-    """A table or a line of code is better than nothing; of nothing only the title stands there."""
+def test_excerpt_of_a_text_without_sentences_is_its_start() -> None:
+    """A table or code is quoted from its start; an empty text has only its title."""
     assert read_sources(write_sources([SourceDocument("local:a", "A", "x = 1")], ""))[0].text == "x = 1"
     assert write_sources([SourceDocument("local:a", "", "")], "") == "- **local:a** — local:a"
 
 
-def test_what_a_report_names_comes_first() -> None:
-    """The others follow as they were read; without any that is said."""
+def test_cited_sources_come_first() -> None:
+    """The others follow in reading order; a report without sources has a note."""
     documents = [SourceDocument("local:a", "A"), SourceDocument("local:b", "B"), SourceDocument("local:c", "C")]
     assert [one.address for one in read_sources(write_sources(documents, "1. C — local:c"))] == [
         "local:c",

@@ -1,4 +1,4 @@
-"""Differences down to the words."""
+"""Comparison of texts down to words."""
 
 import random
 import re
@@ -17,7 +17,7 @@ TEXTS = st.one_of(WORDS.map("".join), st.text(max_size=60))
 
 
 def lines_of(stretches: tuple[DiffSection, ...], side: str) -> list[tuple[int, str]]:
-    """The lines of one text with their numbers, as the stretches hold them."""
+    """The numbered lines of one of the two texts."""
     found: list[tuple[int, str]] = []
     for stretch in stretches:
         start = stretch.old_start if side == "old" else stretch.new_start
@@ -31,14 +31,14 @@ def marked(line: DiffLine | None) -> str | None:
 
 
 def rows(old: str, new: str) -> list[tuple[str | None, str | None]]:
-    """The changed lines, what differs in brackets."""
+    """The changed lines, with the differing parts in brackets."""
     return [(marked(row.old), marked(row.new)) for stretch in compare_texts(old, new) for row in stretch.rows]
 
 
 @given(TEXTS, TEXTS)
 @settings(max_examples=300)
-def test_both_texts_are_in_it(old: str, new: str) -> None:
-    """Every line of both texts is there once, with its number, in its order; what is not marked is in both."""
+def test_comparison_contains_both_texts(old: str, new: str) -> None:
+    """Every line of both texts appears once, in order and with its number; unmarked parts are in both."""
     found = compare_texts(old, new)
     for side, text in (("old", old), ("new", new)):
         lines = text.removesuffix("\n").split("\n") if text else []
@@ -46,13 +46,13 @@ def test_both_texts_are_in_it(old: str, new: str) -> None:
     for stretch in found:
         for row in stretch.rows:
             if row.is_similar and row.old and row.new:
-                kept = ["".join(text for text, changed in line.spans if not changed) for line in (row.old, row.new)]
-                assert kept[0] == kept[1]
+                unmarked = ["".join(text for text, changed in line.spans if not changed) for line in (row.old, row.new)]
+                assert unmarked[0] == unmarked[1]
     assert (not any(stretch.rows for stretch in found)) == (old == new)
 
 
-def test_words_that_differ_are_marked() -> None:
-    """Of a changed line only the words that changed are marked; a line beside it that is new is marked as a whole."""
+def test_differing_words_are_marked() -> None:
+    """Only the differing words of an edited line are marked; a new line is marked as a whole."""
     old = "The quick brown fox\njumps over the dog.\nkept\n"
     new = "The quick red fox\nA line that was not there.\njumps over the lazy dog.\nkept\n"
     assert rows(old, new) == [
@@ -62,36 +62,36 @@ def test_words_that_differ_are_marked() -> None:
     ]
 
 
-def test_chinese_differs_by_the_character() -> None:
-    """A text without spaces is compared character by character."""
+def test_chinese_is_compared_by_character() -> None:
+    """Text without spaces is compared character by character."""
     assert rows("温度计每年校准一次。\n", "温度计每月校准一次。\n") == [
         ("温度计每[年]校准一次。", "温度计每[月]校准一次。")
     ]
 
 
-def test_marks_do_not_cut_characters() -> None:
-    """An accent, a joined emoji and the signs of an Indian script stay with the character that they belong to."""
+def test_combined_characters_are_marked_as_a_whole() -> None:
+    """Accents, joined emoji and vowel signs stay with their character."""
     assert rows("cafe au lait", "cafe\u0301 au lait") == [("[cafe] au lait", "[cafe\u0301] au lait")]
     assert rows("us 👩\u200d💻 two", "us 👩\u200d🔬 two") == [("us [👩\u200d💻] two", "us [👩\u200d🔬] two")]
     assert rows("यह किताब है", "यह कीताब है") == [("यह [किताब] है", "यह [कीताब] है")]
 
 
 def test_changed_words_with_only_signs_between_them_are_one_change() -> None:
-    """Two words that changed beside each other are marked together, with the space between them."""
+    """Two adjacent changed words are marked together, with the space between them."""
     assert rows("keep one, two here and there", "keep three, four here and there") == [
         ("keep [one, two] here and there", "keep [three, four] here and there")
     ]
 
 
-def test_lines_with_nothing_in_common_are_no_pair() -> None:
-    """They stand beside each other and are marked as a whole."""
+def test_lines_without_common_words_are_marked_as_a_whole() -> None:
+    """They are in one row, but not compared by word."""
     (stretch,) = compare_texts("alpha beta gamma\n", "one two three\n")
     assert not stretch.rows[0].is_similar
     assert rows("alpha beta gamma\n", "one two three\n") == [("[alpha beta gamma]", "[one two three]")]
 
 
-def test_the_end_of_the_last_line_counts() -> None:
-    """A line feed that is missing at the end is a difference, and so is a carriage return."""
+def test_missing_line_feed_is_a_difference() -> None:
+    """A missing line feed at the end is a difference, and so is a carriage return."""
     ((row,),) = [stretch.rows for stretch in compare_texts("a\nb", "a\nb\n") if stretch.rows]
     assert row.old is not None
     assert row.new is not None
@@ -155,8 +155,8 @@ PROSE = prose(1)
         "carriage returns",
     ],
 )
-def test_the_difference_of_large_texts_is_bounded(old: str, new: str) -> None:
-    """Two texts of 100 KB take less than 300 ms of CPU time, whatever they hold."""
+def test_cost_of_a_word_diff_is_bounded(old: str, new: str) -> None:
+    """Two texts of 100 KB take less than 300 ms of CPU time, with any content."""
     for attempt in within(0.3):
         with attempt:
             compare_texts(old, new)

@@ -1,4 +1,4 @@
-"""YAML that people write is read within bounds of time and memory, and every mistake names its file and line."""
+"""YAML files: limits of time and memory, and errors with file and line."""
 
 import time
 import tracemalloc
@@ -24,7 +24,7 @@ LAUGHS = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
 
 @pytest.fixture(autouse=True)
 def bounds() -> Iterator[None]:
-    """Each test takes less than 10 s of processor time and 100 MB; LAUGHS, written out, takes gigabytes."""
+    """Limit each test to 10 s of processor time and 100 MB; LAUGHS, expanded, takes gigabytes."""
     tracemalloc.start()
     started = time.process_time()
     yield
@@ -41,8 +41,8 @@ def from_skill(path: Path) -> Any:
 
 
 @pytest.mark.parametrize("load", [load_graph_config, ProjectTemplate.load, load_dimensions, from_skill])
-def test_aliases_are_refused_in_every_file(tmp_path: Path, load: Callable[[Path], Any]) -> None:
-    """Graph configuration, template, dimensions and skill: the error names the file and the line at once."""
+def test_aliases_are_rejected_in_every_file(tmp_path: Path, load: Callable[[Path], Any]) -> None:
+    """In graph configuration, template, dimensions and skill the error has the file and the line."""
     path = tmp_path / "laughs.yaml"
     path.write_text(LAUGHS)
     with pytest.raises(UsageError) as refused:
@@ -79,8 +79,8 @@ def test_aliases_are_refused_in_every_file(tmp_path: Path, load: Callable[[Path]
         ("a: " + "x" * MAX_CHARS, "has 200,003 characters; at most 200,000 are read"),
     ],
 )
-def test_mistake_is_named_with_its_line(text: str | bytes, problem: str) -> None:
-    """One kind of error says what is wrong and where, and is short."""
+def test_error_has_the_problem_and_the_line(text: str | bytes, problem: str) -> None:
+    """The error is short."""
     with pytest.raises(UsageError) as refused:
         load_yaml(text, "The file x.yaml")
     assert str(refused.value).startswith("The file x.yaml ")
@@ -88,14 +88,14 @@ def test_mistake_is_named_with_its_line(text: str | bytes, problem: str) -> None
     assert len(str(refused.value)) < 400
 
 
-def test_lines_of_front_matter_count_from_the_file() -> None:
-    """Text that begins in line 2 of a file has its mistakes in the lines of the file."""
+def test_lines_of_front_matter_are_those_of_the_file() -> None:
+    """Front matter starts in line 2 of its file."""
     with pytest.raises(UsageError, match="line 3, column 1: the key 'a'"):
         load_yaml("a: 1\na: 2\n", "Its front matter", first_line=2)
 
 
-def test_ordinary_values_are_read_as_before() -> None:
-    """Texts, numbers, true, null, lists and mappings; a date is a text; quotes make a text of anything."""
+def test_ordinary_values_are_read() -> None:
+    """Texts, numbers, true, null, lists and mappings are read; a date is a text, and so is any value in quotes."""
     text = "a: [1, -2, 0.5, 1e-3, true, null, 'x']\nday: 2026-02-30\nquoted: '*x'\n\"<<\": folded\nzh: 目标\n"
     assert load_yaml(text, "x") == {
         "a": [1, -2, 0.5, "1e-3", True, None, "x"],
@@ -108,8 +108,8 @@ def test_ordinary_values_are_read_as_before() -> None:
     assert load_yaml("# nothing\n", "x") is None
 
 
-def test_dates_and_nan_are_refused_where_they_do_not_fit(tmp_path: Path) -> None:
-    """A configuration says what it expects instead."""
+def test_dates_and_nan_are_rejected_by_the_configuration(tmp_path: Path) -> None:
+    """The error has the expected type."""
     path = tmp_path / "my.yaml"
     path.write_text("agent: {temperature: .nan, max_iterations: 2026-01-01}\n")
     with pytest.raises(UsageError) as refused:
@@ -119,7 +119,7 @@ def test_dates_and_nan_are_refused_where_they_do_not_fit(tmp_path: Path) -> None
 
 
 def test_error_about_a_large_value_is_short(tmp_path: Path) -> None:
-    """Of a value of 180,000 characters, and of 10,000 unknown keys, the error shows the beginning."""
+    """Of a value of 180,000 characters, and of 10,000 unknown keys, the error has only the start."""
     path = tmp_path / "my.yaml"
     path.write_text(f"executor: {'x' * 180_000}\n")
     with pytest.raises(UsageError) as refused:
@@ -131,8 +131,8 @@ def test_error_about_a_large_value_is_short(tmp_path: Path) -> None:
     assert len(str(refused.value)) < 20_000
 
 
-def test_repr_of_a_huge_value_is_cut_before_it_is_built() -> None:
-    """A mapping that shares its parts, as an argument may, is shown in no time."""
+def test_repr_of_a_huge_value_is_truncated_early() -> None:
+    """A mapping with shared parts is shown without expanding it."""
     value: Any = ["x"] * 9
     for _ in range(9):
         value = [value] * 9
@@ -142,8 +142,8 @@ def test_repr_of_a_huge_value_is_cut_before_it_is_built() -> None:
     assert short_repr("x" * 10_000_000) == f"'{'x' * 79}…"
 
 
-def test_argument_with_shared_parts_is_refused_at_once() -> None:
-    """A mapping in memory that would take gigabytes to write is named by its beginning."""
+def test_argument_with_shared_parts_is_rejected_fast() -> None:
+    """The error has the start of a mapping that would take gigabytes as text."""
     value: Any = ["x"] * 9
     for _ in range(9):
         value = [value] * 9

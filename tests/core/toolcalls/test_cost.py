@@ -1,4 +1,4 @@
-"""Reading takes time in proportion to the text, whatever the text is made of."""
+"""Parsing takes time in proportion to the length of any text."""
 
 import time
 from collections.abc import Callable
@@ -40,37 +40,37 @@ def seconds(text: str) -> float:
 
 
 def check_linear(make: Callable[[int], str]) -> None:
-    """Four times as many pieces are read in about four times the time."""
+    """Assert that four times as many pieces take about four times as long."""
     spent.check_linear(lambda size: seconds(make(size)))
 
 
 @pytest.mark.parametrize("piece", REPEATED)
-def test_a_piece_repeated_is_read_in_proportion(piece):
-    """No piece of the grammar is searched for again and again, however often it is repeated without what it needs."""
+def test_repeated_piece_takes_linear_time(piece):
+    """An incomplete piece of the grammar, repeated, is not searched again and again."""
     check_linear(lambda size: piece * size)
 
 
 @pytest.mark.parametrize("start", STARTS.values(), ids=STARTS)
-def test_pieces_in_turn_are_read_in_proportion(start):
-    """All pieces one after the other, repeated, cost no more than in proportion, whatever they follow."""
+def test_alternating_pieces_take_linear_time(start):
+    """All pieces of the grammar one after the other, after any start."""
     check_linear(lambda size: start + "".join(REPEATED) * (size // 50))
 
 
 @pytest.mark.parametrize("start", ["", "Now:\n", "<tool_call>\n"], ids=["alone", "in prose", "in a call"])
-def test_broken_json_is_read_in_proportion(start):
+def test_broken_json_takes_linear_time(start):
     """Objects that break late are not read again from their middle."""
     check_linear(lambda size: start + "".join(f'{{"k{i}": [1, "a", ' for i in range(size)))
     check_linear(lambda size: start + '<tool_call>{"name": "x", "arguments": {"v": "a"]}}</tool_call>\n' * (size // 10))
 
 
-def test_many_different_tags_are_read_in_proportion():
-    """Tags that never repeat cost no more than tags that do."""
+def test_many_different_tags_take_linear_time():
+    """Different tags cost no more than repeated ones."""
     check_linear(lambda size: OPEN + "".join(f"<t{i}><![CDATA[x]]>y" for i in range(size)))
     check_linear(lambda size: OPEN + "".join(f"<t{i}>" for i in range(size)) + "".join(f"</t{i}>" for i in range(size)))
 
 
-def test_long_values_are_read_in_proportion():
-    """One value of many sections, many lines or many entities."""
+def test_long_values_take_linear_time():
+    """A value may have many sections, lines or entities."""
     for piece in ("]]]]><![CDATA[>", "a line\n", "&lt;&#65;", "<b>x</b>"):
         check_linear(lambda size, piece=piece: f"{OPEN}<v><![CDATA[{piece * size}]]></v></params></tool_call>")
         check_linear(lambda size, piece=piece: f"{OPEN}<v>{piece * size}</v></params></tool_call>")

@@ -1,4 +1,4 @@
-"""The corpus of what models really write, and how each reply is read."""
+"""A corpus of malformed replies of models, with the expected calls."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -21,7 +21,7 @@ UNREADABLE = [
 
 
 def fits(call: ToolCall, expected: Mapping[str, Any]) -> bool:
-    """Whether a call is the one expected, or was refused for the reason expected."""
+    """Whether a call is the expected one, or has the expected error."""
     if set(expected) == {"error"}:
         return call.error is not None and expected["error"] in call.error
     return call.error is None and {call.name: dict(call.params)} == expected
@@ -29,7 +29,7 @@ def fits(call: ToolCall, expected: Mapping[str, Any]) -> bool:
 
 @pytest.mark.parametrize("entry", CORPUS, ids=lambda entry: entry["name"])
 def test_reply_is_parsed_or_reported_to_the_model(entry):
-    """The calls are what was meant, those that leave doubt say why, and the prose is what is left."""
+    """Clear calls are read, ambiguous ones have an error, and the rest is prose."""
     parsed = parse_reply(entry["reply"])
     expected = entry.get("calls", [])
     assert len(parsed.calls) == len(expected), parsed.calls
@@ -38,15 +38,15 @@ def test_reply_is_parsed_or_reported_to_the_model(entry):
     assert parsed.text == entry.get("text", "")
 
 
-def test_the_corpus_is_one_to_rely_on():
-    """Its entries have names of their own, say where they come from, and are as many as promised."""
+def test_corpus_is_complete():
+    """Its entries have unique names and sources, and there are enough of them."""
     assert len({entry["name"] for entry in CORPUS}) == len({entry["reply"] for entry in CORPUS}) == len(CORPUS) >= 60
     assert all(set(entry) <= {"name", "from", "reply", "calls", "text"} and entry["from"] for entry in CORPUS)
 
 
 @pytest.mark.parametrize("entry", CORPUS, ids=lambda entry: entry["name"])
-def test_a_sound_call_behind_a_malformed_reply_is_read_or_reported(entry):
-    """However a reply begins, a call that follows is run as written, or the model is told of one that was not."""
+def test_valid_call_after_a_malformed_reply_is_read_or_reported(entry):
+    """A call after any malformed reply is read as written, or reported to the model."""
     parsed = parse_reply(
         entry["reply"] + "\n<tool_call><name>last</name><params><z><![CDATA[1]]></z></params></tool_call>"
     )
@@ -58,7 +58,7 @@ def test_a_sound_call_behind_a_malformed_reply_is_read_or_reported(entry):
     "reply", UNREADABLE, ids=["no name", "no value", "a number too long", "too deep", "too deep a list"]
 )
 def test_unreadable_call_is_reported_to_the_model(reply):
-    """It comes back as a call with an error that shows how to write one and how this one began."""
+    """The call has an error that shows the correct form and the start of this call."""
     (found,) = parse_reply(reply).calls
     assert found.error is not None
     assert "could not be read and was not run" in found.error
@@ -77,8 +77,8 @@ def test_unreadable_call_is_reported_to_the_model(reply):
         ('<tool_call>{"name": "t", "arguments": {"p": "x"}}', True),
     ],
 )
-def test_a_reply_known_to_be_cut_runs_only_calls_whose_end_is_written(reply, known_cut):
-    """What a model may have left out is taken for granted only where the reply is not known to end too early."""
+def test_truncated_reply_runs_only_closed_calls(reply, known_cut):
+    """Missing closing tags are tolerated only if the reply is not known to be truncated."""
     assert parse_reply(reply).calls == (ToolCall("t", {"p": "x"}),)
     (found,) = parse_reply(reply, is_truncated=True).calls
     assert (found.error is None) is known_cut

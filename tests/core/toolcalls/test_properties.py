@@ -1,4 +1,4 @@
-"""What holds for every text: nothing crashes, what is written is read back exactly, what is cut is never run."""
+"""Properties of the parser for any text: no crash, exact round trips, and no truncated calls."""
 
 import json
 import re
@@ -39,8 +39,8 @@ def sound(parsed: ParsedReply) -> list[ToolCall]:
 
 
 @given(any_text, glued, st.booleans())
-def test_no_text_crashes_the_reader(first, second, cut):
-    """Whatever a model writes is read, each call has a name or says what is wrong, and what is read can be stored."""
+def test_any_text_is_parsed(first, second, cut):
+    """Each call has a name or an error, and can be stored."""
     text = first + second
     openings = ["", "<tool_call>", "<tool_call><name>t</name><params><p><![CDATA[", "<function=f><parameter=p>"]
     openings += ["<tool_call><name>t</name><params><p><item>", '<tool_call>{"name": "t", "arguments": {"p": ', "{"]
@@ -54,8 +54,8 @@ def test_no_text_crashes_the_reader(first, second, cut):
 
 
 @given(st.text(st.characters(codec="utf-8", exclude_characters="<＜`~{[")))
-def test_text_without_marks_is_an_answer(text):
-    """A reply without any mark of the protocol is prose, and nothing else."""
+def test_text_without_markup_is_prose(text):
+    """A reply without markup of the protocol has no calls."""
     assert parse_reply(text) == ParsedReply(text.strip(BLANKS), ())
 
 
@@ -63,14 +63,14 @@ def test_text_without_marks_is_an_answer(text):
 
 
 @given(names, st.dictionaries(names, values), st.booleans())
-def test_a_written_call_is_read_back_exactly(name, params, cut):
-    """Any text and any list of texts survive, whatever tags, CDATA marks or white space they hold."""
+def test_formatted_call_is_read_back_exactly(name, params, cut):
+    """Any text and any list of texts survive, with tags, CDATA marks and white space."""
     assert parse_reply(format_call(name, params), is_truncated=cut) == ParsedReply("", (ToolCall(name, params),))
 
 
 @given(st.lists(st.tuples(calls, prose), max_size=4), prose, st.sampled_from([as_elements, as_json]))
 def test_calls_and_prose_are_separated(written, first, write):
-    """Calls come back in the order written, each value byte for byte, and so does the prose around them."""
+    """Calls are read in order with unchanged values, and so is the prose between them."""
     parsed = parse_reply(first + "".join(f"\n{write(call)}\n{after}" for call, after in written))
     assert list(parsed.calls) == [call for call, _ in written]
     stripped = [text.strip(BLANKS) for text in [first, *(after for _, after in written)]]
@@ -79,7 +79,7 @@ def test_calls_and_prose_are_separated(written, first, write):
 
 @given(calls, st.sampled_from(["```xml\n{}\n```", "~~~\n{}\n~~~", "<tool_calls>{}</tool_calls>"]))
 def test_wrapper_around_a_call_is_not_prose(call, around):
-    """Fences and wrappers around a call go with it; behind prose, a call in a fence asks a person."""
+    """Fences and wrappers around a call are removed; after prose, a call in a fence needs approval."""
     written = around.format("\0").replace("\0", as_elements(call))
     assert parse_reply(written) == ParsedReply("", (call,))
     assert parse_reply(f"Now.\n{written}") == ParsedReply(
@@ -88,16 +88,16 @@ def test_wrapper_around_a_call_is_not_prose(call, around):
 
 
 @given(calls, st.sampled_from(["```xml\n{}\n```", "~~~\n{}\n~~~", "`{}`", "> {}"]))
-def test_a_quoted_call_stays_as_it_is(call, around):
-    """A call that is shown amid prose is text, to the last character."""
+def test_quoted_call_is_unchanged(call, around):
+    """A quoted call within prose is text."""
     written = as_elements(ToolCall(call.name, dict.fromkeys(call.params, "a b")))
     reply = f"Write this:\n\n{around.format(written)}\n\nDone."
     assert parse_reply(reply) == ParsedReply(reply, ())
 
 
 @given(st.lists(st.tuples(any_text.filter(str.strip), st.booleans(), any_text), min_size=1, max_size=4))
-def test_written_results_are_read_back_exactly(written):
-    """Data and errors survive, whatever they hold; so does the name of a tool that does not exist."""
+def test_formatted_results_are_read_back_exactly(written):
+    """Any data and errors survive, and so does the name of an unknown tool."""
     results = [
         (name, ToolResult(success, data=body) if success else ToolResult(success, error=body or "why"))
         for name, success, body in written
@@ -107,22 +107,22 @@ def test_written_results_are_read_back_exactly(written):
 
 
 @given(calls, st.lists(st.tuples(st.just("t"), any_text), min_size=1, max_size=3))
-def test_results_that_a_model_makes_up_count_for_nothing(call, made_up):
-    """Neither their text nor what looks like a call in them is taken from a reply; the real call is."""
+def test_invented_results_are_ignored(call, made_up):
+    """Neither the text of an invented result nor calls in it are read, unlike a real call before it."""
     results = format_results((name, ToolResult(success=True, data=body)) for name, body in made_up)
     assert parse_reply(f"Now.\n{as_elements(call)}\n{results}\nDone.") == ParsedReply("Now.\n\nDone.", (call,))
 
 
 @given(any_text)
 def test_cdata_matches_the_xml_parser(value):
-    """An XML reader would read the same text: no section holds its own end."""
+    """An XML parser reads the same text."""
     sections = cdata(value).removeprefix("<![CDATA[").removesuffix("]]>").split("]]><![CDATA[")
     assert all("]]>" not in section for section in sections)
     assert "".join(sections) == value
 
 
-def test_a_failed_result_without_a_reason_still_says_that_it_failed():
-    """The model is never shown an empty failure."""
+def test_failed_result_without_an_error_has_a_message():
+    """The model never gets an empty failure."""
     assert "failed without saying why" in format_result("t", ToolResult(success=False))
 
 
@@ -130,7 +130,7 @@ def test_a_failed_result_without_a_reason_still_says_that_it_failed():
 
 
 def begins_like(found: Any, written: Any) -> bool:
-    """Whether a value is the one written, or a beginning of one that holds a closing tag itself."""
+    """Whether a value is the written one, or a prefix of one that contains a closing tag."""
     return found == written or (isinstance(written, str) and "</" in written and written.startswith(found))
 
 
@@ -150,14 +150,14 @@ def check_cut(reply: str, whole: list[ToolCall], at: int) -> None:
 
 @given(st.lists(calls, min_size=1, max_size=2), prose, st.sampled_from([as_elements, as_json]), st.data())
 def test_truncated_reply_runs_only_complete_calls(whole, between, write, data):
-    """Known to be cut, only whole calls are read; else at most the last parameters are missing, and no value is."""
+    """If truncation is known, only closed calls are read; otherwise only the last parameters may be missing."""
     reply = f"Now.\n{between}\n".join(["", *(write(call) for call in whole)])
     check_cut(reply, whole, data.draw(st.integers(0, len(reply))))
 
 
 @pytest.mark.parametrize("write", [as_elements, as_json])
-def test_a_reply_may_be_cut_anywhere(write):
-    """At whatever character a reply of ordinary calls is cut, nothing of its markup becomes the answer."""
+def test_markup_of_a_truncated_reply_is_not_prose(write):
+    """Wherever a reply with ordinary calls is cut, its markup does not become text."""
     whole = [
         ToolCall("web_search", {"query": "a < b & ]]> c", "max_results": "5"}),
         ToolCall("web_fetch", {"urls": ["https://a.example/?a=1&b=2", "]]>"], "focus": "<b>x</b>"}),
@@ -173,8 +173,8 @@ def test_a_reply_may_be_cut_anywhere(write):
 
 
 @given(names, plain_params, st.data())
-def test_a_mark_left_out_never_changes_a_value(name, params, data):
-    """Whichever one tag or CDATA mark is missing, the call is read as it was meant, or the model is told."""
+def test_missing_tag_never_changes_a_value(name, params, data):
+    """If one tag or CDATA mark is missing, the call is read as intended or reported."""
     reply = format_call(name, params)
     token = data.draw(st.sampled_from(list(TOKEN.finditer(reply))))
     parsed = parse_reply(reply[: token.start()] + reply[token.end() :])
@@ -184,7 +184,7 @@ def test_a_mark_left_out_never_changes_a_value(name, params, data):
 
 @given(names, plain_params)
 def test_closing_tags_may_be_missing_at_the_end(name, params):
-    """What a stop sequence cuts off, or a model forgets, is understood all the same."""
+    """Closing tags that a stop sequence removes, or a model omits, are not needed."""
     reply = format_call(name, params)
     for missing in ("</tool_call>", "</params></tool_call>"):
         assert sound(parse_reply(reply.removesuffix(missing))) == [ToolCall(name, params)]

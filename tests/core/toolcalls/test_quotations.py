@@ -1,4 +1,4 @@
-"""What a reply only quotes is no call: it stays in the text, word for word."""
+"""Quoted calls are text."""
 
 import pytest
 
@@ -81,16 +81,16 @@ CALLS = {
 
 
 @pytest.mark.parametrize("reply", TEXTS.values(), ids=TEXTS)
-def test_a_quoted_call_is_text(reply: str) -> None:
-    """No call is read, and not a character is missing."""
+def test_quoted_call_is_text(reply: str) -> None:
+    """No call is read, and the text is unchanged."""
     parsed = parse_reply(reply, offered={"note"})
     assert parsed.calls == ()
     assert parsed.text == reply
 
 
 @pytest.mark.parametrize(("reply", "text", "needs_approval"), CALLS.values(), ids=CALLS)
-def test_a_call_beside_quotations_is_a_call(reply: str, text: str, needs_approval: list[bool]) -> None:
-    """It is read, asks a person if it may be a mere example, and the rest is the text."""
+def test_call_next_to_quotations_is_read(reply: str, text: str, needs_approval: list[bool]) -> None:
+    """It needs approval if it may be an example, and the rest is the text."""
     parsed = parse_reply(reply, offered={"note"})
     assert [(call.name, call.error) for call in parsed.calls] == [("note", None)] * len(needs_approval)
     assert [call.needs_approval for call in parsed.calls] == needs_approval
@@ -102,7 +102,7 @@ def test_a_call_beside_quotations_is_a_call(reply: str, text: str, needs_approva
 )
 @pytest.mark.parametrize("call", FORMS)
 def test_call_repeated_from_a_shown_text_is_text(call: str, shown: str) -> None:
-    """Whoever wrote it there, the agent only repeats it; the passage stays in its answer."""
+    """The agent only repeats the call; the passage stays in its answer."""
     inner = call.removeprefix("<tool_call>").removesuffix("</tool_call>").strip()
     passage = {
         "the same": call,
@@ -121,20 +121,20 @@ def test_call_repeated_from_a_shown_text_is_text(call: str, shown: str) -> None:
 
 
 def test_json_repeated_from_a_shown_text_is_text() -> None:
-    """A reply that is nothing but the JSON of a call counts only if it is the agent's own."""
+    """A reply that is only the JSON of a call counts unless the agent was shown it."""
     assert parse_reply(BARE).calls
     assert parse_reply(BARE, shown=DisplayedTexts([f"Say {BARE}!"])).text == BARE
 
 
 @pytest.mark.parametrize("call", FORMS)
-def test_a_call_of_its_own_is_a_call(call: str) -> None:
-    """What was shown holds a call of the same tool with another value; that does not count against it."""
+def test_call_that_differs_from_the_shown_text_is_read(call: str) -> None:
+    """The shown text has a call of the same tool with another value."""
     texts = DisplayedTexts([call.replace("a b", "a b c"), "<name>note</name>"])
     assert [found.name for found in parse_reply(call, shown=texts).calls] == ["note"]
 
 
 def test_unreadable_call_repeated_from_a_shown_text_is_text() -> None:
-    """Documentation of the protocol is not told as a mistake, and a call behind it is read."""
+    """Repeated documentation of the protocol is not reported as an error, and a call after it is read."""
     page = "A call begins with <tool_call> and holds <function= and values."
     parsed = parse_reply(f"It says: {page}\n\n{CALL}", shown=DisplayedTexts([page]))
     assert [(call.name, call.error) for call in parsed.calls] == [("note", None)]
