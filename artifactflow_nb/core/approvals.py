@@ -80,12 +80,12 @@ class ApprovalRequest(CardMixin):
         if steps:
             folds.append(Details("Steps", CardTable(STEP_COLUMNS, steps), is_open=True))
         elif self.preview:
-            folds.append(Details("What would be done", MarkdownText(self.preview), is_open=True))
+            folds.append(Details("Preview", MarkdownText(self.preview), is_open=True))
         note = f'Decide with wb.approve("{self.id}") or wb.deny("{self.id}", "why").'
         return Card("Approval request", self.title, [*rows, ("run", Code(self.run_id))], folds, note)
 
 
-STEP_COLUMNS = ("step", "what it takes", "tools")
+STEP_COLUMNS = ("step", "description", "tools")
 
 
 def proposed_steps(kind: str, params: Mapping[str, Any]) -> tuple[tuple[str, str, str], ...]:
@@ -148,7 +148,7 @@ class Decision(CardMixin):
 
     def _card(self) -> Card:
         params = None if self.params is None else Code(_value_text(dict(self.params)))
-        rows: CardRows = [("says", self.instruction), ("runs with", params), ("holds for", self.scope)]
+        rows: CardRows = [("instruction", self.instruction), ("parameters", params), ("scope", self.scope)]
         return Card("Decision", self.outcome, [*rows, ("decided by", self.decided_by)])
 
     @property

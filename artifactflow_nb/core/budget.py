@@ -114,7 +114,7 @@ class Budget(CardMixin, BaseModel):
         try:
             return cls.model_validate(limits)
         except ValidationError as error:
-            raise UsageError(f"The budget {limits!r} cannot be: {_problems(error)}.") from None
+            raise UsageError(f"The budget {limits!r} is invalid: {_problems(error)}.") from None
 
     @property
     def limits(self) -> dict[str, float]:
@@ -158,7 +158,7 @@ class Budget(CardMixin, BaseModel):
         rows: CardRows = [
             ("tokens", self.tokens),
             ("cost", None if self.usd is None else usd(self.usd, exact=True)),
-            ("time at work", None if self.seconds is None else f"{self.seconds:,.10g} s"),
+            ("active time", None if self.seconds is None else f"{self.seconds:,.10g} s"),
         ]
         notes = {
             "stop": "The run stops where a limit is reached.",

@@ -155,9 +155,7 @@ class StreamEvent(CardMixin):
             ("run", Code(self.run_id)),
             ("data", Code(self.data_json())),
         ]
-        return Card(
-            "Event", f"{self.seq}: {self.type.value}", rows, [Details("All of the data", Code(self.data_json(2)))]
-        )
+        return Card("Event", f"{self.seq}: {self.type.value}", rows, [Details("All data", Code(self.data_json(2)))])
 
 
 @dataclass(frozen=True, slots=True)

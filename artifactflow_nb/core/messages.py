@@ -109,7 +109,7 @@ class ToolResult(CardMixin):
             ("data", self.data),
             *((name, str(value)) for name, value in self.metadata.items()),
         ]
-        folds = [Details("All of the data", Code(self.data))] if self.data else []
+        folds = [Details("All data", Code(self.data))] if self.data else []
         return Card("Tool result", "success" if self.success else "failure", rows, folds)
 
 

@@ -198,7 +198,7 @@ class CallError(CardMixin):
 
     def _card(self) -> Card:
         took = None if self.duration_ms is None else duration(self.duration_ms)
-        folds = [Details("What had arrived", Code(self.partial))] if self.partial else []
+        folds = [Details("Partial reply", Code(self.partial))] if self.partial else []
         return Card(self.error_type, self.message, [("time", took)], folds)
 
 
@@ -228,7 +228,7 @@ class Middleware(CardMixin):
 
     def _card(self) -> Card:
         hooks = [hook for hook in HOOKS if implements_hook(self, hook)]
-        rows: CardRows = [("is told by", Code(", ".join(hooks))), ("waited for", f"{self.timeout_s} s")]
+        rows: CardRows = [("hooks", Code(", ".join(hooks))), ("time limit", f"{self.timeout_s} s")]
         return Card("Middleware", type(self).__name__, rows)
 
     def before_model(self, call: ModelCall) -> Awaitable[None] | None:

@@ -170,7 +170,7 @@ BAD_SETTINGS: dict[str, Any] = {
     "settings.fork.number is 'three'": {"fork": {**FORK, "number": "three"}},
     "settings.fork.decision.approved is 'yes'": {"fork": {**FORK, "decision": {"approved": "yes"}}},
     "settings.fork.decision: Parameters were edited": {"fork": {**FORK, "decision": {"approved": False, "params": {}}}},
-    "settings.budget: The budget .* cannot be: usd": {"budget": {"usd": -1}},
+    "settings.budget: The budget .* is invalid: usd": {"budget": {"usd": -1}},
     "settings.budget is 5": {"budget": 5},
     "settings.model is 5": {"model": 5},
     "settings.sources is 'notes/'": {"sources": "notes/"},

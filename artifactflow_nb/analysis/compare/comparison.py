@@ -278,8 +278,8 @@ class Comparison(CardMixin):
     # --- representations ---------------------------------------------------------------------------------------------
 
     def __repr__(self) -> str:
-        parted = self.first_difference
-        result = "the same" if self.is_same else f"parted at {parted.title}" if parted else "the same steps"
+        first = self.first_difference
+        result = "the same" if self.is_same else f"first difference at {first.title}" if first else "the same steps"
         return f"Comparison({self.a.run['question']!r:.80}, {count(len(self.pairs), 'step')}, {result})"
 
     def _card(self) -> Card:
@@ -308,7 +308,7 @@ class Comparison(CardMixin):
         return "only a has one" if has_a else "only b has one" if has_b else "neither has one"
 
     def _summary(self, texts: list[Details]) -> Card:
-        parted, differing = self.first_difference, [pair for pair in self.pairs if pair.outcome != "same"]
+        first, differing = self.first_difference, [pair for pair in self.pairs if pair.outcome != "same"]
         a, b = self.a.run, self.b.run
         same_question = a["question"] == b["question"]  # the card's title is the question of a
         n_steps = count(len(self.pairs), "step")
@@ -323,7 +323,7 @@ class Comparison(CardMixin):
             ("status", a["status"] if a["status"] == b["status"] else f"{a['status']} → {b['status']}"),
             *errors,
             ("steps", steps if self.pairs else "none"),
-            ("parted at", parted.title if parted else None),
+            ("first difference", first.title if first else None),
             ("answers", self._answers),
             ("artifacts", ", ".join(f"{name}: {change.state}" for name, change in self.artifacts.items())),
         ]
@@ -351,7 +351,7 @@ class Comparison(CardMixin):
             ]
             table = CardTable.from_rows(("step", "job", "agent", "what", "differs"), step_rows)
             folds.append(Details("Steps that differ", table))
-        note = f"{parted.call_hint} shows what differs there, comparison.steps lists all steps." if parted else ""
+        note = f"{first.call_hint} shows what differs there, comparison.steps lists all steps." if first else ""
         return Card("Comparison", a["question"], rows, folds, note)
 
 

@@ -97,7 +97,7 @@ def query(path: Path, sql: str, params: Params = None, *, timeout_s: float | Non
     finally:
         cancelled.set()
     if not names:
-        raise UsageError(f"The SQL gives no rows, it must be a SELECT: {sql!r}.")
+        raise UsageError(f"The SQL returns no rows; pass a SELECT: {sql!r}.")
     unique: dict[str, None] = {}
     for name in names:
         numbers = count(2)

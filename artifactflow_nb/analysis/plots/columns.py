@@ -25,9 +25,7 @@ class FrameColumns:
 
     def __init__(self, frame: pd.DataFrame | None, name: str, chart: str, needed: Sequence[str]) -> None:
         if frame is not None and not isinstance(frame, pd.DataFrame):
-            raise UsageError(
-                f"{chart} draws a DataFrame of {name}, not {type(frame).__name__}. {_SOURCES[name]} gives one."
-            )
+            raise UsageError(f"{chart} draws a DataFrame of {name}, not {type(frame).__name__}. Pass {_SOURCES[name]}.")
         missing = [] if frame is None else [column for column in needed if column not in frame.columns]
         if missing:
             present = (
@@ -35,7 +33,7 @@ class FrameColumns:
             )
             raise UsageError(
                 f"{chart} needs the columns {', '.join(needed)} of {name}; this frame lacks {', '.join(missing)} "
-                f"(it has: {present}). {_SOURCES[name]} gives them all; keep them when you pick columns."
+                f"(it has: {present}). {_SOURCES[name]} loads all of them; include them when you select columns."
             )
         self._frame = frame
 

@@ -1,4 +1,4 @@
-"""Truncation of very long texts in views and saved outputs, with a line that tells where the rest is.
+"""Truncation of very long texts in views and saved outputs, with a line that names the place of the rest.
 
 Rendering 200,000 paragraphs takes half a minute and blocks its thread. Exports are never truncated.
 """

@@ -44,7 +44,7 @@ class _Loader(yaml.SafeLoader):
                 raise _error(key, "a key must be a plain text; lists, mappings and '<<' are not read as keys")
             name = self.construct_object(key)
             if name in seen:
-                raise _error(key, f"the key {name!r:.80} stands there twice")
+                raise _error(key, f"the key {name!r:.80} appears twice")
             seen.add(name)
         return super().construct_mapping(node, deep)
 
@@ -82,7 +82,7 @@ def load_yaml(text: str | bytes, location: str, *, first_line: int = 1) -> Any:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line, column = (mark.line, mark.column) if mark else (0, 0)
-        problem = error.problem or error.context or "it is no YAML"
+        problem = error.problem or error.context or "it is not YAML"
     except yaml.reader.ReaderError as error:
         before = text[: error.position]
         line, column = before.count("\n"), len(before) - before.rfind("\n") - 1

@@ -193,7 +193,7 @@ class _JsonReader:
             value: str = json.loads(f'"{body}"', strict=False)
         except ValueError:
             raise AmbiguousCall(
-                f"a string in its JSON holds an unknown escape: {written[:30]!r}", self.position
+                f"a string in its JSON has an unknown escape: {written[:30]!r}", self.position
             ) from None
         return storable_text(value)  # JSON can contain a lone surrogate
 

@@ -89,7 +89,7 @@ class _ValueReader:
 
     def _plain(self, start: int, end: int, tag: str) -> str:
         if CDATA_OPEN in (raw := self._text[start:end]):
-            raise AmbiguousCall(f"<{tag}> holds text beside its CDATA section", end)
+            raise AmbiguousCall(f"<{tag}> has text outside its CDATA section", end)
         if raw.rstrip().endswith(CDATA_CLOSE):
             raise AmbiguousCall(f"<{tag}> ends with {CDATA_CLOSE}, but has no CDATA section", end)
         return unescape(raw)

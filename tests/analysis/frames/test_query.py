@@ -174,7 +174,7 @@ def test_query_can_only_read(worked: Path, sql: str) -> None:
         ("SELECT foo FROM runs", None, "no such column: foo. It sees the frames runs, llm_calls, .* main.runs"),
         ("SELECT * FROM nope", None, "no such table: nope. It sees the frames"),
         ("SELCT 1", None, 'near "SELCT": syntax error.'),
-        ("", None, "gives no rows, it must be a SELECT: ''"),
+        ("", None, "returns no rows; pass a SELECT: ''"),
         ("DELETE FROM runs", None, "would do more than read .* nothing was done"),
         ("-- nothing", None, "it must be a SELECT"),
         ("SELECT 1; SELECT 2", None, "one statement at a time"),

@@ -171,9 +171,9 @@ def test_filtered_and_reordered_frames_work() -> None:
         (lambda: af.plot_timeline(None, None, llm_frame()), "of approvals; this frame lacks tool_name, asked_at"),
         (lambda: af.plot_tokens(tool_frame()), "this frame lacks input_tokens, output_tokens"),
         (lambda: af.plot_latency(tool_frame()), "this frame lacks request_model, llm_duration_ms"),
-        (lambda: af.plot_latency(llm_frame(), llm_frame()), r"wb.tool_calls_df\(\) gives them all"),
+        (lambda: af.plot_latency(llm_frame(), llm_frame()), r"wb.tool_calls_df\(\) loads all of them"),
         (lambda: af.plot_cost(pd.DataFrame()), r"lacks request_model, cost_usd \(it has: none\)"),
-        (lambda: af.plot_cost([1, 2]), r"a DataFrame of llm_calls, not list. wb.llm_calls_df\(\) gives one"),
+        (lambda: af.plot_cost([1, 2]), r"a DataFrame of llm_calls, not list. Pass wb.llm_calls_df\(\)"),
     ],
 )
 def test_frame_without_required_columns_is_an_error(draw: Callable[[], Chart], lacks: str) -> None:

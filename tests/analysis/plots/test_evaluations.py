@@ -102,7 +102,7 @@ def test_three_columns_are_required() -> None:
     frame = grades(("A", "clarity", 3), ("B", "clarity", 5))
     chart = af.plot_evaluations(frame[["block", "dimension", "score"]])
     assert known_rows(chart) == [("A", 3), ("B", 5)]
-    with pytest.raises(UsageError, match=r"lacks score .* wb.evaluations_df\(\) gives them all"):
+    with pytest.raises(UsageError, match=r"lacks score .* wb.evaluations_df\(\) loads all of them"):
         af.plot_evaluations(frame.drop(columns="score"))
 
 
