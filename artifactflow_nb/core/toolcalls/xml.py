@@ -298,9 +298,7 @@ class _ReplyReader:
         if closing := self._places.closing(RESULT_TAGS, start):
             return ParsedCalls((), (), closing[1])
         lost = self._places.next_call(match.end()) is not None
-        reason = (
-            "it is in a tool result that you wrote yourself and did not close; you receive the results of your calls"
-        )
+        reason = "it is in a tool result that you wrote yourself and did not close; results are sent to you"
         return ParsedCalls((rejected_call(self._text, match.start(), reason),) if lost else (), (), len(self._text))
 
     def _repeated(self, match: re.Match[str], reading: ParsedCalls) -> int | None:

@@ -176,7 +176,7 @@ def test_query_can_only_read(worked: Path, sql: str) -> None:
         ("SELCT 1", None, 'near "SELCT": syntax error.'),
         ("", None, "returns no rows; pass a SELECT: ''"),
         ("DELETE FROM runs", None, "would do more than read .* nothing was done"),
-        ("-- nothing", None, "it must be a SELECT"),
+        ("-- nothing", None, "pass a SELECT"),
         ("SELECT 1; SELECT 2", None, "one statement at a time"),
         (5, None, "must be str, not int"),
         ("SELECT '\ud800'", None, "surrogates"),
