@@ -137,7 +137,10 @@ class EngineThread:
     def _begin(self, work: Coroutine[Any, Any, T]) -> "Future[T]":
         if threading.current_thread() is self._thread:
             work.close()
-            raise UsageError("This was called on the engine's own thread, which would wait for itself forever.")
+            raise UsageError(
+                "This was called on the engine's own thread, which would wait for itself forever. Call it from a cell, "
+                "or await the method of the engine instead."
+            )
         return self.submit(work)
 
     def call_soon(self, callback: Callable[..., object], *args: Any) -> None:

@@ -116,13 +116,15 @@ class Cassette:
                     for field in fields(head):
                         if type(found := getattr(head, field.name)) is not field.type:
                             raise ValueError(f"{field.name} is {found!r:.80}")
-                    if head.run_id in names or head.key in names:
-                        raise ValueError(f"{head.question!r:.80} is recorded twice, or two runs have one id")
+                    if head.run_id in names:
+                        raise ValueError(f"two recordings have the run id {head.run_id!r:.80}")
+                    if head.key in names:
+                        raise ValueError(f"{head.question!r:.80} is recorded twice")
                     names |= {head.run_id, head.key}
                     recordings[head] = current = []
                 elif kind == "text":
                     if _sha256(row["content"]) != row["sha256"] or len(row) != len(("sha256", "content")):
-                        raise ValueError("the text is not that of its hash")
+                        raise ValueError("the text does not match its hash: the file was edited or damaged")
                     texts[row["sha256"]] = row["content"]
                 elif kind in TABLES:
                     is_usual = line.count(_TEXT_BYTES) == len(_REFERENCE.findall(line))  # saves a walk through the row
@@ -130,7 +132,7 @@ class Cassette:
                         raise ValueError("it names a text by something that is no hash")
                     current.append(value)
                 else:
-                    raise ValueError(f"{kind!r:.40} is unknown")
+                    raise ValueError(f"the kind {kind!r:.40} is unknown; a newer release may have written the file")
             except (ValueError, TypeError, KeyError, AttributeError, UnboundLocalError) as error:
                 raise CassetteError(f"Line {number} of the cassette {path} cannot be used: {error!s:.200}.") from error
         return cls(path, recordings, texts)

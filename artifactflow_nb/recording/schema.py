@@ -182,7 +182,10 @@ def _check_branch(rows: RunRows) -> None:
             raise _unusable("messages", row, "it does not follow the message before it")
         last[row["conversation_id"]] = row["message_id"]
     if last.get(conversation) != rows.run["message_id"]:
-        raise CassetteError(f"The run {rows.run_id!r:.80} does not answer the last message of its conversation.")
+        raise CassetteError(
+            f"The run {rows.run_id!r:.80} does not answer the last message of its conversation: the file was changed. "
+            "Record it again."
+        )
     known = {row["run_id"] for row in rows["runs"]}
     started = {row["conversation_id"] for row in rows["runs"] if row["parent_run_id"] in known}
     for row in rows["conversations"]:
@@ -431,7 +434,7 @@ def _check_columns(table: str, row: Row) -> None:  # noqa: C901, PLR0912 - a cas
             with _named("kind"):
                 _JOB_KIND.validate_python(row["kind"])
             if row["n"] < 1:
-                raise ValueError(f"n is {row['n']}")
+                raise ValueError(f"n is {row['n']}; it must be at least 1")
         case "block_jobs":
             if not all(isinstance(value, str) for value in values["basis_json"].values()):
                 raise ValueError("basis_json names no hashes")

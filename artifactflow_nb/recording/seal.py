@@ -259,7 +259,7 @@ def _checked(members: Mapping[str, bytes]) -> tuple[SealedParts, Mapping[str, An
     again = _members(parts)
     for name in sorted({*again, *members} - {_MANIFEST}):
         if again.get(name) != members.get(name):
-            raise CassetteError(f"{name!a:.120}: it does not fit the other members.")
+            raise CassetteError(f"{name!a:.120} differs from what the other members imply. Seal the run again.")
     if _dump(_manifest(parts, again)) != members[_MANIFEST]:
         raise CassetteError(f"{_MANIFEST}: it does not describe the other members.")
     return parts, manifest

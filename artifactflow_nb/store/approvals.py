@@ -174,7 +174,7 @@ class ApprovalStore:
         Args:
             request_id: The request.
             events: The event of the decision last, after events that are stored in any case.
-            only_while_waiting: Also return False if the run is not waiting: its driver publishes the decision.
+            only_while_waiting: Store nothing unless the run waits, because a running driver publishes the decision.
         """
 
         def work(db: sqlite3.Connection) -> bool:

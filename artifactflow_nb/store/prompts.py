@@ -175,7 +175,7 @@ def is_range(part: Sequence[Any]) -> bool:
 
 
 def load_prompt(db: sqlite3.Connection, call_id: str, make: Callable[[list[Any]], T]) -> tuple[T, ...]:
-    """Decode the prompt of one call; `make` as for `resolve`."""
+    """Decode the prompt of one call; `make` creates each message."""
     rows = [dict(row) for row in db.execute(_CHAIN, (call_id, MAX_CHAIN))]
     return resolve(rows, make)[call_id]
 

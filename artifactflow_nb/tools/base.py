@@ -86,7 +86,9 @@ class ToolContext(CardMixin):
         try:
             service: T = self.services[kind]
         except KeyError:
-            raise ToolError(f"This workbench has no {kind.__name__}; the tool cannot run here.") from None
+            raise ToolError(
+                f"This workbench has no {kind.__name__}; the tool cannot run here. Do not call it again."
+            ) from None
         return service
 
     def _card(self) -> Card:
@@ -112,7 +114,8 @@ class Tool(CardMixin):
         params: Pydantic model of the parameters.
         handler: The function; None if the flow itself executes the calls.
         permission: A fixed permission, or a rule that decides for each call.
-        category: `core` for built-in tools, `mcp` for tools of MCP servers, else the author's choice.
+        category: `core` for built-in tools, which the agents of the plan flow get, too; `mcp` for tools of MCP
+            servers; else the author's choice.
         idempotent: Whether a call may be repeated when it is unknown whether the first attempt finished.
         timeout_s: Time limit of a call in seconds.
         max_result_chars: Limit of the result in a prompt. The middle of a longer result is left out there; the store

@@ -12,6 +12,7 @@ from conftest import OpenEngine
 from support.replies import by_agent, delegate, plan, report, who_asks
 
 from artifactflow_nb.engine.engine import Engine
+from artifactflow_nb.engine.flow_registry import BUILT_IN_FLOWS
 from artifactflow_nb.engine.settings import Settings
 from artifactflow_nb.flows.research.graph import ExtendableGraph
 from artifactflow_nb.models.base import ModelRequest
@@ -23,7 +24,7 @@ AT_ONCE = 4
 async def test_engines_share_graphs_and_not_checkpoints(open_engine: OpenEngine, tmp_path: Path) -> None:
     """Of each built-in flow two engines run the same nodes, each with its own checkpoints."""
     one, other = await open_engine(), await open_engine(folder=tmp_path / "other")
-    assert set(one.flows) == {"research", "plan", "compose"}
+    assert set(one.flows) == set(BUILT_IN_FLOWS)
     for name in one.flows:
         mine, its = (engine.flows[name].graph() for engine in (one, other))  # type: ignore[attr-defined]
         assert mine.nodes is its.nodes

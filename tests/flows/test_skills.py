@@ -82,7 +82,7 @@ def test_skill_in_a_message_is_in_the_prompt(workbench: OpenWorkbench) -> None:
     wb.ask("What does @skill:brief say?", project=project).wait()
     [prompt] = prompts(wb, "You write a document together")
     assert '<skill name="brief">\nOne thing in a sentence.\n</skill>' in prompt
-    with pytest.raises(af.UsageError, match="@skill:breif names no skill. There are: brief"):
+    with pytest.raises(af.UsageError, match="@skill:breif names no skill. Known skills: brief"):
         wb.ask("Use @skill:breif.", project=project)
     assert len(wb.runs()) == 1
 
@@ -93,7 +93,7 @@ def test_unknown_skill_fails_the_call(workbench: OpenWorkbench) -> None:
     wb, project = with_turns(workbench, write, "Done.")
     project.add("Text")
     wb.ask("Write.", project=project).wait()
-    assert call_errors(wb) == ["@skill:nowhere names no skill. There are: none yet."]
+    assert call_errors(wb) == ["@skill:nowhere names no skill. Known skills: none yet."]
 
 
 def test_run_keeps_its_shared_skills(workbench: OpenWorkbench) -> None:

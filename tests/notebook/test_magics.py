@@ -16,6 +16,7 @@ from support.replies import report
 from traitlets.config import Config
 
 import artifactflow_nb as af
+from artifactflow_nb.engine.flow_registry import BUILT_IN_FLOWS
 from artifactflow_nb.models.scripted import ScriptedModel
 from artifactflow_nb.notebook.magics import COMMANDS, MagicHelp
 
@@ -306,7 +307,7 @@ def test_completion_offers_commands_options_and_ids(shell: InteractiveShell, wb:
     assert offered(shell, "%af cancel ") == offered(shell, "%af metrics ") == [run.run_id]
     assert request.id not in offered(shell, f"%af deny {request.id} ")
     assert offered(shell, "%%ask --") == ["--flow", "--model", "--budget", "--conversation", "--wb"]
-    assert offered(shell, "%%ask --flow ") == ["research", "plan", "compose"]
+    assert offered(shell, "%%ask --flow ") == list(BUILT_IN_FLOWS)
     assert "scripted" in offered(shell, "%%ask --model ")
     assert offered(shell, "%%ask --conversation ") == ["continue", run.conversation_id]
     assert "--flow" not in offered(shell, "ask --")

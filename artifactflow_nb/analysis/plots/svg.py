@@ -124,7 +124,7 @@ def label(x: float, y: float, text: str, columns: int, *, more: str = "") -> str
     """A line of text, cut to a number of columns, with the whole text as tooltip if it was cut.
 
     Args:
-        x: Left end, or the anchor that `more` sets.
+        x: Left end, or the anchor of the text if `more` sets `text-anchor`.
         y: Baseline.
         text: The text.
         columns: Maximum width in text columns.
@@ -160,7 +160,7 @@ def faint(*pieces: str) -> str:
 
 
 def legend(x: float, y: float, fills: tuple[Fill, ...], extra: str = "") -> str:
-    """Legend of the fills in one line, followed by the SVG in `extra`."""
+    """Legend of the fills in one line, with the SVG `extra` to its right."""
     pieces = []
     for fill in fills:
         pieces += [bar(x, y - 9, 14, 10, fill.paint, more='rx="2"'), label(x + 19, y, fill.name, 40)]

@@ -143,5 +143,5 @@ def referenced_skills(text: str, skills: Sequence[Skill], *, strict: bool = True
         else:
             if strict:
                 known = ", ".join(skill.name for skill in skills) or "none yet"
-                raise UsageError(f"@skill:{match[1]:.80} names no skill. There are: {known}.")
+                raise UsageError(f"@skill:{match[1]:.80} names no skill. Known skills: {known}.")
     return tuple(found.values())

@@ -188,7 +188,7 @@ def clip_words(text: str, columns: int) -> str:
 
 
 def with_context(question: str, parts: Iterable[str]) -> str:
-    """Append context to a question, if there is any."""
+    """Append the parts to a question in a tag that `without_context` removes again."""
     context = "\n\n".join(parts)
     return f"{question}\n\n<context>\n{context}\n</context>" if context else question
 

@@ -7,10 +7,7 @@ from typing import TYPE_CHECKING
 
 from artifactflow_nb.agents.base import AgentConfig, BaseAgent
 from artifactflow_nb.agents.lead import LeadAgent
-from artifactflow_nb.flows.base import FlowSpec
 from artifactflow_nb.flows.loop import LoopGraph, build_loop, job_loop, subagent_delegate, with_saver
-from artifactflow_nb.flows.research import RESEARCH
-from artifactflow_nb.flows.research.agents import RESEARCH_AGENTS
 from artifactflow_nb.tools.delegate import call_subagent
 
 if TYPE_CHECKING:
@@ -53,6 +50,3 @@ class ExtendableGraph:
         graph.interrupt_before_nodes = list(interrupt_before or ())
         graph.validate()
         return graph
-
-
-RESEARCH_FLOW = FlowSpec(RESEARCH, research_loop, RESEARCH_AGENTS)

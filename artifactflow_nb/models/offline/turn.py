@@ -104,7 +104,7 @@ class Turn:
         return "\n\n".join(entry.text for entry in self.calls_of(tool, **params))
 
     def has(self, tool: str) -> bool:
-        """Return whether the tool is offered; in a concluding turn, which offers none, whether it was called."""
+        """True if the tool is offered. A concluding turn offers no tools: then, true if the tool was called before."""
         return tool in self.tools or (not self.tools and bool(self.calls_of(tool)))
 
     def has_any(self, tools: tuple[str, ...]) -> bool:

@@ -40,11 +40,11 @@ def is_mention_term(term: str) -> bool:
     return len(term) > 2 and term[0] == term[-1] == "=" and term[1] != "="  # noqa: PLR2004 - two marks and a word
 
 
-def find_quotations(text: str, most: int = _MAX_PIECES) -> Iterator[tuple[int, list[str]]]:
-    """The quotations with at most `most` words and operators, as pairs of offset and words."""
+def find_quotations(text: str, max_pieces: int = _MAX_PIECES) -> Iterator[tuple[int, list[str]]]:
+    """Yield the offset and the words and operators of each quotation that has at most `max_pieces` of them."""
     for match in _QUOTED.finditer(text):
         pieces = _PIECE.findall(match[1])
-        if 0 < len(pieces) <= most:
+        if 0 < len(pieces) <= max_pieces:
             yield match.start(), pieces
 
 

@@ -96,7 +96,7 @@ class Scorer:
 
     @cached_property
     def weights(self) -> dict[str, float]:
-        """The weight of each term, hint and synonym of the question: its share in the question times its rarity."""
+        """The weight of each term, hint and synonym: its share of the question, times its rarity; more if unknown."""
         shares = {**self.query.hints, **self.query.terms}
         weights = {
             term: share * self.counts.rarity(term) * self._unknown_words.get(term, 1.0)

@@ -322,7 +322,7 @@ class ArtifactPanel(PolledView):
         """Write a version with the text of an earlier one."""
         shown = self._shown
         if shown is None:
-            raise NotFound("This artifact is not there any more.")
+            raise NotFound("This artifact was deleted meanwhile. Choose another one.")
         current, number = shown.current, int(act.args["version"])
         store = self._engine.artifacts
         return await self._write(

@@ -401,7 +401,7 @@ class BoardView(PolledView):
         groups = board_nodes.group_choices(self._loaded_board.tree, block.block_id)
         choice = act.args.get("values", {}).get("group")
         if choice not in groups:
-            raise UsageError("This group is not there any more.")
+            raise UsageError("This group was deleted or moved meanwhile. Choose another one.")
         position = BlockPosition(parent=group) if (group := groups[choice]) else BlockPosition(block.phase)
         return await self._move(act, block.block_id, partial(move_block, block_id=block.block_id, position=position))
 

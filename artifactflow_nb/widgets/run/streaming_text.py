@@ -62,7 +62,7 @@ class StreamingText:
         self.call_chars, self.call_name, self._pending, self._call_tail = 0, "", "", ""
 
     def _count_call(self, text: str) -> None:
-        """Count text of tool calls and update the name of the last call."""
+        """Add the length of a piece of a tool call, and note the name of the last tool in it."""
         self.call_chars += len(text)
         window = self._call_tail + text
         if names := _NAME.findall(window):

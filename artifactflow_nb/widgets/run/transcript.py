@@ -383,7 +383,7 @@ class RunTranscript:
         self._end(event, "cancelled")
 
     def end_with_parent(self, event: StreamEvent) -> None:
-        """End this subrun because its parent run has ended; its own terminal event may still follow with details."""
+        """Mark this subrun as ended with its parent. Its own terminal event may follow and adds details."""
         self._end(event, "cancelled")
 
     def _end(self, event: StreamEvent, status: str) -> None:
