@@ -37,7 +37,7 @@ from artifactflow_nb.analysis.plots.svg import (
 )
 from artifactflow_nb.core.text.format import count, duration
 
-_GUTTER, _RIGHT, _TOP = 150, 56, 62
+_WIDTH, _GUTTER, _RIGHT, _TOP = 860, 150, 56, 62
 _ROW, _BAR, _LANE_PAD, _GROUP = 19, 14, 5, 24
 _NARROW_PX = 1.6
 _LABEL_COLUMNS = 22
@@ -56,7 +56,6 @@ def waterfall_svg(
     now_ms: float | None = None,
     *,
     title: str = "Timeline",
-    width: int = 860,
     notes: Sequence[str] = (),
 ) -> str:
     """Draw spans; several runs, which differ in `group`, are drawn one below the other.
@@ -69,7 +68,6 @@ def waterfall_svg(
         now_ms: End of running spans, in milliseconds since the start of the run; None for the latest known time plus a
             margin.
         title: Heading.
-        width: Width in pixels; a narrower container scales the drawing down.
         notes: Sentences below the drawing.
     """
     if not spans:
@@ -79,7 +77,7 @@ def waterfall_svg(
         now_ms = last_time_ms(ordered)
     lanes = build_lanes(ordered, now_ms)
     scale = time_scale(ordered, now_ms)
-    area = _PlotArea(scale, width - _GUTTER - _RIGHT, now_ms)
+    area = _PlotArea(scale, _WIDTH - _GUTTER - _RIGHT, now_ms)
     body: list[str] = []
     y: float = _TOP
     group = ""
@@ -103,7 +101,7 @@ def waterfall_svg(
     labels = "".join(label(x, bottom + 15, text, 14, more='text-anchor="middle"') for x, text in ticks)
     pieces = [heading(title), _legend(), lines + faint(labels), *body, *_folds(area, bottom)]
     below, notes_height = footnotes([*omission_notes(lanes), *notes], bottom + 36, 120)
-    return drawing((width, bottom + 26 + notes_height), title, describe_spans(ordered, now_ms), *pieces, *below)
+    return drawing((_WIDTH, bottom + 26 + notes_height), title, describe_spans(ordered, now_ms), *pieces, *below)
 
 
 def describe_spans(spans: Sequence[TimelineSpan], now_ms: float) -> str:

@@ -139,27 +139,37 @@ class _JsonReader:
             case "word" if token["word"] in _NO_NUMBERS:
                 return token["word"]
             case "mark" if token["mark"] in "{[" and depth < _MAX_DEPTH:
-                return self._object(depth + 1) if token["mark"] == "{" else self._array(depth + 1)
+                return self._container("}" if token["mark"] == "{" else "]", depth + 1)
         raise self._broken(start)
 
-    def _object(self, depth: int) -> dict[str, Any]:
-        found: dict[str, Any] = {}
-        while (token := self._next())["mark"] != "}":
-            key = self._key(token)
-            if key in found:
-                raise AmbiguousCall(f"its JSON has two values for {key!r}", self.position)
-            if (colon := self._next())["mark"] != ":":
-                raise self._broken(colon.start(colon.lastgroup or 0))
-            found[key] = self.value(depth)
+    def _container(self, closing: str, depth: int) -> dict[str, Any] | list[Any]:
+        """Read the entries of an object or a list up to the closing bracket."""
+        fields: dict[str, Any] = {}
+        items: list[Any] = []
+        while True:
+            start = self.position
+            token = self._next()
+            if token["mark"] == closing:
+                break
+            if closing == "]":
+                self.position = start
+                items.append(self.value(depth))
+            else:
+                key = self._key(token)
+                if key in fields:
+                    raise AmbiguousCall(f"its JSON has two values for {key!r}", self.position)
+                if (colon := self._next())["mark"] != ":":
+                    raise self._broken(colon.start(colon.lastgroup or 0))
+                fields[key] = self.value(depth)
             following = self._next()
-            if following["tag"]:  # only closing braces can be missing, because the call's closing tag follows
+            if following["tag"] and closing == "}":  # only braces can be missing: the call's closing tag follows
                 self.position = following.start("tag")
                 break
-            if following["mark"] == "}":
+            if following["mark"] == closing:
                 break
             if following["mark"] != ",":
                 raise self._broken(following.start(following.lastgroup or 0))
-        return found
+        return items if closing == "]" else fields
 
     def _key(self, token: re.Match[str]) -> str:
         if token["string"]:
@@ -167,20 +177,6 @@ class _JsonReader:
         if token["word"]:
             return token["word"]
         raise self._broken(token.start(token.lastgroup or 0))
-
-    def _array(self, depth: int) -> list[Any]:
-        found: list[Any] = []
-        while True:
-            before = self.position
-            if self._next()["mark"] == "]":
-                return found
-            self.position = before
-            found.append(self.value(depth))
-            following = self._next()
-            if following["mark"] == "]":
-                return found
-            if following["mark"] != ",":
-                raise self._broken(following.start(following.lastgroup or 0))
 
     def _string(self, written: str) -> str:
         body = written[1:-1]
