@@ -1,4 +1,4 @@
-"""Small frames with known figures, runs that really ran, and reading a drawing as XML."""
+"""Small frames with known figures, frames of executed runs, and the texts of a drawing."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,13 +26,13 @@ HOSTILE = [
 
 
 def seconds(*values: float | None) -> Any:
-    """Times so many seconds after the start."""
+    """Times as seconds after `START`."""
     moments = [None if value is None else START + pd.Timedelta(seconds=value) for value in values]
     return pd.array(moments, dtype="datetime64[us, UTC]")
 
 
 def llm_frame(**columns: Any) -> pd.DataFrame:
-    """Three model calls: two of the lead's, one of the searcher's; any column can be put in its place."""
+    """Two model calls of the lead and one of the search agent; `columns` replaces columns."""
     known = {
         "run_id": ["run-1"] * 3,
         "agent_name": pd.Categorical(["lead_agent", "search_agent", "lead_agent"]),
@@ -54,7 +54,7 @@ def llm_frame(**columns: Any) -> pd.DataFrame:
 
 
 def tool_frame(**columns: Any) -> pd.DataFrame:
-    """A delegation, a search within it that failed, and a call that was denied after a wait of one second."""
+    """A delegation, a failed search within it, and a call that was denied after one second; `columns` replaces columns."""
     known = {
         "run_id": ["run-1"] * 3,
         "agent_name": ["lead_agent", "search_agent", "lead_agent"],
@@ -73,29 +73,29 @@ def tool_frame(**columns: Any) -> pd.DataFrame:
 
 
 def known(frame: pd.DataFrame) -> list[list[Any]]:
-    """The rows of a frame; None where it says NA."""
+    """The rows of a frame, with None for NA."""
     rows = frame.astype(object).to_numpy().tolist()
     return [[None if value is pd.NA else value for value in row] for row in rows]
 
 
 def xml(svg: str) -> ET.Element:
-    """The drawing, read by a parser that takes well-formed XML only."""
+    """The drawing as XML; an error unless it is well-formed."""
     return ET.fromstring(svg)  # noqa: S314 - our own drawing
 
 
 def texts(svg: str) -> list[str]:
-    """Every label that is drawn."""
+    """All labels of a drawing."""
     return [node.text or "" for node in xml(svg).iter(f"{SVG}text")]
 
 
 def tips(svg: str) -> list[str]:
-    """What the bars say when they are pointed at."""
+    """The tooltips of the bars."""
     return [node.findtext(f"{SVG}title") or "" for node in xml(svg).iter(f"{SVG}rect") if len(node)]
 
 
 @dataclass(frozen=True)
-class Ran:
-    """What a run left behind."""
+class RunFrames:
+    """Events and frames of a run."""
 
     events: list[StreamEvent]
     llm_calls: pd.DataFrame
@@ -103,8 +103,8 @@ class Ran:
     approvals: pd.DataFrame
 
 
-def planned(folder: Path) -> tuple[Ran, pd.DataFrame]:
-    """A run with a plan of which a step waits for a person and another fails once; its steps as a frame."""
+def run_plan(folder: Path) -> tuple[RunFrames, pd.DataFrame]:
+    """Execute a plan in which one step waits for a person and another fails once; also return the frame of its steps."""
     script = by_agent(
         agent=[plan("Find", "Send"), "Done."],
         executor=["Found.", call("report_failure", reason="No."), "It failed.", report(), "Sent."],
@@ -116,12 +116,12 @@ def planned(folder: Path) -> tuple[Ran, pd.DataFrame]:
         run = wb.ask("Look.", flow="plan").wait()
         run.approve()
         run.wait()
-        made = Ran(list(run.events), wb.llm_calls_df(), wb.tool_calls_df(), wb.approvals_df())
-        return made, wb.plan_steps_df()
+        run_frames = RunFrames(list(run.events), wb.llm_calls_df(), wb.tool_calls_df(), wb.approvals_df())
+        return run_frames, wb.plan_steps_df()
 
 
-def ran(folder: Path) -> Ran:
-    """A run with parallel jobs, a failing tool, a wait that was approved and one that was denied."""
+def run_parallel_jobs(folder: Path) -> RunFrames:
+    """Execute a run with parallel jobs, a failing tool, an approved request and a denied one."""
     lead = [
         delegate("search_agent", "here") + delegate("search_agent", "there"),
         call("read_artifact", id="nothing") + report(),
@@ -136,4 +136,4 @@ def ran(folder: Path) -> Ran:
         run.wait()
         run.deny()
         run.wait()
-        return Ran(list(run.events), wb.llm_calls_df(), wb.tool_calls_df(), wb.approvals_df())
+        return RunFrames(list(run.events), wb.llm_calls_df(), wb.tool_calls_df(), wb.approvals_df())

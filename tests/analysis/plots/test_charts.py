@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from support.charts import HOSTILE, known, llm_frame, ran, seconds, texts, tips, tool_frame, xml
+from support.charts import HOSTILE, known, llm_frame, run_parallel_jobs, seconds, texts, tips, tool_frame, xml
 
 import artifactflow_nb as af
 from artifactflow_nb.analysis.plots.chart import Chart
@@ -199,7 +199,7 @@ def test_hostile_names_are_text(name: str) -> None:
 
 def test_frames_of_a_workbench_are_drawn(tmp_path: Path) -> None:
     """All four charts accept the frames of a workbench."""
-    run = ran(tmp_path)
+    run = run_parallel_jobs(tmp_path)
     timeline = af.plot_timeline(run.llm_calls, run.tool_calls, run.approvals)
     assert timeline.table["kind"].value_counts().to_dict() == {"model": 8, "tool": 7, "wait": 2}
     assert af.plot_tokens(run.llm_calls).table["n_llm_calls"].sum() == 8

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
-from support.charts import planned, ran, seconds, tool_frame
+from support.charts import run_parallel_jobs, run_plan, seconds, tool_frame
 from support.played_runs import START, Script
 
 from artifactflow_nb.analysis.plots.spans import SpanLog, TimelineSpan
@@ -27,7 +27,7 @@ def spans_of_events(events: Iterable[StreamEvent]) -> tuple[TimelineSpan, ...]:
 
 def test_events_and_frames_give_the_same_spans(tmp_path: Path) -> None:
     """A finished run has the same spans from its events as from its rows, up to delays between the two."""
-    run = ran(tmp_path)
+    run = run_parallel_jobs(tmp_path)
     published = spans_of_events(run.events)
     stored = spans_from_frames(run.llm_calls, run.tool_calls, run.approvals)
     key = [(span.lane, span.kind, span.name, span.status, span.detail) for span in published]
@@ -50,7 +50,7 @@ def test_events_and_frames_give_the_same_spans(tmp_path: Path) -> None:
 
 def test_each_plan_step_has_a_lane(tmp_path: Path) -> None:
     """The calls and waits of a step are in the lane of the step, from events and from frames."""
-    run, steps = planned(tmp_path)
+    run, steps = run_plan(tmp_path)
     published = spans_of_events(run.events)
     stored = spans_from_frames(run.llm_calls, run.tool_calls, run.approvals, steps)
     assert sorted((span.lane, span.kind, span.name, span.status, span.detail) for span in published) == sorted(
@@ -67,14 +67,14 @@ def test_each_plan_step_has_a_lane(tmp_path: Path) -> None:
 
 def test_without_plan_steps_an_executor_has_one_lane(tmp_path: Path) -> None:
     """The frames of calls do not contain the step of a call."""
-    run, _ = planned(tmp_path)
+    run, _ = run_plan(tmp_path)
     lanes = {span.lane for span in spans_from_frames(run.llm_calls, run.tool_calls, run.approvals)}
     assert lanes == {"agent", "executor", "replanner", "summarizer"}
 
 
 def test_waits_are_derived_from_tool_calls(tmp_path: Path) -> None:
     """Without the frame of approvals, the waits come from the tool calls."""
-    run = ran(tmp_path)
+    run = run_parallel_jobs(tmp_path)
     with_them = spans_from_frames(None, run.tool_calls, run.approvals)
     without = spans_from_frames(None, run.tool_calls, None)
     waits = [[(s.name, s.status) for s in both if s.kind == "wait"] for both in (with_them, without)]
