@@ -54,7 +54,7 @@ def llm_frame(**columns: Any) -> pd.DataFrame:
 
 
 def tool_frame(**columns: Any) -> pd.DataFrame:
-    """A delegation, a failed search within it, and a call that was denied after one second; `columns` replaces columns."""
+    """A delegation, a failed search within it, and a call that was denied after a second; `columns` replaces some."""
     known = {
         "run_id": ["run-1"] * 3,
         "agent_name": ["lead_agent", "search_agent", "lead_agent"],
@@ -104,7 +104,7 @@ class RunFrames:
 
 
 def run_plan(folder: Path) -> tuple[RunFrames, pd.DataFrame]:
-    """Execute a plan in which one step waits for a person and another fails once; also return the frame of its steps."""
+    """Execute a plan in which one step waits for a person and another fails once; also return its steps."""
     script = by_agent(
         agent=[plan("Find", "Send"), "Done."],
         executor=["Found.", call("report_failure", reason="No."), "It failed.", report(), "Sent."],
