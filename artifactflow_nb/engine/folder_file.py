@@ -112,22 +112,19 @@ class FolderFile:
     @property
     def effects(self) -> tuple[str, ...]:
         """The effects of the file that need a permission, a line for each, without secrets."""
+        folder = self.path.parent
+        try:
+            store = folder / Path(str(self.values.get("data_dir", "."))).expanduser()
+            is_inside = store.resolve().is_relative_to(folder)  # as the default is
+        except (OSError, RuntimeError, ValueError):  # links in a circle, no such user, a null character
+            is_inside = False
         lines = [
             f"{name}: {describe(self.values[name])}"
             for name, describe in EFFECTS.items()
-            if name in self.values and not (name == "data_dir" and self._is_inside(self.values[name]))
+            if name in self.values and not (name == "data_dir" and is_inside)
         ]
         servers = self.values.get("mcp", {}).values()
         return (*lines, *(f"mcp.{server.name}: {describe_server(server)}" for server in servers))
-
-    def _is_inside(self, folder: object) -> bool:
-        """True if a folder is within the folder of the file, as the default is."""
-        if not isinstance(folder, str):
-            return True  # not a path: refused by `Settings`
-        try:
-            return (self.path.parent / Path(folder).expanduser()).resolve().is_relative_to(self.path.parent)
-        except (OSError, RuntimeError, ValueError):  # links in a circle, no such user, a null character
-            return False
 
     def check(self, others: Mapping[str, Any]) -> None:
         """Check that the person has allowed the file.
