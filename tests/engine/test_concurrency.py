@@ -71,8 +71,8 @@ async def test_one_of_several_concurrent_decisions_is_stored(open_engine: OpenEn
     assert (result.status, result.response, len(sent)) == ("completed", "Sent.", 1)
     assert len(engines[0].model.requests) == ANSWERED  # type: ignore[attr-defined]
     stored = await engines[0].runs.events(waiting.run_id)
-    told = [event for event in stored if event.type is StreamEventType.PERMISSION_RESULT]
-    assert [event.data["id"] for event in told] == [request]
+    results = [event for event in stored if event.type is StreamEventType.PERMISSION_RESULT]
+    assert [event.data["id"] for event in results] == [request]
     assert [event.is_terminal for event in stored].count(True) == 1
 
 
@@ -100,8 +100,8 @@ async def test_branch_takes_one_of_several_concurrent_questions(open_engine: Ope
     engines = [await open_engine(model=model) for _ in range(count)]
     first = await engines[0].controller.execute("First?")
     place = first.conversation_id
-    begun = [engines[n % count].controller.begin(f"Next {n}?", conversation_id=place) for n in range(4)]
-    outcomes = await asyncio.gather(*begun, return_exceptions=True)
+    questions = [engines[n % count].controller.begin(f"Next {n}?", conversation_id=place) for n in range(4)]
+    outcomes = await asyncio.gather(*questions, return_exceptions=True)
     assert [type(outcome) for outcome in outcomes].count(Conflict) == 3, outcomes
     messages = await engines[0].conversations.messages(place)
     assert [message.parent_id for message in messages] == [None, first.message_id]
@@ -153,11 +153,11 @@ async def test_runs_that_fail_or_are_cancelled_early_release_their_start_slots(o
     prompt, lead.placeholders = lead.placeholders, no_prompt  # type: ignore[method-assign]  # it fails as a file may
     ended = await asyncio.gather(*(engine.controller.execute("What?") for _ in range(3 * MAX_STARTING_RUNS)))
     assert {result.status for result in ended} == {"failed"}
-    begun = [await engine.controller.begin("What?") for _ in range(3 * MAX_STARTING_RUNS)]
-    for run in begun:
+    runs = [await engine.controller.begin("What?") for _ in range(3 * MAX_STARTING_RUNS)]
+    for run in runs:
         await engine.controller.start(run)
         await engine.controller.cancel(run.run_id)
-    assert {(await engine.controller.result(run.run_id)).status for run in begun} == {"cancelled"}
+    assert {(await engine.controller.result(run.run_id)).status for run in runs} == {"cancelled"}
     lead.placeholders = prompt  # type: ignore[method-assign]
     async with asyncio.timeout(10):
         assert (await engine.controller.execute("What?")).response == "Done."
@@ -165,14 +165,14 @@ async def test_runs_that_fail_or_are_cancelled_early_release_their_start_slots(o
 
 async def test_runs_wait_for_their_models_in_parallel(open_engine: OpenEngine) -> None:
     """Only the preparation of the first model call is limited; while one model replies, all other runs call theirs."""
-    asked, all_asked = [], asyncio.Event()
+    requested, all_requested = [], asyncio.Event()
 
     class Slow(ScriptedModel):
         async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
-            asked.append(request)
-            if len(asked) == 3 * MAX_STARTING_RUNS:
-                all_asked.set()
-            await all_asked.wait()
+            requested.append(request)
+            if len(requested) == 3 * MAX_STARTING_RUNS:
+                all_requested.set()
+            await all_requested.wait()
             async for event in super().stream(request):
                 yield event
 

@@ -118,7 +118,7 @@ async def test_unknown_configured_tool_is_an_error_at_the_start_of_a_run(open_en
 
 
 @pytest.mark.parametrize(
-    ("agent", "tool_name", "told"),
+    ("agent", "tool_name", "message"),
     [
         ("crawl_agent", "call_subagent", "only the lead can delegate"),
         ("executor", "call_subagent", "only the lead can delegate"),
@@ -129,10 +129,10 @@ async def test_unknown_configured_tool_is_an_error_at_the_start_of_a_run(open_en
     ],
 )
 async def test_tool_of_another_flow_cannot_be_configured(
-    open_engine: OpenEngine, agent: str, tool_name: str, told: str
+    open_engine: OpenEngine, agent: str, tool_name: str, message: str
 ) -> None:
     """It is an error of the configuration and not ignored."""
-    with pytest.raises(UsageError, match=f"'{agent}' asks for {tool_name}: {told}. Leave it out."):
+    with pytest.raises(UsageError, match=f"'{agent}' asks for {tool_name}: {message}. Leave it out."):
         await open_engine(["Yes."], **configured({agent: {"tools": [tool_name]}}))
 
 

@@ -171,9 +171,9 @@ async def test_interrupted_tool_call_is_not_run_again(open_engine: OpenEngine, t
         await asyncio.wait_for(started.wait(), 5)
     async with engine_with(ScriptedModel(["I will ask."])) as second:
         await (await second.controller.start(await second.runs.get(run.run_id)))
-        told = second.model.requests[0].messages[-1].content  # type: ignore[attr-defined]
+        prompt = second.model.requests[0].messages[-1].content  # type: ignore[attr-defined]
     assert ran == ["sent"]
-    assert "nobody knows whether it took effect" in told
+    assert "nobody knows whether it took effect" in prompt
 
 
 async def test_failing_store_is_reported_as_an_error(open_engine: OpenEngine) -> None:
@@ -247,10 +247,10 @@ async def test_only_the_lead_delegates(open_engine: OpenEngine) -> None:
     )
     engine = await open_engine(script)
     result = await engine.controller.execute("Look.")
-    told = [request.messages[-1].content for request in engine.model.requests]
+    prompts = [request.messages[-1].content for request in engine.model.requests]
     assert result.response == "Done."
-    assert "You have no tool 'call_subagent'" in told[2]
-    assert "There is no agent 'lead_agent'" in told[-1]
+    assert "You have no tool 'call_subagent'" in prompts[2]
+    assert "There is no agent 'lead_agent'" in prompts[-1]
     with pytest.raises(UsageError, match="only the lead can delegate"):
         engine.register_agent(AgentConfig("boss", "Delegates.", required_tools=("call_subagent",)))
     with pytest.raises(UsageError, match="no prompt 'poet'"):
@@ -268,9 +268,9 @@ async def test_checkpoints_of_ended_runs_are_deleted(open_engine: OpenEngine, tm
     await engine.aclose()
     await open_engine([])
     db = connect(tmp_path / "data" / CHECKPOINT_FILE)
-    kept = {row[0] for row in db.execute("SELECT thread_id FROM checkpoints UNION SELECT thread_id FROM writes")}
+    threads = {row[0] for row in db.execute("SELECT thread_id FROM checkpoints UNION SELECT thread_id FROM writes")}
     db.close()
-    assert kept == {waiting.thread_id}
+    assert threads == {waiting.thread_id}
 
 
 async def test_damaged_checkpoint_file_is_named(tmp_path: Path) -> None:

@@ -38,12 +38,12 @@ async def test_events_of_a_long_answer_are_small(open_engine: OpenEngine) -> Non
     The store grows by less than 4 times its text.
     """
     engine = await open_engine(model=ScriptedModel([LONG], chunk_chars=5))
-    told = [event async for event in engine.controller.stream_execute("Tell at length.")]
-    chunks = [event for event in told if event.type is StreamEventType.LLM_CHUNK]
+    events = [event async for event in engine.controller.stream_execute("Tell at length.")]
+    chunks = [event for event in events if event.type is StreamEventType.LLM_CHUNK]
     assert len(chunks) == 5_000
     assert chunks[-1].content == LONG
-    assert sum(len(json.dumps(dict(event.data))) for event in told) < 1_000_000
-    stored = await engine.runs.events(told[0].run_id)
+    assert sum(len(json.dumps(dict(event.data))) for event in events) < 1_000_000
+    stored = await engine.runs.events(events[0].run_id)
     assert sum(len(json.dumps(dict(event.data))) for event in stored) < 4 * len(LONG)
 
 
@@ -51,15 +51,15 @@ async def test_listener_holds_the_text_of_a_long_answer_once(open_engine: OpenEn
     """The 5,000 chunks of an answer of 100 KB take a few MB in a listener, and not half a GB."""
     engine = await open_engine(model=ScriptedModel(["x" * 100_000], chunk_chars=20))
     run = await engine.controller.begin("Tell at length.")
-    kept: list[Any] = []
-    await engine.controller.subscribe(run.run_id, kept.append)
+    events: list[Any] = []
+    await engine.controller.subscribe(run.run_id, events.append)
     tracemalloc.start()
     try:
         await (await engine.controller.start(run))
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert sum(event.type is StreamEventType.LLM_CHUNK for event in kept) == 5_000
+    assert sum(event.type is StreamEventType.LLM_CHUNK for event in events) == 5_000
     assert peak < 20_000_000
 
 
@@ -104,35 +104,35 @@ async def test_run_uses_only_the_engine_and_file_threads(
     """Nodes and edges of the loop are called on the engine's thread."""
     engine = await open_engine(one_job)
     await engine.controller.execute("The first question, for which the reference is indexed.")
-    asked: list[Any] = []
+    called: list[Any] = []
     loop = asyncio.get_running_loop()
     in_executor = loop.run_in_executor
 
     def noted(pool: Any, work: Callable[..., Any], *args: Any) -> Any:
-        asked.append(work)
+        called.append(work)
         return in_executor(pool, work, *args)
 
     monkeypatch.setattr(loop, "run_in_executor", noted)
     assert (await engine.controller.execute("Another?")).status == "completed"
-    assert asked == []
+    assert called == []
 
 
 async def statements(engine: Engine, work: Callable[[], Any]) -> Counter[str]:
     """The number of SQL statements that the work executes on the store, by their first word."""
-    found = Counter[str]()
+    counts = Counter[str]()
 
     def listen(listener: Callable[[str], None] | None) -> Callable[[sqlite3.Connection], None]:
         return lambda db: db.set_trace_callback(listener)
 
     def note(statement: str) -> None:
-        found[statement.split(maxsplit=1)[0]] += 1
+        counts[statement.split(maxsplit=1)[0]] += 1
 
     await engine.database.write(listen(note))
     await engine.database.read(listen(note))
     await work()
     await engine.database.write(listen(None))
     await engine.database.read(listen(None))
-    return found
+    return counts
 
 
 async def test_number_of_queries_does_not_grow_with_the_conversation(open_engine: OpenEngine) -> None:
@@ -164,16 +164,16 @@ async def test_list_of_conversations_reads_no_text(open_engine: OpenEngine) -> N
             columns.add((table, column))
         return sqlite3.SQLITE_OK
 
-    found: list[Any] = []
+    conversations: list[Any] = []
 
     async def listing() -> None:
-        found.extend(await engine.conversations.list_conversations())
+        conversations.extend(await engine.conversations.list_conversations())
 
     await engine.database.read(lambda db: db.set_authorizer(watch))
     executed = await statements(engine, listing)
     await engine.database.read(lambda db: db.set_authorizer(None))
-    assert len(found) == 50
-    assert all(one.n_messages == 1 for one in found)
+    assert len(conversations) == 50
+    assert all(conversation.n_messages == 1 for conversation in conversations)
     assert ("messages", "message_id") in columns
     assert not {("messages", "content"), ("messages", "response")} & columns
     assert executed["SELECT"] + executed["WITH"] == 1, executed

@@ -25,8 +25,8 @@ def test_handle_and_saved_output_of_a_deleted_run(workbench: OpenWorkbench) -> N
     run = wb.ask("Write.").wait()
     wb.delete_conversation(run)
     assert (repr(run), run.status) == ("Run('Write.', status='deleted')", "deleted")
-    shown = [run._repr_markdown_(), run._repr_html_(), *saved_run(run._client).values()]
-    for text in shown:
+    outputs = [run._repr_markdown_(), run._repr_html_(), *saved_run(run._client).values()]
+    for text in outputs:
         assert "eleted" in text
         assert "run.resume" not in text
         assert "approve" not in text
@@ -40,11 +40,11 @@ def test_live_view_of_a_deleted_run(workbench: OpenWorkbench, monkeypatch: pytes
     monkeypatch.setattr(watch, "POLL_INTERVAL_S", 0.02)
     wb = workbench([report()], approvals={"create_artifact": "ask"}, interactive=False)
     run = wb.ask("Write.").wait()
-    shown = ShownView(wb._thread, RunView(run._client))
-    assert "ask" in shown.kinds.values()
+    view = ShownView(wb._thread, RunView(run._client))
+    assert "ask" in view.kinds.values()
     wb.delete_conversation(run)
-    until(lambda: "Deleted" in "".join(shown.html.values()))
-    assert "ask" not in shown.kinds.values()
+    until(lambda: "Deleted" in "".join(view.html.values()))
+    assert "ask" not in view.kinds.values()
 
 
 def test_error_of_a_run_that_is_deleted_while_it_runs(workbench: OpenWorkbench, tmp_path: Path) -> None:
@@ -57,6 +57,6 @@ def test_error_of_a_run_that_is_deleted_while_it_runs(workbench: OpenWorkbench, 
         db.execute("DELETE FROM messages")
     with pytest.raises(af.NotFound, match="it was deleted"):
         run.wait(30)
-    why = wb._thread.engine.controller.scheduler.storage_problem(run.run_id)
-    assert why is not None
-    assert why.endswith(f"The run {run.run_id} was deleted.")
+    problem = wb._thread.engine.controller.scheduler.storage_problem(run.run_id)
+    assert problem is not None
+    assert problem.endswith(f"The run {run.run_id} was deleted.")

@@ -66,20 +66,20 @@ def test_full_disk_interrupts_a_run_without_loss(tmp_path: Path) -> None:
 @posix
 def test_decision_on_a_full_disk_can_be_repeated(tmp_path: Path) -> None:
     """Approving and cancelling raise; the request stays open and is decided later."""
-    (found,) = seen("decide", tmp_path / "data")
-    for told in (found["error"], found["cancelled"]):
-        assert "store.db could not be written: the disk is full" in told
-    assert (found["still"], found["answer"]) == (["waiting", 1], "Done.")
+    (outcome,) = seen("decide", tmp_path / "data")
+    for message in (outcome["error"], outcome["cancelled"]):
+        assert "store.db could not be written: the disk is full" in message
+    assert (outcome["still"], outcome["answer"]) == (["waiting", 1], "Done.")
 
 
 @posix
 def test_opening_and_asking_on_a_full_disk_are_errors(tmp_path: Path) -> None:
     """No incomplete store is left; an existing store can be read, and a refused question leaves no rows."""
-    (found,) = seen("begin", tmp_path / "data")
-    assert "store.db cannot be opened: the disk is full" in found["opening"]
-    assert found["shown"] == ["First?", "First?"]
-    assert "store.db could not be written: the disk is full" in found["asking"]
-    assert (found["after"], found["answer"], found["integrity"]) == (["First?"], "Two.", "ok")
+    (outcome,) = seen("begin", tmp_path / "data")
+    assert "store.db cannot be opened: the disk is full" in outcome["opening"]
+    assert outcome["shown"] == ["First?", "First?"]
+    assert "store.db could not be written: the disk is full" in outcome["asking"]
+    assert (outcome["after"], outcome["answer"], outcome["integrity"]) == (["First?"], "Two.", "ok")
 
 
 @tool()
@@ -126,11 +126,11 @@ async def fill_checkpoints(engine: Engine) -> None:
 async def test_full_checkpoint_file_interrupts_a_run_that_can_be_resumed(open_engine: OpenEngine, n_notes: int) -> None:
     """The error names the full file; with space the run continues and repeats no model call."""
     engine = await open_engine([call("note"), call("note"), call("note"), "Done."])
-    taken = itertools.count(1)
+    numbers = itertools.count(1)
 
     async def fill_after(ctx: ToolContext) -> str:
         """Take a note."""
-        if next(taken) == n_notes:
+        if next(numbers) == n_notes:
             await fill_checkpoints(engine)
         return f"noted by {ctx.agent}"
 
@@ -315,8 +315,8 @@ async def test_clock_set_during_a_run_makes_no_negative_durations(
     if hours < 0:
         assert run["total_duration_ms"] < 60_000
     for frame in (frames.LLM_CALLS, frames.TOOL_CALLS):
-        found = frames.load_frame(store, frame)
-        assert (found[[name for name in found if name.endswith("duration_ms")]] >= 0).all().all()
+        rows = frames.load_frame(store, frame)
+        assert (rows[[name for name in rows if name.endswith("duration_ms")]] >= 0).all().all()
     assert (frames.load_frame(store, frames.EVENTS)["t_rel_ms"] >= 0).all()
 
 
@@ -358,7 +358,7 @@ def test_checkpoints_are_found_after_the_clock_is_set_back(tmp_path: Path) -> No
 
     A run continues through restarts with the clock set back each time.
     """
-    assert [one["said"] for one in seen("set_back", tmp_path / "data", 15, 10, 5, 0)] == [
+    assert [outcome["said"] for outcome in seen("set_back", tmp_path / "data", 15, 10, 5, 0)] == [
         ["waiting", None, 1, 0],
         ["waiting", None, 1, 1],
         ["waiting", None, 1, 2],

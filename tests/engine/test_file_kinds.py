@@ -148,9 +148,9 @@ def test_errors_show_no_content_of_a_file(tmp_path: Path) -> None:
     path.write_bytes(b"api_key = 'sk-secret-123456'\xff")
     with pytest.raises(
         UsageError, match=r"The file .*x\.toml cannot be read: it is not text in UTF-8 \(byte 28\)"
-    ) as told:
+    ) as error:
         read_text(path, "The file")
-    assert "secret" not in str(told.value)
+    assert "secret" not in str(error.value)
     path.write_bytes(b"a\r\nb\rc\n")
     assert read_text(path, "The file") == "a\nb\nc\n"
 

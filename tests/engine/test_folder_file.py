@@ -215,8 +215,8 @@ def test_refusal_lists_the_effects_without_secrets(project: Path, tmp_path: Path
     assert SECRET not in message
     assert "harmless" not in message
     trusted = af.trust_folder()
-    shown = repr(trusted) + trusted._card().plain() + trusted._repr_html_() + trust_path().read_text()
-    assert SECRET not in shown
+    texts = repr(trusted) + trusted._card().plain() + trusted._repr_html_() + trust_path().read_text()
+    assert SECRET not in texts
     assert "approvals: answers 'approve' in your place" in repr(trusted)
 
 
@@ -282,9 +282,9 @@ def test_permissions_are_private_and_outside_of_the_folder(project: Path, tmp_pa
     assert trusted.stored_in == trust_path() == path
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
-    assert [one.name for one in path.parent.iterdir()] == ["trusted.json"]
+    assert [file.name for file in path.parent.iterdir()] == ["trusted.json"]
     assert json.loads(path.read_text()) == {"folders": {str(project): trusted.files}}
-    assert [one.name for one in project.iterdir()] == [SETTINGS_FILE]
+    assert [file.name for file in project.iterdir()] == [SETTINGS_FILE]
 
 
 def test_permissions_are_in_the_home_folder_by_default(

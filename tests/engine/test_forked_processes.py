@@ -62,9 +62,9 @@ USES = (
 
 def test_forked_child_gets_an_error_with_advice(tmp_path: Path) -> None:
     """Each use of its parent's folder or workbench is an error that names the spawn method."""
-    said = said_by("".join(f"print(in_child(lambda: {use}))\n" for use in USES), tmp_path).splitlines()
-    assert len(said) == len(USES)
-    for use, error in zip(USES, said, strict=True):
+    lines = said_by("".join(f"print(in_child(lambda: {use}))\n" for use in USES), tmp_path).splitlines()
+    assert len(lines) == len(USES)
+    for use, error in zip(USES, lines, strict=True):
         assert error.startswith("UsageError: "), use
         assert ADVICE in error, use
 

@@ -58,10 +58,10 @@ def send_with(path: Path, *, then: Any = lambda: None, idempotent: bool) -> Tool
 
 
 @pytest.mark.parametrize(
-    ("kind", "letters", "told"), [("once", 1, "nobody knows whether it took effect"), ("idempotent", 2, "sent")]
+    ("kind", "letters", "message"), [("once", 1, "nobody knows whether it took effect"), ("idempotent", 2, "sent")]
 )
 async def test_approval_survives_a_kill_during_the_approved_call(
-    open_engine: OpenEngine, tmp_path: Path, kind: str, letters: int, told: str
+    open_engine: OpenEngine, tmp_path: Path, kind: str, letters: int, message: str
 ) -> None:
     """It is not requested again, and only an idempotent tool is run again."""
     folder = tmp_path / "data"
@@ -80,7 +80,7 @@ async def test_approval_survives_a_kill_during_the_approved_call(
     model: Any = engine.model
     assert isinstance(model, ScriptedModel)
     assert len(model.requests) == 1, "the reply that called the tool was stored, and is not asked for again"
-    assert told in model.requests[0].messages[-1].content
+    assert message in model.requests[0].messages[-1].content
     events = [event.type for event in await engine.runs.events(run.run_id)]
     once = (StreamEventType.PERMISSION_REQUEST, StreamEventType.PERMISSION_RESULT, StreamEventType.TOOL_START)
     assert [events.count(kind) for kind in once] == [1, 1, 1]
@@ -131,44 +131,44 @@ def wb(tmp_path: Path, workbench: OpenWorkbench) -> af.Workbench:
 
 def test_run_killed_between_decision_and_start_is_interrupted(wb: af.Workbench) -> None:
     """Handle, frames, tree and saved output show it as interrupted, without a form, and say how to continue it."""
-    left = wb.runs()[0]
-    assert (left.status, list(left.pending), left.wait().status) == ("interrupted", [], "interrupted")
+    run = wb.runs()[0]
+    assert (run.status, list(run.pending), run.wait().status) == ("interrupted", [], "interrupted")
     assert list(wb.runs_df().status) == list(wb.messages_df().status) == ["interrupted"]
-    assert list(wb.runs_df(status="interrupted").run_id) == [left.run_id]
-    (entry,) = left._client.read(lambda db: load_tree_entries(db, left._thread.engine.folder, left.conversation_id))
+    assert list(wb.runs_df(status="interrupted").run_id) == [run.run_id]
+    (entry,) = run._client.read(lambda db: load_tree_entries(db, run._thread.engine.folder, run.conversation_id))
     assert entry.status == "interrupted"
-    for face in saved_run(left._client).values():
+    for face in saved_run(run._client).values():
         assert "run.resume()" in face
         assert "run.approve()" not in face
-    assert "Call run.resume" in left._repr_markdown_()
+    assert "Call run.resume" in run._repr_markdown_()
     assert "1 interrupted" in wb._repr_markdown_()
 
 
 def test_second_decision_on_it_is_refused_with_advice(wb: af.Workbench) -> None:
     """The error says that the request was decided and that run.resume() continues the run."""
-    left = wb.runs()[0]
-    request_id = left._client.read(lambda db: db.execute("SELECT request_id FROM approvals").fetchone()[0])
+    run = wb.runs()[0]
+    request_id = run._client.read(lambda db: db.execute("SELECT request_id FROM approvals").fetchone()[0])
     with pytest.raises(af.NotFound, match=r"everything was decided.*run.resume\(\)"):
-        left.approve()
+        run.approve()
     with pytest.raises(af.Conflict, match=r"decided already: approved.*run.resume\(\)"):
-        left.approve(request_id)
+        run.approve(request_id)
     with pytest.raises(af.Conflict, match=r"decided already: approved.*run.resume\(\)"):
         wb.approve(request_id)
 
 
 def test_resume_continues_it(wb: af.Workbench, tmp_path: Path) -> None:
     """The approved letter is sent once, and the run ends."""
-    left = wb.runs()[0]
-    assert left.resume().wait().status == "completed"
-    assert left.response == "It is done."
+    run = wb.runs()[0]
+    assert run.resume().wait().status == "completed"
+    assert run.response == "It is done."
     assert len((tmp_path / "data" / "sent").read_text().split()) == 1
     assert not list((tmp_path / "data" / "owners").iterdir())
 
 
 def test_run_that_is_being_started_is_not_interrupted(wb: af.Workbench, tmp_path: Path) -> None:
     """While a process holds the start lock of a decided run, others see it as waiting."""
-    left = wb.runs()[0]
+    run = wb.runs()[0]
     ownership = RunLocks(tmp_path / "data", "eng-other")
-    with ownership.starting(f"start-{left.run_id}"):
-        assert left.status == "waiting"
-    assert left.status == "interrupted"
+    with ownership.starting(f"start-{run.run_id}"):
+        assert run.status == "waiting"
+    assert run.status == "interrupted"

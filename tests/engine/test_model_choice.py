@@ -73,12 +73,12 @@ def test_unusable_model_name_is_an_error(tmp_path: Path) -> None:
 
 def test_run_continues_only_with_the_model_of_its_start(tmp_path: Path) -> None:
     """A workbench without this model refuses the decision and the resume; nothing is stored or requested."""
-    begun = {"data_dir": tmp_path / "data", "approvals": {"create_artifact": "ask"}}
+    options = {"data_dir": tmp_path / "data", "approvals": {"create_artifact": "ask"}}
     answers = [Answer(call("create_artifact", id="a", title="A", content="A.")), Answer("Done.")]
     with ChatServer(answers) as server:
-        with af.Workbench(model="usual", base_url=server.base_url, **begun) as wb:
+        with af.Workbench(model="usual", base_url=server.base_url, **options) as wb:
             run_id = wb.ask("What?", model="larger").wait(10).run_id
-        with af.Workbench(model=ScriptedModel(["Not me."]), **begun) as other:
+        with af.Workbench(model=ScriptedModel(["Not me."]), **options) as other:
             for act in (other.approve, other.deny):
                 with pytest.raises(
                     af.UsageError, match=f"{run_id} cannot continue here .* no model 'larger' here; known"
@@ -92,16 +92,16 @@ def test_run_continues_only_with_the_model_of_its_start(tmp_path: Path) -> None:
             with pytest.raises(af.UsageError, match="no model 'larger' here.* cancel it and ask again"):
                 other.run(run_id).resume()
             assert other.run(run_id).status == "interrupted"
-        with af.Workbench(model="usual", base_url=server.base_url, **begun) as later:
+        with af.Workbench(model="usual", base_url=server.base_url, **options) as later:
             assert later.run(run_id).resume().wait(10).response == "Done."
 
 
 def test_run_with_a_cost_limit_continues_only_with_prices(tmp_path: Path) -> None:
     """A workbench without the prices would never reach the limit, so it refuses to continue; it can cancel the run."""
-    begun = {"data_dir": tmp_path / "data", "approvals": {"create_artifact": "ask"}}
+    options = {"data_dir": tmp_path / "data", "approvals": {"create_artifact": "ask"}}
     answers = [Answer(call("create_artifact", id="a", title="A", content="A."))]
     with ChatServer(answers) as server:
-        where = {"model": "m", "base_url": server.base_url, **begun}
+        where = {"model": "m", "base_url": server.base_url, **options}
         with af.Workbench(**where, prices={"m": {"input": 1, "output": 1}}) as wb:
             run_id = wb.ask("What?", budget={"usd": 1}).wait(10).run_id
         with af.Workbench(**where) as later:
@@ -122,6 +122,6 @@ def test_sibling_keeps_model_and_budget(tmp_path: Path) -> None:
         wb.edit(first, "Uno?", model="usual").wait(10)
         assert [request.body["model"] for request in server.requests] == ["larger", "larger", "usual"]
         runs = wb._thread.engine.runs
-        kept = [wb._thread.call(runs.get(run_id)).settings.get("budget") for run_id in wb.runs_df()["run_id"]]
-        assert kept == [kept[0]] * 3
-        assert kept[0]["tokens"] == 5
+        budgets = [wb._thread.call(runs.get(run_id)).settings.get("budget") for run_id in wb.runs_df()["run_id"]]
+        assert budgets == [budgets[0]] * 3
+        assert budgets[0]["tokens"] == 5

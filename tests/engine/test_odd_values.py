@@ -39,9 +39,9 @@ def test_deep_json_in_settings_is_a_usage_error(tmp_path: Path, monkeypatch: pyt
     path = tmp_path / "mcp.json"
     path.write_text(f'{{"key": "sk-secret-123456", "a": {DEEP_JSON}}}')
     for mcp in (path, path.read_text()):
-        with pytest.raises(UsageError, match="it is nested too deep") as told:
+        with pytest.raises(UsageError, match="it is nested too deep") as error:
             Settings.load(mcp=str(mcp))
-        assert "secret" not in str(told.value)
+        assert "secret" not in str(error.value)
     with pytest.raises(UsageError, match="prices"):
         Settings.load(prices=f'{{"a": {DEEP_JSON}}}')
     with pytest.raises(UsageError, match=r"budget\.tokens .* is \[\["):
@@ -73,12 +73,12 @@ def test_deep_json_in_a_cassette_is_a_cassette_error(tmp_path: Path, workbench: 
 
 def test_model_gets_an_error_for_deeply_nested_arguments(workbench: OpenWorkbench) -> None:
     """The run can be sealed and opened again."""
-    seen = []
+    arguments = []
 
     @af.tool()
     async def take(_ctx: af.ToolContext, value: object = None) -> af.ToolResult:
         """Take a value."""
-        seen.append(value)
+        arguments.append(value)
         return af.ToolResult(success=True, data="taken", metadata={"deep": nested(DEPTH), "big": BIG})
 
     calls = [ToolCall("take", {"value": nested(depth)}) for depth in (300, 50)]
@@ -86,7 +86,7 @@ def test_model_gets_an_error_for_deeply_nested_arguments(workbench: OpenWorkbenc
     wb.register_tool(take)
     run = wb.ask("Take!").wait()
     errors = list(wb.tool_calls_df().error_message)
-    assert (run.response, len(seen)) == ("Done.", 1)
+    assert (run.response, len(arguments)) == ("Done.", 1)
     assert errors[0] == f"Its arguments are nested deeper than {MAX_DEPTH} levels; it was not run."
     with af.open_run(run.seal("run.afrun")) as opened:
         assert opened.response == "Done."
@@ -94,12 +94,12 @@ def test_model_gets_an_error_for_deeply_nested_arguments(workbench: OpenWorkbenc
 
 def test_edited_parameters_are_checked(workbench: OpenWorkbench) -> None:
     """Deeply nested ones are refused and decide nothing; a large number is passed on."""
-    seen = []
+    arguments = []
 
     @af.tool(permission="confirm")
     async def take(_ctx: af.ToolContext, value: object = None) -> str:
         """Take a value."""
-        seen.append(value)
+        arguments.append(value)
         return "taken"
 
     wb = workbench([[ToolCall("take", {"value": 1})], "Done."], tool_protocol="native", interactive=False)
@@ -108,7 +108,7 @@ def test_edited_parameters_are_checked(workbench: OpenWorkbench) -> None:
     with pytest.raises(UsageError, match="nothing was decided"):
         run.approve(params={"value": nested(DEPTH)})
     assert run.approve(params={"value": BIG}).wait().response == "Done."
-    assert seen == [str(BIG)]
+    assert arguments == [str(BIG)]
 
 
 def test_stored_json_is_never_too_deep() -> None:
@@ -216,18 +216,18 @@ def descriptors(free: int) -> Iterator[None]:
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (512, hard))
-    held: list[int] = []
+    opened_files: list[int] = []
     try:
         while True:
             try:
-                held.append(os.open(os.devnull, os.O_RDONLY))
+                opened_files.append(os.open(os.devnull, os.O_RDONLY))
             except OSError:
                 break
-        for _ in range(min(free, len(held))):
-            os.close(held.pop())
+        for _ in range(min(free, len(opened_files))):
+            os.close(opened_files.pop())
         yield
     finally:
-        for handle in held:
+        for handle in opened_files:
             os.close(handle)
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
@@ -245,7 +245,7 @@ def test_lack_of_file_descriptors_is_an_error(tmp_path: Path) -> None:
         wb.add_sources(tmp_path / "notes")
         sealed = wb.ask("Hi?").wait().seal(tmp_path / "warm.afrun")
     af.open_run(sealed).close()
-    told = set()
+    messages = set()
     with open_one() as wb:
         run = wb.ask("Hi?").wait()
         uses = (
@@ -263,8 +263,8 @@ def test_lack_of_file_descriptors_is_an_error(tmp_path: Path) -> None:
                     with descriptors(free):
                         use()
                 except ArtifactFlowError as error:
-                    told.add(str(error))
+                    messages.add(str(error))
         assert wb.ask("And now?").wait(20).response == "Hi."
         assert wb.add_sources(tmp_path / "notes").sources
-    assert any("too many files are open" in one and "ulimit" in one for one in told)
-    assert not any("folder is there" in one for one in told)
+    assert any("too many files are open" in message and "ulimit" in message for message in messages)
+    assert not any("folder is there" in message for message in messages)

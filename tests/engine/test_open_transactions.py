@@ -62,12 +62,12 @@ async def test_store_can_be_written_while_a_turn_waits(open_engine: OpenEngine, 
     script = by_agent(
         lead=[call("pause") + delegate("search_agent", "pause"), report(), "Done."], search=[call("pause"), "paused"]
     )
-    found: dict[str, bool] = {}
+    is_writable: dict[str, bool] = {}
 
     @tool
     async def pause(ctx: ToolContext) -> str:
         """Pause."""
-        found[ctx.agent] = await becomes_free(folder)
+        is_writable[ctx.agent] = await becomes_free(folder)
         return "rested"
 
     model = Thoughtful(script, folder)
@@ -79,7 +79,7 @@ async def test_store_can_be_written_while_a_turn_waits(open_engine: OpenEngine, 
     assert is_free(folder), "nothing is under way when a run waits"
     result = await engine.controller.resume(waiting.thread_id, approved=True)
     assert result.status == "completed", result.error_message
-    assert found == {"lead_agent": True, "search_agent": True}
+    assert is_writable == {"lead_agent": True, "search_agent": True}
     assert model.found == [True] * 10
 
 

@@ -39,12 +39,12 @@ async def test_each_resume_streams_only_new_events(open_engine: OpenEngine) -> N
         last = streams[-1][-1]
         assert (last.type, last.data["interrupted"], last.is_terminal) == (StreamEventType.COMPLETE, True, False)
         streams.append(await resumed(engine, thread_id, last.data["pending"][0]))
-    told = [event for stream in streams for event in stream]
-    assert [event.seq for event in told] == sorted({event.seq for event in told})
-    assert [event.is_terminal for event in told] == [False] * (len(told) - 1) + [True]
-    assert (told[-1].data["success"], told[-1].data["response"]) == (True, "Done.")
-    asked = [event.data["id"] for event in told if event.type is StreamEventType.PERMISSION_REQUEST]
-    assert len(asked) == len(set(asked)) == 3
+    events = [event for stream in streams for event in stream]
+    assert [event.seq for event in events] == sorted({event.seq for event in events})
+    assert [event.is_terminal for event in events] == [False] * (len(events) - 1) + [True]
+    assert (events[-1].data["success"], events[-1].data["response"]) == (True, "Done.")
+    requests = [event.data["id"] for event in events if event.type is StreamEventType.PERMISSION_REQUEST]
+    assert len(requests) == len(set(requests)) == 3
     assert len(engine.model.requests) == 4  # type: ignore[attr-defined]
 
 

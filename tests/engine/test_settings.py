@@ -54,13 +54,13 @@ def test_variables_of_other_programs_are_not_read(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "given", [{"base_url": "http://localhost:1/v1"}, {"api_key": KEY}, {"base_url": "https://h/v1", "api_key": KEY}]
+    "values", [{"base_url": "http://localhost:1/v1"}, {"api_key": KEY}, {"base_url": "https://h/v1", "api_key": KEY}]
 )
-def test_an_address_or_a_key_configures_an_endpoint(given):
+def test_an_address_or_a_key_configures_an_endpoint(values):
     """A key alone implies the client's default address."""
-    settings = Settings.load(model="m", **given)
+    settings = Settings.load(model="m", **values)
     assert settings.endpoint_configured
-    assert settings.base_url == given.get("base_url")
+    assert settings.base_url == values.get("base_url")
 
 
 def test_error_for_an_endpoint_without_a_model_has_advice():
@@ -156,20 +156,23 @@ def test_password_in_an_address_is_never_shown():
 def test_prices_and_budget_from_each_source(folder, monkeypatch):
     """Tables in the file, JSON in the environment and values as arguments give the same settings."""
     prices, budget = {"m": {"input": 2.5, "output": 10.0}}, {"tokens": 1000, "when_spent": "ask"}
-    given = Settings.load(prices=prices, budget=budget)
+    settings = Settings.load(prices=prices, budget=budget)
     (folder / SETTINGS_FILE).write_text(
         '[budget]\ntokens = 1000\nwhen_spent = "ask"\n[prices.m]\ninput = 2.5\noutput = 10.0\n'
     )
-    assert Settings.load() == given
+    assert Settings.load() == settings
     (folder / SETTINGS_FILE).unlink()
     monkeypatch.setenv("AF_PRICES", json.dumps(prices))
     monkeypatch.setenv("AF_BUDGET", json.dumps(budget))
-    assert Settings.load() == given
-    assert (given.prices["m"], given.budget) == (Price(input=2.5, output=10), Budget(tokens=1000, when_spent="ask"))
+    assert Settings.load() == settings
+    assert (settings.prices["m"], settings.budget) == (
+        Price(input=2.5, output=10),
+        Budget(tokens=1000, when_spent="ask"),
+    )
 
 
 @pytest.mark.parametrize(
-    ("variable", "value", "told"),
+    ("variable", "value", "message"),
     [
         ("AF_BUDGET", "lots", r"budget \(AF_BUDGET\) is 'lots': it must be some of these, as in"),
         ("AF_BUDGET", '{"tokens": -5}', r"budget\.tokens \(AF_BUDGET\) is -5"),
@@ -178,8 +181,8 @@ def test_prices_and_budget_from_each_source(folder, monkeypatch):
         ("AF_TOOL_PROTOCOL", "json", r"tool_protocol \(AF_TOOL_PROTOCOL\) is 'json': it must be 'xml' or 'native'"),
     ],
 )
-def test_error_for_a_nested_setting_names_its_part(folder, monkeypatch, variable, value, told):
+def test_error_for_a_nested_setting_names_its_part(folder, monkeypatch, variable, value, message):
     """It names the setting, the part, its value and the expected form."""
     monkeypatch.setenv(variable, value)
-    with pytest.raises(UsageError, match=told):
+    with pytest.raises(UsageError, match=message):
         Settings.load()

@@ -1,4 +1,4 @@
-"""Artifacts as a person at the notebook holds them."""
+"""The handle of an artifact in a notebook: reading, editing, display, export."""
 
 import re
 from pathlib import Path
@@ -16,50 +16,50 @@ HOSTILE = '<img src="https://hostile.invalid/x.png" onerror=alert(1)></details><
 
 
 @pytest.fixture
-def held(workbench: Any) -> ArtifactHandle:
+def handle(workbench: Any) -> ArtifactHandle:
     """A report that an agent wrote."""
     wb = workbench([report(FIRST), "Done."], approvals="approve")
     return wb.ask("Write.").wait(10).artifacts["research_report"]
 
 
-def test_handle_has_the_fields_of_its_version(held: ArtifactHandle) -> None:
+def test_handle_has_the_fields_of_its_version(handle: ArtifactHandle) -> None:
     """Handles of the same version are equal."""
-    assert (held.artifact_id, held.version, held.title, held.content) == ("research_report", 1, "Report", FIRST)
-    assert (held.content_type, held.created_by, held.update_type) == ("text/markdown", "lead_agent", "create")
-    assert held == held.newest
-    assert hash(held) == hash(held.newest)
+    assert (handle.artifact_id, handle.version, handle.title, handle.content) == ("research_report", 1, "Report", FIRST)
+    assert (handle.content_type, handle.created_by, handle.update_type) == ("text/markdown", "lead_agent", "create")
+    assert handle == handle.newest
+    assert hash(handle) == hash(handle.newest)
 
 
-def test_edit_writes_a_version_by_the_user(held: ArtifactHandle) -> None:
+def test_edit_writes_a_version_by_the_user(handle: ArtifactHandle) -> None:
     """The version is on the branch and names its author; the handle of the earlier version does not change."""
-    edited = held.edit(FIRST.replace("One", "Two"))
+    edited = handle.edit(FIRST.replace("One", "Two"))
     assert (edited.version, edited.content, edited.created_by) == (2, "# Report\n\nTwo.\n", "user")
-    assert (edited.update_type, edited.run_id, edited.message_id) == ("update", None, held.message_id)
-    assert (held.content, held.newest) == (FIRST, edited)
-    assert list(held.versions) == [1, 2]
-    assert held.versions[1] == held
+    assert (edited.update_type, edited.run_id, edited.message_id) == ("update", None, handle.message_id)
+    assert (handle.content, handle.newest) == (FIRST, edited)
+    assert list(handle.versions) == [1, 2]
+    assert handle.versions[1] == handle
 
 
-def test_edit_without_a_change_writes_nothing(held: ArtifactHandle) -> None:
+def test_edit_without_a_change_writes_nothing(handle: ArtifactHandle) -> None:
     """The same text returns the same handle; a value that is not text is an error."""
-    assert held.edit(FIRST) is held
-    assert list(held.versions) == [1]
+    assert handle.edit(FIRST) is handle
+    assert list(handle.versions) == [1]
     with pytest.raises(af.UsageError, match="new text is int, not text"):
-        held.edit(7)  # type: ignore[arg-type]
+        handle.edit(7)  # type: ignore[arg-type]
 
 
-def test_edit_of_an_outdated_version_is_a_conflict(held: ArtifactHandle) -> None:
+def test_edit_of_an_outdated_version_is_a_conflict(handle: ArtifactHandle) -> None:
     """The error names the newer version and its author."""
-    held.edit("Faster.")
-    for change in (lambda: held.edit("Slower."), lambda: held.restore(1), lambda: held.rename("Slower")):
+    handle.edit("Faster.")
+    for change in (lambda: handle.edit("Slower."), lambda: handle.restore(1), lambda: handle.rename("Slower")):
         with pytest.raises(af.Conflict, match="is now at version 2, not 1: user changed it. Read it again"):
             change()
-    assert held.newest.edit("In turn.").version == 3
+    assert handle.newest.edit("In turn.").version == 3
 
 
-def test_restore_and_rename_write_versions(held: ArtifactHandle) -> None:
+def test_restore_and_rename_write_versions(handle: ArtifactHandle) -> None:
     """Both write a new version by the user."""
-    restored = held.edit("Worse.").restore(1)
+    restored = handle.edit("Worse.").restore(1)
     assert (restored.version, restored.content, restored.update_type) == (3, FIRST, "restore")
     renamed = restored.rename("The report")
     assert (renamed.version, renamed.title, renamed.content, renamed.created_by) == (4, "The report", FIRST, "user")
@@ -68,9 +68,9 @@ def test_restore_and_rename_write_versions(held: ArtifactHandle) -> None:
 
 
 @pytest.mark.parametrize("number", [3, 2**70, -1, 1.5, "1"])
-def test_unknown_version_lists_known_versions(held: ArtifactHandle, number: Any) -> None:
+def test_unknown_version_lists_known_versions(handle: ArtifactHandle, number: Any) -> None:
     """The error has the value, of any type and size, and the known numbers."""
-    edited = held.edit("Changed.")
+    edited = handle.edit("Changed.")
     for act in (edited.restore, edited.diff, lambda number: edited.diff(1, number)):
         with pytest.raises(af.NotFound, match=f"no version {number!r} in .*; it has: 1, 2"):
             act(number)
@@ -87,8 +87,8 @@ def test_edits_belong_to_their_branch(workbench: Any) -> None:
     assert ours.content == FIRST
     assert [run.artifacts["research_report"].version for run in (first, left, right)] == [1, 2, 1]
     assert repr(ours.diff(1, 2)).endswith("-# Report\n-\n-One.\n+Of the left.")
-    taken = ours.restore(2)
-    assert (taken.version, taken.content, taken.message_id) == (3, "Of the left.\n", right.message_id)
+    restored = ours.restore(2)
+    assert (restored.version, restored.content, restored.message_id) == (3, "Of the left.\n", right.message_id)
 
 
 @pytest.mark.parametrize("is_edited", [False, True])
@@ -105,9 +105,9 @@ def test_agent_needs_approval_to_change_a_users_version(workbench: Any, is_edite
     assert [request.tool for request in run.pending] == (["rewrite_artifact"] if is_edited else [])
 
 
-def test_difference_is_displayable(held: ArtifactHandle) -> None:
+def test_difference_is_displayable(handle: ArtifactHandle) -> None:
     """It has plain text, Markdown and HTML; without numbers it compares a version with the previous one."""
-    edited = held.edit(FIRST.replace("One.", "Two."))
+    edited = handle.edit(FIRST.replace("One.", "Two."))
     change = edited.diff()
     assert repr(change) == (
         "--- research_report v1\n+++ research_report v2\n@@ -1,3 +1,3 @@\n # Report\n \n-One.\n+Two."
@@ -119,19 +119,19 @@ def test_difference_is_displayable(held: ArtifactHandle) -> None:
     assert repr(edited.diff(1, 1)) == "research_report v1 → research_report v1: no difference"
 
 
-def test_difference_of_the_first_version_is_its_whole_text(held: ArtifactHandle) -> None:
+def test_difference_of_the_first_version_is_its_whole_text(handle: ArtifactHandle) -> None:
     """An unknown number is an error."""
-    change = held.diff()
+    change = handle.diff()
     assert isinstance(change, ArtifactDiff)
     assert change.before is None
     assert repr(change).startswith("--- nothing\n+++ research_report v1\n")
     with pytest.raises(af.NotFound, match="no version 5"):
-        held.diff(5)
+        handle.diff(5)
 
 
-def test_display_has_title_author_text_and_versions(held: ArtifactHandle) -> None:
+def test_display_has_title_author_text_and_versions(handle: ArtifactHandle) -> None:
     """Every format names the version, its author and its time; the list of versions is folded."""
-    edited = held.edit("# Report\n\n*New.*\n")
+    edited = handle.edit("# Report\n\n*New.*\n")
     assert re.fullmatch(
         r"Artifact\('research_report', version=2, title='Report', created_by='user', created_at='[\d-]+ [\d:]+ UTC'\)",
         repr(edited),
@@ -151,9 +151,9 @@ def test_unattended_displays_have_no_times(workbench: Any) -> None:
     """They are the same in every execution."""
     wb = workbench([report(FIRST), "Done."], approvals="approve", interactive=False)
     artifacts = wb.ask("Write.").wait(10).artifacts
-    one = artifacts["research_report"]
-    assert repr(one) == "Artifact('research_report', version=1, title='Report', created_by='lead_agent')"
-    for face in (one._repr_html_(), one._repr_markdown_(), repr(artifacts), artifacts._repr_html_()):
+    artifact = artifacts["research_report"]
+    assert repr(artifact) == "Artifact('research_report', version=1, title='Report', created_by='lead_agent')"
+    for face in (artifact._repr_html_(), artifact._repr_markdown_(), repr(artifacts), artifacts._repr_html_()):
         assert "UTC" not in face
 
 
@@ -162,16 +162,16 @@ def test_hostile_texts_are_displayed_as_text(workbench: Any) -> None:
     turns = [call("create_artifact", id=HOSTILE, title=HOSTILE, content=HOSTILE), "Done."]
     wb = workbench(turns, approvals="approve")
     artifacts = wb.ask("Write.").wait(10).artifacts
-    (one,) = artifacts.values()
-    changed = one.edit(HOSTILE + " more")
-    for shown in (one, artifacts, one.versions, changed.diff(), changed.diff().side_by_side):
-        assert not re.search(r"<(img|script)", shown._repr_html_())
-    for written in (one, artifacts, one.versions):
+    (artifact,) = artifacts.values()
+    changed = artifact.edit(HOSTILE + " more")
+    for value in (artifact, artifacts, artifact.versions, changed.diff(), changed.diff().side_by_side):
+        assert not re.search(r"<(img|script)", value._repr_html_())
+    for written in (artifact, artifacts, artifact.versions):
         assert not re.search(r"<(img|script)", written._repr_markdown_())
     assert changed.diff()._repr_markdown_().count("```") == 2
 
 
-def test_artifacts_of_a_run_are_displayed_as_a_table(held: ArtifactHandle, workbench: Any) -> None:
+def test_artifacts_of_a_run_are_displayed_as_a_table(handle: ArtifactHandle, workbench: Any) -> None:
     """They are accessed by id; the error for an unknown id lists the known ones."""
     wb = workbench([report("a", "a") + report("b", "b"), "Done."], approvals="approve", interactive=False)
     artifacts = wb.ask("Write.").wait(10).artifacts
@@ -200,34 +200,34 @@ def test_user_may_edit_while_a_run_waits(workbench: Any) -> None:
     first = wb.ask("Write.").wait(10)
     second = wb.ask("Rewrite.", conversation_id=first.conversation_id).wait(10)
     assert second.status == "waiting"
-    held = second.artifacts["research_report"]
-    assert held.edit("By hand.").version == 2
+    handle = second.artifacts["research_report"]
+    assert handle.edit("By hand.").version == 2
     second.approve().wait(10)
-    assert len(held.versions) == 2
+    assert len(handle.versions) == 2
     second.approve().wait(10)
-    assert [one.content for one in held.versions.values()] == [FIRST, "By hand.", "By the agent."]
+    assert [version.content for version in handle.versions.values()] == [FIRST, "By hand.", "By the agent."]
     with pytest.raises(af.Conflict, match="is now at version 3, not 1: lead_agent changed it"):
-        held.edit("Late.")
+        handle.edit("Late.")
 
 
-def test_artifact_is_exported_to_files(held: ArtifactHandle, tmp_path: Path) -> None:
+def test_artifact_is_exported_to_files(handle: ArtifactHandle, tmp_path: Path) -> None:
     """Each format has the name of the artifact, and the path is returned."""
     (tmp_path / "out").mkdir()
-    paths = [write(tmp_path / "out") for write in (held.to_markdown, held.to_html, held.to_docx, held.to_ipynb)]
+    paths = [write(tmp_path / "out") for write in (handle.to_markdown, handle.to_html, handle.to_docx, handle.to_ipynb)]
     assert [path.name for path in paths] == [f"research_report.{form}" for form in ("md", "html", "docx", "ipynb")]
     assert paths[0].read_text() == FIRST
     with pytest.raises(af.UsageError, match=r"research_report.md' already. Pass overwrite=True"):
-        held.to_markdown(tmp_path / "out")
-    assert held.to_markdown(tmp_path / "out", overwrite=True) == paths[0]
+        handle.to_markdown(tmp_path / "out")
+    assert handle.to_markdown(tmp_path / "out", overwrite=True) == paths[0]
 
 
-def test_artifact_is_inserted_as_a_cell(held: ArtifactHandle, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_artifact_is_inserted_as_a_cell(handle: ArtifactHandle, monkeypatch: pytest.MonkeyPatch) -> None:
     """The next cell is sanitised Markdown without remote content; plain Python has no cells."""
     with pytest.raises(af.UsageError, match="no cell to add another to"):
-        held.to_cell()
+        handle.to_cell()
     shell = InteractiveShell.instance()
     try:
-        edited = held.edit("# Report\n\n![x](https://hostile.invalid/x.png)\n")
+        edited = handle.edit("# Report\n\n![x](https://hostile.invalid/x.png)\n")
         edited.to_cell()
         assert shell.rl_next_input == edited.cell
         assert edited.cell.startswith("%%markdown\n# Report")
@@ -239,8 +239,8 @@ def test_artifact_is_inserted_as_a_cell(held: ArtifactHandle, monkeypatch: pytes
 def test_artifact_of_a_closed_workbench_is_read_only(workbench: Any) -> None:
     """It can be displayed and exported; an edit is an error."""
     wb = workbench([report(FIRST), "Done."], approvals="approve")
-    held = wb.ask("Write.").wait(10).artifacts["research_report"]
+    handle = wb.ask("Write.").wait(10).artifacts["research_report"]
     wb.close()
-    assert "One." in held._repr_html_()
+    assert "One." in handle._repr_html_()
     with pytest.raises(af.UsageError, match="workbench is closed"):
-        held.edit("Late.")
+        handle.edit("Late.")

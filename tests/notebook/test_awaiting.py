@@ -1,4 +1,4 @@
-"""How soon a cell that awaits a run goes on, in a real kernel, whoever brings the run to its end."""
+"""A cell that awaits a run continues soon after the end of the run, in a real kernel."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Branches and conversations, as a person at the notebook works with them."""
+"""Branches and conversations in a notebook: asking again, switching, listing, deleting."""
 
 from contextlib import closing
 from pathlib import Path
@@ -13,8 +13,8 @@ from artifactflow_nb.models.scripted import ScriptedModel
 from artifactflow_nb.store.database import connect
 
 
-def said(wb: af.Workbench) -> list[str]:
-    """What the model was told last, without the system prompt."""
+def last_prompt(wb: af.Workbench) -> list[str]:
+    """The last prompt, without the system message."""
     return [message.content for message in wb._thread.engine.model.requests[-1].messages[1:]]
 
 
@@ -24,7 +24,7 @@ def test_regenerated_answer_does_not_know_the_first_one(workbench: Any) -> None:
     first = wb.ask("One?").wait(10)
     second = wb.ask("Two?", conversation_id=first.conversation_id).wait(10)
     again = wb.regenerate(second).wait(10)
-    assert said(wb) == ["One?", "1.", "Two?"]
+    assert last_prompt(wb) == ["One?", "1.", "Two?"]
     assert (again.question, again.response, second.response) == ("Two?", "II.", "2.")
     assert again.conversation_id == first.conversation_id
     assert len({first.message_id, second.message_id, again.message_id}) == 3
@@ -35,9 +35,9 @@ def test_edited_question_is_a_sibling(workbench: Any) -> None:
     wb = workbench(["1.", "I.", "2."])
     first = wb.ask("One?").wait(10)
     edited = wb.edit(first, "Uno?").wait(10)
-    assert said(wb) == ["Uno?"]
+    assert last_prompt(wb) == ["Uno?"]
     wb.ask("Two?", conversation_id=first.conversation_id).wait(10)
-    assert said(wb) == ["Uno?", "I.", "Two?"]
+    assert last_prompt(wb) == ["Uno?", "I.", "Two?"]
     assert (first.response, edited.response) == ("1.", "I.")
 
 
@@ -65,7 +65,7 @@ def test_failed_question_can_be_regenerated(workbench: Any) -> None:
     failed = wb.ask("One?").wait(10)
     assert failed.status == "failed"
     assert wb.regenerate(failed).wait(10).response == "Now."
-    assert said(wb) == ["One?"]
+    assert last_prompt(wb) == ["One?"]
 
 
 def test_artifacts_belong_to_their_branch(workbench: Any) -> None:
@@ -78,7 +78,7 @@ def test_artifacts_belong_to_their_branch(workbench: Any) -> None:
     right = wb.edit(left, "Read it.").wait(10)
     texts = [run.artifacts["research_report"].content for run in (first, left, right)]
     assert texts == ["Base.", "Left.", "Base."]
-    assert "<![CDATA[Base.]]>" in said(wb)[-1]
+    assert "<![CDATA[Base.]]>" in last_prompt(wb)[-1]
 
 
 def test_activated_branch_is_continued(workbench: Any) -> None:
@@ -91,7 +91,7 @@ def test_activated_branch_is_continued(workbench: Any) -> None:
     assert newest.message_id == second.message_id
     assert "Two?" in newest._repr_html_()
     wb.ask("Three?", conversation_id=newest).wait(10)
-    assert said(wb) == ["One?", "1.", "Two?", "2.", "Three?"]
+    assert last_prompt(wb) == ["One?", "1.", "Two?", "2.", "Three?"]
 
 
 def test_conversation_is_identified_by_itself_a_run_a_message_or_its_id(workbench: Any) -> None:
@@ -127,12 +127,12 @@ def test_search_finds_titles_and_messages(workbench: Any) -> None:
     wb = workbench(["A camellia <i>leaf</i>.", "From cows."])
     tea = wb.ask("What is tea?").wait(10)
     wb.ask("What is milk?").wait(10)
-    found = wb.conversations("CAMELLIA")
-    assert [entry.conversation_id for entry in found] == [tea.conversation_id]
-    assert found[0].hit.message_id == tea.message_id
-    assert "What is tea? A camellia <i>leaf</i>." in repr(found)
-    assert "<th>found</th>" in found._repr_html_()
-    assert "A camellia &lt;i&gt;leaf&lt;/i&gt;." in found._repr_html_()
+    hits = wb.conversations("CAMELLIA")
+    assert [entry.conversation_id for entry in hits] == [tea.conversation_id]
+    assert hits[0].hit.message_id == tea.message_id
+    assert "What is tea? A camellia <i>leaf</i>." in repr(hits)
+    assert "<th>found</th>" in hits._repr_html_()
+    assert "A camellia &lt;i&gt;leaf&lt;/i&gt;." in hits._repr_html_()
     assert repr(wb.conversations("lemonade")) == "No conversation holds 'lemonade'."
 
 
@@ -149,10 +149,10 @@ def test_conversation_is_renamed(workbench: Any) -> None:
 def test_deleting_a_conversation_deletes_its_rows(workbench: Any, tmp_path: Path) -> None:
     """Its runs, events, artifacts and prompts are deleted from every table, but not the texts that others share."""
     wb = workbench(["One.", report("Word xyzzy."), "Two xyzzy."], approvals="approve")
-    kept = wb.ask("Keep this?").wait(10)
+    other = wb.ask("Keep this?").wait(10)
     gone = wb.ask("Where is xyzzy?").wait(10)
     wb.delete_conversation(gone)
-    assert [entry.conversation_id for entry in wb.conversations()] == [kept.conversation_id]
+    assert [entry.conversation_id for entry in wb.conversations()] == [other.conversation_id]
     assert gone.status == "deleted"
     with pytest.raises(af.NotFound, match=f"no run '{gone.run_id}'"):
         _ = gone.response

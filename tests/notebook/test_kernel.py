@@ -1,4 +1,4 @@
-"""The workbench in a real kernel that no page watches, as nbclient and nbval run it."""
+"""The workbench in a real kernel without a page, as nbclient and nbval run it."""
 
 from pathlib import Path
 from typing import Any
@@ -38,7 +38,7 @@ def test_unattended_outputs_are_saved_outputs(tmp_path: Path, monkeypatch: pytes
     """With a policy each output is final, the same in each execution, and without a widget."""
     monkeypatch.setenv("AF_APPROVALS", "approve")
     make = MAKE.format(turns=repr(REPORT) + ', "It is found."')
-    _, asked, waited, shown, response, report = run(
+    _, question, waited, display, response, report = run(
         tmp_path,
         make,
         'run = wb.ask("Where is it?")\nrun',
@@ -47,10 +47,10 @@ def test_unattended_outputs_are_saved_outputs(tmp_path: Path, monkeypatch: pytes
         "run.response",
         'run.artifacts["research_report"]',
     )
-    assert plain(asked) == ["Run: Where is it?"]
+    assert plain(question) == ["Run: Where is it?"]
     assert plain(waited) == ["'completed'"]
-    assert plain(shown) == ["Run completed: Where is it?\n\nIt is found."]
-    assert set(shown[0]["data"]) == {"text/plain", "text/markdown", "text/html"}
+    assert plain(display) == ["Run completed: Where is it?\n\nIt is found."]
+    assert set(display[0]["data"]) == {"text/plain", "text/markdown", "text/html"}
     assert response[0]["data"]["text/markdown"] == "It is found."
     assert "\n\n# Found\n\n" in report[0]["data"]["text/markdown"]
 

@@ -38,17 +38,17 @@ def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Interacti
 
 @pytest.fixture
 def wb(shell: InteractiveShell, tmp_path: Path) -> af.Workbench:
-    """The user's `wb`, whose model says what it is asked to say."""
+    """A workbench with three scripted replies in the variable `wb`."""
     turns = [report("A report."), "It is found.", "Again."]
-    made = af.Workbench(
+    workbench = af.Workbench(
         model=ScriptedModel(turns), data_dir=tmp_path / "data", approvals={"create_artifact": "ask"}, interactive=False
     )
-    shell.user_ns["wb"] = made
-    return made
+    shell.user_ns["wb"] = workbench
+    return workbench
 
 
-def said(shell: InteractiveShell, capsys: pytest.CaptureFixture[str], cell: str) -> str:
-    """What a cell that is refused says."""
+def cell_error(shell: InteractiveShell, capsys: pytest.CaptureFixture[str], cell: str) -> str:
+    """The error message of a cell."""
     assert not shell.run_cell(cell).success
     printed = capsys.readouterr()
     assert "Traceback" not in printed.out + printed.err
@@ -63,7 +63,9 @@ def run_cell(shell: InteractiveShell, cell: str) -> Any:
 
 def offered(shell: InteractiveShell, line: str) -> list[str]:
     with provisionalcompleter():
-        return [found.text for found in shell.Completer.completions(line, len(line.split("\n", maxsplit=1)[0]))]
+        return [
+            completion.text for completion in shell.Completer.completions(line, len(line.split("\n", maxsplit=1)[0]))
+        ]
 
 
 def test_cell_asks_and_binds_its_run(shell: InteractiveShell, wb: af.Workbench, capsys: Any) -> None:
@@ -86,20 +88,20 @@ def test_cell_asks_and_binds_its_run(shell: InteractiveShell, wb: af.Workbench, 
 def test_cell_continues_a_conversation(shell: InteractiveShell, tmp_path: Path, capsys: Any) -> None:
     """By its id, also from a variable, or `continue` for the newest; by default a new one starts."""
     shell.user_ns["wb"] = af.Workbench(model=ScriptedModel(["1.", "2.", "3.", "4."]), data_dir=tmp_path / "data")
-    assert "no conversation to continue yet" in said(shell, capsys, "%%ask --conversation continue\nGo on.")
+    assert "no conversation to continue yet" in cell_error(shell, capsys, "%%ask --conversation continue\nGo on.")
     run_cell(shell, "%%ask one\nOne?")
-    one = shell.user_ns["one"].wait(10)
+    first = shell.user_ns["one"].wait(10)
     run_cell(shell, "%%ask two --conversation continue\nTwo?")
     two = shell.user_ns["two"].wait(10)
     run_cell(shell, "%%ask three --conversation {one.conversation_id}\nThree?")
     three = shell.user_ns["three"].wait(10)
-    assert {one.conversation_id} == {two.conversation_id, three.conversation_id}
+    assert {first.conversation_id} == {two.conversation_id, three.conversation_id}
     run_cell(shell, "%%ask four\nFour?")
-    assert shell.user_ns["four"].wait(10).conversation_id != one.conversation_id
+    assert shell.user_ns["four"].wait(10).conversation_id != first.conversation_id
 
 
 @pytest.mark.parametrize(
-    ("cell", "told"),
+    ("cell", "message"),
     [
         ("%%ask --flwo x\nq", "unrecognized arguments: --flwo. Known are --flow, --model, --budget, --conversation"),
         ("%%ask one two\nq", "unrecognized arguments: two. Known are --flow"),
@@ -128,29 +130,29 @@ def test_cell_continues_a_conversation(shell: InteractiveShell, tmp_path: Path, 
     ],
 )
 def test_invalid_line_is_a_one_line_error(
-    shell: InteractiveShell, wb: af.Workbench, capsys: Any, cell: str, told: str
+    shell: InteractiveShell, wb: af.Workbench, capsys: Any, cell: str, message: str
 ) -> None:
     """It says what is wrong and lists the known values, without a traceback."""
-    line = said(shell, capsys, cell)
-    assert told in line
+    line = cell_error(shell, capsys, cell)
+    assert message in line
     assert line.count("\n") == 0
 
 
 def test_newest_workbench_is_used(shell: InteractiveShell, tmp_path: Path, capsys: Any) -> None:
     """If there is none, `%af` is an error and `%%ask` creates one."""
-    assert "There is no workbench yet" in said(shell, capsys, "%af runs")
+    assert "There is no workbench yet" in cell_error(shell, capsys, "%af runs")
     shell.user_ns["wb"] = "my own"
     run_cell(shell, "%%ask\nWhat is a pass statement?")
     assert "There was no workbench, so one was made: wb2 = Workbench(model='offline" in capsys.readouterr().out
     assert shell.user_ns["wb"] == "my own"
     shell.user_ns["run"].wait(60)
-    asked = []
+    questions = []
     for name in ("later", "wb"):
         shell.user_ns[name] = af.Workbench(model=ScriptedModel(["Yes."]), data_dir=tmp_path / name)
         run_cell(shell, "%%ask\nIs it you?")
-        asked.append(len(shell.user_ns[name].runs()))
+        questions.append(len(shell.user_ns[name].runs()))
         shell.user_ns["run"].wait(10)
-    assert asked == [1, 1]
+    assert questions == [1, 1]
     assert len(shell.user_ns["wb2"].runs()) == 1
 
 
@@ -171,9 +173,9 @@ def test_several_workbenches(shell: InteractiveShell, wb: af.Workbench, tmp_path
     assert offered(shell, "%af --wb ") == offered(shell, "%%ask --wb ") == ["wb", "other"]
     assert offered(shell, "%af --wb wb metrics ") == [shell.user_ns["mine"].run_id]
     assert shell.user_ns["mine"].run_id not in offered(shell, "%af --wb nobody metrics ")
-    told = said(shell, capsys, "%af --wb nobody runs")
-    assert "--wb is 'nobody', which is no variable with a workbench. There are: wb, other." in told
-    assert "must follow it" in said(shell, capsys, "%af runs --wb")
+    message = cell_error(shell, capsys, "%af --wb nobody runs")
+    assert "--wb is 'nobody', which is no variable with a workbench. There are: wb, other." in message
+    assert "must follow it" in cell_error(shell, capsys, "%af runs --wb")
     other.close()
     assert [run.run_id for run in run_cell(shell, "%af runs")] == [shell.user_ns["mine"].run_id]
     assert "is meant" not in capsys.readouterr().out
@@ -216,7 +218,7 @@ def test_several_open_requests_need_an_id(shell: InteractiveShell, tmp_path: Pat
         interactive=False,
     )
     run = wb.ask("Write.").wait(10)
-    line = said(shell, capsys, "%af approve")
+    line = cell_error(shell, capsys, "%af approve")
     assert line.startswith("UsageError: There are 2; name the request that you mean: req-")
     assert all(request.id in line for request in run.pending)
 
@@ -249,8 +251,8 @@ def test_panel_commands_call_the_workbench(shell: InteractiveShell, tmp_path: Pa
 
     shell.user_ns["wb"] = wb = Seen(model=ScriptedModel(["One.", "Two."]), data_dir=tmp_path / "data")
     first, second = wb.ask("One?").wait(10), wb.ask("Two?").wait(10)
-    shown = [run_cell(shell, f"%af {word}") for word in ("tree", "artifacts", "chat", "timeline")]
-    assert shown == ["tree of None", "panel of None", "chat of None", f"timeline of {second.run_id}"]
+    panels = [run_cell(shell, f"%af {word}") for word in ("tree", "artifacts", "chat", "timeline")]
+    assert panels == ["tree of None", "panel of None", "chat of None", f"timeline of {second.run_id}"]
     assert run_cell(shell, f"%af timeline {first.run_id}") == f"timeline of {first.run_id}"
     shell.user_ns["mine"] = first
     assert run_cell(shell, "%af tree mine") == f"tree of {first}"
@@ -261,12 +263,12 @@ def test_panel_commands_call_the_workbench(shell: InteractiveShell, tmp_path: Pa
 def test_repro_reports_recorded_runs(shell: InteractiveShell, wb: af.Workbench, tmp_path: Path, capsys: Any) -> None:
     """`%af repro` reports the runs of the workbench, `%af repro all` those of the store."""
     run = wb.ask("Write.").wait(10)
-    assert [(one.run_id, one.state) for one in run_cell(shell, "%af repro").runs] == [(run.run_id, "live")]
+    assert [(entry.run_id, entry.state) for entry in run_cell(shell, "%af repro").runs] == [(run.run_id, "live")]
     shell.user_ns["later"] = af.Workbench(model=ScriptedModel([]), data_dir=wb.data_dir)
     assert run_cell(shell, "%af repro").runs == ()
-    assert [one.run_id for one in run_cell(shell, "%af repro all").runs] == [run.run_id]
+    assert [entry.run_id for entry in run_cell(shell, "%af repro all").runs] == [run.run_id]
     assert offered(shell, "%af repro ") == ["all"]
-    assert "%af repro takes all or nothing, not 'everything'." in said(shell, capsys, "%af repro everything")
+    assert "%af repro takes all or nothing, not 'everything'." in cell_error(shell, capsys, "%af repro everything")
 
 
 def test_extension_loads_no_engine() -> None:
@@ -284,15 +286,15 @@ def test_extension_loads_no_engine() -> None:
 def test_help_lists_every_command(shell: InteractiveShell, capsys: Any) -> None:
     """`%af` and `%af help` list the commands, `%%ask?` the options with their meaning."""
     for line in ("%af", "%af help"):
-        shown = run_cell(shell, line)
-        assert isinstance(shown, MagicHelp)
-        assert all(f"%af {word}" in repr(shown) for word in COMMANDS)
-        assert all(f"%af {word}" in shown._repr_html_() for word in COMMANDS)
-        assert "| <code>%af pending</code> |" in shown._repr_markdown_()
+        text = run_cell(shell, line)
+        assert isinstance(text, MagicHelp)
+        assert all(f"%af {word}" in repr(text) for word in COMMANDS)
+        assert all(f"%af {word}" in text._repr_html_() for word in COMMANDS)
+        assert "| <code>%af pending</code> |" in text._repr_markdown_()
     shell.run_cell("%%ask?")
-    told = capsys.readouterr().out
-    assert "%%ask [--flow FLOW] [--model MODEL] [--budget TOKENS]" in told
-    assert "--conversation ID  the conversation to continue" in told
+    output = capsys.readouterr().out
+    assert "%%ask [--flow FLOW] [--model MODEL] [--budget TOKENS]" in output
+    assert "--conversation ID  the conversation to continue" in output
 
 
 def test_completion_offers_commands_options_and_ids(shell: InteractiveShell, wb: af.Workbench) -> None:
@@ -328,7 +330,7 @@ def test_completion_calls_no_endpoint(shell: InteractiveShell, tmp_path: Path, c
 def test_unloading_removes_magics_and_completion(shell: InteractiveShell, capsys: Any) -> None:
     """Loading again adds both once."""
     shell.run_line_magic("unload_ext", "artifactflow_nb")
-    assert "`%af` not found" in said(shell, capsys, "%af runs")
+    assert "`%af` not found" in cell_error(shell, capsys, "%af runs")
     assert "runs" not in offered(shell, "%af ru")
     for _ in range(2):
         af.load_ipython_extension(shell)
@@ -338,15 +340,15 @@ def test_unloading_removes_magics_and_completion(shell: InteractiveShell, capsys
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
 def test_a_real_kernel_asks_completes_and_explains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Over the wire: the run is displayed in its cell, Tab offers commands and ids, Shift+Tab shows the help."""
+    """The run is displayed in its cell, Tab offers commands and ids, Shift+Tab shows the help."""
     monkeypatch.setenv("AF_APPROVALS", "approve")
     manager, client = start_new_kernel(cwd=str(tmp_path), extra_arguments=["--log-level=ERROR"])
-    shown: list[dict[str, Any]] = []
+    outputs: list[dict[str, Any]] = []
 
     def execute(cell: str) -> str:
         def note(message: Any) -> None:
             if message["msg_type"] in {"display_data", "execute_result"}:
-                shown.append(message["content"]["data"])
+                outputs.append(message["content"]["data"])
 
         return str(client.execute_interactive(cell, timeout=60, output_hook=note)["content"]["status"])
 
@@ -359,14 +361,14 @@ def test_a_real_kernel_asks_completes_and_explains(tmp_path: Path, monkeypatch: 
         make = 'import artifactflow_nb as af\nwb = af.Workbench(model=af.ScriptedModel(["It is found."]))'
         assert execute(make) == "ok"
         assert execute("%%ask found\nWhere is it?") == "ok"
-        assert shown[-1]["text/plain"].splitlines()[0].endswith(": Where is it?")
+        assert outputs[-1]["text/plain"].splitlines()[0].endswith(": Where is it?")
         assert execute("(await found).response") == "ok"
-        assert shown[-1]["text/markdown"] == "It is found."
+        assert outputs[-1]["text/markdown"] == "It is found."
         assert execute("%af runs") == "ok"
-        assert "Where is it?" in shown[-1]["text/html"]
+        assert "Where is it?" in outputs[-1]["text/html"]
         (run_id,) = complete("%af metrics run-")
         assert execute(f"%af metrics {run_id}") == "ok"
-        assert "model call" in shown[-1]["text/html"]
+        assert "model call" in outputs[-1]["text/html"]
         assert complete("%%ask --mo") == ["--model"]
         assert "scripted" in complete("%%ask --model s")
         help_text = client.inspect("%%ask", 5, reply=True, timeout=30)["content"]["data"]["text/plain"]

@@ -1,4 +1,4 @@
-"""Projects as a person at the notebook holds them."""
+"""The handle of a project in a notebook: its blocks, phases and display."""
 
 from pathlib import Path
 from typing import Any
@@ -87,10 +87,10 @@ def test_block_with_a_text_is_one_version(paper: Project) -> None:
 
 def test_write_of_an_outdated_handle_is_a_conflict(paper: Project) -> None:
     """The text may have changed in any way; a new handle can write."""
-    held = paper["Method"]
-    held.artifact.edit("By weighing.")
+    method = paper["Method"]
+    method.artifact.edit("By weighing.")
     with pytest.raises(af.Conflict, match=r"text of 'Method' was changed meanwhile \(now version 2, by user\)"):
-        held.write("By guessing.")
+        method.write("By guessing.")
     assert paper["Method"].write("By guessing.", reason="It is quicker.").version == 3
     assert paper["Method"].artifact.reason == "It is quicker."
 
@@ -115,11 +115,11 @@ def test_blocks_are_arranged_by_names_and_handles(paper: Project) -> None:
 
 def test_dependencies_are_names_or_handles(paper: Project) -> None:
     """A handle is unambiguous, also if the name of another block is its id."""
-    held = paper["Method"].rename("First")
+    first = paper["Method"].rename("First")
     paper.add("method", "Another.")
-    assert paper["Summary"].set(depends_on=[held, "method"]).depends_on == ("method", "method_2")
+    assert paper["Summary"].set(depends_on=[first, "method"]).depends_on == ("method", "method_2")
     with pytest.raises(af.UsageError, match="depend on themselves: "):
-        held.set(depends_on=["Summary"])
+        first.set(depends_on=["Summary"])
 
 
 def test_draft_needs_review_until_it_is_approved(paper: Project) -> None:
@@ -134,8 +134,8 @@ def test_stale_text_can_be_marked_as_current(paper: Project) -> None:
     """This is a version with the current basis."""
     paper["Method"].write("By weighing.")
     assert paper["Analysis"].marks == "stale, to be reviewed"
-    kept = paper["Analysis"].keep("It holds.")
-    assert (kept.is_stale, kept.content, kept.version) == (False, "Seven.", 2)
+    current = paper["Analysis"].keep("It holds.")
+    assert (current.is_stale, current.content, current.version) == (False, "Seven.", 2)
 
 
 def test_block_is_deleted_and_restored(paper: Project) -> None:
@@ -203,21 +203,21 @@ def test_blocks_belong_to_their_branch(wb: af.Workbench, paper: Project) -> None
 
 def test_agent_does_not_see_deleted_blocks(workbench: Any) -> None:
     """The inventory in the prompt has the existing blocks with their current names."""
-    asked: list[ModelRequest] = []
+    requests: list[ModelRequest] = []
 
     def script(request: ModelRequest) -> str:
-        asked.append(request)
-        return call("read_artifact", id="gone") if len(asked) == 1 else "Done."
+        requests.append(request)
+        return call("read_artifact", id="gone") if len(requests) == 1 else "Done."
 
     wb = workbench(script)
     project = wb.project("p")
     project.add("Gone", "Text.").delete()
     project.add("Kept", "Text.").rename("留下")
     run = wb.ask("Look.", conversation_id=project.conversation_id).wait()
-    prompt = "\n".join(message.content for message in asked[0].messages)
+    prompt = "\n".join(message.content for message in requests[0].messages)
     assert "留下" in prompt
     assert "gone" not in prompt.casefold().replace("forgone", "")
-    assert "There is no artifact 'gone'" in asked[1].messages[-1].content
+    assert "There is no artifact 'gone'" in requests[1].messages[-1].content
     assert list(run.artifacts) == ["kept", "project"]
 
 

@@ -1,4 +1,4 @@
-"""The workbench and its runs, as a script holds them: sync and async, headless, over kernels and processes."""
+"""The workbench and its runs: synchronous and asynchronous, unattended, across kernels and processes."""
 
 import asyncio
 import gc

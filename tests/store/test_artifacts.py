@@ -108,7 +108,11 @@ async def test_later_change_of_an_earlier_turn_is_not_on_its_descendants(
     assert (await artifacts.read("conv-1", "report", message_id=second)).content == "changed"
     assert (await artifacts.read("conv-1", "report", message_id=first)).content == "base, corrected"
     history = await artifacts.history("conv-1", "report", message_id=second)
-    assert [(one.version, one.content) for one in history] == [(1, "base"), (3, "base, corrected"), (2, "changed")]
+    assert [(version.version, version.content) for version in history] == [
+        (1, "base"),
+        (3, "base, corrected"),
+        (2, "changed"),
+    ]
     (listed,) = await artifacts.list_artifacts("conv-1", message_id=second)
     assert listed == history[-1]
 
@@ -141,7 +145,7 @@ async def test_concurrent_change_of_one_version_is_a_conflict(
     )
     newest = await artifacts.read("conv-1", "report", message_id=message)
     await other_database.close()
-    (refused,) = [one for one in outcomes if isinstance(one, Exception)]
+    (refused,) = [outcome for outcome in outcomes if isinstance(outcome, Exception)]
     assert isinstance(refused, Conflict)
     assert "is now at version 2, not 1: lead_agent changed it. Read it again" in str(refused)
     assert newest in outcomes
@@ -182,9 +186,9 @@ async def test_version_of_another_branch_can_be_restored(artifacts: ArtifactMana
     left = await add_turn("left")
     await artifacts.create(by(left), "report", "Report", "of the left")
     right = await add_turn("right", None)
-    taken = await artifacts.restore(Authorship("conv-1", right, "user"), "report", 1)
-    assert taken == await artifacts.read("conv-1", "report", message_id=right)
-    assert (taken.version, taken.title, taken.content) == (2, "Report", "of the left")
+    restored = await artifacts.restore(Authorship("conv-1", right, "user"), "report", 1)
+    assert restored == await artifacts.read("conv-1", "report", message_id=right)
+    assert (restored.version, restored.title, restored.content) == (2, "Report", "of the left")
 
 
 async def test_new_title_is_a_version(artifacts: ArtifactManager, add_turn: AddTurn) -> None:
@@ -231,11 +235,11 @@ async def test_deleting_a_branch_deletes_its_versions(
     gone = await add_turn("gone")
     await artifacts.revise(by(gone), "report", "gone", update_type="rewrite")
     await artifacts.create(by(gone), "draft", "Draft", "gone")
-    kept = await add_turn("kept", first)
+    other = await add_turn("kept", first)
     await conversations.delete_branch(gone)
-    assert [one.content for one in await artifacts.list_artifacts("conv-1", message_id=kept)] == ["base"]
-    revised = await artifacts.revise(by(kept), "report", "kept", update_type="rewrite", expected_version=1)
-    drafted = await artifacts.create(by(kept), "draft", "Draft", "kept")
+    assert [artifact.content for artifact in await artifacts.list_artifacts("conv-1", message_id=other)] == ["base"]
+    revised = await artifacts.revise(by(other), "report", "kept", update_type="rewrite", expected_version=1)
+    drafted = await artifacts.create(by(other), "draft", "Draft", "kept")
     assert (revised.version, drafted.version) == (3, 2)
     assert (await conversations.get("conv-1")).n_artifacts == 2
     with pytest.raises(NotFound, match=f"no message '{gone}'"):

@@ -109,7 +109,7 @@ async def test_repeated_call_changes_blocks_once(open_engine: OpenEngine) -> Non
     engine = await begun(open_engine)
     by = Authorship(CONVERSATION, None, "composer", tool_call_id="tool-1")
     assert len(await add(engine, by, new("A", "1"))) == 1
-    assert [one.artifact_id for one in await add(engine, by, new("B", "1"))] == ["a"]
+    assert [version.artifact_id for version in await add(engine, by, new("B", "1"))] == ["a"]
     assert [block.name for block in await tree_of(engine)] == ["A"]
 
 
@@ -165,7 +165,7 @@ async def test_deleted_blocks_are_not_listed_as_artifacts(open_engine: OpenEngin
     await add(engine, BY, new("A", "1"))
     await engine.projects.change(BY, lambda tree: delete_block(tree, "a"))
     listed = await engine.artifacts.list_artifacts(CONVERSATION, message_id=None)
-    assert [one.artifact_id for one in listed] == [PROJECT_ID]
+    assert [artifact.artifact_id for artifact in listed] == [PROJECT_ID]
     assert list(await engine.artifacts.histories(CONVERSATION, message_id=None)) == [PROJECT_ID]
     with pytest.raises(af.NotFound, match="no artifact 'a' on this branch. It has: project"):
         await engine.artifacts.read(CONVERSATION, "a", message_id=None)
@@ -200,8 +200,8 @@ async def test_changes_of_two_engines_are_all_stored(open_engine: OpenEngine) ->
     assert list(trees[0]) == list(trees[1])
     assert {block.name for block in trees[0]} == {f"N{n}" for n in range(20)}
     assert len({block.order for block in trees[0]}) == 20
-    made = await asyncio.gather(*(add(engine, BY, new("Same")) for engine in engines), return_exceptions=True)
-    assert sorted(type(one).__name__ for one in made) == ["UsageError", "list"]
+    outcomes = await asyncio.gather(*(add(engine, BY, new("Same")) for engine in engines), return_exceptions=True)
+    assert sorted(type(outcome).__name__ for outcome in outcomes) == ["UsageError", "list"]
 
 
 async def test_project_is_read_as_another_engine_wrote_it(open_engine: OpenEngine) -> None:
@@ -231,8 +231,8 @@ async def test_second_edit_of_one_version_is_a_conflict(open_engine: OpenEngine)
         engine.projects.change(BY, lambda tree, n=n: write_block(tree, "a", f"by {n}", "user", expected="1"))
         for n, engine in enumerate(engines)
     ]
-    made = await asyncio.gather(*edits, return_exceptions=True)
-    assert sorted(type(one).__name__ for one in made) == ["Conflict", "list"]
+    outcomes = await asyncio.gather(*edits, return_exceptions=True)
+    assert sorted(type(outcome).__name__ for outcome in outcomes) == ["Conflict", "list"]
 
 
 async def test_two_edits_cannot_create_a_dependency_cycle(open_engine: OpenEngine) -> None:
@@ -240,14 +240,14 @@ async def test_two_edits_cannot_create_a_dependency_cycle(open_engine: OpenEngin
     engines = [await begun(open_engine), await begun(open_engine)]
     for name in ("A", "B"):
         await add(engines[0], BY, new(name))
-    made = await asyncio.gather(
+    outcomes = await asyncio.gather(
         engines[0].projects.change(BY, lambda tree: configure_block(tree, "a", {"depends_on": ["B"]})),
         engines[1].projects.change(BY, lambda tree: configure_block(tree, "b", {"depends_on": ["A"]})),
         return_exceptions=True,
     )
-    told = [str(one) for one in made if isinstance(one, af.UsageError)]
-    assert len(told) == 1
-    assert "-> " in told[0]
+    messages = [str(outcome) for outcome in outcomes if isinstance(outcome, af.UsageError)]
+    assert len(messages) == 1
+    assert "-> " in messages[0]
     _ = (await tree_of(engines[0])).topological_order
 
 
@@ -265,9 +265,9 @@ async def test_branches_have_their_own_blocks(open_engine: OpenEngine) -> None:
     await engine.projects.change(on_left, lambda tree: write_block(tree, "a", "left", "user"))
     await engine.projects.change(on_left, lambda tree: delete_block(tree, "b"))
     await engine.projects.set_info(on_left, lambda head: head.with_phase("review"))
-    seen = {side: await tree_of(engine, message.message_id) for side, message in (("l", left), ("r", right))}
-    assert [(block.block_id, block.content) for block in seen["l"]] == [("a", "left")]
-    assert [(block.block_id, block.content) for block in seen["r"]] == [("a", "1"), ("b", "1")]
+    trees = {side: await tree_of(engine, message.message_id) for side, message in (("l", left), ("r", right))}
+    assert [(block.block_id, block.content) for block in trees["l"]] == [("a", "left")]
+    assert [(block.block_id, block.content) for block in trees["r"]] == [("a", "1"), ("b", "1")]
     heads = [await engine.projects.info(CONVERSATION, message.message_id) for message in (left, right)]
     assert [head.phase for head in heads] == ["review", "question"]
 

@@ -196,7 +196,7 @@ async def test_conversation_can_be_renamed(conversations: ConversationManager, a
 
 
 @pytest.mark.parametrize(
-    ("words", "found", "excerpt"),
+    ("words", "titles", "excerpt"),
     [
         ("GREEN tea", ["conv-1"], "Which tea is best?"),
         ("tea", ["conv-2", "conv-1"], "Which tea is best?"),
@@ -210,7 +210,7 @@ async def test_conversation_can_be_renamed(conversations: ConversationManager, a
     ],
 )
 async def test_words_are_searched_in_titles_questions_and_answers(
-    conversations: ConversationManager, add_turn: AddTurn, words: str, found: list[str], excerpt: str | None
+    conversations: ConversationManager, add_turn: AddTurn, words: str, titles: list[str], excerpt: str | None
 ) -> None:
     """A message and the title must together contain all words, ignoring case; Chinese needs no spaces."""
     await add_turn("Which tea is best?", answer="Green, they say.", conversation="conv-1")
@@ -218,7 +218,7 @@ async def test_words_are_searched_in_titles_questions_and_answers(
     await add_turn("我喜欢绿茶。", conversation="conv-3")
     await conversations.rename("conv-3", "Plans")
     hits = await conversations.search(words)
-    assert sorted(hit.conversation_id for hit in hits) == sorted(found)
+    assert sorted(hit.conversation_id for hit in hits) == sorted(titles)
     if excerpt is not None:
         assert hits[-1].hit
         assert hits[-1].hit.excerpt.startswith(excerpt)
@@ -228,13 +228,13 @@ async def test_hit_has_an_excerpt_around_the_word(conversations: ConversationMan
     """The excerpt is one line of the newest hit, with an ellipsis where the text continues."""
     await add_turn("needle")
     message = await add_turn("q", answer="hay " * 500 + "the\n needle " + "hay " * 500)
-    (found,) = await conversations.search("needle")
-    assert found.hit
-    assert found.hit.message_id == message
-    assert found.hit.excerpt.startswith("…")
-    assert "hay the needle hay" in found.hit.excerpt
-    assert found.hit.excerpt.endswith("…")
-    assert len(found.hit.excerpt) <= 170
+    (conversation,) = await conversations.search("needle")
+    assert conversation.hit
+    assert conversation.hit.message_id == message
+    assert conversation.hit.excerpt.startswith("…")
+    assert "hay the needle hay" in conversation.hit.excerpt
+    assert conversation.hit.excerpt.endswith("…")
+    assert len(conversation.hit.excerpt) <= 170
     with pytest.raises(UsageError, match="no word to search for"):
         await conversations.search("  ")
 
@@ -266,7 +266,7 @@ async def test_deleting_a_branch_leaves_the_others(conversations: ConversationMa
     right = await add_turn("right", root)
     await add_turn("right end")
     await conversations.delete_branch(right)
-    assert [one.message_id for one in await conversations.messages("conv-1")] == [root, left, left_end]
+    assert [message.message_id for message in await conversations.messages("conv-1")] == [root, left, left_end]
     assert (await conversations.get("conv-1")).active_message_id == left_end
     await conversations.delete_branch(left)
     assert (await conversations.get("conv-1")).active_message_id == root
@@ -321,4 +321,4 @@ async def test_deleting_a_large_tree_is_quick(conversations: ConversationManager
         with attempt:
             await conversations.delete_branch(f"{started}-1")
             await conversations.delete_conversation(other)
-    assert [one.message_id for one in await conversations.messages(started)] == [f"{started}-0"]
+    assert [message.message_id for message in await conversations.messages(started)] == [f"{started}-0"]

@@ -36,15 +36,15 @@ async def test_write_that_raises_stores_nothing(tmp_path: Path) -> None:
 async def test_cancelled_write_does_not_block_the_next(tmp_path: Path) -> None:
     database = await opened(tmp_path / "store.db")
 
-    begun, cancelled = threading.Event(), threading.Event()
+    started, cancelled = threading.Event(), threading.Event()
 
     def slow(db: sqlite3.Connection) -> None:
         db.execute("INSERT INTO conversations VALUES ('conv-1', '', NULL, 0)")
-        begun.set()
+        started.set()
         assert cancelled.wait(30)
 
     task = asyncio.create_task(database.write(slow))
-    assert await asyncio.to_thread(begun.wait, 30)
+    assert await asyncio.to_thread(started.wait, 30)
     task.cancel()
     cancelled.set()
     await asyncio.wait([task])

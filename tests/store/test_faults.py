@@ -98,10 +98,10 @@ async def test_damaged_store_is_reported_and_unchanged(tmp_path: Path, damage: C
     path = filled(tmp_path / "store.db")
     path.write_bytes(damage(path.read_bytes()))
     before = digest(path)
-    with pytest.raises(StoreError) as told:
+    with pytest.raises(StoreError) as error:
         await read_all(path)
     for words in (str(path), "damaged", "was not changed", "move it away", "store.db-wal", "store.db .recover"):
-        assert words in str(told.value)
+        assert words in str(error.value)
     assert digest(path) == before
 
 
@@ -151,8 +151,8 @@ async def test_empty_file_becomes_a_store(tmp_path: Path) -> None:
         assert db.execute("PRAGMA user_version").fetchone() == (len(_STEPS),)
 
 
-@pytest.mark.parametrize("left", ["missing", "empty"])
-async def test_write_ahead_log_without_its_store_is_not_deleted(tmp_path: Path, left: str) -> None:
+@pytest.mark.parametrize("content", ["missing", "empty"])
+async def test_write_ahead_log_without_its_store_is_not_deleted(tmp_path: Path, content: str) -> None:
     """If store.db was moved or emptied, opening is refused, so that it can be put back."""
     path = filled(tmp_path / "here" / "store.db")
     with closing(connect(path)) as db:
@@ -162,9 +162,9 @@ async def test_write_ahead_log_without_its_store_is_not_deleted(tmp_path: Path, 
     log = there.with_name("store.db-wal")
     before = digest(log)
     there.rename(tmp_path / "moved.db")
-    if left == "empty":
+    if content == "empty":
         there.touch()
-    with pytest.raises(StoreError, match=rf"store.db is {left}, but store.db-wal beside it has [\d,]+ bytes"):
+    with pytest.raises(StoreError, match=rf"store.db is {content}, but store.db-wal beside it has [\d,]+ bytes"):
         await opened(there)
     assert digest(log) == before
     (tmp_path / "moved.db").replace(there)
@@ -208,11 +208,11 @@ def test_process_killed_during_a_migration_leaves_the_old_store(tmp_path: Path, 
     fatal = 3 + round(share * (statements_of(range(1, len(_STEPS))) - 1))
     pid = os.fork()
     if pid == 0:
-        seen: list[str] = []
+        outcomes: list[str] = []
 
         def count(statement: str) -> None:
-            seen.append(statement)
-            if len(seen) == fatal:
+            outcomes.append(statement)
+            if len(outcomes) == fatal:
                 os.kill(os.getpid(), signal.SIGKILL)
 
         db = connect(path)
@@ -260,8 +260,8 @@ def test_concurrent_processes_can_create_or_migrate_a_store(tmp_path: Path, step
         for process in started:
             process.stdin.write("go\n")
             process.stdin.flush()
-        said = [process.communicate(timeout=60) for process in started]
-        assert said == [(f"{steps}\n", "")] * 4
+        outputs = [process.communicate(timeout=60) for process in started]
+        assert outputs == [(f"{steps}\n", "")] * 4
 
 
 @pytest.fixture
@@ -279,8 +279,8 @@ def looked_at(folder: Path) -> dict[str, object]:
     command = [sys.executable, str(FAULTY), "look", str(folder)]
     done = subprocess.run(command, cwd=folder.parent, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
-    found: dict[str, object] = json.loads(done.stdout)
-    return found
+    observations: dict[str, object] = json.loads(done.stdout)
+    return observations
 
 
 READ_ONLY = (
@@ -298,9 +298,9 @@ def test_read_only_store_can_be_read(shared_folder: Path, folder_mode: int) -> N
     (shared_folder / "owners").chmod(folder_mode)
     shared_folder.chmod(folder_mode)
     before = digest(path)
-    found = looked_at(shared_folder)
-    assert re.search(READ_ONLY, str(found["opening"])), found
-    assert (found["shown"], found["reading"]) == (["completed"], "")
+    observations = looked_at(shared_folder)
+    assert re.search(READ_ONLY, str(observations["opening"])), observations
+    assert (observations["shown"], observations["reading"]) == (["completed"], "")
     assert digest(path) == before
 
 
@@ -309,9 +309,9 @@ def test_store_in_an_unwritable_folder_is_an_error(shared_folder: Path) -> None:
     """The error names the folder."""
     shared_folder.mkdir(mode=0o555)
     shared_folder.chmod(0o555)
-    found = looked_at(shared_folder)
-    assert "data cannot be used: you have no permission: [Errno 13]" in str(found["opening"])
-    assert "There is no store" in str(found["reading"])
+    observations = looked_at(shared_folder)
+    assert "data cannot be used: you have no permission: [Errno 13]" in str(observations["opening"])
+    assert "There is no store" in str(observations["reading"])
 
 
 @pytest.mark.skipif(not hasattr(os, "setuid"), reason="Rights are those of a POSIX system here.")

@@ -28,12 +28,12 @@ def test_store_is_private_to_its_owner(workbench: OpenWorkbench, tmp_path: Path)
     wb.ask("Hello?").wait()
     engine = wb._thread.engine
     wb._thread.call(engine.database.write(lambda _db: engine._ownership.acquire()))
-    found = modes(tmp_path / "data")
+    found_modes = modes(tmp_path / "data")
     assert stat.S_IMODE((tmp_path / "data").stat().st_mode) == 0o700
-    assert found.pop("owners") == 0o700
-    assert {"store.db", "store.db-wal", "store.db-shm", "checkpoints.db"} <= set(found)
-    assert any(name.endswith(".lock") for name in found)
-    assert set(found.values()) == {0o600}
+    assert found_modes.pop("owners") == 0o700
+    assert {"store.db", "store.db-wal", "store.db-shm", "checkpoints.db"} <= set(found_modes)
+    assert any(name.endswith(".lock") for name in found_modes)
+    assert set(found_modes.values()) == {0o600}
 
 
 def test_existing_folder_keeps_its_mode(workbench: OpenWorkbench, tmp_path: Path) -> None:

@@ -114,7 +114,7 @@ def test_ranges_and_new_messages_restore_the_list(before: list[int], now: list[i
     """Ranges are in order and do not overlap, so the result has at most the previous and the new messages."""
     old, new = [str(n) for n in before], [str(n) for n in now]
     parts = shared_parts(old, new)
-    made = [entry for part in parts for entry in ([new[part]] if isinstance(part, int) else old[part[0] : part[1]])]
-    assert made == new
+    restored = [entry for part in parts for entry in ([new[part]] if isinstance(part, int) else old[part[0] : part[1]])]
+    assert restored == new
     ends = [end for part in parts if not isinstance(part, int) for end in part]
     assert ends == sorted(ends)

@@ -41,11 +41,11 @@ async def test_messages_have_their_place_in_the_tree(database: Database, add_tur
     again = await add_turn("root, again", None)
     await add_turn("elsewhere", conversation="conv-2")
     entries = read(database.path, "conv-1")
-    assert [(one.message_id, one.parent_id) for one in entries] == [
+    assert [(entry.message_id, entry.parent_id) for entry in entries] == [
         (root, None), (left, root), (right, root), (again, None),
     ]  # fmt: skip
-    assert [one.is_on_active_branch for one in entries] == [False, False, False, True]
-    assert [one.is_active for one in entries] == [False, False, False, True]
+    assert [entry.is_on_active_branch for entry in entries] == [False, False, False, True]
+    assert [entry.is_active for entry in entries] == [False, False, False, True]
 
 
 async def test_message_of_a_dead_process_is_interrupted(database: Database, add_turn: AddTurn) -> None:
@@ -80,14 +80,14 @@ def test_figures_equal_those_of_the_frames(workbench: af.Workbench) -> None:
     workbench.ask("Fails.", conversation_id=first.conversation_id).wait(10)
     entries = read(workbench.data_dir / STORE_FILE, first.conversation_id)
     frame = workbench.runs_df().set_index("message_id")
-    assert [one.status for one in entries] == ["completed", "completed", "completed", "failed"]
-    for one in entries:
-        row = frame.loc[one.message_id]
-        assert (one.run_id, one.flow, one.status) == (row["run_id"], row["flow"], row["status"])
-        assert one.total_tokens == (None if row.isna()["total_tokens"] else row["total_tokens"])
-        assert one.active_ms == pytest.approx(row["active_ms"])
+    assert [entry.status for entry in entries] == ["completed", "completed", "completed", "failed"]
+    for entry in entries:
+        row = frame.loc[entry.message_id]
+        assert (entry.run_id, entry.flow, entry.status) == (row["run_id"], row["flow"], row["status"])
+        assert entry.total_tokens == (None if row.isna()["total_tokens"] else row["total_tokens"])
+        assert entry.active_ms == pytest.approx(row["active_ms"])
     assert frame.loc[first.message_id]["wait_ms"] >= 300
-    assert [one.n_artifacts for one in entries] == [1, 0, 0, 0]
+    assert [entry.n_artifacts for entry in entries] == [1, 0, 0, 0]
     assert entries[-1].error == "no such model"
 
 

@@ -32,9 +32,9 @@ def let_them_write(path: Path, turns: int) -> list[dict[str, Any]]:
         assert all(writer.poll() in {None, 0} for writer in writers), [writer.communicate() for writer in writers]
         time.sleep(0.005)
     Path(f"{path}.go").touch()
-    told = [writer.communicate(timeout=60) for writer in writers]
-    assert [error for _, error in told] == ["", ""]
-    return [json.loads(said) if said else {} for said, _ in told]
+    outputs = [writer.communicate(timeout=60) for writer in writers]
+    assert [error for _, error in outputs] == ["", ""]
+    return [json.loads(output) if output else {} for output, _ in outputs]
 
 
 async def test_two_processes_lose_no_write(tmp_path: Path) -> None:
@@ -43,7 +43,7 @@ async def test_two_processes_lose_no_write(tmp_path: Path) -> None:
     database = Database(path)
     await database.open()
     await Writer(database, "both").begin_conversation()
-    told = let_them_write(path, TURNS)
+    results = let_them_write(path, TURNS)
     await database.close()
     keys = {f"{name}-{number}" for name in NAMES for number in range(TURNS)}
     with closing(connect(path)) as db:
@@ -63,8 +63,8 @@ async def test_two_processes_lose_no_write(tmp_path: Path) -> None:
         assert db.execute("PRAGMA integrity_check").fetchone()[0] == "ok"
         assert db.execute("PRAGMA foreign_key_check").fetchall() == []
     assert TURNS * WRITES_PER_TURN >= 1_000
-    assert max(one["seconds"] for one in told) < 20
-    assert sum(one["conflicts"] for one in told) > 0, "they never met, so nothing was tested"
+    assert max(result["seconds"] for result in results) < 20
+    assert sum(result["conflicts"] for result in results) > 0, "they never met, so nothing was tested"
 
 
 @pytest.mark.parametrize("attempt", range(3))
