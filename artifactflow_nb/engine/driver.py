@@ -68,9 +68,9 @@ MAX_STARTING_RUNS = 8
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EngineServices:
-    """The services of an engine that starters, schedulers and drivers share.
+    """The services of an engine that its controller, scheduler and drivers share.
 
     Attributes:
         services: The services that flows use too.

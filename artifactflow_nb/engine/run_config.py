@@ -19,7 +19,7 @@ from artifactflow_nb.store.runs import StoredRun
 from artifactflow_nb.tools.registry import ToolRegistry
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunConfigBuilder:
     """Checks the settings of runs against the flows, models, tools and prices of an engine.
 

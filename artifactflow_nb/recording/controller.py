@@ -57,8 +57,6 @@ class RecordingController(ExecutionController):
     ) -> None:
         super().__init__(engine, self._record)
         self.session = session
-        self._engine = engine
-        self._services = engine.services
         self._one_by_one = asyncio.Lock()
         self._problems: dict[str, str] = {}
         self._default_budget = default_budget
