@@ -225,7 +225,10 @@ class CassetteWriter:
         try:
             self._lock.renew()
             with one_at_a_time(place):
-                before = self._present()
+                current = _read(place) if place.exists() else cassette_bytes({}, {})
+                digest, before = self._written or (b"", None)
+                if before is None or digest != hashlib.sha256(current).digest():
+                    before = Cassette.parse(self.path, current)
                 others = [other for other in before.heads if other.key != head.key and other.run_id != head.run_id]
                 texts: dict[str, str] = {}
                 recordings: dict[Head, Sequence[Mapping[str, Any]]] = {}
@@ -238,15 +241,6 @@ class CassetteWriter:
                 self._written = hashlib.sha256(data).digest(), Cassette(self.path, recordings, texts)
         except _NO_PLACE as error:
             raise self._failed(error) from error
-
-    def _present(self) -> Cassette:
-        """The present cassette; the file is parsed only if it is not as this writer left it."""
-        if not self.path.exists():
-            return Cassette(self.path, {}, {})
-        data = _read(self.path)
-        if self._written is None or self._written[0] != hashlib.sha256(data).digest():
-            return Cassette.parse(self.path, data)
-        return self._written[1]
 
     def close(self) -> None:
         """Let another process record."""

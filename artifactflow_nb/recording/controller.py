@@ -5,7 +5,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any, Unpack
+from typing import Unpack
 
 import orjson
 
@@ -92,7 +92,10 @@ class RecordingController(ExecutionController):
     async def _play_or(
         self, live: Callable[[], Awaitable[StoredRun]], ask: Ask, conversation_id: str | None
     ) -> StoredRun:
-        """Start the playback of a question's recording; without one, start the run live. One question at a time."""
+        """Start the playback of a question's recording; without one, start the run live.
+
+        Log in one line what has changed since the recording. One question at a time.
+        """
         found = await asyncio.to_thread(self.session.find, ask, conversation_id)
         if found is None:
             run = await live()
@@ -100,18 +103,14 @@ class RecordingController(ExecutionController):
         else:
             ask, rows = found
             run = await self._begin_playback(rows, conversation_id, ask.parent_message_id)
-            await self._note_changes(ask, rows)
+            manifest = await self._engine.manifest_for_run(ask.flow, ask.settings.get("model"))
+            agents = {row["agent_name"] for row in rows["llm_calls"]}
+            changes = manifest_changes(orjson.loads(rows.run["manifest_json"]), manifest, agents)
+            self.changes[rows.run_id] = tuple(changes)
+            if changes:
+                logger.warning("%s", notice(rows.run_id, changes))
         self.session.add_question(replace(ask, message_id=run.message_id), run.run_id)
         return run
-
-    async def _note_changes(self, ask: Ask, rows: RunRows) -> None:
-        """Log in one line the changes since a run was recorded, if there are any."""
-        now = await self._engine.manifest_for_run(ask.flow, ask.settings.get("model"))
-        agents = {row["agent_name"] for row in rows["llm_calls"]}
-        changes = manifest_changes(orjson.loads(rows.run["manifest_json"]), now, agents)
-        self.changes[rows.run_id] = tuple(changes)
-        if changes:
-            logger.warning("%s", notice(rows.run_id, changes))
 
     async def _parent(self, conversation_id: str | None, parent: ParentId) -> str | None:
         if conversation_id is None:
@@ -159,7 +158,7 @@ class RecordingController(ExecutionController):
         return run
 
     async def fork(self, change: Change) -> StoredRun:
-        """Store a branch that has the rows of a run before a step, changed; `start` resumes it.
+        """Store a fork: the rows of a run before a step, with a change; `start` resumes it.
 
         Errors: `UsageError` for an adapted graph: only the graph knows what happens within its nodes.
         """
@@ -177,40 +176,33 @@ class RecordingController(ExecutionController):
             tool_result=None if change.tool_result is None else secrets.text(change.tool_result),
             decision=secrets.value(change.decision),
         )
-        chosen: dict[str, Any] = {
-            "budget": forked.settings.get("budget"),
-            "model": change.model or forked.settings.get("model"),
-        }
-        own: dict[str, Any] = {
-            "fork": change.as_json(),
-            **{name: value for name, value in chosen.items() if value is not None},
-        }
-        limits = None if "budget" not in own else Budget.from_limits(own["budget"])
-        settings = {**forked.settings, **own}
+        settings = {**forked.settings, "fork": change.as_json()}
+        settings |= {} if change.model is None else {"model": change.model}
         settings.pop(PARENT_CALL_SETTING, None)  # no run waits for a fork of a subrun
+        budget, model = settings.get("budget"), settings.get("model")
+        limits = None if budget is None else Budget.from_limits(budget)
 
         async def live() -> StoredRun:
-            await self._engine.settings_for_run(forked.flow, limits, own.get("model"))  # refuses what is not there
-            return await self._write_fork(forked, change, settings)
+            await self._engine.settings_for_run(forked.flow, limits, model)  # refuses a missing flow or model
+            ids, now = self._services.ids, to_microseconds(whole_ms(self._services.clock.now()))
+            new = NewRunIds(ids.new("run"), ids.new("msg"), ids.new("thd"), now)
+            columns = {
+                "settings_json": orjson.dumps(settings, option=orjson.OPT_SORT_KEYS).decode(),
+                "manifest_json": to_json(await self._engine.manifest_for_run(forked.flow, model)),
+                "mode": self.session.mode,
+                "package_version": __version__,
+            }
+            await self._engine.database.write(
+                lambda db: write_fork(db, load_run_rows(db, change.of), change, new, columns)
+            )
+            self.started.append(new.run_id)
+            return await self._services.runs.get(new.run_id)
 
         if self.session.mode == "live":
             return await live()
         async with self._one_by_one:
             ask = Ask(forked.question, forked.flow, settings, "", message.parent_id)
             return await self._play_or(live, ask, forked.conversation_id)
-
-    async def _write_fork(self, forked: StoredRun, change: Change, settings: Mapping[str, Any]) -> StoredRun:
-        ids, now = self._services.ids, to_microseconds(whole_ms(self._services.clock.now()))
-        new = NewRunIds(ids.new("run"), ids.new("msg"), ids.new("thd"), now)
-        columns = {
-            "settings_json": orjson.dumps(settings, option=orjson.OPT_SORT_KEYS).decode(),
-            "manifest_json": to_json(await self._engine.manifest_for_run(forked.flow, settings.get("model"))),
-            "mode": self.session.mode,
-            "package_version": __version__,
-        }
-        await self._engine.database.write(lambda db: write_fork(db, load_run_rows(db, change.of), change, new, columns))
-        self.started.append(new.run_id)
-        return await self._services.runs.get(new.run_id)
 
     async def start(self, run: StoredRun) -> "asyncio.Task[None]":
         """Continue a run; a played one up to the next decision of code."""
@@ -273,8 +265,8 @@ class RecordingController(ExecutionController):
     async def decide(self, request_id: str, decision: Decision) -> None:
         """Decide a request; a decision on a played run must be the recorded one.
 
-        Errors: `CassetteMiss`, and nothing is decided, if it differs and nothing new may be made. In the mode auto the
-            run continues live instead.
+        Errors: `CassetteMiss`, and nothing is decided, if it differs and the run cannot continue live. In the mode auto
+            it does.
         """
         request = await self._services.approvals.get(request_id)
         playback = self._playbacks.get(request.run_id)
@@ -353,7 +345,7 @@ class RecordingController(ExecutionController):
     async def cancel(self, run_id: str, *, by_code: bool = True) -> None:
         """End a run; a played one ends as it was recorded.
 
-        Errors: `CassetteMiss` if it was not cancelled here when it was recorded, and nothing new may be made.
+        Errors: `CassetteMiss` if the recorded run was not cancelled here, and the played one cannot continue live.
         """
         playback = self._playbacks.get(run_id)
         if playback is not None:
@@ -407,7 +399,7 @@ class RecordingController(ExecutionController):
             self._problems[run_id] = str(error)
 
     async def _save(self, run_id: str) -> None:
-        """Write a run that does not run into the cassette; a subrun with the run that started it."""
+        """Write a run that has ended or waits into the cassette; a subrun with the run that started it."""
         if self.session.writer is None:
             return
         run = await self._services.runs.get(run_id)

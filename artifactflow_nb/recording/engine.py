@@ -63,10 +63,6 @@ class ReplayModel(CardMixin):
         """Do nothing: there are no connections."""
 
 
-def _exists(path: str | Path) -> bool:
-    return Path(path).expanduser().exists()
-
-
 class RecordingThread(EngineThread):
     """The thread of an engine with a cassette."""
 
@@ -131,7 +127,7 @@ class RecordingEngine(Engine):
         try:
             return await super().add_sources(path, progress)
         except UsageError:
-            if not self.session.is_strict or await asyncio.to_thread(_exists, path):
+            if not self.session.is_strict or await asyncio.to_thread(lambda: Path(path).expanduser().exists()):
                 raise
             return IndexingResult(str(path), ())
 

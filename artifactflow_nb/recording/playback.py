@@ -66,7 +66,7 @@ class Playback:
     @property
     def is_closed(self) -> bool:
         """True if all events were published."""
-        return self._at >= len(self._timeline.moments)
+        return self._at >= len(self._timeline.events)
 
     @property
     def has_ended(self) -> bool:
@@ -92,7 +92,7 @@ class Playback:
     def cancelled_at_work(self) -> set[str]:
         """The runs that were cancelled while they ran: their playback ends before code cancels them again."""
         waited = {cut.run_id for cut in self._timeline.cuts if cut.request_id is None}
-        ends = (moment.event for moment in self._timeline.moments if moment.event.type is StreamEventType.CANCELLED)
+        ends = (event for event in self._timeline.events if event.type is StreamEventType.CANCELLED)
         return {end.run_id for end in ends} - waited
 
     async def accept(self, request_ids: Collection[str]) -> None:
@@ -119,18 +119,18 @@ class Playback:
     async def play(self) -> None:
         """Play up to where code has to decide, or to the end."""
         cuts = (cut.at for cut in self._timeline.cuts if cut.at >= self._at and self._is_open(cut))
-        end = next(cuts, len(self._timeline.moments))
+        end = next(cuts, len(self._timeline.events))
         self._is_cancelled = False
-        moments = self._timeline.moments[self._at : end]
+        events = self._timeline.events[self._at : end]
         known = set(self._timeline.positions(self._at))
         await self._database.write(lambda db: upsert(db, self._tables_at(end)))
-        for run_id in {moment.run_id for moment in moments} - known:
+        for run_id in {event.run_id for event in events} - known:
             self._feeds.open(run_id)
         self._at = end
-        for n, moment in enumerate(moments):
-            feed = await self._feeds.get(moment.event.run_id)
-            if moment.event.seq > feed.last_seq:  # otherwise the feed has it from the store already
-                feed.publish(moment.event)
+        for n, event in enumerate(events):
+            feed = await self._feeds.get(event.run_id)
+            if event.seq > feed.last_seq:  # otherwise the feed has it from the store already
+                feed.publish(event)
             if n % _EVENTS_AT_ONCE == 0:
                 await asyncio.sleep(0)
 
@@ -143,11 +143,11 @@ class Playback:
     # --- rows --------------------------------------------------------------------------------------------------------
 
     def _tables_at(self, end: int) -> Tables:
-        """The rows to store when the events before a moment are published.
+        """The rows to store when the events before a cut are published.
 
         They have the mode of the playback. Edits by hand are left out: code makes them again.
         """
-        is_over = end == len(self._timeline.moments)
+        is_over = end == len(self._timeline.events)
         tables = self.rows.tables if is_over else rows_at(self.rows, self._timeline.positions(end))
         root = self.rows.run["conversation_id"]
         changed: Mapping[str, Any] = {

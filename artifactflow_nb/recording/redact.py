@@ -28,23 +28,29 @@ def redacted(rows: RunRows, redactor: Redactor) -> RunRows:
     texts = {row["sha256"]: redactor.text(row["content"]) for row in rows["texts"]}
     versions = {row["sha256"]: redactor.text(row["content"]) for row in rows["artifact_versions"]}  # blocks name them
     renamed = {key: _sha256(text) for key, text in (versions | texts).items()}
-    tables = {
-        name: tuple(_redacted_row(row, redactor, renamed) for row in found) for name, found in rows.tables.items()
-    }
+    tables: dict[str, tuple[Row, ...]] = {}
+    for table, found in rows.tables.items():
+        redacted_rows = []
+        for row in found:
+            masked_row = {name: _column(name, value, redactor, renamed) for name, value in row.items()}
+            if "content" in row and "sha256" in row:
+                masked_row["sha256"] = _sha256(masked_row["content"])
+            if row.get("pieces_json") is not None:
+                masked_row["pieces_json"] = _pieces(row, masked_row, redactor)
+            redacted_rows.append(masked_row)
+        tables[table] = tuple(redacted_rows)
     stored = {renamed[key]: text for key, text in texts.items()}
     tables["texts"] = tuple({"sha256": key, "content": stored[key]} for key in sorted(stored))
     masked = RunRows(redactor.text(rows.run_id), rows.schema, tables)
-    if all(
-        now["request_json"] == row["request_json"]
-        for row, now in zip(rows["llm_calls"], tables["llm_calls"], strict=True)
-    ):
-        return masked
-    tables["llm_calls"] = tuple(
-        now
-        if masked.prompts[now["call_id"]] == rows.prompts[row["call_id"]]
-        else {**now, "request_hash": _request_hash(now, masked)}
-        for row, now in zip(rows["llm_calls"], masked["llm_calls"], strict=True)
-    )
+    calls = list(zip(rows["llm_calls"], tables["llm_calls"], strict=True))
+    if any(now["request_json"] != row["request_json"] for row, now in calls):
+        hashed = []
+        for row, now in calls:
+            prompt = masked.prompts[now["call_id"]]
+            is_same = prompt == rows.prompts[row["call_id"]]
+            new = request_hash(now["request_model"], now["temperature"], map(to_json, prompt))
+            hashed.append(now if is_same else {**now, "request_hash": new})
+        tables["llm_calls"] = tuple(hashed)
     return masked
 
 
@@ -69,19 +75,6 @@ def redacted_json(text: str, redactor: Redactor, renamed: Mapping[str, str] | No
 
 def _sha256(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-def _request_hash(row: Row, rows: RunRows) -> str:
-    return request_hash(row["request_model"], row["temperature"], map(to_json, rows.prompts[row["call_id"]]))
-
-
-def _redacted_row(row: Row, redactor: Redactor, renamed: Mapping[str, str]) -> Row:
-    masked = {name: _column(name, value, redactor, renamed) for name, value in row.items()}
-    if "content" in row and "sha256" in row:
-        masked["sha256"] = _sha256(masked["content"])
-    if row.get("pieces_json") is not None:
-        masked["pieces_json"] = _pieces(row, masked, redactor)
-    return masked
 
 
 def _column(name: str, value: Any, redactor: Redactor, renamed: Mapping[str, str]) -> Any:

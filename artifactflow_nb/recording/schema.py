@@ -21,7 +21,7 @@ from artifactflow_nb.core.approvals import SCOPES, Decision
 from artifactflow_nb.core.bounded_json import is_shallow, loads
 from artifactflow_nb.core.budget import Budget
 from artifactflow_nb.core.document.tree import check_block_metadata
-from artifactflow_nb.core.events import StreamEvent, StreamEventType
+from artifactflow_nb.core.events import StreamEventType
 from artifactflow_nb.core.pieces import unpack
 from artifactflow_nb.core.plan import JobKind
 from artifactflow_nb.errors import CassetteError
@@ -30,7 +30,7 @@ from artifactflow_nb.store.approvals import parse_decision
 from artifactflow_nb.store.calls import FINISHED
 from artifactflow_nb.store.migrations import from_microseconds, migrate, schema_version
 from artifactflow_nb.store.prompts import MAX_CHAIN, is_range
-from artifactflow_nb.store.runs import CANCELLED, COMPLETED, FAILED, RUNNING, WAITING
+from artifactflow_nb.store.runs import CANCELLED, COMPLETED, FAILED, RUNNING, WAITING, read_event
 
 OLDEST_SCHEMA = 6
 """The first schema whose runs can be sealed."""
@@ -153,9 +153,7 @@ def check_rows(rows: RunRows) -> RunRows:
             found.append(row)
         tables[table] = tuple(found)
     checked = RunRows(rows.run_id, rows.schema, tables)
-    _check_keys(checked, schema.unique)
-    _check_references(checked, schema.references)
-    _check_messages(checked)
+    _check_relations(checked, schema)
     _check_prompts(checked)
     _check_ends(checked)
     return checked
@@ -170,11 +168,6 @@ def check_ended(rows: RunRows) -> RunRows:
     for row in rows["runs"]:
         if row["owner"] is not None or row["completed_at"] is None:
             raise _unusable("runs", row, "it has an owner, or no end")
-    _check_branch(rows)
-    return rows
-
-
-def _check_branch(rows: RunRows) -> None:
     conversation, last = rows.run["conversation_id"], dict[str, Any]()
     for row in rows["messages"]:
         before = last.get(row["conversation_id"])
@@ -193,6 +186,7 @@ def _check_branch(rows: RunRows) -> None:
             raise _unusable("conversations", row, "no run of the file was started in it by another")
         if row["active_message_id"] != last.get(row["conversation_id"]):
             raise _unusable("conversations", row, "its active message is not the last of the file")
+    return rows
 
 
 def check_local_sources(tables: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -211,8 +205,9 @@ def check_local_sources(tables: Mapping[str, Any]) -> Mapping[str, Any]:
     return tables
 
 
-def _check_keys(rows: RunRows, unique: Sequence[tuple[str, str]]) -> None:
-    for table, keys in (*KEYS.items(), *((table, (column,)) for table, column in unique)):
+def _check_relations(rows: RunRows, schema: Schema) -> None:
+    """Check that keys are unique, that references lead to rows of the file, and that no branch is a circle."""
+    for table, keys in (*KEYS.items(), *((table, (column,)) for table, column in schema.unique)):
         seen = set()
         for row in rows[table]:
             key = tuple(row[name] for name in keys)
@@ -222,29 +217,19 @@ def _check_keys(rows: RunRows, unique: Sequence[tuple[str, str]]) -> None:
                 seen.add(key)
     if rows.run_id not in {row["run_id"] for row in rows["runs"]}:
         raise CassetteError(f"The run {rows.run_id!r:.80} is not in the file.")
-
-
-def _check_references(rows: RunRows, references: tuple[tuple[str, str, str, str], ...]) -> None:
-    for table, column, target, key in references:
-        known = {row[key] for row in rows[target]}
-        for row in rows[table]:
-            is_outside = table == "messages" and column == "parent_id"  # a recording starts within a conversation
-            if row.get(column) is not None and row[column] not in known and not is_outside:
+    for table, column, target, target_key in schema.references:
+        known = {row[target_key] for row in rows[target]}
+        is_outside = (table, column) == ("messages", "parent_id")  # a recording starts within a conversation
+        for row in () if is_outside else rows[table]:
+            if row.get(column) is not None and row[column] not in known:
                 raise _unusable(table, row, f"{column} names what is not in the file")
-    texts = {row["sha256"] for row in rows["texts"]}
-    prompts = {table: rows[table] if table == "llm_calls" else () for table in TABLES}
-    if missing := sorted(text_hashes(prompts) - texts):
+    hashes = text_hashes({**dict.fromkeys(TABLES, ()), "llm_calls": rows["llm_calls"]})
+    if missing := sorted(hashes - set(rows.texts)):
         raise CassetteError(f"A prompt names the text {missing[0][:16]}, which is not in the file.")
-
-
-def _check_messages(rows: RunRows) -> None:
-    """Check that each message follows an earlier one of its conversation, so that no branch is a circle."""
-    places = {row["message_id"]: place for place, row in enumerate(rows["messages"])}
+    places = {row["message_id"]: (place, row["conversation_id"]) for place, row in enumerate(rows["messages"])}
     for place, row in enumerate(rows["messages"]):
-        before = places.get(row["parent_id"])
-        if before is not None and (
-            before >= place or rows["messages"][before]["conversation_id"] != row["conversation_id"]
-        ):
+        parent, conversation = places.get(row["parent_id"], (-1, row["conversation_id"]))
+        if parent >= place or conversation != row["conversation_id"]:
             raise _unusable("messages", row, "it does not follow an earlier message of its conversation")
 
 
@@ -273,9 +258,8 @@ def _check_ends(rows: RunRows) -> None:
     """Check that events end each run that has ended: a listener of a run without an end would wait forever."""
     ends: dict[str, str] = {}
     for row in rows["events"]:
-        kind, data = StreamEventType(row["event_type"]), orjson.loads(row["data_json"])
-        if StreamEvent(kind, from_microseconds(row["ts"]), row["seq"], row["run_id"], data=data).is_terminal:
-            ends[row["run_id"]] = kind
+        if (event := read_event(row)).is_terminal:
+            ends[row["run_id"]] = event.type
     for run in rows["runs"]:
         if run["status"] in ENDED and run["run_id"] not in ends:
             raise _unusable("runs", run, f"its events do not say that it is {run['status']}")
@@ -436,7 +420,7 @@ def _check_columns(table: str, row: Row) -> None:  # noqa: C901, PLR0912 - a cas
             if row["n"] < 1:
                 raise ValueError(f"n is {row['n']}; it must be at least 1")
         case "block_jobs":
-            if not all(isinstance(value, str) for value in values["basis_json"].values()):
+            if not all(isinstance(text, str) for text in values["basis_json"].values()):
                 raise ValueError("basis_json names no hashes")
         case "tool_calls":
             result = [
@@ -454,7 +438,19 @@ def _check_columns(table: str, row: Row) -> None:  # noqa: C901, PLR0912 - a cas
             with _named("block_json"):
                 check_block_metadata(row["block_json"])
         case "events":
-            _check_event(row, values["data_json"])
+            data, kind = values["data_json"], StreamEventType(row["event_type"])
+            if row["seq"] < 1:
+                raise ValueError(f"seq is {row['seq']}")
+            if missing := [name for name in _REQUIRED.get(kind, ()) if data.get(name) is None]:
+                raise ValueError(f"data_json has no {missing[0]}")
+            with _named("data_json"):
+                _EventData.model_validate(data)
+            if data.get("interrupted") and data.get("gates") is None and data.get("pending") is None:
+                raise ValueError("data_json does not name the requests for which the run waits")
+            for name, value in {**(data.get("token_usage") or {}), **data}.items():
+                is_number = isinstance(value, int | float) and not isinstance(value, bool)
+                if name.endswith(_NUMBERS) and value is not None and not is_number:
+                    raise ValueError(f"{name:.80} in data_json is {value!r:.80}, which is no number")
         case "llm_calls":
             _check_model_call(row, values)
 
@@ -485,21 +481,6 @@ def _named(place: str) -> Iterator[None]:
         raise ValueError(f"{path:.120} is {problem['input']!r:.80}: {problem['msg']}") from error
     except ValueError as error:
         raise ValueError(f"{place}: {error}") from error
-
-
-def _check_event(row: Row, data: Mapping[str, Any]) -> None:
-    if row["seq"] < 1:
-        raise ValueError(f"seq is {row['seq']}")
-    if missing := [name for name in _REQUIRED.get(StreamEventType(row["event_type"]), ()) if data.get(name) is None]:
-        raise ValueError(f"data_json has no {missing[0]}")
-    with _named("data_json"):
-        _EventData.model_validate(data)
-    if data.get("interrupted") and data.get("gates") is None and data.get("pending") is None:
-        raise ValueError("data_json does not name the requests for which the run waits")
-    for name, value in {**(data.get("token_usage") or {}), **data}.items():
-        is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        if name.endswith(_NUMBERS) and value is not None and not is_number:
-            raise ValueError(f"{name:.80} in data_json is {value!r:.80}, which is no number")
 
 
 def _check_model_call(row: Row, values: Mapping[str, Any]) -> None:

@@ -240,9 +240,8 @@ def _checked(members: Mapping[str, bytes]) -> tuple[SealedParts, Mapping[str, An
             raise CassetteError(f"{name!a:.120}: it is not what it was when the manifest was made.")
     sources = []
     for number, entry in enumerate(_json(members, "sources.json", list), 1):
-        about = (
-            {name: entry.get(name) for name in ("address", "uri", "title")} if isinstance(entry, dict) else {"": None}
-        )
+        values = entry if isinstance(entry, dict) else {}
+        about: dict[str, Any] = {name: values.get(name) for name in ("address", "uri", "title")}
         text = members.get(f"sources/{number}.txt")
         if text is None or not all(isinstance(value, str) for value in about.values()):
             raise CassetteError(f"sources.json: its entry {number} describes no source.")

@@ -6,11 +6,11 @@ times.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from heapq import merge
-from typing import Any, NamedTuple, Self
+from itertools import chain
+from typing import Any, Self
 
 import orjson
 
@@ -20,24 +20,10 @@ from artifactflow_nb.errors import RunCancelled
 from artifactflow_nb.recording.rows import OPEN_CALL, OPEN_PLAN_JOB, UNDECIDED, Row, RunRows, Tables
 from artifactflow_nb.store.calls import FINISHED, PENDING, STARTED
 from artifactflow_nb.store.migrations import from_microseconds
-from artifactflow_nb.store.runs import WAITING
-
-Order = tuple[datetime, int, int, int]
+from artifactflow_nb.store.runs import WAITING, read_event
 
 _UNFINISHED_RUN = {"status": WAITING, "owner": None, "error_type": None, "error_message": None, "completed_at": None}
 _TOOL_EVENTS = {StreamEventType.TOOL_START: STARTED, StreamEventType.TOOL_COMPLETE: FINISHED}
-
-
-class Moment(NamedTuple):
-    """An event of a run, in the order of the recording."""
-
-    order: Order
-    event: StreamEvent
-
-    @property
-    def run_id(self) -> str:
-        """The run that published it."""
-        return self.event.run_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +31,7 @@ class Cut:
     """A point at which a playback waits for code.
 
     Attributes:
-        at: The number of moments before it.
+        at: The number of events before it.
         run_id: The run that waits.
         request_id: The request that code decided; None where code cancelled the waiting run.
     """
@@ -60,83 +46,61 @@ class Timeline:
     """The events of the runs of a recording.
 
     Attributes:
-        moments: The events, chunks included.
+        events: The events, chunks included.
         cuts: The decisions of code, in order.
     """
 
-    moments: tuple[Moment, ...]
+    events: tuple[StreamEvent, ...]
     cuts: tuple[Cut, ...]
 
     @classmethod
     def of(cls, rows: RunRows) -> Self:
         """The timeline of a run and of the runs that it started."""
-        moments, cuts, waits = tuple(_merged(rows)), [], _Waits()
+        events, cuts, waits = tuple(_merged(rows)), [], _Waits()
         by_code = {
             row["request_id"] for row in rows["approvals"] if row["decision"] and row["by_code"] and not row["settled"]
         }
-        for at, (_, event) in enumerate(moments):
+        for at, event in enumerate(events):
             is_clicked = event.data.get("clicked")
             if event.type is StreamEventType.PERMISSION_RESULT and event.data["id"] in by_code:
                 cuts.append(Cut(at, event.run_id, event.data["id"]))
             elif event.type is StreamEventType.CANCELLED and not is_clicked and waits.is_cut(event.run_id):
                 cuts.append(Cut(at, event.run_id, None))
             waits.add(event)
-        return cls(moments, tuple(cuts))
+        return cls(events, tuple(cuts))
 
     def positions(self, at: int) -> dict[str, int]:
-        """For each run that had started, the number of its last event among the first `at` moments."""
-        return {moment.run_id: moment.event.seq for moment in self.moments[:at]}
+        """For each run that had started, the number of its last event among the first `at` events."""
+        return {event.run_id: event.seq for event in self.events[:at]}
 
 
-def _merged(rows: RunRows) -> Iterator[Moment]:
+def _merged(rows: RunRows) -> list[StreamEvent]:
     """The events of all runs by time; a run comes after the event with which another started it."""
-    events = {row["run_id"]: _events(rows, row["run_id"]) for row in rows["runs"]}
+    by_run: list[list[StreamEvent]] = []
+    for run in rows["runs"]:
+        stored = [read_event(row) for row in rows["events"] if row["run_id"] == run["run_id"]]
+        calls = [row for row in rows["llm_calls"] if row["run_id"] == run["run_id"]]
+        last = {(row["job_id"], row["step"]): row["call_id"] for row in calls}
+        chunks = {row["call_id"]: list(_chunks(row)) for row in calls if row["pieces_json"]}
+        numbers = Counter(event.seq for events in (stored, *chunks.values()) for event in events)
+        for row in calls:  # an attempt of a killed process: the next process used its event numbers again
+            attempt = chunks.get(row["call_id"], [])
+            is_last = last[row["job_id"], row["step"]] == row["call_id"]
+            if row["error_type"] == RunCancelled.__name__ and (
+                not is_last or any(numbers[chunk.seq] > 1 for chunk in attempt)
+            ):
+                chunks.pop(row["call_id"], None)
+        by_run.append(sorted(chain(stored, *chunks.values()), key=lambda event: event.seq))
     started = {
-        event.data["run_id"]: event.timestamp
-        for run_events in events.values()
-        for event in run_events
-        if event.type is StreamEventType.SUBRUN_START
+        event.data["run_id"]: event.timestamp for event in chain(*by_run) if event.type is StreamEventType.SUBRUN_START
     }
-    return merge(
-        *(_ordered(events[row["run_id"]], started.get(row["run_id"]), n) for n, row in enumerate(rows["runs"]))
-    )
-
-
-def _ordered(events: Iterable[StreamEvent], not_before: datetime | None, rank: int) -> Iterator[Moment]:
-    """The events with times that never decrease: parallel jobs of a run have clocks of their own."""
-    until = not_before
-    for event in events:
-        until = event.timestamp if until is None else max(until, event.timestamp)
-        yield Moment((until, rank, event.seq, 0), event)
-
-
-def _events(rows: RunRows, run_id: str) -> list[StreamEvent]:
-    """The stored events of a run and the chunks of its replies, by number."""
-    stored = [_event(row) for row in rows["events"] if row["run_id"] == run_id]
-    calls = [row for row in rows["llm_calls"] if row["run_id"] == run_id]
-    last = {(row["job_id"], row["step"]): row["call_id"] for row in calls}
-    chunks = {row["call_id"]: list(_chunks(row)) for row in calls if row["pieces_json"]}
-    numbers = Counter(event.seq for events in (stored, *chunks.values()) for event in events)
-    for row in calls:  # an attempt of a killed process: the next process used its event numbers again
-        attempt = chunks.get(row["call_id"], [])
-        is_repeated = last[row["job_id"], row["step"]] != row["call_id"] or any(
-            numbers[chunk.seq] > 1 for chunk in attempt
-        )
-        if row["error_type"] == RunCancelled.__name__ and is_repeated:
-            chunks.pop(row["call_id"], None)
-    return sorted([*stored, *(chunk for attempt in chunks.values() for chunk in attempt)], key=lambda event: event.seq)
-
-
-def _event(row: Row) -> StreamEvent:
-    return StreamEvent(
-        StreamEventType(row["event_type"]),
-        from_microseconds(row["ts"]),
-        row["seq"],
-        row["run_id"],
-        row["agent_name"],
-        row["tool_name"],
-        orjson.loads(row["data_json"]),
-    )
+    placed: list[tuple[datetime, int, int, StreamEvent]] = []
+    for rank, (run, events) in enumerate(zip(rows["runs"], by_run, strict=True)):
+        time = started.get(run["run_id"])
+        for event in events:  # parallel jobs of a run have clocks of their own: its times never decrease here
+            time = event.timestamp if time is None else max(time, event.timestamp)
+            placed.append((time, rank, event.seq, event))
+    return [event for *_, event in sorted(placed, key=lambda entry: entry[:3])]
 
 
 def _chunks(row: Row) -> Iterator[StreamEvent]:
@@ -207,7 +171,20 @@ class _RunState:
         self._published: set[tuple[str, str]] = set()
         self._until = 0
         for event in events:
-            parts = _reported_parts(event["event_type"], orjson.loads(event["data_json"]))
+            kind, data = event["event_type"], orjson.loads(event["data_json"])
+            parts = [("job", str(data["job_id"]))] if "job_id" in data else []
+            if kind in {StreamEventType.LLM_COMPLETE, StreamEventType.RETRY}:
+                parts.append(("call", str(data["call_id"])))
+            elif kind in _TOOL_EVENTS:
+                parts.append((_TOOL_EVENTS[StreamEventType(kind)], str(data["tool_call_id"])))
+            elif kind == StreamEventType.PERMISSION_REQUEST:
+                parts.append(("request", str(data["id"])))
+            elif kind == StreamEventType.PERMISSION_RESULT:
+                parts.append(("decision", str(data["id"])))
+            elif kind == StreamEventType.ARTIFACT_CHANGED:
+                parts.append(("version", f"{data['artifact_id']} {data['version']}"))
+            elif kind == StreamEventType.STEP_COMPLETE:
+                parts.append(("step", str(data["job_id"])))
             self._reported.update(parts)
             if event["seq"] <= seq:
                 self._published.update(parts)
@@ -222,24 +199,6 @@ class _RunState:
     def has_event(self, kind: str, key: str) -> bool:
         """True if the event that reports a part was published."""
         return (kind, key) in self._published
-
-
-def _reported_parts(kind: str, data: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """The parts of a run that an event reports, as kind and id."""
-    parts = [("job", str(data["job_id"]))] if "job_id" in data else []
-    if kind in {StreamEventType.LLM_COMPLETE, StreamEventType.RETRY}:
-        parts.append(("call", str(data["call_id"])))
-    elif kind in _TOOL_EVENTS:
-        parts.append((_TOOL_EVENTS[StreamEventType(kind)], str(data["tool_call_id"])))
-    elif kind == StreamEventType.PERMISSION_REQUEST:
-        parts.append(("request", str(data["id"])))
-    elif kind == StreamEventType.PERMISSION_RESULT:
-        parts.append(("decision", str(data["id"])))
-    elif kind == StreamEventType.ARTIFACT_CHANGED:
-        parts.append(("version", f"{data['artifact_id']} {data['version']}"))
-    elif kind == StreamEventType.STEP_COMPLETE:
-        parts.append(("step", str(data["job_id"])))
-    return parts
 
 
 def rows_at(rows: RunRows, positions: Mapping[str, int]) -> Tables:

@@ -291,18 +291,21 @@ def _load_unfinished_with_subruns(db: sqlite3.Connection) -> list[StoredRun]:
 
 def load_events(db: sqlite3.Connection, run_id: str, after: int = 0) -> list[StreamEvent]:
     """The stored events of a run with sequence numbers above `after`, in order."""
-    return [
-        StreamEvent(
-            StreamEventType(row["event_type"]),
-            from_microseconds(row["ts"]),
-            row["seq"],
-            run_id,
-            row["agent_name"],
-            row["tool_name"],
-            orjson.loads(row["data_json"]),
-        )
-        for row in db.execute("SELECT * FROM events WHERE run_id = ? AND seq > ? ORDER BY seq", (run_id, after))
-    ]
+    rows = db.execute("SELECT * FROM events WHERE run_id = ? AND seq > ? ORDER BY seq", (run_id, after))
+    return [read_event(row) for row in rows]
+
+
+def read_event(row: Mapping[str, Any] | sqlite3.Row) -> StreamEvent:
+    """Convert a row of `events` to an event."""
+    return StreamEvent(
+        StreamEventType(row["event_type"]),
+        from_microseconds(row["ts"]),
+        row["seq"],
+        row["run_id"],
+        row["agent_name"],
+        row["tool_name"],
+        orjson.loads(row["data_json"]),
+    )
 
 
 EventRow = tuple[str, int, int, str, str | None, str | None, bytes | str]
