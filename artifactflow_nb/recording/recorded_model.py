@@ -138,9 +138,20 @@ class RecordedModel:
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         """Stream the recorded turn."""
-        turn = self._take(request)
-        if turn is None:
+        if not self._left:
             raise ModelUnavailable("This request is not recorded, and all recorded turns were used.")
+        prompt = [(message.role, _text(message)) for message in request.messages]
+        turn = next((turn for turn in self._left if _is_same(turn.prompt, prompt)), None)
+        differing: list[str] = []
+        if turn is None:
+            next_turns = {turn.job: turn for turn in reversed(self._left)}  # a job takes its turns in order
+            turn = max(next_turns.values(), key=lambda turn: _likeness(turn.prompt, prompt))
+            differing += _differing(turn.prompt, prompt)
+        differing += _differing_tools(turn.tools, request)
+        if differing and not turn.was_copied:
+            where = f"{turn.last['agent_name']}, step {turn.last['step']} of {turn.last['job_id']}"
+            self.differences.append("\n".join([f"{where}:", *differing]))
+        self._left.remove(turn)
         for number, failed in enumerate(turn.attempts[:-1], 1):
             yield RetryNotice(number, 0.0, failed["error_message"] or "")
         if turn.was_cut:
@@ -152,23 +163,6 @@ class RecordedModel:
         if reply.content:
             yield ModelDelta(reply.content)
         yield reply
-
-    def _take(self, request: ModelRequest) -> _Turn | None:
-        prompt = [(message.role, _text(message)) for message in request.messages]
-        if not self._left:
-            return None
-        found = next((turn for turn in self._left if _is_same(turn.prompt, prompt)), None)
-        differing: list[str] = []
-        if found is None:
-            next_turns = {turn.job: turn for turn in reversed(self._left)}  # a job takes its turns in order
-            found = max(next_turns.values(), key=lambda turn: _likeness(turn.prompt, prompt))
-            differing += _differing(found.prompt, prompt)
-        differing += _differing_tools(found.tools, request)
-        if differing and not found.was_copied:
-            where = f"{found.last['agent_name']}, step {found.last['step']} of {found.last['job_id']}"
-            self.differences.append("\n".join([f"{where}:", *differing]))
-        self._left.remove(found)
-        return found
 
     async def list_models(self) -> list[str]:
         """The names of the recorded models."""

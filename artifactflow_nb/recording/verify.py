@@ -9,13 +9,13 @@ import inspect
 import shutil
 import sqlite3
 import tempfile
-import threading
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import orjson
 
@@ -40,7 +40,7 @@ from artifactflow_nb.flows.tool_call import with_decision_note
 from artifactflow_nb.recording.fork import FORKED
 from artifactflow_nb.recording.recorded_model import RecordedClock, RecordedIds, RecordedModel, RecordedPrice
 from artifactflow_nb.recording.rows import Row, RunRows, load_run_rows, upsert
-from artifactflow_nb.recording.steps import Step, steps_of
+from artifactflow_nb.recording.steps import steps_of
 from artifactflow_nb.store.approvals import RequestState, parse_decision
 from artifactflow_nb.store.database import connect
 from artifactflow_nb.store.encoding import insert
@@ -48,8 +48,6 @@ from artifactflow_nb.store.migrations import from_microseconds
 from artifactflow_nb.store.runs import CANCELLED, WAITING, load_run
 from artifactflow_nb.tools.base import Tool, ToolContext, ToolPermission, placeholder_tool
 from artifactflow_nb.tools.mcp.offers import McpToolOffer, offers_from_json, tool_from_offer
-
-T = TypeVar("T")
 
 _MOST_SHOWN = 20
 _VALUE_CHARS = 120
@@ -120,16 +118,7 @@ def verify(
 
     Errors: `UsageError` if an agent is missing, or for a run that was stored before release 0.1.0.
     """
-    _check_ids(rows)
-    with tempfile.TemporaryDirectory(prefix="artifactflow-") as folder:
-        verifier = _Verifier(rows, list(tools), list(offers), list(agents))
-        found = _in_thread(verifier.run(Path(folder), prompts))
-    return VerificationReport(rows.run_id, tuple(found), tuple(verifier.model.differences), tuple(verifier.skipped))
-
-
-def _check_ids(rows: RunRows) -> None:
-    """Refuse runs of releases whose ids were random: recorded results are found by derived ids."""
-    for row in rows["llm_calls"]:
+    for row in rows["llm_calls"]:  # recorded results are found by derived ids; older releases had random ones
         attempts = range(len(rows["llm_calls"]))
         ids = (call_id(row["run_id"], row["job_id"], row["step"], attempt) for attempt in attempts)
         if row["job_id"] == MAIN_JOB and row["call_id"] not in ids:
@@ -137,25 +126,11 @@ def _check_ids(rows: RunRows) -> None:
                 f"The run {row['run_id']} was stored before release 0.1.0, so it cannot be executed again. "
                 "It can be shown, imported and continued."
             )
-
-
-def _in_thread(work: Coroutine[Any, Any, T]) -> T:
-    """The result of a coroutine on a loop of its own: the caller's thread may have one already."""
-    results: list[T] = []
-    errors: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            results.append(asyncio.run(work))
-        except BaseException as error:  # noqa: BLE001 - raised in the caller's thread
-            errors.append(error)
-
-    thread = threading.Thread(target=run, name="artifactflow-verify")
-    thread.start()
-    thread.join()
-    if errors:
-        raise errors[0]
-    return results[0]
+    verifier = _Verifier(rows, list(tools), list(offers), list(agents))
+    with tempfile.TemporaryDirectory(prefix="artifactflow-") as folder, ThreadPoolExecutor(1) as pool:
+        # A thread of its own: the caller's may have a running loop.
+        found = pool.submit(asyncio.run, verifier.run(Path(folder), prompts)).result()
+    return VerificationReport(rows.run_id, tuple(found), tuple(verifier.model.differences), tuple(verifier.skipped))
 
 
 class _VerifyingEngine(Engine):
@@ -192,12 +167,25 @@ class _Verifier:
         protocols = (offer["tool_protocol"] for offer in offers if "tool_protocol" in offer)
         config["tool_protocol"] = next(protocols, "xml")
         first = min(row["started_at"] for row in self._rows["runs"])
+        library, missing = PromptLibrary(prompts), []
+        for agent in self._agents:
+            try:
+                library.check(agent.prompt or agent.name)
+            except UsageError:
+                missing.append(agent.prompt or agent.name)
+        if missing:  # stand-ins, which are reported as differences
+            user_prompts, prompts = prompts, folder / "prompts"
+            prompts.mkdir()
+            for path in () if user_prompts is None else user_prompts.glob("*.md"):
+                shutil.copy(path, prompts)
+            for name in missing:
+                (prompts / f"{name}.md").write_text("This prompt is missing.\n", encoding="utf-8")
         ids = RecordedIds(self._rows)
         engine = _VerifyingEngine(
             Settings.model_construct(data_dir=folder, prices=self._prices(), **config),
             model=self.model,
             approvals=self._policy,
-            prompts=self._with_all_prompts(folder / "prompts", prompts),
+            prompts=prompts,
             clock=RecordedClock(from_microseconds(first)),
             ids=ids,
         )
@@ -206,7 +194,7 @@ class _Verifier:
             engine.register_agent(agent if is_named else replace(agent, model=None))  # the recording replies
         self._register(engine)
         async with engine:
-            await engine.database.write(self._write_before)
+            await engine.database.write(partial(self._write_edits, message_id=None))
             recorded_runs = {row["run_id"] for row in self._rows["runs"]}
             for row in self._rows["runs"]:
                 if row["parent_run_id"] in recorded_runs:
@@ -217,7 +205,7 @@ class _Verifier:
                     await engine.database.write(partial(upsert, tables=self._rows.of_run(row["run_id"]).tables))
                 else:
                     await self._execute(engine, row)
-                await engine.database.write(partial(self._write_by_hand, message_id=row["message_id"]))
+                await engine.database.write(partial(self._write_edits, message_id=row["message_id"]))
         return list(self._differences(folder / STORE_FILE))
 
     def _prices(self) -> dict[str, Price]:
@@ -230,29 +218,16 @@ class _Verifier:
             names |= {settings.get("model"), *(agent.get("model") for agent in agents if isinstance(agent, dict))}
         return {name: RecordedPrice(input=0, output=0) for name in names if isinstance(name, str)}
 
-    def _with_all_prompts(self, folder: Path, prompts: Path | None) -> Path | None:
-        """The folder of prompts with stand-ins for missing ones, which are then reported as differences."""
-        library, missing = PromptLibrary(prompts), []
-        for agent in self._agents:
-            try:
-                library.check(agent.prompt or agent.name)
-            except UsageError:
-                missing.append(agent.prompt or agent.name)
-        if not missing:
-            return prompts
-        folder.mkdir()
-        for path in () if prompts is None else prompts.glob("*.md"):
-            shutil.copy(path, folder)
-        for name in missing:
-            (folder / f"{name}.md").write_text("This prompt is missing.\n", encoding="utf-8")
-        return folder
-
     # --- execution ---------------------------------------------------------------------------------------------------
 
     async def _execute(self, engine: Engine, row: Row) -> None:
         """Ask a question again and take the recorded decisions."""
         settings = orjson.loads(row["settings_json"])
-        _write_skills(engine.folder / SKILLS_FOLDER, settings.get(SKILLS_SETTING) or {})
+        skills = engine.folder / SKILLS_FOLDER
+        shutil.rmtree(skills, ignore_errors=True)  # those of the run before
+        skills.mkdir()
+        for number, text in enumerate((settings.get(SKILLS_SETTING) or {}).values()):
+            (skills / f"{number}.md").write_text(text, encoding="utf-8")
         message = next(each for each in self._rows["messages"] if each["message_id"] == row["message_id"])
         known = await engine.conversations.list_conversations(limit=1_000)
         exists = row["conversation_id"] in {conversation.conversation_id for conversation in known}
@@ -316,7 +291,11 @@ class _Verifier:
         own_tools = {tool.name: tool for tool in self._tools}
         for agent, tool in self._offers:
             engine.register_tool(tool, agent=agent)
-        self._register_server_tools(engine)
+        servers = orjson.loads(self._rows.run["manifest_json"]).get("mcp")
+        for offer in offers_from_json(servers) if servers else ():
+            tool = tool_from_offer(offer, _no_server)
+            for agent in offer.agents:
+                engine.register_tool(tool, agent=agent)
         known = {entry.name for entry in engine.tools}
         for row in self._rows["llm_calls"]:
             if row["run_id"] not in self._graphs and (agent := row["agent_name"]) not in engine.agents:
@@ -333,32 +312,23 @@ class _Verifier:
         before = list(engine.tools)
         engine.tools.replace_tools(before, [self._recorded(entry) for entry in before])
 
-    def _register_server_tools(self, engine: Engine) -> None:
-        """Offer each agent the tools that MCP servers offered it."""
-        offers = orjson.loads(self._rows.run["manifest_json"]).get("mcp")
-        for offer in offers_from_json(offers) if offers else ():
-            tool = tool_from_offer(offer, _no_server)
-            for agent in offer.agents:
-                engine.register_tool(tool, agent=agent)
-
     def _recorded(self, entry: Tool) -> Tool:
-        """A tool that returns recorded results, unless it uses only the store or the flow carries it out."""
+        """A tool that returns recorded results, unless it uses only the store or the flow carries it out.
+
+        Also such a tool returns a result that a fork replaced.
+        """
         stand_ins = {row["tool_name"] for row in self._rows["tool_calls"]} - set(DELEGATING_TOOLS)
         is_live = entry.uses_store_only or (entry.handler is None and entry.name not in stand_ins)
-        handler = self._live(entry.handler) if is_live and entry.handler is not None else None
-        return replace(entry, permission=self._permission, handler=handler if is_live else self._result)
-
-    def _live(self, handler: Callable[..., Any]) -> Callable[..., Any]:
-        """A handler that uses only the store; a call whose result a fork replaced returns that result."""
+        live = entry.handler
 
         async def run(ctx: ToolContext, **values: Any) -> Any:
             row = self._calls.get(ctx.tool_call_id)
-            if row is not None and row["metadata_json"] == FORKED:
+            if live is None or not is_live or (row is not None and row["metadata_json"] == FORKED):
                 return await self._result(ctx)
-            result = handler(ctx, **values)
+            result = live(ctx, **values)
             return await result if inspect.isawaitable(result) else result
 
-        return run
+        return replace(entry, permission=self._permission, handler=None if is_live and live is None else run)
 
     async def _permission(self, ctx: ToolContext, _args: Any) -> ToolPermission:
         return ToolPermission.CONFIRM if ctx.tool_call_id in self._confirmed else ToolPermission.AUTO
@@ -379,14 +349,16 @@ class _Verifier:
 
     # --- edits by hand -----------------------------------------------------------------------------------------------
 
-    def _write_before(self, db: sqlite3.Connection) -> None:
-        """Write the edits by hand before the first run, with their conversations."""
-        edits = [row for row in self._rows["artifact_versions"] if row["run_id"] is None and row["message_id"] is None]
+    def _write_edits(self, db: sqlite3.Connection, *, message_id: str | None) -> None:
+        """Write the edits by hand on a message; None for those before the first run, with their conversations."""
+        versions = self._rows["artifact_versions"]
+        edits = [row for row in versions if row["run_id"] is None and row["message_id"] == message_id]
+        edited = {row["conversation_id"] for row in edits if message_id is None}
         for row in self._rows["conversations"]:
-            if row["conversation_id"] in {edit["conversation_id"] for edit in edits}:
+            if row["conversation_id"] in edited:
                 insert(db, "conversations", {**row, "active_message_id": None})
         for row in edits:
-            insert(db, "artifact_versions", row)
+            insert(db, "artifact_versions", row, or_ignore=True)
 
     def _leave_out_versions(self, db: sqlite3.Connection, *, run_id: str) -> None:
         """Reserve the version numbers that other branches used before a run: they are not in the recording."""
@@ -398,26 +370,19 @@ class _Verifier:
         for key, version in first.items():
             db.execute("INSERT OR REPLACE INTO deleted_versions VALUES (?, ?, ?)", (*key, version - 1))
 
-    def _write_by_hand(self, db: sqlite3.Connection, *, message_id: str) -> None:
-        """Write the edits by hand on a message."""
-        for row in self._rows["artifact_versions"]:
-            if row["run_id"] is None and row["message_id"] == message_id:
-                insert(db, "artifact_versions", row, or_ignore=True)
-
     # --- comparison --------------------------------------------------------------------------------------------------
 
     def _differences(self, store: Path) -> Iterator[str]:
+        recorded = [row["run_id"] for row in self._rows["runs"]]
         with closing(connect(store, read_only=True)) as db:
             stored = [row["run_id"] for row in db.execute("SELECT run_id FROM runs ORDER BY rowid")]
-            for row in self._rows["runs"]:
-                if row["run_id"] in self._graphs:
+            for run_id in recorded:
+                if run_id in self._graphs:
                     continue
-                if row["run_id"] not in stored:
-                    yield f"{row['run_id']}: it was not started"
-                    continue
-                now = load_run_rows(db, row["run_id"]).of_run(row["run_id"])
-                yield from _compared(self._rows.of_run(row["run_id"]), now)
-            recorded = {row["run_id"] for row in self._rows["runs"]}
+                if run_id not in stored:
+                    yield f"{run_id}: it was not started"
+                else:
+                    yield from _compared(self._rows.of_run(run_id), load_run_rows(db, run_id).of_run(run_id))
             for run_id in stored:
                 if run_id not in recorded:
                     question = load_run(db, run_id).question
@@ -426,15 +391,6 @@ class _Verifier:
 
 async def _no_server(offer: McpToolOffer, _arguments: Mapping[str, Any]) -> ToolResult:
     raise ToolError(f"This run is verified, and no call goes to the MCP server {offer.server}.")
-
-
-def _write_skills(folder: Path, texts: Mapping[str, str]) -> None:
-    """Replace the shared skills of the run before by those of a recorded run."""
-    folder.mkdir(exist_ok=True)
-    for path in folder.glob("*.md"):
-        path.unlink()
-    for number, text in enumerate(texts.values()):
-        (folder / f"{number}.md").write_text(text, encoding="utf-8")
 
 
 def _compared(recorded: RunRows, now: RunRows) -> Iterator[str]:
@@ -453,30 +409,23 @@ def _compared(recorded: RunRows, now: RunRows) -> Iterator[str]:
         where = f"{run}, {kind} of step {step} of {path}" + ("" if position is None else f", call {position + 1}")
         if before is None or after is None:
             yield f"{where}: {'new' if before is None else 'missing'}"
-        elif not _is_same(before.outcome, after.outcome) and not _was_redacted(before) and not _was_redacted(after):
+        elif not _is_same(before.outcome, after.outcome) and not any(
+            step.kind == "tool" and MASK in step.row["args_json"] for step in (before, after)
+        ):  # the length of a secret in a call may be part of its result
             yield f"{where}: {_short(before.outcome)} became {_short(after.outcome)}"
     versions = [
         {(row["artifact_id"], row["version"]): str(row["content"]) for row in rows["artifact_versions"]}
         for rows in (recorded, now)
     ]
-    yield from _artifacts(run, *versions)
+    for artifact_id, version in sorted({*versions[0], *versions[1]}):
+        before, after = (found.get((artifact_id, version)) for found in versions)
+        if before is None or after is None or not _is_same(before, after):
+            yield f"{run}, artifact {artifact_id} v{version}: {_short(before)} became {_short(after)}"
 
 
 def _is_same(recorded: str, now: str) -> bool:
     """True if two texts differ only in secrets, which may be known on one of the two machines only."""
     return is_same_text(recorded, now) or is_same_text(now, recorded)
-
-
-def _was_redacted(step: Step) -> bool:
-    """True if a tool was called with a secret, whose length its result may contain."""
-    return step.kind == "tool" and MASK in step.row["args_json"]
-
-
-def _artifacts(run: str, mine: Mapping[tuple[str, int], str], other: Mapping[tuple[str, int], str]) -> Iterator[str]:
-    for key in sorted({*mine, *other}):
-        before, after = mine.get(key), other.get(key)
-        if before is None or after is None or not _is_same(before, after):
-            yield f"{run}, artifact {key[0]} v{key[1]}: {_short(before)} became {_short(after)}"
 
 
 def _short(value: object) -> str:
