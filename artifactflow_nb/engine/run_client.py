@@ -6,7 +6,6 @@ engine's thread.
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -16,7 +15,7 @@ from artifactflow_nb.core.events import StreamEvent
 from artifactflow_nb.engine.thread import EngineThread
 from artifactflow_nb.errors import Conflict, NotFound
 from artifactflow_nb.store.artifact_versions import read_version
-from artifactflow_nb.store.database import DatabaseWork, connect, store_errors
+from artifactflow_nb.store.database import DatabaseWork, read_store
 from artifactflow_nb.store.ownership import effective_status
 from artifactflow_nb.store.runs import DELETED, INTERRUPTED, StoredRun, load_events, load_run
 from artifactflow_nb.tools.base import Tool
@@ -44,8 +43,7 @@ class RunReader:
 
     def read(self, work: DatabaseWork[T]) -> T:
         """Call a function with a read-only connection to the store."""
-        with store_errors(self._store), closing(connect(self._store, read_only=True)) as db:
-            return work(db)
+        return read_store(self._store, work)
 
     def stored_events(self) -> Sequence[StreamEvent]:
         """The stored events, in order."""

@@ -5,7 +5,6 @@ a run, or a person in another notebook, has written a newer version meanwhile.
 """
 
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
-from contextlib import closing
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -27,21 +26,10 @@ from artifactflow_nb.store.artifact_versions import (
     read_version,
 )
 from artifactflow_nb.store.artifacts import USER, ArtifactManager, Authorship
-from artifactflow_nb.store.database import DatabaseWork, connect, store_errors
+from artifactflow_nb.store.database import DatabaseWork, read_store
 
 T = TypeVar("T")
 K = TypeVar("K")
-
-
-def read_store(path: Path, work: DatabaseWork[T]) -> T:
-    """Read a store in the caller's thread, which works while the engine is busy.
-
-    Args:
-        path: The store's file.
-        work: A function of a read-only connection.
-    """
-    with store_errors(path), closing(connect(path, read_only=True)) as db:
-        return work(db)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from artifactflow_nb.core.text.format import count, duration, format_time, size
 from artifactflow_nb.engine.engine import Engine
 from artifactflow_nb.errors import StoreError
 from artifactflow_nb.models.base import model_name
-from artifactflow_nb.notebook.artifact import read_store
+from artifactflow_nb.store.database import read_store
 from artifactflow_nb.store.overview import load_overview
 from artifactflow_nb.store.ownership import effective_status
 from artifactflow_nb.store.runs import RUNNING, StoredRun

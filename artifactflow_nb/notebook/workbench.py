@@ -35,7 +35,7 @@ from artifactflow_nb.errors import NotFound, UsageError
 from artifactflow_nb.flows.langgraph.adapt import AdaptedGraph
 from artifactflow_nb.models.base import Model, model_name
 from artifactflow_nb.notebook import references
-from artifactflow_nb.notebook.artifact import Artifacts, Branch, read_store
+from artifactflow_nb.notebook.artifact import Artifacts, Branch
 from artifactflow_nb.notebook.conversation import ConversationHandle
 from artifactflow_nb.notebook.display import CellDisplay
 from artifactflow_nb.notebook.lists import RequestList, RunList
@@ -51,6 +51,7 @@ from artifactflow_nb.sources.values import IndexingResult
 from artifactflow_nb.store.approvals import load_open_requests
 from artifactflow_nb.store.artifacts import USER
 from artifactflow_nb.store.conversations import ParentId, ParentSelector, StoredMessage
+from artifactflow_nb.store.database import read_store
 from artifactflow_nb.store.documents import list_projects
 from artifactflow_nb.store.forks import check_not_forked
 from artifactflow_nb.store.overview import load_models, load_newest

@@ -99,25 +99,9 @@ class RecordingController(ExecutionController):
         found = await asyncio.to_thread(self.session.find, ask, conversation_id)
         if found is None:
             run = await live()
-            ask = replace(ask, settings=run.settings)
-        else:
-            ask, rows = found
-            run = await self._begin_playback(rows, conversation_id, ask.parent_message_id)
-            manifest = await self._engine.manifest_for_run(ask.flow, ask.settings.get("model"))
-            agents = {row["agent_name"] for row in rows["llm_calls"]}
-            changes = manifest_changes(orjson.loads(rows.run["manifest_json"]), manifest, agents)
-            self.changes[rows.run_id] = tuple(changes)
-            if changes:
-                logger.warning("%s", notice(rows.run_id, changes))
-        self.session.add_question(replace(ask, message_id=run.message_id), run.run_id)
-        return run
-
-    async def _parent(self, conversation_id: str | None, parent: ParentId) -> str | None:
-        if conversation_id is None:
-            return None
-        return await self._engine.database.read(lambda db: resolve_parent(db, conversation_id, parent))
-
-    async def _begin_playback(self, rows: RunRows, conversation_id: str | None, parent: str | None) -> StoredRun:
+            self.session.add_question(replace(ask, settings=run.settings, message_id=run.message_id), run.run_id)
+            return run
+        ask, rows = found
         recorded = rows.run
         if await self._engine.database.read(lambda db: run_exists(db, recorded["run_id"])):
             raise Conflict(
@@ -132,7 +116,7 @@ class RecordingController(ExecutionController):
                     conversation_id=conversation_id,
                     message_id=recorded["message_id"],
                     thread_id=recorded["thread_id"],
-                    parent=parent,
+                    parent=ask.parent_message_id,
                     question=recorded["question"],
                     flow=recorded["flow"],
                     owner=owner,
@@ -148,14 +132,26 @@ class RecordingController(ExecutionController):
             self._engine.run_locks.release(owner)
             raise
         feeds = self.scheduler.feeds
-        playback = Playback(rows, self._engine.database, feeds, self.session.mode, owner)
         run_ids = [row["run_id"] for row in rows["runs"]]
+        playback = Playback(rows, self._engine.database, feeds, self.session.mode, owner)
         self._playbacks |= dict.fromkeys(run_ids, playback)
         feeds.local_runs.update(run_ids)
         self.session.add_playback(run.run_id)
         self.started.append(run.run_id)
         await feeds.get(run.run_id)
+        manifest = await self._engine.manifest_for_run(ask.flow, ask.settings.get("model"))
+        agents = {row["agent_name"] for row in rows["llm_calls"]}
+        changes = manifest_changes(orjson.loads(recorded["manifest_json"]), manifest, agents)
+        self.changes[run.run_id] = tuple(changes)
+        if changes:
+            logger.warning("%s", notice(run.run_id, changes))
+        self.session.add_question(replace(ask, message_id=run.message_id), run.run_id)
         return run
+
+    async def _parent(self, conversation_id: str | None, parent: ParentId) -> str | None:
+        if conversation_id is None:
+            return None
+        return await self._engine.database.read(lambda db: resolve_parent(db, conversation_id, parent))
 
     async def fork(self, change: Change) -> StoredRun:
         """Store a fork: the rows of a run before a step, with a change; `start` resumes it.

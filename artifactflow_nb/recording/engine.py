@@ -1,22 +1,21 @@
 """An engine whose runs are recorded into a cassette, or played from one."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from artifactflow_nb.agents.base import AgentConfig
-from artifactflow_nb.core.messages import ToolProtocol
-from artifactflow_nb.core.text.cards import Card, CardMixin
 from artifactflow_nb.engine.engine import Engine
 from artifactflow_nb.engine.factories import api_keys_of
 from artifactflow_nb.engine.settings import Settings
 from artifactflow_nb.engine.thread import EngineThread
-from artifactflow_nb.errors import CassetteMiss, UsageError
-from artifactflow_nb.models.base import Model, ModelEvent, ModelRequest, model_card
+from artifactflow_nb.errors import UsageError
+from artifactflow_nb.models.base import Model
 from artifactflow_nb.recording.controller import RecordingController
 from artifactflow_nb.recording.manual_edits import RecordedEdits
 from artifactflow_nb.recording.modes import CassetteSession
+from artifactflow_nb.recording.recorded_model import ReplayModel
 from artifactflow_nb.recording.rows import RunRows
 from artifactflow_nb.recording.verify import VerificationReport, verify
 from artifactflow_nb.sources.values import IndexingResult, ProgressCallback
@@ -26,41 +25,6 @@ def make_engine(settings: Settings, **options: Any) -> "RecordingEngine":
     """Make the engine that settings describe; `CassetteError` if their cassette cannot be used."""
     models = [options.get("model"), *(options.get("agent_models") or {}).values()]
     return RecordingEngine(settings, CassetteSession.of(settings, api_keys_of(models)), **options)
-
-
-class ReplayModel(CardMixin):
-    """Stand-in for the recorded models in a replay: it has their names and never takes a turn.
-
-    Args:
-        models: Provider and name of each recorded model, in the order of the calls.
-        name: Name of the default model; None for the first recorded one.
-    """
-
-    tool_protocols: tuple[ToolProtocol, ...] = ("xml", "native")
-
-    def __init__(self, models: Iterable[tuple[str, str]] = (), name: str | None = None) -> None:
-        recorded = list(models)
-        self.provider, first = recorded[0] if recorded else ("recorded", "recorded")
-        self.default_model = name or first
-        self._models = list(dict.fromkeys([self.default_model, *(model for _, model in recorded)]))
-
-    def __repr__(self) -> str:
-        return f"ReplayModel({self.default_model!r}, provider={self.provider!r})"
-
-    def _card(self) -> Card:
-        return model_card(self, answers="from a recording")
-
-    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
-        """Raise `CassetteMiss`: a replay reads replies from the recording, so only unrecorded requests come here."""
-        raise CassetteMiss(f"{request.model or self.default_model} got a request that is not recorded.")
-        yield  # makes the function an async generator, as the protocol requires
-
-    async def list_models(self) -> list[str]:
-        """Return the names of the recorded models."""
-        return list(self._models)
-
-    async def aclose(self) -> None:
-        """Do nothing: there are no connections."""
 
 
 class RecordingThread(EngineThread):

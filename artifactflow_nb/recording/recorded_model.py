@@ -1,7 +1,7 @@
-"""The model, prices, ids and clock of a recording, for verification."""
+"""The models of recordings: one for replays, and one with prices, ids and a clock for verification."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from difflib import SequenceMatcher
@@ -15,8 +15,9 @@ from artifactflow_nb.core.budget import Price
 from artifactflow_nb.core.clock_ids import RandomIds, SystemClock
 from artifactflow_nb.core.messages import Message, ToolCall, ToolProtocol, Usage
 from artifactflow_nb.core.redaction.redactor import is_same_text
-from artifactflow_nb.errors import ContextOverflow, ModelError, ModelUnavailable, RunCancelled
-from artifactflow_nb.models.base import ModelDelta, ModelEvent, ModelReply, ModelRequest, RetryNotice
+from artifactflow_nb.core.text.cards import Card, CardMixin
+from artifactflow_nb.errors import CassetteMiss, ContextOverflow, ModelError, ModelUnavailable, RunCancelled
+from artifactflow_nb.models.base import ModelDelta, ModelEvent, ModelReply, ModelRequest, RetryNotice, model_card
 from artifactflow_nb.recording.misses import text_difference
 from artifactflow_nb.recording.rows import Row, RunRows
 
@@ -115,7 +116,42 @@ class _Turn:
         )
 
 
-class RecordedModel:
+class ReplayModel(CardMixin):
+    """Stand-in for the recorded models in a replay: it has their names and never takes a turn.
+
+    Args:
+        models: Provider and name of each recorded model, in the order of the calls.
+        name: Name of the default model; None for the first recorded one.
+    """
+
+    tool_protocols: tuple[ToolProtocol, ...] = ("xml", "native")
+
+    def __init__(self, models: Iterable[tuple[str, str]] = (), name: str | None = None) -> None:
+        recorded = list(models)
+        self.provider, first = recorded[0] if recorded else ("recorded", "recorded")
+        self.default_model = name or first
+        self._models = list(dict.fromkeys([self.default_model, *(model for _, model in recorded)]))
+
+    def __repr__(self) -> str:
+        return f"ReplayModel({self.default_model!r}, provider={self.provider!r})"
+
+    def _card(self) -> Card:
+        return model_card(self, answers="from a recording")
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        """Raise `CassetteMiss`: a replay reads replies from the recording, so only unrecorded requests come here."""
+        raise CassetteMiss(f"{request.model or self.default_model} got a request that is not recorded.")
+        yield  # makes the function an async generator, as the protocol requires
+
+    async def list_models(self) -> list[str]:
+        """Return the names of the recorded models."""
+        return list(self._models)
+
+    async def aclose(self) -> None:
+        """Do nothing: there are no connections."""
+
+
+class RecordedModel(ReplayModel):
     """Replies to a request with the recorded reply to the same prompt, otherwise to the most similar one.
 
     Args:
@@ -126,13 +162,9 @@ class RecordedModel:
         cancelled: Set when a turn is requested in which the recorded run was cancelled.
     """
 
-    provider = "recorded"
-    tool_protocols: tuple[ToolProtocol, ...] = ("xml", "native")
-
     def __init__(self, rows: RunRows) -> None:
+        super().__init__(("recorded", row["request_model"]) for row in rows["llm_calls"])
         self._left = list(_turns(rows))
-        self._models = list(dict.fromkeys(row["request_model"] for row in rows["llm_calls"])) or ["recorded"]
-        self.default_model = self._models[0]
         self.differences: list[str] = []
         self.cancelled = asyncio.Event()
 
@@ -163,13 +195,6 @@ class RecordedModel:
         if reply.content:
             yield ModelDelta(reply.content)
         yield reply
-
-    async def list_models(self) -> list[str]:
-        """The names of the recorded models."""
-        return list(self._models)
-
-    async def aclose(self) -> None:
-        """Do nothing: there are no connections."""
 
 
 def _turns(rows: RunRows) -> Iterator[_Turn]:

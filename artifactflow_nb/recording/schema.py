@@ -155,7 +155,15 @@ def check_rows(rows: RunRows) -> RunRows:
     checked = RunRows(rows.run_id, rows.schema, tables)
     _check_relations(checked, schema)
     _check_prompts(checked)
-    _check_ends(checked)
+    ends: dict[str, str] = {}
+    for event in map(read_event, checked["events"]):
+        if event.is_terminal:
+            ends[event.run_id] = event.type
+    for run in checked["runs"]:  # a listener of a run without an end would wait forever
+        if run["status"] in ENDED and run["run_id"] not in ends:
+            raise _unusable("runs", run, f"its events do not say that it is {run['status']}")
+        if run["status"] == COMPLETED and ends[run["run_id"]] != StreamEventType.COMPLETE:
+            raise _unusable("runs", run, f"it is completed, and its events end it with {ends[run['run_id']]}")
     return checked
 
 
@@ -252,19 +260,6 @@ def _check_prompts(rows: RunRows) -> None:
                     )
                 end = stop
         earlier[row["call_id"]] = place, depth + 1, total
-
-
-def _check_ends(rows: RunRows) -> None:
-    """Check that events end each run that has ended: a listener of a run without an end would wait forever."""
-    ends: dict[str, str] = {}
-    for row in rows["events"]:
-        if (event := read_event(row)).is_terminal:
-            ends[row["run_id"]] = event.type
-    for run in rows["runs"]:
-        if run["status"] in ENDED and run["run_id"] not in ends:
-            raise _unusable("runs", run, f"its events do not say that it is {run['status']}")
-        if run["status"] == COMPLETED and ends[run["run_id"]] != StreamEventType.COMPLETE:
-            raise _unusable("runs", run, f"it is completed, and its events end it with {ends[run['run_id']]}")
 
 
 def _unusable(table: str, row: Row, problem: str) -> CassetteError:

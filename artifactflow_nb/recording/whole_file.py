@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, Self
+from typing import IO
 
 from artifactflow_nb.core.local_files import check_regular, reason
 from artifactflow_nb.errors import CassetteError, UsageError
@@ -135,9 +135,3 @@ class OnlyWriter:
                 self._file.close()
             elif not self._file.closed:
                 unlock(self._lock_path, self._file)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_error: object) -> None:
-        self.close()

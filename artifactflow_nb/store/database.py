@@ -10,7 +10,7 @@ import os
 import sqlite3
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -149,6 +149,12 @@ def store_errors(path: Path) -> Iterator[None]:
                 f"{failure} If an older release wrote it, a Workbench that opens it brings it up to date."
             )
         raise failure from error
+
+
+def read_store(path: Path, work: DatabaseWork[T]) -> T:
+    """Call a function with a read-only connection to a store, in the caller's thread, while engines may write."""
+    with store_errors(path), closing(connect(path, read_only=True)) as db:
+        return work(db)
 
 
 class Database:
