@@ -6,7 +6,7 @@ next answer renders.
 
 import asyncio
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -75,11 +75,22 @@ def _document(
     artifacts: Sequence[Artifact],
 ) -> ExportDocument:
     title = conversation.title or "Conversation"
-    questions = [
-        "\n\n".join(_question_parts(number, message, record))
-        for number, (message, record) in enumerate(zip(path, turns, strict=True), 1)
-    ]
-    text = "\n\n".join([f"# {safe_markdown_line(title)}", *questions, *map(_chapter, artifacts)]) + "\n"
+    parts = [f"# {safe_markdown_line(title)}"]
+    for number, (message, record) in enumerate(zip(path, turns, strict=True), 1):
+        heading = clip(message.content, _HEADING_COLUMNS)
+        parts.append(f"## {number}. {safe_markdown_line(heading)}")
+        if heading != " ".join(message.content.split()):  # the heading is cut: quote the whole question
+            parts.append("\n".join(f"> {safe_markdown_line(line)}" for line in message.content.splitlines()))
+        if message.response:
+            parts.append(safe_markdown(message.response))
+        if message.status != "completed":
+            parts.append(f"*{message.status.capitalize()}.*")
+        if record.sources:
+            sources = (f"- {_source_line(address, title)}" for address, title in record.sources.items())
+            parts += ["**Sources read**", "\n".join(sources)]
+        if record.artifacts:
+            parts += ["**Written**", "\n".join(f"- {safe_markdown_line(name)}" for name in record.artifacts.values())]
+    text = "\n\n".join([*parts, *map(_chapter, artifacts)]) + "\n"
     last_change = path[-1].created_at if path else conversation.created_at
     metadata: Mapping[str, object] = {
         "conversation_id": conversation.conversation_id,
@@ -97,24 +108,6 @@ def _document(
 def _chapter(artifact: Artifact) -> str:
     heading = "" if artifact_document(artifact).has_title else f"## {safe_markdown_line(artifact.title)}\n\n"
     return f"---\n\n{heading}{safe_markdown(artifact.markdown)}"
-
-
-def _question_parts(number: int, message: StoredMessage, record: _TurnRecord) -> Iterator[str]:
-    """Markdown of a question, its answer, sources and artifacts."""
-    heading = clip(message.content, _HEADING_COLUMNS)
-    yield f"## {number}. {safe_markdown_line(heading)}"
-    if heading != " ".join(message.content.split()):  # the heading is cut: quote the whole question
-        yield "\n".join(f"> {safe_markdown_line(line)}" for line in message.content.splitlines())
-    if message.response:
-        yield safe_markdown(message.response)
-    if message.status != "completed":
-        yield f"*{message.status.capitalize()}.*"
-    if record.sources:
-        yield "**Sources read**"
-        yield "\n".join(f"- {_source_line(address, title)}" for address, title in record.sources.items())
-    if record.artifacts:
-        yield "**Written**"
-        yield "\n".join(f"- {safe_markdown_line(title)}" for title in record.artifacts.values())
 
 
 def _source_line(address: str, title: str) -> str:

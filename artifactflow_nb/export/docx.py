@@ -101,7 +101,17 @@ class _DocxWriter:
         if block.kind == "table":
             self._table(block)
             return
-        style = "Normal" if block.kind == "rule" else _style_name(block)
+        style = "Normal"
+        if block.kind == "heading":
+            style = f"Heading {block.level}"
+        elif block.kind == "code":
+            style = "Code"
+        elif block.kind == "text" and block.lists:
+            kind = "Continue" if not block.is_item else "Bullet" if block.lists[-1].number is None else "Number"
+            depth = min(len(block.lists), _MAX_LIST_DEPTH)
+            style = f"List {kind}" + (f" {depth}" if depth > 1 else "")
+        elif block.kind == "text" and block.is_quoted:
+            style = "Quote"
         paragraph = self.text(block.pieces, style)
         properties: Any = paragraph._p.get_or_add_pPr  # noqa: SLF001 - borders and numbers have no public name
         if block.kind == "rule":
@@ -160,6 +170,9 @@ class _DocxWriter:
         self.text((), "Normal")
 
     def _fill(self, paragraph: "Paragraph", pieces: StyledTexts, *, bold: bool = False) -> None:
+        from docx.opc.constants import RELATIONSHIP_TYPE
+        from docx.shared import RGBColor
+
         for piece in pieces:
             run = paragraph.add_run(_xml_text(piece.text))
             run.bold, run.italic, run.font.strike = (
@@ -167,39 +180,22 @@ class _DocxWriter:
             )
             if piece.code:
                 run.font.name = _MONOSPACE
-            if _is_address(piece.href):
-                self._link(paragraph, run, piece.href)
-
-    def _link(self, paragraph: "Paragraph", run: Any, href: str) -> None:
-        from docx.opc.constants import RELATIONSHIP_TYPE
-        from docx.shared import RGBColor
-
-        run.font.color.rgb = RGBColor.from_string(_LINK_COLOUR)
-        run.font.underline = True
-        address = _xml_text(href)
-        if address not in self._links:  # `relate_to` would search all relationships for each link
-            self._links[address] = name = f"rIdLink{len(self._links) + 1}"
-            paragraph.part.rels.add_relationship(RELATIONSHIP_TYPE.HYPERLINK, address, name, is_external=True)
-        link = _element("w:hyperlink", {"r:id": self._links[address]})
-        run._r.addprevious(link)  # noqa: SLF001 - links have no public name
-        link.append(run._r)  # noqa: SLF001 - the same
+            if not _is_address(piece.href):
+                continue
+            run.font.color.rgb = RGBColor.from_string(_LINK_COLOUR)
+            run.font.underline = True
+            address = _xml_text(piece.href)
+            if address not in self._links:  # `relate_to` would search all relationships for each link
+                self._links[address] = name = f"rIdLink{len(self._links) + 1}"
+                paragraph.part.rels.add_relationship(RELATIONSHIP_TYPE.HYPERLINK, address, name, is_external=True)
+            link = _element("w:hyperlink", {"r:id": self._links[address]})
+            run._r.addprevious(link)  # noqa: SLF001 - links have no public name
+            link.append(run._r)  # noqa: SLF001 - the same
 
     def _style(self, name: str) -> Any:
         if name not in self._styles:
             self._styles[name] = self._word.styles[name]
         return self._styles[name]
-
-
-def _style_name(block: DocumentBlock) -> str:
-    if block.kind == "heading":
-        return f"Heading {block.level}"
-    if block.kind == "code":
-        return "Code"
-    if not block.lists:
-        return "Quote" if block.is_quoted else "Normal"
-    kind = "Continue" if not block.is_item else "Bullet" if block.lists[-1].number is None else "Number"
-    depth = min(len(block.lists), _MAX_LIST_DEPTH)
-    return f"List {kind}" + (f" {depth}" if depth > 1 else "")
 
 
 def _is_address(href: str) -> bool:

@@ -101,31 +101,28 @@ class _HtmlBlockParser(HTMLParser):
         elif tag in {"th", "td"}:
             self._align = attributes.get("style", "text-align:left").rpartition(":")[2].strip(" ;")
         else:
-            self._start_block(tag, attributes)
+            self._end_text()
+            if tag in {"ul", "ol"}:
+                self._n_lists += tag == "ol"
+                start = attributes.get("start", "")
+                number = self._n_lists if tag == "ol" else None
+                self._lists.append(ListLevel(number, int(start) if start.isdecimal() else 1))
+            elif tag == "li":
+                self._starts_item = True
+            elif tag == "blockquote":
+                self._quote_depth += 1
+            elif tag == "pre":
+                self._in_code = True
+            elif tag == "hr":
+                self._add("rule")
+            elif tag == "table":
+                self._rows = []
+            elif tag == "tr" and self._rows is not None:
+                self._rows.append([])
 
     def _set_style(self, tag: str, is_on: bool) -> None:
         change: dict[str, Any] = {_STYLES[tag]: is_on}
         self._style = replace(self._style, **change)
-
-    def _start_block(self, tag: str, attributes: dict[str, str]) -> None:
-        self._end_text()
-        if tag in {"ul", "ol"}:
-            self._n_lists += tag == "ol"
-            start = attributes.get("start", "")
-            number = self._n_lists if tag == "ol" else None
-            self._lists.append(ListLevel(number, int(start) if start.isdecimal() else 1))
-        elif tag == "li":
-            self._starts_item = True
-        elif tag == "blockquote":
-            self._quote_depth += 1
-        elif tag == "pre":
-            self._in_code = True
-        elif tag == "hr":
-            self._add("rule")
-        elif tag == "table":
-            self._rows = []
-        elif tag == "tr" and self._rows is not None:
-            self._rows.append([])
 
     def handle_endtag(self, tag: str) -> None:
         if tag in _STYLES:
@@ -141,20 +138,17 @@ class _HtmlBlockParser(HTMLParser):
             self._add("code")
             self._in_code = False
         else:
-            self._end_block(tag)
-
-    def _end_block(self, tag: str) -> None:
-        self._end_text()
-        if tag in {"ul", "ol"}:
-            self._lists.pop()
-        elif tag == "li":
-            if self._starts_item:  # an empty item still has its bullet or number
-                self._add("text")
-        elif tag == "blockquote":
-            self._quote_depth -= 1
-        elif tag == "table":
-            rows, self._rows = self._rows or [], None
-            self._add("table", rows=rows)
+            self._end_text()
+            if tag in {"ul", "ol"}:
+                self._lists.pop()
+            elif tag == "li":
+                if self._starts_item:  # an empty item still has its bullet or number
+                    self._add("text")
+            elif tag == "blockquote":
+                self._quote_depth -= 1
+            elif tag == "table":
+                rows, self._rows = self._rows or [], None
+                self._add("table", rows=rows)
 
     def handle_data(self, data: str) -> None:
         text = data if self._in_code else data.replace("\n", " ")

@@ -2,16 +2,16 @@
 
 import os
 import re
-import secrets
-import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from artifactflow_nb.core.local_files import reason
 from artifactflow_nb.errors import UsageError
 from artifactflow_nb.export.document import ExportDocument, artifact_document
 from artifactflow_nb.export.docx import to_docx
 from artifactflow_nb.export.pages import to_html, to_ipynb
+from artifactflow_nb.recording.whole_file import write_whole
 from artifactflow_nb.store.artifact_versions import Artifact
 
 AnyPath = str | os.PathLike[str]
@@ -104,33 +104,12 @@ def write_document(
         raise UsageError(exists_message)
     content = document_bytes(document, form)  # may fail, so it comes before the file is created
     try:
-        _write_atomically(content, target, overwrite=overwrite)
+        write_whole(target.resolve() if overwrite else target, content, replace=overwrite)
     except FileExistsError:
         raise UsageError(exists_message) from None
-    except (OSError, ValueError) as error:  # ValueError: a path with a NUL
-        cause = getattr(error, "strerror", None) or error
-        raise UsageError(f"{str(target)!r} cannot be written: {cause}. Pass another path.") from error
+    except (OSError, ValueError, RuntimeError) as error:  # a path with a NUL, links in a circle
+        raise UsageError(f"{str(target)!r} cannot be written: {reason(error)}. Pass another path.") from error
     return target
-
-
-def _write_atomically(content: bytes, target: Path, *, overwrite: bool) -> None:
-    """Write a complete file or none: on a full disk, an existing file stays unchanged."""
-    if overwrite and os.path.isfile(target):  # noqa: PTH113 - as above
-        destination = target.resolve()  # a symbolic link stays a link
-        destination.open("r+b").close()  # raises for a read-only file, which replace() would ignore
-        draft = destination.with_name(f"{secrets.token_hex(8)}.part")
-        _write_atomically(content, draft, overwrite=False)
-        shutil.copymode(destination, draft)
-        draft.replace(destination)
-        return
-    with target.open("wb" if overwrite else "xb") as file:
-        try:
-            file.write(content)
-            file.flush()
-        except OSError:
-            if not overwrite:  # created by this call, and not a device
-                target.unlink()
-            raise
 
 
 class ExportMixin:

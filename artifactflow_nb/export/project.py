@@ -4,7 +4,7 @@ An unfinished document starts with a notice, and a block without text keeps its 
 does not look complete. Deleted blocks are excluded.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from artifactflow_nb.core.document.project import PROJECT_ID, ProjectInfo
 from artifactflow_nb.core.document.tree import Block, BlockTree
@@ -39,8 +39,21 @@ def project_document(conversation_id: str, message_id: str | None) -> DatabaseWo
 
 def _document(conversation_id: str, project: Artifact, tree: BlockTree, versions: Sequence[Artifact]) -> ExportDocument:
     info = ProjectInfo.from_json(project.content)
-    title = "\n\n".join([f"# {safe_markdown_line(info.name)}", *_unfinished_notice(tree)])
-    parts = [DocumentPart(title, {})]
+    texts = [block for block in tree if not block.is_group]
+    unfinished = {
+        "Stale (what they were written from was changed since)": [tree[key] for key in tree.stale],
+        "Not reviewed (a person has not approved them yet)": [
+            block for block in texts if block.sha256 and not block.is_usable
+        ],
+        "Not written yet (they have no text)": [block for block in texts if not block.sha256],
+    }
+    lines = [
+        f"- {state}: {', '.join(safe_markdown_line(tree.path(block.block_id)) for block in blocks)}"
+        for state, blocks in unfinished.items()
+        if blocks
+    ]
+    notice = ["**This document is not finished**", "\n".join(lines)] if lines else []
+    parts = [DocumentPart("\n\n".join([f"# {safe_markdown_line(info.name)}", *notice]), {})]
     for block in tree:
         fields = {
             "block_id": block.block_id,
@@ -56,38 +69,17 @@ def _document(conversation_id: str, project: Artifact, tree: BlockTree, versions
         parts.append(DocumentPart(_chapter(tree, block), fields))
     text = "\n\n".join(part.markdown for part in parts) + "\n"
     written_at = max(artifact.created_at for artifact in (project, *versions))
-    n_texts = sum(not block.is_group for block in tree)
     metadata = {
         "project": info.name,
         "conversation_id": conversation_id,
         "template": info.template,
         "phase": info.phase,
-        "n_blocks": n_texts,
+        "n_blocks": len(texts),
         "created_at": written_at.isoformat(),
     }
     name = info.name
-    origin = f"{name} · {count(n_texts, 'block')} · phase {info.phase} · {format_time(written_at)}"
+    origin = f"{name} · {count(len(texts), 'block')} · phase {info.phase} · {format_time(written_at)}"
     return ExportDocument(name, name, text, text, USER, written_at, conversation_id, origin, metadata, parts)
-
-
-def _unfinished_notice(tree: BlockTree) -> Iterator[str]:
-    """Notice that lists stale, unreviewed and missing blocks."""
-    texts = [block for block in tree if not block.is_group]
-    unfinished = {
-        "Stale (what they were written from was changed since)": [tree[key] for key in tree.stale],
-        "Not reviewed (a person has not approved them yet)": [
-            block for block in texts if block.sha256 and not block.is_usable
-        ],
-        "Not written yet (they have no text)": [block for block in texts if not block.sha256],
-    }
-    lines = [
-        f"- {state}: {', '.join(safe_markdown_line(tree.path(block.block_id)) for block in blocks)}"
-        for state, blocks in unfinished.items()
-        if blocks
-    ]
-    if lines:
-        yield "**This document is not finished**"
-        yield "\n".join(lines)
 
 
 def _chapter(tree: BlockTree, block: Block) -> str:

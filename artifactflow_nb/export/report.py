@@ -130,7 +130,18 @@ def report_notebook(sealed: SealedParts, sha256: str, name: str) -> dict[str, An
         sha256: The hash of its file's manifest.
         name: Path of its file, relative to the notebook.
     """
-    cells = [*_text_cells(sealed), *_code_cells(name)]
+    file = f"[{safe_markdown_line(name)}]({quote(name)})"
+    cells = [
+        *_text_cells(sealed),
+        _markdown(
+            f"## How it came about\n\nThe cells below compute from {file}, in which all of the run is sealed. "
+            "No model is asked, and nothing is loaded from a network."
+        ),
+        _code(f"SEALED = {json.dumps(name, ensure_ascii=False)}", PARAMETERS),
+        _code(_OPEN),
+    ]
+    for heading, *codes in _CHAPTERS:
+        cells += [_markdown(heading), *map(_code, codes)]
     return {
         "cells": [{**cell, "id": f"cell-{number:02d}"} for number, cell in enumerate(cells)],
         "metadata": {**_METADATA, "artifactflow": {"run_id": sealed.rows.run_id, "sha256": sha256}},
@@ -189,19 +200,7 @@ def _source_line(source: ReadSource) -> str:
     return f"- {cell_markdown(source.title)}: {address}"
 
 
-# --- code cells ------------------------------------------------------------------------------------------------------
-
-
-def _code_cells(name: str) -> Iterator[dict[str, Any]]:
-    yield _markdown(
-        f"## How it came about\n\nThe cells below compute from [{safe_markdown_line(name)}]({quote(name)}), in which "
-        "all of the run is sealed. No model is asked, and nothing is loaded from a network."
-    )
-    yield _code(f"SEALED = {json.dumps(name, ensure_ascii=False)}", PARAMETERS)
-    yield _code(_OPEN)
-    for heading, *codes in _CHAPTERS:
-        yield _markdown(heading)
-        yield from map(_code, codes)
+# --- cells ----------------------------------------------------------------------------------------------------------
 
 
 def _markdown(source: str) -> dict[str, Any]:
