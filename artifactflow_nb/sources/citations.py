@@ -157,21 +157,19 @@ _ESCAPED = re.compile(r"\\([\\`*_{}\[\]()#+!|~$])")
 
 
 def write_sources(documents: Iterable[SourceDocument], report: str) -> str:
-    """Format sources as a Markdown list, those named in the report first; `read_sources` parses it."""
+    """Format sources as a Markdown list, those named in the report first; `read_sources` parses it.
+
+    An entry quotes the first sentences of its source, without headings and tables; the first words if there is none.
+    """
     entries = []
     for document in sorted(documents, key=lambda document: document.address not in report):
         entries.append(f"- **{safe_markdown_line(document.title or document.address)}** — {document.address}")
-        if start := safe_markdown_line(_first_sentences(document.text)):
+        quotes = [sentence.quote for sentence in split_sentences(document.text)]
+        ends = accumulate(width(quote) + 1 for quote in quotes)
+        sentences = " ".join(quotes[: sum(end <= _EXCERPT_COLUMNS for end in ends)])
+        if start := safe_markdown_line(sentences or clip_words(" ".join(document.text.split()), _EXCERPT_COLUMNS)):
             entries[-1] += f"\n\n  > {start}"
     return "\n\n".join(entries) or NO_SOURCES_READ
-
-
-def _first_sentences(text: str) -> str:
-    """The first sentences of a text, without headings and tables; its first words if it has no sentences."""
-    quotes = [sentence.quote for sentence in split_sentences(text)]
-    ends = accumulate(width(quote) + 1 for quote in quotes)
-    n_fitting = sum(end <= _EXCERPT_COLUMNS for end in ends)
-    return " ".join(quotes[:n_fitting]) or clip_words(" ".join(text.split()), _EXCERPT_COLUMNS)
 
 
 def read_sources(text: str) -> list[SourceDocument]:

@@ -146,21 +146,16 @@ def _walk(root: Path, kinds: tuple[str, ...]) -> Iterator[FoundFile | SkippedFil
             try:
                 if entry.is_dir(follow_symlinks=False):
                     waiting.append((path, relative))
-                elif problem := _link_problem(root, entry, kinds):
-                    yield SkippedFile(printable_path(relative), problem)
-                elif entry.name.lower().endswith(kinds):
+                elif entry.is_symlink() and entry.is_dir():
+                    yield SkippedFile(printable_path(relative), "is a link to a folder, which is not followed")
+                elif not entry.name.lower().endswith(kinds):
+                    continue
+                elif entry.is_symlink() and is_outside_root(path, root):
+                    yield SkippedFile(printable_path(relative), "is a link that leads out of the folder")
+                elif not entry.is_file():
+                    yield SkippedFile(printable_path(relative), "is no file, or a link to nothing")
+                else:
                     yield stat_file(path, f"{uri}/{quote_from_bytes(os.fsencode(entry.name))}", relative)
             except (OSError, RuntimeError) as error:  # a link that leads to itself is a RuntimeError to pathlib
                 problem = (error.strerror if isinstance(error, OSError) else None) or "it leads to itself"
                 yield SkippedFile(printable_path(relative), f"cannot be read ({problem})")
-
-
-def _link_problem(root: Path, entry: os.DirEntry[str], kinds: tuple[str, ...]) -> str:
-    """Return why a link or special file that looks like a source or folder is skipped; empty for other entries."""
-    if entry.is_symlink() and entry.is_dir():
-        return "is a link to a folder, which is not followed"
-    if not entry.name.lower().endswith(kinds):
-        return ""
-    if entry.is_symlink() and is_outside_root(Path(entry.path), root):
-        return "is a link that leads out of the folder"
-    return "" if entry.is_file() else "is no file, or a link to nothing"

@@ -94,8 +94,29 @@ def read_page(markup: str, url: str = "") -> PageText:
         return PageText("", "")
     names = (" ".join(element.text_content().split()) for path in ("//title", "//h1") for element in tree.xpath(path))
     title = next(filter(None, names), "")[:_MAX_TITLE_CHARS]
-    _remove_hidden(tree)
-    _mend_links(tree, url)
+    for element in tree.iter():
+        if len(element.attrib) > _MAX_ATTRIBUTES:
+            element.attrib.clear()
+    hidden = [
+        element
+        for element in tree.xpath("//body//*[@hidden or @aria-hidden='true' or @style]")
+        if element.get("hidden") is not None
+        or element.get("aria-hidden") == "true"
+        or _HIDDEN_STYLE.search(element.get("style", ""))
+    ]
+    for element in (*tree.iter(*_DROPPED), *hidden):
+        if element.getparent() is not None:
+            element.drop_tree()  # but not the text after it
+    for link in list(tree.iter("a")):
+        try:
+            target = urljoin(url, link.get("href", "").strip())
+            is_usable = bool(link.get("href")) and urlsplit(target).scheme in {"http", "https"}
+        except ValueError:
+            is_usable = False
+        if is_usable:
+            link.set("href", target)
+        else:
+            link.drop_tag()  # its words remain
     whole = _whole_text(etree, tree)
     main = None
     if sum(1 for _ in tree.iter()) <= _MAX_ELEMENTS:
@@ -103,38 +124,6 @@ def read_page(markup: str, url: str = "") -> PageText:
             tree, url=url or None, output_format="markdown", include_links=True, include_comments=False
         )
     return PageText(title, main or whole)
-
-
-def _remove_hidden(tree: Any) -> None:
-    """Remove hidden elements and elements without readable text, but not the text after them."""
-    for element in tree.iter():
-        if len(element.attrib) > _MAX_ATTRIBUTES:
-            element.attrib.clear()
-    styled = tree.xpath("//body//*[@hidden or @aria-hidden='true' or @style]")
-    hidden = [
-        element
-        for element in styled
-        if element.get("hidden") is not None
-        or element.get("aria-hidden") == "true"
-        or _HIDDEN_STYLE.search(element.get("style", ""))
-    ]
-    for element in (*tree.iter(*_DROPPED), *hidden):
-        if element.getparent() is not None:
-            element.drop_tree()
-
-
-def _mend_links(tree: Any, url: str) -> None:
-    """Make links absolute; links to anything but web pages keep their words only."""
-    for link in list(tree.iter("a")):
-        try:
-            target = urljoin(url, link.get("href", "").strip())
-            usable = bool(link.get("href")) and urlsplit(target).scheme in {"http", "https"}
-        except ValueError:
-            usable = False
-        if usable:
-            link.set("href", target)
-        else:
-            link.drop_tag()
 
 
 def _whole_text(etree: Any, tree: Any) -> str:

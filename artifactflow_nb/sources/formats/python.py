@@ -5,7 +5,6 @@ now and refuses code of other Python versions.
 """
 
 import re
-from collections.abc import Iterator
 from pathlib import PurePath
 
 from artifactflow_nb.sources.formats.markdown import split_by_length
@@ -29,10 +28,6 @@ _DOCSTRING = re.compile(r"\s*(?:#[^\n]*\n\s*)*[rR]?(\"\"\"|''')\s*([^\n]*?)\s*(?
 _TITLE_CHARS = 120
 
 
-class _UnterminatedToken(Exception):
-    """A string or a bracket has no end, or a bracket no beginning."""
-
-
 def split_by_definitions(source: str, path: PurePath) -> ExtractedDocument:
     """Return a section for each top-level class and function, with its decorators and the comments right above it.
 
@@ -41,17 +36,23 @@ def split_by_definitions(source: str, path: PurePath) -> ExtractedDocument:
     """
     starts: list[tuple[int, str]] = [(0, "")]  # of each section, with the name of its class or function
     decorated: int | None = None
-    try:
-        for kind, start, name in _statements(source):
-            if kind == "decorator":
-                decorated = start if decorated is None else decorated
-            elif kind == "name" or starts[-1][1]:
-                begin = start if decorated is None else decorated
-                while begin and source.startswith("#", above := source.rfind("\n", 0, begin - 1) + 1):
-                    begin = above
-                starts.append((max(begin, starts[-1][0]), name))
-                decorated = None
-    except _UnterminatedToken:
+    depth = 0
+    for token in _TOKEN.finditer(source):
+        kind = token.lastgroup
+        depth += (kind == "deeper") - (kind == "back")
+        if kind == "open" or depth < 0:
+            return split_by_length(source, path)
+        if depth or kind not in {"decorator", "name", "other"}:
+            continue
+        if kind == "decorator":
+            decorated = token.start() if decorated is None else decorated
+        elif kind == "name" or starts[-1][1]:
+            begin = token.start() if decorated is None else decorated
+            while begin and source.startswith("#", above := source.rfind("\n", 0, begin - 1) + 1):
+                begin = above
+            starts.append((max(begin, starts[-1][0]), token["name"] or ""))
+            decorated = None
+    if depth:
         return split_by_length(source, path)
     anchors = AnchorAllocator()
     docstring = _DOCSTRING.match(source)
@@ -65,22 +66,3 @@ def split_by_definitions(source: str, path: PurePath) -> ExtractedDocument:
             anchor = anchors.allocate(name or ("code" if n else "module"))
             sections.append(DocumentSection(anchor, name or title, text.strip("\n")))
     return ExtractedDocument(title, tuple(sections))
-
-
-def _statements(source: str) -> Iterator[tuple[str, int, str]]:
-    """Yield the statements that begin at the left margin: `decorator`, `name` of a definition, or `other`."""
-    depth = 0
-    for token in _TOKEN.finditer(source):
-        kind = token.lastgroup
-        if kind == "open":
-            raise _UnterminatedToken
-        if kind == "deeper":
-            depth += 1
-        elif kind == "back":
-            depth -= 1
-            if depth < 0:
-                raise _UnterminatedToken
-        elif kind in {"decorator", "name", "other"} and depth == 0:
-            yield kind, token.start(), token["name"] or ""
-    if depth:
-        raise _UnterminatedToken

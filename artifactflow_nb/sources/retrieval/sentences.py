@@ -66,28 +66,29 @@ def split_sentences(text: str) -> list[Sentence]:
 
 def sentences_in_blocks(text: str, found: Iterable[TextBlock]) -> list[Sentence]:
     """The quotable sentences of these blocks of the text, in order."""
-    return [sentence for block in found if block.kind in {"prose", "item"} for sentence in _of(text, block)]
-
-
-def _of(text: str, block: TextBlock) -> Iterator[Sentence]:
-    start, label = block.start, ""
-    for mark in (ITEM_MARK, _LABEL):
-        if match := mark.match(text, start, block.end):
-            start, label = match.end(), match[0].strip()
-    for end in _ends(text, start, block):
-        if footnote := _FOOTNOTE.match(text, start, end):  # the mark of the sentence before
-            start = footnote.end()
-        quote = collapse_whitespace(text[start:end])
-        letters = sum(_columns(character) for character in quote if character.isalpha() or character.isspace())
-        if (
-            len(_WORD.findall(quote)) >= (_MIN_LEAD_IN if quote.endswith((":", "：")) else _MIN_WORDS)
-            and letters >= _MIN_LETTERS * sum(map(_columns, quote))
-            and "::=" not in quote
-            and (not quote[0].islower() or _is_chinese(quote))
-        ):
-            begin = start + len(text[start:end]) - len(text[start:end].lstrip())
-            yield Sentence(begin, end, quote, block.start, label)
-        start = end
+    sentences = []
+    for block in found:
+        if block.kind not in {"prose", "item"}:
+            continue
+        start, label = block.start, ""
+        for mark in (ITEM_MARK, _LABEL):
+            if match := mark.match(text, start, block.end):
+                start, label = match.end(), match[0].strip()
+        for end in _ends(text, start, block):
+            if footnote := _FOOTNOTE.match(text, start, end):  # the mark of the sentence before
+                start = footnote.end()
+            quote = collapse_whitespace(text[start:end])
+            letters = sum(_columns(character) for character in quote if character.isalpha() or character.isspace())
+            if (
+                len(_WORD.findall(quote)) >= (_MIN_LEAD_IN if quote.endswith((":", "：")) else _MIN_WORDS)
+                and letters >= _MIN_LETTERS * sum(map(_columns, quote))
+                and "::=" not in quote
+                and (not quote[0].islower() or _is_chinese(quote))
+            ):
+                begin = start + len(text[start:end]) - len(text[start:end].lstrip())
+                sentences.append(Sentence(begin, end, quote, block.start, label))
+            start = end
+    return sentences
 
 
 def _ends(text: str, start: int, block: TextBlock) -> Iterator[int]:

@@ -162,8 +162,13 @@ def _weighted(text: str) -> Iterator[tuple[str, float, str]]:
                 yield pair, _SINGLE if len(pair) == 1 else _WEAKLY if pair in WEAK_PAIRS else 1.0, pair
             continue
         whole, *parts = _forms(kind, word)
-        if not _is_stop_word(word):
-            yield whole, _weight(kind, word, whole), word
+        is_weak = (whole in _WEAK and len(word) <= len(whole) + _INFLECTION) or (len(word) == 1 and kind == "name")
+        if _is_stop_word(word):
+            pass
+        elif kind == "name" and is_code_name(word):
+            yield whole, 0.5 if "." in word else 2.0, word
+        else:
+            yield whole, 0.5 if kind == "operator" else _WEAKLY if is_weak else 1.0, word
         # A text that explains `dict.setdefault` may write `setdefault` alone: the last part stands for the name.
         last = whole.rpartition(".")[2] if "." in whole else ""
         for part in parts:
@@ -195,16 +200,6 @@ def word_count(found: Sequence[str]) -> float:
 def _is_stop_word(word: str) -> bool:
     plain = _POSSESSIVE.sub("", word).lower()
     return not plain or plain in STOP_WORDS
-
-
-def _weight(kind: str, word: str, term: str) -> float:
-    """The weight of a word of another script than Chinese in a question."""
-    if kind == "name" and is_code_name(word):
-        return 0.5 if "." in word else 2.0
-    if kind == "operator":
-        return 0.5
-    weak = term in _WEAK and len(word) <= len(term) + _INFLECTION
-    return _WEAKLY if weak or (len(word) == 1 and kind == "name") else 1.0
 
 
 def index_term(word: str) -> str:
