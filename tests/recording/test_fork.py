@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from recording import test_replay_plan
 from recording.test_replay import ask
-from support.recorded_scenes import assert_same, bench, opened, rows, script
-from support.replies import call
+from support.recorded_scenes import assert_same, bench, opened, rows, script, step_of
+from support.replies import call, who_asks
 
 import artifactflow_nb as af
 from artifactflow_nb.models.base import ModelRequest
@@ -31,9 +31,9 @@ def test_the_steps_of_a_run_are_listed(tmp_path: Path) -> None:
         assert "waited for a decision on create" in run.steps._repr_markdown_()
 
 
-@pytest.mark.parametrize("step", [1, 2, 6, 11, 12])
+@pytest.mark.parametrize("step", [1, 2, 6, 11, 12, 13])
 def test_copied_steps_cost_nothing(tmp_path: Path, step: int) -> None:
-    """Neither a model nor a tool is asked for what is played, whose cost is none; the rest is made anew."""
+    """Neither a model nor a tool is called for them; all later steps are executed again, be it only the last one."""
     model = ScriptedModel(script)
     price = {"scripted": {"input": 1.0, "output": 1.0}}
     with bench(tmp_path, model=model, prices=price, approvals="approve") as wb:
@@ -113,6 +113,26 @@ def test_fork_replaces_the_result_of_a_subagent(tmp_path: Path) -> None:
     with bench(tmp_path, replay=cassette, approvals="approve") as wb:
         assert wb.ask("Fruit?").wait(20).fork(2, tool_result="No apples.").wait(20).error is None
         assert_same(rows(wb), recorded)
+
+
+def test_result_replaces_a_call_that_never_started(tmp_path: Path) -> None:
+    """A step of a plan waits for permission; a fork at its call keeps the plan as it was at the last event."""
+
+    def answer(request: ModelRequest) -> str:
+        is_send = who_asks(request) == "executor" and "Your step, 2 of 3" in request.messages[1].content
+        return [call("send", to="Ada"), "Sent."][step_of(request)] if is_send else test_replay_plan.said(request)
+
+    model = ScriptedModel(answer)
+    with opened(tmp_path, model=model, data_dir=tmp_path / "data", setup=test_replay_plan.with_tools) as wb:
+        run = wb.ask("What?", flow="plan").wait(20)
+        last = run.steps[-1]
+        assert (run.status, last.kind, last.name) == ("waiting", "tool", "send")
+        fork = run.fork(last.number, tool_result="Sent by hand.").wait(20)
+        assert (fork.status, fork.error, run.status) == ("completed", None, "waiting")
+        assert test_replay_plan.ends(fork) == test_replay_plan.DONE
+        assert [event.type for event in fork.events].count("plan_created") == 1
+        assert any("Sent by hand." in request.messages[-1].content for request in model.requests)
+        assert "Ada" not in wb.sent  # type: ignore[attr-defined]
 
 
 def test_impossible_fork_lists_the_steps(tmp_path: Path) -> None:

@@ -155,6 +155,24 @@ def test_missing_agent_is_named(tmp_path: Path) -> None:
         run.verify()
 
 
+def test_agent_with_its_own_model_gets_recorded_replies(tmp_path: Path) -> None:
+    """Its model is an object that the verification never calls."""
+    (tmp_path / "prompts").mkdir()
+    (tmp_path / "prompts" / "counter.md").write_text("You count.", encoding="utf-8")
+    lead, own = ScriptedModel([delegate("counter", "Count."), "Three it is."]), ScriptedModel(["Three."])
+    own.default_model = "own"
+    agent, prompts = af.AgentConfig("counter", "Counts.", model=own), tmp_path / "prompts"
+    with bench(tmp_path, model=lead, prompts=prompts, record=tmp_path / "c.jsonl") as wb:
+        wb.register_agent(agent)
+        run = wb.ask("How many?").wait(20)
+        assert run.response == "Three it is."
+        path, reports = run.seal(tmp_path / "run.afrun"), [run.verify()]
+    with af.open_run(path) as sealed:
+        reports.append(sealed.verify(agents=[agent], prompts=prompts))
+    assert [(report.differences, report.prompts) for report in reports] == [((), ())] * 2
+    assert (len(lead.requests), len(own.requests)) == (2, 1)
+
+
 # --- budgets, graphs and new runs ------------------------------------------------------------------------------------
 
 
