@@ -31,7 +31,7 @@ def test_the_steps_of_a_run_are_listed(tmp_path: Path) -> None:
         assert "waited for a decision on create" in run.steps._repr_markdown_()
 
 
-@pytest.mark.parametrize("step", [1, 2, 6, 11, 12, 13])
+@pytest.mark.parametrize("step", [1, 2, 6, 11, 12])
 def test_copied_steps_cost_nothing(tmp_path: Path, step: int) -> None:
     """Neither a model nor a tool is called for them; all later steps are executed again, be it only the last one."""
     model = ScriptedModel(script)
