@@ -22,8 +22,8 @@ def workbench(workbench: OpenWorkbench) -> OpenWorkbench:
     return partial(workbench, approvals="approve")
 
 
-def test_a_branch_is_exported_with_sources_and_artifacts(workbench: OpenWorkbench, tmp_path: Path) -> None:
-    """The file has each question with its answer, sources and artifacts, and the text of the artifacts."""
+def test_branch_is_exported_with_sources_and_artifacts(workbench: OpenWorkbench, tmp_path: Path) -> None:
+    """Each question has its answer, sources and artifacts; the texts of the artifacts follow."""
     (tmp_path / "notes").mkdir()
     (tmp_path / "notes" / "cats.md").write_text("# Cats\n\nCats sleep for sixteen hours of the day.\n")
     wb = workbench(model=OfflineModel())
@@ -39,8 +39,8 @@ def test_a_branch_is_exported_with_sources_and_artifacts(workbench: OpenWorkbenc
     assert rest.count("Cats sleep for sixteen hours") == 1
 
 
-def test_siblings_are_other_files(workbench: OpenWorkbench, tmp_path: Path) -> None:
-    """The active branch is written unless another is named; neither holds what the other one answered."""
+def test_each_sibling_branch_is_exported_by_itself(workbench: OpenWorkbench, tmp_path: Path) -> None:
+    """The active branch is the default."""
     wb = workbench(["One way.", "Another way."])
     first = wb.ask("Which way?").wait(10)
     wb.regenerate(first).wait(10)
@@ -50,8 +50,8 @@ def test_siblings_are_other_files(workbench: OpenWorkbench, tmp_path: Path) -> N
     assert ("Another way." in other, "One way." in other) == (False, True)
 
 
-def test_every_form_holds_the_questions(workbench: OpenWorkbench, tmp_path: Path) -> None:
-    """Page, notebook and Word document say the same; a notebook has a cell for each question; names tell the title."""
+def test_every_format_contains_the_questions(workbench: OpenWorkbench, tmp_path: Path) -> None:
+    """A notebook has a cell for each question, and the file is named after the title."""
     wb = workbench(["It *is*.", report("# Found\n\nText of the report."), "Written."])
     first = wb.ask("Is it?").wait(10)
     wb.ask("Write\nit down.", conversation_id=first.conversation_id).wait(10)
@@ -67,8 +67,8 @@ def test_every_form_holds_the_questions(workbench: OpenWorkbench, tmp_path: Path
         one.to_html(tmp_path)
 
 
-def test_an_answer_cannot_speak_for_the_rest(workbench: OpenWorkbench, tmp_path: Path) -> None:
-    """A fence that an answer leaves open ends with the answer, and nothing in the file is loaded or is raw HTML."""
+def test_open_code_fence_ends_with_its_answer(workbench: OpenWorkbench, tmp_path: Path) -> None:
+    """The file has no raw HTML and loads nothing."""
     wb = workbench([FAKE_TURN, "Second answer."])
     first = wb.ask("First <script>?").wait(10)
     wb.ask("Second?", conversation_id=first.conversation_id).wait(10)
@@ -89,8 +89,7 @@ def test_unanswered_questions_are_marked(workbench: OpenWorkbench, tmp_path: Pat
         one.to_markdown(tmp_path, overwrite=True)
 
 
-def test_an_empty_conversation_is_a_title(workbench: OpenWorkbench) -> None:
-    """A conversation without questions is a title in every format."""
+def test_empty_conversation_is_exported_as_its_title(workbench: OpenWorkbench) -> None:
     wb = workbench(["Never said."])
     engine = wb._thread.engine
     empty = wb._thread.call(engine.conversations.start_conversation("Empty"))

@@ -63,21 +63,19 @@ def artifact() -> Artifact:
     )
 
 
-def test_markdown_is_the_text_to_the_byte(artifact: Artifact) -> None:
-    """What is exported as Markdown is what is stored."""
+def test_markdown_export_is_the_stored_text(artifact: Artifact) -> None:
     assert artifact_bytes(artifact, "md") == TEXT.encode()
     assert artifact_bytes(replace(artifact, content="a\r\n\tb  \n\n"), "md") == b"a\r\n\tb  \n\n"
 
 
 def test_other_media_types_become_fenced_code(artifact: Artifact) -> None:
-    """Text of another type is in a fence that nothing in it can close."""
+    """The fence is longer than any fence in the text."""
     code = replace(artifact, content_type="text/x-python", content="~~~~~~~\nx = '<b>'\n~~~")
     assert artifact_bytes(code, "md").decode() == "~~~~~~~~\n~~~~~~~\nx = '<b>'\n~~~\n~~~~~~~~"
     assert "x = '&lt;b&gt;'" in artifact_bytes(code, "html").decode()
 
 
-def test_a_page_reads_and_names_its_origin(artifact: Artifact) -> None:
-    """The page holds the rendered text, says which version it is, and follows light and dark."""
+def test_page_has_text_version_and_both_colour_schemes(artifact: Artifact) -> None:
     page = artifact_bytes(artifact, "html").decode()
     assert "<title>The report</title>" in page
     assert "<em>something</em>" in page
@@ -87,8 +85,8 @@ def test_a_page_reads_and_names_its_origin(artifact: Artifact) -> None:
     assert '<html lang="en">' in page
 
 
-def test_a_text_without_a_heading_gets_its_title(artifact: Artifact) -> None:
-    """A page and a notebook begin with the title where the text does not begin with one; as text, whatever it holds."""
+def test_text_without_a_heading_gets_its_title(artifact: Artifact) -> None:
+    """The title is escaped."""
     bare = replace(artifact, title="A <b> & *c*", content="Only text.")
     assert "<h1>A &lt;b&gt; &amp; *c*</h1>" in artifact_bytes(bare, "html").decode()
     cells = json.loads(artifact_bytes(bare, "ipynb"))["cells"]
@@ -96,8 +94,8 @@ def test_a_text_without_a_heading_gets_its_title(artifact: Artifact) -> None:
     assert (MarkdownIt().render(title), text) == ("<h1>A &lt;b&gt; &amp; *c*</h1>\n", "Only text.")
 
 
-def test_a_page_loads_and_runs_nothing(artifact: Artifact) -> None:
-    """Whatever the text holds, the page has no script, no image, no handler, no frame and no style but its own."""
+def test_page_loads_and_runs_nothing(artifact: Artifact) -> None:
+    """It has no script, image, handler, frame or style except its own."""
     page = artifact_bytes(replace(artifact, content=HOSTILE, title=HOSTILE), "html").decode()
     assert "default-src 'none'" in page
     assert not re.search(r"<(script|img|iframe|link|object|embed|form|svg|base)\b", page)
@@ -107,14 +105,13 @@ def test_a_page_loads_and_runs_nothing(artifact: Artifact) -> None:
     assert page.count("<style>") == 1
 
 
-def test_a_chinese_page_says_so(artifact: Artifact) -> None:
-    """The language of the page is that of its text."""
+def test_page_declares_the_language_of_its_text(artifact: Artifact) -> None:
     page = artifact_bytes(replace(artifact, content="# 温度计\n\n温度计每年校准一次。"), "html").decode()
     assert '<html lang="zh">' in page
 
 
-def test_a_notebook_has_a_cell_for_each_chapter(artifact: Artifact, tmp_path: Path) -> None:
-    """Cells begin at headings of the first two levels and at no other; code stays Markdown; the format is valid."""
+def test_notebook_has_a_cell_for_each_chapter(artifact: Artifact, tmp_path: Path) -> None:
+    """Cells start at headings of the first two levels only; code stays Markdown; the format is valid."""
     path = write_artifact(artifact, "ipynb", tmp_path)
     notebook = nbformat.read(path, as_version=4)
     nbformat.validate(notebook)
@@ -125,8 +122,7 @@ def test_a_notebook_has_a_cell_for_each_chapter(artifact: Artifact, tmp_path: Pa
     assert path.read_bytes() == artifact_bytes(artifact, "ipynb")
 
 
-def test_a_notebook_names_its_origin(artifact: Artifact) -> None:
-    """Its metadata say which version of which artifact it is, from which run, with the hash of the text."""
+def test_notebook_metadata_name_artifact_version_run_and_hash(artifact: Artifact) -> None:
     known = json.loads(artifact_bytes(artifact, "ipynb"))["metadata"]["artifactflow"]
     assert (known["artifact_id"], known["version"], known["run_id"]) == ("research_report", 3, "run-1")
     assert known["created_at"] == "2026-11-22T04:30:00+00:00"
@@ -134,15 +130,13 @@ def test_a_notebook_names_its_origin(artifact: Artifact) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
-def test_a_notebook_executes(artifact: Artifact, tmp_path: Path) -> None:
-    """It runs from top to bottom in a new kernel, and is the same afterwards."""
+def test_notebook_executes_without_changes(artifact: Artifact, tmp_path: Path) -> None:
     notebook = nbformat.read(write_artifact(artifact, "ipynb", tmp_path), as_version=4)
     done = NotebookClient(notebook, timeout=60, extra_arguments=["--log-level=ERROR"]).execute()
     assert [cell.source for cell in done.cells] == [cell.source for cell in notebook.cells]
 
 
-def test_a_notebook_is_harmless_where_it_is_opened(artifact: Artifact) -> None:
-    """Its cells hold no HTML, no image and no link but to the web, so that opening it fetches nothing."""
+def test_notebook_contains_no_html_image_or_unsafe_link(artifact: Artifact) -> None:
     cells = json.loads(artifact_bytes(replace(artifact, content=HOSTILE), "ipynb"))["cells"]
     text = "".join("".join(cell["source"]) for cell in cells)
     assert "![" not in text
@@ -162,13 +156,15 @@ def test_a_notebook_is_harmless_where_it_is_opened(artifact: Artifact) -> None:
         ("-rf", "-rf.html"),
     ],
 )
-def test_a_file_is_named_after_its_artifact(artifact: Artifact, artifact_id: str, name: str) -> None:
-    """The name leads nowhere but into the folder, whatever the id holds."""
+def test_file_is_named_after_its_artifact(artifact: Artifact, artifact_id: str, name: str) -> None:
+    """The name never leads out of the folder."""
     assert file_name(replace(artifact, artifact_id=artifact_id), "html") == name
 
 
-def test_a_file_is_not_overwritten_unasked(artifact: Artifact, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file that is there stays, and the error names it; with overwrite=True it is replaced."""
+def test_file_is_overwritten_only_on_request(
+    artifact: Artifact, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The error names the existing file."""
     monkeypatch.chdir(tmp_path)
     path = write_artifact(artifact, "md")
     assert path == Path("research_report.md")
@@ -180,28 +176,27 @@ def test_a_file_is_not_overwritten_unasked(artifact: Artifact, tmp_path: Path, m
     assert path.read_text() == TEXT
 
 
-def test_a_place_that_cannot_be_written_is_named(artifact: Artifact, tmp_path: Path) -> None:
-    """A folder that is missing is an error with the path and the reason."""
+def test_missing_folder_is_named_in_the_error(artifact: Artifact, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"nowhere/x.md' cannot be written: No such file or directory"):
         write_artifact(artifact, "md", tmp_path / "nowhere" / "x.md")
 
 
 @pytest.mark.parametrize("name", ["x" * 300, f"{'x' * 300}/a.md", "a\0b", "a\ud800b"])
-def test_an_invalid_path_is_named(artifact: Artifact, tmp_path: Path, name: str) -> None:
-    """A name that is too long and characters that a path cannot have are usage errors."""
+def test_invalid_path_is_a_usage_error(artifact: Artifact, tmp_path: Path, name: str) -> None:
+    """The name is too long or has invalid characters."""
     with pytest.raises(UsageError, match="cannot be written: .* Pass another path"):
         write_artifact(artifact, "md", f"{tmp_path}/{name}")
 
 
-def test_a_long_id_in_any_script_gives_a_name_that_a_disk_takes(artifact: Artifact, tmp_path: Path) -> None:
-    """Names are counted in bytes there, and a letter may have four of them."""
+def test_file_name_is_limited_in_bytes(artifact: Artifact, tmp_path: Path) -> None:
+    """A letter can have four bytes."""
     wide = replace(artifact, artifact_id="\U00020000" * 100)
     assert write_artifact(wide, "ipynb", tmp_path).is_file()
 
 
 @pytest.mark.parametrize("overwrite", [True, False])
-def test_a_full_disk_leaves_the_old_file(artifact: Artifact, tmp_path: Path, overwrite: bool) -> None:
-    """A file is written completely or not at all; no draft remains."""
+def test_full_disk_leaves_the_old_file(artifact: Artifact, tmp_path: Path, overwrite: bool) -> None:
+    """No draft remains."""
     target = tmp_path / "a.md"
     if overwrite:
         target.write_text("mine")
@@ -217,8 +212,8 @@ def test_a_full_disk_leaves_the_old_file(artifact: Artifact, tmp_path: Path, ove
     assert {path.name: path.read_text() for path in tmp_path.iterdir()} == ({"a.md": "mine"} if overwrite else {})
 
 
-def test_a_link_is_written_through(artifact: Artifact, tmp_path: Path) -> None:
-    """What takes the place of a file is where a link leads, with the rights that the file had."""
+def test_symbolic_link_stays_a_link(artifact: Artifact, tmp_path: Path) -> None:
+    """Its target is replaced and keeps its permissions."""
     (tmp_path / "there").mkdir()
     (tmp_path / "there" / "a.md").write_text("mine")
     (tmp_path / "there" / "a.md").chmod(0o640)
@@ -235,8 +230,8 @@ def test_unknown_format_lists_known_formats(artifact: Artifact) -> None:
         artifact_bytes(artifact, "pdf")
 
 
-def test_text_that_is_no_unicode_is_exported(artifact: Artifact) -> None:
-    """A lone surrogate and control characters do not keep a text from being exported, in any form."""
+def test_invalid_unicode_is_exported_in_every_format(artifact: Artifact) -> None:
+    """The text has a lone surrogate and control characters."""
     broken = replace(artifact, content="a\ud800b\x00c\x0b\n\n# d\x1f", title="t\ud800\x00")
     for form in EXPORT_FORMATS:
         assert artifact_bytes(broken, form)

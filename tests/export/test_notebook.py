@@ -1,4 +1,4 @@
-"""Notebooks executed as `make demo` does, and their pages."""
+"""Notebooks are executed and exported as pages."""
 
 import json
 import re
@@ -38,8 +38,8 @@ def exported(request: pytest.FixtureRequest, repository: Path) -> ExportedNotebo
         return execute(repository / "notebooks" / f"{request.param}.ipynb", repository / "build")
 
 
-def test_the_page_names_no_address_on_the_internet(exported: ExportedNotebook) -> None:
-    """The exported page has no address but that of the XML namespace of its pictures, and loads no script."""
+def test_exported_notebook_page_loads_nothing_from_the_internet(exported: ExportedNotebook) -> None:
+    """Its only address is the XML namespace of its pictures."""
     page = exported.html.read_text(encoding="utf-8")
     found = set(re.findall(r"(?:https?:)?//[\w.-]+\.\w{2,}", page))
     assert found <= {"http://www.w3.org"}
@@ -47,8 +47,8 @@ def test_the_page_names_no_address_on_the_internet(exported: ExportedNotebook) -
     assert SHOWN[exported.notebook.stem] in page
 
 
-def test_the_outputs_are_those_that_are_shipped(exported: ExportedNotebook) -> None:
-    """Executing the notebook gives the outputs that stand in the repository, byte for byte."""
+def test_executed_notebook_has_the_stored_outputs(exported: ExportedNotebook) -> None:
+    """They are equal byte for byte."""
     fresh = json.loads(exported.notebook.read_text(encoding="utf-8"))
     shipped = json.loads((ROOT / "notebooks" / exported.notebook.name).read_text(encoding="utf-8"))
     for ours, theirs in zip(fresh["cells"], shipped["cells"], strict=True):
@@ -57,8 +57,8 @@ def test_the_outputs_are_those_that_are_shipped(exported: ExportedNotebook) -> N
             assert ours.get("outputs") == theirs.get("outputs")
 
 
-def test_the_shipped_notebook_reads_without_a_kernel() -> None:
-    """Its outputs are text, Markdown and HTML; none is a widget, and none an error."""
+def test_stored_notebook_reads_without_a_kernel() -> None:
+    """Its outputs are text, Markdown and HTML, without widgets and errors."""
     shipped = json.loads((ROOT / "notebooks" / "01_quickstart.ipynb").read_text(encoding="utf-8"))
     outputs = [output for cell in shipped["cells"] for output in cell.get("outputs", [])]
     kinds = {kind for output in outputs for kind in output.get("data", {})}
@@ -66,14 +66,12 @@ def test_the_shipped_notebook_reads_without_a_kernel() -> None:
     assert not [output for output in outputs if output["output_type"] == "error"]
 
 
-def test_markdown_of_it_shows_no_style(exported: ExportedNotebook) -> None:
-    """Converted to Markdown, the views' style stands only where a host that makes text of it shows nothing."""
+def test_markdown_conversion_shows_no_style_sheet(exported: ExportedNotebook) -> None:
     written, _ = MarkdownExporter().from_filename(str(exported.notebook))
     assert "--af-" in written
     assert "--af-" not in re.sub(r"<rp>.*?</rp>", "", written, flags=re.DOTALL)
 
 
-def test_a_missing_notebook_is_a_clear_error(tmp_path: Path) -> None:
-    """The error names the path."""
+def test_missing_notebook_is_named_in_the_error(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"no notebook '.*nothing.ipynb'"):
         execute(tmp_path / "nothing.ipynb", tmp_path)

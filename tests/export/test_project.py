@@ -31,8 +31,8 @@ def headings(text: str) -> list[str]:
     return [line for line in text.splitlines() if line.startswith("#")]
 
 
-def test_blocks_stand_in_their_order_under_headings(project: Project, tmp_path: Path) -> None:
-    """Groups and blocks are headings by their depth, those of the texts come below, and no name is said twice."""
+def test_blocks_are_exported_in_order_with_headings_by_depth(project: Project, tmp_path: Path) -> None:
+    """Headings of the texts are below those of the blocks, and no name is repeated."""
     text = project.to_markdown(tmp_path).read_text()
     assert headings(text) == [
         *("# Sea levels", "## Question", "## Report", "### Method", "#### Where"),
@@ -43,8 +43,8 @@ def test_blocks_stand_in_their_order_under_headings(project: Project, tmp_path: 
     assert (tmp_path / "Sea_levels.md").is_file()
 
 
-def test_an_unfinished_document_starts_with_a_notice(project: Project, tmp_path: Path) -> None:
-    """Stale, unreviewed and missing blocks are listed before the first block; a gap is visible."""
+def test_unfinished_document_starts_with_a_notice(project: Project, tmp_path: Path) -> None:
+    """It lists stale, unreviewed and missing blocks."""
     project["Method"].write("Satellites.")
     project.add("Summary", phase="review")
     project.add("Verdict", "It holds.", phase="review", need_review=True)
@@ -63,7 +63,7 @@ def test_an_unfinished_document_starts_with_a_notice(project: Project, tmp_path:
 
 
 def test_deleted_blocks_are_not_exported(project: Project, tmp_path: Path) -> None:
-    """Neither are the blocks of a deleted group; restored blocks are exported again."""
+    """This includes the blocks of a deleted group; restored blocks are exported again."""
     group = project["Findings"]
     group.delete()
     text = project.to_markdown(tmp_path).read_text()
@@ -100,8 +100,8 @@ def test_notebook_cells_have_block_metadata(project: Project, tmp_path: Path) ->
     assert project.to_ipynb(tmp_path, overwrite=True).read_bytes() == path.read_bytes()
 
 
-def test_a_page_and_a_word_document_have_the_same_outline(project: Project, tmp_path: Path) -> None:
-    """The levels of the headings are those of the tree; the page says which project and phase it is from."""
+def test_page_and_word_document_have_the_same_outline(project: Project, tmp_path: Path) -> None:
+    """The page names the project and the phase."""
     page = project.to_html(tmp_path).read_text()
     for heading in ("<h1>Sea levels</h1>", "<h2>Report</h2>", "<h3>Method</h3>", "<h4>Where</h4>", "<h5>Rates</h5>"):
         assert heading in page
@@ -116,8 +116,8 @@ def test_a_page_and_a_word_document_have_the_same_outline(project: Project, tmp_
     ]
 
 
-def test_a_deep_tree_ends_at_the_sixth_level(workbench: OpenWorkbench, tmp_path: Path) -> None:
-    """Markdown has no deeper headings; what stands deeper keeps its order."""
+def test_headings_end_at_level_six(workbench: OpenWorkbench, tmp_path: Path) -> None:
+    """Deeper blocks keep their order."""
     project = workbench().project("Deep", template="paper")
     parent: Any = ""
     for name in "ABCDEFG":
@@ -127,8 +127,8 @@ def test_a_deep_tree_ends_at_the_sixth_level(workbench: OpenWorkbench, tmp_path:
     assert headings(text)[-4:] == ["###### F", "###### G", "###### Leaf", "###### Own"]
 
 
-def test_a_project_without_blocks_is_a_title(workbench: OpenWorkbench, tmp_path: Path) -> None:
-    """In every form; a file that is there stays."""
+def test_project_without_blocks_is_exported_as_its_title(workbench: OpenWorkbench, tmp_path: Path) -> None:
+    """An existing file stays."""
     project = workbench().project("Nothing <b>yet</b>", template="paper")
     assert project.to_markdown(tmp_path).read_text() == "# Nothing &lt;b>yet&lt;/b>\n"
     assert all(write(tmp_path).is_file() for write in (project.to_html, project.to_docx, project.to_ipynb))
@@ -137,7 +137,7 @@ def test_a_project_without_blocks_is_a_title(workbench: OpenWorkbench, tmp_path:
 
 
 def test_hostile_texts_stay_harmless(workbench: OpenWorkbench, tmp_path: Path) -> None:
-    """Whatever the texts, names and phases of blocks say, no form loads or runs any of it, and all headings stand."""
+    """Texts, names and phases are sanitised in every format, and all headings remain."""
     project = workbench().project("<script>window.__xss++</script> $x$", template="paper")
     for n, text in enumerate(HOSTILE):
         name = text.replace("/", "|").lstrip("@")[:90].encode("utf-8", "replace").decode()

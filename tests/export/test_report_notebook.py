@@ -1,4 +1,4 @@
-"""The notebook of a run: that it reads as a report, and computes the same again from the sealed run beside it."""
+"""The notebook of a run is a readable report that computes its figures from the sealed run next to it."""
 
 import json
 import re
@@ -118,8 +118,8 @@ def test_report_reproduces_its_outputs_from_its_two_files(reported: Reported, tm
     assert sorted(file.name for file in clean.iterdir()) == ["report.afrun", "report.ipynb"]
 
 
-def test_other_values_are_put_in_as_papermill_does(reported: Reported, tmp_path: Path) -> None:
-    """A cell behind the one with the parameters names another sealed run, and the figures are those of that run."""
+def test_parameters_can_be_replaced_as_by_papermill(reported: Reported, tmp_path: Path) -> None:
+    """An added cell names another sealed run, and the figures are those of that run."""
     with bench(reported.folder / "data") as wb:
         wb.run(reported.other_id).seal(tmp_path / "other.afrun")
     node = read(reported.notebook)
@@ -132,8 +132,8 @@ def test_other_values_are_put_in_as_papermill_does(reported: Reported, tmp_path:
     assert reported.run_id not in text
 
 
-async def test_writing_it_again_gives_the_same_bytes(reported: Reported, tmp_path: Path) -> None:
-    """Within a running loop, as in a cell, and from a file that was sealed before, the same notebook is written."""
+async def test_writing_a_report_again_gives_the_same_bytes(reported: Reported, tmp_path: Path) -> None:
+    """It is written in a running loop, and from an existing sealed file."""
     with bench(reported.folder / "data", tavily_key=SECRET) as wb:
         run = wb.run(reported.run_id)
         again = run.to_notebook(tmp_path / "report.ipynb")
@@ -143,8 +143,7 @@ async def test_writing_it_again_gives_the_same_bytes(reported: Reported, tmp_pat
         assert again.read_bytes() == reported.notebook.read_bytes()
 
 
-def test_a_report_contains_no_secret_and_no_local_path(reported: Reported) -> None:
-    """Neither a key from the run nor a folder of the machine is in it."""
+def test_report_contains_no_secret_and_no_local_path(reported: Reported) -> None:
     written = reported.notebook.read_text(encoding="utf-8")
     assert json.dumps(SECRET, ensure_ascii=False)[1:-1] not in written
     assert SECRET not in written
@@ -152,7 +151,7 @@ def test_a_report_contains_no_secret_and_no_local_path(reported: Reported) -> No
 
 
 def test_texts_of_a_run_are_sanitised_in_its_report(tmp_path: Path) -> None:
-    """Markup in question, answer, artifact and source is text; a web address is a link."""
+    """Markup in question, answer, artifact and source is plain text; a web address is a link."""
     turns = [call("create_artifact", id="research_report", title=HOSTILE, content=f"# {HOSTILE}"), HOSTILE]
     with bench(tmp_path / "data", model=ScriptedModel(turns)) as wb:
         run = wb.ask(f"{HOSTILE}\n# More").wait(20).approve().wait(20)
@@ -167,8 +166,7 @@ def test_texts_of_a_run_are_sanitised_in_its_report(tmp_path: Path) -> None:
     assert 'SEALED = "folder with spaces/run(1).afrun"' in [cell["source"] for cell in notebook["cells"]]
 
 
-def test_a_long_question_is_no_heading(tmp_path: Path) -> None:
-    """It stands below a plain heading, as a whole."""
+def test_long_question_follows_a_plain_heading(tmp_path: Path) -> None:
     question = "Why? " * 100 + "\n\nAnd so?"
     with bench(tmp_path / "data", model=ScriptedModel(["So."])) as wb:
         sealed, manifest = read_sealed(wb.ask(question).wait(20).seal(tmp_path / "run.afrun"))
@@ -177,8 +175,7 @@ def test_a_long_question_is_no_heading(tmp_path: Path) -> None:
     assert question.strip().partition("\n")[2].strip() in text
 
 
-def test_a_report_without_an_answer_has_the_error(tmp_path: Path) -> None:
-    """The notebook of a failed run has its error in place of the answer."""
+def test_report_of_a_failed_run_has_its_error(tmp_path: Path) -> None:
     with bench(tmp_path / "data", model=ScriptedModel([""])) as wb:
         sealed, manifest = read_sealed(wb.ask("Fail.").wait(20).seal(tmp_path / "run.afrun"))
     text = text_of(report_notebook(sealed, manifest["sha256"], "run.afrun"))
@@ -186,8 +183,8 @@ def test_a_report_without_an_answer_has_the_error(tmp_path: Path) -> None:
     assert "empty answer" in text
 
 
-def test_a_report_overwrites_no_file(reported: Reported, tmp_path: Path) -> None:
-    """An existing notebook or sealed run stays, and nothing is written for an unfinished run."""
+def test_report_overwrites_no_file(reported: Reported, tmp_path: Path) -> None:
+    """For an unfinished run nothing is written."""
     before = reported.notebook.read_bytes()
     with bench(reported.folder / "data") as wb:
         run = wb.run(reported.run_id)

@@ -1,4 +1,4 @@
-"""Whether what stays in a notebook can be read on the pages that nbconvert makes of it, light ones and dark ones."""
+"""Saved outputs can be read on the light and dark pages of nbconvert."""
 
 import re
 from importlib.resources import files
@@ -65,8 +65,8 @@ def contrast(one: Colour, other: Colour) -> float:
 
 
 @pytest.mark.parametrize("name", ["light", "dark"])
-def test_text_stands_out_from_its_ground(name: str) -> None:
-    """In both themes of nbconvert every colour of text is legible on the page and on our shaded boxes."""
+def test_text_colours_have_enough_contrast(name: str) -> None:
+    """This holds in both themes of nbconvert, on the page and on shaded boxes."""
     known = theme(name)
     page = colour(resolved(known["--jp-layout-color0"], known), (1.0, 1.0, 1.0))
     shaded = colour(resolved(known["--af-soft"], known), page)
@@ -80,8 +80,8 @@ def test_text_stands_out_from_its_ground(name: str) -> None:
     assert contrast(on_ask, colour(resolved(known["--af-ask"], known), page)) > ENOUGH
 
 
-def test_a_page_says_that_it_is_light(tmp_path: Path) -> None:
-    """The page's theme is the light one, and a browser that prefers dark is told so before it paints anything."""
+def test_light_page_declares_its_colour_scheme(tmp_path: Path) -> None:
+    """A browser that prefers dark applies it before the first paint."""
     nbformat.write(nbformat.v4.new_notebook(), tmp_path / "empty.ipynb")
     page = export_html(tmp_path / "empty.ipynb").read_text(encoding="utf-8")
     assert 'data-jp-theme-light="true"' in page

@@ -36,8 +36,8 @@ def paragraphs(content: str, **changes: Any) -> list[tuple[str, str]]:
     return [(one.style.name, one.text) for one in opened(content, **changes).paragraphs][:-1]
 
 
-def test_blocks_have_words_own_styles() -> None:
-    """Headings, paragraphs, quotations and code are what Word calls so."""
+def test_blocks_have_the_styles_of_word() -> None:
+    """They are headings, paragraphs, quotations and code."""
     text = "# One\n\nText\nof two lines.\n\n## Two\n\n> Quoted.\n\n```\na = 1\n\n  b\n```\n\n---\n\nEnd."
     assert paragraphs(text) == [
         ("Heading 1", "One"),
@@ -50,8 +50,8 @@ def test_blocks_have_words_own_styles() -> None:
     ]
 
 
-def test_lists_are_lists() -> None:
-    """Bullets and numbers have their level; a further paragraph of an item goes on below it."""
+def test_lists_have_bullets_numbers_and_levels() -> None:
+    """A further paragraph of an item continues below it."""
     text = "- a\n- b\n\n  more of b\n  - deeper\n    1. deepest\n       - beyond\n\ntext\n\n1. one\n2. two"
     assert paragraphs(text, title="T")[1:] == [
         ("List Bullet", "a"),
@@ -67,7 +67,7 @@ def test_lists_are_lists() -> None:
 
 
 def test_each_numbered_list_counts_from_its_own_start() -> None:
-    """A second list begins anew, and one that starts at 7 starts at 7."""
+    """A second list starts again, and one that starts at 7 starts at 7."""
     document = opened("1. a\n2. b\n\ntext\n\n7. c\n8. d")
     numbered = [one for one in document.paragraphs if one.style.name == "List Number"]
     ids = [one._p.pPr.numPr.numId.val for one in numbered]
@@ -77,8 +77,8 @@ def test_each_numbered_list_counts_from_its_own_start() -> None:
     assert [starts[one] for one in ids] == [1, 1, 7, 7]
 
 
-def test_words_keep_their_emphasis() -> None:
-    """Bold, italic, struck and code stay so, one within the other too."""
+def test_emphasis_is_kept() -> None:
+    """It is bold, italic, struck through and code, also nested."""
     document = opened("a **b *c*** ~~d~~ `e`")
     runs = document.paragraphs[1].runs
     assert [(run.text, run.bold, run.italic, run.font.strike, run.font.name) for run in runs if run.text.strip()] == [
@@ -90,8 +90,8 @@ def test_words_keep_their_emphasis() -> None:
     ]
 
 
-def test_tables_have_a_head_and_their_alignment() -> None:
-    """The head is bold and repeated on each page; cells are aligned as the text says."""
+def test_tables_have_header_rows_and_alignment() -> None:
+    """The header is bold and repeated on each page."""
     (table,) = opened("| a | **b** | c |\n|---|:-:|--:|\n| 1 | 2 | 3 |").tables
     assert [[cell.text for cell in row.cells] for row in table.rows] == [["a", "b", "c"], ["1", "2", "3"]]
     assert table.rows[0].cells[0].paragraphs[0].runs[0].bold
@@ -99,8 +99,8 @@ def test_tables_have_a_head_and_their_alignment() -> None:
     assert [cell.paragraphs[0].alignment for cell in table.rows[1].cells] == [None, 1, 2]
 
 
-def test_links_lead_to_the_web_only() -> None:
-    """Links to the web and of mail are links; others, and what is no address, are text. An image is a link to it."""
+def test_only_web_and_mail_links_are_links() -> None:
+    """Other links and invalid addresses are text; an image is a link to it."""
     text = (
         "[web](https://example.org/a?b=1&c=2) [mail](mailto:a@example.org) [script](javascript:alert(1)) "
         "[file](file:///etc/passwd) [inside](#x) [bad](http://[oops) ![image](https://example.org/i.png)"
@@ -120,7 +120,7 @@ def test_document_loads_nothing() -> None:
 
 
 def test_document_properties_name_title_author_and_time() -> None:
-    """Title, author and time are those of the version; the last line is the provenance."""
+    """The last line is the provenance."""
     document = opened("Text.", title="T" * 300)
     known = document.core_properties
     assert (len(known.title), known.author, known.identifier) == (255, "user", "report version 2")
@@ -130,7 +130,7 @@ def test_document_properties_name_title_author_and_time() -> None:
 
 
 def test_chinese_has_a_chinese_font() -> None:
-    """Word is told a font for Chinese, where its template names a Japanese one."""
+    """The default template names a Japanese one."""
     document = opened("# 温度计\n\n温度计每年校准一次。")
     fonts = document.styles["Normal"].element.rPr.rFonts
     assert "Microsoft YaHei" in fonts.attrib.values()
@@ -142,19 +142,18 @@ def test_chinese_has_a_chinese_font() -> None:
     st.lists(st.sampled_from(["- ", "1. ", "> ", "# ", "|a|\n|-|\n", "```\n", "**", "[x](", "\n"])),
 )
 def test_any_text_can_be_exported(text: str, marks: list[str]) -> None:
-    """Whatever a text holds, the file opens."""
     assert opened("".join(f"{mark}{text}\n" for mark in ["", *marks])).paragraphs
 
 
-def test_a_long_report_is_whole() -> None:
-    """Hundreds of chapters with links and lists give a document with all of them."""
+def test_long_report_is_complete() -> None:
+    """It has hundreds of chapters with links and lists."""
     part = "## Chapter {n}\n\nText with **bold** and [a link](https://example.org/{n}).\n\n- a\n- b\n\n1. c\n\n"
     document = opened("".join(part.replace("{n}", str(n)) for n in range(300)))
     assert sum(one.style.name == "Heading 2" for one in document.paragraphs) == 300
 
 
-def test_each_paragraph_and_link_costs_the_same() -> None:
-    """Four times the text takes about four times as long, not sixteen; the library's own ways to add them do not."""
+def test_export_time_grows_linearly() -> None:
+    """Four times the text takes about four times as long."""
 
     def took(n: int) -> float:
         text = "".join(f"[a](https://example.org/{number})\n\n" for number in range(n))

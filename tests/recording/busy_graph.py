@@ -1,4 +1,4 @@
-"""A graph that does all that a graph can, several things at once, and each takes a while that is drawn by chance."""
+"""A graph that uses every feature of graphs, several at once, with random delays."""
 
 import asyncio
 import random

@@ -1,7 +1,7 @@
-"""Ends processes that record, at any moment, and lets others finish: `killed_recording.py FOLDER SEED NUMBER FLOW`.
+"""Kill recording processes at random times and let others finish: `killed_recording.py FOLDER SEED NUMBER FLOW`.
 
-Every process is a forked child: one records until it is killed, or closes its workbench, at a moment drawn by chance;
-one goes on with what is left; one plays the cassette and compares. A line of JSON says what differs, for each run.
+Each process is a forked child: one records until it is killed or closes its workbench, one finishes the run, one plays
+the cassette and compares. A JSON line lists the differences of each run.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""A cassette that was damaged, edited or made to do harm is refused with its path and what to do."""
+"""A cassette that is damaged, edited or built to do harm is refused with its path and advice."""
 
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""Recording into a file: one process at a time, whole or not at all, and nothing is lost that was there."""
+"""Recording into a file: one process at a time, atomically, without losing other recordings."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""Two runs side by side: that what is the same is told to be, and that the cause of a difference is named."""
+"""Two runs are compared: equal runs do not diverge, and the cause of a difference is named."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -70,8 +70,8 @@ def outcomes(comparison: Comparison) -> list[tuple[str, str, str, str]]:
     return [tuple(map(str, row)) for row in comparison.steps[columns].itertuples(index=False)]
 
 
-def test_runs_of_two_workbenches_can_be_the_same(benches: Any) -> None:
-    """Runs that took the same steps never part, whatever their ids and times are."""
+def test_equal_runs_of_two_workbenches_do_not_diverge(benches: Any) -> None:
+    """Ids and times are not compared."""
     comparison = af.compare(ask(benches(script())), ask(benches(script())))
     assert comparison.is_same
     assert comparison.first_difference is None
@@ -83,7 +83,7 @@ def test_runs_of_two_workbenches_can_be_the_same(benches: Any) -> None:
 
 
 def test_runs_diverge_at_the_cause_and_not_at_its_effects(benches: Any) -> None:
-    """A sub-agent that answers otherwise is where two runs part, though the call that delegated to it began earlier."""
+    """The cause is the sub-agent's other answer, although the call that delegated to it started earlier."""
     a, b = ask(benches(script())), ask(benches(script("Pears")))
     comparison = af.compare(a, b)
     parted = comparison.first_difference
@@ -120,10 +120,10 @@ def test_runs_diverge_at_the_cause_and_not_at_its_effects(benches: Any) -> None:
         ({}, {"question": "Apples?"}, "model", ("prompt",)),
     ],
 )
-def test_differences_are_named(
+def test_cause_of_a_divergence_is_named(
     benches: Any, options: dict[str, Any], asked: dict[str, str], kind: str, what: tuple[str, ...]
 ) -> None:
-    """A tool's result, what an agent is told of its tools, settings and the question are each told as the cause."""
+    """Causes are a tool's result, a tool's description, settings and the question."""
     protocol = {name: options[name] for name in ("tool_protocol",) if name in options}
     parted = af.compare(ask(benches(script(), **protocol)), ask(benches(script(), **options), **asked)).first_difference
     assert parted is not None
@@ -131,8 +131,8 @@ def test_differences_are_named(
     assert not parted.diffs[what[0]].is_same
 
 
-def test_another_model_is_named(benches: Any) -> None:
-    """Of two runs with models of other names the model is what differs, and nothing else."""
+def test_other_model_is_the_only_difference(benches: Any) -> None:
+    """The runs differ in the names of their models only."""
     first, second = ScriptedModel(["Yes."]), ScriptedModel(["Yes."])
     second.default_model = "another"
     comparison = af.compare(ask(benches(first)), ask(benches(second)))
@@ -142,7 +142,7 @@ def test_another_model_is_named(benches: Any) -> None:
 
 
 def test_runs_diverge_at_a_decision(benches: Any) -> None:
-    """Approved in one and denied in the other, a call has its decision as the cause; a policy's is told too."""
+    """A call was approved in one run and denied in the other; a decision of a policy counts, too."""
     asking = {"approvals": {"create_artifact": "ask"}}
     a, b = ask(benches(script(), **asking)), ask(benches(script(), **asking))
     a.approve().wait(20)
@@ -162,8 +162,8 @@ def test_runs_diverge_at_a_decision(benches: Any) -> None:
     assert af.compare(a, c).step(b=11).differing_parts == ("decision", "result")
 
 
-def test_steps_of_one_run_only(benches: Any) -> None:
-    """A run that goes on longer has steps that the other has not, and they are shown in full."""
+def test_further_steps_of_the_longer_run_are_listed(benches: Any) -> None:
+    """They are shown in full."""
     one, two = [report("A."), "Done."], [report("A."), report("B.", "more"), "Done."]
     short, long = ask(benches(one)), ask(benches(two))
     comparison = af.compare(short, long)
@@ -181,7 +181,7 @@ def test_steps_of_one_run_only(benches: Any) -> None:
 
 
 def test_artifacts_are_compared_by_their_texts(benches: Any) -> None:
-    """Each is the same, changed with its difference, or there in one run only."""
+    """An artifact is equal, changed with its difference, or present in one run only."""
     a = ask(benches([report("Same.", "kept") + report("One.", "text") + report("A.", "mine"), "Done."]))
     b = ask(benches([report("Same.", "kept") + report("Two.", "text") + report("B.", "yours"), "Done."]))
     changes = af.compare(a, b).artifacts
@@ -196,8 +196,8 @@ def test_artifacts_are_compared_by_their_texts(benches: Any) -> None:
     assert '<span class="af' not in repr(changes)
 
 
-def test_the_figures_are_those_of_the_frames(benches: Any) -> None:
-    """The metrics have the figures of `runs_df` of both runs, their differences and ratios; unknown stays unknown."""
+def test_metrics_equal_those_of_runs_df(benches: Any) -> None:
+    """The comparison adds differences and ratios; unknown values stay unknown."""
     broken = script(answer="")
     one = benches(script(), prices={"scripted": {"input": 2, "output": 4}})
     two = benches(broken, approvals="deny")
@@ -215,8 +215,8 @@ def test_the_figures_are_those_of_the_frames(benches: Any) -> None:
     assert [str(kind) for kind in metrics.dtypes] == ["Float64"] * 4
 
 
-def test_a_run_that_failed_is_compared(benches: Any) -> None:
-    """It has no step for the call that gave no reply, and its error is told."""
+def test_failed_run_is_compared(benches: Any) -> None:
+    """It has no step for the call without a reply, and its error is shown."""
     comparison = af.compare(ask(benches(["Yes."])), ask(benches([ModelRejected("The key is wrong.")])))
     assert [row[-1] for row in outcomes(comparison)] == ["only a"]
     assert comparison.metrics.set_index("figure")["b"]["n_llm_errors"] == 1
@@ -225,8 +225,7 @@ def test_a_run_that_failed_is_compared(benches: Any) -> None:
     assert "The key is wrong." in text
 
 
-def test_a_sealed_run_is_compared_like_any_other(benches: Any, tmp_path: Path) -> None:
-    """The file of a run is the same as the run, and differs from another run as the run does."""
+def test_sealed_run_is_compared_like_a_stored_run(benches: Any, tmp_path: Path) -> None:
     a, b = ask(benches(script())), ask(benches(script("Pears")))
     with af.open_run(a.seal(tmp_path / "a.afrun")) as sealed:
         assert af.compare(a, sealed).is_same
@@ -234,8 +233,8 @@ def test_a_sealed_run_is_compared_like_any_other(benches: Any, tmp_path: Path) -
         pd.testing.assert_frame_equal(af.compare(sealed, b).steps, af.compare(a, b).steps)
 
 
-def test_a_fork_diverges_at_its_step(benches: Any) -> None:
-    """A run that was forked with another result of a tool parts from the first one there, with that result."""
+def test_fork_diverges_from_its_run_at_the_changed_step(benches: Any) -> None:
+    """The cause is the replaced result of a tool."""
     run = ask(benches(script()))
     number = next(step.number for step in run.steps if step.name == "look" and step.path == "main/1.2")
     forked = run.fork(number, tool_result="fruit: nowhere").wait(20)
@@ -245,8 +244,8 @@ def test_a_fork_diverges_at_its_step(benches: Any) -> None:
     assert "+fruit: nowhere" in repr(parted.diffs["result"])
 
 
-def test_faces(benches: Any) -> None:
-    """Text, Markdown and page tell where the runs part, show the answers beside each other, and hold nothing live."""
+def test_comparison_is_shown_as_text_markdown_and_html(benches: Any) -> None:
+    """Each form has the point of divergence and both answers, and no live parts."""
     a = ask(benches(script(answer=f"Said so. {HOSTILE}")), HOSTILE)
     b = ask(benches(script("Pears", f"# {HOSTILE}", f"Said otherwise. {HOSTILE}", HOSTILE)), HOSTILE)
     comparison = af.compare(a, b)
@@ -267,8 +266,8 @@ def test_faces(benches: Any) -> None:
     assert harms(rendered, VIEW) == []
 
 
-def test_the_day_is_no_difference(benches: Any) -> None:
-    """A run of another day, whose prompts name that day, did the same; a change beside the day is one all the same."""
+def test_date_in_a_prompt_is_no_difference(benches: Any) -> None:
+    """Any other change of the prompt is one."""
 
     class Yesterday:
         def __init__(self, run: af.Run, changes: dict[str, str]) -> None:
@@ -292,8 +291,8 @@ def test_the_day_is_no_difference(benches: Any) -> None:
     assert parted.differing_parts == ("prompt",)
 
 
-def test_a_replay_is_the_same_run(benches: Any, tmp_path: Path) -> None:
-    """What is played from a cassette took the same steps in the same time, and has the same figures."""
+def test_replay_equals_its_recorded_run(benches: Any, tmp_path: Path) -> None:
+    """It has the same steps, times and metrics."""
     cassette = tmp_path / "c.jsonl"
     recorded = ask(benches(script(), record=cassette))
     comparison = af.compare(recorded, ask(benches(script("Pears"), replay=cassette)))
@@ -302,7 +301,7 @@ def test_a_replay_is_the_same_run(benches: Any, tmp_path: Path) -> None:
 
 
 def test_waiting_run_is_compared_up_to_its_last_step(benches: Any) -> None:
-    """Steps that it has not taken yet are those of the other run only."""
+    """The remaining steps belong to the other run only."""
     a, b = ask(benches(script())), ask(benches(script(), approvals={"create_artifact": "ask"}))
     assert b.status == "waiting"
     assert [row[1:] for row in outcomes(af.compare(a, b))][-3:] == [
@@ -312,8 +311,7 @@ def test_waiting_run_is_compared_up_to_its_last_step(benches: Any) -> None:
     ]
 
 
-def test_value_that_is_no_run_is_an_error(benches: Any) -> None:
-    """An id in the place of a run, and a step that there is not, are refused with what to do."""
+def test_invalid_run_or_step_is_refused_with_advice(benches: Any) -> None:
     run = ask(benches(["Yes."]))
     with pytest.raises(af.UsageError, match=r"run_b is 'run-1'; pass a run: wb\.run\(run_id\)"):
         af.compare(run, "run-1")

@@ -1,4 +1,4 @@
-"""Any two runs can be put side by side, however they ended and whatever they wrote."""
+"""Any two runs can be compared, whatever their ends and texts."""
 
 import itertools
 import re
@@ -86,8 +86,8 @@ def faces(comparison: Comparison) -> dict[str, str]:
     }
 
 
-def test_any_two_runs_have_readable_faces(ended: dict[str, Any]) -> None:
-    """Each with each, itself too: text, Markdown, page and both frames are made, and hold no character that is none."""
+def test_any_two_runs_can_be_compared_and_shown(ended: dict[str, Any]) -> None:
+    """Text, Markdown, HTML and both frames are made for each pair, and contain no invalid characters."""
     for (name, a), (other, b) in itertools.product(ended.items(), repeat=2):
         comparison = af.compare(a, b)
         assert comparison.is_same == (name == other), (name, other)
@@ -119,15 +119,15 @@ SUMMARIES = {
 
 
 @pytest.mark.parametrize("pair", SUMMARIES, ids=" and ".join)
-def test_the_summary_says_what_differs(ended: dict[str, Any], pair: tuple[str, str]) -> None:
-    """Flow, status, errors, answers and artifacts are each told where they are not the same."""
+def test_summary_names_all_differences(ended: dict[str, Any], pair: tuple[str, str]) -> None:
+    """They are flow, status, errors, answers and artifacts."""
     text = af.compare(ended[pair[0]], ended[pair[1]])._card().plain()
     for told in SUMMARIES[pair]:
         assert re.search(told, text), text
 
 
 def test_running_run_is_compared_up_to_its_last_step(ended: dict[str, Any], tmp_path: Path) -> None:
-    """Its answer is not there yet, and its figures are those of the moment."""
+    """It has no answer yet, and its metrics are the current ones."""
     model = ScriptedModel([f"word {HOSTILE} " * 2000], delay_s=0.02)
     with af.Workbench(model=model, interactive=False, data_dir=tmp_path) as wb:
         comparison = af.compare(wb.ask("What?"), ended["plain"])

@@ -1,4 +1,4 @@
-"""Where a playback waits for code, the store holds what it held when the recorded run waited there."""
+"""Where a playback waits for code, the store has the rows of the recorded pause."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""A run is forked at a step: what was before is copied, and what was changed goes its own way."""
+"""A fork copies the steps before a step and executes the others with a change."""
 
 from pathlib import Path
 
@@ -17,8 +17,8 @@ def steps(run: af.Run) -> list[tuple[int, str, str, str]]:
     return [(step.number, step.path, step.kind, step.name) for step in run.steps]
 
 
-def test_the_steps_of_a_run_are_listed(tmp_path: Path) -> None:
-    """Model turns, tool calls and decisions are numbered as they began."""
+def test_steps_of_a_run_are_numbered_by_their_start(tmp_path: Path) -> None:
+    """Steps are model turns, tool calls and decisions."""
     with bench(tmp_path, model=ScriptedModel(script)) as wb:
         run, _ = ask(wb)
         assert [one[0] for one in steps(run)] == list(range(1, 14))
@@ -53,7 +53,7 @@ def test_copied_steps_cost_nothing(tmp_path: Path, step: int) -> None:
 
 
 def test_fork_replaces_a_prompt(tmp_path: Path) -> None:
-    """The agent of the step is asked otherwise from that turn on, its earlier turns stay, other jobs too."""
+    """The agent gets the new instruction from the chosen turn on; earlier turns and other jobs are unchanged."""
     model = ScriptedModel(script)
     with bench(tmp_path, model=model, approvals="approve") as wb:
         run = wb.ask("Fruit?").wait(20)
@@ -68,7 +68,7 @@ def test_fork_replaces_a_prompt(tmp_path: Path) -> None:
 
 
 def test_fork_changes_a_model_a_result_and_a_decision(tmp_path: Path) -> None:
-    """Each changes its step, and the model sees what came of it."""
+    """Each change takes effect at its step, and the model sees the new result."""
 
     def said(request: ModelRequest) -> str:
         step = sum(message.role == "assistant" for message in request.messages)
@@ -97,7 +97,7 @@ def test_fork_changes_a_model_a_result_and_a_decision(tmp_path: Path) -> None:
 
 
 def test_fork_replaces_the_result_of_a_subagent(tmp_path: Path) -> None:
-    """A given result stands for a whole job, which is not carried out, in the fork's replay neither."""
+    """The job of the sub-agent is not executed, neither in the fork nor in its replay."""
     cassette, model = tmp_path / "c.jsonl", ScriptedModel(script)
     with bench(tmp_path, model=model, approvals="approve", record=cassette) as wb:
         run = wb.ask("Fruit?").wait(20)
@@ -136,7 +136,7 @@ def test_result_replaces_a_call_that_never_started(tmp_path: Path) -> None:
 
 
 def test_impossible_fork_lists_the_steps(tmp_path: Path) -> None:
-    """A step that there is not, and a change that does not fit it, are refused with the steps that there are."""
+    """The step does not exist, or the change does not fit its kind."""
     with bench(tmp_path, model=ScriptedModel(["Yes."])) as wb:
         run = wb.ask("Sure?").wait(20)
         for step in (0, 2, True, "1"):
@@ -146,8 +146,8 @@ def test_impossible_fork_lists_the_steps(tmp_path: Path) -> None:
             run.fork(1, tool_result="x")
 
 
-def test_a_fork_is_recorded_and_replayed(tmp_path: Path) -> None:
-    """A fork is a run of its own in the cassette, and its replay asks nobody."""
+def test_fork_is_recorded_and_replayed(tmp_path: Path) -> None:
+    """The cassette has it as a run of its own."""
     cassette = tmp_path / "c.jsonl"
     with bench(tmp_path, model=ScriptedModel(script), record=cassette, approvals="approve") as wb:
         run = wb.ask("Fruit?").wait(20)
@@ -161,8 +161,8 @@ def test_a_fork_is_recorded_and_replayed(tmp_path: Path) -> None:
         assert_same(rows(wb), recorded)
 
 
-def test_a_fork_continues_in_another_process(tmp_path: Path) -> None:
-    """What is otherwise is kept with the run, so that a fork which waits can be decided later."""
+def test_fork_continues_in_another_process(tmp_path: Path) -> None:
+    """Its change is stored with the run, so that a waiting fork can be decided later."""
     with bench(tmp_path, model=ScriptedModel(script), approvals="approve", record=tmp_path / "c.jsonl") as wb:
         run = wb.ask("Fruit?").wait(20)
         number = next(step.number for step in run.steps if step.name == "create_artifact")

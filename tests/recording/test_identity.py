@@ -1,4 +1,4 @@
-"""The key of a recording says what was asked, after what, how, and for the nth time; ids and times do not matter."""
+"""The key of a recording depends on question, place, settings and count, not on ids and times."""
 
 from typing import Any
 
@@ -35,7 +35,7 @@ def test_key_does_not_depend_on_ids_and_other_settings() -> None:
 
 
 def test_same_questions_in_the_same_order_have_the_same_keys() -> None:
-    """Whatever their messages are called."""
+    """The ids of their messages do not matter."""
     one = key(ask(message_id="a"), ask("And?", "b", "a"))
     other = key(ask(message_id="x"), ask("And?", "y", "x"))
     assert one == other != key(ask("What?", "x"), ask("And?", "y", "x"))

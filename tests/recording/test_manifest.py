@@ -1,4 +1,4 @@
-"""What a run is made with is kept with it, names what changed, and holds no secret."""
+"""The manifest of a run names versions and hashes of its inputs, and contains no secret."""
 
 import asyncio
 import hashlib
@@ -35,8 +35,8 @@ def look(wb: af.Workbench, doc: str = "Look a word up.", *, name: str = "look", 
     wb.tool(handler, name=name, agent=agent)
 
 
-def test_a_run_keeps_versions_agents_prompts_tools_and_sources(tmp_path: Path) -> None:
-    """The manifest says with which releases, models, temperatures, prompts, tools and sources a run was made."""
+def test_manifest_has_versions_agents_prompts_tools_and_sources(tmp_path: Path) -> None:
+    """Models and temperatures are part of the agents."""
     with bench(tmp_path, "One.", "Two.", temperature=0.25) as wb:
         run = wb.ask("Who?").wait(20)
         found = run.manifest
@@ -62,8 +62,8 @@ def test_a_run_keeps_versions_agents_prompts_tools_and_sources(tmp_path: Path) -
     assert other == found
 
 
-def test_the_hash_of_a_prompt_is_that_of_its_file(tmp_path: Path) -> None:
-    """A person can make the hash of a prompt again, and a prompt of one's own changes no other."""
+def test_hash_of_a_prompt_is_that_of_its_file(tmp_path: Path) -> None:
+    """A user's own prompt does not change the hashes of other prompts."""
     (tmp_path / "prompts").mkdir()
     (tmp_path / "prompts" / "lead_agent.md").write_text(PROMPT)
     with bench(tmp_path / "own", prompts=tmp_path / "prompts") as wb:
@@ -74,8 +74,8 @@ def test_the_hash_of_a_prompt_is_that_of_its_file(tmp_path: Path) -> None:
     assert [name for name in packaged if packaged[name] != own[name]] == ["lead_agent"]
 
 
-def test_a_tool_with_another_description_has_another_hash(tmp_path: Path) -> None:
-    """Between two runs of one workbench, too; the same tool defined again has the same hash."""
+def test_tool_with_another_description_has_another_hash(tmp_path: Path) -> None:
+    """The same tool defined again has the same hash."""
     with bench(tmp_path, *["Yes."] * 3) as wb:
         found = []
         for doc in ("Look a word up.", "Look a word up.", "Look a word up, twice."):
@@ -87,8 +87,8 @@ def test_a_tool_with_another_description_has_another_hash(tmp_path: Path) -> Non
     assert manifest_changes(found[0], found[2], {"lead_agent"}) == ["tool look"]
 
 
-def test_a_source_that_changed_has_another_hash(tmp_path: Path) -> None:
-    """Folders are hashed by what their files hold, wherever and whenever they were indexed."""
+def test_changed_source_has_another_hash(tmp_path: Path) -> None:
+    """The hash of a folder depends on the contents of its files only, not on its path or the time of indexing."""
     found = []
     for name, text in (("a", "Shoes."), ("b", "Shoes."), ("c", "Hats.")):
         notes = tmp_path / name / "notes"
@@ -106,8 +106,8 @@ def test_a_source_that_changed_has_another_hash(tmp_path: Path) -> None:
     assert here == there != edited == other
 
 
-def test_the_endpoint_is_its_host_and_nothing_is_secret(tmp_path: Path) -> None:
-    """Neither the key nor a user, password or query of the address is in the manifest."""
+def test_manifest_names_the_host_of_the_endpoint_and_no_secret(tmp_path: Path) -> None:
+    """Key, user, password and query of the address are not in the manifest."""
     with ChatServer([Answer("Yes.")]) as server:
         host = server.base_url.split("/")[2]
         address = f"http://somebody:hunter2-pass@{host}/v1?key=query-secret-1"
@@ -119,8 +119,8 @@ def test_the_endpoint_is_its_host_and_nothing_is_secret(tmp_path: Path) -> None:
     assert not [word for word in ("sk-very", "hunter2", "somebody", "query-secret") if word in stored]
 
 
-def test_the_frame_has_it_as_json(tmp_path: Path) -> None:
-    """`runs_df` has it in the group `replay`, and a run of a release that kept none has an empty one."""
+def test_runs_df_has_the_manifest_as_json(tmp_path: Path) -> None:
+    """The column belongs to the group `replay`; it is empty for a run of a release without manifests."""
     with bench(tmp_path, "One.", "Two.") as wb:
         run, old = wb.ask("Who?").wait(20), wb.ask("And?").wait(20)
         with closing(connect(wb._store)) as db:
@@ -130,8 +130,8 @@ def test_the_frame_has_it_as_json(tmp_path: Path) -> None:
         assert old.manifest == {}
 
 
-def test_a_replay_has_the_manifest_of_its_recording(tmp_path: Path) -> None:
-    """Frames are the same where other releases are installed; `repro` names what differs."""
+def test_replay_has_the_manifest_of_its_recording(tmp_path: Path) -> None:
+    """Frames do not depend on the installed releases; `repro` lists what changed."""
     cassette = tmp_path / "c.jsonl"
     with bench(tmp_path, record=cassette) as wb:
         run = wb.ask("Who?").wait(20)
@@ -145,8 +145,8 @@ def test_a_replay_has_the_manifest_of_its_recording(tmp_path: Path) -> None:
         assert wb.repro().runs[0].changes == (f"artifactflow-nb 0.0.1 → {version}",)
 
 
-def test_names_that_sound_secret_hide_nothing(tmp_path: Path) -> None:
-    """A tool named after what it reads keeps its hash in a cassette."""
+def test_tool_with_a_secret_name_keeps_its_hash(tmp_path: Path) -> None:
+    """The tool is named after a secret; a cassette has its hash all the same."""
     cassette = tmp_path / "c.jsonl"
     with bench(tmp_path, record=cassette) as wb:
         look(wb, name="read_password")
@@ -157,8 +157,8 @@ def test_names_that_sound_secret_hide_nothing(tmp_path: Path) -> None:
         assert wb.repro().runs[0].changes == ()
 
 
-def test_a_manifest_costs_next_to_nothing(tmp_path: Path) -> None:
-    """After the first run of a workbench, making one and storing it take less than 0.2 ms of CPU together."""
+def test_manifest_takes_less_than_0_2_ms(tmp_path: Path) -> None:
+    """This is CPU time, for making and storing it, after the first run of a workbench."""
     with bench(tmp_path) as wb:
         wb.ask("Who?").wait(20)
         engine = wb._thread.engine
@@ -174,7 +174,7 @@ def test_a_manifest_costs_next_to_nothing(tmp_path: Path) -> None:
 
 
 def test_concurrent_runs_have_separate_manifests(tmp_path: Path) -> None:
-    """The model that was chosen for a run stands in its manifest, and in no other."""
+    """Each manifest has the model of its own run."""
 
     async def ask(engine: af.Engine, model: str) -> str:
         run = await engine.controller.begin("Who?", model=model)

@@ -1,4 +1,4 @@
-"""A run in a store of an earlier release can be sealed, opened, verified, imported and forked like one of today."""
+"""A run in a store of an earlier release can be sealed, opened, verified, imported and forked."""
 
 from pathlib import Path
 
@@ -26,7 +26,7 @@ def sealed(schema: int, samples: SampleStore, tmp_path: Path) -> Path:
 
 
 def test_sealed_run_has_everything_that_the_release_stored(schema: int, sealed: Path) -> None:
-    """Answer, artifacts, steps, frames and decisions."""
+    """Answer, artifacts, steps, frames and decisions are present."""
     with af.open_run(sealed) as run:
         assert str(run.response).startswith("Answered with")
         assert {name: one.version for name, one in run.artifacts.items()} == {"rAskone": 2, "rAsktwo": 2}

@@ -1,4 +1,4 @@
-"""A sealed run without its store: it shows what the run showed, and nothing of it stays behind."""
+"""A sealed run is read without its store, and leaves no files behind."""
 
 import gc
 import shutil
@@ -49,8 +49,8 @@ def run(file: Path, scratch: Path) -> Iterator[SealedRun]:
         yield opened
 
 
-def test_sealed_run_has_everything_of_the_run(run: SealedRun) -> None:
-    """Question, answer, artifacts, events, sources, metrics and settings are there without the store."""
+def test_sealed_run_is_complete_without_its_store(run: SealedRun) -> None:
+    """It has question, answer, artifacts, events, sources, metrics and settings."""
     assert (run.question, run.status, run.error) == ("Ask: two", "completed", None)
     assert run.response is not None
     assert run.response.startswith("Answered with")
@@ -75,8 +75,8 @@ DOING = {"approve", "cancel", "deny", "fork", "instruct", "resume", "seal", "wai
 FILE = {"close", "file_manifest", "path", "query", "sources"}
 
 
-def test_sealed_run_and_live_run_are_read_by_the_same_names(samples: SampleStore, tmp_path: Path) -> None:
-    """Each gives the same in both."""
+def test_sealed_run_has_the_attributes_of_a_run(samples: SampleStore, tmp_path: Path) -> None:
+    """Their values are equal."""
 
     def public(value: object) -> set[str]:
         return {name for name in dir(value) if not name.startswith("_") and not name.endswith("_df")}
@@ -98,7 +98,7 @@ def test_sealed_run_and_live_run_are_read_by_the_same_names(samples: SampleStore
 def test_frames_of_a_sealed_run_are_those_of_its_store(
     samples: SampleStore, file: Path, run: SealedRun, tmp_path: Path
 ) -> None:
-    """Each frame has the rows of the run and of those before it, just as the store has them."""
+    """Each frame has the rows of the run and of the runs before it."""
     ids = [samples.first, samples.second]
     hidden = tmp_path / "hidden.db"
     wanted = {
@@ -127,7 +127,7 @@ def test_frames_of_a_sealed_run_are_those_of_its_store(
 
 
 def test_plan_is_in_the_sealed_run(tmp_path: Path) -> None:
-    """Its steps are there after opening and after an import into another store."""
+    """Its steps are present after opening, and after an import into another store."""
     script = by_agent(agent=[plan("Find", "Compare"), "Done."], executor=["A.", "B."], summarizer=["Both."])
     with af.Workbench(model=ScriptedModel(script), data_dir=tmp_path / "one", interactive=False) as wb:
         planned = wb.ask("Plan it.", flow="plan").wait()
@@ -143,7 +143,7 @@ def test_plan_is_in_the_sealed_run(tmp_path: Path) -> None:
 
 
 def test_sealed_run_can_be_queried_and_not_changed_by_sql(run: SealedRun) -> None:
-    """Frames and tables are queried as in a workbench, and nothing can be changed by it."""
+    """Frames and tables can be queried as in a workbench."""
     counted = run.query("SELECT agent_name, count(*) AS n FROM llm_calls GROUP BY 1 ORDER BY 1")
     assert list(counted["agent_name"]) == ["crawl_agent", "lead_agent"]
     with pytest.raises(UsageError, match="would do more than read"):
@@ -151,7 +151,7 @@ def test_sealed_run_can_be_queried_and_not_changed_by_sql(run: SealedRun) -> Non
 
 
 def test_artifacts_of_a_sealed_run_can_be_read_and_not_written(run: SealedRun, tmp_path: Path) -> None:
-    """Versions, differences and files are as of any artifact; a change is refused with what to do instead."""
+    """Versions, differences and exports work; an edit is refused with advice."""
     artifact = run.artifacts["rAsktwo"]
     assert list(artifact.versions) == [1, 2]
     assert "+Read local:notes" in repr(artifact.diff())
@@ -160,8 +160,8 @@ def test_artifacts_of_a_sealed_run_can_be_read_and_not_written(run: SealedRun, t
         artifact.edit("Mine.")
 
 
-def test_sealed_run_shows_question_state_releases_and_hash(run: SealedRun) -> None:
-    """The card names question, state, versions and hash; the view is that of a run which has ended."""
+def test_card_of_a_sealed_run_has_question_status_releases_and_hash(run: SealedRun) -> None:
+    """Its view is that of an ended run."""
     text, page, markdown = run._card().plain(), run._repr_html_(), run._repr_markdown_()
     for face in (text, page, markdown):
         assert "Ask: two" in face
@@ -176,8 +176,8 @@ def test_sealed_run_shows_question_state_releases_and_hash(run: SealedRun) -> No
     assert repr(run.view()) == bundle["text/plain"]
 
 
-def test_failed_run_has_its_error(tmp_path: Path, scratch: Path) -> None:
-    """A run without an answer has its error, and who asks for the answer is told, as of the run itself."""
+def test_failed_sealed_run_has_its_error(tmp_path: Path, scratch: Path) -> None:
+    """Reading its answer raises the error, as for a stored run."""
     with bench(tmp_path / "data", model=ScriptedModel([""])) as wb:
         failed = wb.ask("Fail.").wait().run_id
     path = write_sealed(tmp_path / "failed.afrun", sealed_parts(tmp_path / "data" / "store.db", failed))
@@ -194,7 +194,7 @@ def test_failed_run_has_its_error(tmp_path: Path, scratch: Path) -> None:
 
 
 def test_closing_removes_the_temporary_store(file: Path, scratch: Path) -> None:
-    """The folder goes with `close`, with the `with` block, and with the last handle; closing twice is closing once."""
+    """The folder is removed by `close`, by the `with` block and with the last handle; closing twice is allowed."""
     run = open_run(file)
     assert len(list(scratch.iterdir())) == 1
     run.close()
@@ -212,7 +212,7 @@ def test_closing_removes_the_temporary_store(file: Path, scratch: Path) -> None:
 
 
 def test_end_of_the_process_removes_the_temporary_store(file: Path, scratch: Path) -> None:
-    """A handle that nobody closed takes its folder along at exit, without a word."""
+    """This happens without a message, also if no handle was closed."""
     code = (
         f"import artifactflow_nb.notebook.sealed_run as o; run = o.open_run({str(file)!r}); print(len(run.events) > 5)"
     )
@@ -225,7 +225,7 @@ def test_end_of_the_process_removes_the_temporary_store(file: Path, scratch: Pat
 
 
 def test_closed_run_says_to_open_it_again(file: Path, scratch: Path) -> None:
-    """What was read stays; what would have to be read is refused with what to do."""
+    """Values that were read before stay available."""
     run = open_run(file)
     run.close()
     assert run.question == "Ask: two"
@@ -236,7 +236,6 @@ def test_closed_run_says_to_open_it_again(file: Path, scratch: Path) -> None:
 
 
 def test_unusable_file_leaves_no_folder(file: Path, scratch: Path) -> None:
-    """A file that cannot be used is told, and no folder is made for it."""
     file.write_bytes(file.read_bytes()[:-100])
     with pytest.raises(CassetteError, match=r"run\.afrun cannot be used"):
         open_run(file)
@@ -245,7 +244,6 @@ def test_unusable_file_leaves_no_folder(file: Path, scratch: Path) -> None:
 
 
 def test_opening_uses_no_network_thread_or_program(file: Path, scratch: Path) -> None:
-    """A sealed run is only read: no engine, no connection, no program."""
     code = (
         "import sys, threading, artifactflow_nb.notebook.sealed_run as o\n"
         "def look():\n"
@@ -263,7 +261,7 @@ def test_opening_uses_no_network_thread_or_program(file: Path, scratch: Path) ->
 
 
 def test_imported_run_can_be_continued(samples: SampleStore, file: Path, tmp_path: Path) -> None:
-    """In another workbench the run has its frames, its answer and its artifacts, and can be continued."""
+    """The other workbench has its frames, answer and artifacts, and can ask a follow-up."""
     with bench(tmp_path / "mine") as wb:
         wb.ask("Ask: mine").wait()
         assert wb.import_run(file).run_id == samples.second
@@ -277,8 +275,7 @@ def test_imported_run_can_be_continued(samples: SampleStore, file: Path, tmp_pat
         assert "rAsktwo" in more.artifacts
 
 
-def test_temporary_store_is_sound(file: Path, run: SealedRun) -> None:
-    """The rows lie in a sound store of their own."""
+def test_temporary_store_passes_integrity_checks(file: Path, run: SealedRun) -> None:
     copied = shutil.copy(run._store, run._store.with_name("copy.db"))
     with closing(sqlite3.connect(copied)) as db:
         assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)

@@ -92,7 +92,7 @@ def test_decision_beyond_the_recording_is_a_miss(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("other", ["deny", "cancel"])
 def test_auto_continues_live_after_another_decision(tmp_path: Path, other: str) -> None:
-    """What was before the decision is played; the run is recorded again in its place."""
+    """The part before the decision is played; the new run replaces the recording."""
     cassette = tmp_path / "c.jsonl"
 
     def script(request: ModelRequest) -> Any:
@@ -142,7 +142,7 @@ def test_auto_executes_and_records_new_runs(tmp_path: Path) -> None:
 
 
 def test_follow_up_of_a_live_run_is_live(tmp_path: Path) -> None:
-    """A recorded answer rests on the recorded history: after a new answer it is made anew."""
+    """The recorded answer depends on the recorded history, so a new answer before it makes it live."""
     cassette = tmp_path / "c.jsonl"
     with opened(tmp_path, record=cassette, model=ScriptedModel([*map(str, range(9))]), setup=asking) as wb:
         run = wb.ask("One?").wait(WAIT_S)
@@ -220,7 +220,7 @@ def test_fork_of_a_played_run_is_played(tmp_path: Path) -> None:
 
 
 def test_delegation_is_forked_within_its_job(tmp_path: Path) -> None:
-    """The turns before the step are copied, the job of the step goes on with what it is asked now."""
+    """The turns before the step are copied; the job continues with the new instruction."""
 
     def script(request: ModelRequest) -> Any:
         if who_asks(request) == "lead":
@@ -239,7 +239,7 @@ def test_delegation_is_forked_within_its_job(tmp_path: Path) -> None:
 
 
 def test_prompts_of_a_long_run_share_their_parts(tmp_path: Path) -> None:
-    """The cassette grows with the turns and not with their square; each prompt can be read whole."""
+    """The cassette grows linearly with the turns, and each prompt can be read completely."""
     n_turns = 20
 
     def script(request: ModelRequest) -> Any:

@@ -1,4 +1,4 @@
-"""No secret gets into a cassette, whatever it looks like and wherever in the rows it stands; the rest stays."""
+"""No secret reaches a cassette, in any form and any column; everything else is unchanged."""
 
 import base64
 import hashlib
@@ -91,7 +91,7 @@ def test_known_secret_is_in_no_place_of_a_cassette(secret: str) -> None:
     assert [form for form in spellings(secret) if form in content] == []
 
 
-def test_rows_of_a_real_run_hold_no_secret_and_stay_otherwise(samples: SampleStore) -> None:
+def test_redaction_changes_only_secrets_in_rows_of_a_real_run(samples: SampleStore) -> None:
     before, after = rows_of(samples), redacted(rows_of(samples), Redactor([SECRET]))
     forms = json.dumps(SECRET)[1:-1], json.dumps(SECRET, ensure_ascii=False)[1:-1], SECRET
     assert any(form in str(before.tables) for form in forms)
@@ -102,8 +102,8 @@ def test_rows_of_a_real_run_hold_no_secret_and_stay_otherwise(samples: SampleSto
     assert check_rows(after) == after
 
 
-def test_redaction_that_finds_nothing_changes_no_byte(samples: SampleStore) -> None:
-    """And redacting twice is redacting once."""
+def test_redaction_without_secrets_changes_no_byte(samples: SampleStore) -> None:
+    """Redacting twice equals redacting once."""
     once = redacted(rows_of(samples), Redactor([SECRET]))
     assert redacted(once, Redactor([SECRET])) == once
     assert redacted(once, Redactor()) == once
@@ -112,7 +112,7 @@ def test_redaction_that_finds_nothing_changes_no_byte(samples: SampleStore) -> N
 @given(st.lists(st.sampled_from([*SECRETS, *KNOWN, *"\"\\'", MASK, "://", "=", " "]) | st.text(max_size=5), max_size=8))
 @settings(max_examples=40, deadline=None)
 def test_redacting_rows_again_changes_nothing(parts: list[str]) -> None:
-    """However secrets and parts of them are joined."""
+    """This holds for any concatenation of secrets and parts of secrets."""
     text = "".join(parts).encode("utf-8", "replace").decode()
     once = redacted(planted("hunter2", text), Redactor(KNOWN))
     assert redacted(once, Redactor(KNOWN)) == once
@@ -120,7 +120,7 @@ def test_redacting_rows_again_changes_nothing(parts: list[str]) -> None:
 
 
 def test_hashes_are_those_of_redacted_texts(samples: SampleStore) -> None:
-    """Nobody can try out secrets against a hash; prompts that were equal stay so."""
+    """Otherwise secrets could be tried against a hash. Equal prompts stay equal."""
     before, after = rows_of(samples), redacted(rows_of(samples), Redactor([SECRET]))
     secret = {row["sha256"] for row in before["texts"] if json.dumps(SECRET)[1:-1] in row["content"]}
     secret |= {row["sha256"] for row in before["texts"] if SECRET in row["content"]}
@@ -142,8 +142,8 @@ def test_hashes_are_those_of_redacted_texts(samples: SampleStore) -> None:
     "text",
     ['{"a":"x"}', '{"a\\"b":["opaque-key",1.50,null],"opaque-key":"k\\u00e9y opaque-key"}', '"opaque-key"', "[]"],
 )
-def test_strings_in_json_are_redacted_and_its_form_stays(text: str) -> None:
-    """Names and values are redacted as they read, not as they are written."""
+def test_redaction_keeps_the_form_of_json(text: str) -> None:
+    """Names and values are redacted in decoded form."""
     found = redacted_json(text, Redactor(["opaque-key"]))
     assert orjson.loads(found) == orjson.loads(text.replace("opaque-key", MASK))
     assert redacted_json(text, Redactor()) == text
@@ -154,8 +154,8 @@ def test_secret_that_json_spells_with_escapes_is_redacted() -> None:
     assert redacted_json(text, Redactor(["opaque-key"])) == f'{{"note":"of {MASK}"}}'
 
 
-def test_value_beside_a_secret_name_is_redacted_in_json() -> None:
-    """Not in a list, nor beside another name."""
+def test_value_of_a_secret_name_is_redacted_in_json() -> None:
+    """Values of other names and items of lists are not."""
     text = '{"password": "of-a-param", "n":{"api_key":"x-y-z-1","key" : 5}, "list":["password","abcd"], "other":"x-y"}'
     assert redacted_json(text, Redactor()) == text.replace("of-a-param", MASK).replace("x-y-z-1", MASK)
 
@@ -180,8 +180,8 @@ def arrived(rows: RunRows) -> list[Piece]:
 
 
 @pytest.mark.parametrize("secret", ["one two", "ne two t", "two three", "one two three"])
-def test_redacted_reply_arrives_in_as_many_pieces_at_the_same_times(secret: str) -> None:
-    """Wherever the secret was cut; also in the text of a call, which the reply does not hold."""
+def test_redacted_reply_keeps_number_and_times_of_its_pieces(secret: str) -> None:
+    """The secret may be cut anywhere, also in the text of a call, which the reply does not contain."""
     pieces = [Piece("answer", "", text, AT, n) for n, text in enumerate(["one ", "two ", "", "three"])]
     pieces.append(Piece("call", "send", f"{{{secret}}}", AT, 9))
     rows = redacted(streamed(pieces, "one two three"), Redactor([secret]))
@@ -206,8 +206,8 @@ def test_secret_that_arrived_in_pieces_is_not_in_the_file(size: int) -> None:
     assert secret.encode() not in written(rows, Redactor())
 
 
-def test_pieces_that_do_not_fit_their_text_are_left_out() -> None:
-    """They could hold any part of a secret."""
+def test_pieces_that_do_not_fit_their_text_are_dropped() -> None:
+    """They could contain any part of a secret."""
     secret = next(iter(SECRETS))
     rows = streamed([Piece("answer", "", secret, AT, 1)], secret)
     rows = with_row(rows, "llm_calls", content=f"Now {secret}.")

@@ -1,4 +1,4 @@
-"""A run that was recorded is played again byte for byte, and what was not recorded is told."""
+"""A recorded run is played byte for byte, and a question without a recording is a clear error."""
 
 import asyncio
 import json
@@ -32,8 +32,8 @@ def ask(wb: af.Workbench, question: str = "Fruit?", **how: Any) -> tuple[af.Run,
 
 
 @pytest.mark.parametrize("protocol", ["xml", "native"])
-def test_a_replay_is_the_same_to_the_byte(tmp_path: Path, protocol: str) -> None:
-    """Events with chunks, rows, artifacts and what is shown are those of the recorded run, sub-agents at once too."""
+def test_replay_equals_the_recorded_run_byte_for_byte(tmp_path: Path, protocol: str) -> None:
+    """Events, chunks, rows, artifacts and outputs are equal, also with parallel sub-agents."""
     cassette = tmp_path / "c.jsonl"
     model = ScriptedModel(speaking(script), delay_s=0.0005)
     with bench(tmp_path, model=model, record=cassette, tool_protocol=protocol) as wb:
@@ -54,8 +54,8 @@ def test_a_replay_is_the_same_to_the_byte(tmp_path: Path, protocol: str) -> None
             assert wb.runs_df()["mode"].tolist() == ["replay"]
 
 
-def test_a_click_is_replayed_and_code_decides_again(tmp_path: Path) -> None:
-    """What a person clicked is decided by the replay; what a cell decided waits for the cell, and must be the same."""
+def test_clicks_are_replayed_and_code_decides_again(tmp_path: Path) -> None:
+    """A replay repeats clicks; where code decided, it waits for the same decision."""
     cassette = tmp_path / "c.jsonl"
     with bench(tmp_path, model=ScriptedModel(script), record=cassette) as wb:
         clicked = wb.ask("Clicked?").wait(20)
@@ -74,7 +74,7 @@ def test_a_click_is_replayed_and_code_decides_again(tmp_path: Path) -> None:
 
 
 def test_branches_and_repeated_questions_find_their_recordings(tmp_path: Path) -> None:
-    """The same question, asked again, regenerated and continued, is played from its own recording."""
+    """A question that is repeated, regenerated or continued has a recording of its own each time."""
     cassette = tmp_path / "c.jsonl"
     counted = iter(range(100))
 
@@ -95,7 +95,7 @@ def test_branches_and_repeated_questions_find_their_recordings(tmp_path: Path) -
 
 
 def test_failures_are_replayed(tmp_path: Path) -> None:
-    """A stream that breaks and is tried again, and an endpoint that refuses, end as they did."""
+    """A broken stream with a retry and a refusing endpoint end as recorded."""
     cassette = tmp_path / "c.jsonl"
     turns = [ModelUnavailable("It broke.", partial="Half an"), "Whole."]
     with bench(tmp_path, model=ScriptedModel(turns), record=cassette) as wb:
@@ -108,8 +108,8 @@ def test_failures_are_replayed(tmp_path: Path) -> None:
         assert_same(rows(wb), recorded)
 
 
-def test_miss_of_a_question_names_the_nearest(tmp_path: Path) -> None:
-    """The nearest recorded question is named, and no model is asked."""
+def test_miss_names_the_nearest_question(tmp_path: Path) -> None:
+    """No model is called."""
     cassette = tmp_path / "c.jsonl"
     with bench(tmp_path, model=ScriptedModel(script), record=cassette) as wb:
         ask(wb)
@@ -119,7 +119,7 @@ def test_miss_of_a_question_names_the_nearest(tmp_path: Path) -> None:
 
 
 def test_auto_plays_recorded_runs_and_records_new_ones(tmp_path: Path) -> None:
-    """With `auto` a known question costs nothing, a new one is asked of the model, and both are in the cassette."""
+    """A recorded run costs nothing; a new one calls the model and is recorded, too."""
     cassette = tmp_path / "c.jsonl"
     with bench(tmp_path, model=ScriptedModel(["One."]), replay=cassette, mode="auto") as wb:
         assert wb.ask("First?").wait(20).response == "One."
@@ -134,8 +134,8 @@ def test_auto_plays_recorded_runs_and_records_new_ones(tmp_path: Path) -> None:
     assert cassette.read_bytes() == before
 
 
-def test_a_replay_needs_and_touches_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It has a store of its own that goes with it, and a key or an endpoint of the machine is not used."""
+def test_replay_uses_a_temporary_store_and_no_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It ignores keys and endpoints of the environment."""
     cassette = tmp_path / "c.jsonl"
     with bench(tmp_path, model=ScriptedModel(["Yes."]), record=cassette) as wb:
         wb.ask("Sure?").wait(20)
@@ -150,8 +150,8 @@ def test_a_replay_needs_and_touches_nothing(tmp_path: Path, monkeypatch: pytest.
         bench(tmp_path, replay=tmp_path / "none.jsonl")
 
 
-def test_a_second_replay_into_one_store_is_refused(tmp_path: Path) -> None:
-    """Ids are those of the recording, so a store that has the run says what to do."""
+def test_second_replay_into_one_store_is_refused_with_advice(tmp_path: Path) -> None:
+    """A replay uses the recorded ids, so the store has the run already."""
     cassette = tmp_path / "c.jsonl"
     with bench(tmp_path, model=ScriptedModel(["Yes."]), record=cassette) as wb:
         wb.ask("Sure?").wait(20)
@@ -162,8 +162,8 @@ def test_a_second_replay_into_one_store_is_refused(tmp_path: Path) -> None:
         wb.ask("Sure?")
 
 
-def test_contradictory_settings_are_refused(tmp_path: Path) -> None:
-    """Two cassettes, or a mode without one, are refused with what to do."""
+def test_contradictory_cassette_settings_are_refused_with_advice(tmp_path: Path) -> None:
+    """Two cassettes are passed, or a mode without one."""
     with pytest.raises(af.UsageError, match="pass one of them"):
         af.Workbench(record=tmp_path / "a.jsonl", replay=tmp_path / "b.jsonl")
     with pytest.raises(af.UsageError, match="there is no cassette"):

@@ -1,4 +1,4 @@
-"""Runs that a click ended at any of their events: all that was told is stored and recorded, and comes again."""
+"""Runs that a click cancels at any of their events are recorded and played completely."""
 
 import asyncio
 from collections.abc import Callable
@@ -103,8 +103,8 @@ def n_told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, int]:
 
 @pytest.mark.parametrize("part", [0.05, 0.15, 0.25, 0.35, 0.45, 0.55, 0.65, 0.75, 0.85, 0.95])
 @pytest.mark.parametrize("flow", FLOWS)
-def test_a_run_is_cancelled_at_any_event(tmp_path: Path, n_told: dict[str, int], flow: str, part: float) -> None:
-    """Whatever it was at, in a question, between two of them, in a pause: rows, events and views are the same."""
+def test_run_can_be_cancelled_at_any_event(tmp_path: Path, n_told: dict[str, int], flow: str, part: float) -> None:
+    """Rows, events and views of the replay are equal, in a request, between two requests and in a pause."""
     script, _, options = FLOWS[flow]
 
     def scene(stage: Stage) -> Any:
@@ -114,8 +114,8 @@ def test_a_run_is_cancelled_at_any_event(tmp_path: Path, n_told: dict[str, int],
 
 
 @pytest.mark.parametrize("how", ["click", "code"])
-def test_a_run_is_cancelled_before_its_turn(tmp_path: Path, how: str) -> None:
-    """It waited for others to begin: it began nothing, and has no event but its beginning and its end."""
+def test_queued_run_can_be_cancelled(tmp_path: Path, how: str) -> None:
+    """It has only its first and its terminal event."""
 
     def scene(stage: Stage) -> Any:
         controller = stage.wb._thread.engine.controller

@@ -1,4 +1,4 @@
-"""A notebook that does not do what was recorded: errors that change nothing, and runs that go on live."""
+"""A notebook departs from its recording: errors change nothing, and other runs continue live."""
 
 from pathlib import Path
 from typing import Any
@@ -28,8 +28,8 @@ def workbench(script: Any, data_dir: Path | None = None, **options: Any) -> af.W
     return af.Workbench(model=ScriptedModel(script), data_dir=data_dir, interactive=False, **options)
 
 
-def test_an_invalid_decision_changes_nothing(tmp_path: Path) -> None:
-    """In the mode auto, neither unfit parameters nor a second decision end the playback: the model is not called."""
+def test_invalid_decision_changes_nothing(tmp_path: Path) -> None:
+    """In the mode auto, invalid parameters or a repeated decision neither end the playback nor call the model."""
     cassette = tmp_path / "c.jsonl"
     with workbench(looks_twice, tmp_path / "data", record=cassette) as wb:
         with_look(wb, permission="confirm")
@@ -61,8 +61,8 @@ def test_an_invalid_decision_changes_nothing(tmp_path: Path) -> None:
         assert not calls
 
 
-def test_a_fork_of_a_run_that_continued_live_is_live(tmp_path: Path) -> None:
-    """The recorded fork holds the result of a call that is denied now."""
+def test_fork_of_a_run_that_continued_live_is_live(tmp_path: Path) -> None:
+    """The recorded fork contains the result of a call that is denied now."""
     cassette = tmp_path / "c.jsonl"
 
     def forked(*, approved: bool, **options: Any) -> str:
@@ -82,7 +82,7 @@ def test_a_fork_of_a_run_that_continued_live_is_live(tmp_path: Path) -> None:
 
 
 def test_each_question_of_a_conversation_verifies(tmp_path: Path) -> None:
-    """A follow-up question is executed again after the questions before it."""
+    """A follow-up is executed again after the questions before it."""
     cassette = tmp_path / "c.jsonl"
 
     def script(request: ModelRequest) -> str:
@@ -99,8 +99,8 @@ def test_each_question_of_a_conversation_verifies(tmp_path: Path) -> None:
         assert asked(wb) == recorded
 
 
-def test_a_follow_up_whose_first_question_was_recorded_again(tmp_path: Path) -> None:
-    """The error says so before anything is stored."""
+def test_follow_up_of_a_question_recorded_again_is_a_miss(tmp_path: Path) -> None:
+    """Nothing is stored."""
     cassette = tmp_path / "c.jsonl"
     for questions in (["One?", "Two?"], ["One?"]):
         with workbench(lambda _: "Hi.", tmp_path / str(len(questions)), record=cassette) as wb:
@@ -113,8 +113,8 @@ def test_a_follow_up_whose_first_question_was_recorded_again(tmp_path: Path) -> 
             wb.ask("Two?", conversation_id=first.conversation_id)
 
 
-def test_a_key_that_is_set_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An earlier prompt holds what became a secret after the workbench was made: the cassette does not."""
+def test_key_that_is_set_later_is_redacted_in_earlier_prompts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The text became a secret after the workbench was made."""
     cassette = tmp_path / "c.jsonl"
     with workbench(lambda _: "Hi.", tmp_path / "data") as wb:
         first = wb.ask(f"Use {KEY}").wait(WAIT_S)
@@ -125,8 +125,7 @@ def test_a_key_that_is_set_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert KEY not in cassette.read_text(encoding="utf-8")
 
 
-def test_a_fork_sends_no_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The new instruction of a fork is masked as a question is."""
+def test_instruction_of_a_fork_is_masked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TAVILY_API_KEY", KEY)
     prompts: list[str] = []
 

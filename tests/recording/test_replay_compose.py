@@ -1,4 +1,4 @@
-"""What is composed is recorded, replayed and sealed like everything else, with the project that it rests on."""
+"""Compose runs are recorded, replayed and sealed with their project."""
 
 from pathlib import Path
 from typing import Any
@@ -39,8 +39,8 @@ def begun(wb: af.Workbench) -> Project:
 
 
 @pytest.mark.parametrize("how", ["click", "code"])
-def test_a_composed_project_is_replayed_to_the_byte(tmp_path: Path, how: str) -> None:
-    """Blocks, versions, events and what is shown are the same, and no model is asked; twice."""
+def test_composed_project_is_replayed_byte_for_byte(tmp_path: Path, how: str) -> None:
+    """Blocks, versions, events and outputs are equal in two replays, and no model is called."""
 
     def scene(stage: Stage) -> Any:
         project = begun(stage.wb)
@@ -63,8 +63,8 @@ def test_a_composed_project_is_replayed_to_the_byte(tmp_path: Path, how: str) ->
     ]
 
 
-def test_a_sealed_run_of_a_project_is_opened_and_replayed(tmp_path: Path) -> None:
-    """The file has the blocks that it rests on; its replay finds no difference, and it can be imported."""
+def test_sealed_run_of_a_project_is_opened_verified_and_imported(tmp_path: Path) -> None:
+    """The file contains the blocks on which it depends."""
     with opened(tmp_path, model=ScriptedModel(said), record=tmp_path / "c.jsonl", approvals="approve") as wb:
         run = wb.ask("Write it.", project=begun(wb)).wait(WAIT_S)
         run.seal(tmp_path / "run.afrun")

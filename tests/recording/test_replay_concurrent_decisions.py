@@ -1,4 +1,4 @@
-"""Several decisions on a played run: at the same moment, in one call, and on a subrun that was forked."""
+"""Several decisions on a played run: concurrent ones, several in one call, and on a forked subrun."""
 
 import asyncio
 from pathlib import Path
@@ -52,7 +52,7 @@ def decide_together(wb: af.Workbench, decisions: dict[str, Decision]) -> list[Ba
 
 
 @pytest.mark.parametrize("first", [True, False])
-def test_concurrent_decisions_of_which_one_departs_continue_live(tmp_path: Path, cassette: Path, first: bool) -> None:
+def test_one_different_decision_of_concurrent_ones_continues_live(tmp_path: Path, cassette: Path, first: bool) -> None:
     with opened(tmp_path, replay=cassette, mode="auto", model=ScriptedModel(both_ask), setup=asking) as wb:
         run = wb.ask("What?").wait(WAIT_S)
         ids = [request.id for request in run.pending]
@@ -72,7 +72,7 @@ def test_concurrent_decisions_of_a_replay_are_compared_one_after_the_other(tmp_p
         assert run.wait(WAIT_S).approve(ids[1]).wait(WAIT_S).response == "Done."
 
 
-def test_one_departing_decision_of_several_decides_none(tmp_path: Path, cassette: Path) -> None:
+def test_one_different_decision_of_several_decides_none(tmp_path: Path, cassette: Path) -> None:
     with opened(tmp_path, replay=cassette, setup=asking) as wb:
         run = wb.ask("What?").wait(WAIT_S)
         ids, controller = [request.id for request in run.pending], wb._thread.engine.controller
@@ -108,7 +108,7 @@ def test_stream_of_a_resumed_replay_starts_with_the_decision(tmp_path: Path) -> 
 
 
 def test_fork_of_a_subrun_is_recorded(tmp_path: Path) -> None:
-    """It is a run of its own, for which no other run waits."""
+    """No other run waits for it."""
     cassette = tmp_path / "c.jsonl"
 
     def scene(wb: af.Workbench, is_played: bool) -> list[str]:

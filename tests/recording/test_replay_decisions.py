@@ -1,4 +1,4 @@
-"""What a person decides is decided again in a replay: clicks by the replay itself, what code decided by the code."""
+"""A replay repeats clicks, and compares decisions of code with the recorded ones."""
 
 import time
 from pathlib import Path
@@ -40,8 +40,8 @@ def asking(wb: af.Workbench) -> None:
 
 
 @pytest.mark.parametrize("how", ["click", "code"])
-def test_decisions_of_every_kind(tmp_path: Path, how: str) -> None:
-    """Edited parameters, instructions, refusals and decisions that hold for longer are replayed with all they cover."""
+def test_decisions_of_every_kind_are_replayed(tmp_path: Path, how: str) -> None:
+    """They are edited parameters, instructions, denials and standing decisions with the requests that they cover."""
 
     def script(request: ModelRequest) -> Any:
         return call("look", word="x" * (step_of(request) + 1)) if step_of(request) < 2 else "Done."
@@ -62,7 +62,7 @@ def test_decisions_of_every_kind(tmp_path: Path, how: str) -> None:
 @pytest.mark.parametrize("how", ["click", "code"])
 @pytest.mark.parametrize("approved", [True, False])
 def test_decisions_on_a_spent_budget_are_replayed(tmp_path: Path, how: str, approved: bool) -> None:
-    """Going on, or ending the run at its budget, is replayed with the decision."""
+    """The run continues, or ends at its budget."""
 
     def script(request: ModelRequest) -> Any:
         return call("look", word="x") if step_of(request) < 3 else "Done."
@@ -86,8 +86,8 @@ def waiting_for(run: af.Run, number: int) -> None:
 
 
 @pytest.mark.parametrize("how", ["click", "code"])
-def test_a_decision_while_another_job_streams(tmp_path: Path, how: str) -> None:
-    """What is decided before the run pauses is told where it was told, between the pieces of another job."""
+def test_decision_during_a_stream_is_replayed_at_its_place(tmp_path: Path, how: str) -> None:
+    """Its event lies between the chunks of another job."""
 
     def script(request: ModelRequest) -> Any:
         if who_asks(request) == "lead":
@@ -110,7 +110,7 @@ def test_a_decision_while_another_job_streams(tmp_path: Path, how: str) -> None:
 
 @pytest.mark.parametrize("how", ["click", "code"])
 def test_two_requests_in_sequence_are_replayed(tmp_path: Path, how: str) -> None:
-    """Two jobs wait; each is decided by itself, and the run pauses in between."""
+    """Two jobs wait; the run pauses between their decisions."""
 
     def script(request: ModelRequest) -> Any:
         if who_asks(request) == "lead":
@@ -129,8 +129,8 @@ def test_two_requests_in_sequence_are_replayed(tmp_path: Path, how: str) -> None
     assert said == "completed"
 
 
-def test_a_policy_is_not_asked_again(tmp_path: Path) -> None:
-    """What a function decided is replayed without it."""
+def test_replay_does_not_call_the_policy(tmp_path: Path) -> None:
+    """Its recorded decisions are replayed."""
     asked: list[str] = []
 
     def policy(request: Any) -> str:
@@ -147,8 +147,8 @@ def test_a_policy_is_not_asked_again(tmp_path: Path) -> None:
     assert (said, asked) == ("completed", ["x", "xx", "xxx"])
 
 
-def test_a_run_that_was_cancelled_while_it_waited(tmp_path: Path) -> None:
-    """It waits until somebody cancels it again, in the cell that did, and is then the same."""
+def test_cancelled_waiting_run_is_replayed(tmp_path: Path) -> None:
+    """The replay waits until code cancels it again."""
 
     def scene(stage: Stage) -> Any:
         run = stage.ask().wait(WAIT_S)
@@ -160,8 +160,8 @@ def test_a_run_that_was_cancelled_while_it_waited(tmp_path: Path) -> None:
     assert said == "cancelled"
 
 
-def test_a_recording_that_ends_with_a_question(tmp_path: Path) -> None:
-    """The replay waits as the recorded run did; a decision that nobody took then leads to what was not recorded."""
+def test_recording_of_a_waiting_run_is_replayed(tmp_path: Path) -> None:
+    """The replay waits as well; a decision is a miss, since none is recorded."""
 
     def script(request: ModelRequest) -> Any:
         return call("look", word="x") if step_of(request) == 0 else "Done."
@@ -192,8 +192,8 @@ def stopped(stage: Stage, run: af.Run) -> None:
         stage.wb._thread.call(run._client.cancel())
 
 
-def test_a_run_that_was_stopped_by_a_click_while_it_waited(tmp_path: Path) -> None:
-    """It ends by itself, when it did, whoever had decided on another of its questions before."""
+def test_waiting_run_stopped_by_a_click_ends_by_itself(tmp_path: Path) -> None:
+    """Another of its requests was decided before, by code or by a click."""
 
     def script(request: ModelRequest) -> Any:
         if who_asks(request) == "lead":
@@ -214,8 +214,8 @@ def test_a_run_that_was_stopped_by_a_click_while_it_waited(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("how", ["click", "code"])
-def test_a_run_that_was_cancelled_just_after_it_continued(tmp_path: Path, how: str) -> None:
-    """What was approved and cancelled before anything began ends there, and the cell that cancelled it may do so."""
+def test_run_cancelled_right_after_an_approval_is_replayed(tmp_path: Path, how: str) -> None:
+    """Nothing had started in between; code may cancel it again."""
 
     def scene(stage: Stage) -> Any:
         run = stage.ask().wait(WAIT_S)
@@ -233,8 +233,8 @@ def test_a_run_that_was_cancelled_just_after_it_continued(tmp_path: Path, how: s
     assert said == "cancelled"
 
 
-def test_a_click_for_the_whole_run_covers_what_else_is_open(tmp_path: Path) -> None:
-    """Two jobs wait for the same tool; one click that holds for the run decides both, in the replay too."""
+def test_click_for_the_whole_run_decides_other_open_requests(tmp_path: Path) -> None:
+    """Two jobs wait for the same tool."""
 
     def script(request: ModelRequest) -> Any:
         if who_asks(request) == "lead":
@@ -249,8 +249,8 @@ def test_a_click_for_the_whole_run_covers_what_else_is_open(tmp_path: Path) -> N
     assert play_both(tmp_path, scene, script, setup=asking) == "completed"
 
 
-def test_a_waiting_run_shows_the_same_whenever_it_is_looked_at(tmp_path: Path) -> None:
-    """Metrics, frames, the timeline and the result of a run that waits stop at its pause, and a replay has the same."""
+def test_outputs_of_a_waiting_run_do_not_change_with_time(tmp_path: Path) -> None:
+    """Metrics, frames, timeline and result end at the pause, also in a replay."""
 
     def shown(stage: Stage, run: af.Run) -> Any:
         result = stage.wb._thread.call(stage.wb._thread.engine.controller.result(run.run_id))
@@ -269,7 +269,7 @@ def test_a_waiting_run_shows_the_same_whenever_it_is_looked_at(tmp_path: Path) -
 
 
 def test_edits_between_runs_have_their_recorded_times(tmp_path: Path) -> None:
-    """Edits, a new title and a restored version have the times that they had, and what is new the time of now."""
+    """An edit, a new title and a restored version have the recorded times; a new edit has the present time."""
 
     def scene(stage: Stage) -> Any:
         run = stage.ask().wait(WAIT_S)
@@ -314,7 +314,7 @@ def test_changed_edit_is_a_miss_with_the_difference(tmp_path: Path) -> None:
 
 
 def test_auto_continues_live_after_a_changed_edit(tmp_path: Path) -> None:
-    """The run on whose message somebody wrote is played, and recorded again with the edit."""
+    """The run with the edited message is played, and recorded again with the edit."""
     cassette = tmp_path / "c.jsonl"
     with opened(tmp_path, record=cassette, model=ScriptedModel(writes_note)) as wb:
         recorded = edited(wb, "By hand.")

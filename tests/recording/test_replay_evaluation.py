@@ -1,4 +1,4 @@
-"""Outlines, personas, skills and evaluations are recorded, replayed, sealed and imported like everything else."""
+"""Outlines, personas, skills and evaluations are recorded, replayed, sealed and imported."""
 
 from pathlib import Path
 
@@ -49,8 +49,8 @@ def begun(wb: af.Workbench) -> Project:
     return wb.project("Essay", template="paper")
 
 
-def test_a_sealed_run_with_all_of_them_is_replayed_and_imported(tmp_path: Path) -> None:
-    """Its replay, where no skill is shared, finds no difference; another store has its persona, skill and grades."""
+def test_sealed_run_with_persona_skill_and_grades_is_verified_and_imported(tmp_path: Path) -> None:
+    """The verification needs no shared skills."""
     with opened(tmp_path, model=ScriptedModel(said), record=tmp_path / "c.jsonl", approvals="approve") as wb:
         project = begun(wb)
         run = wb.ask("Do it, @skill:formal.", project=project).wait(WAIT_S)
@@ -71,8 +71,8 @@ def test_a_sealed_run_with_all_of_them_is_replayed_and_imported(tmp_path: Path) 
         pd.testing.assert_frame_equal(wb.evaluations_df(project), expected)
 
 
-def test_an_evaluation_of_a_person_is_replayed(tmp_path: Path) -> None:
-    """A run that judges is found again by what it judges, and asks no model."""
+def test_evaluation_started_by_code_is_replayed(tmp_path: Path) -> None:
+    """The blocks that it judges belong to its identity; no model is called."""
 
     def judged(wb: af.Workbench) -> tuple[str, list[int]]:
         project = wb.project("Essay", template="paper")

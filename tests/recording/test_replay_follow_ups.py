@@ -1,4 +1,4 @@
-"""Follow-ups to graphs of a user's own get the conversation before them: it is recorded, and compared when played."""
+"""Follow-ups of a user's graphs get the conversation, which is recorded and compared in a replay."""
 
 from pathlib import Path
 from typing import Any
@@ -43,8 +43,8 @@ def talk(stage: Stage) -> list[Any]:
     return [run.response for run in (first, second, again, edited, other)]
 
 
-def test_follow_ups_are_played_to_the_byte(tmp_path: Path) -> None:
-    """Each branch is played as it was, in another store and without its model."""
+def test_follow_ups_of_a_graph_are_played_byte_for_byte(tmp_path: Path) -> None:
+    """Each branch is played in another store, without its model."""
     after = "Seen: One? | Seen: One? | Two?"
     assert play_both(tmp_path, talk, "", setup=echoing()) == [
         "Seen: One?",
@@ -55,8 +55,8 @@ def test_follow_ups_are_played_to_the_byte(tmp_path: Path) -> None:
     ]
 
 
-def test_a_follow_up_with_an_input_of_its_own_is_played(tmp_path: Path) -> None:
-    """What `input` makes of the conversation is what the graph gets; a replay needs it no more."""
+def test_follow_up_with_an_input_function_is_played(tmp_path: Path) -> None:
+    """A replay does not call the function."""
 
     def scene(stage: Stage) -> Any:
         first = stage.ask("One?", flow="mine").wait()
@@ -99,8 +99,7 @@ def test_follow_up_of_a_run_that_was_executed_again_is_live(tmp_path: Path, answ
         assert len(models[-1].asked) == 1
 
 
-def test_a_sealed_follow_up_is_played_without_its_graph(tmp_path: Path) -> None:
-    """Recorded or not, a sealed follow-up is played with the run before it, from the file alone."""
+def test_sealed_follow_up_of_a_graph_needs_no_graph(tmp_path: Path) -> None:
     for options in ({"data_dir": tmp_path / "live"}, {"record": tmp_path / "c.jsonl"}):
         with opened(tmp_path, **options, setup=echoing()) as wb:
             first = wb.ask("One?", flow="mine").wait()
@@ -110,8 +109,8 @@ def test_a_sealed_follow_up_is_played_without_its_graph(tmp_path: Path) -> None:
         path.unlink()
 
 
-def test_secrets_of_a_conversation_are_masked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A key that an earlier question or answer had does not reach the cassette, and does not hinder a replay."""
+def test_secrets_in_earlier_messages_are_masked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A replay finds its recording all the same."""
     key = "sk-proj-4f8a91c2e7b34d0f9a6c"
     monkeypatch.setenv("OTHER_API_KEY", key)
 

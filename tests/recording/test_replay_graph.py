@@ -1,4 +1,4 @@
-"""Runs of a user's own graph are recorded like others, and played as a whole: the graph does not run again."""
+"""Runs of a user's graph are recorded, and played without executing the graph."""
 
 import asyncio
 import operator
@@ -58,8 +58,8 @@ def asked(stage: Stage) -> Any:
     return stage.ask("What is 1 + 2?", flow="mine").wait().response
 
 
-def test_a_graph_is_played_to_the_byte(tmp_path: Path) -> None:
-    """Events with pieces, rows, frames and what is shown are those of the recorded run; its model is not asked."""
+def test_graph_is_played_byte_for_byte(tmp_path: Path) -> None:
+    """Events, chunks, rows, frames and outputs are equal; its model is not called."""
     script = [said("Let me add.", ("add", {"a": 1, "b": 2})), said("It is 3.", tokens=(50, 6))]
     assert play_both(tmp_path, asked, "", setup=own(*script, tools=[add]), times=2) == "It is 3."
 
@@ -77,7 +77,7 @@ def sending() -> Any:
 
 @pytest.mark.parametrize("how", ["click", "code"])
 def test_interrupts_get_their_recorded_decisions(tmp_path: Path, how: str) -> None:
-    """What was clicked is clicked again, what code decides it decides again; and the interrupts get the same."""
+    """Clicks are repeated by the replay, and decisions of code by code; both have the recorded effect."""
 
     def scene(stage: Stage) -> Any:
         run = stage.ask("Send.", flow="mine").wait()
@@ -124,7 +124,7 @@ def never(_state: Any) -> Any:
 
 @pytest.mark.parametrize("first", [0, 1])
 def test_concurrent_interrupts_are_decided_in_order(tmp_path: Path, first: int) -> None:
-    """Of two questions that are put at once, each is decided when it was, and the run waits in between."""
+    """Two requests are open at once, and the run waits between their decisions."""
 
     def scene(stage: Stage) -> Any:
         run = stage.ask("Ask.", flow="mine").wait()
@@ -139,7 +139,7 @@ def test_concurrent_interrupts_are_decided_in_order(tmp_path: Path, first: int) 
 
 
 def test_decisions_of_a_policy_are_played(tmp_path: Path) -> None:
-    """A request that a policy settled is settled where it is played, whatever the policy is there."""
+    """The policy of the replaying workbench does not matter."""
     setup = with_graph(lambda _played: both("One?", "Two?"), answer=heard)
     said = play_both(tmp_path, asked, "", setup=setup, only_recorded={"approvals": "approve"})
     assert said == "One?: True, Two?: True"
@@ -191,7 +191,7 @@ def wide(played: bool) -> Any:
 
 
 def test_parallel_nodes_are_played_in_their_recorded_order(tmp_path: Path) -> None:
-    """Pieces of several replies at once have the numbers and times that they had, in jobs of any name."""
+    """Chunks of parallel replies have the recorded numbers and times."""
     play_both(tmp_path, asked, "", setup=with_graph(wide))
 
 
@@ -203,7 +203,7 @@ def one_node(work: Callable[[Chat], Any]) -> Any:
 
 
 def test_calls_outside_of_tools_and_models_are_played(tmp_path: Path) -> None:
-    """Reports of nodes, and tools that a node calls without a model, with models in them, come again."""
+    """They are reports of nodes, and tools that a node calls without a model."""
     inner = ScriptedChat(script=[said("Inner."), said("Inner again.")])
 
     @tool
@@ -230,8 +230,8 @@ def fail(a: int) -> str:
     raise ValueError(f"no {a}")
 
 
-def test_a_failed_tool_is_played_as_failed(tmp_path: Path) -> None:
-    """A tool that raised has its error; a graph that ended with it ends with the same error."""
+def test_failed_tool_is_played_as_failed(tmp_path: Path) -> None:
+    """A graph that ended with the tool's error ends with it again."""
     script = [said("", ("fail", {"a": 1})), said("It failed.")]
     from langgraph.prebuilt import ToolNode
 
@@ -242,8 +242,8 @@ def test_a_failed_tool_is_played_as_failed(tmp_path: Path) -> None:
     play_both(tmp_path, ended("ValueError: no 1"), "", setup=own(*script, tools=[bare]))
 
 
-def test_answer_without_a_model_is_played(tmp_path: Path) -> None:
-    """A call of a tool that there is not ends as it did, beside one that ran."""
+def test_call_of_an_unknown_tool_is_played(tmp_path: Path) -> None:
+    """Another call of the same reply ran."""
     script = [said("", ("nope", {"a": 1}), ("add", {"a": 1, "b": 2})), said("It is 3.")]
 
     def scene(stage: Stage) -> Any:
@@ -264,8 +264,8 @@ def ended(error: str) -> Scene:
 
 
 @pytest.mark.parametrize("n_failures", [1, 3])
-def test_a_model_that_failed_is_played_as_failed(tmp_path: Path, n_failures: int) -> None:
-    """A call that the graph made again is told as a retry; where it gave up, the run ends with the same error."""
+def test_failed_model_is_played_as_failed(tmp_path: Path, n_failures: int) -> None:
+    """A repeated call is a retry; after the last one the run ends with the same error."""
     model = ScriptedChat(script=[*[RuntimeError("busy")] * n_failures, said("A text.")])
 
     async def work(state: Chat) -> dict[str, Any]:
@@ -280,8 +280,8 @@ def test_a_model_that_failed_is_played_as_failed(tmp_path: Path, n_failures: int
 
 
 @pytest.mark.parametrize("when_spent", ["stop", "ask"])
-def test_a_spent_budget_is_played(tmp_path: Path, when_spent: str) -> None:
-    """A run that its budget stopped ends so; one that was let go on is asked again, and goes on."""
+def test_spent_budget_is_played(tmp_path: Path, when_spent: str) -> None:
+    """The run ends at its budget, or asks and continues."""
 
     def scene(stage: Stage) -> Any:
         run = stage.ask("1 + 2?", flow="mine", budget={"tokens": 20, "when_spent": when_spent}).wait()
@@ -315,7 +315,7 @@ def greedy(played: bool) -> Any:
 
 @pytest.mark.parametrize("when_spent", ["stop", "ask"])
 def test_calls_that_a_budget_stopped_are_played(tmp_path: Path, when_spent: str) -> None:
-    """Nodes that work at the same time are stopped at a budget, and begin anew if they may: all calls come again."""
+    """Parallel nodes stop at a budget, and start again if it is raised: all calls are played."""
 
     def scene(stage: Stage) -> Any:
         run = stage.ask("More?", flow="mine", budget={"tokens": 100, "when_spent": when_spent}).wait()
@@ -354,8 +354,8 @@ def halting(played: bool) -> Any:
 
 
 @pytest.mark.parametrize("how", ["click", "code"])
-def test_a_run_that_was_cancelled_while_running_ends_by_itself(tmp_path: Path, how: str) -> None:
-    """What had arrived when it was cancelled is kept, and told as it was."""
+def test_cancelled_running_graph_ends_by_itself(tmp_path: Path, how: str) -> None:
+    """The chunks up to the cancellation are played."""
 
     def scene(stage: Stage) -> Any:
         run = stage.ask("Write.", flow="mine")
@@ -369,8 +369,8 @@ def test_a_run_that_was_cancelled_while_running_ends_by_itself(tmp_path: Path, h
 
 
 @pytest.mark.parametrize("how", ["click", "code"])
-def test_a_run_that_was_cancelled_while_waiting_is_replayed(tmp_path: Path, how: str) -> None:
-    """A click that cancelled it comes by itself; code that did has to do so again."""
+def test_cancelled_waiting_graph_is_replayed(tmp_path: Path, how: str) -> None:
+    """A replay repeats a click; code has to cancel again."""
 
     def scene(stage: Stage) -> Any:
         run = stage.ask("Ask.", flow="mine").wait()
@@ -384,8 +384,7 @@ def test_a_run_that_was_cancelled_while_waiting_is_replayed(tmp_path: Path, how:
     assert play_both(tmp_path, scene, "", setup=setup) == "cancelled"
 
 
-def test_follow_up_of_a_graph_is_played(tmp_path: Path) -> None:
-    """Runs of one conversation, and of the same question, are each played as themselves."""
+def test_follow_up_and_repeated_question_of_a_graph_are_played(tmp_path: Path) -> None:
 
     def scene(stage: Stage) -> Any:
         first = stage.ask("1 + 2?", flow="mine").wait()
@@ -410,7 +409,7 @@ def record(folder: Path, *setups: Setup, question: str = "Ask.") -> Path:
 
 
 def test_another_graph_is_a_miss(tmp_path: Path) -> None:
-    """A replay of a graph with other nodes, edges or input says what differs, and how to record it."""
+    """The error lists the differences of nodes, edges or input, and how to record again."""
     cassette = record(tmp_path, own(said("It is 3."), tools=[add]))
     one = one_node(never)
     with (
@@ -433,8 +432,8 @@ def test_another_graph_is_a_miss(tmp_path: Path) -> None:
         wb.ask("Tell.", flow="mine")
 
 
-def test_another_decision_is_a_miss(tmp_path: Path) -> None:
-    """A decision that differs from the recorded one is refused in every mode: the graph cannot go another way."""
+def test_another_decision_on_a_graph_is_a_miss_in_every_mode(tmp_path: Path) -> None:
+    """A graph cannot continue live from the middle."""
     setup = with_graph(lambda _played: both("One?"), answer=heard)
     cassette = tmp_path / "c.jsonl"
     with opened(tmp_path, record=cassette, setup=setup) as wb:
@@ -448,7 +447,7 @@ def test_another_decision_is_a_miss(tmp_path: Path) -> None:
 
 
 def test_auto_plays_recorded_runs_and_records_new_ones(tmp_path: Path) -> None:
-    """With `mode="auto"` a graph runs where it changed or was never asked, and takes the place of its recording."""
+    """A recorded run costs nothing; a new one calls the model and is recorded, too."""
     cassette = record(tmp_path, own(said("Old.")))
     changed = own(said("New."), said("More."), tools=[add])
     for answer, question in (("New.", "Ask."), ("New.", "Ask."), ("More.", "Ask more.")):
@@ -465,8 +464,8 @@ def test_auto_plays_recorded_runs_and_records_new_ones(tmp_path: Path) -> None:
     assert len(Cassette.open(cassette).heads) == 2
 
 
-def test_a_recording_that_waits_ends_there(tmp_path: Path) -> None:
-    """It is played until it waits, and a decision leads to what was not recorded; `auto` makes it anew."""
+def test_recording_of_a_waiting_graph_ends_at_its_pause(tmp_path: Path) -> None:
+    """A decision is a miss; with `auto` the run is executed again."""
     setup = with_graph(lambda _played: both("One?"), answer=heard)
     cassette = record(tmp_path, setup)
     with opened(tmp_path, replay=cassette, setup=setup) as wb:
@@ -480,8 +479,8 @@ def test_a_recording_that_waits_ends_there(tmp_path: Path) -> None:
         assert wb.ask("Ask.", flow="mine").wait().approve().wait().response == "One?: True"
 
 
-def test_a_sealed_run_is_played_without_its_graph(tmp_path: Path) -> None:
-    """A sealed file has all that a replay needs: events, calls and decisions come out the same."""
+def test_sealed_run_of_a_graph_needs_no_graph(tmp_path: Path) -> None:
+    """Events, calls and decisions are equal."""
     with opened(tmp_path, data_dir=tmp_path / "data", setup=sending()) as wb:
         run = wb.ask("Send.", flow="mine").wait().approve().wait().deny().wait()
         path = run.seal(tmp_path / "run.afrun")
@@ -491,8 +490,8 @@ def test_a_sealed_run_is_played_without_its_graph(tmp_path: Path) -> None:
     assert (sealed.response, len(sealed.approvals_df())) == ("Sent.", 2)
 
 
-def test_secrets_are_masked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither the question, nor what a node reports, asks or says, brings a key into the cassette."""
+def test_secrets_in_a_graph_are_masked_in_the_cassette(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are in the question, a report, a request and an answer."""
     key = "sk-proj-4f8a91c2e7b34d0f9a6c"
     monkeypatch.setenv("OTHER_API_KEY", key)
 
@@ -533,8 +532,8 @@ with opened(folder, replay=folder / "c.jsonl", setup=lambda wb: wb.register_flow
 """
 
 
-def test_a_graph_is_played_in_a_fresh_process(tmp_path: Path) -> None:
-    """Elsewhere, with a graph whose models raise when they are asked, all of it is told to the byte."""
+def test_graph_is_played_in_another_process(tmp_path: Path) -> None:
+    """Its models raise if they are called."""
     cassette = tmp_path / "c.jsonl"
     with opened(tmp_path, record=cassette, setup=lambda wb: wb.register_flow(BUSY, busy(7))) as wb:
         run = wb.ask("What?", flow=BUSY).wait()
@@ -547,8 +546,8 @@ def test_a_graph_is_played_in_a_fresh_process(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_a_busy_graph_is_cancelled_at_any_moment(tmp_path: Path, seed: int) -> None:
-    """Whatever it was at when a click ended it: all that was told is stored, recorded, and comes again."""
+def test_busy_graph_can_be_cancelled_at_any_time(tmp_path: Path, seed: int) -> None:
+    """All published events are stored, recorded and played."""
     part = random.Random(seed).uniform(0.05, 0.7)  # noqa: S311 - nothing secret is drawn
     with opened(tmp_path, data_dir=tmp_path / "whole", setup=lambda wb: wb.register_flow(BUSY, busy(seed))) as wb:
         whole = Stage(wb, is_played=False)
@@ -569,7 +568,7 @@ def test_a_busy_graph_is_cancelled_at_any_moment(tmp_path: Path, seed: int) -> N
 
 
 def test_played_graph_does_not_continue_in_another_workbench(tmp_path: Path) -> None:
-    """A replay that waits in a store of its own is not taken up by a workbench without the cassette: the graph ran."""
+    """A waiting replay in a store of its own cannot be continued without the cassette."""
     setup = with_graph(lambda _played: both("One?"), answer=heard)
     cassette, data = record(tmp_path, setup), tmp_path / "played"
     with opened(tmp_path, replay=cassette, data_dir=data, setup=setup) as wb:

@@ -1,4 +1,4 @@
-"""Runs that are hard to play again: many jobs at once, people who decide at any time, what is cut short or fails."""
+"""Replays of parallel jobs, decisions at any time, cancellations and failures."""
 
 import asyncio
 import shutil
@@ -37,7 +37,7 @@ REPLY = Usage(10, 5)
 @settings(max_examples=12, deadline=None)
 @given(seed=st.integers(0, 10**9), rounds=st.lists(st.integers(1, 5), min_size=1, max_size=2))
 def test_any_interleaving_is_replayed(seed: int, rounds: list[int]) -> None:
-    """Many jobs at once that overtake each other as chance has it are told in the recorded order."""
+    """Parallel jobs overtake each other at random; their events are played in the recorded order."""
 
     def script(request: ModelRequest) -> Any:
         if who_asks(request) != "lead":
@@ -52,8 +52,8 @@ def test_any_interleaving_is_replayed(seed: int, rounds: list[int]) -> None:
         play_both(Path(folder), scene, Uneven(script, seed), setup=with_look)
 
 
-def test_several_questions_at_once(tmp_path: Path) -> None:
-    """Runs that go on side by side, two of them of the same question, are each played from their own recording."""
+def test_concurrent_questions_find_their_recordings(tmp_path: Path) -> None:
+    """Two of them are equal."""
 
     def script(request: ModelRequest) -> Any:
         if who_asks(request) != "lead":
@@ -67,8 +67,8 @@ def test_several_questions_at_once(tmp_path: Path) -> None:
     play_both(tmp_path, scene, script, setup=with_look)
 
 
-def test_a_run_that_was_cancelled_in_mid_stream(tmp_path: Path) -> None:
-    """It ends where it was cancelled, with the text that had arrived, whether it is cancelled again or not."""
+def test_run_cancelled_during_a_stream_is_replayed(tmp_path: Path) -> None:
+    """It ends with the same partial text, whether code cancels it again or not."""
 
     def scene(stage: Stage) -> Any:
         run = stage.ask()
@@ -81,8 +81,8 @@ def test_a_run_that_was_cancelled_in_mid_stream(tmp_path: Path) -> None:
     assert said == "cancelled"
 
 
-def test_a_prompt_that_was_too_long_and_streams_that_broke(tmp_path: Path) -> None:
-    """Attempts with what they said before they failed are replayed, also those that failed for good."""
+def test_failed_attempts_are_replayed_with_their_partial_texts(tmp_path: Path) -> None:
+    """A prompt was too long, streams broke, and the last attempt failed."""
 
     def script(request: ModelRequest) -> Any:
         if "fail" in request.messages[-1].content:
@@ -101,8 +101,8 @@ def test_a_prompt_that_was_too_long_and_streams_that_broke(tmp_path: Path) -> No
     assert [status for status, _ in said] == ["completed", "completed", "failed"]
 
 
-def test_an_agent_that_does_not_stream(tmp_path: Path) -> None:
-    """Its text is not told in pieces, and comes from the recording all the same."""
+def test_agent_without_streaming_is_replayed(tmp_path: Path) -> None:
+    """Its reply has no chunks."""
     (tmp_path / "quiet_agent.md").write_text("You are the quiet agent.", encoding="utf-8")
 
     def setup(wb: af.Workbench) -> None:
@@ -119,8 +119,8 @@ def test_an_agent_that_does_not_stream(tmp_path: Path) -> None:
     play_both(tmp_path, scene, script, setup=setup, prompts=tmp_path)
 
 
-def test_native_calls_that_cannot_be_read(tmp_path: Path) -> None:
-    """A call whose arguments are no JSON is replayed with what the model was told of it."""
+def test_unreadable_native_calls_are_replayed(tmp_path: Path) -> None:
+    """The error that the model gets is replayed, too."""
 
     def script(request: ModelRequest) -> Any:
         calls = (ToolCall("look", {}, 'The arguments are no JSON: {"word'), ToolCall("look", {"word": "x"}))
@@ -170,8 +170,8 @@ def with_odd_tools(wb: af.Workbench) -> None:
         return "kept"
 
 
-def test_tools_that_fail_and_tools_that_tell(tmp_path: Path) -> None:
-    """Failures, late tools, metadata, what a tool told while it worked: all is replayed, and no tool runs."""
+def test_results_errors_and_progress_of_tools_are_replayed(tmp_path: Path) -> None:
+    """No tool runs."""
     calls = "".join(call(name) for name in ("slow", "broken", "rich", "sorry", "loud", "rich"))
 
     def script(request: ModelRequest) -> Any:
@@ -184,8 +184,8 @@ def test_tools_that_fail_and_tools_that_tell(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("is_killed", [True, False])
-def test_a_run_that_another_process_continued(tmp_path: Path, is_killed: bool) -> None:
-    """What was resumed comes to the same answer and artifacts; only the numbers of events tell of the break."""
+def test_run_continued_by_another_process_is_replayed(tmp_path: Path, is_killed: bool) -> None:
+    """Answer and artifacts are those of an uninterrupted run; only event numbers differ."""
     cassette = tmp_path / "c.jsonl"
     hang = True
 
@@ -223,8 +223,8 @@ def test_a_run_that_another_process_continued(tmp_path: Path, is_killed: bool) -
         assert (run.response, run.artifacts["research_report"].content) == (said, text)
 
 
-def test_two_workbenches_play_one_cassette_that_nobody_may_write(tmp_path: Path) -> None:
-    """Both play it at the same time, the second asks in a loop that awaits, and nothing is written beside it."""
+def test_two_workbenches_play_one_read_only_cassette(tmp_path: Path) -> None:
+    """They play at the same time, one of them in a running loop; no file is written next to it."""
     place = tmp_path / "shared" / "c.jsonl"
     with opened(tmp_path, model=ScriptedModel(lambda _: "Yes."), record=place) as wb:
         for question in "abc":
@@ -245,7 +245,7 @@ def test_two_workbenches_play_one_cassette_that_nobody_may_write(tmp_path: Path)
 
 
 def test_late_listener_gets_the_same_events(tmp_path: Path) -> None:
-    """A listener that comes when the run is over hears in a replay what it hears of the recorded run."""
+    """It subscribes after the end of the run."""
     cassette = tmp_path / "c.jsonl"
 
     def script(request: ModelRequest) -> Any:
@@ -266,8 +266,7 @@ def test_late_listener_gets_the_same_events(tmp_path: Path) -> None:
         assert late(wb) == recorded
 
 
-def test_the_same_question_asked_at_the_same_moment(tmp_path: Path) -> None:
-    """Questions that are begun side by side on the loop each find a recording of their own."""
+def test_equal_concurrent_questions_find_separate_recordings(tmp_path: Path) -> None:
     cassette = tmp_path / "c.jsonl"
 
     def answers(wb: af.Workbench) -> list[str]:
@@ -287,7 +286,7 @@ def test_the_same_question_asked_at_the_same_moment(tmp_path: Path) -> None:
 
 
 def test_miss_of_a_changed_question_names_the_difference(tmp_path: Path) -> None:
-    """Of a question that is recorded with another model or budget, or less often, the miss names just that."""
+    """The difference is the model, the budget, or the count of equal questions."""
     cassette = tmp_path / "c.jsonl"
     with opened(tmp_path, model=ScriptedModel(["Yes."]), record=cassette) as wb:
         wb.ask("Sure?", budget={"tokens": 9_000}).wait(WAIT_S)

@@ -1,4 +1,4 @@
-"""A run whose process was ended while it was recorded, and that another one finished, is replayed to the byte."""
+"""A run that was killed while it was recorded and finished by another process is replayed byte for byte."""
 
 import json
 import os
@@ -13,8 +13,8 @@ NUMBERS = {"research": 6, "busy": 4}
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="The test forks; this system cannot.")
 @pytest.mark.parametrize("flow", NUMBERS)
-def test_ended_at_any_moment_and_finished_by_another(tmp_path: Path, flow: str) -> None:
-    """Killed or closed at random moments and resumed: times, rows, order and what is shown are as recorded."""
+def test_killed_and_resumed_run_is_replayed(tmp_path: Path, flow: str) -> None:
+    """It is killed at random times; times, rows, order and outputs are as recorded."""
     script = str(Path(__file__).with_name("killed_recording.py"))
     number = NUMBERS[flow]
     command = [sys.executable, script, str(tmp_path / "runs"), "1", str(number), flow]

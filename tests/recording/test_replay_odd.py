@@ -1,4 +1,4 @@
-"""What is easily not the same in a replay: branches, forks, secrets, agents with models of their own."""
+"""Replay and verification of branches, forks, secrets and agents with models of their own."""
 
 import asyncio
 import os
@@ -34,8 +34,8 @@ def searching(request: ModelRequest) -> str:
 
 
 @pytest.mark.parametrize("how", ["regenerate", "edit", "fork", "fork of a fork", "by hand", "cancel"])
-def test_a_branch_that_is_not_the_first_is_verified(tmp_path: Path, how: str) -> None:
-    """Its conversation began elsewhere, other branches count in its versions, and nobody is here to click."""
+def test_later_branch_is_verified(tmp_path: Path, how: str) -> None:
+    """Other branches used version numbers, and clicks are repeated."""
     policy: Any = {"create_artifact": "ask"} if how == "cancel" else "approve"
     with opened(
         tmp_path, model=ScriptedModel(turns(report("Hi"), "Done.")), data_dir=tmp_path / "s", approvals=policy
@@ -61,7 +61,7 @@ def test_a_branch_that_is_not_the_first_is_verified(tmp_path: Path, how: str) ->
 
 
 def test_verification_ignores_agent_models_and_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`agent_models` is not at hand where a file is opened; AF_MODE and the like are for others."""
+    """Neither `agent_models` nor AF_MODE has an effect."""
     options: dict[str, Any] = {"agent_models": {"search_agent": "small"}, "approvals": "approve"}
     with opened(tmp_path, model=ScriptedModel(searching), data_dir=tmp_path / "s", **options) as wb:
         path = wb.ask("Q").wait(WAIT_S).seal(tmp_path / "x.afrun")
@@ -71,8 +71,8 @@ def test_verification_ignores_agent_models_and_the_environment(tmp_path: Path, m
         assert opened_run.verify().differences == ()
 
 
-def test_an_agent_of_the_user_can_be_verified(tmp_path: Path) -> None:
-    """Its prompt is a file, which need not be at hand: that it differs is told."""
+def test_agent_of_the_user_can_be_verified(tmp_path: Path) -> None:
+    """A missing prompt file is reported as a difference."""
     (tmp_path / "prompts").mkdir()
     (tmp_path / "prompts" / "counter.md").write_text("You count.", encoding="utf-8")
     config = af.AgentConfig("counter", "Counts.")
@@ -86,8 +86,8 @@ def test_an_agent_of_the_user_can_be_verified(tmp_path: Path) -> None:
     assert any("-You count." in told for told in without.prompts)
 
 
-def test_secrets_in_an_artifact_do_not_hinder_a_replay(tmp_path: Path) -> None:
-    """What is masked is shorter, and the tools count."""
+def test_masked_secret_in_an_artifact_is_no_difference(tmp_path: Path) -> None:
+    """The mask is shorter, and results contain lengths."""
     script = turns(report(SECRET), call("update_artifact", id="research_report", old_str="The", new_str="A"), "Done.")
     with opened(tmp_path, model=ScriptedModel(script), record=tmp_path / "c.jsonl", approvals="approve") as wb:
         path = wb.ask("Q").wait(WAIT_S).seal(tmp_path / "x.afrun")
@@ -98,8 +98,8 @@ def test_secrets_in_an_artifact_do_not_hinder_a_replay(tmp_path: Path) -> None:
         assert run.verify().differences == ()
 
 
-def test_replaced_result_is_used_in_forks(tmp_path: Path) -> None:
-    """Of a tool that runs again in a replay too, and where the person had denied the call."""
+def test_verified_fork_uses_its_replaced_result(tmp_path: Path) -> None:
+    """This holds for a tool that is executed again, and for a call that the person had denied."""
 
     def scene(stage: Stage) -> Any:
         run = stage.ask().wait(WAIT_S).approve().wait(WAIT_S)
@@ -113,8 +113,8 @@ def test_replaced_result_is_used_in_forks(tmp_path: Path) -> None:
     assert play_both(tmp_path, scene, turns(report("a"), "Done."), approvals=policy) == [["Given."], ["Given."]]
 
 
-def test_the_first_request_is_the_first_in_a_replay(tmp_path: Path) -> None:
-    """Which of two agents asks first is told by when they asked, not by who is faster now."""
+def test_requests_of_a_replay_have_their_recorded_order(tmp_path: Path) -> None:
+    """The order of two agents depends on the recorded times, not on their speed now."""
 
     class Slow(ScriptedModel):
         async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
@@ -157,7 +157,7 @@ def test_miss_of_a_long_question_is_fast(tmp_path: Path) -> None:
 
 
 def test_keys_of_models_are_secret(tmp_path: Path) -> None:
-    """A model may be passed with its key, which the settings do not know; variables have short names too."""
+    """A model can be passed with a key that the settings do not have."""
     key = "plain1key9value8xyz"
     model = OpenAIModel("http://127.0.0.1:9/v1", key, "m")
     with opened(tmp_path, model=model, record=tmp_path / "c.jsonl") as wb:

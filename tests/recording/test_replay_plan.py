@@ -1,4 +1,4 @@
-"""Plans are recorded, replayed, sealed and forked like everything else; their jobs have to be the same, too."""
+"""Plan runs are recorded, replayed, sealed and forked with their jobs."""
 
 import re
 import time
@@ -88,8 +88,8 @@ DONE = [("Find", "completed"), ("Send", "completed"), ("Check", "failed"), ("Loo
 
 @pytest.mark.parametrize("how", ["click", "code"])
 @pytest.mark.parametrize("protocol", ["xml", "native"])
-def test_a_plan_is_replayed_to_the_byte(tmp_path: Path, how: str, protocol: str) -> None:
-    """Retry, revision and each decision come again: events, jobs, versions of the plan, what is shown; twice."""
+def test_plan_is_replayed_byte_for_byte(tmp_path: Path, how: str, protocol: str) -> None:
+    """Retry, revision and decisions are played twice: events, jobs, versions of the plan and outputs are equal."""
 
     def scene(stage: Stage) -> Any:
         run = approved(stage, how)
@@ -102,8 +102,8 @@ def test_a_plan_is_replayed_to_the_byte(tmp_path: Path, how: str, protocol: str)
     assert steps == DONE
 
 
-def test_two_plans_and_a_cancelled_one(tmp_path: Path) -> None:
-    """A second plan in a turn, a plan in a later turn, and one that is cancelled inside of a step come again."""
+def test_several_plans_of_a_conversation_are_replayed(tmp_path: Path) -> None:
+    """The second one is made in the same run, the third in a follow-up and cancelled."""
 
     def twice(request: ModelRequest) -> str:
         if who_asks(request) != "agent":
@@ -124,8 +124,8 @@ def test_two_plans_and_a_cancelled_one(tmp_path: Path) -> None:
 CUT_SHORT = [("Find", "completed"), ("Send", "failed"), ("Check", "skipped")]
 
 
-def test_a_plan_that_is_cancelled_while_a_step_waits(tmp_path: Path) -> None:
-    """Its plan is closed with the run, in both at the same time and with the same numbers."""
+def test_plan_cancelled_while_a_step_waits_is_replayed(tmp_path: Path) -> None:
+    """The plan is closed with the run, at the same time and with the same event numbers."""
 
     def scene(stage: Stage) -> Any:
         run = stage.ask(flow="plan").wait(WAIT_S)
@@ -139,8 +139,8 @@ def test_a_plan_that_is_cancelled_while_a_step_waits(tmp_path: Path) -> None:
     assert found == ("cancelled", CUT_SHORT)
 
 
-def test_a_plan_that_is_cancelled_while_a_step_is_at_work(tmp_path: Path) -> None:
-    """It ends where it was cancelled, whether it is cancelled again or not."""
+def test_plan_cancelled_while_a_step_runs_is_replayed(tmp_path: Path) -> None:
+    """It ends at the same event, whether code cancels it again or not."""
 
     def long(request: ModelRequest) -> str:
         is_send = who_asks(request) == "executor" and OWN_STEP.findall(request.messages[1].content)[-1] == "Send"
@@ -157,8 +157,8 @@ def test_a_plan_that_is_cancelled_while_a_step_is_at_work(tmp_path: Path) -> Non
     assert found == ("cancelled", CUT_SHORT)
 
 
-def test_a_plan_is_sealed_and_comes_out_the_same(tmp_path: Path) -> None:
-    """The sealed file holds the plan's jobs, its replay differs in nothing, and another store takes all of it in."""
+def test_sealed_plan_is_verified_and_imported(tmp_path: Path) -> None:
+    """The file contains the jobs of the plan."""
     model = ScriptedModel(said, delay_s=0.0005)
     with opened(tmp_path, model=model, record=tmp_path / "c.jsonl", setup=with_tools, graph_config=CONFIG) as wb:
         run = planned(wb)
@@ -175,7 +175,7 @@ def test_a_plan_is_sealed_and_comes_out_the_same(tmp_path: Path) -> None:
 
 
 def test_hostile_plan_jobs_are_refused(tmp_path: Path) -> None:
-    """A job of no known kind, one that counts from nowhere, and one of a call that is not there are refused."""
+    """A job has an unknown kind, an invalid number or an unknown call."""
     with opened(tmp_path, model=ScriptedModel(said), record=tmp_path / "c.jsonl", setup=with_tools) as wb:
         run_id = planned(wb).run_id
     parts = sealed_parts(tmp_path / "data" / "store.db", run_id)
@@ -202,8 +202,8 @@ def settled(run: af.Run) -> af.Run:
     return run
 
 
-def test_a_plan_is_forked_at_every_third_step(forked: Any) -> None:
-    """What was before the step is played, in all of the plan's jobs; what is made leads to the same plan."""
+def test_plan_can_be_forked_at_any_step(forked: Any) -> None:
+    """Every third step is tried; each fork ends with the same plan."""
     wb, run = forked
     model, jobs = wb._thread.engine.model, rows(wb)["plan_jobs"]
     steps = list(run.steps)
@@ -221,8 +221,8 @@ def test_a_plan_is_forked_at_every_third_step(forked: Any) -> None:
         assert sorted(told[0]) == sorted(told[1])
 
 
-def test_a_step_inside_a_plan_is_forked(forked: Any) -> None:
-    """Another prompt, another result, another decision change their step, and the plan goes on from there."""
+def test_step_of_a_plan_can_be_changed(forked: Any) -> None:
+    """Prompt, result and decision are changed, and the plan continues from there."""
     wb, run = forked
     model = wb._thread.engine.model
     number = {(step.kind, step.name): step.number for step in reversed(list(run.steps))}
@@ -239,8 +239,8 @@ def test_a_step_inside_a_plan_is_forked(forked: Any) -> None:
     assert wb.sent[-1] == "look"
 
 
-def test_a_fork_of_a_plan_is_replayed_and_sealed(tmp_path: Path) -> None:
-    """A fork from inside a plan is a run of its own: it is replayed without a model, and audited as one."""
+def test_fork_of_a_plan_is_replayed_and_verified(tmp_path: Path) -> None:
+    """No model is called."""
     cassette = tmp_path / "c.jsonl"
     options: dict[str, Any] = {"setup": with_tools, "graph_config": CONFIG}
 
@@ -261,8 +261,8 @@ def test_a_fork_of_a_plan_is_replayed_and_sealed(tmp_path: Path) -> None:
     assert (found.is_same, found.differences, found.prompts) == (True, (), ())
 
 
-def test_a_plan_that_continues_in_another_process_is_replayed(tmp_path: Path) -> None:
-    """A plan that is approved and carried out by two engines is one recording."""
+def test_plan_continued_by_another_engine_is_replayed(tmp_path: Path) -> None:
+    """It is one recording."""
     cassette = tmp_path / "c.jsonl"
     options: dict[str, Any] = {"record": cassette, "setup": with_tools, "graph_config": CONFIG}
     with opened(tmp_path, model=ScriptedModel(said), **options) as wb:

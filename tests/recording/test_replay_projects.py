@@ -1,4 +1,4 @@
-"""A project that is built by hand before anything is asked, replayed and sealed: its blocks have the times they had."""
+"""Manual edits of a project before the first question are replayed and sealed with their recorded times."""
 
 import re
 import time
@@ -40,7 +40,7 @@ def asked(project: Any, **how: Any) -> dict[str, Any]:
 
 
 def test_edits_before_the_first_run_have_their_recorded_times(tmp_path: Path) -> None:
-    """Blocks, their settings, phases and the profile that were written on no message have their recorded times."""
+    """Blocks, settings, phases and the profile were written on no message."""
 
     def scene(stage: Stage) -> Any:
         project = build(stage.wb)
@@ -57,7 +57,6 @@ def test_edits_before_the_first_run_have_their_recorded_times(tmp_path: Path) ->
 
 
 def test_edit_beyond_the_recording_has_the_present_time(tmp_path: Path) -> None:
-    """The recorded edits keep their times."""
     with af.Workbench(model=ScriptedModel(["Yes."]), data_dir=tmp_path / "a", record=tmp_path / "c.jsonl") as wb:
         project = build(wb)
         wb.ask("And?", **asked(project)).wait(WAIT_S)
@@ -69,8 +68,8 @@ def test_edit_beyond_the_recording_has_the_present_time(tmp_path: Path) -> None:
         assert new[0][3] > max(one[3] for one in recorded)
 
 
-def test_a_sealed_run_of_a_project_is_the_same_elsewhere(tmp_path: Path) -> None:
-    """It can be opened, run again and imported; the project is there then, with all its blocks as the run saw them."""
+def test_sealed_run_of_an_edited_project_is_verified_and_imported(tmp_path: Path) -> None:
+    """The imported project has all blocks in the state that the run saw."""
 
     def script(request: ModelRequest) -> Any:
         steps = sum(message.role == "assistant" for message in request.messages)
@@ -93,7 +92,7 @@ def test_a_sealed_run_of_a_project_is_the_same_elsewhere(tmp_path: Path) -> None
 
 
 def test_masking_a_text_makes_no_block_stale(tmp_path: Path) -> None:
-    """A secret that is taken out of a text is taken out of the hashes by which blocks name it, too."""
+    """The hashes by which blocks name their dependencies are those of the masked texts."""
     with af.Workbench(model=ScriptedModel(["Yes."]), data_dir=tmp_path / "a") as wb:
         project, key = wb.project("p"), "sk-proj-Zx9Lk2mQ7vT4bN8wR5yH1cJ6dF3gS0aP"
         project.add("A", f"It is {key}.")
@@ -105,8 +104,8 @@ def test_masking_a_text_makes_no_block_stale(tmp_path: Path) -> None:
         assert not wb.project("p").stale
 
 
-def test_a_secret_in_the_name_of_a_block_is_in_no_recording(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ids are made of names, in lower case and cut, where no mask would find it again: so they are made without it."""
+def test_secret_in_the_name_of_a_block_is_not_in_its_id(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ids are made of names in lower case, where a mask would not find the secret."""
     known, long, cassette = "Zx9Lk2-mQ7vT4bN8wR5.yH1", f"sk-proj-{'aB3dE5gH7jK9mN1p' * 6}", tmp_path / "c.jsonl"
     monkeypatch.setenv("SERVICE_API_KEY", known)
     monkeypatch.setenv("DB_PASSWORD", "Research!")  # an ordinary word is not masked for being in a password

@@ -1,4 +1,4 @@
-"""What a person does at the very moment at which a run comes to rest is replayed as it came out, however that was."""
+"""Clicks while a run is about to pause are replayed as they took effect."""
 
 import random
 import tempfile
@@ -57,8 +57,8 @@ class Person:
         stage.decide(request, "click", Decision(approved=request.params["word"] != "bb"))
 
 
-def test_clicks_at_the_moment_of_the_question() -> None:
-    """A click that comes milliseconds after the question, before or after the run pauses, is replayed there."""
+def test_click_right_after_a_request_is_replayed() -> None:
+    """It comes milliseconds before or after the run pauses."""
     for seed in range(TIMES):
         with tempfile.TemporaryDirectory() as folder:
             said = play_both(Path(folder), Person(seed), Uneven(script, seed), setup=asking)

@@ -1,4 +1,4 @@
-"""Several pieces of research at once, each with its questions: who decides, and when, is replayed in its order."""
+"""Decisions on several parallel subruns are replayed in their order."""
 
 import asyncio
 import random
@@ -105,16 +105,15 @@ def play(folder: Path, model: Researching, answers: list[Answer]) -> str:
 
 @pytest.mark.parametrize("first", ["click", "code"])
 @pytest.mark.parametrize("second", ["click", "code"])
-def test_one_is_decided_while_the_other_runs(tmp_path: Path, first: str, second: str) -> None:
-    """Two wait at one pause; the second is decided while the first goes on, and no pause comes between."""
+def test_subrun_decided_while_another_runs_is_replayed(tmp_path: Path, first: str, second: str) -> None:
+    """Both wait at one pause; no further pause lies between their decisions."""
     model = Researching({"X": 1, "Y": 1}, {("X", 1): 0.3})
     answers = [Answer("X0", first, pause_s=0.1), Answer("Y0", second)]
     assert play(tmp_path, model, answers) == "completed"
 
 
 @pytest.mark.parametrize("second", ["click", "code"])
-def test_one_is_decided_after_another_has_asked_again(tmp_path: Path, second: str) -> None:
-    """The decision on the second piece of research comes after two on the first one, as it did."""
+def test_subrun_decided_after_two_requests_of_another_is_replayed(tmp_path: Path, second: str) -> None:
     model = Researching({"X": 2, "Y": 1}, {("X", 1): 0.05, ("X", 2): 0.3})
     answers = [Answer("X0", "click"), Answer("X1", "click", approved=False), Answer("Y0", second)]
     assert play(tmp_path, model, answers) == "completed"
@@ -122,7 +121,7 @@ def test_one_is_decided_after_another_has_asked_again(tmp_path: Path, second: st
 
 @pytest.mark.parametrize("seed", range(8))
 def test_decisions_in_any_order_are_replayed(tmp_path: Path, seed: int) -> None:
-    """Two or three pieces, up to two questions each, at any time, by whomever: the same rows, events and frames."""
+    """Two or three subruns have up to two requests each, decided at any time by clicks or by code."""
     any_of = random.Random(seed)  # noqa: S311 - the same each time is what is wanted
     looks = {word: any_of.choice([0, 1, 1, 2]) for word in "XYZ"[: any_of.choice([2, 2, 3])]}
     delays = {(word, turn): any_of.choice([0, 0, 0.02, 0.1]) for word in looks for turn in range(4)}
@@ -141,8 +140,8 @@ def test_decisions_in_any_order_are_replayed(tmp_path: Path, seed: int) -> None:
     assert play(tmp_path, Researching(looks, delays), answers) == "completed"
 
 
-def test_requests_beyond_the_recording_wait_too(tmp_path: Path) -> None:
-    """A recording that ends with a question is gone on with; the next question is a new one, for which both wait."""
+def test_request_after_the_end_of_the_recording_waits(tmp_path: Path) -> None:
+    """The run continues live after the recorded request, and waits for a new one."""
     cassette = tmp_path / "c.jsonl"
     for folder, mode in (("a", "record"), ("b", "auto")):
         model = Researching({"X": 2}, {})
@@ -160,8 +159,8 @@ def test_requests_beyond_the_recording_wait_too(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("how", ["click", "code"])
 @pytest.mark.parametrize("words", ["X", "XY"])
-def test_a_run_that_is_cancelled_while_its_research_runs_again(tmp_path: Path, how: str, words: str) -> None:
-    """Approved, and a moment later cancelled: both end where they did, and no model is asked what comes of it."""
+def test_run_cancelled_while_its_approved_subrun_runs_is_replayed(tmp_path: Path, how: str, words: str) -> None:
+    """Both end at the same event, and no model is called."""
 
     def scene(stage: Stage) -> Any:
         project, run = asked(stage)
@@ -175,8 +174,8 @@ def test_a_run_that_is_cancelled_while_its_research_runs_again(tmp_path: Path, h
     assert play_both(tmp_path, scene, model, times=2, setup=with_look)[0] == "cancelled"
 
 
-def test_research_that_code_cancels_while_another_runs(tmp_path: Path) -> None:
-    """The replay ends it where it ended, and takes it that the code does so again."""
+def test_subrun_cancelled_by_code_while_another_runs_is_replayed(tmp_path: Path) -> None:
+    """Code may cancel it again."""
     cancelled = list[str]()
 
     def scene(stage: Stage) -> Any:
@@ -192,8 +191,8 @@ def test_research_that_code_cancels_while_another_runs(tmp_path: Path) -> None:
     assert play_both(tmp_path, scene, model, times=2, setup=with_look)[0] == "completed"
 
 
-def test_code_that_decides_earlier_than_recorded(tmp_path: Path) -> None:
-    """A cell that took its time, and decides at once in the replay: its decision waits for the pause before it."""
+def test_decision_of_code_before_the_recorded_pause_waits(tmp_path: Path) -> None:
+    """The recorded cell was slow; in the replay it decides at once."""
 
     def scene(stage: Stage) -> Any:
         project = stage.wb.project("Essay", template="paper")
@@ -234,7 +233,7 @@ def decide_as_a_cell_does(stage: Stage, n_clicks: int) -> Any:
 def test_decision_without_an_id_is_on_the_recorded_request(
     tmp_path: Path, looks: dict[str, int], n_clicks: int
 ) -> None:
-    """It decides itself where it does not wait; where the replay had to, it finds that decided."""
+    """Several requests are open; the replay takes the one that was decided."""
     model = Researching(looks, {("Y", 0): 0.5, ("X", 1): 0.3, ("Y", 1): 0.6})
     scene = partial(decide_as_a_cell_does, n_clicks=n_clicks)
     assert play_both(tmp_path, scene, model, times=3, setup=with_look)[0] == "completed"
@@ -260,8 +259,8 @@ class SlowSearch(ScriptedModel):
             yield event
 
 
-def test_a_cell_decides_while_another_agent_runs(tmp_path: Path) -> None:
-    """No pause is recorded there; the replay waits for the cell as the run did."""
+def test_decision_of_code_while_another_agent_runs_is_replayed(tmp_path: Path) -> None:
+    """No pause is recorded; the replay waits for the cell."""
 
     def scene(stage: Stage) -> Any:
         run = stage.ask()
@@ -296,22 +295,22 @@ def beside_research(stage: Stage, n_texts: int, **options: Any) -> Any:
     return told(project, run.wait(WAIT_S))
 
 
-def test_a_budget_of_writers_parallel_to_research_is_replayed(tmp_path: Path) -> None:
-    """What research has spent counts when the composer goes on, and not for who writes beside it meanwhile."""
+def test_budget_of_writers_parallel_to_a_subrun_is_replayed(tmp_path: Path) -> None:
+    """The costs of the subrun count once the composer continues."""
     scene = partial(beside_research, n_texts=3, budget={"tokens": 6000})
     assert play_both(tmp_path, scene, SlowLead(3), times=2, setup=with_look)[0] == "failed"
 
 
 def test_remaining_budget_is_replayed(tmp_path: Path) -> None:
-    """Each piece of research may spend the same again, whatever else was at work when it was begun."""
+    """Each subrun starts with the same remaining budget."""
     scene = partial(beside_research, n_texts=3, budget={"tokens": 60_000, "usd": 1, "seconds": 600})
     model = SlowLead(3, research("What is Y?") + research("What is Z?"))
     prices = {"scripted": {"input": 1, "output": 3}}
     assert play_both(tmp_path, scene, model, times=3, setup=with_look, prices=prices)[0] == "completed"
 
 
-def test_a_chain_of_texts_parallel_to_research_is_replayed(tmp_path: Path) -> None:
-    """None of the writers is told of the blocks that the research of the same reply adds, however long that takes."""
+def test_chain_of_writers_parallel_to_a_subrun_is_replayed(tmp_path: Path) -> None:
+    """No writer sees the blocks that the subrun of the same reply adds."""
     model = SlowLead(8)
     assert play_both(tmp_path, partial(beside_research, n_texts=8), model, times=2, setup=with_look)[0] == "completed"
     writers = [request.messages[-1].content for request in model.requests if who_asks(request) == "writer"]

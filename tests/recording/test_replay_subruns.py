@@ -1,4 +1,4 @@
-"""A run that begins others is recorded, replayed and sealed with them: each with its own approvals, as they were."""
+"""A run is recorded, replayed and sealed with its subruns, each with its own approvals."""
 
 import signal
 import subprocess
@@ -47,8 +47,8 @@ def told(project: Project, run: af.Run) -> Any:
 
 
 @pytest.mark.parametrize("calls", [(research(),), (BOTH,), (research(), research("What is Y?"))])
-def test_research_is_replayed_to_the_byte(tmp_path: Path, calls: Any) -> None:
-    """One run, two at the same time, two after each other: with the same ids, and no model is asked; twice."""
+def test_subruns_are_replayed_byte_for_byte(tmp_path: Path, calls: Any) -> None:
+    """There is one, two are parallel, or one follows another; ids are equal, and no model is called."""
 
     def scene(stage: Stage) -> Any:
         return told(*asked(stage))
@@ -60,8 +60,8 @@ def test_research_is_replayed_to_the_byte(tmp_path: Path, calls: Any) -> None:
 
 @pytest.mark.parametrize("how", ["click", "code"])
 @pytest.mark.parametrize("composer", [(research(), "Done."), (BOTH, "Done.")])
-def test_research_that_waited_is_replayed(tmp_path: Path, how: str, composer: Any) -> None:
-    """The pauses of both runs and the decisions are as they were, whoever decided."""
+def test_subrun_that_waited_is_replayed(tmp_path: Path, how: str, composer: Any) -> None:
+    """Pauses and decisions of both runs are equal, by click or by code."""
 
     def scene(stage: Stage) -> Any:
         project, run = asked(stage)
@@ -75,8 +75,8 @@ def test_research_that_waited_is_replayed(tmp_path: Path, how: str, composer: An
 
 
 @pytest.mark.parametrize("how", ["click", "code"])
-def test_research_that_waits_twice_and_is_denied_is_replayed(tmp_path: Path, how: str) -> None:
-    """A denial and an approval, each after a pause of its own."""
+def test_subrun_with_a_denial_and_an_approval_is_replayed(tmp_path: Path, how: str) -> None:
+    """Each decision has its own pause."""
     lead = (call("look", word="X"), call("look", word="Y"), report(REPORT), "X is a letter.")
 
     def scene(stage: Stage) -> Any:
@@ -91,8 +91,8 @@ def test_research_that_waits_twice_and_is_denied_is_replayed(tmp_path: Path, how
 
 
 @pytest.mark.parametrize("is_click", [True, False])
-def test_a_run_that_was_cancelled_while_its_research_waited(tmp_path: Path, is_click: bool) -> None:
-    """Both end where they did; a click is not needed again."""
+def test_run_cancelled_while_its_subrun_waited_is_replayed(tmp_path: Path, is_click: bool) -> None:
+    """Both end as recorded; a click is repeated."""
 
     def scene(stage: Stage) -> Any:
         project, run = asked(stage)
@@ -107,8 +107,8 @@ def test_a_run_that_was_cancelled_while_its_research_waited(tmp_path: Path, is_c
     assert status == "cancelled"
 
 
-def test_another_run_in_the_cassette_is_found_again(tmp_path: Path) -> None:
-    """The same question asked twice in a notebook has its research each time, in any mode."""
+def test_repeated_question_finds_its_own_subrun(tmp_path: Path) -> None:
+    """This holds in each mode."""
 
     def scene(stage: Stage) -> Any:
         first, second = asked(stage), asked(stage)
@@ -120,8 +120,7 @@ def test_another_run_in_the_cassette_is_found_again(tmp_path: Path) -> None:
         assert scene(stage)[0][0] == "completed"
 
 
-def test_a_sealed_run_has_its_subruns(tmp_path: Path) -> None:
-    """Its replay finds no difference, and both are imported."""
+def test_sealed_run_is_verified_and_imported_with_its_subruns(tmp_path: Path) -> None:
     model = ScriptedModel(turns(research(), "Done.", lead=LOOKING))
     with opened(tmp_path, model=model, record=tmp_path / "c.jsonl", approvals="approve", setup=with_look) as wb:
         run = wb.ask("Find out.", project=wb.project("Essay", template="paper")).wait(WAIT_S)
@@ -136,8 +135,7 @@ def test_a_sealed_run_has_its_subruns(tmp_path: Path) -> None:
         assert set(wb.runs_df()["run_id"]) == {run.run_id, begun}
 
 
-def test_a_sealed_run_that_waited_for_a_click(tmp_path: Path) -> None:
-    """Its replay takes the decisions by itself."""
+def test_verification_repeats_the_click_on_a_subrun(tmp_path: Path) -> None:
     with opened(
         tmp_path, model=ScriptedModel(turns(research(), "Done.", lead=LOOKING)), data_dir=tmp_path / "data"
     ) as wb:
@@ -173,8 +171,8 @@ wb.ask("Find out.", project=wb.project("Essay", template="paper")).wait()
 
 
 @pytest.mark.parametrize(("who", "after"), [("lead", 0), ("lead", 1), ("composer", 1)])
-def test_run_of_a_killed_process_is_continued(tmp_path: Path, who: str, after: int) -> None:
-    """Killed at the research's first or last turn, or after it: nothing is asked or begun twice."""
+def test_subrun_of_a_killed_process_is_continued(tmp_path: Path, who: str, after: int) -> None:
+    """It was killed at the subrun's first or last turn, or after it; no request or start is repeated."""
     code = [sys.executable, "-c", DIES, str(tmp_path / "data"), str(TESTS), who, str(after)]
     killed = subprocess.run(code, check=False, capture_output=True)
     assert killed.returncode == -signal.SIGKILL, killed.stderr.decode()

@@ -1,4 +1,4 @@
-"""Half surrogate pairs, which no file and no database holds: a run with them replays as it was recorded."""
+"""Half surrogate pairs, which UTF-8 cannot encode, are replayed as recorded."""
 
 import os
 import sys
@@ -80,7 +80,7 @@ def test_half_surrogate_pairs_replay_as_recorded(tmp_path: Path, name: str) -> N
 
 
 def test_half_surrogate_pairs_in_prompts_replay_as_recorded(tmp_path: Path) -> None:
-    """What an agent of one's own says of itself stands in the prompt of the lead."""
+    """They come from the description of a user's agent, which is part of the lead's prompt."""
     play_both(tmp_path, asks, ["Hi."], setup=with_odd_agent)
 
 
@@ -100,7 +100,7 @@ def test_file_names_that_are_not_utf8_replay_as_recorded(tmp_path: Path) -> None
 
 
 def test_half_surrogate_pairs_are_verified_as_the_same(tmp_path: Path) -> None:
-    """A sealed run with them, run again, differs in nothing, the pieces of its replies included."""
+    """Chunks of replies are compared, too."""
     model = ScriptedModel([call("odd", word=HALF), f"Done {HALF}"])
     with af.Workbench(model=model, data_dir=tmp_path / "data", interactive=False) as wb:
         with_tools(wb)

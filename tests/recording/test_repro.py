@@ -1,4 +1,4 @@
-"""What a workbench says of its runs: recorded, replayed, live or changed, and what to do about it."""
+"""The reproducibility report lists recorded, replayed, live and changed runs with advice."""
 
 import threading
 from pathlib import Path
@@ -39,7 +39,7 @@ def cassette(tmp_path: Path) -> Path:
 
 
 def test_advice_for_live_runs_is_to_record_them(tmp_path: Path) -> None:
-    """Without a cassette every run is live; before the first one there is nothing to tell."""
+    """Without a cassette every run is live."""
     with bench(tmp_path, "One.", "Two.") as wb:
         assert wb.repro().advice == 'No run yet. Ask with wb.ask("...").'
         run = wb.ask("Who?").wait(20)
@@ -53,7 +53,7 @@ def test_advice_for_live_runs_is_to_record_them(tmp_path: Path) -> None:
 
 
 def test_recorded_runs_are_in_the_cassette(tmp_path: Path) -> None:
-    """A run is recorded if the file holds it now, and live if somebody has taken it away."""
+    """A run is recorded while the file contains it, and live after it was removed."""
     path = tmp_path / "c.jsonl"
     with bench(tmp_path, report("A."), "One.", "Two.", record=path) as wb:
         assert wb.repro().cassette == path
@@ -76,7 +76,7 @@ def test_recorded_runs_are_in_the_cassette(tmp_path: Path) -> None:
 
 
 def test_replayed_runs_called_no_model(tmp_path: Path, cassette: Path) -> None:
-    """Every call of a replay comes from the cassette, and nothing changed."""
+    """All calls come from the cassette, and nothing is reported as changed."""
     with bench(tmp_path, replay=cassette) as wb:
         for question in ("First?", "Second?"):
             wb.ask(question).wait(20)
@@ -88,8 +88,8 @@ def test_replayed_runs_called_no_model(tmp_path: Path, cassette: Path) -> None:
     assert found.advice == "All 2 runs are recorded. Nothing was asked outside."
 
 
-def test_only_the_runs_of_this_workbench_unless_all_are_asked_for(tmp_path: Path) -> None:
-    """Runs of earlier workbenches are told with `all=True`, by what their rows say."""
+def test_report_has_runs_of_this_workbench_or_all(tmp_path: Path) -> None:
+    """With `all=True` it includes runs of earlier workbenches."""
     path = tmp_path / "c.jsonl"
     with bench(tmp_path, "One.", "Two.", record=path) as wb:
         wb.ask("First?").wait(20)
@@ -105,8 +105,8 @@ def test_only_the_runs_of_this_workbench_unless_all_are_asked_for(tmp_path: Path
         assert wb.repro().runs == ()
 
 
-def test_a_run_that_still_runs_is_not_in_the_cassette_yet(tmp_path: Path) -> None:
-    """It is live until it rests, and one is told to wait."""
+def test_running_run_is_live_until_it_ends(tmp_path: Path) -> None:
+    """The advice is to wait."""
     go_on = threading.Event()
     with bench(tmp_path, call("wait"), "Done.", record=tmp_path / "c.jsonl") as wb:
 
@@ -129,7 +129,7 @@ def test_a_run_that_still_runs_is_not_in_the_cassette_yet(tmp_path: Path) -> Non
 
 
 def test_report_escapes_texts(tmp_path: Path) -> None:
-    """A question is text in all faces, and names no address that a page would load."""
+    """A question is plain text in all forms, and loads no address."""
     with bench(tmp_path, *["Yes."] * len(HOSTILE)) as wb:
         for text in HOSTILE:
             wb.ask(text).wait(20)
@@ -139,8 +139,8 @@ def test_report_escapes_texts(tmp_path: Path) -> None:
     assert repr(found) == f"ReproducibilityReport({len(HOSTILE)} live, mode='live')"
 
 
-def test_unrecorded_runs_of_many_are_shown_first() -> None:
-    """A long table begins with the runs that are not recorded, and the advice names the first of them."""
+def test_long_report_starts_with_unrecorded_runs() -> None:
+    """The advice names the first of them."""
     kept = [RunOrigin(f"run-{n}", "?", "recorded", True, "record", "completed", {}, {}) for n in range(2 * MAX_ROWS)]
     live = [RunOrigin(f"run-live-{n}", "?", "live", False, "live", "completed", {}, {}) for n in range(5)]
     found = ReproducibilityReport((*kept, *live), Path("c.jsonl"), "record")

@@ -1,4 +1,4 @@
-"""Rows that come from a file are used as they are, or refused with the row, the column and the value."""
+"""Rows from a file are accepted, or refused with the row, the column and the value."""
 
 import subprocess
 import sys
@@ -272,7 +272,7 @@ def show(path: Path, parts: Any) -> None:
 
 
 def test_rows_that_contradict_the_schema_make_no_store(samples: SampleStore, tmp_path: Path) -> None:
-    """A constraint of the store that no check states is told, too."""
+    """A violated constraint of the store is a clear error, too."""
     parts = sealed_parts(samples.path, samples.second)
     twice = {**parts.local_sources, "sources": [*parts.local_sources["sources"]] * 2}
     with closing(connect(tmp_path / "odd.db")) as db, pytest.raises(StoreError, match="Its rows contradict each other"):

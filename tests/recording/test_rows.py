@@ -93,7 +93,7 @@ def test_failed_run_has_no_answer(tmp_path: Path) -> None:
 
 
 async def test_imported_rows_are_the_same_in_the_other_store(samples: SampleStore, other: Database) -> None:
-    """But for decisions that hold for a whole conversation: they hold for their run."""
+    """Except decisions for a whole conversation, which become decisions for their run."""
     rows = rows_of(samples)
     assert await other.write(lambda db: import_rows(db, rows)) == sum(map(len, rows.tables.values()))
     with opened(other.path) as db:
@@ -102,7 +102,7 @@ async def test_imported_rows_are_the_same_in_the_other_store(samples: SampleStor
     assert again == replace(rows, tables={**rows.tables, "approvals": tuple(narrowed)})
 
 
-async def test_importing_twice_or_at_home_changes_nothing(samples: SampleStore, other: Database) -> None:
+async def test_importing_twice_or_into_the_same_store_changes_nothing(samples: SampleStore, other: Database) -> None:
     rows = rows_of(samples)
     await other.write(lambda db: import_rows(db, rows))
     before = contents(other.path)

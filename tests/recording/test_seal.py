@@ -1,4 +1,4 @@
-"""A sealed run is one file: everything comes back, and nothing is written that could not be opened."""
+"""A sealed run is one file: it is read back completely, and no file is written that cannot be opened."""
 
 import json
 import stat
@@ -59,7 +59,7 @@ def test_sealed_run_is_a_zip_file_that_a_person_can_read(parts: SealedParts, fil
 
 
 def test_sealing_twice_gives_the_same_bytes(samples: SampleStore, file: Path) -> None:
-    """Nothing in the file depends on the moment in which it was made, nor on reading it in between."""
+    """They depend neither on the time nor on reading the file in between."""
     assert sealed_bytes(sealed_parts(samples.path, samples.second)) == file.read_bytes()
     assert sealed_bytes(read_sealed(file)[0]) == file.read_bytes()
     with zipfile.ZipFile(file) as archive:
@@ -68,7 +68,7 @@ def test_sealing_twice_gives_the_same_bytes(samples: SampleStore, file: Path) ->
 
 
 def test_known_secret_is_in_no_member(samples: SampleStore, tmp_path: Path) -> None:
-    """In no spelling."""
+    """JSON escapes are searched, too."""
     file = write_sealed(tmp_path / "redacted.afrun", sealed_parts(samples.path, samples.second, SECRET))
     for spelling in (SECRET, json.dumps(SECRET)[1:-1], json.dumps(SECRET, ensure_ascii=False)[1:-1]):
         assert not any(spelling.encode() in data for data in members_of(file).values())
@@ -132,7 +132,7 @@ def test_sealed_file_has_the_rights_of_any_new_file(parts: SealedParts, tmp_path
     assert stat.S_IMODE(path.stat().st_mode) == stat.S_IMODE((tmp_path / "plain").stat().st_mode)
 
 
-def test_of_parallel_writers_one_wins_and_the_file_is_whole(parts: SealedParts, tmp_path: Path) -> None:
+def test_one_of_several_parallel_writers_succeeds(parts: SealedParts, tmp_path: Path) -> None:
     path = tmp_path / "run.afrun"
 
     def write(_: int) -> bool:

@@ -1,4 +1,4 @@
-"""A sealed file that was damaged, changed or made to do harm is refused, with the member and what to do."""
+"""A sealed file that is damaged, changed or built to do harm is refused with the member and advice."""
 
 import hashlib
 import io
@@ -161,7 +161,7 @@ FORGED: dict[str, tuple[Callable[[Members], Members], str]] = {
 
 @pytest.mark.parametrize("kind", FORGED)
 def test_members_that_contradict_each_other_are_refused(file: Path, kind: str) -> None:
-    """Who makes the hashes again still cannot show a person something else than the program."""
+    """Fitting hashes do not help: a reader never sees another text than a program."""
     change, match = FORGED[kind]
     members = {**members_of(file), **change(members_of(file))}
     file.write_bytes(pack(members) if members["manifest.json"] == b"[]" else with_new_hashes(members))
@@ -227,8 +227,7 @@ def test_member_name_that_leads_elsewhere_is_refused(file: Path, name: str, tmp_
     assert sorted(tmp_path.rglob("*")) == before
 
 
-def test_member_that_is_there_twice_is_refused(file: Path) -> None:
-    """Of two members with one name nobody knows which is meant."""
+def test_duplicate_member_is_refused(file: Path) -> None:
     file.write_bytes(archive([*members_of(file).items(), ("report.md", b"Other.")]))
     with pytest.raises(CassetteError, match=r"'report.md': its name .* is there twice"):
         read_sealed(file)
@@ -264,7 +263,7 @@ def test_bomb_is_refused_before_it_is_unpacked(file: Path) -> None:
 
 
 def test_bomb_whose_header_lies_is_not_unpacked() -> None:
-    """A member is unpacked no further than the size that its header says."""
+    """No more of a member is unpacked than the size in its header."""
     data = pack({"bomb": bytes(300 * 2**20)})
     size = struct.pack("<L", 300 * 2**20)
     assert data.count(size) == 2

@@ -1,4 +1,4 @@
-"""Secrets in every place of a real run: no file and no message holds them, and a replay does not depend on them."""
+"""Secrets in every place of a real run: no file or message contains them, and a replay does not depend on them."""
 
 import logging
 import sqlite3
@@ -116,7 +116,7 @@ def contents(path: Path) -> Iterator[bytes]:
 def test_replay_does_not_depend_on_the_secrets_of_the_environment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, known_then: bool, known_now: bool
 ) -> None:
-    """Recorded with a secret in the environment it replays without, and the other way round."""
+    """A run that was recorded with a secret in the environment replays without it, and the other way round."""
     cassette = tmp_path / "c.jsonl"
     if known_then:
         monkeypatch.setenv("MY_SERVICE_TOKEN", KNOWN)
@@ -149,7 +149,7 @@ def test_verification_does_not_depend_on_the_secrets_of_the_environment(
 def test_no_file_log_or_repr_holds_a_secret(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Neither the cassette nor the sealed file nor the log holds any of them; the store holds what nobody knew."""
+    """Files and log contain no secret; the store contains only those that were unknown."""
     monkeypatch.setenv("MY_SERVICE_TOKEN", KNOWN)
     caplog.set_level(logging.DEBUG)
     cassette, sealed = tmp_path / "c.jsonl", tmp_path / "x.afrun"
@@ -175,7 +175,7 @@ def decided(run: af.Run, approved: bool, instruction: str) -> af.Run:
 
 @pytest.mark.parametrize("changed", ["question", "decision", "report"])
 def test_cassette_miss_shows_no_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changed: str) -> None:
-    """It shows what differs, although the cassette was recorded where nobody knew the secret."""
+    """It shows the difference, although the secret was unknown when the cassette was recorded."""
     key, policy = SHOWN["question"], {"create_artifact": "ask"}
     replies = [report(f"It is {KNOWN}."), call("read_artifact", id="research_report"), "Done."]
     with opened(tmp_path, model=ScriptedModel(replies), record=tmp_path / "c.jsonl", approvals=policy) as wb:
@@ -196,7 +196,7 @@ def test_cassette_miss_shows_no_secret(tmp_path: Path, monkeypatch: pytest.Monke
 def test_notice_of_a_changed_prompt_shows_no_secret(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The run is played as it was recorded; neither the log nor a verification shows what is secret in the prompt."""
+    """Neither the log nor the verification shows the secret of the prompt."""
     key, cassette, prompts = SHOWN["question"], tmp_path / "c.jsonl", tmp_path / "prompts"
     with opened(tmp_path, model=ScriptedModel(["Nobody."]), record=cassette) as wb:
         wb.ask(f"Who has {key} of {KNOWN}?").wait(WAIT_S)

@@ -1,4 +1,4 @@
-"""Steps of a run are numbered as they began, and a change is checked against them."""
+"""Steps of a run are numbered by their start, and a change is checked against them."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""A recorded run is executed again behind the public protocols, and what differs is reported."""
+"""A recorded run is executed again behind the public protocols, and differences are reported."""
 
 from contextlib import closing
 from pathlib import Path

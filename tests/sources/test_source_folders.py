@@ -1,4 +1,4 @@
-"""Folders as sources: what changed is noticed, what cannot be read is passed over, and nobody waits for the index."""
+"""Folders as sources: changes are noticed, unreadable files are skipped, and indexing blocks nobody."""
 
 import asyncio
 import os
@@ -54,8 +54,8 @@ def birds(tmp_path: Path) -> Path:
 # --- what changed --------------------------------------------------------------------------------------------------
 
 
-async def test_adding_again_reads_only_what_changed(sources: SourceManager, birds: Path):
-    """New, changed, unchanged and lost files are counted, and the value says so in a line."""
+async def test_adding_a_folder_again_reads_changed_files_only(sources: SourceManager, birds: Path):
+    """New, changed, unchanged and removed files are counted."""
     assert counts(await sources.add_folder(birds)) == (2, 0, 0, 0)
     write(birds / "heron.md", "# Heron\n\nHerons nest in trees.", hours_ago=1)
     write(birds / "stork.md", "# Stork\n\nStorks clatter.")
@@ -69,7 +69,7 @@ async def test_adding_again_reads_only_what_changed(sources: SourceManager, bird
 
 
 async def test_file_with_unchanged_size_and_time_is_not_opened(sources: SourceManager, birds: Path):
-    """Size and time decide first: a file that cannot tell is not read, and one with a new time and old text is kept."""
+    """A file with a new time and the old text is read, and its source stays."""
     await sources.add_folder(birds)
     first = await sources.sources()
     write(birds / "heron.md", "# Heron\n\nHerons stand in fires.", hours_ago=2)
@@ -86,8 +86,8 @@ async def known_time(sources: SourceManager, source_id: str) -> int:
     return await sources._database.read(lambda db: db.execute(query, (source_id,)).fetchone()[0])
 
 
-async def test_a_change_within_the_same_tick_is_seen(sources: SourceManager, birds: Path):
-    """A file that was written a moment ago is read again, though its size and time stay the same."""
+async def test_change_within_the_same_clock_tick_is_noticed(sources: SourceManager, birds: Path):
+    """A recently written file is read again, although size and time are unchanged."""
     heron = birds / "heron.md"
     heron.write_text("# Heron\n\nHerons stand in water.", encoding="utf-8")
     now = heron.stat().st_mtime_ns
@@ -97,8 +97,8 @@ async def test_a_change_within_the_same_tick_is_seen(sources: SourceManager, bir
     assert counts(await sources.add_folder(birds)) == (0, 1, 1, 0)
 
 
-async def test_an_emptied_folder_has_no_sources(sources: SourceManager, birds: Path):
-    """A folder whose files are all gone is no error: its sources go, and a search finds nothing."""
+async def test_emptied_folder_has_no_sources(sources: SourceManager, birds: Path):
+    """This is no error."""
     await sources.add_folder(birds)
     (birds / "heron.md").unlink()
     (birds / "deep" / "otter.txt").unlink()
@@ -107,7 +107,7 @@ async def test_an_emptied_folder_has_no_sources(sources: SourceManager, birds: P
 
 
 async def test_reading_returns_the_current_text_of_the_file(sources: SourceManager, birds: Path):
-    """A file that changed after it was found is read as it is now; one that is gone, or lost the section, is told."""
+    """A removed file or section is an error that says so."""
     await sources.add_folder(birds)
     write(birds / "heron.md", "# Heron\n\nHerons nest in trees.", hours_ago=1)
     assert (await sources.read("local:birds/heron.md#heron")).text == "# Heron\n\nHerons nest in trees."
@@ -121,7 +121,6 @@ async def test_reading_returns_the_current_text_of_the_file(sources: SourceManag
 
 
 async def test_search_returns_the_current_text_of_the_files(sources: SourceManager, birds: Path):
-    """A search gives no passage that its file no longer holds, and finds the new one."""
     added = await sources.add_folder(birds)
     write(birds / "heron.md", "# Heron\n\nHerons nest in tall trees.", hours_ago=1)
     (birds / "deep" / "otter.txt").unlink()
@@ -131,8 +130,7 @@ async def test_search_returns_the_current_text_of_the_files(sources: SourceManag
     ]
 
 
-async def test_a_run_sees_a_small_folder_as_it_is(open_engine: OpenEngine, birds: Path):
-    """When a run begins, files that are new since the folder was added are searched too."""
+async def test_run_searches_new_files_of_a_small_folder(open_engine: OpenEngine, birds: Path):
     engine = await open_engine(model=OfflineModel(), approvals="approve")
     await engine.add_sources(birds)
     write(birds / "stork.md", "# Stork\n\nStorks clatter with their beaks at dusk.")
@@ -141,8 +139,8 @@ async def test_a_run_sees_a_small_folder_as_it_is(open_engine: OpenEngine, birds
     assert len(await engine.sources.sources()) <= MAX_RESCANNED_FILES
 
 
-async def test_a_run_in_a_lost_folder_says_that_it_found_nothing(open_engine: OpenEngine, birds: Path):
-    """When the folder is gone for now, a run ends without a quote of what cannot be read, and not with an error."""
+async def test_run_with_a_missing_folder_finds_nothing(open_engine: OpenEngine, birds: Path):
+    """It ends without an error and without quotes."""
     engine = await open_engine(model=OfflineModel(), approvals="approve")
     await engine.add_sources(birds)
     birds.rename(birds.with_name("moved"))  # noqa: ASYNC240 - a test may wait for its disk
@@ -151,8 +149,8 @@ async def test_a_run_in_a_lost_folder_says_that_it_found_nothing(open_engine: Op
     assert "the sources do not say" in (result.response or "")
 
 
-async def test_a_run_keeps_the_folder_and_not_ten_thousand_ids(open_engine: OpenEngine, birds: Path):
-    """What a run searches is stored as the folder's name; a file that has another name is named singly."""
+async def test_run_stores_the_name_of_its_folder_not_all_ids(open_engine: OpenEngine, birds: Path):
+    """A file with another prefix is named by its id."""
     engine = await open_engine(model=OfflineModel(), approvals="approve")
     await engine.add_sources(birds / "heron.md")
     added = await engine.add_sources(birds)
@@ -166,7 +164,7 @@ async def test_a_run_keeps_the_folder_and_not_ten_thousand_ids(open_engine: Open
 
 
 async def test_unreadable_files_are_skipped(sources: SourceManager, birds: Path):
-    """Empty, binary, broken and too large files are listed with the reason, and the others are indexed."""
+    """Empty, binary, broken and too large files are listed with the reason."""
     write(birds / "empty.md", "")
     write(birds / "blank.txt", " \n\t\n")
     (birds / "picture.txt").write_bytes(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR")
@@ -191,7 +189,7 @@ async def test_unreadable_files_are_skipped(sources: SourceManager, birds: Path)
 
 
 async def test_source_of_an_unreadable_file_is_removed(sources: SourceManager, birds: Path):
-    """A known file that becomes binary is removed, and comes back when it holds text again."""
+    """It comes back when the file contains text again."""
     await sources.add_folder(birds)
     (birds / "heron.md").write_bytes(b"\0\1\2")
     again = await sources.add_folder(birds)
@@ -212,7 +210,7 @@ async def test_tool_folders_are_ignored(sources: SourceManager, birds: Path):
 
 @pytest.mark.skipif(os.name == "nt", reason="Making links needs a privilege there.")
 async def test_links_out_of_the_folder_are_not_followed(sources: SourceManager, birds: Path, tmp_path: Path):
-    """Loops do no harm, nothing outside is read, and a link to a file inside is another name of it."""
+    """Loops do no harm, and a link to a file inside is another name of it."""
     secret = write(tmp_path / "elsewhere" / "secret.md", "# Secret\n\nThe key is under the mat.")
     (birds / "loop").symlink_to(birds)
     (birds / "outside").symlink_to(secret.parent)
@@ -231,7 +229,7 @@ async def test_links_out_of_the_folder_are_not_followed(sources: SourceManager, 
 
 @pytest.mark.skipif(os.name == "nt", reason="Names are text there.")
 async def test_undecodable_file_names_are_indexed(sources: SourceManager, birds: Path):
-    """A name that is no UTF-8, and one with a hash and a space, are indexed, found and followed like any other."""
+    """One name is no UTF-8, another has a hash and a space."""
     odd = Path(os.fsdecode(bytes(birds) + b"/caf\xe9 #1.md"))
     write(odd, "# Menu\n\nCoffee is served at noon.")
     await sources.add_folder(birds)
@@ -254,11 +252,8 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-async def test_progress_is_reported_and_other_writes_get_in_between(database: Database, many: Path):
-    """Each batch is told with the path that it came to, and while files are indexed other writes wait only briefly.
-
-    Told by what this process computes meanwhile: others that compute too do not count.
-    """
+async def test_indexing_reports_progress_and_lets_other_writes_through(database: Database, many: Path):
+    """Each batch is reported with its last path. The measure is CPU time of this process."""
     sources = SourceManager(database, SystemClock())
     told: list[tuple[int, int, str]] = []
     indexing = asyncio.create_task(sources.add_folder(many, lambda *step: told.append(step)))
@@ -277,8 +272,8 @@ async def test_progress_is_reported_and_other_writes_get_in_between(database: Da
     assert statistics.median(waited) < 0.1
 
 
-async def test_a_cancelled_indexing_is_consistent_and_continues(database: Database, many: Path):
-    """What was stored before the interruption can be searched, and the next call reads only the rest."""
+async def test_cancelled_indexing_continues_with_the_next_call(database: Database, many: Path):
+    """Finished batches can be searched."""
     sources = SourceManager(database, FakeClock())
     begun = asyncio.Event()
     indexing = asyncio.create_task(sources.add_folder(many, lambda *_: begun.set()))
@@ -303,7 +298,7 @@ async def first_anchor(database: Database, source_id: str) -> str:
 
 
 async def test_many_files_are_searched_fast(database: Database, many: Path):
-    """In a scope of 500 files, beside others, a search of common and rare words takes less than 50 ms of CPU time."""
+    """A search in 500 files takes less than 50 ms of CPU time, with common and rare words."""
     sources = SourceManager(database, SystemClock())
     await sources.add_python_reference()
     added = await sources.add_folder(many)
@@ -315,8 +310,8 @@ async def test_many_files_are_searched_fast(database: Database, many: Path):
         assert all(hit.address.startswith("local:notes/") for hit in hits)
 
 
-async def test_a_scope_in_pieces_finds_and_counts_the_same(sources: SourceManager, tmp_path: Path):
-    """Sources that were indexed in turns with others, and again, are searched and counted alone."""
+async def test_scope_of_several_passage_ranges_is_searched_alone(sources: SourceManager, tmp_path: Path):
+    """Its sources were indexed alternately with others."""
     for n in range(6):
         for name in ("a", "b"):
             write(tmp_path / name / f"{n}.md", f"# {name}{n}\n\nThe mill turns {n} times.", hours_ago=9 - n)
@@ -331,8 +326,8 @@ async def test_a_scope_in_pieces_finds_and_counts_the_same(sources: SourceManage
         assert (word_counts.n_passages, word_counts.counts["mill"], word_counts.counts["turn"]) == (6, 6, 5)
 
 
-async def test_an_index_of_an_earlier_release_is_searched(tmp_path: Path):
-    """A store from before passages were known by their numbers is brought up to date, and found in a scope."""
+async def test_index_of_an_earlier_release_is_migrated(tmp_path: Path):
+    """It is searched in a scope."""
     path = tmp_path / "store.db"
     with closing(sqlite3.connect(path)) as db:
         for statement in (schema._FIRST + schema._SOURCES).split(";\n"):
@@ -357,8 +352,8 @@ async def test_an_index_of_an_earlier_release_is_searched(tmp_path: Path):
     await database.close()
 
 
-async def test_a_file_replaced_by_a_link_or_a_pipe_is_not_read(open_engine: OpenEngine, tmp_path: Path) -> None:
-    """A file that became a link out of its folder, or a pipe, is no source any more; nobody waits for the pipe."""
+async def test_file_replaced_by_a_link_or_a_pipe_is_not_read(open_engine: OpenEngine, tmp_path: Path) -> None:
+    """It is no source any more, and opening the pipe does not block."""
     outside = write(tmp_path / "outside.md", "# Key\n\nThe word is heliotrope.\n")
     linked = write(tmp_path / "docs" / "a.md", "# Notes\n\nBackups run nightly.\n")
     piped = write(tmp_path / "docs" / "b.md", "# Other\n\nRestoring takes hours.\n")
@@ -374,8 +369,8 @@ async def test_a_file_replaced_by_a_link_or_a_pipe_is_not_read(open_engine: Open
     assert await sources.sources() == []
 
 
-async def test_two_folders_of_one_name_added_at_once_stay_apart(open_engine: OpenEngine, tmp_path: Path) -> None:
-    """Each engine searches its own folder only, whichever was the first to take the name."""
+async def test_folders_of_one_name_added_at_once_are_separate(open_engine: OpenEngine, tmp_path: Path) -> None:
+    """Each engine searches its own folder."""
     for place in ("one", "two"):
         for number in range(40):
             write(tmp_path / place / "docs" / f"{number}.md", f"# {place}\n\nAbout {place}, part {number}.\n")

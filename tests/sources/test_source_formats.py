@@ -1,4 +1,4 @@
-"""Kinds of files as sources: what becomes a section, what it is called, and that it is cited word for word."""
+"""Kinds of files as sources: their sections, titles and verbatim citations."""
 
 import ast
 import inspect
@@ -81,8 +81,8 @@ async def read(sources: SourceManager, folder: Path, name: str, data: bytes | st
     return {anchor: (section.title, section.text) for anchor, section in sections.items()}
 
 
-async def test_a_page_is_read_by_its_headings(sources: SourceManager, tmp_path: Path):
-    """Of a page the main text is indexed as Markdown, a section for each heading, and links that lead nowhere go."""
+async def test_page_is_split_at_its_headings(sources: SourceManager, tmp_path: Path):
+    """Its main text is indexed as Markdown, without links that are no web addresses."""
     found = await read(sources, tmp_path / "w", "ferry.html", PAGE)
     assert list(found) == ["the-ferry", "winter"]
     assert found["the-ferry"][0] == "Ferry times: The ferry"
@@ -93,10 +93,8 @@ async def test_a_page_is_read_by_its_headings(sources: SourceManager, tmp_path: 
     assert not {"Home", "Imprint", "steal", "Obey"} & set(text.split())
 
 
-async def test_a_page_is_read_without_the_libraries_too(
-    sources: SourceManager, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    """Without the extra a page has the same sections, and is read again once the libraries are there."""
+async def test_page_is_read_without_libraries(sources: SourceManager, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """It has the same sections, and is read again once they are installed."""
     with monkeypatch.context() as without:
         without.setitem(sys.modules, "trafilatura", None)
         found = await read(sources, tmp_path / "w", "ferry.html", PAGE)
@@ -121,28 +119,27 @@ async def test_a_page_is_read_without_the_libraries_too(
     ],
 )
 def test_malformed_pages_are_read(markup: str, text: str):
-    """Ends that are missing or too many lose no text but what is hidden."""
+    """Missing or additional end tags lose only hidden text."""
     assert read_plain_page(markup).text == text
 
 
-async def test_a_pdf_is_read_by_its_pages(sources: SourceManager, tmp_path: Path):
-    """Each page with text is a section under its number, so that a citation leads to the page."""
+async def test_pdf_has_a_section_for_each_page_with_text(sources: SourceManager, tmp_path: Path):
     found = await read(sources, tmp_path / "w", "fares.pdf", pdf("Fares rose.", "", "Fares fell.", title="The fares"))
     assert found == {"page-1": ("The fares: page 1", "Fares rose."), "page-3": ("The fares: page 3", "Fares fell.")}
 
 
 async def test_pages_beyond_the_limit_are_reported(sources: SourceManager, tmp_path: Path):
-    """Of a very long PDF the first pages are indexed, and what was left out is listed."""
+    """The first pages are indexed."""
     (tmp_path / "long.pdf").write_bytes(pdf(*["page"] * 502))
     added = await sources.add_folder(tmp_path / "long.pdf")
     assert len(added.sources) == 1
     assert str(added.skipped[0]) == "long.pdf is long: only the first 500 of 502 pages were read"
 
 
-async def test_a_missing_library_is_reported_in_one_line(
+async def test_missing_library_is_reported_in_one_line(
     sources: SourceManager, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    """A PDF without its library is passed over with the command that installs it, and read once it is there."""
+    """A PDF is skipped with the install command, and read once the library is installed."""
     (tmp_path / "fares.pdf").write_bytes(pdf("Fares rose."))
     (tmp_path / "notes.md").write_text("# Notes\n\nText.", encoding="utf-8")
     with monkeypatch.context() as without:
@@ -155,7 +152,7 @@ async def test_a_missing_library_is_reported_in_one_line(
 
 
 def test_libraries_do_not_write_into_cells(tmp_path: Path):
-    """What the libraries say about broken files does not reach standard error."""
+    """Their messages about broken files do not reach standard error."""
     (tmp_path / "notes").mkdir()
     (tmp_path / "notes" / "broken.pdf").write_bytes(b"%PDF-1.4\n" + pdf("Fares rose.")[40:])
     (tmp_path / "notes" / "odd.html").write_text("<html><body><p></html>", encoding="utf-8")
@@ -166,8 +163,8 @@ def test_libraries_do_not_write_into_cells(tmp_path: Path):
     assert "odd.html" in done.stdout
 
 
-async def test_python_is_read_by_its_definitions(sources: SourceManager, tmp_path: Path):
-    """A top-level class or function is a section under its name, with decorators and the comment above it."""
+async def test_python_is_split_at_top_level_definitions(sources: SourceManager, tmp_path: Path):
+    """A section has the name of its class or function, with decorators and the comment above it."""
     found = await read(sources, tmp_path / "w", "herons.py", MODULE)
     assert list(found) == ["module", "count", "Bank", "count-2", "code"]
     assert {title for title, _ in found.values()} == {
@@ -183,8 +180,8 @@ async def test_python_is_read_by_its_definitions(sources: SourceManager, tmp_pat
 
 
 @pytest.mark.parametrize("module", [ast, inspect, json, textwrap, pytest], ids=lambda module: module.__name__)
-def test_definitions_are_those_of_python(module: ModuleType):
-    """In modules of the standard library the sections are the top-level definitions of the syntax tree, in order."""
+def test_definitions_equal_those_of_the_syntax_tree(module: ModuleType):
+    """Modules of the standard library are compared."""
     source = Path(str(module.__file__)).read_text(encoding="utf-8")
     kinds = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
     expected = [node.name for node in ast.parse(source).body if isinstance(node, kinds)]
@@ -196,7 +193,7 @@ def test_definitions_are_those_of_python(module: ModuleType):
     "source", ["def f(:\n    pass\n", 'x = """never closed\n', "a = 1)\n", "# only\n\nwords { here"]
 )
 async def test_broken_python_is_plain_text(sources: SourceManager, tmp_path: Path, source: str):
-    """Source that cannot be Python is indexed as text, and its comments are no headings."""
+    """Its comments are no headings."""
     found = await read(sources, tmp_path / "w", "broken.py", source)
     assert found == {"part-1": ("broken", source.strip("\n"))}
 
@@ -209,8 +206,8 @@ def code(source: str, *outputs: dict[str, object]) -> dict[str, object]:
     return {"cell_type": "code", "source": source.splitlines(keepends=True), "outputs": list(outputs)}
 
 
-async def test_a_notebook_is_read_by_its_cells(sources: SourceManager, tmp_path: Path):
-    """Markdown and code cells are sections under their number, with text outputs, and the heading above as title."""
+async def test_notebook_has_a_section_for_each_cell(sources: SourceManager, tmp_path: Path):
+    """A section has the text outputs, and the heading above as its title."""
     picture = {"output_type": "display_data", "data": {"image/png": "iVBOR", "text/plain": ["<Figure size 1>"]}}
     stream = {"output_type": "stream", "name": "stdout", "text": ["\x1b[31mred\x1b[0m heron\n"]}
     error = {"output_type": "error", "ename": "ValueError", "evalue": "too few", "traceback": ["x" * 99]}
@@ -239,8 +236,8 @@ async def test_a_notebook_is_read_by_its_cells(sources: SourceManager, tmp_path:
         (b'{"cells": [1, {"cell_type": "code"}, {"cell_type": "markdown", "source": 7}]}', "holds no text"),
     ],
 )
-async def test_an_invalid_notebook_is_reported(sources: SourceManager, tmp_path: Path, data: bytes, said: str):
-    """Broken JSON, another format and cells of odd shapes are reasons, never crashes."""
+async def test_invalid_notebook_is_reported(sources: SourceManager, tmp_path: Path, data: bytes, said: str):
+    """It is broken JSON, has another format or odd cells."""
     with pytest.raises(UsageError, match=rf"b\.ipynb {said}"):
         await read(sources, tmp_path / "w", "b.ipynb", data)
 
@@ -255,15 +252,16 @@ async def test_an_invalid_notebook_is_reported(sources: SourceManager, tmp_path:
         ("a.html", '<meta charset="gb18030"><title>T</title><p>é中'.encode("gb18030")),
     ],
 )
-async def test_files_are_decoded_by_their_charset(sources: SourceManager, tmp_path: Path, name: str, data: bytes):
-    """UTF-8 with and without its mark, UTF-16 and what a file says of itself are read."""
+async def test_files_are_decoded_by_their_declared_charset(
+    sources: SourceManager, tmp_path: Path, name: str, data: bytes
+):
+    """UTF-8 with and without a mark and UTF-16 are read, too."""
     ((title, text),) = (await read(sources, tmp_path / "w", name, data)).values()
     assert "é中" in text
     assert "\r" not in text + title
 
 
-async def test_western_text_without_a_mark_is_read(sources: SourceManager, tmp_path: Path):
-    """What is not UTF-8 and says nothing is read as Windows' Western set."""
+async def test_undeclared_western_text_is_read_as_cp1252(sources: SourceManager, tmp_path: Path):
     found = await read(sources, tmp_path / "w", "a.txt", "“café” — closed".encode("cp1252"))
     assert found["part-1"][1] == "“café” — closed"
 
@@ -289,10 +287,10 @@ FILES = {
         ("When are herons counted twice?", "local:notes/herons.py#count", "twice when the fog is thick"),
     ],
 )
-async def test_every_kind_is_cited_where_it_answers(
+async def test_every_kind_of_file_is_cited_by_section(
     sources: SourceManager, tmp_path: Path, question: str, address: str, quote: str
 ):
-    """The offline model answers from the page, the cell, the heading or the definition that says it."""
+    """The offline model answers from a page, a cell, a heading or a definition."""
     root = tmp_path / "notes"
     root.mkdir()
     for name, data in FILES.items():

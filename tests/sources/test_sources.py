@@ -26,7 +26,7 @@ NOTES = (
 
 
 async def test_headings_become_sections_and_their_text_is_verbatim(sources: SourceManager, tmp_path: Path):
-    """A Markdown file is read by heading, with the text exactly as it stands, and a comment in code is no heading."""
+    """A comment in code is no heading."""
     await sources.add_folder(write(tmp_path / "My Notes", lake_md=NOTES))
     section = await sources.read("local:my-notes/lake.md#boats")
     assert section.title == "Notes: Boats"
@@ -35,8 +35,8 @@ async def test_headings_become_sections_and_their_text_is_verbatim(sources: Sour
         await sources.read("local:my-notes/lake.md#not-a-heading")
 
 
-async def test_only_what_changed_is_indexed_again(sources: SourceManager, tmp_path: Path):
-    """Unchanged files are left alone, changed ones replaced, and those that are gone are no longer found."""
+async def test_only_changed_files_are_indexed_again(sources: SourceManager, tmp_path: Path):
+    """Removed files are not found any more."""
     root = write(tmp_path / "n", a_md="# A\n\nHerons stand in water.", b_md="# B\n\nOtters swim.")
     assert (await sources.add_folder(root)).added == 2
     write(root, a_md="# A\n\nStorks stand on roofs.")
@@ -50,8 +50,8 @@ async def test_only_what_changed_is_indexed_again(sources: SourceManager, tmp_pa
     assert (await sources.add_folder(root)).unchanged == 1
 
 
-async def test_ids_are_unique_and_stay(sources: SourceManager, tmp_path: Path):
-    """Two folders of one name keep apart, and a file added later changes no address."""
+async def test_source_ids_are_unique_and_stable(sources: SourceManager, tmp_path: Path):
+    """Two folders have one name, and a file is added later."""
     first = write(tmp_path / "x" / "docs", read_md="# One\n\nFirst text.")
     second = write(tmp_path / "y" / "docs", read_md="# Two\n\nSecond text.")
     assert (await sources.add_folder(first)).source_ids == ("docs/read.md",)
@@ -60,8 +60,7 @@ async def test_ids_are_unique_and_stay(sources: SourceManager, tmp_path: Path):
     assert (await sources.add_folder(second)).source_ids == ("docs-2/more.md", "docs-2/read.md")
 
 
-async def test_the_scope_limits_a_search(sources: SourceManager, tmp_path: Path):
-    """Only the sources of the scope are searched and counted."""
+async def test_scope_limits_search_and_counts(sources: SourceManager, tmp_path: Path):
     a = await sources.add_folder(write(tmp_path / "a", one_md="# One\n\nThe mill turns."))
     await sources.add_folder(write(tmp_path / "b", two_md="# Two\n\nThe mill stands still."))
     assert len(await sources.search("mill")) == 2
@@ -84,7 +83,7 @@ async def test_the_scope_limits_a_search(sources: SourceManager, tmp_path: Path)
     ],
 )
 async def test_words_are_found_by_stem_part_and_pair(sources: SourceManager, tmp_path: Path, query: str, found: str):
-    """Stems, names of code whole and in part, Chinese words of two characters and operators are found."""
+    """Stems, whole and partial names of code, Chinese pairs and operators are found."""
     await sources.add_folder(
         write(
             tmp_path / "w",
@@ -98,29 +97,28 @@ async def test_words_are_found_by_stem_part_and_pair(sources: SourceManager, tmp
     assert (await sources.search(query))[0].address.startswith(f"local:w/{found}.md")
 
 
-async def test_plain_text_is_cut_into_parts_at_paragraphs(sources: SourceManager, tmp_path: Path):
-    """A long text without headings has several sections, each of whole paragraphs."""
+async def test_plain_text_is_split_at_paragraphs(sources: SourceManager, tmp_path: Path):
     paragraph = "The river rose by ten centimetres. " * 12
     added = await sources.add_folder(write(tmp_path / "t", log_txt="\n\n".join([paragraph.strip()] * 5)))
     assert added.source_ids == ("t/log.txt",)
     assert (await sources.read("local:t/log.txt#part-2")).text.startswith("The river")
 
 
-async def test_a_single_file_can_be_added(sources: SourceManager, tmp_path: Path):
-    """A file is accepted in place of a folder, and its name is its id."""
+async def test_single_file_can_be_added(sources: SourceManager, tmp_path: Path):
+    """Its name is its id."""
     root = write(tmp_path / "n", a_md="# A\n\nText.", b_md="# B\n\nText.")
     assert (await sources.add_folder(root / "a.md")).source_ids == ("a.md",)
 
 
 async def test_hidden_files_are_skipped(sources: SourceManager, tmp_path: Path):
-    """Files and folders whose names begin with a dot are not read."""
+    """Names that begin with a dot are hidden."""
     root = write(tmp_path / "n", a_md="# A\n\nText.")
     write(root / ".git", hidden_md="# H\n\nHidden.")
     assert (await sources.add_folder(root)).source_ids == ("n/a.md",)
 
 
-async def test_a_path_that_cannot_be_added_is_an_error_with_advice(sources: SourceManager, tmp_path: Path):
-    """A missing path, an empty folder, an unknown kind and a folder of binary files are errors that name the path."""
+async def test_path_without_readable_files_is_an_error_with_advice(sources: SourceManager, tmp_path: Path):
+    """The path is missing, an empty folder, of an unknown kind or a folder of binary files."""
     empty = tmp_path / "empty"
     empty.mkdir()
     picture = tmp_path / "p.png"
@@ -138,8 +136,8 @@ async def test_a_path_that_cannot_be_added_is_an_error_with_advice(sources: Sour
     assert await sources.sources() == []
 
 
-async def test_the_language_reference_is_indexed_once_and_fast(sources: SourceManager):
-    """Its topics are sections by their keys; indexing takes below 1.5 s and is not repeated."""
+async def test_language_reference_is_indexed_once_within_1_5_s(sources: SourceManager):
+    """Its topics are sections."""
     for attempt in within(1.5, tries=1):
         with attempt:
             first = await sources.add_python_reference()
@@ -149,7 +147,6 @@ async def test_the_language_reference_is_indexed_once_and_fast(sources: SourceMa
 
 
 async def test_unknown_address_lists_the_nearest_ones(sources: SourceManager, tmp_path: Path):
-    """Reading a section that does not exist tells which ones are named alike."""
     await sources.add_folder(write(tmp_path / "n", lake_md=NOTES))
     with pytest.raises(NotFound, match=r"'local:n/lake\.md#boat'.*local:n/lake\.md#boats"):
         await sources.read("local:n/lake.md#boat")
@@ -158,7 +155,7 @@ async def test_unknown_address_lists_the_nearest_ones(sources: SourceManager, tm
 
 
 async def test_second_store_indexes_the_reference_quickly(sources: SourceManager, tmp_path: Path):
-    """A process cuts the language reference once, for all stores that it begins."""
+    """A process splits the reference once for all stores."""
     await sources.add_python_reference()
     for number, attempt in enumerate(within(0.06)):
         database = Database(tmp_path / f"further-{number}.db")
