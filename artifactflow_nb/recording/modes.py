@@ -125,13 +125,16 @@ class CassetteSession:
 
     def _masked(self, ask: Ask) -> Ask:
         return replace(
-            ask, question=self._redactor.text(ask.question), settings=self._redactor.masked(dict(ask.settings))
+            ask, question=self._redactor.text(ask.question), settings=self._redactor.redact_value(dict(ask.settings))
         )
 
     def _worded(self, ask: Ask) -> Iterator[Ask]:
         """The question in the words of recordings from which it differs only in secrets."""
         for head in self.cassette.heads if self.cassette is not None else ():
-            if head.question != ask.question and self._redactor.worded(head.question, ask.question) == head.question:
+            if (
+                head.question != ask.question
+                and self._redactor.with_recorded_texts(head.question, ask.question) == head.question
+            ):
                 yield replace(ask, question=head.question)
 
     def _key(self, ask: Ask) -> str:
@@ -190,7 +193,7 @@ class CassetteSession:
 
     def match_wording(self, recorded: Decision, decision: Decision) -> Decision:
         """A decision in the words of the recorded one, where it differs from that only in secrets."""
-        return self._redactor.worded(recorded, decision)
+        return self._redactor.with_recorded_texts(recorded, decision)
 
     # --- writing -----------------------------------------------------------------------------------------------------
 

@@ -26,13 +26,13 @@ class DependencyGraph:
 
     def all_dependents(self, keys: set[str]) -> set[str]:
         """Return the ids of all direct and indirect dependents, without the given ids themselves."""
-        pending, found = list(keys), set[str]()
+        pending, reached = list(keys), set[str]()
         while pending:
             for key in self.dependents.get(pending.pop(), ()):
-                if key not in found:
-                    found.add(key)
+                if key not in reached:
+                    reached.add(key)
                     pending.append(key)
-        return found - keys
+        return reached - keys
 
     @cached_property
     def topological_order(self) -> tuple[str, ...]:

@@ -75,8 +75,8 @@ def add_block(tree: BlockTree, new: NewBlock) -> tuple[Block, ...]:
         raise UsageError(f"The group {name!r} has no text of its own: leave {', '.join(values) or 'text'} out.")
     key = unused_id(tree.redact(name), tree.used_ids)
     block = _with_text(Block(key, name, new.position.phase, is_group=is_group), new.text, new.writer)
-    placed, *siblings = _placed(tree, block, new.position)
-    added, *others = _checked(tree, [_set(tree, placed, values), *siblings])
+    placed, *siblings = _place(tree, block, new.position)
+    added, *others = _check(tree, [_apply_settings(tree, placed, values), *siblings])
     if new.text:
         added = replace(added, basis=tree.with_blocks([added, *others]).basis(block.block_id))
     return (added, *others)
@@ -84,22 +84,22 @@ def add_block(tree: BlockTree, new: NewBlock) -> tuple[Block, ...]:
 
 def move_block(tree: BlockTree, block_id: str, position: BlockPosition) -> tuple[Block, ...]:
     """Move a block and its descendants."""
-    block = _required(tree, block_id)
+    block = _get_block(tree, block_id)
     if position.parent == block_id or position.parent in {child.block_id for child in tree.descendants(block_id)}:
         raise UsageError(f"{block.name!r} cannot be moved into itself.")
-    placed = _placed(tree, block, position)
+    placed = _place(tree, block, position)
     below = [replace(child, phase=placed[0].phase) for child in tree.descendants(block_id)]
-    return _checked(tree, [*placed, *below])
+    return _check(tree, [*placed, *below])
 
 
 def rename_block(tree: BlockTree, block_id: str, name: str) -> tuple[Block, ...]:
     """Rename a block; its id, and thus its dependents, do not change."""
-    return _checked(tree, [replace(_required(tree, block_id), name=validate_block_name(name))])
+    return _check(tree, [replace(_get_block(tree, block_id), name=validate_block_name(name))])
 
 
 def copy_block(tree: BlockTree, block_id: str, name: str) -> tuple[Block, ...]:
     """Copy a block and its descendants after it; dependencies among the originals become dependencies of the copies."""
-    top = _required(tree, block_id)
+    top = _get_block(tree, block_id)
     used, ids = set(tree.used_ids), dict[str, str]()
     for block in (top, *tree.descendants(block_id)):
         ids[block.block_id] = unused_id(tree.redact(block.name if block is not top else name), used)
@@ -108,8 +108,8 @@ def copy_block(tree: BlockTree, block_id: str, name: str) -> tuple[Block, ...]:
     first = replace(_copy(top, ids), name=validate_block_name(name))
     siblings = [sibling.block_id for sibling in tree.children(top.parent) if sibling.phase == top.phase]
     next_sibling = next(iter(siblings[siblings.index(block_id) + 1 :]), "")
-    placed = _placed(tree, first, BlockPosition("" if top.parent else top.phase, top.parent, next_sibling))
-    return _checked(tree, [*placed, *copies])
+    placed = _place(tree, first, BlockPosition("" if top.parent else top.phase, top.parent, next_sibling))
+    return _check(tree, [*placed, *copies])
 
 
 def _copy(block: Block, ids: Mapping[str, str]) -> Block:
@@ -128,7 +128,7 @@ def delete_block(tree: BlockTree, block_id: str, *, anyway: bool = False) -> tup
 
     Errors: `UsageError` with the dependents, unless `anyway` is set.
     """
-    block = _required(tree, block_id)
+    block = _get_block(tree, block_id)
     if not anyway and (users := tree.dependents(block_id)):
         listed = ", ".join(repr(user.name) for user in users)
         raise UsageError(
@@ -165,16 +165,16 @@ def restore_block(tree: BlockTree, block_id: str) -> tuple[Block, ...]:
         replace(tree.deleted[key], is_deleted=False, deleted_with="", parent=parent, phase=phase)
         for key, parent in parents.items()
     ]
-    return _checked(tree, restored)
+    return _check(tree, restored)
 
 
 def configure_block(tree: BlockTree, block_id: str, settings: Mapping[str, Any]) -> tuple[Block, ...]:
     """Change settings of a block; removed dependencies can no longer make it stale."""
-    block = _set(tree, _required(tree, block_id), settings)
+    block = _apply_settings(tree, _get_block(tree, block_id), settings)
     needs = {key for need in block.depends_on for key in tree.text_ids(need)}
-    gone = {key for need in set(tree[block_id].depends_on) - set(block.depends_on) for key in tree.text_ids(need)}
-    basis = {key: value for key, value in block.basis.items() if key in needs or key not in gone}
-    return _checked(tree, [replace(block, basis=basis)])
+    removed = {key for need in set(tree[block_id].depends_on) - set(block.depends_on) for key in tree.text_ids(need)}
+    basis = {key: value for key, value in block.basis.items() if key in needs or key not in removed}
+    return _check(tree, [replace(block, basis=basis)])
 
 
 def write_block(
@@ -200,7 +200,7 @@ def write_block(
 
     Errors: `Conflict` if the current text differs from `expected`.
     """
-    block = _required(tree, block_id)
+    block = _get_block(tree, block_id)
     if block.is_group:
         raise UsageError(f"The group {block.name!r} has no text of its own. Write one of the blocks in it.")
     if expected is not None and block.content != expected:
@@ -227,19 +227,19 @@ def _with_text(block: Block, text: Any, writer: str, *, is_finished: bool = Fals
 
 def mark_block_current(tree: BlockTree, block_id: str) -> tuple[Block, ...]:
     """Accept a stale text as up to date with its current dependencies."""
-    return (replace(_required(tree, block_id), basis=tree.basis(block_id)),)
+    return (replace(_get_block(tree, block_id), basis=tree.basis(block_id)),)
 
 
 # --- parts -----------------------------------------------------------------------------------------------------------
 
 
-def _required(tree: BlockTree, block_id: str) -> Block:
+def _get_block(tree: BlockTree, block_id: str) -> Block:
     if (block := tree.get(block_id)) is None:
         raise UsageError(f"There is no block with the id {block_id!r}; it may have been deleted.")
     return block
 
 
-def _set(tree: BlockTree, block: Block, settings: Mapping[str, Any]) -> Block:
+def _apply_settings(tree: BlockTree, block: Block, settings: Mapping[str, Any]) -> Block:
     if unknown := [name for name in settings if name not in BLOCK_SETTINGS]:
         raise UsageError(f"A block has no setting {unknown[0]!r}. Settings: {', '.join(BLOCK_SETTINGS)}.")
     if block.is_group and settings:
@@ -251,7 +251,7 @@ def _set(tree: BlockTree, block: Block, settings: Mapping[str, Any]) -> Block:
     if "prompt" in values:
         values["prompt"] = storable_text(values["prompt"])
     if "depends_on" in values:
-        values["depends_on"] = _needs(tree, block, values["depends_on"])
+        values["depends_on"] = _dependency_ids(tree, block, values["depends_on"])
     status = values.get("status", block.status)
     if status not in BLOCK_STATUSES:
         raise UsageError(f"status of {block.name!r} is {status!r:.80}; it must be one of {', '.join(BLOCK_STATUSES)}.")
@@ -261,19 +261,19 @@ def _set(tree: BlockTree, block: Block, settings: Mapping[str, Any]) -> Block:
     return replace(block, **values)
 
 
-def _needs(tree: BlockTree, block: Block, names: Any) -> tuple[str, ...]:
+def _dependency_ids(tree: BlockTree, block: Block, names: Any) -> tuple[str, ...]:
     if isinstance(names, str | Block):
         names = [names]
     if not isinstance(names, Iterable):
         raise UsageError(f"depends_on of {block.name!r} is {names!r:.80}; it must be a list of blocks.")
-    needed = (_required(tree, name.block_id) if isinstance(name, Block) else tree.find(name) for name in names)
+    needed = (_get_block(tree, name.block_id) if isinstance(name, Block) else tree.find(name) for name in names)
     ids = tuple(dict.fromkeys(need.block_id for need in needed))
     if any(block.block_id in {key, *tree.text_ids(key)} for key in ids):
         raise UsageError(f"{block.name!r} cannot depend on itself, or on a group that it is in.")
     return ids
 
 
-def _placed(tree: BlockTree, block: Block, position: BlockPosition) -> list[Block]:
+def _place(tree: BlockTree, block: Block, position: BlockPosition) -> list[Block]:
     """Place a block between its siblings; also return siblings that had to be renumbered."""
     group = tree.get(position.parent) if position.parent else None
     if position.parent and (group is None or not group.is_group):
@@ -302,7 +302,7 @@ def _placed(tree: BlockTree, block: Block, position: BlockPosition) -> list[Bloc
     return [numbered[index], *numbered[:index], *numbered[index + 1 :]]
 
 
-def _checked(tree: BlockTree, changed: Sequence[Block]) -> tuple[Block, ...]:
+def _check(tree: BlockTree, changed: Sequence[Block]) -> tuple[Block, ...]:
     """Return the changed blocks if the result is valid: no dependency cycles, and unique names among siblings."""
     after = tree.with_blocks(changed)
     _ = after.topological_order  # raises for a cycle

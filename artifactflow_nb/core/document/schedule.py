@@ -112,7 +112,7 @@ def _will_be_usable(tree: BlockTree, states: Mapping[str, BlockState], need: str
 
 
 def _summary(
-    tree: BlockTree, states: Mapping[str, BlockState], last: Mapping[str, BlockResult], gone: Sequence[str]
+    tree: BlockTree, states: Mapping[str, BlockState], last: Mapping[str, BlockResult], deleted: Sequence[str]
 ) -> str:
     states = {block.block_id: states[block.block_id] for block in tree if block.block_id in states}
     written = [tree.path(key) for key, state in states.items() if state == "finished" and key in last]
@@ -122,8 +122,8 @@ def _summary(
     parts = [f"Written: {', '.join(written)}." if written else "Nothing was written."]
     if problems:
         parts.append("Not written:\n" + "\n".join(f"- {path}: {reason}" for path, reason in problems.items()))
-    if gone:
-        parts.append(f"Deleted meanwhile: {', '.join(map(tree.block_name, gone))}.")
+    if deleted:
+        parts.append(f"Deleted meanwhile: {', '.join(map(tree.block_name, deleted))}.")
     return "\n\n".join(parts)
 
 

@@ -102,19 +102,19 @@ def load_shared_skills(folder: Path) -> dict[str, str]:
     Errors: `UsageError` with the path for an invalid or unreadable file and for a duplicate name, and if all skills
         together are too long, because every run stores a copy.
     """
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     for path in sorted(folder.glob("*.md")):
         text = read_text(path, "The skill")
         try:
             name = parse_skill(text).name
         except UsageError as error:
             raise UsageError(f"The skill {path} cannot be used: {error}") from None
-        if name in found:
+        if name in texts:
             raise UsageError(f"The skill {path} cannot be used: another file of the folder has the name {name!r}.")
-        found[name] = text
-    if (size := sum(map(len, found.values()))) > MAX_SHARED_CHARS:
+        texts[name] = text
+    if (size := sum(map(len, texts.values()))) > MAX_SHARED_CHARS:
         raise UsageError(f"The skills in {folder} have {size} characters; at most {MAX_SHARED_CHARS} can be shared.")
-    return dict(sorted(found.items()))
+    return dict(sorted(texts.items()))
 
 
 def merge_skills(own: Iterable[Skill], shared: Mapping[str, str]) -> tuple[Skill, ...]:
@@ -131,17 +131,17 @@ def referenced_skills(text: str, skills: Sequence[Skill], *, strict: bool = True
 
     Errors: `UsageError` for an unknown name if `strict`.
     """
-    found: dict[str, Skill] = {}
+    referenced: dict[str, Skill] = {}
     by_length = sorted(skills, key=lambda skill: len(skill.name), reverse=True)
     for match in _REFERENCE.finditer(text):
         for skill in by_length:
             # In scripts without spaces other text may follow a name directly.
             start, after = match[1][: len(skill.name)], match[1][len(skill.name) :]
             if start.casefold() == skill.name.casefold() and not _NAME_GOES_ON.match(after):
-                found[skill.name] = skill
+                referenced[skill.name] = skill
                 break
         else:
             if strict:
                 known = ", ".join(skill.name for skill in skills) or "none yet"
                 raise UsageError(f"@skill:{match[1]:.80} names no skill. Known skills: {known}.")
-    return tuple(found.values())
+    return tuple(referenced.values())

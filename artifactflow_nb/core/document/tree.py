@@ -148,8 +148,8 @@ class Block:
 
         It does not scan a long paragraph to its end.
         """
-        found = _FIRST_WORD.search(self.content)
-        return "" if found is None else self.content[found.start() : found.start() + most].splitlines()[0].rstrip()
+        match = _FIRST_WORD.search(self.content)
+        return "" if match is None else self.content[match.start() : match.start() + most].splitlines()[0].rstrip()
 
     @property
     def metadata_json(self) -> str:
@@ -251,11 +251,11 @@ class BlockTree:
         redact: Callable[[str], str] = str,
     ) -> None:
         self.redact = redact
-        found = {block.block_id: block for block in blocks}
+        by_id = {block.block_id: block for block in blocks}
         self.phases = tuple(phases)
-        self.used_ids = frozenset({*used_ids, *found})
-        self.deleted = {key: block for key, block in found.items() if block.is_deleted}
-        self._by_id = {key: block for key, block in found.items() if not block.is_deleted}
+        self.used_ids = frozenset({*used_ids, *by_id})
+        self.deleted = {key: block for key, block in by_id.items() if block.is_deleted}
+        self._by_id = {key: block for key, block in by_id.items() if not block.is_deleted}
         self._below: dict[str, list[Block]] = {}
         rank = {phase: n for n, phase in enumerate(self.phases)}
         for block in sorted(self._by_id.values(), key=lambda b: (rank.get(b.phase, len(rank)), b.order, b.block_id)):
@@ -325,18 +325,18 @@ class BlockTree:
         """
         wanted = normalize_path(str(name).strip().removeprefix("@"))
         folded, paths = fold_name(wanted), {key: self.path(key) for key in self._ordered}
-        for found in (
+        for matches in (
             [key for key, path in paths.items() if path == wanted],
             [block.block_id for block in self if block.name == wanted],
             [key for key in self._ordered if key == wanted],
             [key for key, path in paths.items() if fold_name(path) == folded],
             [block.block_id for block in self if fold_name(block.name) == folded],
         ):
-            if len(found) == 1:
-                return self._ordered[found[0]]
-            if found:
-                listed = ", ".join(repr(paths[key]) for key in found)
-                raise UsageError(f"{len(found)} blocks are called {wanted!r}. Name one by its path: {listed}.")
+            if len(matches) == 1:
+                return self._ordered[matches[0]]
+            if matches:
+                listed = ", ".join(repr(paths[key]) for key in matches)
+                raise UsageError(f"{len(matches)} blocks are called {wanted!r}. Name one by its path: {listed}.")
         names = list(dict.fromkeys(block.name for block in self))
         near = get_close_matches(wanted, names, n=5, cutoff=0.5) or names[:20]
         raise UsageError(f"There is no block {wanted!r:.140}. There are: {', '.join(near) or 'none yet'}.")
@@ -353,11 +353,11 @@ class BlockTree:
     @cached_property
     def _needs(self) -> DependencyGraph:
         groups = {block.block_id: self.text_ids(block.block_id) for block in self if block.is_group}
-        found = {block.block_id: block.depends_on for block in self if not block.is_group}
-        for key, needs in found.items():
+        dependencies = {block.block_id: block.depends_on for block in self if not block.is_group}
+        for key, needs in dependencies.items():
             if not groups.keys().isdisjoint(needs):
-                found[key] = tuple(dict.fromkeys(text for need in needs for text in groups.get(need, (need,))))
-        return DependencyGraph(found)
+                dependencies[key] = tuple(dict.fromkeys(text for need in needs for text in groups.get(need, (need,))))
+        return DependencyGraph(dependencies)
 
     def dependencies(self, block_id: str) -> tuple[str, ...]:
         """Return the ids of the texts that a block depends on, including deleted ones."""
@@ -365,8 +365,8 @@ class BlockTree:
 
     def dependents(self, block_id: str) -> tuple[Block, ...]:
         """Return all direct and indirect dependents of a block or group, in document order."""
-        found = self._needs.all_dependents(set(self.text_ids(block_id)))
-        return tuple(block for block in self if block.block_id in found)
+        ids = self._needs.all_dependents(set(self.text_ids(block_id)))
+        return tuple(block for block in self if block.block_id in ids)
 
     def basis(self, block_id: str) -> dict[str, str]:
         """Return the current hashes of a block's dependencies; empty for missing texts."""
@@ -415,10 +415,10 @@ class BlockTree:
         block = self._ordered[block_id]
         if not block.is_group:
             return block.status
-        found = {child.status for child in self.descendants(block_id) if not child.is_group}
-        if len(found) == 1:
-            return found.pop()
-        return "in_progress" if found else "empty"
+        statuses = {child.status for child in self.descendants(block_id) if not child.is_group}
+        if len(statuses) == 1:
+            return statuses.pop()
+        return "in_progress" if statuses else "empty"
 
     # --- unfinished blocks ---------------------------------------------------------------------------------------
 
@@ -429,12 +429,12 @@ class BlockTree:
 
     def unfinished(self, phases: Iterable[str]) -> dict[str, str]:
         """List the unfinished blocks of these phases by path, each with its problem."""
-        found = {}
+        problems_by_path = {}
         for block in (block for phase in phases for block in self.blocks_in_phase(phase) if not block.is_group):
             problems = [] if block.status == "completed" else [block.status.replace("_", " ")]
             if problems := [*problems, *(["stale"] if block.block_id in self.stale else [])]:
-                found[self.path(block.block_id)] = ", ".join(problems)
-        return found
+                problems_by_path[self.path(block.block_id)] = ", ".join(problems)
+        return problems_by_path
 
     def __repr__(self) -> str:
         return f"BlockTree({len(self)} blocks)"

@@ -54,18 +54,18 @@ class Redactor:
         """Redact a text."""
         return self._cached(text)
 
-    def masked(self, value: T) -> T:
+    def redact_value(self, value: T) -> T:
         """Redact the texts of a JSON value, and the values next to names of secrets."""
         redacted: Any = self._value(value)
         return redacted  # type: ignore[no-any-return]
 
-    def worded(self, recorded: T, now: T) -> T:
+    def with_recorded_texts(self, recorded: T, now: T) -> T:
         """Copy the current value with the recorded texts where these differ only in secrets.
 
         The result does not depend on which secrets were known when the value was recorded, or are known now.
         """
-        worded: Any = self._worded(recorded, now)
-        return worded  # type: ignore[no-any-return]
+        value: Any = self._with_recorded_texts(recorded, now)
+        return value  # type: ignore[no-any-return]
 
     def _value(self, value: Any) -> Any:
         if isinstance(value, str):
@@ -77,7 +77,7 @@ class Redactor:
             }
         return [self._value(item) for item in value] if isinstance(value, list | tuple) else value
 
-    def _worded(self, recorded: Any, now: Any) -> Any:
+    def _with_recorded_texts(self, recorded: Any, now: Any) -> Any:
         if type(now) is not type(recorded) or now == recorded:
             return now
         if isinstance(now, str):
@@ -88,14 +88,16 @@ class Redactor:
             return {
                 self.text(name): MASK
                 if isinstance(item, str) and is_secret(name, item)
-                else self._worded(recorded.get(self.text(name), recorded.get(name)), item)
+                else self._with_recorded_texts(recorded.get(self.text(name), recorded.get(name)), item)
                 for name, item in now.items()
             }
         if is_dataclass(now) and not isinstance(now, type):
             names = [field.name for field in fields(now)]
-            return replace(now, **{name: self._worded(getattr(recorded, name), getattr(now, name)) for name in names})
+            return replace(
+                now, **{name: self._with_recorded_texts(getattr(recorded, name), getattr(now, name)) for name in names}
+            )
         if isinstance(now, list | tuple) and len(now) == len(recorded):
-            return type(now)(map(self._worded, recorded, now))
+            return type(now)(map(self._with_recorded_texts, recorded, now))
         return now
 
     def _redact(self, text: str) -> str:
@@ -152,10 +154,10 @@ def is_same_text(recorded: str, now: str) -> bool:
         if not part:  # adjacent masks count as one
             continue
         secret = _SECRET.match(now, at)
-        found = now.find(part, at + SHORTEST, secret.end() + len(part)) if secret is not None else -1
-        if found < 0 or not _may_be_secret(now, at, found):
+        position = now.find(part, at + SHORTEST, secret.end() + len(part)) if secret is not None else -1
+        if position < 0 or not _may_be_secret(now, at, position):
             return False
-        at = found + len(part)
+        at = position + len(part)
     return now.endswith(parts[-1]) and _may_be_secret(now, at, len(now) - len(parts[-1]))
 
 

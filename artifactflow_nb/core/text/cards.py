@@ -139,9 +139,9 @@ class Details:
         if isinstance(self.body, CardTable):
             body = self.body.markdown()
         elif isinstance(self.body, MarkdownText):
-            body = safe_markdown(_truncated(self.body.text))
+            body = safe_markdown(_truncate(self.body.text))
         else:  # an indented code block: no text in it can end it
-            body = indent(_truncated(self.body.text).strip("\n"), "    ", lambda _line: True)
+            body = indent(_truncate(self.body.text).strip("\n"), "    ", lambda _line: True)
         return f"{self._opening_html()}\n\n{body}\n\n</details>"
 
     def html(self) -> str:
@@ -151,9 +151,9 @@ class Details:
         if isinstance(self.body, CardTable):
             body = self.body.html()
         elif isinstance(self.body, MarkdownText):
-            body = MarkdownRenderer().html(_truncated(self.body.text))
+            body = MarkdownRenderer().html(_truncate(self.body.text))
         else:
-            body = f'<pre tabindex="0">{escape(_truncated(self.body.text))}</pre>'
+            body = f'<pre tabindex="0">{escape(_truncate(self.body.text))}</pre>'
         return f"{self._opening_html()}<div>{body}</div></details>"
 
     def _opening_html(self) -> str:
@@ -272,7 +272,7 @@ def escape_invisible(text: str) -> str:
     return _INVISIBLE.sub("�", text)
 
 
-def _truncated(text: str) -> str:
+def _truncate(text: str) -> str:
     text = escape_invisible(text)
     beginning = cut(text, _BODY_COLUMNS)
     if len(beginning) == len(text):

@@ -59,7 +59,7 @@ class GrowingText:
     def append(self, text: str) -> None:
         """Add text at the end; linear in its length."""
         if not self.n_left:
-            visible = _truncated(text, SHOWN_CHARS - self.n_chars, SHOWN_LINES - self._n_lines)
+            visible = _truncate(text, SHOWN_CHARS - self.n_chars, SHOWN_LINES - self._n_lines)
             self._stream.append(visible)
             self._n_lines += visible.count("\n")
             self.n_left = len(text) - len(visible)
@@ -70,7 +70,7 @@ class GrowingText:
         self.is_blank = self.is_blank and not text.strip()
 
 
-def _truncated(text: str, n_chars: int, n_lines: int) -> str:
+def _truncate(text: str, n_chars: int, n_lines: int) -> str:
     """Truncate a text to a number of characters and complete lines."""
     text = text[:n_chars]
     if text.count("\n") < n_lines:
@@ -85,7 +85,7 @@ def remainder(n_chars: int, place: str) -> str:
 
 def beginning(text: str) -> tuple[str, int]:
     """Return the displayed beginning of a text and the number of omitted characters."""
-    visible = _truncated(text, SHOWN_CHARS, SHOWN_LINES)
+    visible = _truncate(text, SHOWN_CHARS, SHOWN_LINES)
     return visible, len(text) - len(visible)
 
 

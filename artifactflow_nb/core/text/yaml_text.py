@@ -74,7 +74,7 @@ def load_yaml(text: str | bytes, location: str, *, first_line: int = 1) -> Any:
 
     Errors: `UsageError` with the location, line and column.
     """
-    text = _decoded(text, location)
+    text = _decode(text, location)
     if len(text) > MAX_CHARS:
         raise UsageError(f"{location} has {len(text):,} characters; at most {MAX_CHARS:,} are read.")
     try:
@@ -93,7 +93,7 @@ def load_yaml(text: str | bytes, location: str, *, first_line: int = 1) -> Any:
     raise UsageError(f"{location} cannot be read as YAML: line {line + first_line}, column {column + 1}: {cut}.")
 
 
-def _decoded(text: str | bytes, location: str) -> str:
+def _decode(text: str | bytes, location: str) -> str:
     if isinstance(text, str):
         return text.removeprefix("\ufeff")
     try:

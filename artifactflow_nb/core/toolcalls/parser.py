@@ -240,7 +240,7 @@ class TextCallReader:
             raise AmbiguousCall("its first tag is broken", opening.end())
         self._read_opening(tag, draft)
         if is_self_closing(tag):
-            return self._finished(draft, tag.end())
+            return self._finish(draft, tag.end())
         if not draft.name and _JSON.match(self._text, tag.end()):
             return self._json(tag.end(), draft.ends)
         return self._elements(tag.end(), draft)
@@ -296,7 +296,7 @@ class TextCallReader:
             if tag["close"]:
                 position = tag.end()
                 if kind in _CLOSERS or (kind in _CONTAINERS and self._is_over(position)):
-                    return self._finished(draft, position)
+                    return self._finish(draft, position)
             else:
                 # An unclosed call ends where another call or a result follows.
                 if kind in RESULT_TAGS:
@@ -306,7 +306,7 @@ class TextCallReader:
                 else:
                     is_over = not draft.inside and self._names_tool(tag, kind) and bool(draft.name)
                 if is_over:
-                    return self._finished(draft, len(self._text) if self._closes(tag) else tag.start())
+                    return self._finish(draft, len(self._text) if self._closes(tag) else tag.start())
                 position = self._element(tag, kind, draft)
             position = self._arguments(position, draft)
         # Without a closing tag, parts of the call may be missing.
@@ -314,7 +314,7 @@ class TextCallReader:
         is_partial = tail.startswith("<") and not tail.startswith("</") and ">" not in tail
         if self._is_truncated or is_partial or not draft.params:
             raise AmbiguousCall("it has no end", len(self._text))
-        return self._finished(draft, position)
+        return self._finish(draft, position)
 
     @staticmethod
     def _names_tool(tag: re.Match[str], kind: str) -> bool:
@@ -371,7 +371,7 @@ class TextCallReader:
         _add(draft.params, key.strip("\"'"), value)
         return position
 
-    def _finished(self, draft: _CallDraft, end: int) -> ParsedCalls:
+    def _finish(self, draft: _CallDraft, end: int) -> ParsedCalls:
         name = draft.name or draft.lead
         if not name:
             raise AmbiguousCall("it names no tool", end, is_complete=True)

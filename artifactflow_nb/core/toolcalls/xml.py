@@ -297,9 +297,9 @@ class _ReplyReader:
         start = _data(self._text, result.end())[1] if result else match.end()
         if closing := self._places.closing(RESULT_TAGS, start):
             return ParsedCalls((), (), closing[1])
-        lost = self._places.next_call(match.end()) is not None
+        has_call = self._places.next_call(match.end()) is not None
         reason = "it is in a tool result that you wrote yourself and did not close; results are sent to you"
-        return ParsedCalls((rejected_call(self._text, match.start(), reason),) if lost else (), (), len(self._text))
+        return ParsedCalls((rejected_call(self._text, match.start(), reason),) if has_call else (), (), len(self._text))
 
     def _repeated(self, match: re.Match[str], reading: ParsedCalls) -> int | None:
         """Return the end of a call that only repeats a text the agent was shown; None for a real call."""

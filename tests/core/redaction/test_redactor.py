@@ -75,13 +75,13 @@ def test_variable_with_a_secret_name_and_value_is_secret(name: str) -> None:
 def test_parameter_with_a_secret_name_is_redacted_as_in_the_reply(value: str) -> None:
     """The text of a call and its parsed parameters are redacted alike."""
     xml = "<tool_call><name>t</name><params><api_key><![CDATA[{}]]></api_key></params></tool_call>"
-    redacted = Redactor().masked({"api_key": value})["api_key"]
+    redacted = Redactor().redact_value({"api_key": value})["api_key"]
     assert Redactor().text(xml.format(value)) == xml.format(redacted)
 
 
 def test_values_are_redacted_in_names_texts_lists_and_after_secret_names() -> None:
     value = {f"of {OPAQUE}": [OPAQUE, {"password": "short", "n": 1}], "tokens": 5, "deep": ({"api_key": "x-y-z-1"},)}
-    assert Redactor([OPAQUE]).masked(value) == {
+    assert Redactor([OPAQUE]).redact_value(value) == {
         f"of {MASK}": [MASK, {"password": MASK, "n": 1}],
         "tokens": 5,
         "deep": [{"api_key": MASK}],
@@ -161,24 +161,27 @@ def test_value_that_differs_only_in_secrets_gets_the_recorded_text(redactor: Red
     """The result does not depend on who knew the secret at the recording or knows it now."""
     recorded = {"note": "of [secret].", "deep": [{"x": "[secret]"}]}
     now = {"note": f"of {OPAQUE}.", "deep": [{"x": OPAQUE}]}
-    assert redactor.worded(recorded, now) == recorded
-    assert redactor.worded(recorded, {**now, "deep": []}) == {"note": "of [secret].", "deep": []}
-    assert redactor.worded(recorded, {**now, "note": "of apples and pears."})["note"] == "of apples and pears."
+    assert redactor.with_recorded_texts(recorded, now) == recorded
+    assert redactor.with_recorded_texts(recorded, {**now, "deep": []}) == {"note": "of [secret].", "deep": []}
+    assert (
+        redactor.with_recorded_texts(recorded, {**now, "note": "of apples and pears."})["note"]
+        == "of apples and pears."
+    )
     before, after = Decision(True, "Use [secret].", params=recorded), Decision(True, f"Use {OPAQUE}.", params=now)
-    assert redactor.worded(before, after) == before
-    assert redactor.worded(before, Decision(False, f"Use {OPAQUE}.")) == Decision(False, "Use [secret].")
+    assert redactor.with_recorded_texts(before, after) == before
+    assert redactor.with_recorded_texts(before, Decision(False, f"Use {OPAQUE}.")) == Decision(False, "Use [secret].")
 
 
 def test_recorded_value_with_a_secret_that_is_known_now_matches() -> None:
     """The cassette was recorded where the secret was not known."""
     recorded, now = {"note": f"of {OPAQUE}."}, {"note": "of [secret]."}
-    assert Redactor([OPAQUE]).worded(recorded, now) == recorded
+    assert Redactor([OPAQUE]).with_recorded_texts(recorded, now) == recorded
 
 
 def test_recorded_text_has_no_secrets_in_names_and_after_secret_names() -> None:
     recorded = {"[secret]": "one [secret]", "password": "[secret]"}
     now = {OPAQUE: f"one {OPAQUE}", "password": "hunter2"}
-    assert Redactor([OPAQUE]).worded(recorded, now) == recorded
+    assert Redactor([OPAQUE]).with_recorded_texts(recorded, now) == recorded
 
 
 # --- properties ------------------------------------------------------------------------------------------------------
