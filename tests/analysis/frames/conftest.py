@@ -22,7 +22,7 @@ def answer(request: object) -> str:
     return turns[len(rest[started:]) // 2]
 
 
-def planning() -> ScriptedModel:
+def planning_model() -> ScriptedModel:
     """A model that also plans: of three steps the second fails twice, and the third is not started."""
     script = by_agent(
         agent=[plan("Find", "Compare", "Write"), "Done."],
@@ -44,7 +44,7 @@ def bench(folder: Path, model: ScriptedModel | None = None) -> af.Workbench:
 
 @pytest.fixture
 def open_bench(tmp_path: Path) -> Callable[..., af.Workbench]:
-    """Open workbenches in the folder of the test, where `worked` has its store too."""
+    """Open workbenches in the folder of the test, where `sample_store` has its store too."""
 
     def open_one(name: str = "data", **options: Any) -> af.Workbench:
         return bench(tmp_path / name, **options)
@@ -53,18 +53,18 @@ def open_bench(tmp_path: Path) -> Callable[..., af.Workbench]:
 
 
 @pytest.fixture(scope="session")
-def stored_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Folder of the store that `worked` copies."""
-    return tmp_path_factory.mktemp("worked")
+def sample_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folder of the store that `sample_store` copies."""
+    return tmp_path_factory.mktemp("sample")
 
 
 @pytest.fixture
-def worked(stored_once: Path, tmp_path: Path) -> Path:
+def sample_store(sample_folder: Path, tmp_path: Path) -> Path:
     """A copy of a store with runs that are completed, edited, waiting, planned and judged, and with a source."""
-    if not (stored_once / "data").exists():
-        (stored_once / "letters.md").write_text("# Letters\n\nA letter is sent once.\n", encoding="utf-8")
-        with bench(stored_once / "data", planning()) as wb:
-            wb.add_sources(stored_once)
+    if not (sample_folder / "data").exists():
+        (sample_folder / "letters.md").write_text("# Letters\n\nA letter is sent once.\n", encoding="utf-8")
+        with bench(sample_folder / "data", planning_model()) as wb:
+            wb.add_sources(sample_folder)
             first = wb.ask("Look.").wait().approve().wait()
             wb.edit(first, "Look again.").wait().deny("No.").wait()
             wb.ask("Look elsewhere.").wait()
@@ -77,5 +77,5 @@ def worked(stored_once: Path, tmp_path: Path) -> Path:
             judged = wb.project("Judged")
             judged.add("Text", "X is a letter.")
             judged.evaluate(["Text"], ["clarity", "evidence"]).wait()
-    shutil.copytree(stored_once / "data", tmp_path / "data")
+    shutil.copytree(sample_folder / "data", tmp_path / "data")
     return tmp_path / "data" / "store.db"

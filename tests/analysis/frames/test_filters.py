@@ -49,63 +49,63 @@ def ids(frame: frames.Frame) -> str:
 
 
 @pytest.mark.parametrize("frame", OF_RUNS, ids=ids)
-def test_filter_by_run(worked: Path, frame: frames.Frame) -> None:
+def test_filter_by_run(sample_store: Path, frame: frames.Frame) -> None:
     """The filter accepts one run, several in a list or a Series, or none; aggregates are those of the filtered runs."""
-    everything, runs = frames.load_frame(worked, frame), frames.load_frame(worked, frames.RUNS)["run_id"]
+    everything, runs = frames.load_frame(sample_store, frame), frames.load_frame(sample_store, frames.RUNS)["run_id"]
     for some in (runs[:1], runs[1:], runs[:0]):
         expected = everything[everything["run_id"].isin(some)]
-        same(frames.load_frame(worked, frame, list(some)), expected)
-        same(frames.load_frame(worked, frame, some), expected)
-    same(frames.load_frame(worked, frame, runs[0]), everything[everything["run_id"] == runs[0]])
+        same(frames.load_frame(sample_store, frame, list(some)), expected)
+        same(frames.load_frame(sample_store, frame, some), expected)
+    same(frames.load_frame(sample_store, frame, runs[0]), everything[everything["run_id"] == runs[0]])
 
 
 @pytest.mark.parametrize("frame", OF_RUNS, ids=ids)
-def test_filter_by_conversation(worked: Path, frame: frames.Frame) -> None:
+def test_filter_by_conversation(sample_store: Path, frame: frames.Frame) -> None:
     """A conversation stands for all its runs."""
-    everything, runs = frames.load_frame(worked, frame), frames.load_frame(worked, frames.RUNS)
+    everything, runs = frames.load_frame(sample_store, frame), frames.load_frame(sample_store, frames.RUNS)
     for conversation, found in runs.groupby("conversation_id"):
         expected = everything[everything["run_id"].isin(found["run_id"])]
         if "conversation_id" in everything:  # what was written by hand is of no run
             expected = everything[everything["conversation_id"] == conversation]
         assert len(expected) < len(everything) or frame.name in {"plan_steps", "evaluations", "project_runs"}
-        same(frames.load_frame(worked, frame, conversation=conversation), expected)
+        same(frames.load_frame(sample_store, frame, conversation=conversation), expected)
     asked = runs["conversation_id"].unique()
     has_own = "conversation_id" in everything
     expected = everything[everything["conversation_id"].isin(asked)] if has_own else everything.dropna(subset="run_id")
-    same(frames.load_frame(worked, frame, conversation=asked), expected)
+    same(frames.load_frame(sample_store, frame, conversation=asked), expected)
 
 
 @pytest.mark.parametrize("frame", frames.FRAMES, ids=ids)
-def test_filter_by_time(worked: Path, frame: frames.Frame) -> None:
+def test_filter_by_time(sample_store: Path, frame: frames.Frame) -> None:
     """`since` is inclusive, `until` exclusive; rows without a time are dropped."""
-    everything = frames.load_frame(worked, frame)
+    everything = frames.load_frame(sample_store, frame)
     moments = plan_starts(everything) if frame is frames.PLAN_STEPS else everything[TIMES[frame.name]]
     middle = moments.dropna().sort_values().iloc[len(moments.dropna()) // 2]
-    same(frames.load_frame(worked, frame, since=middle), everything[moments >= middle])
-    same(frames.load_frame(worked, frame, until=middle), everything[moments < middle])
+    same(frames.load_frame(sample_store, frame, since=middle), everything[moments >= middle])
+    same(frames.load_frame(sample_store, frame, until=middle), everything[moments < middle])
     later = middle + pd.Timedelta(microseconds=1)
-    same(frames.load_frame(worked, frame, since=middle, until=later), everything[moments == middle])
+    same(frames.load_frame(sample_store, frame, since=middle, until=later), everything[moments == middle])
 
 
 @pytest.mark.parametrize("frame", [frames.RUNS, frames.MESSAGES], ids=ids)
-def test_filter_by_status(worked: Path, frame: frames.Frame) -> None:
+def test_filter_by_status(sample_store: Path, frame: frames.Frame) -> None:
     """The filter accepts one status or several."""
-    everything = frames.load_frame(worked, frame)
+    everything = frames.load_frame(sample_store, frame)
     assert set(everything["status"]) == {"completed", "waiting"}
     for status in ("completed", "waiting", "failed"):
-        same(frames.load_frame(worked, frame, status=status), everything[everything["status"] == status])
-    same(frames.load_frame(worked, frame, status=["waiting", "completed"]), everything)
+        same(frames.load_frame(sample_store, frame, status=status), everything[everything["status"] == status])
+    same(frames.load_frame(sample_store, frame, status=["waiting", "completed"]), everything)
 
 
-def test_filters_are_combined(worked: Path) -> None:
+def test_filters_are_combined(sample_store: Path) -> None:
     """Only rows that match every filter are loaded."""
-    runs = frames.load_frame(worked, frames.RUNS)
+    runs = frames.load_frame(sample_store, frames.RUNS)
     last = runs.iloc[-1]
     picked = frames.load_frame(
-        worked, frames.RUNS, list(runs["run_id"]), conversation=last["conversation_id"], since=last["started_at"]
+        sample_store, frames.RUNS, list(runs["run_id"]), conversation=last["conversation_id"], since=last["started_at"]
     )
     assert picked["run_id"].tolist() == [last["run_id"]]
-    assert len(frames.load_frame(worked, frames.RUNS, last["run_id"], status="failed")) == 0
+    assert len(frames.load_frame(sample_store, frames.RUNS, last["run_id"], status="failed")) == 0
 
 
 def test_handles_are_accepted_as_filters(open_bench: OpenBench) -> None:
@@ -166,39 +166,39 @@ def test_timedelta_counts_back_from_now() -> None:
         ({"columns": 5}, "no column or group 5"),
     ],
 )
-def test_invalid_filter_value_is_an_error(worked: Path, filters: dict[str, Any], message: str) -> None:
+def test_invalid_filter_value_is_an_error(sample_store: Path, filters: dict[str, Any], message: str) -> None:
     """The error has the value and the accepted values."""
     with pytest.raises(af.UsageError, match=message):
-        frames.load_frame(worked, frames.RUNS, **filters)
+        frames.load_frame(sample_store, frames.RUNS, **filters)
 
 
-def test_unknown_filter_lists_known_filters(worked: Path) -> None:
+def test_unknown_filter_lists_known_filters(sample_store: Path) -> None:
     """The error lists the filters of the frame."""
     with pytest.raises(
         af.UsageError, match="llm_calls has no filter 'status'; it has: run, conversation, since, until"
     ):
-        frames.load_frame(worked, frames.LLM_CALLS, status="failed")
+        frames.load_frame(sample_store, frames.LLM_CALLS, status="failed")
 
 
 @pytest.mark.parametrize("name", ["run", "conversation"])
-def test_unknown_id_is_an_error(worked: Path, name: str) -> None:
+def test_unknown_id_is_an_error(sample_store: Path, name: str) -> None:
     """An empty frame would suggest that nothing happened."""
     with pytest.raises(af.NotFound, match=f"no {name} 'nowhere' in this store"):
-        frames.load_frame(worked, frames.LLM_CALLS, **{name: ["nowhere"]})
+        frames.load_frame(sample_store, frames.LLM_CALLS, **{name: ["nowhere"]})
 
 
-def test_columns_are_selected_by_group_and_name(worked: Path) -> None:
+def test_columns_are_selected_by_group_and_name(sample_store: Path) -> None:
     """The ids are always included, in the frame's order, with the same values and types."""
-    everything = frames.load_frame(worked, frames.LLM_CALLS)
-    some = frames.load_frame(worked, frames.LLM_CALLS, columns=["total_tokens", "time", "run_id"])
+    everything = frames.load_frame(sample_store, frames.LLM_CALLS)
+    some = frames.load_frame(sample_store, frames.LLM_CALLS, columns=["total_tokens", "time", "run_id"])
     assert some.columns.tolist() == [
         *("call_id", "run_id", "started_at", "completed_at", "llm_duration_ms", "ttft_ms", "tokens_per_s"),
         "total_tokens",
     ]
     pd.testing.assert_frame_equal(some, everything[some.columns])
-    assert frames.load_frame(worked, frames.LLM_CALLS, columns="cost").columns.tolist() == [
+    assert frames.load_frame(sample_store, frames.LLM_CALLS, columns="cost").columns.tolist() == [
         "call_id",
         "run_id",
         "cost_usd",
     ]
-    assert frames.load_frame(worked, frames.LLM_CALLS, columns=[]).columns.tolist() == ["call_id", "run_id"]
+    assert frames.load_frame(sample_store, frames.LLM_CALLS, columns=[]).columns.tolist() == ["call_id", "run_id"]

@@ -76,23 +76,23 @@ def types(frame: pd.DataFrame) -> list[tuple[str, str]]:
 # --- what every frame keeps to --------------------------------------------------------------------------------------
 
 
-def test_columns_of_the_frames_are_a_contract(worked: Path) -> None:
+def test_columns_of_the_frames_are_a_contract(sample_store: Path) -> None:
     """Notebooks depend on the names and the order of the columns."""
-    assert {name: ", ".join(frame.columns) for name, frame in read(worked).items()} == CONTRACT
+    assert {name: ", ".join(frame.columns) for name, frame in read(sample_store).items()} == CONTRACT
 
 
-def test_empty_frames_have_the_same_types(worked: Path, open_bench: OpenBench) -> None:
+def test_empty_frames_have_the_same_types(sample_store: Path, open_bench: OpenBench) -> None:
     """Columns and types do not depend on whether there are rows."""
     with open_bench("empty") as wb:
         empty = read(wb.data_dir / "store.db")
-    for name, frame in read(worked).items():
+    for name, frame in read(sample_store).items():
         assert len(empty[name]) == 0
         assert len(frame) > 0
         assert types(empty[name]) == types(frame) == [(column.name, column.dtype) for column in ALL[name].columns]
         assert frame.attrs["schema"] == f"artifactflow_nb/{name}/1"
 
 
-def test_frames_are_the_same_after_a_restart(worked: Path) -> None:
+def test_frames_are_the_same_after_a_restart(sample_store: Path) -> None:
     """Frames come from stored rows, so another process loads the same."""
     code = (
         "import sys; from pathlib import Path; from artifactflow_nb.analysis import frames\n"
@@ -100,9 +100,9 @@ def test_frames_are_the_same_after_a_restart(worked: Path) -> None:
         "    frame_rows = frames.load_frame(Path(sys.argv[1]), frame)\n"
         "    print(frame_rows.drop(columns='wait_ms', errors='ignore').to_csv())"
     )
-    done = subprocess.run([sys.executable, "-c", code, str(worked)], capture_output=True, text=True, check=True)
+    done = subprocess.run([sys.executable, "-c", code, str(sample_store)], capture_output=True, text=True, check=True)
     moving = "wait_ms"  # grows as long as a run waits
-    here = "".join(frame.drop(columns=moving, errors="ignore").to_csv() + "\n" for frame in read(worked).values())
+    here = "".join(frame.drop(columns=moving, errors="ignore").to_csv() + "\n" for frame in read(sample_store).values())
     assert done.stdout == here
 
 
@@ -125,7 +125,7 @@ def test_column_name_has_one_type_in_all_frames() -> None:
     assert not {column.name for column in columns} & {column.group for column in columns}
 
 
-def test_columns_df_lists_every_column(worked: Path, open_bench: OpenBench) -> None:
+def test_columns_df_lists_every_column(sample_store: Path, open_bench: OpenBench) -> None:
     """One row per column of every frame, with its group, type and meaning."""
     with open_bench() as wb:
         described = wb.columns_df()
@@ -135,10 +135,10 @@ def test_columns_df_lists_every_column(worked: Path, open_bench: OpenBench) -> N
     assert row.tolist() == ["llm_calls", "ttft_ms", "time", "Float64", "Until the first text."]
 
 
-def test_workbench_has_a_method_per_frame(worked: Path, open_bench: OpenBench) -> None:
+def test_workbench_has_a_method_per_frame(sample_store: Path, open_bench: OpenBench) -> None:
     """Each frame has a method of the workbench."""
     with open_bench() as wb:
-        for name, frame in read(worked).items():
+        for name, frame in read(sample_store).items():
             assert types(getattr(wb, f"{name}_df")()) == types(frame)
             assert len(getattr(wb, f"{name}_df")()) == len(frame)
 
@@ -157,11 +157,12 @@ def test_workbench_imports_pandas_only_for_frames(tmp_path: Path) -> None:
 # --- what they say --------------------------------------------------------------------------------------------------
 
 
-def test_rows_have_the_values_of_a_run(worked: Path) -> None:
+def test_rows_have_the_values_of_a_run(sample_store: Path) -> None:
     """There is a row for each run, model call, tool call and event; unknown values are NA, never 0."""
-    run_id = frames.load_frame(worked, frames.RUNS)["run_id"][0]
+    run_id = frames.load_frame(sample_store, frames.RUNS)["run_id"][0]
     found = {
-        name: frames.load_frame(worked, ALL[name], run_id) for name in ("runs", "llm_calls", "tool_calls", "events")
+        name: frames.load_frame(sample_store, ALL[name], run_id)
+        for name in ("runs", "llm_calls", "tool_calls", "events")
     }
     run = found["runs"].iloc[0]
     assert (run["status"], run["n_llm_calls"], run["n_tool_calls"], run["n_tool_errors"]) == ("completed", 4, 3, 1)
@@ -185,9 +186,9 @@ def test_rows_have_the_values_of_a_run(worked: Path) -> None:
     assert "llm_chunk" not in events["event_type"].tolist()
 
 
-def test_plan_steps_have_status_and_durations(worked: Path) -> None:
+def test_plan_steps_have_status_and_durations(sample_store: Path) -> None:
     """Each step has the sums of its attempts; a step that was not started has no time."""
-    steps = frames.load_frame(worked, frames.PLAN_STEPS)
+    steps = frames.load_frame(sample_store, frames.PLAN_STEPS)
     assert steps[["number", "step_id", "title", "status", "attempts", "result"]].to_numpy().tolist() == [
         [1, "1", "Find", "completed", 1, "Found."],
         [2, "2", "Compare", "failed", 2, "No."],
@@ -196,13 +197,13 @@ def test_plan_steps_have_status_and_durations(worked: Path) -> None:
     assert steps["agent_name"].astype(object).fillna("").tolist() == ["executor", "executor", ""]
     assert steps[["n_llm_calls", "n_tool_calls"]].to_numpy().tolist() == [[1, 0], [4, 2], [0, 0]]
     assert steps["result_chars"].tolist() == [6, 3, 13]
-    calls = frames.load_frame(worked, frames.LLM_CALLS)
+    calls = frames.load_frame(sample_store, frames.LLM_CALLS)
     of_steps = calls.query("agent_name == 'executor'")["total_tokens"]
     assert steps["total_tokens"].dropna().tolist() == [of_steps.iloc[0], of_steps.iloc[1:].sum()]
     assert (steps["duration_ms"][:2] > 0).all()
     assert (steps["started_at"][:2] < steps["completed_at"][:2]).all()
     assert steps.iloc[2][["started_at", "completed_at", "duration_ms", "wait_ms", "total_tokens"]].isna().all()
-    (run,) = frames.load_frame(worked, frames.RUNS).query("flow == 'plan'").to_dict("records")
+    (run,) = frames.load_frame(sample_store, frames.RUNS).query("flow == 'plan'").to_dict("records")
     assert run["tool_ms"] < steps["duration_ms"].sum(), "the plan's own call is no work of a tool"
 
 
@@ -233,9 +234,9 @@ async def test_duration_of_a_step_excludes_waits(open_engine: OpenEngine) -> Non
     assert shown == pytest.approx(steps["duration_ms"].tolist())
 
 
-async def test_plan_steps_come_from_the_newest_valid_plan(worked: Path, open_engine: OpenEngine) -> None:
+async def test_plan_steps_come_from_the_newest_valid_plan(sample_store: Path, open_engine: OpenEngine) -> None:
     """Edits by a person count; invalid texts, other plans and versions by agents are skipped."""
-    (row,) = frames.load_frame(worked, frames.RUNS).query("flow == 'plan'").to_dict("records")
+    (row,) = frames.load_frame(sample_store, frames.RUNS).query("flow == 'plan'").to_dict("records")
     engine = await open_engine()
     where = Authorship(row["conversation_id"], row["message_id"], "user")
     plan = Plan.from_json((await engine.artifacts.versions(row["conversation_id"], "task_plan"))[-1].content)
@@ -246,16 +247,16 @@ async def test_plan_steps_come_from_the_newest_valid_plan(worked: Path, open_eng
         await engine.artifacts.revise(where, "task_plan", text, update_type="update")
     by_a_call = replace(where, created_by="executor", run_id=row["run_id"], tool_call_id="tool-x")
     await engine.artifacts.revise(by_a_call, "task_plan", replace(plan, steps=()).to_json(), update_type="update")
-    steps = frames.load_frame(worked, frames.PLAN_STEPS)
+    steps = frames.load_frame(sample_store, frames.PLAN_STEPS)
     assert steps["title"].tolist() == ["Find", "Compare", "Write", '</td>\0"<b>']
     assert steps["result"].tolist()[3] == "a\0b"
     assert steps["result_chars"].tolist()[3] == 3
     assert steps["plan_id"].unique().tolist() == [plan.plan_id]
 
 
-def test_approvals_have_decisions(worked: Path) -> None:
+def test_approvals_have_decisions(sample_store: Path) -> None:
     """Each request has a row with its decision; an open request has none."""
-    found = frames.load_frame(worked, frames.APPROVALS)
+    found = frames.load_frame(sample_store, frames.APPROVALS)
     assert found["decision"].tolist()[:2] == ["approved", "denied"]
     assert found["instruction"].isna().tolist() == [True, False, True]
     assert found["instruction"][1] == "No."
@@ -270,9 +271,9 @@ def test_approvals_have_decisions(worked: Path) -> None:
     assert json.loads(open_one["params_json"])["id"] == "research_report"
 
 
-def test_sources_list_indexed_files(worked: Path) -> None:
+def test_sources_list_indexed_files(sample_store: Path) -> None:
     """One row per indexed file."""
-    (row,) = frames.load_frame(worked, frames.SOURCES).to_dict("records")
+    (row,) = frames.load_frame(sample_store, frames.SOURCES).to_dict("records")
     assert (row["title"], row["media_type"]) == ("Letters", "text/markdown")
     assert row["uri"].endswith("/letters.md")
     assert row["n_chars"] > 0

@@ -25,19 +25,19 @@ ENDLESS = "WITH RECURSIVE t (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t) SELE
 
 
 @pytest.mark.parametrize("frame", frames.FRAMES, ids=lambda frame: frame.name)
-def test_bare_name_is_the_frame(worked: Path, frame: frames.Frame) -> None:
+def test_bare_name_is_the_frame(sample_store: Path, frame: frames.Frame) -> None:
     """A bare name gives the frame with its columns and types."""
     key = ", ".join(column.name for column in frame.select_columns([]))
-    loaded = frames.load_frame(worked, frame).sort_values(key.split(", ")).reset_index(drop=True)
-    found = frames.query(worked, f"SELECT * FROM {frame.name} ORDER BY {key}")  # noqa: S608 - names of the frame
+    loaded = frames.load_frame(sample_store, frame).sort_values(key.split(", ")).reset_index(drop=True)
+    found = frames.query(sample_store, f"SELECT * FROM {frame.name} ORDER BY {key}")  # noqa: S608 - names of the frame
     pd.testing.assert_frame_equal(
         found.drop(columns=MOVING, errors="ignore"), loaded.drop(columns=MOVING, errors="ignore")
     )
-    nothing = frames.query(worked, f"SELECT * FROM {frame.name} WHERE FALSE")  # noqa: S608 - the same
+    nothing = frames.query(sample_store, f"SELECT * FROM {frame.name} WHERE FALSE")  # noqa: S608 - the same
     assert nothing.dtypes.astype(str).tolist() == [column.dtype for column in frame.columns]
 
 
-def test_frames_are_grouped_and_joined(worked: Path, open_bench: Callable[..., af.Workbench]) -> None:
+def test_frames_are_grouped_and_joined(sample_store: Path, open_bench: Callable[..., af.Workbench]) -> None:
     """A computed column gets its type from its values; a column of a frame keeps its type, also for min and max."""
     with open_bench() as wb:
         found = wb.query("""
@@ -61,23 +61,23 @@ def test_frames_are_grouped_and_joined(worked: Path, open_bench: Callable[..., a
     assert found.attrs["schema"] == "artifactflow_nb/query/1"
 
 
-def test_tables_of_the_store_can_be_read(worked: Path) -> None:
+def test_tables_of_the_store_can_be_read(sample_store: Path) -> None:
     """The schema `main` selects a table with the name of a frame; JSON functions and full-text search work."""
-    (settings,) = frames.query(worked, "SELECT settings_json FROM main.runs LIMIT 1")["settings_json"]
+    (settings,) = frames.query(sample_store, "SELECT settings_json FROM main.runs LIMIT 1")["settings_json"]
     assert settings.startswith("{")
-    assert len(frames.query(worked, "SELECT title FROM conversations")) == 5
+    assert len(frames.query(sample_store, "SELECT title FROM conversations")) == 5
     agents = frames.query(
-        worked, "SELECT j.value FROM tool_calls, json_each(args_json) AS j WHERE j.key = 'agent_name'"
+        sample_store, "SELECT j.value FROM tool_calls, json_each(args_json) AS j WHERE j.key = 'agent_name'"
     )
     assert set(agents["value"]) == {"search_agent"}
-    assert len(frames.query(worked, "SELECT body FROM passage_words WHERE passage_words MATCH 'letter'")) == 1
-    assert "total_tokens" in set(frames.query(worked, "PRAGMA table_info(runs)")["name"])
+    assert len(frames.query(sample_store, "SELECT body FROM passage_words WHERE passage_words MATCH 'letter'")) == 1
+    assert "total_tokens" in set(frames.query(sample_store, "PRAGMA table_info(runs)")["name"])
 
 
-def test_types_follow_the_column_name_only_if_values_fit(worked: Path) -> None:
+def test_types_follow_the_column_name_only_if_values_fit(sample_store: Path) -> None:
     """Other values keep their type, and columns of the same name get a suffix."""
     found = frames.query(
-        worked,
+        sample_store,
         "SELECT 2.5 AS started_at, 7 AS success, 1 AS success, 3 AS status, x'00' AS b, NULL AS n, 'a' AS n_2, 1 AS n "
         "UNION ALL SELECT 2, 0, 0, 'x', NULL, NULL, NULL, 2.5",
     )
@@ -93,14 +93,16 @@ def test_types_follow_the_column_name_only_if_values_fit(worked: Path) -> None:
     }
 
 
-def test_parameters_are_positional_or_named(worked: Path) -> None:
+def test_parameters_are_positional_or_named(sample_store: Path) -> None:
     """A datetime compares with stored times, and numbers of numpy are accepted."""
-    everything = frames.load_frame(worked, frames.RUNS)
+    everything = frames.load_frame(sample_store, frames.RUNS)
     last = everything["started_at"].max()
-    later = frames.query(worked, "SELECT run_id FROM runs WHERE started_at >= :since", {"since": last})
+    later = frames.query(sample_store, "SELECT run_id FROM runs WHERE started_at >= :since", {"since": last})
     assert later["run_id"].tolist() == everything["run_id"][everything["started_at"] >= last].tolist()
     moment = datetime(2026, 3, 1, tzinfo=UTC)
-    row = frames.query(worked, "SELECT ? AS n, ? AS x, ? AS ts, ? AS s", [np.int64(3), np.float64(0.5), moment, "it's"])
+    row = frames.query(
+        sample_store, "SELECT ? AS n, ? AS x, ? AS ts, ? AS s", [np.int64(3), np.float64(0.5), moment, "it's"]
+    )
     assert row.iloc[0].tolist() == [3, 0.5, pd.Timestamp(moment), "it's"]
 
 
@@ -115,13 +117,13 @@ def test_parameters_are_positional_or_named(worked: Path) -> None:
     ],
     ids=repr,
 )
-def test_types_of_times_are_equivalent(worked: Path, moment: object) -> None:
+def test_types_of_times_are_equivalent(sample_store: Path, moment: object) -> None:
     """A date is its midnight, and the unit of a numpy time does not matter."""
     (n_since, n_before) = frames.query(
-        worked, "SELECT sum(started_at >= :t), sum(started_at < :t) FROM runs", {"t": moment}
+        sample_store, "SELECT sum(started_at >= :t), sum(started_at < :t) FROM runs", {"t": moment}
     ).iloc[0]
     assert (n_since, n_before) == (5, 0)
-    assert frames.query(worked, "SELECT ? AS ts", [moment]).iloc[0, 0] == pd.Timestamp("2000-01-01", tz="UTC")
+    assert frames.query(sample_store, "SELECT ? AS ts", [moment]).iloc[0, 0] == pd.Timestamp("2000-01-01", tz="UTC")
 
 
 @pytest.mark.parametrize(
@@ -157,13 +159,13 @@ def test_types_of_times_are_equivalent(worked: Path, moment: object) -> None:
         "INSERT INTO passage_words (passage_words) VALUES ('delete-all')",
     ],
 )
-def test_query_can_only_read(worked: Path, sql: str) -> None:
+def test_query_can_only_read(sample_store: Path, sql: str) -> None:
     """Statements that write, attach a file or change a setting are rejected."""
-    with closing(sqlite3.connect(worked)) as db:
+    with closing(sqlite3.connect(sample_store)) as db:
         before = list(db.iterdump())
     with pytest.raises(af.UsageError, match="The SQL"):
-        frames.query(worked, sql)
-    with closing(sqlite3.connect(worked)) as db:
+        frames.query(sample_store, sql)
+    with closing(sqlite3.connect(sample_store)) as db:
         assert list(db.iterdump()) == before
     assert not Path("other.db").exists()
 
@@ -189,41 +191,43 @@ def test_query_can_only_read(worked: Path, sql: str) -> None:
         ("SELECT ?", [np.array([1, 2])], "an array of 2 values. Pass each"),
     ],
 )
-def test_invalid_sql_raises_usage_error_with_the_reason(worked: Path, sql: Any, params: Any, message: str) -> None:
+def test_invalid_sql_raises_usage_error_with_the_reason(
+    sample_store: Path, sql: Any, params: Any, message: str
+) -> None:
     """The error has the message of SQLite, and for an unknown name the known ones."""
     with pytest.raises(af.UsageError, match=message):
-        frames.query(worked, sql, params)
+        frames.query(sample_store, sql, params)
 
 
-def test_query_ends_at_the_time_limit(worked: Path) -> None:
+def test_query_ends_at_the_time_limit(sample_store: Path) -> None:
     """An endless statement raises `TimeoutError`; an invalid limit is an error."""
     with pytest.raises(TimeoutError, match="not ended after 0.2 s. Narrow it down"):
-        frames.query(worked, ENDLESS, timeout_s=0.2)
-    assert len(frames.query(worked, "SELECT 1", timeout_s=5)) == 1
+        frames.query(sample_store, ENDLESS, timeout_s=0.2)
+    assert len(frames.query(sample_store, "SELECT 1", timeout_s=5)) == 1
     for limit in (0, -1, float("nan"), "1"):
         with pytest.raises(af.UsageError, match="timeout_s is "):
-            frames.query(worked, ENDLESS, timeout_s=limit)  # type: ignore[arg-type]  # what a caller may pass all the same
+            frames.query(sample_store, ENDLESS, timeout_s=limit)  # type: ignore[arg-type]  # what a caller may pass all the same
 
 
-def test_interrupt_ends_a_query(worked: Path) -> None:
+def test_interrupt_ends_a_query(sample_store: Path) -> None:
     """The interrupt signal of a kernel ends a running statement."""
     threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
     with pytest.raises(KeyboardInterrupt):
-        frames.query(worked, ENDLESS, timeout_s=20)
-    assert len(frames.query(worked, "SELECT 1")) == 1
+        frames.query(sample_store, ENDLESS, timeout_s=20)
+    assert len(frames.query(sample_store, "SELECT 1")) == 1
 
 
 @pytest.mark.parametrize("is_stopped", [True, False])
-def test_long_function_does_not_block_the_caller(worked: Path, is_stopped: bool) -> None:
+def test_long_function_does_not_block_the_caller(sample_store: Path, is_stopped: bool) -> None:
     """SQLite cannot interrupt a function, so the interrupt and the time limit end only the wait."""
     long = "SELECT printf('%.*c', 150000, 'a') LIKE '%' || printf('%.*c', 30000, 'a') || 'b%'"
     begun = time.process_time()  # the function goes on computing, and nothing else of this process
     if is_stopped:
         threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
     with pytest.raises(KeyboardInterrupt if is_stopped else TimeoutError):
-        frames.query(worked, long, timeout_s=None if is_stopped else 0.3)
+        frames.query(sample_store, long, timeout_s=None if is_stopped else 0.3)
     assert time.process_time() - begun < 1.3
-    assert len(frames.query(worked, "SELECT 1")) == 1
+    assert len(frames.query(sample_store, "SELECT 1")) == 1
 
 
 def test_missing_store_is_not_an_sql_error(tmp_path: Path) -> None:
