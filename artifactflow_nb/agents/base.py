@@ -176,7 +176,13 @@ class BaseAgent:
         self.config = config
         self._requested = config.model if isinstance(config.model, str) else None
         self.model = model if self._requested or config.model is None else cast("Model", config.model)
-        self.protocol = _protocol(config, self.model)
+        protocols = self.model.tool_protocols
+        if config.tool_protocol is not None and config.tool_protocol not in protocols:
+            raise UsageError(
+                f"The agent {config.name!r} has tool_protocol {config.tool_protocol!r}, which its model "
+                f"({self.model.provider}) does not know. Use one of: {', '.join(map(repr, protocols))}."
+            )
+        self.protocol: CallProtocol = PROTOCOLS[config.tool_protocol or protocols[0]]
         self._prompts = prompts
         self.set_tools(tuple(tools))
 
@@ -280,6 +286,13 @@ class BaseAgent:
         results = (str(interaction["result"] or "") for interaction in interactions)
         parsed = self.protocol.read(reply, [*shown, *results], () if conclude else self.tool_names)
         calls = () if conclude else parsed.calls
+        routing: list[dict[str, Any]] = []
+        for call in calls:
+            if call.name == "call_subagent":
+                target, instruction = call.params.get("agent_name", ""), call.params.get("instruction", "")
+                routing.append({"type": "subagent", "target": target, "instruction": instruction})
+            else:
+                routing.append({"type": "tool_call", "tool_name": call.name, "params": dict(call.params)})
         return AgentResponse(
             success=True,
             content=self.format_final_response(parsed.text),
@@ -287,31 +300,10 @@ class BaseAgent:
             tool_interactions=tuple(interactions),
             reasoning_content=reply.reasoning,
             metadata={"model": reply.model, "finish_reason": reply.finish_reason},
-            routing=tuple(_route(call) for call in calls),
+            routing=tuple(routing),
             token_usage=reply.usage,
         )
 
     def format_final_response(self, content: str) -> str:
         """The text that leaves the agent, from its prose."""
         return content.strip()
-
-
-def _route(call: ToolCall) -> dict[str, Any]:
-    if call.name == "call_subagent":
-        params = call.params
-        return {
-            "type": "subagent",
-            "target": params.get("agent_name", ""),
-            "instruction": params.get("instruction", ""),
-        }
-    return {"type": "tool_call", "tool_name": call.name, "params": dict(call.params)}
-
-
-def _protocol(config: AgentConfig, model: Model) -> CallProtocol:
-    known = model.tool_protocols
-    if config.tool_protocol is not None and config.tool_protocol not in known:
-        raise UsageError(
-            f"{config.name!r} asks for tool_protocol {config.tool_protocol!r}; its model ({model.provider}) knows "
-            f"{', '.join(map(repr, known))}."
-        )
-    return PROTOCOLS[config.tool_protocol or known[0]]

@@ -168,7 +168,11 @@ class Tool(CardMixin):
             name = declared.alias or field_name
             kinds = (declared.annotation, *get_args(declared.annotation))  # of `list[str] | None`, its alternatives
             if isinstance(values.get(name), str) and any(kind is list or get_origin(kind) is list for kind in kinds):
-                values[name] = _parse_list(values[name])
+                text = values[name]  # a JSON list, or the only element
+                values[name] = [text] if text else []
+                if text.lstrip().startswith("["):
+                    with suppress(ValueError):
+                        values[name] = orjson.loads(text)
         try:
             return self.params.model_validate(values)
         except ValidationError as error:
@@ -251,8 +255,15 @@ class Tool(CardMixin):
         limit = asyncio.timeout(self.timeout_s)
         try:
             args = self.bind(params)
+            if self.handler is None:
+                raise ToolError(f"{self.name} is carried out by the flow and cannot be run here.")
+            # Not `model_dump`: the handler gets the validated objects, not dictionaries of their fields.
+            values = {**(args.model_extra or {}), **{name: getattr(args, name) for name in type(args).model_fields}}
             async with limit:
-                result = await self._invoke(ctx, args)
+                if inspect.iscoroutinefunction(self.handler):
+                    result = await self.handler(ctx, **values)
+                else:
+                    result = await run_in_thread(partial(self.handler, ctx, **values), f"tool-{self.name}")
             if not isinstance(result, ToolResult):
                 return ToolResult(success=True, data=storable_text(str(result)))
             error_text = storable_text(str(result.error or "The tool failed without saying why."))
@@ -276,16 +287,6 @@ class Tool(CardMixin):
                 message = f"{self.name} took longer than {self.timeout_s:g} s {consequence}."
                 return _failed(message, "TimeoutError")
             return _failed(f"{self.name} failed: {type(error).__name__}: {error}", type(error).__name__)
-
-    async def _invoke(self, ctx: ToolContext, args: BaseModel) -> Any:
-        """Call the handler, a plain function in a thread."""
-        if self.handler is None:
-            raise ToolError(f"{self.name} is carried out by the flow and cannot be run here.")
-        # Not `model_dump`: the handler gets the validated objects, not dictionaries of their fields.
-        values = {**(args.model_extra or {}), **{name: getattr(args, name) for name in type(args).model_fields}}
-        if inspect.iscoroutinefunction(self.handler):
-            return await self.handler(ctx, **values)
-        return await run_in_thread(partial(self.handler, ctx, **values), f"tool-{self.name}")
 
 
 @overload
@@ -390,14 +391,6 @@ def _params_model(tool_name: str, handler: Handler) -> type[BaseModel]:
             hint = Annotated[base, *(Field(description=note) if isinstance(note, str) else note for note in notes)]
         fields[parameter.name] = (hint, default)
     return create_model(f"{tool_name}_params", __config__=ConfigDict(extra="forbid"), **fields)
-
-
-def _parse_list(text: str) -> Any:
-    """Parse a JSON list. Another text becomes a list of one element, and an empty text an empty list."""
-    if text.lstrip().startswith("["):
-        with suppress(ValueError):
-            return orjson.loads(text)
-    return [text] if text else []
 
 
 def _failed(message: str, error_type: str) -> ToolResult:

@@ -86,7 +86,33 @@ def nearest_passages(text: str, passage: str) -> str:
     lines = split_lines(text)
     pieces = list(_pieces(lines))
     matches = [shared(piece.text) for piece in pieces]
-    scores = _scores(matches, targets)
+    frequency = Counter(token for tokens in matches for token in tokens)
+    weight = {token: math.log(1 + len(matches) / n) for token, n in frequency.items()}
+    # The score of the window that starts at each piece, as many pieces as the passage has; tokens shared with the
+    # passage's first and last piece count twice.
+    start_score, end_score = (
+        cache(lambda tokens, edge=edge: sum(weight[token] for token in tokens & edge))
+        for edge in (targets[0], targets[-1])
+    )
+    # A sliding window: each step adds the tokens of one piece and removes those of another, so the time stays linear.
+    inside: Counter[str] = Counter()
+    score = 0.0
+    scores: list[float] = []
+    for end, arriving in enumerate(matches):
+        for token in arriving:
+            score += 0.0 if inside[token] else weight[token]
+            inside[token] += 1
+        if (start := end - len(targets) + 1) < 0:
+            continue
+        leaving = matches[start]
+        # With an empty window the rest of `score` is rounding.
+        scores.append(score + start_score(leaving) + end_score(arriving) if inside else 0.0)
+        for token in leaving:
+            inside[token] -= 1
+            if not inside[token]:
+                score -= weight[token]
+                del inside[token]
+    scores = scores or [score if inside else 0.0]  # a text shorter than the passage is one window
     best: list[int] = []  # the starts of windows that do not overlap
     for start in sorted(range(len(scores)), key=scores.__getitem__, reverse=True):
         if len(best) == MAX_SUGGESTIONS or scores[start] <= 0:
@@ -120,40 +146,6 @@ def _words(text: str) -> list[str]:
         else:
             words += [word[at : at + 2] for at in range(len(word) - 1)]
     return words
-
-
-def _scores(matches: Sequence[frozenset[str]], targets: Sequence[frozenset[str]]) -> list[float]:
-    """Score the window that starts at each piece; tokens shared with the passage's first and last piece count twice.
-
-    Args:
-        matches: The tokens of each piece of the text that the passage has, too.
-        targets: The tokens of each piece of the passage. A window has as many pieces.
-    """
-    frequency = Counter(token for tokens in matches for token in tokens)
-    weight = {token: math.log(1 + len(matches) / n) for token, n in frequency.items()}
-    start_score, end_score = (
-        cache(lambda tokens, edge=edge: sum(weight[token] for token in tokens & edge))
-        for edge in (targets[0], targets[-1])
-    )
-    # A sliding window: each step adds the tokens of one piece and removes those of another, so the time stays linear.
-    inside: Counter[str] = Counter()
-    score = 0.0
-    scores: list[float] = []
-    for end, arriving in enumerate(matches):
-        for token in arriving:
-            score += 0.0 if inside[token] else weight[token]
-            inside[token] += 1
-        if (start := end - len(targets) + 1) < 0:
-            continue
-        leaving = matches[start]
-        # With an empty window the rest of `score` is rounding.
-        scores.append(score + start_score(leaving) + end_score(arriving) if inside else 0.0)
-        for token in leaving:
-            inside[token] -= 1
-            if not inside[token]:
-                score -= weight[token]
-                del inside[token]
-    return scores or [score if inside else 0.0]  # a text shorter than the passage is one window
 
 
 def _excerpt(lines: Sequence[str], start: tuple[int, int], end: tuple[int, int]) -> str:

@@ -104,7 +104,7 @@ async def test_a_model_is_asked_in_a_way_that_it_knows(open_engine: OpenEngine) 
     """The offline model calls beside its text whatever is configured; an agent that insists on text is an error."""
     engine = await open_engine(model=OfflineModel(), settings={"tool_protocol": "xml"})
     assert {agent.protocol.name for agent in engine.agents.values()} == {"native"}
-    with pytest.raises(UsageError, match=r"'poet' asks for tool_protocol 'xml'; its model \(offline\) knows 'native'"):
+    with pytest.raises(UsageError, match=r"'poet' has tool_protocol 'xml', which its model \(offline\) does not know"):
         engine.register_agent(AgentConfig("poet", "Writes.", prompt="search_agent", tool_protocol="xml"))
 
 

@@ -80,8 +80,8 @@ async def test_broken_stream_is_retried_and_its_text_discarded():
         (Answer("abcd", chunk_chars=2, finish_reason=None, done=False), "without a finish reason"),
         (Answer(raw=b"".join(events(Answer("abcd"), usage_asked=False)[:1])), "without a finish reason"),
         (Answer(raw=sse(chunk({"content": "abcd"})) + b"data: {broken\n\n"), "{broken"),
-        (Answer(raw=sse(chunk({"content": "abcd"})) + b'data: {"choices": 3}\n\n'), "no part of a chat answer"),
-        (Answer(raw=sse(chunk({"content": "abcd"})) + b"data: 3\n\n"), "no part of a chat answer"),
+        (Answer(raw=sse(chunk({"content": "abcd"})) + b'data: {"choices": 3}\n\n'), "not part of a chat completion"),
+        (Answer(raw=sse(chunk({"content": "abcd"})) + b"data: 3\n\n"), "not part of a chat completion"),
         (Answer(raw=sse(chunk({"content": "abcd"})) + sse({"error": {"message": "engine died"}})), "engine died"),
         (Answer(raw=sse(chunk({"content": "abcd"})) + b'event: error\ndata: "engine died"\n\n'), "engine died"),
         (Answer(raw=sse(chunk({"content": "abcd"})) + b"event: error\ndata: engine died\n\n"), "engine died"),
@@ -259,7 +259,7 @@ def test_address_that_cannot_be_used_is_refused_without_its_password(address: st
     with pytest.raises(UsageError) as also_refused:
         Settings.load(searxng_url=address, model="", base_url="x" + address)
     assert "ter2" not in str(refused.value) + str(also_refused.value)
-    assert "is no web address" in str(refused.value)
+    assert "is not a web address" in str(refused.value)
 
 
 @pytest.mark.parametrize("key", ["sk-ключ", "sk-a\nsk-b"])

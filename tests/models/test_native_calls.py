@@ -355,7 +355,7 @@ def test_reading_is_linear_in_the_pieces():
 async def test_malformed_call_is_a_broken_stream(calls):
     """Something else in the place of calls is an error of the endpoint, not of this program."""
     body = b'data: {"choices": [{"delta": {"tool_calls": %b}}]}\n\n' % json.dumps(calls).encode()
-    with pytest.raises(ModelUnavailable, match="no part of a chat answer"):
+    with pytest.raises(ModelUnavailable, match="not part of a chat completion"):
         await take([Answer(raw=body)], max_retries=0, **TOOLS)
 
 

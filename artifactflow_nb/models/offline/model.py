@@ -94,15 +94,9 @@ def _reply(turn: Turn) -> Reply:
         if context.block is None:
             return compose(turn, ProjectView(context.project, context.blocks))
         return write_block(turn, BlockTask.of(context.project, context.blocks, context.block, context.wish))
-    return _reply_by_tools(turn)
-
-
-def _reply_by_tools(turn: Turn) -> Reply:
-    """Play the part of a job without a plan or a document."""
     if turn.has("plan_create"):
         return make_plan(turn)
     if turn.has_any(LOOKUP_TOOLS) and not turn.has("call_subagent"):
         return look_up(turn)
-    if turn.tools and turn.tools.isdisjoint({*REPORT_TOOLS, "call_subagent"}):
-        return Reply(phrases_for(turn.question)["needs_model"])
-    return coordinate(turn)
+    needs_model = bool(turn.tools) and turn.tools.isdisjoint({*REPORT_TOOLS, "call_subagent"})
+    return Reply(phrases_for(turn.question)["needs_model"]) if needs_model else coordinate(turn)

@@ -143,18 +143,15 @@ _INSTRUCTION_WORDS = re.compile(
 
 
 def execute_step(turn: Turn, plan: Plan, step: PlanStep) -> Reply:
-    """Carry out a step of a plan."""
+    """Carry out a step of a plan: write the report, or search and read and report quotes, addresses or a failure."""
     if reported := turn.calls_of("report_failure"):
         return Reply(str(reported[-1].params.get("reason", "")))
     can_look, phrases = turn.has_any(LOOKUP_TOOLS), phrases_for(turn.context.question)
     if turn.has_any(REPORT_TOOLS) and (not can_look or _SAYS_WRITE.match(step.title)):
         return _write_report(turn, plan)
-    return _look_up(turn, _lookup(turn, plan, step)) if can_look else _fail(turn, phrases["no_tool"])
-
-
-def _look_up(turn: Turn, lookup: Turn) -> Reply:
-    """Search and read for a step, then report its quotes or addresses, or why there are none."""
-    phrases = phrases_for(turn.context.question)
+    if not can_look:
+        return _fail(turn, phrases["no_tool"])
+    lookup = _lookup(turn, plan, step)
     if not lookup.has("web_search") and not find_addresses(lookup.context.instruction):
         return _fail(turn, phrases["no_address"])
     reply = look_up(lookup)

@@ -9,7 +9,6 @@ documents; then by its worth as a quote.
 import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from artifactflow_nb.core.text.chinese import is_character
@@ -110,7 +109,12 @@ def _without_repeated_passages(documents: Sequence[ParsedDocument]) -> list[Pars
 def judge(scorer: Scorer, document: ParsedDocument) -> JudgedDocument:
     """Return the document with its score and the evidence that it answers the question."""
     ranks = sorted(map(scorer.rank, document.words), reverse=True)
-    whole = _whole_frequency(scorer, document)
+    # The length of the original text counts. Only an excerpt of a long document was read, which was chosen for these
+    # words, and repeated passages were removed; by its own length it would count as a short document on the question.
+    body = [term for words in document.words for term in words.body]
+    read = sum(passage.end - passage.start for passage in document.passages)
+    n_words = word_count(body) * original_length(document.source.text) / read
+    whole = scorer.term_frequency(body, n_words, _USUAL_WORDS)
     weight = (
         _BEST * ranks[0]
         + _SECOND * sum(ranks[1:2])
@@ -126,18 +130,6 @@ def judge(scorer: Scorer, document: ParsedDocument) -> JudgedDocument:
         + _UNKNOWN * scorer.unknown_share
     )
     return JudgedDocument(document, strength + _ABOUT * whole / scorer.total_weight + _EXACT * exact, evidence)
-
-
-def _whole_frequency(scorer: Scorer, document: ParsedDocument) -> float:
-    """The frequency of the question's words in the whole document.
-
-    The length is that of the original text: of a long document only an excerpt was read, chosen for these words, and
-    passages that other documents repeat were left to them. Otherwise it would count as a short one about the question.
-    """
-    body = [term for words in document.words for term in words.body]
-    read = sum(passage.end - passage.start for passage in document.passages)
-    n_words = word_count(body) * original_length(document.source.text) / read
-    return scorer.term_frequency(body, n_words, _USUAL_WORDS)
 
 
 def _is_answer(scorer: Scorer, judged: JudgedDocument) -> bool:
@@ -232,7 +224,18 @@ def _rate(scorer: Scorer, document: ParsedDocument, question: str, related: Mapp
     for placed in document.placed_sentences:
         sentence = placed.sentence
         base = previous if refers_back(sentence.quote) else None
-        score = _score(scorer, placed, related, frozenset(base.terms if base else ()))
+        own = set(placed.terms)
+        near = placed.paragraph.union(base.terms if base else ()) - own - placed.heading
+        score = (
+            scorer.matched_weight(own)
+            + _HEADING * scorer.matched_weight(placed.heading - own)
+            + _NEAR * scorer.matched_weight(near)
+        )
+        score += sum(weight for term, weight in related.items() if term in own)
+        score += _PHRASE * scorer.phrase_score(placed.terms)
+        score /= 0.7 + 0.3 * max(word_count(placed.terms), _SHORT_WORDS) / _USUAL_SENTENCE_WORDS
+        score += _OPENING * scorer.matched_weight(placed.opens)
+        score = score / scorer.total_weight + _SUBJECT * _subject_share(scorer, placed)
         score += _PASSAGE * ranks[placed.passage] / best
         score *= worth(sentence.quote, sentence.label, question) * (_ASIDE if placed.is_aside else 1.0)
         score *= 1.0 if placed.opens or scorer.matched_weight(placed.terms) else _UNRELATED
@@ -259,21 +262,6 @@ def _choose(scorer: Scorer, rated: Sequence[RatedSentence], limit: int, min_scor
             chosen |= together
             covered.update(best.terms)
     return list(chosen)
-
-
-def _score(scorer: Scorer, placed: PlacedSentence, related: Mapping[str, float], base_terms: AbstractSet[str]) -> float:
-    own = set(placed.terms)
-    near = (placed.paragraph | base_terms) - own - placed.heading
-    total = (
-        scorer.matched_weight(own)
-        + _HEADING * scorer.matched_weight(placed.heading - own)
-        + _NEAR * scorer.matched_weight(near)
-    )
-    total += sum(weight for term, weight in related.items() if term in own)
-    total += _PHRASE * scorer.phrase_score(placed.terms)
-    total /= 0.7 + 0.3 * max(word_count(placed.terms), _SHORT_WORDS) / _USUAL_SENTENCE_WORDS
-    total += _OPENING * scorer.matched_weight(placed.opens)
-    return total / scorer.total_weight + _SUBJECT * _subject_share(scorer, placed)
 
 
 def _subject_share(scorer: Scorer, placed: PlacedSentence) -> float:

@@ -144,22 +144,6 @@ def _plain(name: str) -> str:
     return _bare(name)
 
 
-def _split_names(view: ProjectView, text: str) -> tuple[list[str], str]:
-    """The names of one block or several, and the words after them."""
-    if view.has(text):
-        return [text], ""
-    parts = _AND.split(text)
-    if len(parts) > 1 and all(map(view.has, parts)):
-        return parts, ""
-    known = {name.casefold() for block in view.tree for name in (block.name, view.tree.path(block.block_id))}
-    for at in reversed([match.start() for match in _BREAK.finditer(text)]):
-        rest = text[at:].strip(f"{_MARKS}{_ENDS}")
-        names = {_bare(text[:at]).casefold(), _plain(text[:at]).casefold()}
-        if names & known and not _AND.match(rest):
-            return [text[:at]], rest
-    return [text], ""
-
-
 # --- meanings --------------------------------------------------------------------------------------------------------
 
 
@@ -176,7 +160,18 @@ def _advance(view: ProjectView, names: Names) -> Request | None:
 
 
 def _write(view: ProjectView, names: Names) -> Request:
-    written, style = _split_names(view, names["name"])
+    """The blocks to write: one name or several, and the words after them as the style."""
+    text, style = names["name"], ""
+    written, parts = [text], _AND.split(text)
+    if not view.has(text) and len(parts) > 1 and all(map(view.has, parts)):
+        written = parts
+    elif not view.has(text):
+        known = {name.casefold() for block in view.tree for name in (block.name, view.tree.path(block.block_id))}
+        for at in reversed([match.start() for match in _BREAK.finditer(text)]):
+            rest = text[at:].strip(f"{_MARKS}{_ENDS}")
+            if known & {_bare(text[:at]).casefold(), _plain(text[:at]).casefold()} and not _AND.match(rest):
+                written, style = [text[:at]], rest
+                break
     keys = dict.fromkeys(key for name in written for key in view.tree.text_ids(view.find(name).block_id))
     return _write_blocks(view, [view.tree[key] for key in keys], names.get("style", style))
 

@@ -74,7 +74,23 @@ def coordinate(turn: Turn) -> Reply:
             lines += [write_counts(turn.query.spellings, counts)] if counts else []
             lines += ["Sources:", *(f"- {hit.address}" for hit in hits[:MAX_SOURCES])]
             return Reply(phrases["reading"], (_delegation(_READER, "\n".join(lines)),))
-    findings = _findings(turn, hits)
+    has_read = _jobs(turn, _READER)
+    reading = turn.texts_of("call_subagent", agent_name=_READER) if has_read else turn.texts_of("web_fetch")
+    searches = turn.texts_of("call_subagent", agent_name=_SEARCHER)
+    # A search without hits shows that the sources are silent; with hits only reading them does.
+    evidence = reading if hits else searches
+    failed = [entry for entry in turn.calls if entry.error and entry.call.name in ("call_subagent", *LOOKUP_TOOLS)]
+    problems = [f"{entry.params.get('agent_name', entry.call.name)}: {entry.error}" for entry in failed]
+    tried = calls_for_report(turn)
+    is_written = any(entry.result.success for entry in tried)
+    findings = Findings(
+        question=question,
+        quotes=tuple(keep_answers(question, read_quotes(reading))),
+        searched=tuple(hit.title for hit in hits),
+        was_read=bool(evidence) and not find_failures(evidence),
+        problems=(*problems, *find_failures(f"{searches}\n{reading}")),
+        report_error=None if is_written or not tried else tried[-1].error or None,
+    )
     exists = REPORT in turn.context.artifact_ids
     calls = report_calls(turn, report_title(question), research_report(findings), exists=exists)
     is_planned = any(entry.result.success for entry in turn.calls_of("create_artifact", id=_PLAN))
@@ -111,27 +127,6 @@ def _search_results(turn: Turn) -> str:
     """The results of the search jobs, or of the coordinator's own searches."""
     has_delegated = _jobs(turn, _SEARCHER)
     return turn.texts_of("call_subagent", agent_name=_SEARCHER) if has_delegated else turn.texts_of("web_search")
-
-
-def _findings(turn: Turn, hits: list[SearchHit]) -> Findings:
-    has_delegated = _jobs(turn, _READER)
-    reading = turn.texts_of("call_subagent", agent_name=_READER) if has_delegated else turn.texts_of("web_fetch")
-    searches = turn.texts_of("call_subagent", agent_name=_SEARCHER)
-    # A search without hits shows that the sources are silent; with hits only reading them does.
-    evidence = reading if hits else searches
-    tools = ("call_subagent", *LOOKUP_TOOLS)
-    failed = [entry for entry in turn.calls if entry.error and entry.call.name in tools]
-    problems = [f"{entry.params.get('agent_name', entry.call.name)}: {entry.error}" for entry in failed]
-    tried = calls_for_report(turn)
-    is_written = any(entry.result.success for entry in tried)
-    return Findings(
-        question=turn.question,
-        quotes=tuple(keep_answers(turn.question, read_quotes(reading))),
-        searched=tuple(hit.title for hit in hits),
-        was_read=bool(evidence) and not find_failures(evidence),
-        problems=(*problems, *find_failures(f"{searches}\n{reading}")),
-        report_error=None if is_written or not tried else tried[-1].error or None,
-    )
 
 
 # --- the searcher and the reader -------------------------------------------------------------------------------------

@@ -27,7 +27,7 @@ from artifactflow_nb.models.offline.questions import is_follow_up
 from artifactflow_nb.models.offline.ranking import MAX_SENTENCES, best_quotes
 from artifactflow_nb.models.offline.research import LOOKUP_TOOLS, find_quotes, look_up
 from artifactflow_nb.models.offline.turn import Reply, Turn, find_failures, state_question, without_addresses
-from artifactflow_nb.sources.citations import SourceDocument, find_addresses, read_sources
+from artifactflow_nb.sources.citations import SourceDocument, SourceQuotes, find_addresses, read_sources
 from artifactflow_nb.sources.retrieval.stopwords import STOP_WORDS
 from artifactflow_nb.sources.retrieval.terms import parse_query
 
@@ -156,7 +156,12 @@ def write_block(turn: Turn, task: BlockTask) -> Reply:
     reply = look_up(lookup) if lookup.has_any(LOOKUP_TOOLS) else Reply()
     if reply.calls:
         return reply
-    quotes = _from_sources(lookup, task) or _from_texts(lookup, task.texts, task.length)
+    known, limit = {quote.sentence for text in task.texts for quote in quotes_from(text)}, task.length.max_sentences
+    found: list[SourceQuotes] = []
+    # Sentences of the dependencies are quoted again only if there are no others.
+    for max_sentences, excluded in ((limit, known), (limit, ()), (MAX_SENTENCES, ())):
+        found = found or find_quotes(lookup, max_sentences, excluded)
+    quotes = split_quotes(found)[:limit] or _from_texts(lookup, task.texts, task.length)
     remarks = [] if quotes else [phrases["no_quotes"]]
     remarks += [phrases["problem"].format(problem=problem) for problem in find_failures(reply.text)]
     origin = phrases["quoted_read"] if task.listed_addresses else phrases["quoted"]
@@ -197,15 +202,6 @@ def _question(task: BlockTask) -> tuple[str, str]:
 
 def _on_one_line(text: str) -> str:
     return " ".join(without_addresses(text).split())
-
-
-def _from_sources(lookup: Turn, task: BlockTask) -> list[Quote]:
-    """Quotes from the sources; sentences of the dependencies only if there are no others."""
-    known, limit = {quote.sentence for text in task.texts for quote in quotes_from(text)}, task.length.max_sentences
-    for max_sentences, excluded in ((limit, known), (limit, ()), (MAX_SENTENCES, ())):
-        if found := find_quotes(lookup, max_sentences, excluded):
-            return split_quotes(found)[:limit]
-    return []
 
 
 def _from_texts(lookup: Turn, texts: Iterable[BlockText], length: Length) -> list[Quote]:

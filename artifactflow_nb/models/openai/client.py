@@ -311,25 +311,21 @@ class StreamedReply:
                     raise self._endpoint.stream_error(error)
                 self._usage = chunk.get("usage") or self._usage
                 self._model = self._model or chunk.get("model") or ""
-                for choice in chunk.get("choices") or ():
-                    if choice:
-                        self._read_choice(choice, deltas)
+                for choice in filter(None, chunk.get("choices") or ()):
+                    # `delta` in a stream, `message` in a response without streaming
+                    if delta := choice.get("delta") or choice.get("message"):
+                        if reasoning := delta.get("reasoning_content") or delta.get("reasoning"):
+                            deltas.append(self.text.add_reasoning(_join_parts(reasoning)))
+                        if text := delta.get("content") or delta.get("refusal"):
+                            deltas += self.text.add(_join_parts(text))
+                        deltas += [ModelDelta(text, "call", name) for name, text in self.calls.add(delta)]
+                    if reason := choice.get("finish_reason"):
+                        self.finish_reason = reason
             except (AttributeError, KeyError, TypeError):  # the chunk has another structure
                 raise self._endpoint.unexpected_payload_error(chunk) from None
         if deltas and self._ttft_ms is None:
             self._ttft_ms = (time.perf_counter() - self._started) * 1000
         return deltas
-
-    def _read_choice(self, choice: Mapping[str, Any], deltas: list[ModelDelta]) -> None:
-        """Read a choice, which has a `delta` in a stream, or a `message` in a response without streaming."""
-        if delta := choice.get("delta") or choice.get("message"):
-            if reasoning := delta.get("reasoning_content") or delta.get("reasoning"):
-                deltas.append(self.text.add_reasoning(_join_parts(reasoning)))
-            if text := delta.get("content") or delta.get("refusal"):
-                deltas += self.text.add(_join_parts(text))
-            deltas += [ModelDelta(text, "call", name) for name, text in self.calls.add(delta)]
-        if reason := choice.get("finish_reason"):
-            self.finish_reason = reason
 
 
 def _join_parts(text: Any) -> str:

@@ -8,7 +8,7 @@ import math
 import re
 import socket
 import ssl
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -43,14 +43,14 @@ _NO_TOOLS = re.compile(
 _TEMPORARY = frozenset({408, 409, 425, 429})
 _ADVICE = {
     401: "Check OPENAI_API_KEY.",
-    403: "Check what OPENAI_API_KEY is allowed to use.",
+    403: "Check the permissions of OPENAI_API_KEY.",
     404: "Check the model's name (AF_MODEL) and the base URL (OPENAI_BASE_URL), which usually ends in /v1.",
     405: "Check the base URL (OPENAI_BASE_URL), which usually ends in /v1.",
     413: "The prompt is too long for this endpoint.",
-    429: "The endpoint limits how much may be asked; wait, or check the quota.",
+    429: "The endpoint limits the number of requests or tokens. Wait, or check the quota.",
 }
 _TOOLS_ADVICE = (
-    'If it takes no tools in this form, let them be called in the text: tool_protocol="xml" (AF_TOOL_PROTOCOL=xml).'
+    'If it does not support native tool calls, use calls in the text: tool_protocol="xml" (AF_TOOL_PROTOCOL=xml).'
 )
 
 
@@ -132,14 +132,20 @@ class Endpoint:
 
         A web page means a wrong address, so that is not retried.
         """
-        message = f"{self.display_url} sent something that is no part of a chat answer: {self.quote(payload)}"
+        message = f"{self.display_url} sent something that is not part of a chat completion: {self.quote(payload)}"
         if isinstance(payload, str) and payload.lstrip().startswith("<"):
             return ModelRejected(f"{message} {_ADVICE[405]}")
         return ModelUnavailable(message)
 
     def transport_error(self, error: BaseException, timeout_s: float) -> ModelUnavailable:
         """Return the error for a connection that failed, broke or timed out."""
-        causes = list(_causes(error))
+        causes: list[BaseException] = []  # the error and its causes, nearest first, with members of exception groups
+        queue: list[Any] = [error]
+        while queue:
+            cause = queue.pop(0)
+            if cause is not None and cause not in causes:  # a chain of exceptions may be circular
+                causes.append(cause)
+                queue += [*getattr(cause, "exceptions", ()), cause.__cause__ or cause.__context__]
         host = urlsplit(self.display_url).netloc
         if any(isinstance(cause, ConnectionRefusedError) for cause in causes):
             return ModelUnavailable(f"{self.display_url} refused the connection. Is the server running on {host}?")
@@ -159,7 +165,7 @@ def validate_url(base_url: str | None) -> str | None:
     if base_url is None or _is_web_address(base_url):
         return base_url
     address = display_address(base_url)
-    raise UsageError(f"The base URL {address!r} is no web address; write it as in http://localhost:8000/v1.")
+    raise UsageError(f"The base URL {address!r} is not a web address. Write it as in http://localhost:8000/v1.")
 
 
 def validate_key(api_key: str | None) -> str:
@@ -171,7 +177,7 @@ def validate_key(api_key: str | None) -> str:
     if key.isascii() and key.isprintable():
         return key
     raise UsageError(
-        "The API key holds characters that no request can carry. Copy it again, without quotes and breaks."
+        "The API key has characters that an HTTP header cannot contain. Copy it again, without quotes and line breaks."
     )
 
 
@@ -283,16 +289,3 @@ def _words(body: object) -> str:
     if isinstance(body, list):
         return " ".join(map(_words, body))
     return str(body)
-
-
-def _causes(error: BaseException | None) -> Iterator[BaseException]:
-    """Yield the error and its causes, nearest first, including the members of exception groups."""
-    seen: set[int] = set()  # a chain of exceptions may be circular
-    queue: list[Any] = [error]
-    while queue:
-        cause = queue.pop(0)
-        if cause is None or id(cause) in seen:
-            continue
-        seen.add(id(cause))
-        yield cause
-        queue += [*getattr(cause, "exceptions", ()), cause.__cause__ or cause.__context__]

@@ -119,7 +119,31 @@ class NativeCallReader:
         if not fragments and not legacy:
             return []
         self._deltas += 1
-        return [self._add_fragment(fragment) for fragment in fragments or [{"function": legacy}] if fragment]
+        added: list[tuple[str, str]] = []
+        for fragment in filter(None, fragments or [{"function": legacy}]):
+            function = fragment.get("function") or fragment
+            name, arguments, index = function.get("name") or "", function.get("arguments"), fragment.get("index")
+            call_id = None if fragment.get("id") in _EMPTY_IDS else fragment["id"]
+            call = self._by_id.get(call_id) or self._by_index.get(index)
+            if call is None and self._calls and (index is None or not (name or call_id)):
+                call = self._calls[-1]
+            if call is None or not self._is_continued(call, call_id, index, name):
+                call = _CallFragments()
+                self._calls.append(call)
+            call.delta = self._deltas
+            if call_id is not None:
+                call.call_id = call_id
+                self._by_id[call_id] = call
+            if index is not None:
+                self._by_index[index] = call
+            # Some endpoints repeat the whole name, or all of it so far, instead of the next part.
+            call.name = name if name.startswith(call.name) else call.name + name
+            if arguments in (None, ""):
+                added.append((call.name, ""))
+            else:
+                call.arguments.append(arguments if isinstance(arguments, str) else _to_json(arguments))
+                added.append((call.name, call.arguments[-1]))
+        return added
 
     def calls(self, finish_reason: str) -> tuple[ToolCall, ...]:
         """Return the calls in order; with the finish reason `length` the last one counts as truncated."""
@@ -130,29 +154,6 @@ class NativeCallReader:
             if fragments.name or text:
                 calls += read_call(fragments.name.strip(), text, is_truncated=is_truncated)
         return tuple(calls)
-
-    def _add_fragment(self, fragment: Mapping[str, Any]) -> tuple[str, str]:
-        function = fragment.get("function") or fragment
-        name, arguments, index = function.get("name") or "", function.get("arguments"), fragment.get("index")
-        call_id = None if fragment.get("id") in _EMPTY_IDS else fragment["id"]
-        call = self._by_id.get(call_id) or self._by_index.get(index)
-        if call is None and self._calls and (index is None or not (name or call_id)):
-            call = self._calls[-1]
-        if call is None or not self._is_continued(call, call_id, index, name):
-            call = _CallFragments()
-            self._calls.append(call)
-        call.delta = self._deltas
-        if call_id is not None:
-            call.call_id = call_id
-            self._by_id[call_id] = call
-        if index is not None:
-            self._by_index[index] = call
-        # Some endpoints repeat the whole name, or all of it so far, instead of the next part.
-        call.name = name if name.startswith(call.name) else call.name + name
-        if arguments is None or arguments == "":
-            return call.name, ""
-        call.arguments.append(arguments if isinstance(arguments, str) else _to_json(arguments))
-        return call.name, call.arguments[-1]
 
     def _is_continued(self, call: _CallFragments, call_id: str | None, index: int | None, name: str) -> bool:
         """True if the fragment continues this call, False if it starts another one with the same index or id."""
@@ -231,7 +232,7 @@ def _params(value: Any) -> dict[str, Any]:
     if value is None or value == []:
         return {}
     if not isinstance(value, dict):
-        raise ValueError("they are no object")  # noqa: TRY004 - an error of the model, not of the caller
+        raise ValueError("they are not an object")  # noqa: TRY004 - an error of the model, not of the caller
     # Level by level and not recursive: the nesting may exceed Python's stack.
     level: list[Any] = [value]
     for _ in range(_MAX_DEPTH):

@@ -62,15 +62,39 @@ class AnswerText:
         """Process text in the current state; return the rest for the next state."""
         match self._state:
             case "start":
-                return self._read_start(text)
+                beginning = text.lstrip()
+                if beginning.startswith(_OPEN):
+                    self._state = "thinking"
+                    return beginning[len(_OPEN) :]
+                if _OPEN.startswith(beginning):
+                    self._pending, text = text, ""
+                else:
+                    self._state = "watching"
+                return text
             case "thinking":
-                return self._read_thinking(text, deltas)
+                before, tag, after = text.partition(_CLOSE)
+                self._emit(before if tag else self._hold_back(text), "reasoning", deltas)
+                self._state = "after" if tag else "thinking"
+                return after
             case "after":  # skip white space between reasoning and answer
                 text = text.lstrip()
                 self._state = "answer" if text else "after"
                 return text
             case "watching":
-                return self._read_watching(text, deltas)
+                tags = sorted((text.index(tag), tag) for tag in (_OPEN, _CLOSE, _CALL) if tag in text)
+                if not tags:
+                    self._emit(self._hold_back(text), "answer", deltas)
+                    return ""
+                position, tag = tags[0]
+                before = text[:position] or (self._answer[-1] if self._answer else "")
+                if tag == _CLOSE and not before.endswith(_QUOTES):
+                    self._reasoning += [*self._answer, text[:position]]
+                    self._answer = []
+                    self._state = "after"
+                    return text[position + len(_CLOSE) :]
+                # The answer mentions a tag, or a call has started: later tags are part of the answer.
+                self._state = "answer"
+                return text
         self._emit(text, "answer", deltas)
         return ""
 
@@ -81,41 +105,6 @@ class AnswerText:
             self._emit(self._pending, "reasoning" if self._state == "thinking" else "answer", deltas)
         self._pending = ""
         return deltas
-
-    def _read_start(self, text: str) -> str:
-        beginning = text.lstrip()
-        if beginning.startswith(_OPEN):
-            self._state = "thinking"
-            return beginning[len(_OPEN) :]
-        if _OPEN.startswith(beginning):
-            self._pending = text
-            return ""
-        self._state = "watching"
-        return text
-
-    def _read_thinking(self, text: str, deltas: list[ModelDelta]) -> str:
-        before, tag, after = text.partition(_CLOSE)
-        if not tag:
-            before = self._hold_back(text)
-        self._emit(before, "reasoning", deltas)
-        if tag:
-            self._state = "after"
-        return after
-
-    def _read_watching(self, text: str, deltas: list[ModelDelta]) -> str:
-        tags = sorted((text.index(tag), tag) for tag in (_OPEN, _CLOSE, _CALL) if tag in text)
-        if not tags:
-            self._emit(self._hold_back(text), "answer", deltas)
-            return ""
-        position, tag = tags[0]
-        before = text[:position] or (self._answer[-1] if self._answer else "")
-        if tag == _CLOSE and not before.endswith(_QUOTES):
-            self._reasoning += [*self._answer, text[:position]]
-            self._answer = []
-            self._state = "after"
-            return text[position + len(_CLOSE) :]
-        self._state = "answer"  # the answer mentions a tag, or a call has started: later tags are part of the answer
-        return text
 
     def _hold_back(self, text: str) -> str:
         """Set aside an end of the text that may be the start of a tag; return the text before it."""

@@ -5,7 +5,7 @@ invalid tool; `ToolListRepair` mends the list before the SDK reads it.
 """
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -96,7 +96,17 @@ def build_offers(
 
     Errors: `UsageError` for a configuration that names tools which its server does not have.
     """
-    used = [(server, tool) for server, tools in listed for tool in _configured_tools(server, tools)]
+    used: list[tuple[McpServer, ListedTool]] = []
+    for server, tools in listed:
+        known = {tool.name: tool for tool in tools}
+        permissions = () if isinstance(server.permission, str) else server.permission
+        for setting, configured in (("tools", server.tools or ()), ("permission", permissions)):
+            if missing := [name for name in configured if name not in known]:
+                offered = ", ".join(sorted(escape_invisible(name)[:MAX_NAME_CHARS] for name in known)) or "none"
+                raise UsageError(
+                    f"mcp.{server.name}.{setting} names {missing[0]!r}; the server's tools are: {offered}."
+                )
+        used += [(server, known[name]) for name in (known if server.tools is None else server.tools)]
     wanted = Counter(identifier(tool.name, "tool") for _, tool in used)
     names = {*used_names, *GROUP_NAMES}
     offers = []
@@ -122,17 +132,6 @@ def build_offers(
             )
         )
     return tuple(offers)
-
-
-def _configured_tools(server: McpServer, listed: Sequence[ListedTool]) -> Iterable[ListedTool]:
-    """Select the configured tools, each name once; `UsageError` for a configured name that the server does not list."""
-    known = {tool.name: tool for tool in listed}
-    permissions = () if isinstance(server.permission, str) else server.permission
-    for setting, names in (("tools", server.tools or ()), ("permission", permissions)):
-        if missing := [name for name in names if name not in known]:
-            offered = ", ".join(sorted(escape_invisible(name)[:MAX_NAME_CHARS] for name in known)) or "none"
-            raise UsageError(f"mcp.{server.name}.{setting} names {missing[0]!r}; the server's tools are: {offered}.")
-    return known.values() if server.tools is None else [known[name] for name in server.tools]
 
 
 def tool_from_offer(offer: McpToolOffer, call: CallTool) -> Tool:

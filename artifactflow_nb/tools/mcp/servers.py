@@ -134,7 +134,13 @@ class _ManagedServer:
                 "call took effect."
             ) from None
         self._n_starts = 0
-        text = connection.redact(_answer_text(answer))
+        if answer.content or answer.structured_content is None:
+            text = "\n\n".join(filter(None, map(_part_text, answer.content)))
+        else:
+            text = json.dumps(answer.structured_content, ensure_ascii=False)
+        if (n_more := len(text) - MAX_RESULT_CHARS) > 0:
+            text = f"{text[:MAX_RESULT_CHARS]}\n[{count(n_more, 'more character')} left out]"
+        text = connection.redact(text)
         metadata = {"server": self.server.name}
         if answer.is_error:
             error = text or "The tool failed without saying why."
@@ -169,17 +175,6 @@ class _ManagedServer:
 
 
 # --- results ---------------------------------------------------------------------------------------------------------
-
-
-def _answer_text(answer: Any) -> str:
-    """Return the text of the SDK's `CallToolResult`, up to the maximum length."""
-    if answer.content or answer.structured_content is None:
-        text = "\n\n".join(filter(None, map(_part_text, answer.content)))
-    else:
-        text = json.dumps(answer.structured_content, ensure_ascii=False)
-    if len(text) > MAX_RESULT_CHARS:
-        text = f"{text[:MAX_RESULT_CHARS]}\n[{count(len(text) - MAX_RESULT_CHARS, 'more character')} left out]"
-    return text
 
 
 def _part_text(part: Any) -> str:

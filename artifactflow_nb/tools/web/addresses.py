@@ -8,7 +8,7 @@ the global unicast block. An IPv4 address embedded in an IPv6 address is checked
 
 import ipaddress
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
@@ -78,9 +78,19 @@ def address_problem(address: Address) -> str | None:
         return _special_range(address)
     if address.scope_id is not None:
         return "bound to a network interface (zone)"
-    for embedded in _embedded(address):
-        if problem := _special_range(embedded):
-            return f"the IPv4 address {embedded} in another form, which is {problem}"
+    low = ipaddress.IPv4Address(int(address) & _LOW_32)
+    embedded: Sequence[ipaddress.IPv4Address] = ()  # the IPv4 addresses that it maps, translates or tunnels to
+    if address.ipv4_mapped is not None or address in _NAT64:
+        embedded = [low]
+    elif address.sixtofour is not None:
+        embedded = [address.sixtofour]
+    elif address.teredo is not None:
+        embedded = address.teredo
+    elif (int(address) >> 32) & _LOW_32 in _ISATAP or 1 < int(address) <= _LOW_32:
+        embedded = [low]  # the second case is an IPv4-compatible address; `::` and `::1` have ranges of their own
+    for ipv4 in embedded:
+        if problem := _special_range(ipv4):
+            return f"the IPv4 address {ipv4} in another form, which is {problem}"
     if address.ipv4_mapped is not None or address in _NAT64:
         return None
     return _special_range(address) or (None if address in _GLOBAL_UNICAST else "reserved")
@@ -90,21 +100,6 @@ def connect_address(address: Address) -> Address:
     """Return the address to connect to, which for an IPv4-mapped address is the IPv4 address."""
     mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
     return mapped or address
-
-
-def _embedded(address: ipaddress.IPv6Address) -> Iterable[ipaddress.IPv4Address]:
-    """Return the IPv4 addresses that an IPv6 address maps, translates or tunnels to."""
-    low = ipaddress.IPv4Address(int(address) & _LOW_32)
-    if address.ipv4_mapped is not None or address in _NAT64:
-        return [low]
-    if address.sixtofour is not None:
-        return [address.sixtofour]
-    if address.teredo is not None:
-        return address.teredo
-    if (int(address) >> 32) & _LOW_32 in _ISATAP:
-        return [low]
-    # An IPv4-compatible address; `::` and `::1` have ranges of their own.
-    return [low] if 1 < int(address) <= _LOW_32 else []
 
 
 def _special_range(address: Address) -> str | None:

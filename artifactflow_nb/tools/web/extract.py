@@ -51,7 +51,15 @@ def extract_text(response: HttpResponse, timeout_s: float) -> WebText:
     Errors: `ToolError` if the body is unreadable, has no text, or needs a library that is not installed.
     """
     url, data = response.url, response.body
-    media_type = response.media_type or _detect_media_type(data)
+    media_type = response.media_type
+    if not media_type:
+        head = data[:1024].lstrip().lower()
+        if head.startswith(b"%pdf-"):
+            media_type = "application/pdf"
+        elif head.startswith((b"<!doctype html", b"<html")):
+            media_type = "text/html"
+        else:
+            media_type = "application/octet-stream" if b"\0" in head else "text/plain"
     title, truncation = "", f"only the first {len(data):,} bytes were read" if response.truncated else ""
     try:
         if media_type in _PAGES:
@@ -74,13 +82,3 @@ def extract_text(response: HttpResponse, timeout_s: float) -> WebText:
         raise ToolError(f"{url} has no readable text. Try another source.")
     parts = urlsplit(url)
     return WebText(title or unquote(PurePosixPath(parts.path).name) or parts.netloc, text, truncation)
-
-
-def _detect_media_type(data: bytes) -> str:
-    """Detect the media type of a body that was sent without one."""
-    head = data[:1024].lstrip().lower()
-    if head.startswith(b"%pdf-"):
-        return "application/pdf"
-    if head.startswith((b"<!doctype html", b"<html")):
-        return "text/html"
-    return "application/octet-stream" if b"\0" in head else "text/plain"

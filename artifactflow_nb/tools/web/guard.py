@@ -13,6 +13,7 @@ import re
 import socket
 import unicodedata
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
 from urllib.parse import quote, urlsplit
@@ -123,11 +124,11 @@ class RequestGuard:
             match = _NETLOC.fullmatch(entry.strip().lower())
             try:
                 if match is None:
-                    raise ToolError("it has other characters than a host")
+                    raise ToolError("It has characters that a host cannot have.")
                 self._allowed.add((_host(match).name, int(match["port"]) if match["port"] else None))
             except ToolError as error:
                 raise UsageError(
-                    f"allowed_hosts has {entry!r}, which is no host: {error} Write it as 'wiki.example.org', "
+                    f"allowed_hosts has {entry!r}, which is not a host. {error} Write it as 'wiki.example.org', "
                     "'wiki.example.org:8080', '10.0.0.7' or '[fd00::7]'."
                 ) from None
         self._resolver = resolver or SystemResolver()
@@ -143,9 +144,7 @@ class RequestGuard:
             if not addresses and (problem := host_name_problem(name)):
                 raise _refusal(f"{name} is {problem}")
             if port not in PORTS.values():
-                raise _refusal(
-                    f"{name} would be asked at port {port}, and {scheme} is fetched at ports 80 and 443 only"
-                )
+                raise _refusal(f"{name} is addressed at port {port}; public hosts are fetched at ports 80 and 443 only")
         if not addresses:
             try:
                 answers = await self._resolver.resolve(name, port)
@@ -162,12 +161,12 @@ class RequestGuard:
 
 
 def _parse(url: str) -> tuple[str, _Host, int, str]:
-    """Return scheme, host, port and path; `ToolError` for an address that parsers could read in different ways."""
+    """Return scheme, host, port and path; `ToolError` for an address that is invalid or ambiguous between parsers."""
     if len(url) > _MAX_URL_CHARS:
-        raise ToolError(f"The address has {len(url)} characters; at most {_MAX_URL_CHARS} are taken.")
+        raise ToolError(f"The address has {len(url)} characters; the limit is {_MAX_URL_CHARS}.")
     if _FORBIDDEN.search(url):
         raise ToolError(
-            f"The address {_display(url)} has spaces, backslashes or control characters. Write them encoded."
+            f"The address {_display(url)} has spaces, backslashes or control characters. Percent-encode them."
         )
     try:
         parts = urlsplit(url)
@@ -175,13 +174,15 @@ def _parse(url: str) -> tuple[str, _Host, int, str]:
         raise ToolError(f"The address {_display(url)} cannot be read: {error}.") from None
     if parts.scheme not in PORTS:
         raise ToolError(
-            f"The address {_display(url)} begins with neither http:// nor https://; nothing else is fetched."
+            f"The address {_display(url)} does not begin with http:// or https://. Only these can be fetched."
         )
     if "@" in parts.netloc:
         raise ToolError("The address has a user name or password before its host. Pass it without them.")
     match = _NETLOC.fullmatch(parts.netloc.lower())
     if match is None:
-        raise ToolError(f"The host {parts.netloc[:100]!r} cannot be read.")
+        raise ToolError(
+            f"The host {parts.netloc[:100]!r} is not a valid host name or IP address. Check how it is spelled."
+        )
     port = int(match["port"] or PORTS[parts.scheme])
     if not 0 < port <= _LAST_PORT:
         raise ToolError(f"The address {_display(url)} has the port {port}; ports go from 1 to {_LAST_PORT}.")
@@ -196,7 +197,7 @@ def _display(url: str) -> str:
 
 
 def _host(match: "re.Match[str]") -> _Host:
-    """Parse the host of an address; `ToolError` if it is no plain address and no name."""
+    """Parse the host; `ToolError` if it is neither a host name nor an IP address in its usual notation."""
     if (text := match["six"]) is not None:
         if "%" in text:
             raise ToolError(f"The host [{text}] names a network interface (zone); use an address without one.")
@@ -205,29 +206,23 @@ def _host(match: "re.Match[str]") -> _Host:
         except ValueError:
             raise ToolError(f"The host [{text}] is not an IPv6 address.") from None
         return _Host(str(connect_address(ipv6)), ipv6)
-    name = _ascii(match["name"]).removesuffix(".")
+    # Full-width digits and dots are normalized before any check.
+    name = unicodedata.normalize("NFKC", match["name"]).lower()
+    if not name.isascii():
+        with suppress(idna.IDNAError):
+            name = idna.encode(name, uts46=True).decode("ascii")
+    name = name.removesuffix(".")
+    if len(name) > _MAX_HOST_CHARS or not _NAME.fullmatch(name):
+        raise ToolError(f"The host {match['name'][:100]!r} is not a valid host name. Check how it is spelled.")
     try:
         address = parse_numeric_host(name)
     except ValueError as error:
-        raise ToolError(f"The host {name} is no address: {error}.") from None
+        raise ToolError(f"The host {name} is not a valid IP address: {error}.") from None
     if address is None:
         return _Host(name, None)
     if str(address) != name:
-        raise ToolError(f"The host {name} is another spelling of {address}, and only the plain one is taken.")
+        raise ToolError(f"The host {name} is another spelling of {address}. Write {address} instead.")
     return _Host(name, address)
-
-
-def _ascii(name: str) -> str:
-    """Return the name in ASCII, as on the wire; full-width digits and dots are normalized before any check."""
-    folded = unicodedata.normalize("NFKC", name).lower()
-    if not folded.isascii():
-        try:
-            folded = idna.encode(folded, uts46=True).decode("ascii")
-        except idna.IDNAError:
-            raise ToolError(f"The host {name!r} is not a name.") from None
-    if len(folded) > _MAX_HOST_CHARS or not _NAME.fullmatch(folded.removesuffix(".")):
-        raise ToolError(f"The host {name[:100]!r} is not a name.")
-    return folded
 
 
 def _check_addresses(name: str, addresses: Sequence[Address]) -> None:

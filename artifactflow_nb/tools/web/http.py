@@ -264,7 +264,15 @@ class HttpClient:
             try:
                 response = await self._exchange(core, target, request)
             except (core.NetworkError, core.ProtocolError, core.TimeoutException, OSError) as error:
-                raise ToolError(_connection_problem(target, error)) from None
+                reason = str(error) or type(error).__name__
+                if "CERTIFICATE" in reason.upper():
+                    problem = f"{target.url} has a certificate that is not trusted: {reason}. Try another source."
+                elif "Timeout" in type(error).__name__:
+                    problem = f"{target.url} did not answer in time. Try another source."
+                else:
+                    advice = "Check the address or try another source."
+                    problem = f"The connection to {target.url} failed: {reason}. {advice}"
+                raise ToolError(problem) from None
             except decoding_errors():
                 raise ToolError(f"The answer of {target.url} is packed in a way that cannot be read.") from None
             if isinstance(response, HttpResponse):
@@ -374,16 +382,6 @@ def _header(response: Any, name: str) -> str:
         return str(value.decode("utf-8"))
     except UnicodeDecodeError:
         return str(value.decode("latin-1"))
-
-
-def _connection_problem(target: RequestTarget, error: BaseException) -> str:
-    """Describe a failed connection to the model."""
-    reason = str(error) or type(error).__name__
-    if "CERTIFICATE" in reason.upper():
-        return f"{target.url} has a certificate that is not trusted: {reason}. Try another source."
-    if "Timeout" in type(error).__name__:
-        return f"{target.url} did not answer in time. Try another source."
-    return f"The connection to {target.url} failed: {reason}. Check the address or try another source."
 
 
 def _core() -> Any:
