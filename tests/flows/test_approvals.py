@@ -1,4 +1,4 @@
-"""Asking a person, and what follows from the answer; also when the process was killed in between."""
+"""Approvals: requests, decisions, policies, and both across killed processes."""
 
 import asyncio
 import json
@@ -29,8 +29,8 @@ def last_results(engine: Any) -> list[tuple[bool, str]]:
     return [(result.success, result.data or result.error or "") for _, result in parse_results(text)]
 
 
-async def test_a_run_waits_instead_of_hanging(open_engine: OpenEngine) -> None:
-    """Without anybody to decide, the run stops with status waiting, and nothing is written."""
+async def test_run_without_a_decider_waits(open_engine: OpenEngine) -> None:
+    """Without a decider the run stops with the status `waiting`, and nothing is written."""
     engine = await open_engine([report(), "Done."], approvals=ASK)
     result = await engine.controller.execute("Write.")
     assert (result.status, result.response) == ("waiting", None)
@@ -39,8 +39,8 @@ async def test_a_run_waits_instead_of_hanging(open_engine: OpenEngine) -> None:
     assert await engine.artifacts.list_artifacts(result.conversation_id, message_id=result.message_id) == []
 
 
-async def test_an_approved_call_runs_once(open_engine: OpenEngine) -> None:
-    """After the approval the call runs, the model is asked once more, and the run completes."""
+async def test_approved_call_runs_once(open_engine: OpenEngine) -> None:
+    """After the approval the call runs, the model gets its result, and the run completes."""
     engine = await open_engine([report(), "Done."], approvals=ASK)
     waiting = await engine.controller.execute("Write.")
     result = await engine.controller.resume(waiting.thread_id, waiting.message_id, approved=True)
@@ -51,8 +51,8 @@ async def test_an_approved_call_runs_once(open_engine: OpenEngine) -> None:
     ] == [1]
 
 
-async def test_a_denied_call_does_not_run_and_the_model_hears_why(open_engine: OpenEngine) -> None:
-    """A denial is a result, with what the person said."""
+async def test_denied_call_does_not_run(open_engine: OpenEngine) -> None:
+    """The model gets the denial with the person's reason as the result."""
     engine = await open_engine([report(), "Then not."], approvals=ASK)
     waiting = await engine.controller.execute("Write.")
     decision = {waiting.pending[0].id: Decision(approved=False, instruction="Too early.")}
@@ -62,15 +62,15 @@ async def test_a_denied_call_does_not_run_and_the_model_hears_why(open_engine: O
     assert await engine.artifacts.versions(result.conversation_id, "research_report") == []
 
 
-async def test_the_plan_is_never_asked_about(open_engine: OpenEngine) -> None:
-    """Asking for create_artifact concerns results; the plan is the agent's own note."""
+async def test_task_plan_needs_no_approval(open_engine: OpenEngine) -> None:
+    """A policy that asks about create_artifact does not apply to the agent's own plan."""
     engine = await open_engine([report("- [ ] one", "task_plan"), "Planned."], approvals=ASK)
     result = await engine.controller.execute("Plan.")
     assert result.status == "completed"
 
 
-async def test_each_request_is_said_once_however_often_the_graph_is_entered(open_engine: OpenEngine) -> None:
-    """Two requests of one reply, decided one after the other: each is said once, each decision once."""
+async def test_requests_and_decisions_are_published_once(open_engine: OpenEngine) -> None:
+    """Two requests of one reply are decided one after the other; each request and each decision has one event."""
     engine = await open_engine([report("a", "a") + report("b", "b"), "Done."], approvals=ASK)
     waiting = await engine.controller.execute("Write two.")
     first, second = waiting.pending
@@ -87,8 +87,8 @@ async def test_each_request_is_said_once_however_often_the_graph_is_entered(open
     assert len(engine.model.requests) == 2
 
 
-async def test_a_second_decision_is_refused(open_engine: OpenEngine) -> None:
-    """Deciding twice changes nothing: the first decision stays, and the tool ran once."""
+async def test_second_decision_is_rejected(open_engine: OpenEngine) -> None:
+    """The first decision stays, and the tool runs once."""
     engine = await open_engine([report(), "Done."], approvals=ASK)
     waiting = await engine.controller.execute("Write.")
     request = waiting.pending[0]
@@ -98,8 +98,8 @@ async def test_a_second_decision_is_refused(open_engine: OpenEngine) -> None:
     assert len(await engine.artifacts.versions(waiting.conversation_id, "research_report")) == 1
 
 
-async def test_an_unknown_request_or_thread_is_an_error(open_engine: OpenEngine) -> None:
-    """Deciding what does not exist says so."""
+async def test_unknown_request_or_thread_is_rejected(open_engine: OpenEngine) -> None:
+    """A decision on an unknown request or thread is an error."""
     engine = await open_engine([report(), "Done."], approvals=ASK)
     with pytest.raises(NotFound, match="no approval request 'req-x'"):
         await engine.controller.decide("req-x", Decision(approved=True))
@@ -107,8 +107,8 @@ async def test_an_unknown_request_or_thread_is_an_error(open_engine: OpenEngine)
         await engine.controller.resume("thd-x", approved=True)
 
 
-async def test_one_answer_for_several_requests_is_refused_with_their_list(open_engine: OpenEngine) -> None:
-    """`approved=True` needs a single open request; with two it lists them and decides nothing."""
+async def test_single_decision_for_several_requests_is_rejected(open_engine: OpenEngine) -> None:
+    """`approved=True` needs a single open request; with two of them the error lists both, and nothing is decided."""
     engine = await open_engine([report("a", "a") + report("b", "b"), "Done."], approvals=ASK)
     waiting = await engine.controller.execute("Write two.")
     with pytest.raises(UsageError, match="2 requests are open") as refused:
@@ -130,10 +130,10 @@ async def test_one_answer_for_several_requests_is_refused_with_their_list(open_e
         ({"send": "deny"}, "approve", False, "denied"),
     ],
 )
-async def test_a_policy_decides_without_a_person(
+async def test_policy_decides_without_a_person(
     open_engine: OpenEngine, approvals: Any, stand_in: str, written: bool, approval: str
 ) -> None:
-    """A policy's answer is a decision like a person's: it is stored and told, and the run does not wait."""
+    """A policy's decision is stored and published like a person's, and the run does not wait."""
     sent: list[str] = []
 
     @tool(permission="confirm")
@@ -154,8 +154,8 @@ async def test_a_policy_decides_without_a_person(
         ]
 
 
-async def test_changing_what_an_earlier_run_made_needs_an_approval(open_engine: OpenEngine) -> None:
-    """A run may rewrite what it made itself; an artifact of an earlier run is the person's."""
+async def test_artifact_of_an_earlier_run_needs_an_approval(open_engine: OpenEngine) -> None:
+    """A run may rewrite its own artifacts; rewriting an artifact of an earlier run needs an approval."""
     rewrite = call("rewrite_artifact", id="research_report", content="Better.")
     engine = await open_engine([report() + rewrite, "One.", rewrite, "Two."], approvals="ask")
     first = await engine.controller.execute("Write.")
@@ -164,8 +164,8 @@ async def test_changing_what_an_earlier_run_made_needs_an_approval(open_engine: 
     assert [request.tool for request in second.pending] == ["rewrite_artifact"]
 
 
-async def test_creating_what_exists_is_no_way_around_the_question(open_engine: OpenEngine) -> None:
-    """A create that fails because the artifact exists does not let the same reply rewrite it unasked."""
+async def test_failed_create_does_not_permit_a_rewrite(open_engine: OpenEngine) -> None:
+    """After a create that failed because the artifact exists, a rewrite in the same reply still needs an approval."""
     around = report("Mine.") + call("rewrite_artifact", id="research_report", content="Mine.")
     engine = await open_engine([report("Theirs."), "One.", around, "Two."])
     first = await engine.controller.execute("Write.")
@@ -178,8 +178,8 @@ async def test_creating_what_exists_is_no_way_around_the_question(open_engine: O
     assert len(await engine.artifacts.versions(result.conversation_id, "research_report")) == 1
 
 
-async def test_one_job_asks_while_the_other_works(open_engine: OpenEngine) -> None:
-    """A decision that comes while another job still works waits for it; every model call and tool runs once."""
+async def test_decision_waits_for_a_parallel_job(open_engine: OpenEngine) -> None:
+    """A decision is applied when the parallel job has ended; every model call and tool runs once."""
     may_finish, working = asyncio.Event(), asyncio.Event()
     runs: list[str] = []
 
@@ -252,8 +252,8 @@ asyncio.run(main())
 """
 
 
-async def test_a_waiting_run_survives_the_process(open_engine: OpenEngine, tmp_path: Path) -> None:
-    """The process is killed while the run waits; a new one lists the request, approves, and the run completes."""
+async def test_waiting_run_survives_a_killed_process(open_engine: OpenEngine, tmp_path: Path) -> None:
+    """A new process lists the request and approves it, and the run completes."""
     folder = tmp_path / "data"
     child = subprocess.Popen(  # noqa: ASYNC220 - nothing else has to run meanwhile
         [sys.executable, "-c", CHILD, str(folder), str(Path(__file__).parents[1])], stdout=subprocess.PIPE, text=True
@@ -314,8 +314,8 @@ asyncio.run(main())
 """
 
 
-async def test_a_question_that_was_asked_is_not_forgotten_by_a_crash(open_engine: OpenEngine, tmp_path: Path) -> None:
-    """Killed right after asking, in the middle of a reply, the run asks on when it is resumed, and writes nothing."""
+async def test_request_survives_a_crash(open_engine: OpenEngine, tmp_path: Path) -> None:
+    """After a crash in the middle of a reply the resumed run still waits for the decision and writes nothing."""
     folder = tmp_path / "data"
     command = [sys.executable, "-c", DIES_AFTER_ASKING, str(folder), str(Path(__file__).parents[1])]
     assert (await asyncio.to_thread(subprocess.run, command, check=False)).returncode == -signal.SIGKILL
@@ -331,8 +331,8 @@ async def test_a_question_that_was_asked_is_not_forgotten_by_a_crash(open_engine
 
 
 @pytest.mark.parametrize("stand_in", ["ask", "deny"])
-async def test_a_reply_that_waits_for_a_job_waits(open_engine: OpenEngine, stand_in: str) -> None:
-    """A call that is decided, in a reply whose job still waits for a person, does not keep the run busy."""
+async def test_run_waits_while_a_job_of_its_reply_waits(open_engine: OpenEngine, stand_in: str) -> None:
+    """A decided call does not keep the run busy while a job of the same reply waits for a person."""
 
     @tool(permission="confirm")
     async def act(ctx: ToolContext) -> str:
@@ -354,7 +354,7 @@ async def test_a_reply_that_waits_for_a_job_waits(open_engine: OpenEngine, stand
 
 
 async def test_two_engines_decide_in_turn(open_engine: OpenEngine) -> None:
-    """One engine asks, another decides the first request, the first one the second: numbers of events stay unique."""
+    """Two engines decide one request each, and the numbers of events stay unique."""
     turns = [call("act"), call("act"), "Done."]
 
     @tool(permission="confirm")
@@ -379,8 +379,8 @@ async def test_two_engines_decide_in_turn(open_engine: OpenEngine) -> None:
     assert [e.seq for e in heard if e.type is not StreamEventType.LLM_CHUNK] == [event.seq for event in stored]
 
 
-async def test_what_another_engine_does_is_heard(open_engine: OpenEngine) -> None:
-    """A listener of a waiting run hears its end, though another engine brought it there."""
+async def test_listener_gets_events_of_another_engine(open_engine: OpenEngine) -> None:
+    """A listener of a waiting run gets its end, although another engine resumed the run."""
     first = await open_engine([report()], approvals=ASK)
     second = await open_engine(["Done."], approvals=ASK)
     run = await first.controller.begin("Write.")
@@ -391,8 +391,8 @@ async def test_what_another_engine_does_is_heard(open_engine: OpenEngine) -> Non
     await asyncio.wait_for(ended.wait(), 5)
 
 
-async def test_decisions_are_all_or_none(open_engine: OpenEngine) -> None:
-    """A wrong id among several decisions decides nothing, and neither does a request of another run."""
+async def test_decisions_are_applied_all_or_none(open_engine: OpenEngine) -> None:
+    """A wrong id, or a request of another run, among several decisions means that nothing is decided."""
     engine = await open_engine([report(), report(), "Done.", "Done."], approvals=ASK)
     first = await engine.controller.execute("One.")
     second = await engine.controller.execute("Two.")
@@ -403,8 +403,8 @@ async def test_decisions_are_all_or_none(open_engine: OpenEngine) -> None:
     assert len(await engine.approvals.open_requests()) == 2
 
 
-async def test_a_decision_whose_process_died_is_gone_on_with(open_engine: OpenEngine) -> None:
-    """Decided and stored, but never resumed: the run can go on, and nobody is asked again."""
+async def test_decided_run_is_resumed_after_a_crash(open_engine: OpenEngine) -> None:
+    """A run whose process died after the decision was stored is resumed without another request."""
     engine = await open_engine([report(), "Done."], approvals=ASK)
     waiting = await engine.controller.execute("Write.")
     await engine.approvals.decide({waiting.pending[0].id: Decision(approved=True)}, engine.clock.now())
@@ -414,20 +414,20 @@ async def test_a_decision_whose_process_died_is_gone_on_with(open_engine: OpenEn
 
 
 @pytest.mark.parametrize("rule", [7, True, None])
-async def test_a_policy_that_is_none_is_refused(open_engine: OpenEngine, rule: Any) -> None:
-    """Something that cannot decide is refused when the workbench is made."""
+async def test_invalid_policy_is_rejected(open_engine: OpenEngine, rule: Any) -> None:
+    """The workbench rejects a policy that cannot decide."""
     with pytest.raises(UsageError, match="approvals is"):
         await open_engine([], approvals=rule)
 
 
-async def test_a_misspelt_tool_in_the_policy_is_told(open_engine: OpenEngine) -> None:
-    """A typo would mean that nobody is asked, so it is an error."""
+async def test_unknown_tool_in_the_policy_is_rejected(open_engine: OpenEngine) -> None:
+    """With a misspelt tool nobody would be asked, so it is an error."""
     engine = await open_engine(["Done."], approvals={"create_artefact": "ask"})
     with pytest.raises(UsageError, match="names an unknown tool 'create_artefact'"):
         await engine.controller.execute("Write.")
 
 
-async def test_a_policy_function_that_fails_says_so(open_engine: OpenEngine) -> None:
+async def test_failing_policy_function_is_named(open_engine: OpenEngine) -> None:
     """The run fails with a message that names the function and the tool."""
 
     @tool(permission="confirm")

@@ -1,4 +1,4 @@
-"""What a run may spend: the limits, what happens when one is reached, and who may lift it."""
+"""Budgets: limits on tokens, cost and time, and the approvals that raise them."""
 
 import asyncio
 from typing import Any
@@ -20,7 +20,7 @@ PRICES = {"scripted": {"input": 2.0, "output": 10.0, "cache_read": 1.0}}
 
 
 def turn(text: str, tokens: int = 100, model: str = "scripted") -> ModelReply:
-    """A reply that used so many tokens, a tenth of them for its text."""
+    """A reply that used this many tokens, a tenth of them for its text."""
     return ModelReply(text, Usage(tokens * 9 // 10, tokens // 10), "stop", model)
 
 
@@ -39,7 +39,7 @@ async def with_look(open_engine: OpenEngine, turns: Any, tools: tuple[Tool, ...]
 
 
 async def with_two_jobs(open_engine: OpenEngine) -> Any:
-    """The lead delegates two jobs at once, each of which looks and then reports."""
+    """The lead delegates two parallel jobs, each of which calls a tool and then reports."""
     job = [turn(call("look")), turn("Found.")]
     engine = await with_look(
         open_engine,
@@ -58,8 +58,8 @@ def looks(rounds: int) -> list[ModelReply]:
     return [*(turn(call("look")) for _ in range(rounds)), turn("Done.")]
 
 
-async def test_a_run_stops_before_the_call_that_its_budget_does_not_allow(open_engine: OpenEngine) -> None:
-    """No further model call is made, the run fails and says how much is spent, and what it did is stored."""
+async def test_run_stops_at_its_budget(open_engine: OpenEngine) -> None:
+    """No further model call is made, the error states the usage, and finished work is stored."""
     engine = await with_look(open_engine, looks(4))
     result = await engine.controller.execute("Look.", budget={"tokens": 200})
     assert (result.status, result.error_type, result.response) == ("failed", "BudgetExceeded", None)
@@ -69,15 +69,15 @@ async def test_a_run_stops_before_the_call_that_its_budget_does_not_allow(open_e
     assert [call.success for call in result.metrics.tool_calls] == [True, True]
 
 
-async def test_a_budget_that_is_never_reached_changes_nothing(open_engine: OpenEngine) -> None:
-    """The run completes; a last answer that goes beyond the limit is not taken away."""
+async def test_last_answer_may_exceed_the_budget(open_engine: OpenEngine) -> None:
+    """The run completes although its last answer exceeds the limit."""
     engine = await with_look(open_engine, looks(1))
     result = await engine.controller.execute("Look.", budget=Budget(tokens=101))
     assert (result.status, result.response) == ("completed", "Done.")
 
 
-async def test_the_person_lets_a_run_go_on(open_engine: OpenEngine) -> None:
-    """It waits with one request that says what is spent; an approval allows as much again, and nothing is repeated."""
+async def test_approval_extends_the_budget(open_engine: OpenEngine) -> None:
+    """The request states the usage; an approval allows the same amount again, and no work is repeated."""
     engine = await with_look(open_engine, looks(3))
     waiting = await engine.controller.execute("Look.", budget={"tokens": 150, "when_spent": "ask"})
     (request,) = waiting.pending
@@ -89,8 +89,8 @@ async def test_the_person_lets_a_run_go_on(open_engine: OpenEngine) -> None:
     assert len(engine.model.requests) == 4
 
 
-async def test_a_run_asks_again_when_the_new_limits_are_reached(open_engine: OpenEngine) -> None:
-    """The person sets the limits with the approval; at those the run waits once more."""
+async def test_run_waits_again_at_new_limits(open_engine: OpenEngine) -> None:
+    """The person sets limits with the approval; the run waits again when it reaches them."""
     engine = await with_look(open_engine, looks(4))
     waiting = await engine.controller.execute("Look.", budget={"tokens": 100, "when_spent": "ask"})
     more = {waiting.pending[0].id: Decision(approved=True, params={"tokens": 300})}
@@ -102,8 +102,8 @@ async def test_a_run_asks_again_when_the_new_limits_are_reached(open_engine: Ope
     assert (result.status, len(engine.model.requests)) == ("completed", 5)
 
 
-async def test_a_denied_run_ends_at_its_budget(open_engine: OpenEngine) -> None:
-    """The run fails, and its error says what the person said."""
+async def test_denied_budget_fails_the_run(open_engine: OpenEngine) -> None:
+    """The error contains the person's reason."""
     engine = await with_look(open_engine, looks(3))
     waiting = await engine.controller.execute("Look.", budget={"tokens": 100, "when_spent": "ask"})
     no = {waiting.pending[0].id: Decision(approved=False, instruction="Enough.")}
@@ -113,8 +113,8 @@ async def test_a_denied_run_ends_at_its_budget(open_engine: OpenEngine) -> None:
     assert len(engine.model.requests) == 1
 
 
-async def test_limits_that_cannot_be_are_not_approved(open_engine: OpenEngine) -> None:
-    """The error says what is wrong, and the request stays open."""
+async def test_invalid_limits_cannot_be_approved(open_engine: OpenEngine) -> None:
+    """The error states the problem, and the request stays open."""
     engine = await with_look(open_engine, looks(3))
     waiting = await engine.controller.execute("Look.", budget={"tokens": 100, "when_spent": "ask"})
     with pytest.raises(UsageError, match="tokens: input should be greater than 0"):
@@ -122,8 +122,8 @@ async def test_limits_that_cannot_be_are_not_approved(open_engine: OpenEngine) -
     assert len((await engine.controller.result(waiting.run_id)).pending) == 1
 
 
-async def test_several_jobs_wait_for_one_decision(open_engine: OpenEngine) -> None:
-    """Jobs at work at the same time that reach the budget ask once; with the approval all of them go on."""
+async def test_parallel_jobs_share_one_budget_request(open_engine: OpenEngine) -> None:
+    """Parallel jobs that reach the budget make one request; after the approval all of them continue."""
     engine = await with_two_jobs(open_engine)
     waiting = await engine.controller.execute("Look.", budget={"tokens": 150, "when_spent": "ask"})
     assert [request.kind for request in waiting.pending] == ["budget"]
@@ -134,8 +134,8 @@ async def test_several_jobs_wait_for_one_decision(open_engine: OpenEngine) -> No
     assert len(engine.model.requests) == 6
 
 
-async def test_a_decision_between_two_jobs_on_their_way_to_the_gate_frees_both(open_engine: OpenEngine) -> None:
-    """A job that stood at the gate goes on too where another one finds the budget decided when it gets there."""
+async def test_decision_between_two_jobs_releases_both(open_engine: OpenEngine) -> None:
+    """A job that waits continues too if another job finds the budget decided when it reaches the gate."""
     engine = await with_two_jobs(open_engine)
     read, at_the_gate = engine.approvals.decisions, 0
 
@@ -151,8 +151,8 @@ async def test_a_decision_between_two_jobs_on_their_way_to_the_gate_frees_both(o
     assert (result.status, at_the_gate) == ("completed", 3)
 
 
-async def test_a_run_that_lost_its_counter_waits_after_a_decision(open_engine: OpenEngine) -> None:
-    """A budget that was decided on and is waited for no more keeps no run from waiting for its next tool."""
+async def test_decided_budget_does_not_keep_the_run_from_waiting(open_engine: OpenEngine) -> None:
+    """After a budget decision without a waiting job, the run still waits for its next tool approval."""
     first = await with_look(open_engine, looks(1), approvals={"look": "approve"})
     waiting = await first.controller.execute("Look.", budget={"tokens": 100, "when_spent": "ask"})
     await first.aclose()
@@ -163,8 +163,8 @@ async def test_a_run_that_lost_its_counter_waits_after_a_decision(open_engine: O
     assert (again.status, [request.tool for request in again.pending]) == ("waiting", ["look"])
 
 
-async def test_a_standing_approval_does_not_lift_a_hard_limit(open_engine: OpenEngine) -> None:
-    """Who lets a conversation's runs go on is not asked again; a later run with `when_spent` stop still stops."""
+async def test_standing_approval_does_not_lift_a_hard_limit(open_engine: OpenEngine) -> None:
+    """An approval for the conversation covers later runs, except those with `when_spent='stop'`."""
     engine = await with_look(open_engine, [*looks(3), *looks(3)])
     waiting = await engine.controller.execute("Look.", budget={"tokens": 100, "when_spent": "ask"})
     more = {waiting.pending[0].id: Decision(approved=True, scope="conversation")}
@@ -174,8 +174,8 @@ async def test_a_standing_approval_does_not_lift_a_hard_limit(open_engine: OpenE
     assert later.error_type == "BudgetExceeded"
 
 
-async def test_a_waiting_budget_survives_the_engine(open_engine: OpenEngine) -> None:
-    """The run keeps its budget: another engine approves, the limits hold there too, and no call is made twice."""
+async def test_waiting_budget_survives_the_engine(open_engine: OpenEngine) -> None:
+    """Another engine approves, the limits apply there too, and no call is made twice."""
     first = await with_look(open_engine, looks(1))
     waiting = await first.controller.execute("Look.", budget={"tokens": 100, "when_spent": "ask"})
     await first.aclose()
@@ -198,17 +198,17 @@ async def test_a_waiting_budget_survives_the_engine(open_engine: OpenEngine) -> 
         ({"look": "deny"}, "ask", "waiting"),
     ],
 )
-async def test_one_verdict_for_all_calls_never_lifts_a_budget(
+async def test_blanket_approval_does_not_lift_a_budget(
     open_engine: OpenEngine, approvals: Any, stand_in: str, status: str
 ) -> None:
-    """A blanket approval stops at the budget; a rule for `budget` or a function may lift it; else a person is asked."""
+    """Only a rule for `budget` or a function can approve a budget without a person."""
     engine = await with_look(open_engine, looks(1), approvals=approvals, settings={"approvals": stand_in})
     result = await engine.controller.execute("Look.", budget={"tokens": 50, "when_spent": "ask"})
     assert result.status == status
 
 
-async def test_what_a_run_costs_is_known_and_limited(open_engine: OpenEngine) -> None:
-    """The price of the model gives the cost of each call, in the frame too, and the run stops at the limit."""
+async def test_cost_is_stored_and_limited(open_engine: OpenEngine) -> None:
+    """Each call has the cost by its model's price, in the frame too, and the run stops at the limit."""
     engine = await with_look(open_engine, looks(4), settings={"prices": PRICES})
     result = await engine.controller.execute("Look.", budget={"usd": 0.0005})
     assert result.error_type == "BudgetExceeded"
@@ -217,16 +217,16 @@ async def test_what_a_run_costs_is_known_and_limited(open_engine: OpenEngine) ->
     assert [round(cost, 6) for cost in costs] == [0.00028, 0.00028]
 
 
-async def test_a_limit_on_a_cost_that_nobody_knows_is_refused(open_engine: OpenEngine) -> None:
-    """The error names the model that has no price; nothing was asked."""
+async def test_cost_limit_without_a_price_is_rejected(open_engine: OpenEngine) -> None:
+    """The error names the model without a price, and no model is called."""
     engine = await open_engine(["Done."])
     with pytest.raises(UsageError, match="no price for the model 'scripted'"):
         await engine.controller.execute("Look.", budget={"usd": 1})
     assert engine.model.requests == []
 
 
-async def test_nor_is_such_a_limit_approved(open_engine: OpenEngine) -> None:
-    """Who lets a run go on cannot put it in the place of the other limits: the run would spend without end."""
+async def test_cost_limit_without_a_price_cannot_be_approved(open_engine: OpenEngine) -> None:
+    """A cost limit for a model without a price would never be reached, so an approval cannot set it."""
     engine = await with_look(open_engine, looks(3))
     waiting = await engine.controller.execute("Look.", budget={"tokens": 150, "when_spent": "ask"})
     (request,) = waiting.pending
@@ -237,8 +237,8 @@ async def test_nor_is_such_a_limit_approved(open_engine: OpenEngine) -> None:
     assert result.status == "completed"
 
 
-async def test_time_at_work_is_limited(open_engine: OpenEngine) -> None:
-    """The time of models and tools counts, several at once only once; waiting for a person does not."""
+async def test_machine_time_is_limited(open_engine: OpenEngine) -> None:
+    """The time of models and tools counts, parallel work once; waiting for a person does not count."""
     engine = await with_look(open_engine, None, model=ScriptedModel(looks(9), delay_s=0.03), approvals={"look": "ask"})
     result = await engine.controller.execute("Look.", budget={"seconds": 0.05})
     while result.status == "waiting":
@@ -248,8 +248,8 @@ async def test_time_at_work_is_limited(open_engine: OpenEngine) -> None:
     assert len(engine.model.requests) < 6
 
 
-async def test_a_workbench_has_a_budget_for_every_run(open_engine: OpenEngine) -> None:
-    """The configured budget holds unless a run is given its own."""
+async def test_configured_budget_applies_to_every_run(open_engine: OpenEngine) -> None:
+    """A budget that is passed to a run replaces the configured one."""
     engine = await with_look(open_engine, [*looks(1)[:1], *looks(1)], settings={"budget": {"tokens": 100}})
     assert (await engine.controller.execute("Look.")).error_type == "BudgetExceeded"
     assert (await engine.controller.execute("Look.", budget={"tokens": 1_000})).status == "completed"
@@ -264,14 +264,14 @@ async def test_a_workbench_has_a_budget_for_every_run(open_engine: OpenEngine) -
         ({"usd": float("inf")}, "usd: input should be a finite number"),
     ],
 )
-def test_a_budget_that_cannot_be_says_why(limits: dict[str, Any], problem: str) -> None:
-    """The error names the limit and what is allowed."""
+def test_invalid_budget_is_rejected(limits: dict[str, Any], problem: str) -> None:
+    """The error names the limit and the allowed values."""
     with pytest.raises(UsageError, match=problem):
         Budget.from_limits(limits)
 
 
-def test_costs_count_cached_tokens_at_their_own_price() -> None:
-    """Cached tokens have their price, or the price of the others; a model without a price costs nobody knows what."""
+def test_cached_tokens_have_their_own_price() -> None:
+    """Without one they cost as much as other tokens; the cost of a model without a price is unknown."""
     prices = {"a": Price(input=2, output=10, cache_read=1), "b": Price(input=2, output=10)}
     usage = Usage(1_000_000, 100_000, cache_read_tokens=400_000)
     assert cost_usd(prices, ["a"], usage) == pytest.approx(1.2 + 0.4 + 1.0)
@@ -282,7 +282,7 @@ def test_costs_count_cached_tokens_at_their_own_price() -> None:
     assert cost_usd(prices, ["a"], Usage(100, 0, cache_read_tokens=500)) == pytest.approx(0.0001)
 
 
-def test_an_extension_gives_as_much_again_from_what_is_spent() -> None:
-    """Only limits that are reached are raised, so that each approval lets the run make progress."""
+def test_extension_adds_the_limit_to_the_usage() -> None:
+    """Only limits that were reached are raised, so that each approval lets the run continue."""
     agreed = Budget(tokens=100, seconds=60)
     assert agreed.extended(BudgetUsage(tokens=250, seconds=10), agreed) == Budget(tokens=350, seconds=60)

@@ -1,4 +1,4 @@
-"""A modification is a decision: a change of what an earlier run made is shown, then asked about, then written."""
+"""Approvals of changes to artifacts of earlier runs: the request shows a diff, and nothing is written before."""
 
 import pytest
 from conftest import OpenEngine
@@ -14,17 +14,15 @@ UPDATE = call("update_artifact", id="research_report", old="The", new="Another")
 
 
 async def texts(engine: Engine, conversation_id: str) -> list[str]:
-    """The text of each version of the report, the oldest first."""
+    """The text of each version of the report, oldest first."""
     return [version.content for version in await engine.artifacts.versions(conversation_id, "research_report")]
 
 
 @pytest.mark.parametrize("protocol", ["xml", "native"])
 @pytest.mark.parametrize("approved", [True, False])
 @pytest.mark.parametrize("change", [REWRITE, UPDATE])
-async def test_a_change_is_shown_before_it_is_made(
-    open_engine: OpenEngine, change: str, approved: bool, protocol: str
-) -> None:
-    """A later run's change waits with its diff and writes nothing before the approval, nor after a denial."""
+async def test_change_waits_with_its_diff(open_engine: OpenEngine, change: str, approved: bool, protocol: str) -> None:
+    """A later run's change writes nothing before the approval, nor after a denial."""
     engine = await open_engine([report(), "Written.", change, "Over."], settings={"tool_protocol": protocol})
     first = await engine.controller.execute("Write.")
     waiting = await engine.controller.execute("Change it.", conversation_id=first.conversation_id)
@@ -38,8 +36,8 @@ async def test_a_change_is_shown_before_it_is_made(
     assert await texts(engine, first.conversation_id) == ["The report.", *(["Another report."] if approved else [])]
 
 
-async def test_a_job_has_to_ask_too(open_engine: OpenEngine) -> None:
-    """A sub-agent that changes what an earlier run made asks like the lead."""
+async def test_sub_agent_needs_an_approval_too(open_engine: OpenEngine) -> None:
+    """A sub-agent that changes an artifact of an earlier run needs an approval, as the lead does."""
     script = by_agent(
         lead=[report(), "Written.", delegate("search_agent", "Change it."), "Over."], search=[REWRITE, "Not changed."]
     )
@@ -52,8 +50,8 @@ async def test_a_job_has_to_ask_too(open_engine: OpenEngine) -> None:
     assert await texts(engine, first.conversation_id) == ["The report."]
 
 
-async def test_the_diff_of_a_document_with_fences_stays_in_its_own(open_engine: OpenEngine) -> None:
-    """A longer fence than any in the text stands around the diff; a passage that is not there is shown by itself."""
+async def test_diff_of_a_document_with_fences_is_fenced(open_engine: OpenEngine) -> None:
+    """The fence around the diff is longer than any in the text; an absent passage is shown without the document."""
     change = call("update_artifact", id="research_report", old="nowhere", new="````python")
     engine = await open_engine([report("```\ncode\n```"), "Written.", change, "Over."])
     first = await engine.controller.execute("Write.")
@@ -64,8 +62,8 @@ async def test_the_diff_of_a_document_with_fences_stays_in_its_own(open_engine: 
     assert preview.endswith("\n`````")
 
 
-async def test_what_was_written_since_the_question_is_not_overwritten(open_engine: OpenEngine) -> None:
-    """They agree to a diff: a text that is another by then stays, and the next question shows that one's diff."""
+async def test_text_changed_after_the_request_is_not_overwritten(open_engine: OpenEngine) -> None:
+    """An approval covers the version in its diff; a newer text stays, and the next request shows a new diff."""
     engine = await open_engine([report(), "Written.", REWRITE, REWRITE, "Over."])
     first = await engine.controller.execute("Write.")
     waiting = await engine.controller.execute("Change it.", conversation_id=first.conversation_id)
@@ -83,8 +81,8 @@ async def test_what_was_written_since_the_question_is_not_overwritten(open_engin
     assert (await texts(engine, first.conversation_id))[-1] == "Another report."
 
 
-async def test_a_change_goes_to_the_artifact_that_they_name(open_engine: OpenEngine) -> None:
-    """Who puts another id into the call is not held to the version of the one that was shown."""
+async def test_person_may_change_the_target(open_engine: OpenEngine) -> None:
+    """If the person edits the id in the call, the version in the diff is not required."""
     notes = [call("create_artifact", id="notes", title="Notes", content="1")]
     notes.append(call("update_artifact", id="notes", old="1", new="2"))
     engine = await open_engine([report(), *notes, "Written.", REWRITE, "Over."])

@@ -1,4 +1,4 @@
-"""What checkpoints are made of, and how large they get, read back from their file while runs wait."""
+"""Content and size of checkpoints, read from their file while runs wait."""
 
 import json
 import os
@@ -55,7 +55,7 @@ FROM_LANGGRAPH = {"Send", "Interrupt"}
 
 
 def stored_values(engine: Engine) -> list[tuple[str, bytes]]:
-    """Every value in the file with the name of its encoding: checkpoints whole, and single writes."""
+    """Every value in the file with the name of its encoding: whole checkpoints and single writes."""
     with closing(connect(engine.folder / CHECKPOINT_FILE)) as db:
         sql = "SELECT type, checkpoint FROM checkpoints UNION ALL SELECT type, value FROM writes"
         return [(row[0], row[1]) for row in db.execute(sql)]
@@ -67,7 +67,7 @@ def metadata(engine: Engine) -> list[dict[str, Any]]:
 
 
 def objects_in(packed: bytes) -> set[str]:
-    """The names of all classes whose objects MessagePack extensions hold, however deep."""
+    """The names of all classes in MessagePack extensions, at any depth."""
     found: set[str] = set()
 
     def extension(_code: int, data: bytes) -> Any:
@@ -87,7 +87,7 @@ async def weigh(ctx: ToolContext, thing: dict[str, Any], weight: int) -> str:
 
 
 async def waiting_with_two_jobs(open_engine: OpenEngine) -> tuple[Engine, Any]:
-    """A run of two jobs, each of which waits at a call with odd parameters."""
+    """A run with two jobs, each of which waits at a call with odd parameters."""
 
     def turn(request: Any) -> str | ToolCall:
         system, *rest = request.messages
@@ -104,7 +104,7 @@ async def waiting_with_two_jobs(open_engine: OpenEngine) -> tuple[Engine, Any]:
 
 
 async def test_checkpoints_of_a_waiting_run_are_plain_json(open_engine: OpenEngine) -> None:
-    """With two jobs at their gates, no object of a class, no message and no event is in any checkpoint or write."""
+    """With two waiting jobs no checkpoint or write contains an object of a class, a message or an event."""
     engine, waiting = await waiting_with_two_jobs(open_engine)
     assert (waiting.status, len(waiting.pending)) == ("waiting", 2)
     values = stored_values(engine)
@@ -118,7 +118,7 @@ async def test_checkpoints_of_a_waiting_run_are_plain_json(open_engine: OpenEngi
 
 
 async def test_odd_values_survive_a_waiting_run(open_engine: OpenEngine) -> None:
-    """A dict that looks like a message and an integer of 70 bits reach the tool as written, half a pair as `?`."""
+    """A dict that looks like a message and a 70-bit integer reach the tool unchanged, a lone surrogate as `?`."""
     engine, waiting = await waiting_with_two_jobs(open_engine)
     decisions = {request.id: Decision(approved=True) for request in waiting.pending}
     result = await engine.controller.resume(waiting.thread_id, decisions=decisions)
@@ -128,8 +128,8 @@ async def test_odd_values_survive_a_waiting_run(open_engine: OpenEngine) -> None
         assert {row[0] for row in db.execute(sql)} == {f"half ? pair: {2**70}"}
 
 
-async def test_strict_reading_of_checkpoints_is_on(open_engine: OpenEngine) -> None:
-    """A checkpoint that names a class which nobody told the serializer about does not run its constructor."""
+async def test_unknown_class_in_a_checkpoint_is_not_constructed(open_engine: OpenEngine) -> None:
+    """The constructor of a class that the serializer does not know is not called."""
     engine = await open_engine([])
     third = ormsgpack.packb(("fractions", "Fraction", "1/3"))
     foreign = ormsgpack.packb(ormsgpack.Ext(EXT_CONSTRUCTOR_SINGLE_ARG, third))
@@ -163,7 +163,7 @@ async def test_strict_reading_of_checkpoints_is_on(open_engine: OpenEngine) -> N
     ids=lambda value: type(value).__name__,
 )
 def test_common_classes_need_no_annotation(value: Any) -> None:
-    """Values of the standard library, messages and LangGraph's own values come back as they were."""
+    """Values of the standard library, messages and LangGraph's own values are restored unchanged."""
     serializer = CheckedSerializer()
     assert serializer.loads_typed(serializer.dumps_typed(value)) == value
 
@@ -195,7 +195,7 @@ class Outer(TypedDict):
     plain: NotRequired[int]
 
 
-def test_annotated_classes_are_found_however_the_graph_was_compiled() -> None:
+def test_annotated_classes_are_found_in_any_graph() -> None:
     """Classes in unions, containers, aliases, fields and subgraphs are found; values without fields are not listed."""
     inner = StateGraph(Inner).add_node("a", lambda _state: {}).add_edge(START, "a").compile()
     graph = StateGraph(Outer).add_node("inner", inner).add_edge(START, "inner").compile()
@@ -205,8 +205,8 @@ def test_annotated_classes_are_found_however_the_graph_was_compiled() -> None:
 @pytest.mark.parametrize(
     "first", ["engine.engine", "engine.checkpoints", "flows.loop", "flows.research.graph", "notebook.workbench"]
 )
-def test_strict_reading_is_on_whatever_is_imported_first(first: str) -> None:
-    """Each way into LangGraph switches the strict mode on before LangGraph is imported."""
+def test_strict_mode_is_on_in_any_import_order(first: str) -> None:
+    """Every entry point switches the strict mode on before LangGraph is imported."""
     code = (
         f"import artifactflow_nb.{first}\n"
         "from uuid import SafeUUID\n"
@@ -220,7 +220,7 @@ def test_strict_reading_is_on_whatever_is_imported_first(first: str) -> None:
 
 
 async def sizes(engine: Engine) -> list[int]:
-    """The bytes of each checkpoint in the file with its metadata and its writes, in the order written."""
+    """The bytes of each checkpoint with its metadata and writes, in the order of writing."""
     sql = (
         "SELECT length(c.checkpoint) + length(c.metadata) + (SELECT coalesce(sum(length(w.value)), 0) FROM writes w "
         "WHERE w.thread_id = c.thread_id AND w.checkpoint_ns = c.checkpoint_ns AND w.checkpoint_id = c.checkpoint_id) "
@@ -231,7 +231,7 @@ async def sizes(engine: Engine) -> list[int]:
 
 
 async def test_checkpoints_do_not_grow_with_the_conversation(open_engine: OpenEngine) -> None:
-    """The checkpoints of the 20th turn are as small as those of the first, and no turn leaves any behind."""
+    """Checkpoints of the 20th turn are as small as those of the first, and finished turns leave none."""
     long = "What was found is told at length. " * 300
     engine = await open_engine(
         lambda request: report(long) if "?" in request.messages[-1].content else long,
@@ -250,8 +250,8 @@ async def test_checkpoints_do_not_grow_with_the_conversation(open_engine: OpenEn
     assert max(totals) <= min(totals) * 1.05, totals
 
 
-async def test_a_checkpoint_does_not_grow_with_the_rounds(open_engine: OpenEngine) -> None:
-    """The checkpoint of the last round is no bigger than that of the first, whatever the tools gave back."""
+async def test_checkpoint_does_not_grow_with_the_rounds(open_engine: OpenEngine) -> None:
+    """The last round's checkpoint is not larger than the first one's, whatever the tools returned."""
     turns = [*(report("A long text. " * 400, f"a{n}") for n in range(4)), call("rewrite_artifact", id="b", content="x")]
     engine = await open_engine(turns)
     waiting = await engine.controller.execute("Write.")
@@ -261,8 +261,8 @@ async def test_a_checkpoint_does_not_grow_with_the_rounds(open_engine: OpenEngin
     assert all(later <= earlier * 1.05 + 32 for earlier, later in pairwise(rounds)), found
 
 
-async def test_the_metadata_of_checkpoints_has_no_key_of_a_user(open_engine: OpenEngine) -> None:
-    """Checkpoints are found by their thread alone: their metadata have LangGraph's own keys and no others."""
+async def test_checkpoint_metadata_has_only_langgraph_keys(open_engine: OpenEngine) -> None:
+    """Checkpoints are found by their thread alone, so no key of the user is needed."""
     engine, waiting = await waiting_with_two_jobs(open_engine)
     assert waiting.status == "waiting"
     assert {key for entry in metadata(engine) for key in entry} <= OWN_METADATA
@@ -275,7 +275,7 @@ class Counted(TypedDict, total=False):
 
 
 def counting(rounds: int, ballast: Any = None, *, asks: bool = True) -> Any:
-    """A graph that makes so many rounds with something heavy or odd in its state, then asks."""
+    """A graph that runs for this many rounds with large or odd values in its state and then interrupts."""
 
     def count(state: Counted) -> dict[str, Any]:
         return {"count": state.get("count", 0) + 1, "ballast": ballast() if ballast else None}
@@ -291,8 +291,8 @@ def counted(graph: Any) -> AdaptedGraph:
     return adapt(graph, input=lambda _question, _history: {"count": 0}, answer=lambda state: state["messages"][-1][1])
 
 
-async def test_a_thread_has_one_checkpoint(open_engine: OpenEngine) -> None:
-    """However many rounds a run makes, where it stands is kept once, and what was not written of it is held once."""
+async def test_thread_has_one_checkpoint(open_engine: OpenEngine) -> None:
+    """After any number of rounds the file contains one checkpoint per thread and each value once."""
     engine = await open_engine()
     engine.flows.register("mine", counted(counting(12, object)))
     waiting = await engine.controller.execute("Count.", flow="mine")
@@ -303,12 +303,12 @@ async def test_a_thread_has_one_checkpoint(open_engine: OpenEngine) -> None:
 
 
 def in_file(engine: Engine) -> int:
-    """Bytes of the file and of the log beside it."""
+    """Bytes of the file and of its write-ahead log."""
     return sum(path.stat().st_size for path in engine.folder.glob(f"{CHECKPOINT_FILE}*"))
 
 
-async def test_a_file_that_was_large_gives_its_space_back(open_engine: OpenEngine) -> None:
-    """A state of many megabytes leaves a small file and a small log when its run is over."""
+async def test_file_shrinks_after_a_large_run(open_engine: OpenEngine) -> None:
+    """After a run with a state of many megabytes the file and its log are small."""
     engine = await open_engine()
     engine.flows.register("mine", counted(counting(6, lambda: "x" * 20 * MEBI)))
     waiting = await engine.controller.execute("Count.", flow="mine")
@@ -317,8 +317,8 @@ async def test_a_file_that_was_large_gives_its_space_back(open_engine: OpenEngin
     assert in_file(engine) < 10 * MEBI
 
 
-async def test_a_file_of_an_older_release_gives_its_space_back(open_engine: OpenEngine) -> None:
-    """A file that was begun without that is made anew once, when it is opened with much unused space."""
+async def test_file_of_an_older_release_is_compacted(open_engine: OpenEngine) -> None:
+    """A file without automatic compaction is rewritten once when it is opened with much unused space."""
     engine = await open_engine()
     await engine.aclose()
     path = engine.folder / CHECKPOINT_FILE
@@ -334,8 +334,8 @@ async def test_a_file_of_an_older_release_gives_its_space_back(open_engine: Open
         assert db.execute("PRAGMA auto_vacuum").fetchone()[0] == INCREMENTAL
 
 
-async def test_a_checkpoint_that_builds_on_those_before_it_keeps_them(open_engine: OpenEngine) -> None:
-    """A channel of which only what was added is written has all of it after a wait in another process."""
+async def test_incremental_channel_is_restored_completely(open_engine: OpenEngine) -> None:
+    """A channel that stores only its additions is complete after a wait, also in another process."""
 
     class Grown(TypedDict):
         words: Annotated[list[str], DeltaChannel(lambda words, more: [*words, *(one for part in more for one in part)])]

@@ -1,4 +1,4 @@
-"""What a model is shown, and what is left out when it grows too long."""
+"""Compression of prompts: which messages are cut or left out if a prompt is too long."""
 
 import re
 from dataclasses import replace
@@ -44,15 +44,15 @@ def conversation(n_history: int, n_rounds: int, chars: int, protocol: str = "xml
     return [Message("system", "You are brief."), *history, Message("user", "The question."), *rounds]
 
 
-def test_what_fits_is_not_touched() -> None:
-    """Below the level nothing is compressed."""
+def test_short_prompt_is_unchanged() -> None:
+    """Below the limit nothing is compressed."""
     messages = conversation(2, 2, 10)
     assert not should_compress(messages, "minimal")
     assert compress_messages(messages, "minimal") == messages
 
 
-def test_very_many_short_messages_are_fitted_fast() -> None:
-    """Where a marker is what is too much, each message is looked at once and not once for every other one."""
+def test_many_short_messages_are_compressed_fast() -> None:
+    """If only the marker exceeds the limit, compression time stays linear in the number of messages."""
     rounds = [Message("tool" if n % 2 else "assistant", "x" * 40) for n in range(5_000)]
     messages = [Message("system", "s" * 1_000), Message("user", "Why?"), *rounds]
     for attempt in within(0.5):
@@ -62,8 +62,8 @@ def test_very_many_short_messages_are_fitted_fast() -> None:
     assert not should_compress(fitted, "full")
 
 
-def test_old_messages_go_first_and_a_marker_says_so() -> None:
-    """The newest stay, the oldest are left out, and the model is told that something is missing."""
+def test_oldest_messages_are_left_out_first() -> None:
+    """The newest messages stay, and a marker tells the model that others are missing."""
     messages = conversation(40, 0, 1_500)
     kept = compress_messages(messages, "minimal")
     assert message_chars(kept) <= COMPRESSION_LEVELS["minimal"]
@@ -72,8 +72,8 @@ def test_old_messages_go_first_and_a_marker_says_so() -> None:
     assert sum(OMITTED_NOTE in message.content for message in kept) == 1
 
 
-def test_one_oversized_message_is_cut_and_not_lost() -> None:
-    """A question longer than the whole budget is cut in the middle, marked, and still there."""
+def test_oversized_message_is_cut_in_the_middle() -> None:
+    """A question longer than the whole limit stays in the prompt, cut and marked."""
     question = Message("user", "begin " + "z" * 200_000 + " end")
     kept = compress_messages([Message("system", "You are brief."), question], "minimal")
     assert message_chars(kept) <= COMPRESSION_LEVELS["minimal"]
@@ -82,8 +82,8 @@ def test_one_oversized_message_is_cut_and_not_lost() -> None:
     assert "characters left out" in kept[-1].content
 
 
-def test_a_system_message_longer_than_everything_is_cut_last() -> None:
-    """Where the system message alone is too long, it is cut too: its beginning and its end stay."""
+def test_oversized_system_message_is_cut() -> None:
+    """If the system message alone is too long, only its beginning and end stay."""
     messages = [Message("system", "You are " + "s" * 50_000 + " brief."), *conversation(3, 3, 5_000)[1:]]
     kept = compress_messages(messages, "minimal")
     assert message_chars(kept) <= COMPRESSION_LEVELS["minimal"]
@@ -101,10 +101,10 @@ def test_a_system_message_longer_than_everything_is_cut_last() -> None:
     protocol=st.sampled_from(sorted(PROTOCOLS)),
     n_calls=st.integers(1, 3),
 )
-def test_compression_keeps_what_it_must(
+def test_compression_keeps_required_messages(
     n_history: int, n_rounds: int, chars: int, level: str, preserve: int, protocol: str, n_calls: int
 ) -> None:
-    """It fits, keeps the system message and the question, never orphans a call or a result, keeps the roles apart."""
+    """The prompt fits, has the system message and the question, pairs calls with results, and keeps the roles apart."""
     messages = conversation(n_history, n_rounds, chars, protocol, n_calls)
     kept = compress_messages(messages, level, preserve)
     assert message_chars(kept) <= COMPRESSION_LEVELS[level]
@@ -122,8 +122,8 @@ def test_compression_keeps_what_it_must(
 
 
 @pytest.mark.parametrize("protocol", sorted(PROTOCOLS))
-def test_old_results_of_tools_go_before_anything_else(protocol: str) -> None:
-    """As long as cutting old results is enough, every other message is whole, and the newest results are too."""
+def test_old_tool_results_are_cut_first(protocol: str) -> None:
+    """If cutting old results is enough, all other messages and the newest results stay whole."""
     messages = conversation(3, 6, 3_000, protocol)
     excess = message_chars(messages) - COMPRESSION_LEVELS["minimal"]
     messages = [m if m.role == "tool" else replace(m, calls=(), content=m.content[:400]) for m in messages]
@@ -151,10 +151,10 @@ def looked(n: int, chars: int) -> StoredTurn:
     protocol=st.sampled_from(sorted(PROTOCOLS)),
     note=st.sampled_from(["", "One round is left."]),
 )
-def test_a_prompt_is_the_same_whether_all_turns_are_compressed_or_few_are_looked_at(
+def test_reading_only_the_newest_turns_gives_the_same_prompt(
     n_history: int, sizes: list[int], n_times: int, level: str, protocol: Any, note: str
 ) -> None:
-    """The prompt of a long run, of which only the newest turns are looked at, is what compressing all of it gives."""
+    """The prompt of a long run from its newest turns equals the one from all turns."""
     turns = [looked(n, chars) for n, chars in enumerate(sizes * n_times, 1)]
     history = conversation(n_history, 0, 1_500)[1:-1]
     how: Any = {"protocol": PROTOCOLS[protocol], "note": note}
@@ -167,8 +167,8 @@ def test_a_prompt_is_the_same_whether_all_turns_are_compressed_or_few_are_looked
     assert list(prompt) == expected
 
 
-def test_a_result_that_is_cut_says_how_much_is_missing() -> None:
-    """A message is cut once, also where cutting is not enough: its marker counts the characters of the result."""
+def test_cut_result_has_the_number_of_missing_characters() -> None:
+    """A message is cut once; its marker counts the characters of the original result."""
     turns = [looked(n, 9_000) for n in range(1, 60)]
     prompt = ContextManager.build_agent_messages("s", [], "q", turns, level="normal")
     cut = [
@@ -180,8 +180,8 @@ def test_a_result_that_is_cut_says_how_much_is_missing() -> None:
     assert all(re.search(r"\n\[\.\.\. 7\d\d\d characters left out \.\.\.\]\n", content) for content in cut)
 
 
-def test_the_system_message_stays_whole_in_a_long_run() -> None:
-    """The marker of what was left out takes the place of old turns, not of the system message."""
+def test_system_message_stays_whole_in_a_long_run() -> None:
+    """The marker for missing messages takes the place of old turns, not of the system message."""
     system = "You are brief. " * 200
     turns = [looked(n, 10 + n % 7) for n in range(1, 900)]
     for n in range(600, 900, 7):
@@ -191,8 +191,8 @@ def test_the_system_message_stays_whole_in_a_long_run() -> None:
 
 
 @pytest.mark.parametrize(("success", "start"), [(True, "r"), (False, "it failed")])
-def test_a_long_result_is_cut_for_the_model_with_a_marker(success: bool, start: str) -> None:
-    """Its beginning and end are shown, what is missing is said, and how to see more."""
+def test_long_result_is_cut_with_a_marker(success: bool, start: str) -> None:
+    """The model gets its beginning and end, the number of missing characters, and how to read more."""
     text = start + "m" * 5_000 + "the end"
     result = ToolResult(success, text if success else "", None if success else text)
     call = StoredCall("tool-1", ToolCall("read", {}), "finished", result, shown_chars=400)
@@ -204,8 +204,8 @@ def test_a_long_result_is_cut_for_the_model_with_a_marker(success: bool, start: 
     assert len(shown) < 700
 
 
-def test_an_agent_is_told_when_its_rounds_run_out() -> None:
-    """Nothing while there is room, a warning before the last round, and the end when all are used."""
+def test_prompt_warns_before_the_last_round() -> None:
+    """The prompt has no note at first, a warning before the last round, and another note when all rounds are used."""
     notes = RoundNotes(3)
     assert [bool(notes.note(used)) for used in range(4)] == [False, False, True, True]
     assert "One round" in notes.note(2)

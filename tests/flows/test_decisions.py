@@ -1,4 +1,4 @@
-"""What a person can answer besides yes and no: other parameters, an instruction, always."""
+"""Decisions besides yes and no: edited parameters, instructions, notes and scopes."""
 
 import asyncio
 from typing import Any
@@ -44,8 +44,8 @@ async def decide(engine: Any, result: Any, decision: Decision) -> Any:
     return await engine.controller.resume(result.thread_id, decisions={result.pending[0].id: decision})
 
 
-async def test_edited_parameters_are_what_runs(open_engine: OpenEngine) -> None:
-    """The tool runs with what the person wrote, and the model is told so; the row has both."""
+async def test_tool_runs_with_edited_parameters(open_engine: OpenEngine) -> None:
+    """The model is told about the edit, and the row has both versions."""
     engine = await open_with_send(open_engine, call("send", to="Ada"), "Done.")
     waiting = await engine.controller.execute("Send.")
     await decide(engine, waiting, Decision(approved=True, params={"to": "Bob"}))
@@ -57,8 +57,8 @@ async def test_edited_parameters_are_what_runs(open_engine: OpenEngine) -> None:
     assert (event.data["decision"], event.data["params"]) == ("edited", {"to": "Bob"})
 
 
-async def test_parameters_that_do_not_fit_decide_nothing(open_engine: OpenEngine) -> None:
-    """A mistake in the edit is told to the person, and the request stays open."""
+async def test_invalid_edited_parameters_are_rejected(open_engine: OpenEngine) -> None:
+    """The person gets the error, and the request stays open."""
     engine = await open_with_send(open_engine, call("send", to="Ada"), "Done.")
     waiting = await engine.controller.execute("Send.")
     with pytest.raises(UsageError, match="nothing was decided.*'to' is missing"):
@@ -67,8 +67,8 @@ async def test_parameters_that_do_not_fit_decide_nothing(open_engine: OpenEngine
     assert sent == []
 
 
-async def test_an_instruction_takes_the_place_of_the_call(open_engine: OpenEngine) -> None:
-    """The call does not run; the model hears what the person says instead, and that is no denial."""
+async def test_instruction_replaces_the_call(open_engine: OpenEngine) -> None:
+    """The call does not run; the model gets the instruction, which does not count as a denial."""
     engine = await open_with_send(open_engine, call("send", to="Ada"), "I call her.")
     waiting = await engine.controller.execute("Send.")
     result = await decide(engine, waiting, Decision(approved=False, instruction="Call her.", replaces_call=True))
@@ -77,8 +77,8 @@ async def test_an_instruction_takes_the_place_of_the_call(open_engine: OpenEngin
     assert load_frame(engine.database.path, TOOL_CALLS)["approval"].tolist() == ["instructed"]
 
 
-async def test_a_note_goes_along_with_an_approval(open_engine: OpenEngine) -> None:
-    """The tool runs, and the model hears what the person adds."""
+async def test_note_of_an_approval_reaches_the_model(open_engine: OpenEngine) -> None:
+    """The tool runs, and the model gets the person's note with the result."""
     engine = await open_with_send(open_engine, call("send", to="Ada"), "Done.")
     waiting = await engine.controller.execute("Send.")
     await decide(engine, waiting, Decision(approved=True, instruction="The last one."))
@@ -86,10 +86,10 @@ async def test_a_note_goes_along_with_an_approval(open_engine: OpenEngine) -> No
 
 
 @pytest.mark.parametrize(("scope", "next_run_asks", "other_asks"), [("run", True, True), ("conversation", False, True)])
-async def test_always_holds_where_it_was_said(
+async def test_scope_limits_a_standing_decision(
     open_engine: OpenEngine, scope: Any, next_run_asks: bool, other_asks: bool
 ) -> None:
-    """An approval for the run or the conversation is not asked again there, and is asked elsewhere."""
+    """An approval for a run or a conversation applies there and nowhere else."""
     letter = call("send", to="Ada")
     engine = await open_with_send(open_engine, letter, letter, "Done.", letter, "Done.", letter, "Done.")
     waiting = await engine.controller.execute("Send twice.")
@@ -105,8 +105,8 @@ async def test_always_holds_where_it_was_said(
     assert (other.status == "waiting") is other_asks
 
 
-async def test_always_is_not_more_than_the_policy_allows(open_engine: OpenEngine) -> None:
-    """What a policy refuses by its parameters stays refused after another call of the tool was approved for the run."""
+async def test_standing_approval_does_not_override_the_policy(open_engine: OpenEngine) -> None:
+    """A call that the policy denies by its parameters stays denied after an approval for the run."""
 
     def rule(request: ApprovalRequest) -> str:
         return "deny" if request.params["to"] == "Eve" else "ask"
@@ -122,8 +122,8 @@ async def test_always_is_not_more_than_the_policy_allows(open_engine: OpenEngine
     assert rows["decided_by"].tolist() == ["user", "policy", "user"]
 
 
-async def test_always_does_not_outlive_a_policy_that_says_no(open_engine: OpenEngine) -> None:
-    """An engine that denies a tool denies it in a conversation too in which it was approved for good."""
+async def test_denying_policy_overrides_a_standing_approval(open_engine: OpenEngine) -> None:
+    """An engine that denies a tool also denies it in a conversation with a standing approval."""
     engine = await open_with_send(open_engine, call("send", to="Ada"), "Done.")
     waiting = await engine.controller.execute("Send.")
     await decide(engine, waiting, Decision(approved=True, scope="conversation"))
@@ -134,8 +134,8 @@ async def test_always_does_not_outlive_a_policy_that_says_no(open_engine: OpenEn
         assert (result.status, result.response, sent) == ("completed", "Not sent.", ["Ada"])
 
 
-async def test_a_denial_can_hold_for_the_run(open_engine: OpenEngine) -> None:
-    """Denied for the run, the second call is not asked about and does not run."""
+async def test_denial_for_the_run_applies_to_later_calls(open_engine: OpenEngine) -> None:
+    """The second call makes no request and does not run."""
     letter = call("send", to="Ada")
     engine = await open_with_send(open_engine, letter, letter, "Then not.")
     waiting = await engine.controller.execute("Send twice.")
@@ -153,15 +153,15 @@ async def test_a_denial_can_hold_for_the_run(open_engine: OpenEngine) -> None:
         {"approved": True, "replaces_call": True, "instruction": "x"},
     ],
 )
-def test_a_decision_that_contradicts_itself_is_refused(wrong: dict[str, Any]) -> None:
-    """The error says what does not go together."""
+def test_contradictory_decision_is_rejected(wrong: dict[str, Any]) -> None:
+    """The error names the fields that exclude each other."""
     with pytest.raises(UsageError):
         Decision(**wrong)
 
 
 @pytest.mark.parametrize("steps", range(8))
-async def test_approved_and_cancelled_at_once_a_run_is_driven_once(open_engine: OpenEngine, steps: int) -> None:
-    """Wherever between the two the loop switches, the run is cancelled, and nothing runs afterwards."""
+async def test_approval_and_cancellation_at_once_run_nothing_twice(open_engine: OpenEngine, steps: int) -> None:
+    """In any order of the two the run is cancelled, and nothing runs afterwards."""
     ran: list[str] = []
 
     @tool(permission="confirm")
@@ -185,8 +185,8 @@ async def test_approved_and_cancelled_at_once_a_run_is_driven_once(open_engine: 
     assert (len(ran), (await engine.runs.get(waiting.run_id)).status) == (before, "cancelled")
 
 
-async def test_a_decision_is_told_while_others_are_open(open_engine: OpenEngine) -> None:
-    """Of two calls that wait one is approved: whoever looks on sees it at once, and it is told only once."""
+async def test_decision_is_published_while_other_requests_are_open(open_engine: OpenEngine) -> None:
+    """Listeners get the decision on one of two calls at once, and only once."""
     engine = await open_with_send(open_engine, call("send", to="Ada") + call("send", to="Bob"), "Done.")
     waiting = await engine.controller.execute("Send both.")
     heard: list[Any] = []
@@ -206,8 +206,8 @@ async def test_a_decision_is_told_while_others_are_open(open_engine: OpenEngine)
     assert [event.seq for event in heard] == sorted({event.seq for event in heard})
 
 
-async def test_always_decides_what_is_open_too(open_engine: OpenEngine) -> None:
-    """Of two calls of a tool that wait, approving one for the run lets both run; the row says what held."""
+async def test_standing_decision_decides_open_requests(open_engine: OpenEngine) -> None:
+    """Approving one of two waiting calls of a tool for the run releases both; the row has the scope."""
     engine = await open_with_send(open_engine, call("send", to="Ada") + call("send", to="Bob"), "Done.")
     waiting = await engine.controller.execute("Send both.")
     await engine.controller.decide(waiting.pending[1].id, Decision(approved=True, scope="run"))

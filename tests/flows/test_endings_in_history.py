@@ -1,4 +1,4 @@
-"""What the next turn's prompt holds of a turn that had no answer: the question and a note, whatever it ended with."""
+"""Turns without an answer in the history: the question, and a note on how the turn ended."""
 
 import asyncio
 from typing import Any
@@ -45,10 +45,8 @@ async def to_its_end(engine: Any) -> str:
     ],
     ids=["stopped", "broken", "refused", "empty", "given up while it waited"],
 )
-async def test_a_turn_without_an_answer_has_a_note_in_its_place(
-    open_engine: OpenEngine, turn: Any, first: Any, protocol: str
-) -> None:
-    """The roles alternate, and neither a partial text nor an error nor a call is given as the assistant's words."""
+async def test_turn_without_an_answer_has_a_note(open_engine: OpenEngine, turn: Any, first: Any, protocol: str) -> None:
+    """The roles alternate, and no partial text, error or call appears as the assistant's words."""
     engine = await open_engine(
         model=ScriptedModel(speaking([turn, "All well."]), delay_s=0.002),
         approvals={"create_artifact": "ask"},

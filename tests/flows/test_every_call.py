@@ -1,4 +1,4 @@
-"""Every call of a reply is answered in the next prompt, whatever becomes of it, and its status is never guessed."""
+"""Every call of a reply has a result in the next prompt, and its status comes from a field."""
 
 from contextlib import closing
 
@@ -51,7 +51,7 @@ async def log(ctx: ToolContext) -> str:
 
 
 def answers(request: ModelRequest) -> list[str]:
-    """The results at the end of a prompt, in either protocol, one for each call."""
+    """The results at the end of a prompt, in either protocol."""
     last = request.messages[-1].content
     if request.tool_protocol == "xml":
         return [result.data or result.error or "" for _, result in parse_results(last)]
@@ -63,8 +63,8 @@ def answers(request: ModelRequest) -> list[str]:
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-async def test_every_call_of_a_reply_is_answered_in_its_place(open_engine: OpenEngine, protocol: str) -> None:
-    """Plan, jobs, approved, denied, unknown, unfit and failing calls of one reply have an answer each, in order."""
+async def test_every_call_of_a_reply_has_a_result_in_order(open_engine: OpenEngine, protocol: str) -> None:
+    """Plans, jobs, and approved, denied, unknown, invalid and failing calls have a result each, in order."""
     script = by_agent(lead=["".join(REPLY), "Done."], search=["found", "found again"])
     engine = await open_engine(script, settings={"tool_protocol": protocol})
     for entry in (send, fail):
@@ -91,8 +91,8 @@ async def test_every_call_of_a_reply_is_answered_in_its_place(open_engine: OpenE
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-async def test_every_call_of_a_long_prompt_is_answered(open_engine: OpenEngine, protocol: str) -> None:
-    """Where the prompt has to be compressed, no call loses its answer and no answer its call, in any round."""
+async def test_every_call_of_a_compressed_prompt_has_a_result(open_engine: OpenEngine, protocol: str) -> None:
+    """In every round of a compressed prompt each call has its result and each result its call."""
     long = "A long line of a long text.\n" * 1_000
     rounds = [report(long, f"a{n}") + call("read_artifact", id=f"a{n}") for n in range(4)]
     engine = await open_engine([*rounds, "Done."], settings={"tool_protocol": protocol})
@@ -106,8 +106,8 @@ async def test_every_call_of_a_long_prompt_is_answered(open_engine: OpenEngine, 
         assert 1 <= len(replies) <= number
 
 
-async def test_success_is_a_field_and_no_word_of_a_text(open_engine: OpenEngine) -> None:
-    """A result that speaks of failures is a success, so is a job that reports one, and the run that says so."""
+async def test_success_does_not_depend_on_the_text(open_engine: OpenEngine) -> None:
+    """A result, a job and a run that mention failures in their texts are successes."""
     gloomy = "Error: the build failed. Permission denied."
     script = by_agent(lead=[call("log") + delegate("search_agent", "look"), gloomy], search=[gloomy])
     engine = await open_engine(script)
@@ -121,8 +121,8 @@ async def test_success_is_a_field_and_no_word_of_a_text(open_engine: OpenEngine)
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-async def test_a_later_job_of_an_agent_starts_without_the_earlier_one(open_engine: OpenEngine, protocol: str) -> None:
-    """The second job of a sub-agent sees nothing of the first one's work, and has all its rounds."""
+async def test_later_job_of_an_agent_starts_fresh(open_engine: OpenEngine, protocol: str) -> None:
+    """A sub-agent's second job sees nothing of the first one and has all its rounds."""
     script = by_agent(
         lead=[delegate("search_agent", "first"), delegate("search_agent", "second"), "Done."],
         search=[*[call("log")] * 3, "first is done", *[call("log")] * 3, "second is done"],

@@ -1,4 +1,4 @@
-"""A process that is killed while blocks are written: another one goes on, and nothing is written or asked twice."""
+"""A process that is killed while it writes blocks: another process writes the rest, and nothing twice."""
 
 import asyncio
 import signal
@@ -33,10 +33,10 @@ project.generate().wait()
 
 
 @pytest.mark.parametrize("dies_at", ["A", "B", "D"])
-async def test_another_process_goes_on_where_one_was_killed(
+async def test_another_process_writes_the_remaining_blocks(
     tmp_path: Path, workbench: OpenWorkbench, dies_at: str
 ) -> None:
-    """Killed at the first, a middle or the last block, the rest is written from what is there, each block once."""
+    """After a kill at the first, a middle or the last block each block is written once."""
     code = [sys.executable, "-c", DIES, str(tmp_path / "data"), str(TESTS), dies_at]
     killed = await asyncio.to_thread(subprocess.run, code, check=False, capture_output=True)
     assert killed.returncode == -signal.SIGKILL, killed.stderr.decode()

@@ -1,4 +1,4 @@
-"""A run that is stopped ends at once, whatever its model and its tools make of that, and its end is kept."""
+"""Cancellation: a run ends at once although its model or tool does not, and its status is stored."""
 
 import asyncio
 import time
@@ -19,7 +19,7 @@ from artifactflow_nb.tools.base import ToolContext, tool
 
 @tool
 async def swallowing(ctx: ToolContext) -> str:
-    """Give what there is when it is cancelled."""
+    """Return a result when cancelled."""
     try:
         await asyncio.sleep(60)
     except asyncio.CancelledError:
@@ -29,7 +29,7 @@ async def swallowing(ctx: ToolContext) -> str:
 
 @tool
 async def raising(ctx: ToolContext) -> str:
-    """Fail in its own words when it is cancelled."""
+    """Raise another error when cancelled."""
     try:
         await asyncio.sleep(60)
     except asyncio.CancelledError:
@@ -45,7 +45,7 @@ def computing(ctx: ToolContext) -> str:
 
 
 class Stubborn(ScriptedModel):
-    """Answers although it is cancelled."""
+    """A model that replies although it is cancelled."""
 
     def __init__(self) -> None:
         super().__init__(["Done."])
@@ -60,7 +60,7 @@ class Stubborn(ScriptedModel):
 
 
 async def stopped(engine: Engine, until: Callable[[str], Any]) -> tuple[str, float]:
-    """How a run ends that is stopped at some moment, and after how many seconds."""
+    """Cancel a run at a moment; return its status and the seconds until its end."""
     run = await engine.controller.begin("What?")
     await engine.controller.start(run)
     await until(run.run_id)
@@ -72,8 +72,8 @@ async def stopped(engine: Engine, until: Callable[[str], Any]) -> tuple[str, flo
 
 
 @pytest.mark.parametrize("entry", [swallowing, raising, computing], ids=lambda entry: entry.name)
-async def test_a_tool_cannot_keep_a_run_going(open_engine: OpenEngine, entry: Any) -> None:
-    """One that answers or fails when it is cancelled is not heard any more, and what it said is not stored."""
+async def test_tool_cannot_delay_a_cancellation(open_engine: OpenEngine, entry: Any) -> None:
+    """The result or error of a tool that ignores its cancellation is not stored."""
     engine = await open_engine([call(entry.name), "Done."])
     engine.register_tool(entry, agent="lead_agent")
 
@@ -90,8 +90,8 @@ async def started(engine: Engine, run_id: str) -> bool:
     return await engine.database.read(lambda db: db.execute(sql, (run_id,)).fetchone()) is not None
 
 
-async def test_a_model_cannot_keep_a_run_going(open_engine: OpenEngine) -> None:
-    """Nor can a stream that goes on when it is cancelled."""
+async def test_model_cannot_delay_a_cancellation(open_engine: OpenEngine) -> None:
+    """The run ends although the model's stream continues after its cancellation."""
     model = Stubborn()
     engine = await open_engine(model=model)
 
@@ -102,8 +102,8 @@ async def test_a_model_cannot_keep_a_run_going(open_engine: OpenEngine) -> None:
     assert (status, took < 2.5) == ("cancelled", True)
 
 
-async def test_a_stop_is_kept_when_the_engine_is_closed_at_that_moment(open_engine: OpenEngine) -> None:
-    """A run that somebody stopped is cancelled when the workbench is opened again, and not to be resumed."""
+async def test_cancellation_survives_closing_the_engine(open_engine: OpenEngine) -> None:
+    """If the engine is closed at that moment, the run is cancelled in the next engine and cannot be resumed."""
     waiting = asyncio.Event()
 
     class Slow(Middleware):

@@ -1,4 +1,4 @@
-"""The journal: numbers, listeners, and that nothing is lost on the way to the store."""
+"""Events: their numbers, their listeners, and storing them without loss."""
 
 import asyncio
 import gc
@@ -22,8 +22,8 @@ async def journal(open_engine: OpenEngine) -> tuple[EventWriter, EventFeed, str,
     return EventWriter(run.run_id, clock, engine.runs, feed), feed, run.run_id, engine
 
 
-async def test_a_late_listener_hears_what_happened_so_far(open_engine: OpenEngine) -> None:
-    """Stored events and the text that is still arriving are replayed in order, then live events follow."""
+async def test_late_listener_gets_earlier_events(open_engine: OpenEngine) -> None:
+    """It gets stored events and the text so far in order, then live events."""
     book, feed, _, _ = await journal(open_engine)
     text = StreamedText()
     for piece in ("a", "b"):
@@ -41,8 +41,8 @@ async def test_a_late_listener_hears_what_happened_so_far(open_engine: OpenEngin
     await book.flush()
 
 
-async def test_events_are_stored_shortly_after_without_being_asked(open_engine: OpenEngine) -> None:
-    """An event is in the store soon, also when nothing else is written."""
+async def test_events_are_stored_without_a_flush(open_engine: OpenEngine) -> None:
+    """An event is stored soon, also if nothing else is written."""
     book, _, run_id, engine = await journal(open_engine)
     book.emit(StreamEventType.AGENT_START, {"job_id": "main"})
     await asyncio.sleep(FLUSH_DELAY_S * 4)
@@ -50,8 +50,8 @@ async def test_events_are_stored_shortly_after_without_being_asked(open_engine: 
     assert stored == [StreamEventType.METADATA, StreamEventType.AGENT_START]
 
 
-async def test_a_failed_write_in_the_background_is_raised_at_the_next_flush(open_engine: OpenEngine) -> None:
-    """A write that failed is not a warning in a log: whoever goes on is told."""
+async def test_failed_background_write_is_raised_at_the_next_flush(open_engine: OpenEngine) -> None:
+    """The failure is an error for the caller and not only a warning in a log."""
     book, _, _, engine = await journal(open_engine)
     await engine.database.write(lambda db: db.execute("DROP TABLE events"))
     book.emit(StreamEventType.METADATA, {"question": "q"})
@@ -60,10 +60,8 @@ async def test_a_failed_write_in_the_background_is_raised_at_the_next_flush(open
         await book.flush()
 
 
-async def test_a_run_that_is_left_has_stored_what_it_said(
-    open_engine: OpenEngine, caplog: pytest.LogCaptureFixture
-) -> None:
-    """An engine that is closed while a run works has stored its last events, and nothing is tried afterwards."""
+async def test_closed_engine_has_stored_all_events(open_engine: OpenEngine, caplog: pytest.LogCaptureFixture) -> None:
+    """An engine that is closed during a run has stored its last events and writes nothing afterwards."""
     engine = await open_engine(model=ScriptedModel(["Slowly. " * 100], delay_s=0.05))
     run = await engine.controller.begin("question")
     begun = asyncio.Event()
@@ -85,8 +83,8 @@ async def test_a_run_that_is_left_has_stored_what_it_said(
     assert stored == [kind for kind in heard if kind is not StreamEventType.LLM_CHUNK]
 
 
-async def test_a_failing_listener_does_not_fail_the_run(open_engine: OpenEngine) -> None:
-    """A listener that raises is not told again; the others are, and the run completes."""
+async def test_failing_listener_does_not_fail_the_run(open_engine: OpenEngine) -> None:
+    """A listener that raises gets no more events; other listeners do, and the run completes."""
     engine = await open_engine(["An answer in several pieces, to be heard."])
     run = await engine.controller.begin("question")
     heard: list[StreamEvent] = []

@@ -1,4 +1,4 @@
-"""A key that a model, a tool, a server or a person repeats is masked where it enters a run, and is nowhere after it."""
+"""Known secrets: a key that a model, tool, server or person repeats is masked where it enters a run."""
 
 import asyncio
 import base64
@@ -46,7 +46,7 @@ def show_headers(ctx: af.ToolContext, note: str) -> af.ToolResult:
 
 @af.tool()
 async def save(ctx: af.ToolContext) -> str:
-    """Write an artifact, as a tool of a user's own does."""
+    """Write an artifact, like a user's own tool."""
     by = Authorship(ctx.conversation_id, ctx.message_id, ctx.agent, ctx.run_id, ctx.tool_call_id)
     written = await ctx.service(ArtifactManager).create(by, "saved", f"Title {KEY}", f"The key is {KEY}.")
     return written.content
@@ -54,7 +54,7 @@ async def save(ctx: af.ToolContext) -> str:
 
 @pytest.fixture(autouse=True)
 def model_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An endpoint's key needs a model's name beside it, also where a model is passed."""
+    """With an endpoint's key a model name is required, also if a model is passed."""
     monkeypatch.setenv("AF_MODEL", "m")
 
 
@@ -67,7 +67,7 @@ def opened(folder: Path, **options: Any) -> Iterator[af.Workbench]:
 
 
 def repeating(request: Request) -> Answer:
-    """Repeats the key of the request's header in whatever it says, in pieces that split it."""
+    """A reply that repeats the key of the request's header, in pieces that split it."""
     key = request.headers["authorization"].removeprefix("Bearer ")
     replies = sum(message["role"] == "assistant" for message in request.body["messages"])
     text, reasoning = f"The key is {key}, {key}", f"They sent {key}."
@@ -77,8 +77,8 @@ def repeating(request: Request) -> Answer:
     return Answer(f"{text}{key[:9]}", reasoning, 7, model=f"m-{key}")
 
 
-def test_a_key_that_the_endpoint_repeats_is_nowhere(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """In an answer, reasoning, the arguments of a call, a result, an artifact, a question, a title and an edit."""
+def test_key_repeated_by_the_endpoint_is_masked(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """In answers, reasoning, call arguments, results, artifacts, questions, titles and edits."""
     caplog.set_level(logging.DEBUG)
     cassette, sealed = tmp_path / "c.jsonl", tmp_path / "x.afrun"
     settings = {"tool_protocol": "native", "approvals": {"show_headers": "ask"}, "record": cassette}
@@ -104,8 +104,8 @@ def test_a_key_that_the_endpoint_repeats_is_nowhere(tmp_path: Path, caplog: pyte
         assert_nowhere(traces(wb, tmp_path, run), *files, ("log", caplog.text.encode()))
 
 
-def test_pieces_that_arrive_make_up_the_text_that_is_stored(tmp_path: Path) -> None:
-    """No piece or sequence of pieces holds the key, and together they are the masked text of their kind."""
+def test_streamed_pieces_equal_the_stored_text(tmp_path: Path) -> None:
+    """No sequence of pieces contains the key, and joined they are the masked text."""
     with ChatServer(repeating) as server, opened(tmp_path, base_url=server.base_url, tool_protocol="native") as wb:
         run, pieces = heard(wb, "Mine?")
         calls = [event for event in run.events if event.type is StreamEventType.LLM_COMPLETE]
@@ -121,7 +121,7 @@ def test_pieces_that_arrive_make_up_the_text_that_is_stored(tmp_path: Path) -> N
 
 
 def heard(wb: af.Workbench, question: str) -> tuple[af.Run, list[Any]]:
-    """A run to its end, and the pieces of text that were published meanwhile."""
+    """The finished run and the pieces of text that were published."""
     pieces: list[Any] = []
 
     async def listened() -> str:
@@ -134,8 +134,8 @@ def heard(wb: af.Workbench, question: str) -> tuple[af.Run, list[Any]]:
 
 
 @pytest.mark.parametrize("ends", ["fails", "is cancelled"])
-def test_a_reply_that_breaks_off_within_a_key_holds_no_part_of_it(tmp_path: Path, ends: str) -> None:
-    """What had arrived is stored without the beginning of the key, whether the attempt failed or was cancelled."""
+def test_reply_cut_within_a_key_has_no_part_of_it(tmp_path: Path, ends: str) -> None:
+    """The partial text of a failed or cancelled attempt is stored without the beginning of the key."""
     reached = asyncio.Event()
 
     class Breaking(ScriptedModel):
@@ -157,8 +157,8 @@ def test_a_reply_that_breaks_off_within_a_key_holds_no_part_of_it(tmp_path: Path
         assert_nowhere(traces(wb, tmp_path, run), secret=KEY[:12])
 
 
-def test_a_key_in_a_plan_is_nowhere(tmp_path: Path) -> None:
-    """In the titles of steps, in what they give and say, and in the reasons of decisions."""
+def test_key_in_a_plan_is_masked(tmp_path: Path) -> None:
+    """In the titles, texts and results of steps, and in the reasons of decisions."""
     turns = by_agent(
         agent=[plan(f"Use {KEY}", "Two"), f"Done with {KEY}."],
         executor=[call("show_headers", note=KEY), f"Has {KEY}.", "Two."],
@@ -172,8 +172,8 @@ def test_a_key_in_a_plan_is_nowhere(tmp_path: Path) -> None:
         assert_nowhere(traces(wb, tmp_path, run))
 
 
-def test_a_key_in_a_project_is_nowhere(tmp_path: Path) -> None:
-    """In blocks that a person fills and a model writes, their prompts and names, and a skill."""
+def test_key_in_a_project_is_masked(tmp_path: Path) -> None:
+    """In blocks by a person and by a model, in their prompts and names, and in a skill."""
     text = call("generate_field_content", field_name="Text")
     model = ScriptedModel(by_agent(composer=[text, f"Written with {KEY}."], writer=[f"The text has {KEY}."]))
     with opened(tmp_path, model=model, approvals="approve") as wb:
@@ -187,8 +187,8 @@ def test_a_key_in_a_project_is_nowhere(tmp_path: Path) -> None:
         assert_nowhere(traces(wb, tmp_path, run))
 
 
-def test_a_key_in_a_graph_of_a_users_own_is_nowhere(tmp_path: Path) -> None:
-    """In its model's text and calls, a tool's result, its state in the checkpoint, a report and an interrupt."""
+def test_key_in_an_adapted_graph_is_masked(tmp_path: Path) -> None:
+    """In its model's text and calls, a tool's result, its checkpoint, a report and an interrupt."""
     from langgraph.types import interrupt
 
     def lookup(word: str) -> str:
@@ -210,8 +210,8 @@ def test_a_key_in_a_graph_of_a_users_own_is_nowhere(tmp_path: Path) -> None:
         assert_nowhere(traces(wb, tmp_path, run), *waiting, ("cassette", cassette.read_bytes()))
 
 
-def test_a_token_that_a_server_repeats_is_nowhere(tmp_path: Path) -> None:
-    """A variable of an MCP server's configuration, in the result of its tool."""
+def test_token_repeated_by_an_mcp_server_is_masked(tmp_path: Path) -> None:
+    """A variable of the server's configuration is masked in the result of its tool."""
     notes = tmp_path / "notes"
     notes.mkdir()
     server = by_stdio(notes, env={"SERVER_TOKEN": TOKEN}, permission="auto")
@@ -223,8 +223,8 @@ def test_a_token_that_a_server_repeats_is_nowhere(tmp_path: Path) -> None:
         assert_nowhere(traces(wb, tmp_path, run), secret=TOKEN)
 
 
-def test_a_key_in_a_document_is_not_indexed(tmp_path: Path) -> None:
-    """A person's own file that holds the key: its passages are found, and read with a mask."""
+def test_key_in_a_source_is_masked(tmp_path: Path) -> None:
+    """The passages of a person's file with the key are found and read with a mask."""
     (tmp_path / "notes").mkdir()
     (tmp_path / "notes" / "access.md").write_text(f"# Access\n\nThe endpoint wants {KEY} as its key.\n", "utf-8")
     fetch = call("web_fetch", urls=["local:notes/access.md#access"])
@@ -237,24 +237,24 @@ def test_a_key_in_a_document_is_not_indexed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("key", ["none", "EMPTY", "test", "local", "dummy", "sk-"])
-def test_a_placeholder_is_no_secret(tmp_path: Path, key: str) -> None:
-    """A word that stands in the place of a key stays in every text."""
+def test_placeholder_key_is_not_masked(tmp_path: Path, key: str) -> None:
+    """A word such as `none` in place of a key stays in every text."""
     with af.Workbench(
         interactive=False, data_dir=tmp_path, api_key=key, model=ScriptedModel([f"A {key}, {key}."])
     ) as wb:
         assert wb.ask(f"What is {key}?").wait(WAIT_S).response == f"A {key}, {key}."
 
 
-def test_a_password_in_the_address_is_masked(tmp_path: Path) -> None:
-    """By itself, and as HTTP's Basic scheme writes it."""
+def test_password_in_the_address_is_masked(tmp_path: Path) -> None:
+    """As plain text and as encoded for HTTP's Basic scheme."""
     basic = base64.b64encode(b"ada:opaque-Pass-1815").decode()
     address = "http://ada:opaque-Pass-1815@127.0.0.1:9/v1"
     with opened(tmp_path, base_url=address, model=ScriptedModel([f"Basic {basic} of opaque-Pass-1815."])) as wb:
         assert wb.ask("What?").wait(WAIT_S).response == f"Basic {MASK} of {MASK}."
 
 
-def test_a_recorded_run_with_a_key_replays_without_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the key is not known, the played run has the mask where the recorded one has it, in its question too."""
+def test_recorded_run_with_a_key_is_replayed_without_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without knowing the key the replayed run has the same masks, also in its question."""
     cassette = tmp_path / "c.jsonl"
     turns = [call("show_headers", note=KEY), f"It is {KEY}."]
     monkeypatch.setenv("AF_MODEL", "scripted")
@@ -271,8 +271,8 @@ def test_a_recorded_run_with_a_key_replays_without_it(tmp_path: Path, monkeypatc
             assert [(event.seq, event.type, dict(event.data)) for event in run.events] == events
 
 
-def test_what_the_mask_replaces_is_told_to_no_one(tmp_path: Path) -> None:
-    """A reply of a model of one's own: name, finish reason, calls and reasoning come without the key."""
+def test_secret_in_reply_fields_is_masked(tmp_path: Path) -> None:
+    """Name, finish reason, calls and reasoning in the reply of a user's own model have no key."""
 
     class Own(ScriptedModel):
         async def stream(self, request: ModelRequest) -> Any:
@@ -288,8 +288,8 @@ def test_what_the_mask_replaces_is_told_to_no_one(tmp_path: Path) -> None:
         assert_nowhere(traces(wb, tmp_path, run))
 
 
-def test_agents_see_the_mask(tmp_path: Path) -> None:
-    """What an agent passes on to another holds no key either."""
+def test_agents_get_masked_texts(tmp_path: Path) -> None:
+    """Texts that one agent passes to another have no key."""
     asked: list[str] = []
 
     def turns(request: ModelRequest) -> str:

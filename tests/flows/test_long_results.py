@@ -1,4 +1,4 @@
-"""Texts that are too long: results that a model cannot be shown whole, replies that end at the output limit."""
+"""Long texts: results that exceed a prompt, and replies that end at the output limit."""
 
 from conftest import OpenEngine
 from support.replies import call
@@ -27,8 +27,8 @@ def complain(ctx: ToolContext) -> str:
     raise ValueError(LONG)
 
 
-async def test_a_long_result_is_cut_and_kept_whole(open_engine: OpenEngine) -> None:
-    """The model sees so much of it and what is missing; the call's row has all of it, and the frame says both."""
+async def test_long_result_is_cut_in_the_prompt_only(open_engine: OpenEngine) -> None:
+    """The model gets a part with a note about the rest; the row has all of it, and the frame has both lengths."""
     engine = await open_engine([call("dump") + call("complain"), "Done."])
     for entry in (dump, complain):
         engine.register_tool(entry)
@@ -46,15 +46,15 @@ async def test_a_long_result_is_cut_and_kept_whole(open_engine: OpenEngine) -> N
     assert LONG in frame["error_message"][1]
 
 
-async def test_a_result_that_fits_is_shown_as_it_is(open_engine: OpenEngine) -> None:
+async def test_short_result_is_unchanged(open_engine: OpenEngine) -> None:
     """Nothing is cut or marked."""
     engine = await open_engine([call("read_artifact", id="none"), "Done."])
     result = await engine.controller.execute("Read.")
     assert list(load_frame(engine.database.path, TOOL_CALLS, result.run_id)["result_truncated"]) == [False]
 
 
-async def test_events_stay_small_however_long_an_error_is(open_engine: OpenEngine) -> None:
-    """The event that tells of a failed call has the ends of its error."""
+async def test_events_of_long_errors_are_small(open_engine: OpenEngine) -> None:
+    """The event of a failed call has the beginning and end of its error."""
     engine = await open_engine([call("complain"), "Done."])
     engine.register_tool(complain)
     result = await engine.controller.execute("Complain.")
@@ -62,23 +62,23 @@ async def test_events_stay_small_however_long_an_error_is(open_engine: OpenEngin
     assert 2_000 < len(told.data["error"]) < 2_200
 
 
-async def test_an_answer_cut_at_the_output_limit_says_so(open_engine: OpenEngine) -> None:
-    """What arrived is the answer, with a line that says why it ends; nobody takes it for whole."""
+async def test_answer_cut_at_the_output_limit_is_marked(open_engine: OpenEngine) -> None:
+    """The partial answer ends with a line that gives the reason."""
     engine = await open_engine([ModelReply("It begins", Usage(1, 2), "length", "scripted")])
     result = await engine.controller.execute("Tell.")
     assert (result.status, result.response) == ("completed", f"It begins\n\n{TRUNCATION_NOTE}")
 
 
-async def test_nothing_but_reasoning_is_no_answer(open_engine: OpenEngine) -> None:
-    """The run fails, and the error says that the model only thought, and that it ran out of tokens."""
+async def test_reasoning_alone_fails_the_run(open_engine: OpenEngine) -> None:
+    """The error says that the model only reasoned, and that it reached its output limit."""
     engine = await open_engine([ModelReply("", Usage(1, 2), "length", "scripted", reasoning="Hm, hm.")])
     result = await engine.controller.execute("Tell.")
     assert (result.status, result.error_type) == ("failed", "RunFailed")
     assert "nothing but reasoning, cut off at its output limit" in result.error_message
 
 
-async def test_a_call_cut_at_the_output_limit_does_not_run(open_engine: OpenEngine) -> None:
-    """Its parameters may be missing: the model is told to write it again, and the calls before it run."""
+async def test_call_cut_at_the_output_limit_does_not_run(open_engine: OpenEngine) -> None:
+    """Parameters may be missing: the model is told to repeat it, and the calls before it run."""
     cut = call("read_artifact", id="a") + "<tool_call><name>create_artifact</name><params><id><![CDATA[b]]></id>"
     engine = await open_engine([ModelReply(cut, Usage(1, 2), "length", "scripted"), "Sorry."])
     result = await engine.controller.execute("Write.")

@@ -1,4 +1,4 @@
-"""The agent loop, driven by a scripted model through a real engine and a real store."""
+"""The agent loop with a scripted model, a real engine and a real store."""
 
 import asyncio
 import sqlite3
@@ -21,7 +21,7 @@ from artifactflow_nb.tools.base import ToolContext, tool
 
 
 def results_seen(model: ScriptedModel, request: int) -> list[tuple[str, bool, str]]:
-    """What the last message of a request says came of the calls: name, success, text."""
+    """The results in the last message of a request: name, success, text."""
     text = model.requests[request].messages[-1].content
     return [(name, result.success, result.data or result.error or "") for name, result in parse_results(text)]
 
@@ -30,8 +30,8 @@ async def events_of(engine: Engine, question: str) -> list[StreamEvent]:
     return [event async for event in engine.controller.stream_execute(question)]
 
 
-async def test_a_reply_without_calls_is_the_answer(open_engine: OpenEngine) -> None:
-    """A reply without calls ends the run, and its text is the response of the message."""
+async def test_reply_without_calls_is_the_answer(open_engine: OpenEngine) -> None:
+    """It ends the run, and its text is the response of the message."""
     engine = await open_engine(["Forty-two."])
     result = await engine.controller.execute("What is six times seven?")
     assert (result.status, result.response) == ("completed", "Forty-two.")
@@ -44,7 +44,7 @@ async def test_a_reply_without_calls_is_the_answer(open_engine: OpenEngine) -> N
 
 
 async def test_all_calls_of_a_reply_run_in_order(open_engine: OpenEngine) -> None:
-    """Three calls in one reply all run, in the order written, and their results come back together in that order."""
+    """Three calls of one reply run in order, and the next prompt has their results in that order."""
     turns = [
         "First." + report("one", "a") + "Then." + report("two", "b") + call("read_artifact", id="a"),
         "Done.",
@@ -60,8 +60,8 @@ async def test_all_calls_of_a_reply_run_in_order(open_engine: OpenEngine) -> Non
     assert seen[2][2] == "one"
 
 
-async def test_what_goes_wrong_with_a_call_is_told_to_the_model(open_engine: OpenEngine) -> None:
-    """An unknown tool, a missing parameter and an unreadable call each come back as an error that says what to do."""
+async def test_invalid_calls_return_errors_to_the_model(open_engine: OpenEngine) -> None:
+    """An unknown tool, a missing parameter and an unreadable call return an error with advice."""
     turns = [
         call("creat_artifact", id="x") + call("create_artifact", id="x") + "<tool_call><params></params></tool_call>",
         "I give up.",
@@ -75,8 +75,8 @@ async def test_what_goes_wrong_with_a_call_is_told_to_the_model(open_engine: Ope
     assert "could not be read" in unreadable[2]
 
 
-async def test_a_subagent_starts_fresh_and_reports_back(open_engine: OpenEngine) -> None:
-    """A sub-agent sees its instruction and the plan, not the conversation; its answer is the result of the call."""
+async def test_subagent_starts_fresh_and_reports_back(open_engine: OpenEngine) -> None:
+    """It gets its instruction and the task plan but not the conversation; its answer is the result of the call."""
     script = by_agent(
         lead=[
             report("- [ ] look", "task_plan") + delegate("search_agent", "Find the storage rules."),
@@ -93,8 +93,8 @@ async def test_a_subagent_starts_fresh_and_reports_back(open_engine: OpenEngine)
     assert results_seen(engine.model, -1)[1] == ("call_subagent", True, "They are in storage.md.")
 
 
-async def test_adjacent_jobs_run_at_the_same_time_and_results_keep_their_order(open_engine: OpenEngine) -> None:
-    """Two jobs of one reply work at the same time, the second does not see the first's calls, results are in order."""
+async def test_adjacent_jobs_run_in_parallel(open_engine: OpenEngine) -> None:
+    """Neither job sees the calls of the other, and results are in the order of the calls."""
     both_started = asyncio.Barrier(2)
 
     @tool(category="test")
@@ -125,8 +125,8 @@ async def test_adjacent_jobs_run_at_the_same_time_and_results_keep_their_order(o
     )
 
 
-async def test_a_failing_job_is_told_to_the_lead(open_engine: OpenEngine) -> None:
-    """When a sub-agent's model fails, the lead hears it as the result of its call, and the other job is not lost."""
+async def test_failed_job_is_reported_to_the_lead(open_engine: OpenEngine) -> None:
+    """The failure is the result of the call, and the parallel job completes."""
 
     def script(request: Any) -> Any:
         system, *rest = request.messages
@@ -143,8 +143,8 @@ async def test_a_failing_job_is_told_to_the_lead(open_engine: OpenEngine) -> Non
     assert second[1:] == (True, "worked")
 
 
-async def test_an_unknown_agent_is_told_to_the_lead(open_engine: OpenEngine) -> None:
-    """Delegating to an agent that does not exist is an error that lists those that do."""
+async def test_unknown_agent_lists_known_agents(open_engine: OpenEngine) -> None:
+    """Delegating to an unknown agent returns an error that lists the known ones."""
     engine = await open_engine([delegate("oracle", "Tell."), "No oracle."])
     await engine.controller.execute("Ask the oracle.")
     assert results_seen(engine.model, 1)[0][2] == (
@@ -152,8 +152,8 @@ async def test_an_unknown_agent_is_told_to_the_lead(open_engine: OpenEngine) -> 
     )
 
 
-async def test_the_round_limit_ends_in_one_concluding_turn(open_engine: OpenEngine) -> None:
-    """An agent that never stops calling gets its rounds, then one turn without tools; its calls there do not run."""
+async def test_round_limit_ends_in_a_concluding_turn(open_engine: OpenEngine) -> None:
+    """After its last round an agent gets one turn without tools; calls in it do not run."""
     turns = [f"Round {i}." + report("x", f"a{i}") for i in range(20)]
     engine = await open_engine(turns)
     result = await engine.controller.execute("Go on for ever.")
@@ -169,8 +169,8 @@ async def artifact_ids(engine: Engine, result: Any) -> list[str]:
     return [artifact.artifact_id for artifact in seen]
 
 
-async def test_events_tell_the_run_in_order_with_one_end(open_engine: OpenEngine) -> None:
-    """Events are numbered upwards, chunks included; the pieces make the text; one terminal event comes last."""
+async def test_events_are_numbered_and_end_once(open_engine: OpenEngine) -> None:
+    """Numbers increase, chunks included; the chunks make up the text; the only terminal event is the last."""
     engine = await open_engine(["A rather long answer, in several pieces."])
     events = await events_of(engine, "Say something.")
     numbers = [event.seq for event in events]
@@ -185,7 +185,7 @@ async def test_events_tell_the_run_in_order_with_one_end(open_engine: OpenEngine
 
 
 async def test_all_events_but_chunks_are_stored(open_engine: OpenEngine) -> None:
-    """What was streamed can be read again from the store, except for chunks."""
+    """The stored events are the streamed ones without chunks."""
     engine = await open_engine([report(), "Done."])
     events = await events_of(engine, "Write.")
     stored = await engine.runs.events(events[0].run_id)
@@ -195,8 +195,8 @@ async def test_all_events_but_chunks_are_stored(open_engine: OpenEngine) -> None
     ]
 
 
-async def test_a_failure_is_never_a_success(open_engine: OpenEngine) -> None:
-    """A model that fails ends the run with one error event, and the next turn's history does not hold its text."""
+async def test_failed_model_fails_the_run(open_engine: OpenEngine) -> None:
+    """The run ends with one error event, and the next turn's history does not contain its text."""
     engine = await open_engine([ModelUnavailable("The stream broke.", partial="Half an ans"), "All well."])
     events = await events_of(engine, "First?")
     ends = [event for event in events if event.type in {StreamEventType.ERROR, StreamEventType.COMPLETE}]
@@ -209,8 +209,8 @@ async def test_a_failure_is_never_a_success(open_engine: OpenEngine) -> None:
     assert "stream broke" not in history[2].content
 
 
-async def test_a_failed_model_call_is_a_row_with_its_partial_text(open_engine: OpenEngine) -> None:
-    """What had arrived of a broken reply is kept with the call."""
+async def test_failed_model_call_has_a_row_with_its_partial_text(open_engine: OpenEngine) -> None:
+    """The row has the text received before the stream broke."""
     engine = await open_engine([ModelUnavailable("The stream broke.", partial="Half an ans")])
     await engine.controller.execute("First?")
     with closing(sqlite3.connect(engine.database.path)) as db:
@@ -218,8 +218,8 @@ async def test_a_failed_model_call_is_a_row_with_its_partial_text(open_engine: O
     assert rows == [("Half an ans", "ModelUnavailable")]
 
 
-async def test_the_history_goes_to_the_lead_only(open_engine: OpenEngine) -> None:
-    """A follow-up shows the lead what was said before; a sub-agent sees none of it."""
+async def test_only_the_lead_gets_the_history(open_engine: OpenEngine) -> None:
+    """A follow-up's lead gets the conversation; a sub-agent does not."""
     script = by_agent(lead=["Noted.", delegate("search_agent", "look"), "Found."], search=["here"])
     engine = await open_engine(script)
     first = await engine.controller.execute("My name is Ada.")
@@ -229,8 +229,8 @@ async def test_the_history_goes_to_the_lead_only(open_engine: OpenEngine) -> Non
     assert all("Ada" not in message.content for message in search)
 
 
-async def test_a_finished_run_leaves_no_checkpoint(open_engine: OpenEngine) -> None:
-    """Checkpoints are gone when a run is over, however it ended."""
+async def test_finished_run_leaves_no_checkpoint(open_engine: OpenEngine) -> None:
+    """Checkpoints are deleted at the end of a run, whatever its status."""
     engine = await open_engine([report(), "Done.", ModelRejected("no")])
     await engine.controller.execute("One.")
     await engine.controller.execute("Two.")
@@ -240,7 +240,7 @@ async def test_a_finished_run_leaves_no_checkpoint(open_engine: OpenEngine) -> N
 
 
 async def test_metrics_count_each_turn_and_call_once(open_engine: OpenEngine) -> None:
-    """The metrics of the end have an entry for each turn and each tool call."""
+    """The final metrics have an entry for each turn and each tool call."""
     script = by_agent(lead=[delegate("search_agent", "look"), "Found."], search=["here"])
     engine = await open_engine(script)
     result = await engine.controller.execute("Look.")
@@ -251,8 +251,8 @@ async def test_metrics_count_each_turn_and_call_once(open_engine: OpenEngine) ->
 
 
 @pytest.mark.parametrize("seconds", [0.05])
-async def test_a_tool_that_takes_too_long_is_stopped(open_engine: OpenEngine, seconds: float) -> None:
-    """A tool is stopped at its time limit, and the model is told."""
+async def test_slow_tool_is_stopped(open_engine: OpenEngine, seconds: float) -> None:
+    """A tool is stopped at its time limit, and the model gets the error."""
 
     @tool(timeout_s=seconds)
     async def sleep_long(ctx: ToolContext) -> str:
@@ -266,8 +266,8 @@ async def test_a_tool_that_takes_too_long_is_stopped(open_engine: OpenEngine, se
     assert results_seen(engine.model, 1)[0][2] == "sleep_long took longer than 0.05 s and was stopped."
 
 
-async def test_a_models_stream_is_ended_by_who_listened(open_engine: OpenEngine) -> None:
-    """With its reply a model's stream is closed, in the same task: what it holds is not left for later."""
+async def test_model_stream_is_closed_in_its_task(open_engine: OpenEngine) -> None:
+    """The stream is closed with the reply, in the task that read it."""
     tasks: list[Any] = []
 
     class Noting(ScriptedModel):
@@ -285,8 +285,8 @@ async def test_a_models_stream_is_ended_by_who_listened(open_engine: OpenEngine)
     assert ended is asked
 
 
-async def test_a_prompt_that_is_too_long_is_compressed_once(open_engine: OpenEngine) -> None:
-    """An overflow leads to one more try with a shorter prompt; both tries are rows, and the next turn stays short."""
+async def test_too_long_prompt_is_compressed_once(open_engine: OpenEngine) -> None:
+    """After an overflow the call is repeated with a shorter prompt; both have rows, and later prompts stay short."""
     seen: list[int] = []
 
     def script(request: Any) -> Any:
@@ -307,8 +307,8 @@ async def test_a_prompt_that_is_too_long_is_compressed_once(open_engine: OpenEng
     assert rows == [(1, "ContextOverflow"), (2, None), (1, None)]
 
 
-async def test_a_prompt_that_stays_too_long_is_a_clear_failure(open_engine: OpenEngine) -> None:
-    """The second overflow ends the run; there is no third try."""
+async def test_second_overflow_fails_the_run(open_engine: OpenEngine) -> None:
+    """There is no third attempt."""
     engine = await open_engine(lambda _request: ContextOverflow("1,000 tokens are too many for a context of 500."))
     result = await engine.controller.execute("long " * 12_000)
     assert (result.status, result.error_type) == ("failed", "ContextOverflow")

@@ -1,4 +1,4 @@
-"""Secrets that are known by their values are masked in texts, values and pieces that arrive."""
+"""Masking of known secrets in texts, values and streamed pieces."""
 
 from itertools import pairwise
 from types import MappingProxyType
@@ -25,15 +25,15 @@ texts = st.lists(words, max_size=8).map("".join)
 
 
 @given(texts, st.lists(st.integers(0, 80), max_size=12))
-def test_pieces_make_up_the_masked_text_wherever_it_is_cut(text: str, cuts: list[int]) -> None:
-    """Also where secrets overlap, follow each other, or are within a word."""
+def test_pieces_equal_the_masked_text_at_any_cut(text: str, cuts: list[int]) -> None:
+    """Also if secrets overlap, follow each other or are within a word."""
     places = sorted({0, len(text), *(cut for cut in cuts if cut < len(text))})
     assert arrived([text[start:end] for start, end in pairwise(places)]) == KNOWN.text(text)
 
 
 @given(texts, st.integers(1, 12))
-def test_no_sequence_of_pieces_shows_a_secret(text: str, length: int) -> None:
-    """Nor does a reply that breaks off at any place show more of one than three characters."""
+def test_no_sequence_of_pieces_contains_a_secret(text: str, length: int) -> None:
+    """A reply that breaks off contains at most three characters of a secret."""
     pieces = [text[at : at + length] for at in range(0, len(text), length)]
     shown = arrived(pieces)
     assert not [secret for secret in SECRETS[:3] if secret in shown]
@@ -54,28 +54,28 @@ def test_no_sequence_of_pieces_shows_a_secret(text: str, length: int) -> None:
         ("none", "none"),
     ],
 )
-def test_spellings_are_masked_and_short_secrets_only_as_words(text: str, masked: str) -> None:
-    """As JSON, an address, HTML and base64 write them."""
+def test_encoded_spellings_are_masked(text: str, masked: str) -> None:
+    """The spellings in JSON, URLs, HTML and base64; short secrets are masked as whole words only."""
     assert KNOWN.text(text) == masked
 
 
-def test_a_value_without_a_secret_is_the_same_object() -> None:
-    """So a text that nobody has to change costs no copy."""
+def test_value_without_a_secret_is_not_copied() -> None:
+    """A value without a secret is returned as the same object."""
     text, value = "plain " * 9, {"a": ["b", {"c": 1}], "d": ("e", None)}
     assert KNOWN.text(text) is text
     assert KNOWN.value(value) is value
     assert KNOWN.value(MappingProxyType({"sk-aabab-1234": ["sk-aabab-1234"]})) == {MASK: [MASK]}
 
 
-def test_a_piece_without_the_beginning_of_a_secret_is_passed_on_as_it_is() -> None:
-    """At once."""
+def test_unsuspicious_piece_is_passed_on_at_once() -> None:
+    """A piece that does not end with the beginning of a secret is not delayed."""
     pieces = MaskedPieces(KNOWN)
     assert pieces.feed("answer", "Hello") == "Hello"
     assert pieces.finish() == []
 
 
-def test_values_are_looked_up_again_and_not_shown() -> None:
-    """What is compiled stays while the values do."""
+def test_changed_secrets_are_used_and_not_displayed() -> None:
+    """Patterns are compiled again when the values change, and no repr contains a value."""
     values = {"opaque-value-1"}
     lookup = SecretLookup(lambda: frozenset(values))
     before = lookup.current

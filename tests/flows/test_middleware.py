@@ -1,4 +1,4 @@
-"""Middleware is told of every call with what is sent and received, and cannot hurt the run that it watches."""
+"""Middleware: it gets every call with its input and result, and cannot change or fail the run."""
 
 import asyncio
 import threading
@@ -27,7 +27,7 @@ KEY = "sk-very-secret-key-0123456789"
 
 
 class Keeping(af.Middleware):
-    """Keeps what it is told, in order."""
+    """Middleware that stores its notifications in order."""
 
     def __init__(self) -> None:
         self.told: list[tuple[Any, ...]] = []
@@ -59,7 +59,7 @@ class Keeping(af.Middleware):
 
 
 def raising(error: BaseException, hook: str, *, is_async: bool = True) -> af.Middleware:
-    """Middleware of which one method raises."""
+    """Middleware with one method that raises."""
 
     async def soon(*_told: Any) -> None:
         raise error
@@ -88,8 +88,8 @@ def count_words(ctx: ToolContext, text: str, among: list[str] | None = None) -> 
     return str(len(text.split()))
 
 
-def test_every_call_is_told_with_what_is_sent_and_received(tmp_path: Path) -> None:
-    """Begin and outcome of each call, in order, as the frames have them, those of sub-agents included."""
+def test_middleware_gets_every_call(tmp_path: Path) -> None:
+    """It gets start and end of each call in order, as the frames have them, those of sub-agents included."""
     kept = Keeping()
     script = by_agent(
         lead=[delegate("search_agent", "Search."), "Now." + call("count_words", text="a b c"), "Done."],
@@ -138,8 +138,8 @@ def test_every_call_is_told_with_what_is_sent_and_received(tmp_path: Path) -> No
     assert kept.told[3][1].job_id == kept.told[2][1].tool_call_id
 
 
-async def test_failures_are_told_as_such(open_engine: OpenEngine, tmp_path: Path) -> None:
-    """A model that refuses, a tool that fails, that nobody knows, that a person denied: type and message of each."""
+async def test_middleware_gets_failures(open_engine: OpenEngine, tmp_path: Path) -> None:
+    """It gets type and message of model errors, and of failing, unknown and denied tools."""
     kept = Keeping()
     turns = [
         call("count_words", text="fail") + call("no_such") + report(),
@@ -162,8 +162,8 @@ async def test_failures_are_told_as_such(open_engine: OpenEngine, tmp_path: Path
     assert sum(hook == "before_tool" for hook, _ in kept.order) == 4
 
 
-def test_each_attempt_is_a_call_of_its_own(tmp_path: Path) -> None:
-    """An attempt that is made again is told as failed, with the time until the next, which has its own number."""
+def test_middleware_gets_each_attempt(tmp_path: Path) -> None:
+    """A failed attempt has its own number and the delay until the next one."""
     kept = Keeping()
     with (
         ChatServer([Answer(status=503, headers={"Retry-After": "0"}), Answer("Yes.")]) as server,
@@ -183,8 +183,8 @@ def test_each_attempt_is_a_call_of_its_own(tmp_path: Path) -> None:
     assert (error.error_type, error.retry_delay_s) == ("ModelUnavailable", 1.0)
 
 
-async def test_what_is_cut_short_is_told(open_engine: OpenEngine) -> None:
-    """When a run is cancelled, calls that had begun are told to be over: those of a job, and the delegating one."""
+async def test_middleware_gets_cancelled_calls(open_engine: OpenEngine) -> None:
+    """When a run is cancelled, the started calls of a job end, and so does the delegating call."""
     kept, begun = Keeping(), asyncio.Event()
 
     @tool
@@ -207,8 +207,8 @@ async def test_what_is_cut_short_is_told(open_engine: OpenEngine) -> None:
     }
 
 
-def test_a_model_that_is_cut_short_is_told(tmp_path: Path) -> None:
-    """A cancelled model call is told with the text that had arrived."""
+def test_middleware_gets_the_partial_text_of_a_cancelled_call(tmp_path: Path) -> None:
+    """A cancelled model call ends with the text so far."""
     kept = Keeping()
     model = ScriptedModel(["A long answer that takes its time."], chunk_chars=6, delay_s=0.05)
     with af.Workbench(model=model, data_dir=tmp_path / "data", middleware=[kept]) as wb:
@@ -223,7 +223,7 @@ def test_a_model_that_is_cut_short_is_told(tmp_path: Path) -> None:
 
 
 def heard(run: af.Run) -> list[Any]:
-    """All events of a run by now, chunks included."""
+    """All events of a run so far, chunks included."""
     told: list[Any] = []
     controller = run._thread.engine.controller
 
@@ -236,8 +236,8 @@ def heard(run: af.Run) -> list[Any]:
 
 @pytest.mark.parametrize("is_async", [True, False])
 @pytest.mark.parametrize("hook", HOOKS)
-async def test_what_middleware_raises_is_an_event(open_engine: OpenEngine, hook: str, is_async: bool) -> None:
-    """The run goes on as without it, others are told all the same, and the event says what went wrong, masked."""
+async def test_middleware_error_is_an_event(open_engine: OpenEngine, hook: str, is_async: bool) -> None:
+    """The run and other middleware continue, and the event has the masked error."""
     kept, clumsy = Keeping(), raising(RuntimeError(f"No luck with {KEY}."), hook, is_async=is_async)
     turns = [call("count_words", text="a b") + call("count_words", text="fail"), ModelRejected("No.")]
     engine = await open_engine(turns, middleware=[clumsy, kept], settings={"api_key": KEY, "model": "m"})
@@ -267,8 +267,10 @@ async def test_what_middleware_raises_is_an_event(open_engine: OpenEngine, hook:
 
 @pytest.mark.parametrize("is_async", [True, False])
 @pytest.mark.parametrize("error", [SystemExit(1), KeyboardInterrupt(), asyncio.CancelledError("mine"), Mute()])
-async def test_not_even_an_exit_ends_a_run(open_engine: OpenEngine, error: BaseException, is_async: bool) -> None:
-    """Whatever middleware raises, the run has its answer."""
+async def test_exit_in_middleware_does_not_end_the_run(
+    open_engine: OpenEngine, error: BaseException, is_async: bool
+) -> None:
+    """Whatever middleware raises, the run completes."""
     engine = await open_engine(["Yes."], middleware=[raising(error, "before_model", is_async=is_async)])
     result = await engine.controller.execute("Well?")
     assert result.response == "Yes."
@@ -277,8 +279,8 @@ async def test_not_even_an_exit_ends_a_run(open_engine: OpenEngine, error: BaseE
 
 
 @pytest.mark.parametrize("is_async", [True, False])
-async def test_middleware_that_takes_too_long_is_left_behind(open_engine: OpenEngine, is_async: bool) -> None:
-    """After its time limit the call goes on, and the event says so; a limit that is none is told too."""
+async def test_slow_middleware_is_abandoned(open_engine: OpenEngine, is_async: bool) -> None:
+    """After the time limit the call continues, and an event says so; an invalid limit is rejected."""
     released = threading.Event()
 
     async def sleep(*_told: Any) -> None:
@@ -299,8 +301,8 @@ async def test_middleware_that_takes_too_long_is_left_behind(open_engine: OpenEn
     assert event.data["message"] == "It took longer than 0.05 s; the run continues without it."
 
 
-async def test_a_slow_method_holds_up_its_own_call_alone(open_engine: OpenEngine) -> None:
-    """While a plain function blocks for one job, another job of the same run takes all its turns."""
+async def test_slow_method_delays_only_its_own_call(open_engine: OpenEngine) -> None:
+    """While a plain function blocks one job, a parallel job takes all its turns."""
     crawled = threading.Event()
 
     class Blocking(af.Middleware):
@@ -326,8 +328,8 @@ async def test_a_slow_method_holds_up_its_own_call_alone(open_engine: OpenEngine
     assert problems(await engine.runs.events(result.run_id)) == []
 
 
-async def test_what_middleware_does_to_values_does_not_reach_the_run(open_engine: OpenEngine) -> None:
-    """Parameters, metadata and calls are copies: a tool runs with what the model wrote, and the store has that."""
+async def test_middleware_gets_copies(open_engine: OpenEngine) -> None:
+    """Changes of parameters, metadata and calls reach neither the tool nor the store."""
 
     class Meddling(af.Middleware):
         async def before_tool(self, call: Any) -> None:
@@ -361,8 +363,8 @@ async def test_what_middleware_does_to_values_does_not_reach_the_run(open_engine
     assert {event.data["error_type"] for event in problems(events)} == {"FrozenInstanceError"}
 
 
-async def test_a_call_that_waits_begins_once_and_ends_once(open_engine: OpenEngine) -> None:
-    """A job that waits for a person within its call is told once, though another engine goes on with it."""
+async def test_waiting_call_starts_and_ends_once(open_engine: OpenEngine) -> None:
+    """A job that waits for a person has one start and one end, also if another engine resumes it."""
     first, second = Keeping(), Keeping()
     lead, search = [delegate("search_agent", "Look."), "Done."], [call("count_words", text="a b"), "Two."]
     asks = {"count_words": "ask"}
@@ -397,8 +399,8 @@ def finding(request: Any) -> Any:
     return jobs("tea", "milk") if len(request.messages) == 2 else "Both are found."
 
 
-def test_a_sealed_run_is_the_same_without_its_middleware(tmp_path: Path) -> None:
-    """Whoever opens a sealed run sees what went wrong in middleware, and runs it again without."""
+def test_sealed_run_needs_no_middleware(tmp_path: Path) -> None:
+    """A sealed run shows the errors of its middleware and can be repeated without it."""
     clumsy = raising(ValueError("Oh."), "after_tool")
     model = ScriptedModel([report(), "Done."])
     with af.Workbench(model=model, data_dir=tmp_path / "data", middleware=[clumsy]) as wb:
@@ -420,14 +422,14 @@ def test_a_sealed_run_is_the_same_without_its_middleware(tmp_path: Path) -> None
         (lambda: 3, r"middleware is 3; it must be a list"),
     ],
 )
-def test_what_is_no_middleware_is_refused(tmp_path: Path, given: Callable[[], Any], told: str) -> None:
-    """The error names it and says what to pass."""
+def test_invalid_middleware_is_rejected(tmp_path: Path, given: Callable[[], Any], told: str) -> None:
+    """The error names the value and says what to pass."""
     with pytest.raises(UsageError, match=told):
         af.Workbench(model=ScriptedModel([]), data_dir=tmp_path / "data", middleware=given())
 
 
-def test_a_person_sees_that_middleware_failed(tmp_path: Path) -> None:
-    """The view of the run says which, where and why; the workbench names its middleware."""
+def test_view_shows_middleware_errors(tmp_path: Path) -> None:
+    """The view of the run names the middleware, the method and the error; the workbench's card lists its middleware."""
     clumsy = raising(ValueError("<b>Oh</b>."), "before_model")
     with af.Workbench(model=ScriptedModel(["Yes."]), data_dir=tmp_path / "data", middleware=[clumsy]) as wb:
         assert "middleware        Clumsy\n" in wb._card().plain()
@@ -435,8 +437,8 @@ def test_a_person_sees_that_middleware_failed(tmp_path: Path) -> None:
     assert "Clumsy failed in before_model, and the run went on without it: ValueError: &lt;b&gt;Oh&lt;/b&gt;." in page
 
 
-async def test_without_middleware_nothing_is_made(open_engine: OpenEngine) -> None:
-    """Telling nobody takes no longer than asking whether there is somebody."""
+async def test_run_without_middleware_creates_no_notifications(open_engine: OpenEngine) -> None:
+    """Without middleware no values are copied for it."""
     engine = await open_engine(["Yes."])
     nothing: Any = None  # any look into it would fail
     watch = RunMiddleware(engine.middleware, "", "", nothing, str, nothing)
@@ -449,7 +451,7 @@ async def test_without_middleware_nothing_is_made(open_engine: OpenEngine) -> No
 
 
 class Hesitating(af.Middleware):
-    """Is told of the second call for a long time, and lets a test know of it."""
+    """Middleware that blocks at the second call and signals this to the test."""
 
     def __init__(self) -> None:
         self.was_told = threading.Event()
@@ -460,8 +462,8 @@ class Hesitating(af.Middleware):
             await asyncio.sleep(WAIT_S)
 
 
-def test_a_run_that_was_cancelled_before_the_model_was_asked_is_replayed(tmp_path: Path) -> None:
-    """Cut off between the beginning of the agent's turn and its call, which has no row, then and in each replay."""
+def test_run_cancelled_before_its_model_call_is_replayed(tmp_path: Path) -> None:
+    """Cancelled between the start of a turn and its model call, which has no row in the run or a replay."""
     hook = Hesitating()
 
     def scene(stage: Stage) -> Any:

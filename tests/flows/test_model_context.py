@@ -16,7 +16,7 @@ QUESTION = "How often is a restore tried?"
 
 
 class ListeningModel(OfflineModel):
-    """The offline model, which notes the contexts that it gets."""
+    """The offline model; it stores the contexts of its requests."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -40,15 +40,15 @@ def opened(folder: Path, model: ListeningModel, approvals: str = "approve") -> a
     return wb
 
 
-def test_a_context_is_no_part_of_a_request() -> None:
-    """Requests with other contexts are equal, and the context is not displayed."""
+def test_context_is_not_compared_or_displayed() -> None:
+    """Requests that differ in their contexts are equal, and the repr does not contain the context."""
     request = ModelRequest((Message("user", QUESTION),))
     other = replace(request, context=ModelContext(QUESTION, QUESTION))
     assert other == request
     assert repr(other) == repr(request)
 
 
-def test_research_has_question_calls_and_artifacts(tmp_path: Path, model: ListeningModel) -> None:
+def test_research_context_has_question_calls_and_artifacts(tmp_path: Path, model: ListeningModel) -> None:
     """A sub-agent has its instruction; the lead of a second question has the first one and its report."""
     with opened(tmp_path, model) as wb:
         first = wb.ask(QUESTION).wait(60)
@@ -65,8 +65,8 @@ def test_research_has_question_calls_and_artifacts(tmp_path: Path, model: Listen
     assert model.contexts[0].calls == ()
 
 
-def test_jobs_of_a_plan_have_the_plan(tmp_path: Path, model: ListeningModel) -> None:
-    """Each job has the plan with itself as the open job; the agent has it when it is over."""
+def test_plan_jobs_have_the_plan(tmp_path: Path, model: ListeningModel) -> None:
+    """Each job has the plan with itself as the open job; the agent has the finished plan."""
     with opened(tmp_path, model) as wb:
         wb.ask("Who won the football world cup in 1954?", flow="plan").wait(60)
     first, *jobs, last = model.contexts
@@ -80,8 +80,8 @@ def test_jobs_of_a_plan_have_the_plan(tmp_path: Path, model: ListeningModel) -> 
     assert last.plan.open_job is None
 
 
-def test_a_refused_plan_is_no_plan(tmp_path: Path, model: ListeningModel) -> None:
-    """The call is there with its error, and there is no plan."""
+def test_refused_plan_is_not_in_the_context(tmp_path: Path, model: ListeningModel) -> None:
+    """The context has the call with its error, and no plan."""
     options = {"graph_config": {"approval": {"enabled": True}}, "approvals": "deny"}
     with af.Workbench(model=model, data_dir=tmp_path / "data", interactive=False, **options) as wb:
         wb.ask(QUESTION, flow="plan").wait(60)
@@ -89,7 +89,7 @@ def test_a_refused_plan_is_no_plan(tmp_path: Path, model: ListeningModel) -> Non
     assert [(call.name, result.success) for call, result in model.contexts[-1].calls] == [("plan_create", False)]
 
 
-def test_compose_has_project_block_and_wish(tmp_path: Path, model: ListeningModel) -> None:
+def test_compose_context_has_project_block_and_wish(tmp_path: Path, model: ListeningModel) -> None:
     """The composer has the blocks; writer and editor have theirs, with the wish as the person approved it."""
     with opened(tmp_path, model, "ask") as wb:
         project = wb.project("Handbook", template="paper")

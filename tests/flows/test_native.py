@@ -1,4 +1,4 @@
-"""Calls beside the text of a reply: the same runs as with calls in the text."""
+"""Native tool calls: runs behave as with calls in the text."""
 
 from typing import Any
 
@@ -29,8 +29,8 @@ def add(ctx: ToolContext, a: int, b: int) -> str:
     return str(a + b)
 
 
-async def test_native_calls_run_and_are_written_back_as_such(open_engine: OpenEngine) -> None:
-    """The next prompt has the reply with its calls, a message for each result in order, and no call as text."""
+async def test_native_calls_stay_native_in_the_next_prompt(open_engine: OpenEngine) -> None:
+    """The next prompt has the reply with its calls and a message for each result, and no call as text."""
     calls = ToolCall("add", {"a": 2, "b": 3}), ToolCall("add", {"a": "x", "b": 1})
     engine = await open_engine([reply("I add.", *calls), reply("It is 5.")], settings=NATIVE)
     engine.register_tool(add)
@@ -43,8 +43,8 @@ async def test_native_calls_run_and_are_written_back_as_such(open_engine: OpenEn
     assert sent[-1].content.startswith("Error: add was not run: 'a' is 'x'")
 
 
-async def test_a_call_is_heard_while_it_is_written(open_engine: OpenEngine) -> None:
-    """Its pieces are chunks of their own kind, which name the tool and are no part of the answer."""
+async def test_native_calls_are_streamed(open_engine: OpenEngine) -> None:
+    """Their pieces are chunks of their own kind, which name the tool and are not part of the answer."""
     engine = await open_engine([reply("I add.", ToolCall("add", {"a": 2, "b": 3})), reply("5")], settings=NATIVE)
     engine.register_tool(add)
     run = await engine.controller.begin("2 + 3?")
@@ -57,8 +57,8 @@ async def test_a_call_is_heard_while_it_is_written(open_engine: OpenEngine) -> N
     assert "".join(answers) == "I add.5"
 
 
-async def test_the_endpoint_is_told_the_tools_and_the_prompt_is_not(open_engine: OpenEngine) -> None:
-    """Schemas go with the request; the system message neither lists the tools nor shows how to write a call."""
+async def test_schemas_are_in_the_request_and_not_in_the_prompt(open_engine: OpenEngine) -> None:
+    """The system message neither lists the tools nor shows how to write a call."""
     engine = await open_engine([reply("Hello.")], settings=NATIVE)
     await engine.controller.execute("Hi.")
     request = engine.model.requests[0]
@@ -67,8 +67,8 @@ async def test_the_endpoint_is_told_the_tools_and_the_prompt_is_not(open_engine:
     assert "<tool_call>" not in request.messages[0].content
 
 
-async def test_a_call_written_as_text_stays_text(open_engine: OpenEngine) -> None:
-    """With calls beside the text, a call within the text is a quote: it does not run, and the answer holds it whole."""
+async def test_call_in_the_text_does_not_run(open_engine: OpenEngine) -> None:
+    """With native calls a call in the text is a quotation and stays in the answer."""
     written = f"So. {format_call('add', {'a': '1', 'b': '1'})}"
     engine = await open_engine([reply(written)], settings=NATIVE)
     engine.register_tool(add)
@@ -77,8 +77,8 @@ async def test_a_call_written_as_text_stays_text(open_engine: OpenEngine) -> Non
     assert not result.metrics.tool_calls
 
 
-async def test_a_call_that_could_not_be_read_is_told_to_the_model(open_engine: OpenEngine) -> None:
-    """It is not run, and the model hears what was wrong with it."""
+async def test_unreadable_call_returns_an_error(open_engine: OpenEngine) -> None:
+    """It does not run, and the model gets the reason."""
     broken = ToolCall("add", {}, error="The arguments of add are not JSON: {'a': 1")
     engine = await open_engine([reply("", broken), reply("Sorry.")], settings=NATIVE)
     engine.register_tool(add)
@@ -86,8 +86,8 @@ async def test_a_call_that_could_not_be_read_is_told_to_the_model(open_engine: O
     assert "not JSON" in engine.model.requests[1].messages[-1].content
 
 
-async def test_the_concluding_turn_keeps_the_tools_and_forbids_calls(open_engine: OpenEngine) -> None:
-    """The request keeps its schemas, so that a cached prompt stays valid, and a call that comes anyway is not run."""
+async def test_concluding_turn_has_schemas_but_no_calls(open_engine: OpenEngine) -> None:
+    """The request has the schemas, so that a cached prompt stays valid; calls in the reply do not run."""
     call = ToolCall("add", {"a": 1, "b": 1})
     turns = [*(reply("", call) for _ in range(5)), reply("Enough.", call)]
     engine = await open_engine(turns, settings=NATIVE)
@@ -100,16 +100,16 @@ async def test_the_concluding_turn_keeps_the_tools_and_forbids_calls(open_engine
     assert len(result.metrics.tool_calls) == 5
 
 
-async def test_a_model_is_asked_in_a_way_that_it_knows(open_engine: OpenEngine) -> None:
-    """The offline model calls beside its text whatever is configured; an agent that insists on text is an error."""
+async def test_protocol_is_one_that_the_model_supports(open_engine: OpenEngine) -> None:
+    """The offline model uses native calls whatever is configured; an agent that requires `xml` is an error."""
     engine = await open_engine(model=OfflineModel(), settings={"tool_protocol": "xml"})
     assert {agent.protocol.name for agent in engine.agents.values()} == {"native"}
     with pytest.raises(UsageError, match=r"'poet' has tool_protocol 'xml', which its model \(offline\) does not know"):
         engine.register_agent(AgentConfig("poet", "Writes.", prompt="search_agent", tool_protocol="xml"))
 
 
-async def test_each_agent_can_have_its_own_way(open_engine: OpenEngine) -> None:
-    """One agent calls natively while the others write their calls as text."""
+async def test_each_agent_can_have_its_own_protocol(open_engine: OpenEngine) -> None:
+    """One agent uses native calls while the others write their calls as text."""
     turns: list[Any] = [
         format_call("call_subagent", {"agent_name": "clerk", "instruction": "Add 1 and 1."}),
         reply("", ToolCall("add", {"a": 1, "b": 1})),
@@ -123,8 +123,8 @@ async def test_each_agent_can_have_its_own_way(open_engine: OpenEngine) -> None:
     assert [request.tool_protocol for request in engine.model.requests] == ["xml", "native", "native", "xml"]
 
 
-async def test_native_calls_ask_like_any_other(open_engine: OpenEngine) -> None:
-    """A call that needs a permission waits, runs with edited parameters, and the model hears of the change."""
+async def test_native_calls_need_approvals_too(open_engine: OpenEngine) -> None:
+    """A call waits for its approval and runs with edited parameters; the model is told about the edit."""
     engine = await open_engine(
         [reply("", ToolCall("add", {"a": 1, "b": 1})), reply("Five.")], approvals={"add": "ask"}, settings=NATIVE
     )

@@ -1,4 +1,4 @@
-"""The plan flow, driven by a scripted model through a real engine and a real store."""
+"""The plan flow with a scripted model, a real engine and a real store."""
 
 import pytest
 from conftest import OpenEngine
@@ -9,8 +9,8 @@ from artifactflow_nb.core.events import StreamEventType
 from artifactflow_nb.core.toolcalls.xml import parse_results
 
 
-async def test_a_plan_is_carried_out_step_by_step(open_engine: OpenEngine) -> None:
-    """Steps run in order, each sees the results before it, and the agent answers from the report."""
+async def test_plan_is_executed_step_by_step(open_engine: OpenEngine) -> None:
+    """Each step sees the results of earlier ones, and the agent answers from the report."""
     script = by_agent(
         agent=[plan("Find", "Compare"), ENDED], executor=["Found A.", "A is better."], summarizer=["It is A."]
     )
@@ -35,8 +35,8 @@ async def test_a_plan_is_carried_out_step_by_step(open_engine: OpenEngine) -> No
     assert asked(engine) == {"agent": 2, "executor": 2, "summarizer": 1}, "the replanner is not asked"
 
 
-async def test_every_change_of_a_plan_is_told_once(open_engine: OpenEngine) -> None:
-    """Creation, each step's start and end, a retry, a revision and what is skipped are each told by one event."""
+async def test_every_change_of_a_plan_has_one_event(open_engine: OpenEngine) -> None:
+    """Creation, start and end of each step, a retry, a revision and skipped steps have one event each."""
     script = by_agent(
         agent=[plan("Find", "Compare"), ENDED],
         executor=["A.", *failing(), *failing("Still none."), "C."],
@@ -75,8 +75,8 @@ async def test_every_change_of_a_plan_is_told_once(open_engine: OpenEngine) -> N
 
 
 @pytest.mark.parametrize("fails", [1, 2, 3], ids=["first", "middle", "last"])
-async def test_a_step_that_fails_reaches_the_replanner(open_engine: OpenEngine, fails: int) -> None:
-    """A failure in the first, a middle and the last step is put before the replanner, and stays a failure."""
+async def test_failed_step_reaches_the_replanner(open_engine: OpenEngine, fails: int) -> None:
+    """The failure of the first, a middle or the last step goes to the replanner and stays a failure."""
     titles = ["One", "Two", "Three"]
     executor = [turn for n in (1, 2, 3) for turn in (failing() if n == fails else [f"Done {n}."])]
     script = by_agent(
@@ -105,10 +105,10 @@ async def test_a_step_that_fails_reaches_the_replanner(open_engine: OpenEngine, 
     ],
     ids=["only words", "a retry that is used up", "a revision without steps"],
 )
-async def test_a_replanner_that_cannot_decide_ends_the_plan(
+async def test_replanner_without_a_decision_ends_the_plan(
     open_engine: OpenEngine, turns: list[str], reason: str
 ) -> None:
-    """What cannot be acted on is told to the replanner; without a decision the plan ends, and says why."""
+    """An invalid decision is an error for the replanner; without a valid one the plan ends with the reason."""
     script = by_agent(agent=[plan("One", "Two"), ENDED], executor=failing(), replanner=turns, summarizer=["Sum."])
     engine = await open_engine(script, settings={"graph_config": {"replanner": {"max_retries": 0}}})
     result = await ask(engine)
@@ -118,8 +118,8 @@ async def test_a_replanner_that_cannot_decide_ends_the_plan(
     assert found.steps[1].result.startswith(reason)
 
 
-async def test_a_decision_may_name_no_steps(open_engine: OpenEngine) -> None:
-    """An empty list, which the text protocol writes as an empty text, is a list without steps."""
+async def test_empty_list_of_steps_is_accepted(open_engine: OpenEngine) -> None:
+    """The text protocol writes an empty list as an empty text."""
     script = by_agent(
         agent=[plan("One"), ENDED],
         executor=[*failing(), "1."],
@@ -131,8 +131,8 @@ async def test_a_decision_may_name_no_steps(open_engine: OpenEngine) -> None:
     assert (result.response, statuses(await last_plan(engine, result))) == (ENDED, ["completed"])
 
 
-async def test_a_failure_that_was_owned_up_to_keeps_its_reason(open_engine: OpenEngine) -> None:
-    """Also if the agent then says nothing more."""
+async def test_reported_failure_keeps_its_reason(open_engine: OpenEngine) -> None:
+    """Also if the agent's last reply is empty."""
     script = by_agent(
         agent=[plan("One"), ENDED],
         executor=[call("report_failure", reason="No B."), ""],
@@ -144,8 +144,8 @@ async def test_a_failure_that_was_owned_up_to_keeps_its_reason(open_engine: Open
     assert (step.status, step.result) == ("failed", "No B.")
 
 
-async def test_a_step_whose_model_fails_has_failed(open_engine: OpenEngine) -> None:
-    """What a step's loop raises is the step's failure, not the run's."""
+async def test_model_error_fails_the_step_only(open_engine: OpenEngine) -> None:
+    """An error in the loop of a step fails the step and not the run."""
     script = by_agent(
         agent=[plan("One"), ENDED], executor=[""], replanner=[decide("finish"), "So."], summarizer=["Sum."]
     )
@@ -156,8 +156,8 @@ async def test_a_step_whose_model_fails_has_failed(open_engine: OpenEngine) -> N
     assert "an empty answer" in step.result
 
 
-async def test_a_plan_stands_alone_in_its_reply(open_engine: OpenEngine) -> None:
-    """Calls beside a plan are answered and not run; a second plan too; nothing of them is asked about."""
+async def test_plan_must_be_the_only_call_of_its_reply(open_engine: OpenEngine) -> None:
+    """Other calls, and a second plan, return an error without running or needing an approval."""
     beside = report("Too early.") + plan("One") + call("rewrite_artifact", id="x", content="y") + plan("Two")
     script = by_agent(agent=[beside, ENDED], executor=["1."], summarizer=["Sum."])
     engine = await open_engine(script)
@@ -174,8 +174,8 @@ async def test_a_plan_stands_alone_in_its_reply(open_engine: OpenEngine) -> None
     assert not await events(engine, result, StreamEventType.PERMISSION_REQUEST)
 
 
-async def test_without_a_summarizer_the_agent_answers_from_the_plan(open_engine: OpenEngine) -> None:
-    """The report then holds the results of the steps."""
+async def test_report_without_a_summarizer_has_the_results(open_engine: OpenEngine) -> None:
+    """The agent answers from the results of the steps."""
     script = by_agent(agent=[plan("One"), ENDED], executor=["All of it."])
     engine = await open_engine(script, settings={"graph_config": {"summarizer": {"enabled": False}}})
     await ask(engine)
@@ -183,8 +183,8 @@ async def test_without_a_summarizer_the_agent_answers_from_the_plan(open_engine:
     assert told.data.endswith("Step 1 (One) was completed:\nAll of it.")
 
 
-async def test_without_a_replanner_a_plan_goes_on_until_a_step_fails(open_engine: OpenEngine) -> None:
-    """The rest is skipped, because of the step that failed."""
+async def test_plan_without_a_replanner_ends_at_a_failed_step(open_engine: OpenEngine) -> None:
+    """The remaining steps are skipped because of the failed one."""
     script = by_agent(agent=[plan("One", "Two", "Three"), ENDED], executor=["1.", *failing()], summarizer=["Sum."])
     engine = await open_engine(script, settings={"graph_config": {"replanner": {"enabled": False}}})
     result = await ask(engine)
@@ -193,8 +193,8 @@ async def test_without_a_replanner_a_plan_goes_on_until_a_step_fails(open_engine
     assert found.steps[2].result == "The step 2 failed."
 
 
-async def test_a_replanner_may_look_after_every_step(open_engine: OpenEngine) -> None:
-    """Where it is not skipped on success it is asked while more than one step is left."""
+async def test_replanner_may_run_after_every_step(open_engine: OpenEngine) -> None:
+    """Without `skip_on_success` it runs while more than one step remains."""
     script = by_agent(
         agent=[plan("One", "Two", "Three"), ENDED],
         executor=["1.", "2.", "3."],
@@ -206,8 +206,8 @@ async def test_a_replanner_may_look_after_every_step(open_engine: OpenEngine) ->
     assert asked(engine)["replanner"] == 2
 
 
-async def test_a_step_has_only_the_tools_that_it_names(open_engine: OpenEngine) -> None:
-    """Beside them it can own up to a failure; a tool that there is not refuses the plan."""
+async def test_step_has_only_its_own_tools(open_engine: OpenEngine) -> None:
+    """Besides them it has report_failure; a plan with an unknown tool is refused."""
     named = call("plan_create", title="The plan", steps=[{"title": "One", "tools": ["read_artifact"]}])
     unknown = call("plan_create", title="The plan", steps=[{"title": "One", "tools": ["fly"]}])
     script = by_agent(agent=[unknown, named, ENDED], executor=["1."], summarizer=["Sum."])

@@ -1,4 +1,4 @@
-"""What is kept of a plan, whatever happens: its steps, what came of them, and how it ended."""
+"""Plans in the store: steps, results and ends survive failures, cancellation and other writers."""
 
 import asyncio
 from dataclasses import replace
@@ -21,8 +21,8 @@ from artifactflow_nb.store.plans import load_plans
 from artifactflow_nb.tools.base import ToolContext, tool
 
 
-async def test_a_replanner_that_fails_is_told_of(open_engine: OpenEngine) -> None:
-    """After the last step, too, where no step is left to say so."""
+async def test_failed_replanner_is_reported(open_engine: OpenEngine) -> None:
+    """Also after the last step, when no step is left to be skipped."""
     script = by_agent(agent=[plan("One"), ENDED], executor=failing(), replanner=[""], summarizer=["Sum."])
     engine = await open_engine(script)
     await ask(engine)
@@ -30,8 +30,8 @@ async def test_a_replanner_that_fails_is_told_of(open_engine: OpenEngine) -> Non
     assert "Why it ended: The replanner did not decide: The model ended with an empty answer." in (told.error or "")
 
 
-async def test_a_summarizer_that_fails_loses_no_result(open_engine: OpenEngine) -> None:
-    """The report says that there is no summary and why, and holds the results of the steps."""
+async def test_failed_summarizer_loses_no_result(open_engine: OpenEngine) -> None:
+    """The report gives the reason for the missing summary, and the results of the steps."""
     script = by_agent(agent=[plan("One"), ENDED], executor=["All of it."], summarizer=[""])
     engine = await open_engine(script)
     result = await ask(engine)
@@ -43,8 +43,8 @@ async def test_a_summarizer_that_fails_loses_no_result(open_engine: OpenEngine) 
 
 
 @pytest.mark.parametrize("planner", [True, False], ids=["with plans", "planner off"])
-async def test_no_agent_writes_the_plan_by_hand(open_engine: OpenEngine, planner: bool) -> None:
-    """Each way to write `task_plan` is refused in a run of the plan flow, and nobody is asked about it."""
+async def test_agents_cannot_write_the_plan_artifact(open_engine: OpenEngine, planner: bool) -> None:
+    """In the plan flow each write to `task_plan` is refused without a request."""
     writes = [
         report("- [ ] mine", "task_plan"),
         call("rewrite_artifact", id="task_plan", content='{"plan_id": "p", "title": "t", "steps": []}'),
@@ -67,8 +67,8 @@ async def test_no_agent_writes_the_plan_by_hand(open_engine: OpenEngine, planner
     assert not await events(engine, result, StreamEventType.PERMISSION_REQUEST)
 
 
-async def test_what_a_tool_wrote_is_no_plan(open_engine: OpenEngine) -> None:
-    """A version that a call of a tool wrote, past the workbench's own tools, changes nothing that is done."""
+async def test_plan_version_by_a_tool_is_ignored(open_engine: OpenEngine) -> None:
+    """A version by a user's own tool does not change the execution."""
 
     @tool
     async def meddle(ctx: ToolContext) -> str:
@@ -93,8 +93,8 @@ async def test_what_a_tool_wrote_is_no_plan(open_engine: OpenEngine) -> None:
     assert [step.title for step in found.steps] == ["One"]
 
 
-async def test_waiting_within_a_step_is_no_time_at_work(open_engine: OpenEngine) -> None:
-    """What a person takes to decide within a step counts no more than elsewhere, though the plan's call covers it."""
+async def test_waiting_within_a_step_is_not_machine_time(open_engine: OpenEngine) -> None:
+    """The wait for a person does not count, although it is within the plan's call."""
     script = by_agent(agent=[plan("One"), ENDED], executor=[call("send", to="Ada"), "Sent."], summarizer=["Sum."])
     engine = await open_engine(script)
     engine.register_tool(send, agent="executor")
@@ -109,8 +109,8 @@ async def test_waiting_within_a_step_is_no_time_at_work(open_engine: OpenEngine)
     assert row["duration_ms"] > 0
 
 
-async def test_long_results_do_not_push_a_step_out_of_its_prompt(open_engine: OpenEngine) -> None:
-    """However much the steps before have found, each agent is asked in full, and no result stands in a prompt twice."""
+async def test_long_results_leave_room_for_the_step(open_engine: OpenEngine) -> None:
+    """Every agent gets its whole instruction, and no result is in a prompt twice."""
     described = [{"title": f"Step {n}", "description": f"{n} " + "d" * 3_000 + f" end {n}"} for n in range(8)]
     script = by_agent(
         agent=[call("plan_create", title="Much", steps=described), ENDED],
@@ -135,8 +135,8 @@ async def test_long_results_do_not_push_a_step_out_of_its_prompt(open_engine: Op
     assert "found" not in last
 
 
-async def test_what_short_results_leave_the_long_ones_get(open_engine: OpenEngine) -> None:
-    """A single long result is shown up to its own limit, however many steps there are."""
+async def test_long_result_gets_the_room_of_short_ones(open_engine: OpenEngine) -> None:
+    """A single long result is cut only at its own limit, for any number of steps."""
     script = by_agent(
         agent=[plan(*(f"Step {n}" for n in range(8))), ENDED],
         executor=["y" * 20_000, *["short"] * 7],
@@ -148,8 +148,8 @@ async def test_what_short_results_leave_the_long_ones_get(open_engine: OpenEngin
     assert "16000 characters left out of this result" in told_to(engine, "summarizer")[0]
 
 
-async def test_a_run_that_is_cancelled_closes_its_plan(open_engine: OpenEngine) -> None:
-    """While a step waits for a person: it fails, what was to come is skipped, and jobs, events and frames say so."""
+async def test_cancelled_run_closes_its_plan(open_engine: OpenEngine) -> None:
+    """The waiting step fails and later ones are skipped, in jobs, events and frames."""
     script = by_agent(agent=[plan("One", "Two", "Three"), ENDED], executor=["1.", call("send", to="Ada")])
     engine = await open_engine(script)
     engine.register_tool(send, agent="executor")
@@ -173,8 +173,8 @@ async def test_a_run_that_is_cancelled_closes_its_plan(open_engine: OpenEngine) 
     assert completed_at <= to_microseconds(end.timestamp)
 
 
-async def test_the_jobs_of_a_plan_follow_one_another(open_engine: OpenEngine) -> None:
-    """Each begins when the one before it has ended, in the time of its run."""
+async def test_jobs_of_a_plan_are_consecutive(open_engine: OpenEngine) -> None:
+    """Each job starts when the previous one has ended, in the time of the run."""
     script = by_agent(agent=[plan("One", "Two"), ENDED], executor=["1.", "2."], summarizer=["Sum."])
     engine = await open_engine(model=ScriptedModel(script, delay_s=0.005))
     result = await ask(engine)

@@ -1,4 +1,4 @@
-"""The limits of plans: each ends in an honest report."""
+"""The limits of plans: each ends in a report that names the reason."""
 
 import pytest
 from conftest import OpenEngine
@@ -9,8 +9,8 @@ from artifactflow_nb.core.approvals import Decision
 from artifactflow_nb.core.toolcalls.xml import parse_results
 
 
-async def test_the_limit_of_steps_ends_a_plan_honestly(open_engine: OpenEngine) -> None:
-    """Of more steps than may be executed the rest is skipped, and the report says so."""
+async def test_limit_of_steps_skips_the_rest(open_engine: OpenEngine) -> None:
+    """The remaining steps are skipped, and the report says so."""
     script = by_agent(agent=[plan("One", "Two", "Three"), ENDED], executor=["1.", "2."], summarizer=["Sum."])
     engine = await open_engine(script, settings={"graph_config": {"executor": {"max_steps": 2}}})
     result = await ask(engine)
@@ -20,8 +20,8 @@ async def test_the_limit_of_steps_ends_a_plan_honestly(open_engine: OpenEngine) 
     assert "3. [skipped] Three: The limit of 2 executed steps was reached." in (told.error or "")
 
 
-async def test_a_step_that_fails_at_the_limit_of_steps_ends_a_plan_honestly(open_engine: OpenEngine) -> None:
-    """Nothing is left to skip then: the limit is told to the summarizer and to the agent all the same."""
+async def test_limit_of_steps_is_reported_without_skipped_steps(open_engine: OpenEngine) -> None:
+    """If the last allowed step fails, summarizer and agent still get the limit as the reason."""
     script = by_agent(agent=[plan("One", "Two"), ENDED], executor=["1.", *failing()], summarizer=["Sum."])
     engine = await open_engine(script, settings={"graph_config": {"executor": {"max_steps": 2}}})
     await ask(engine)
@@ -42,10 +42,10 @@ async def test_a_step_that_fails_at_the_limit_of_steps_ends_a_plan_honestly(open
         (3, False, [2, 1]),
     ],
 )
-async def test_the_limit_of_jobs_is_one_for_all_plans_of_a_turn(
+async def test_limit_of_jobs_applies_to_all_plans_of_a_turn(
     open_engine: OpenEngine, limit: int, summarizer: bool, expected: list[int]
 ) -> None:
-    """Steps and summaries count, and a plan keeps one for its summary; what is not done then is skipped and told."""
+    """Steps and summaries count, each plan reserves its summary, and skipped steps are reported."""
     script = by_agent(
         agent=[plan("One", "Two"), plan("Three", "Four"), ENDED], executor=["Done."] * 4, summarizer=["Sum."] * 2
     )
@@ -60,8 +60,8 @@ async def test_the_limit_of_jobs_is_one_for_all_plans_of_a_turn(
         assert f"The limit of {limit} jobs in a turn was reached." in (told.error or "")
 
 
-async def test_the_limit_of_plans_ends_in_an_answer(open_engine: OpenEngine) -> None:
-    """A turn may have several plans, one after the other; beyond their limit the agent is told to answer."""
+async def test_limit_of_plans_ends_in_an_answer(open_engine: OpenEngine) -> None:
+    """Beyond the limit of consecutive plans the agent is told to answer."""
     script = by_agent(
         agent=[plan("One"), plan("Two"), plan("Three"), ENDED], executor=["1.", "2."], summarizer=["Sum."] * 2
     )
@@ -77,8 +77,8 @@ async def test_the_limit_of_plans_ends_in_an_answer(open_engine: OpenEngine) -> 
 ONE_ROUND = {"graph_config": {"executor": {"max_iterations": 1}}}
 
 
-async def test_a_step_that_succeeds_in_its_last_round_is_completed(open_engine: OpenEngine) -> None:
-    """Whoever answers when all rounds are used has done the step, as the next to last word of its prompt says."""
+async def test_step_may_succeed_in_its_last_round(open_engine: OpenEngine) -> None:
+    """An executor that answers when all rounds are used has completed the step."""
     script = by_agent(agent=[plan("One"), ENDED], executor=[LOOK, "All of it."], summarizer=["Sum."])
     engine = await open_engine(script, settings=ONE_ROUND)
     result = await ask(engine)
@@ -90,8 +90,8 @@ async def test_a_step_that_succeeds_in_its_last_round_is_completed(open_engine: 
 
 
 @pytest.mark.parametrize("protocol", ["xml", "native"])
-async def test_a_failure_can_be_owned_up_to_when_all_rounds_are_used(open_engine: OpenEngine, protocol: str) -> None:
-    """Then report_failure is all that is offered, and after it nothing is."""
+async def test_failure_can_be_reported_after_the_last_round(open_engine: OpenEngine, protocol: str) -> None:
+    """Then report_failure is the only tool, and after it there is none."""
     script = by_agent(
         agent=[plan("One"), ENDED],
         executor=[LOOK, *failing()],
@@ -108,8 +108,8 @@ async def test_a_failure_can_be_owned_up_to_when_all_rounds_are_used(open_engine
     assert len(asked_of[0].tools) == len(asked_of[2].tools) > 1
 
 
-async def test_an_executor_that_runs_out_of_rounds_has_failed(open_engine: OpenEngine) -> None:
-    """Whoever still asks for tools when all rounds are used has failed: they are not run; what was found is kept."""
+async def test_executor_without_rounds_fails_the_step(open_engine: OpenEngine) -> None:
+    """Calls after the last round do not run; the results so far are stored."""
     script = by_agent(
         agent=[plan("One"), ENDED],
         executor=[LOOK, LOOK, "Half of it."],
@@ -125,8 +125,8 @@ async def test_an_executor_that_runs_out_of_rounds_has_failed(open_engine: OpenE
     assert told.error == "Not run: all rounds of tool calls are used up. Answer now with what you have."
 
 
-async def test_a_summarizer_is_told_of_no_rounds(open_engine: OpenEngine) -> None:
-    """It never had any, so that none are used up."""
+async def test_summarizer_has_no_note_about_rounds(open_engine: OpenEngine) -> None:
+    """It never has rounds, so none are used up."""
     script = by_agent(agent=[plan("One"), ENDED], executor=["1."], summarizer=["Sum."])
     engine = await open_engine(script)
     await ask(engine)
@@ -134,8 +134,8 @@ async def test_a_summarizer_is_told_of_no_rounds(open_engine: OpenEngine) -> Non
     assert said.endswith("Step 1 (One) was completed:\n1.")
 
 
-async def test_a_person_sees_how_much_of_a_plan_can_be_carried_out(open_engine: OpenEngine) -> None:
-    """A plan, and a revision, that has more steps than are left says so before it is approved."""
+async def test_request_shows_how_many_steps_can_be_executed(open_engine: OpenEngine) -> None:
+    """The preview of a plan, or of a revision, with more steps than the limit allows gives the number."""
     config = {"approval": {"enabled": True}, "executor": {"max_steps": 2}}
     script = by_agent(
         agent=[plan("One", "Two", "Three"), ENDED],

@@ -1,4 +1,4 @@
-"""A person and a plan: asked before it is carried out, within a step, and writing into it by hand."""
+"""A person and a plan: approvals before the execution and within a step, and edits by hand."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -23,8 +23,8 @@ from artifactflow_nb.store.artifacts import Authorship
 from artifactflow_nb.tools.base import ToolContext, tool
 
 
-async def test_a_plan_is_put_before_a_person(open_engine: OpenEngine) -> None:
-    """The request has the kind `plan` and shows the steps; nothing is carried out before the answer."""
+async def test_plan_needs_an_approval(open_engine: OpenEngine) -> None:
+    """The request has the kind `plan` and shows the steps; no step runs before the decision."""
     engine, waiting = await opened(
         open_engine, agent=[plan("One", "Two"), ENDED], executor=["1.", "2."], summarizer=["Sum."]
     )
@@ -43,8 +43,8 @@ async def test_a_plan_is_put_before_a_person(open_engine: OpenEngine) -> None:
 UNKNOWN = [{"title": "Fly", "tools": ["fly"]}]
 
 
-async def test_a_plan_that_would_be_refused_is_put_before_nobody(open_engine: OpenEngine) -> None:
-    """Steps with an unknown tool, and a plan beyond the limit of plans, are refused without a question."""
+async def test_invalid_plan_makes_no_request(open_engine: OpenEngine) -> None:
+    """A plan with an unknown tool, and one beyond the limit of plans, return an error without a request."""
     config = {"approval": {"enabled": True}, "replanner": {"max_plans": 1}}
     unknown = call("plan_create", title="The plan", steps=UNKNOWN)
     script = by_agent(agent=[unknown, plan("One"), plan("Two"), ENDED], executor=["1."], summarizer=["Sum."])
@@ -63,10 +63,10 @@ async def test_a_plan_that_would_be_refused_is_put_before_nobody(open_engine: Op
     [(UNKNOWN, 1, "There is no tool 'fly'"), ([{"title": "Two"}], 0, "revise is not possible now")],
     ids=["an unknown tool", "no revision left"],
 )
-async def test_a_revision_that_would_be_refused_is_put_before_nobody(
+async def test_invalid_revision_makes_no_request(
     open_engine: OpenEngine, revision: list[Any], most: int, told: str
 ) -> None:
-    """The replanner is told why at once, and decides otherwise."""
+    """The replanner gets the reason and decides again."""
     config = {"approval": {"enabled": True}, "replanner": {"max_revisions": most}}
     script = by_agent(
         agent=[plan("One"), ENDED],
@@ -82,8 +82,8 @@ async def test_a_revision_that_would_be_refused_is_put_before_nobody(
     assert (refused.error or "").startswith(told)
 
 
-async def test_a_rejected_plan_tells_the_agent_why(open_engine: OpenEngine) -> None:
-    """The agent gets the person's reason, and may make another plan, which is asked about again."""
+async def test_denied_plan_returns_the_reason(open_engine: OpenEngine) -> None:
+    """The agent gets the person's reason and may make another plan, which needs an approval too."""
     engine, waiting = await opened(
         open_engine, agent=[plan("One"), plan("Two"), ENDED], executor=["2."], summarizer=["Sum."]
     )
@@ -95,8 +95,8 @@ async def test_a_rejected_plan_tells_the_agent_why(open_engine: OpenEngine) -> N
     assert [step.title for step in (await last_plan(engine, result)).steps] == ["Two"]
 
 
-async def test_an_instruction_instead_is_no_rejection(open_engine: OpenEngine) -> None:
-    """The agent is told what the person says instead of carrying out the plan."""
+async def test_instruction_replaces_the_plan(open_engine: OpenEngine) -> None:
+    """The agent gets the person's instruction instead of a report."""
     engine, waiting = await opened(open_engine, agent=[plan("One"), ENDED])
     result = await answer(engine, waiting, Decision(approved=False, instruction="Just answer.", replaces_call=True))
     assert result.response == ENDED
@@ -104,8 +104,8 @@ async def test_an_instruction_instead_is_no_rejection(open_engine: OpenEngine) -
     assert told.error == "Not run. The person answers instead: Just answer."
 
 
-async def test_an_edited_plan_is_what_is_carried_out(open_engine: OpenEngine) -> None:
-    """Steps that the person changed, moved, added and removed are carried out so, and the agent is told."""
+async def test_edited_plan_is_executed(open_engine: OpenEngine) -> None:
+    """Changed, moved, added and removed steps are executed as edited, and the agent is told."""
     engine, waiting = await opened(
         open_engine, agent=[plan("One", "Two", "Three"), ENDED], executor=["3.", "1.", "4."], summarizer=["Sum."]
     )
@@ -119,8 +119,8 @@ async def test_an_edited_plan_is_what_is_carried_out(open_engine: OpenEngine) ->
     assert "The person changed the parameters to:" in told.data
 
 
-async def test_a_revision_is_put_before_a_person_again(open_engine: OpenEngine) -> None:
-    """A denied revision is told to the replanner, which then decides otherwise."""
+async def test_revision_needs_an_approval(open_engine: OpenEngine) -> None:
+    """The replanner gets the denial of a revision and decides otherwise."""
     revise = decide("revise", "Look elsewhere.", steps=[{"title": "Other"}])
     engine, waiting = await opened(
         open_engine,
@@ -148,12 +148,12 @@ async def test_a_revision_is_put_before_a_person_again(open_engine: OpenEngine) 
         (["read_artifact"], {"read_artifact": "ask"}, True),
     ],
 )
-async def test_only_plans_that_may_ask_are_asked_about(
+async def test_confirm_asks_about_plans_with_confirmed_tools(
     open_engine: OpenEngine, tools: list[str], approvals: Any, waits: bool
 ) -> None:
-    """With `confirm`, a plan is asked about if a step may use a tool that always asks, by itself or by the policy.
+    """With `confirm`, a plan needs an approval if a step may use a tool whose every call needs one.
 
-    A tool whose permission depends on the call asks by itself when it comes to that.
+    A tool whose permission depends on the call makes its own request when it is called.
     """
     steps = [{"title": "One", "tools": tools}]
     script = by_agent(
@@ -165,15 +165,15 @@ async def test_only_plans_that_may_ask_are_asked_about(
     assert (await ask(engine)).status == ("waiting" if waits else "completed")
 
 
-async def test_a_plan_waits_for_nobody_where_nothing_asks(open_engine: OpenEngine) -> None:
-    """With `confirm`, a plan over the built-in tools alone goes on, whatever its steps may use of them."""
+async def test_plan_without_confirmed_tools_needs_no_approval(open_engine: OpenEngine) -> None:
+    """With `confirm`, a plan that uses only built-in tools runs without an approval."""
     script = by_agent(agent=[plan("One"), ENDED], executor=["1."], summarizer=["Sum."])
     engine = await open_engine(script, settings={"graph_config": {"approval": {"enabled": "confirm"}}})
     assert (await ask(engine)).status == "completed"
 
 
-async def test_an_edited_plan_that_cannot_be_is_refused_towards_the_person(open_engine: OpenEngine) -> None:
-    """A tool that steps do not have is told to whoever edits, of a plan and of a revision; nothing is decided."""
+async def test_invalid_edit_of_a_plan_is_rejected(open_engine: OpenEngine) -> None:
+    """The person gets the error for an unknown tool in a plan or a revision, and the request stays open."""
     revise = decide("revise", "Look elsewhere.", steps=[{"title": "Other"}])
     engine, waiting = await opened(
         open_engine,
@@ -198,8 +198,8 @@ async def test_an_edited_plan_that_cannot_be_is_refused_towards_the_person(open_
     assert statuses(await last_plan(engine, result)) == ["failed", "completed"]
 
 
-async def test_what_would_be_refused_is_put_before_nobody(open_engine: OpenEngine) -> None:
-    """A plan and a revision with a tool that steps do not have go back to their agent without a question."""
+async def test_unknown_tool_in_a_plan_makes_no_request(open_engine: OpenEngine) -> None:
+    """A plan or a revision with a tool that steps do not have returns an error to its agent."""
     unknown = [{"title": "One", "tools": ["fly"]}]
     engine, waiting = await opened(
         open_engine,
@@ -215,8 +215,8 @@ async def test_what_would_be_refused_is_put_before_nobody(open_engine: OpenEngin
     assert (told.error or "").startswith("There is no tool 'fly' for steps")
 
 
-async def test_a_step_waits_inside_and_goes_on_in_another_engine(open_engine: OpenEngine) -> None:
-    """A tool that asks stops the step where it is; another process goes on without asking a model twice."""
+async def test_waiting_step_continues_in_another_engine(open_engine: OpenEngine) -> None:
+    """A tool's approval pauses the step; another process continues without repeating a model call."""
     sent.clear()
     script = by_agent(
         agent=[plan("One", "Two"), ENDED],
@@ -236,8 +236,8 @@ async def test_a_step_waits_inside_and_goes_on_in_another_engine(open_engine: Op
     assert statuses(await last_plan(second, result)) == ["completed", "completed"]
 
 
-async def test_a_hand_made_change_is_kept(open_engine: OpenEngine) -> None:
-    """What a person writes into the plan while a step goes on is carried out; what is no plan is passed over."""
+async def test_edit_by_hand_is_executed(open_engine: OpenEngine) -> None:
+    """A person's edit of the plan during a step is executed; an edit that is not a valid plan is ignored."""
     engine: Engine
     ready, goes_on = asyncio.Event(), asyncio.Event()
 
@@ -265,8 +265,8 @@ async def test_a_hand_made_change_is_kept(open_engine: OpenEngine) -> None:
     assert "Your step, 2 of 2: Another" in told_to(engine, "executor")[-1]
 
 
-async def test_a_step_that_a_person_takes_out_at_work_is_not_put_back(open_engine: OpenEngine) -> None:
-    """Its agent waited, and concludes; then the plan goes on with the steps that it has."""
+async def test_removed_running_step_stays_removed(open_engine: OpenEngine) -> None:
+    """The agent of the waiting step concludes, and the plan continues with its other steps."""
     sent.clear()
     letter = [call("send", to="Ada"), "Sent."]
     script = by_agent(agent=[plan("One", "Two"), ENDED], executor=[*letter, "2."], summarizer=["Sum."])
@@ -283,7 +283,7 @@ async def test_a_step_that_a_person_takes_out_at_work_is_not_put_back(open_engin
 
 
 class EditedMeanwhile(ScriptedModel):
-    """A scripted model that lets a person change the plan each time that an agent is asked.
+    """A scripted model that edits the plan as a person before each reply of an agent.
 
     Attributes:
         engine: Whose plan it is.
@@ -310,8 +310,8 @@ class EditedMeanwhile(ScriptedModel):
 
 
 @pytest.mark.parametrize("who", ["executor", "replanner", "summarizer"])
-async def test_what_a_person_changes_while_an_agent_is_at_work_stays(open_engine: OpenEngine, who: str) -> None:
-    """The end of a step, of a look at the plan and of the summary write nothing of it over."""
+async def test_edit_during_a_job_is_not_overwritten(open_engine: OpenEngine, who: str) -> None:
+    """The ends of a step, a replanning and the summary do not overwrite a person's edit."""
     model = EditedMeanwhile(
         by_agent(
             agent=[plan("One"), ENDED],
@@ -327,8 +327,8 @@ async def test_what_a_person_changes_while_an_agent_is_at_work_stays(open_engine
     assert (result.response, found.title, statuses(found)) == (ENDED, "Mine", ["completed"])
 
 
-async def test_a_step_that_a_person_adds_when_all_is_over_is_skipped(open_engine: OpenEngine) -> None:
-    """It comes too late, and the plan says so."""
+async def test_step_added_after_the_end_is_skipped(open_engine: OpenEngine) -> None:
+    """The plan gives the reason."""
     model = EditedMeanwhile(by_agent(agent=[plan("One"), ENDED], executor=["1."], summarizer=["Sum."]))
     model.who, model.change = "summarizer", lambda found: replace(found, steps=(*found.steps, PlanStep("9", "Late")))
     model.engine = await open_engine(model=model)

@@ -1,4 +1,4 @@
-"""Calls that a language model only repeats or shows, with calls in its text: they never run unasked."""
+"""Quoted tool calls: a call that a model only repeats or shows in its text does not run."""
 
 import pytest
 from conftest import OpenEngine
@@ -16,7 +16,7 @@ FENCED = f"I take a note:\n```xml\n{call('note', text='own words')}\n```"
 
 
 def add_tools(engine: Engine) -> list[str]:
-    """A tool that reads a page, and one that takes notes; the notes."""
+    """Register a tool that reads a page and one that takes notes; return the notes."""
     notes: list[str] = []
 
     @tool
@@ -37,8 +37,8 @@ def add_tools(engine: Engine) -> list[str]:
     return notes
 
 
-async def test_a_call_repeated_from_a_result_stays_in_the_answer(open_engine: OpenEngine) -> None:
-    """The answer holds the passage word for word; the follow-up may repeat it too."""
+async def test_call_quoted_from_a_result_stays_text(open_engine: OpenEngine) -> None:
+    """The answer contains the passage verbatim, and a follow-up may repeat it too."""
     engine = await open_engine([call("page"), f"The page says: {PAGE}", f"As I said: {PAGE}"])
     notes = add_tools(engine)
     first = await engine.controller.execute("What does the page say?")
@@ -48,8 +48,8 @@ async def test_a_call_repeated_from_a_result_stays_in_the_answer(open_engine: Op
     assert notes == []
 
 
-async def test_a_call_with_words_of_its_own_runs(open_engine: OpenEngine) -> None:
-    """What the page shows does not keep an agent from calling the tool that it is about."""
+async def test_call_with_other_parameters_runs(open_engine: OpenEngine) -> None:
+    """A quoted call in a result does not prevent other calls of the same tool."""
     engine = await open_engine([call("page"), call("note", text="own words"), "Done."])
     notes = add_tools(engine)
     assert (await engine.controller.execute("Read it, and take a note.")).response == "Done."
@@ -57,8 +57,8 @@ async def test_a_call_with_words_of_its_own_runs(open_engine: OpenEngine) -> Non
 
 
 @pytest.mark.parametrize("approved", [True, False])
-async def test_a_call_in_a_fence_behind_prose_asks(open_engine: OpenEngine, approved: bool) -> None:
-    """A tool that runs unasked waits for the person, in another process too."""
+async def test_call_in_a_code_fence_needs_an_approval(open_engine: OpenEngine, approved: bool) -> None:
+    """A tool that usually runs without approval waits for the person, also in another process."""
     folder = {"approvals": "ask"}
     engine = await open_engine([FENCED], **folder)
     notes = add_tools(engine)
@@ -73,8 +73,8 @@ async def test_a_call_in_a_fence_behind_prose_asks(open_engine: OpenEngine, appr
     assert notes == (["own words"] if approved else [])
 
 
-async def test_a_call_shown_amid_prose_is_the_answer(open_engine: OpenEngine) -> None:
-    """An example with an explanation behind it is no call, and nothing is missing in the answer."""
+async def test_call_between_paragraphs_is_text(open_engine: OpenEngine) -> None:
+    """An example with an explanation after it does not run, and the answer is complete."""
     answer = f"{FENCED}\nThat is how it is done."
     engine = await open_engine([answer], approvals="approve")
     notes = add_tools(engine)
@@ -82,8 +82,8 @@ async def test_a_call_shown_amid_prose_is_the_answer(open_engine: OpenEngine) ->
     assert notes == []
 
 
-async def test_native_text_is_shown_whole_while_it_arrives(open_engine: OpenEngine) -> None:
-    """Where calls come beside the text, nothing of the text is hidden, live or at the end."""
+async def test_text_beside_native_calls_is_streamed_completely(open_engine: OpenEngine) -> None:
+    """With native calls no part of the text is hidden, neither live nor at the end."""
     turns = [ModelReply(PAGE, Usage(1, 1), "tool_calls", "scripted", (ToolCall("page", {}),)), PAGE]
     engine = await open_engine(turns, settings={"tool_protocol": "native"})
     add_tools(engine)

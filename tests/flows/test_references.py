@@ -9,7 +9,7 @@ from artifactflow_nb.flows.compose.prompts import format_block_index, referenced
 
 
 def tree(*paths: str) -> BlockTree:
-    """Blocks by their paths, whose ids these are; what others are in is a group."""
+    """Blocks with these paths as ids; a block with others below it is a group."""
     return BlockTree(
         (
             Block(path, path.rpartition("/")[2], "p", path.rpartition("/")[0], is_group=f"{path}/" in "\n".join(paths))
@@ -60,7 +60,7 @@ def test_invalid_reference_is_reported(text: str, told: str) -> None:
 
 
 def test_index_names_only_some_changed_dependencies() -> None:
-    """Of a hundred changed dependencies five are named, so that the prompt stays short."""
+    """Of a hundred changed dependencies it names five, so that the prompt stays short."""
     texts = [Block(f"t{n}", f"T{n}", "p", content="x", sha256=text_hash("x")) for n in range(100)]
     needs = tuple(block.block_id for block in texts)
     summary = Block("s", "Summary", "p", depends_on=needs, status="draft", content="Sum.", sha256=text_hash("Sum."))

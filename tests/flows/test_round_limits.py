@@ -1,4 +1,4 @@
-"""The limit of rounds is what ends a loop that would not end, however high it is set; it ends it with an answer."""
+"""Round limits of any size end a loop with an answer."""
 
 from itertools import repeat
 from typing import Any
@@ -20,8 +20,8 @@ async def look(ctx: ToolContext) -> str:
     return "nothing"
 
 
-async def test_a_high_limit_of_rounds_ends_in_an_answer(open_engine: OpenEngine) -> None:
-    """An agent with very many rounds that never stops calling has all of them, and then answers."""
+async def test_high_round_limit_ends_in_an_answer(open_engine: OpenEngine) -> None:
+    """An agent that always calls tools uses all of its many rounds and then answers."""
     engine = await open_engine(
         lambda _request: "Still looking." + call("look"),
         settings={"graph_config": {"lead_agent": {"max_iterations": MANY}}},
@@ -32,8 +32,8 @@ async def test_a_high_limit_of_rounds_ends_in_an_answer(open_engine: OpenEngine)
     assert len(result.metrics.tool_calls) == MANY
 
 
-async def test_a_sub_agents_limit_of_rounds_ends_in_its_answer(open_engine: OpenEngine) -> None:
-    """A job that never stops calling has the rounds of its own agent, and then reports back."""
+async def test_round_limit_of_a_sub_agent_ends_in_its_answer(open_engine: OpenEngine) -> None:
+    """A job that always calls tools has its own agent's rounds and then reports back."""
     script = by_agent(lead=[delegate("clerk", "Look."), "Done."], search=repeat("Still looking." + call("look")))
     engine = await open_engine(script)
     engine.register_agent(AgentConfig("clerk", "Looks.", prompt="search_agent", max_tool_rounds=MANY))
@@ -45,8 +45,8 @@ async def test_a_sub_agents_limit_of_rounds_ends_in_its_answer(open_engine: Open
     assert len(result.metrics.tool_calls) == MANY + 1
 
 
-async def test_very_many_questions_of_one_reply_end_in_an_answer(open_engine: OpenEngine) -> None:
-    """A reply of very many calls, each looked at when its turn comes, runs them all in order."""
+async def test_many_calls_of_one_reply_run_in_order(open_engine: OpenEngine) -> None:
+    """A reply may have very many calls."""
     engine = await open_engine(["".join(call("look") for _ in range(MANY)), "Done."])
     engine.register_tool(look)
     result = await engine.controller.execute("Look often.")

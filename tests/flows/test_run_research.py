@@ -59,12 +59,12 @@ LOOKING = (call("look", word="X"), report(REPORT), "X is a letter.")
 
 
 def flows(wb: af.Workbench) -> dict[str, Any]:
-    """The runs, each flow's, as the frame has them."""
+    """The flow of each run, from the frame."""
     return {row["flow"]: row for _, row in wb.runs_df().iterrows()}
 
 
 def until(done: Callable[[], bool]) -> None:
-    """Wait until something is so."""
+    """Wait until a condition is true."""
     end = time.monotonic() + WAIT_S
     while not done():
         assert time.monotonic() < end

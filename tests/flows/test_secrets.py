@@ -1,4 +1,4 @@
-"""What code of others raises is told without the keys in it: in rows, events, prompts and faces."""
+"""Secrets in exceptions of users' code are masked in rows, events, prompts and views."""
 
 import sqlite3
 from collections.abc import AsyncIterator
@@ -22,14 +22,14 @@ SAID = f"401: the key {KEY} is not valid."
 
 
 class Spelled(Exception):
-    """Says more than it was made with."""
+    """An exception whose text has more than its arguments."""
 
     def __str__(self) -> str:
         return f"With {KEY}."
 
 
 def everything(engine: Engine) -> str:
-    """All that the store holds, as text."""
+    """All text in the store."""
     with closing(sqlite3.connect(engine.folder / STORE_FILE)) as db:
         return "\n".join(db.iterdump())
 
@@ -51,8 +51,8 @@ def assert_untold(engine: Engine, debug: af.DebugMiddleware) -> None:
 
 
 @pytest.mark.parametrize("error", [ModelError(SAID), RuntimeError(SAID)])
-async def test_a_model_of_a_users_own_tells_no_key_in_a_step(open_engine: OpenEngine, error: Exception) -> None:
-    """A step that fails because its model does is told to the replanner, the agent and the person without the key."""
+async def test_model_error_in_a_step_is_masked(open_engine: OpenEngine, error: Exception) -> None:
+    """Replanner, agent and person get the failure of a step without the key."""
     script = by_agent(
         agent=[plan("One", "Two"), "Done."], executor=[error], replanner=[decide("finish"), "So."], summarizer=["Sum."]
     )
@@ -63,8 +63,8 @@ async def test_a_model_of_a_users_own_tells_no_key_in_a_step(open_engine: OpenEn
 
 
 @pytest.mark.parametrize("error", [ModelError(SAID), RuntimeError(SAID)])
-async def test_a_run_that_fails_tells_no_key(open_engine: OpenEngine, error: Exception) -> None:
-    """The end of a run says what its model raised, and not the key."""
+async def test_error_of_a_failed_run_is_masked(open_engine: OpenEngine, error: Exception) -> None:
+    """The run's error has the model's message without the key."""
     engine, debug = await asked(open_engine, ScriptedModel([error]))
     result = await engine.controller.execute("What?")
     assert (result.status, result.error_type) == ("failed", type(error).__name__)
@@ -72,8 +72,8 @@ async def test_a_run_that_fails_tells_no_key(open_engine: OpenEngine, error: Exc
     assert_untold(engine, debug)
 
 
-async def test_a_graph_of_a_users_own_tells_no_key(open_engine: OpenEngine) -> None:
-    """What its tool and its model raise is stored and told without the key."""
+async def test_errors_of_an_adapted_graph_are_masked(open_engine: OpenEngine) -> None:
+    """Errors of its tool and its model are stored and published without the key."""
     from langgraph.prebuilt import ToolNode
 
     def lookup(word: str) -> str:
@@ -90,7 +90,7 @@ async def test_a_graph_of_a_users_own_tells_no_key(open_engine: OpenEngine) -> N
 
 
 class Tired(ScriptedModel):
-    """Says before its turn that an attempt failed."""
+    """A model that reports a failed attempt before its turn."""
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         yield RetryNotice(1, 0.0, SAID)
@@ -98,16 +98,16 @@ class Tired(ScriptedModel):
             yield event
 
 
-async def test_an_attempt_that_is_made_again_tells_no_key(open_engine: OpenEngine) -> None:
-    """Why a model is asked again is told without the key."""
+async def test_reason_of_a_retry_is_masked(open_engine: OpenEngine) -> None:
+    """The reason of a retry has no key."""
     engine, debug = await asked(open_engine, Tired(["Yes."]))
     assert (await engine.controller.execute("What?")).response == "Yes."
     assert_untold(engine, debug)
 
 
 @pytest.mark.parametrize("error", [RuntimeError(SAID), ToolError(SAID)])
-async def test_a_tool_of_a_users_own_tells_no_key(open_engine: OpenEngine, error: Exception) -> None:
-    """What it raises is told to the agent and to the person without the key."""
+async def test_tool_error_is_masked(open_engine: OpenEngine, error: Exception) -> None:
+    """Agent and person get the tool's error without the key."""
 
     @tool
     def ask_far(ctx: ToolContext) -> str:
@@ -137,10 +137,10 @@ def _policy(_request: af.ApprovalRequest) -> str:
     [(_preview, "confirm", "approve"), (None, _rule, "ask"), (None, "confirm", _policy)],
     ids=["preview", "permission", "policy"],
 )
-async def test_what_is_asked_before_a_call_tells_no_key(
+async def test_errors_before_a_call_are_masked(
     open_engine: OpenEngine, preview: Any, permission: Any, approvals: Any
 ) -> None:
-    """A preview that fails, a rule for permissions and a policy that do: none of them tells the key."""
+    """Errors of a preview, a permission rule and a policy have no key."""
 
     @tool(permission=permission, preview=preview)
     def ask_far(ctx: ToolContext) -> str:
@@ -153,8 +153,8 @@ async def test_what_is_asked_before_a_call_tells_no_key(
     assert_untold(engine, debug)
 
 
-async def test_a_built_in_tool_tells_what_stands_in_a_text(open_engine: OpenEngine) -> None:
-    """Passages that its errors quote are to be copied by the model: they stay as they are."""
+async def test_passages_in_tool_errors_are_not_masked(open_engine: OpenEngine) -> None:
+    """The model has to copy the quoted passages exactly."""
     turns = [
         call("create_artifact", id="notes", title="Notes", content="password: hunter2-hunter2\n"),
         call("update_artifact", id="notes", old="password:hunter2-hunter2", new="x"),
@@ -166,8 +166,8 @@ async def test_a_built_in_tool_tells_what_stands_in_a_text(open_engine: OpenEngi
     assert "password: hunter2-hunter2" in model.requests[-1].messages[-1].content
 
 
-def test_an_error_that_cannot_be_changed_is_told_by_another() -> None:
-    """Of one that makes up its text itself, kind and text are kept; one without a secret is left as it is."""
+def test_unchangeable_error_is_replaced() -> None:
+    """An error that computes its text is replaced with the same type and text; one without a secret is unchanged."""
 
     def mask(text: str) -> str:
         return text.replace(KEY, "[secret]")

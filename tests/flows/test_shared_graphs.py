@@ -1,4 +1,4 @@
-"""The graphs of the built-in flows are compiled once in a process: engines share them, and nothing else."""
+"""The graphs of the built-in flows are compiled once per process, and engines share nothing else."""
 
 import asyncio
 import gc
@@ -22,7 +22,7 @@ AT_ONCE = 4
 
 
 async def test_engines_share_graphs_and_not_checkpoints(open_engine: OpenEngine, tmp_path: Path) -> None:
-    """Of each built-in flow two engines run the same nodes, each with its own checkpoints."""
+    """Two engines run the same nodes of each built-in flow, each with its own checkpoints."""
     one, other = await open_engine(), await open_engine(folder=tmp_path / "other")
     assert set(one.flows) == set(BUILT_IN_FLOWS)
     for name in one.flows:
@@ -34,8 +34,8 @@ async def test_engines_share_graphs_and_not_checkpoints(open_engine: OpenEngine,
         ]
 
 
-async def test_a_graph_that_stops_leaves_the_shared_one_alone(open_engine: OpenEngine) -> None:
-    """A research graph that is to stop before its tools does not stop those of engines; unknown nodes are refused."""
+async def test_interrupt_before_does_not_affect_shared_graphs(open_engine: OpenEngine) -> None:
+    """A research graph with `interrupt_before` leaves engines unaffected; unknown nodes are rejected."""
     engine = await open_engine([report(), "Done."])
     graph, saver = ExtendableGraph(engine.lead, {}), engine._checkpoints.saver
     assert graph.compile(saver, interrupt_before=["tools"]).interrupt_before_nodes == ["tools"]
@@ -45,7 +45,7 @@ async def test_a_graph_that_stops_leaves_the_shared_one_alone(open_engine: OpenE
 
 
 def run_both_flows(folder: Path, name: str, all_there: Barrier) -> tuple[list[str], set[str], list[str]]:
-    """Two runs of an engine with a loop of its own: what was said, the threads of its checkpoints, and of its runs."""
+    """Run both flows in an event loop of their own; return the answers and the threads of checkpoints and runs."""
     plans = by_agent(agent=[plan(name), f"{name} planned."], executor=[f"{name} done."], summarizer=["Sum."])
 
     def turn(request: ModelRequest) -> object:
@@ -70,8 +70,8 @@ def run_both_flows(folder: Path, name: str, all_there: Barrier) -> tuple[list[st
     return asyncio.run(work())
 
 
-def test_engines_in_threads_do_not_see_each_other(tmp_path: Path) -> None:
-    """Engines that run the same flows at once, each on a loop of its own thread, keep answers and checkpoints apart."""
+def test_engines_in_threads_are_independent(tmp_path: Path) -> None:
+    """Engines in parallel threads keep their answers and checkpoints apart."""
     names = [f"Engine {n}" for n in range(AT_ONCE)]
     all_there = Barrier(AT_ONCE)
     with ThreadPoolExecutor(AT_ONCE) as pool:
@@ -81,8 +81,8 @@ def test_engines_in_threads_do_not_see_each_other(tmp_path: Path) -> None:
         assert threads == {waiting}
 
 
-async def test_a_closed_engine_is_let_go(tmp_path: Path) -> None:
-    """After runs of flows that share their graphs with all engines, nothing keeps an engine or its checkpoints."""
+async def test_closed_engine_is_garbage_collected(tmp_path: Path) -> None:
+    """The shared graphs hold no reference to an engine or its checkpoints."""
     engine = Engine(Settings.load(data_dir=tmp_path), model=ScriptedModel(lambda _request: "Done."))
     async with engine:
         for flow in ("research", "plan"):

@@ -1,4 +1,4 @@
-"""What a checkpoint holds: ids, counters and a phase, in plain JSON, however long the texts are."""
+"""The content of checkpoints: ids, counters and a phase in plain JSON, independent of the length of texts."""
 
 import json
 from typing import Any
@@ -23,8 +23,8 @@ def state(job_id: str = "main") -> Any:
     )
 
 
-def test_a_turn_becomes_state_in_one_place() -> None:
-    """Calls lead to tools, waiting calls to the gate, none to the end; counters count, and nothing is mutated."""
+def test_merge_agent_response_to_state() -> None:
+    """Calls lead to tools, waiting calls to the gate, no calls to the end; nothing is mutated."""
     start = state()
     before = json.dumps(start)
     tools = merge_agent_response_to_state(start, call_id="c1", has_calls=True)
@@ -37,14 +37,14 @@ def test_a_turn_becomes_state_in_one_place() -> None:
     assert json.dumps(start) == before
 
 
-def test_a_loop_knows_whose_it_is() -> None:
-    """The lead's loop and a job's loop think in different phases."""
+def test_phase_depends_on_the_loop() -> None:
+    """The loops of the lead and of a job have different phases."""
     assert state()["phase"] == ExecutionPhase.LEAD_EXECUTING
     assert state("tool-1")["phase"] == ExecutionPhase.SUBAGENT_EXECUTING
 
 
-async def test_texts_stay_out_of_checkpoints(open_engine: OpenEngine) -> None:
-    """A long question, a long history, long instructions and long results leave a waiting run's checkpoints small."""
+async def test_texts_are_not_in_checkpoints(open_engine: OpenEngine) -> None:
+    """With long questions, histories, instructions and results a waiting run's checkpoints stay small."""
     long = "A very long text. " * 3_000
     script = by_agent(lead=[long, delegate("search_agent", long), report(long)], search=[long])
     engine = await open_engine(script, approvals={"create_artifact": "ask"})

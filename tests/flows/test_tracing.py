@@ -1,4 +1,4 @@
-"""LANGSMITH_TRACING=true, which users of LangChain often set, sends no run of a built-in flow and no replay away."""
+"""Tracing by LangSmith: LANGSMITH_TRACING=true sends neither runs of built-in flows nor replays."""
 
 import asyncio
 import os
@@ -38,7 +38,7 @@ wait_for_all_tracers()
 
 
 class TracingServer(ThreadedServer):
-    """Counts the requests that LangSmith's client sends, and accepts them all."""
+    """Accepts and counts the requests of LangSmith's client."""
 
     requests = 0
 
@@ -59,7 +59,7 @@ async def _head(reader: asyncio.StreamReader) -> bytes:
 
 
 def requests_of(flow: str, folder: Path, variable: str = "LANGSMITH_TRACING") -> int:
-    """How many requests a process with tracing switched on sends when it runs the flow."""
+    """Return the number of requests of a process that runs the flow with tracing."""
     with TracingServer() as server:
         tracing = {"LANGSMITH_ENDPOINT": f"http://127.0.0.1:{server.port}", "LANGSMITH_API_KEY": "key"}
         done = subprocess.run(

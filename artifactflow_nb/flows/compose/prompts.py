@@ -41,7 +41,15 @@ def project_sections(project: ProjectContext) -> Iterator[str]:
     yield f"<creator_profile>\n{info.profile or 'Nothing is known about the creator yet.'}\n</creator_profile>"
     if info.phase == INTENT:
         yield _INTENT_GUIDE
-    yield f"<phase>\n{_format_phases(info, tree)}\n</phase>"
+    phases = [f"Project: {info.name}"]
+    for phase in info.phases:
+        leaves = [block for block in tree.blocks_in_phase(phase.name) if not block.is_group]
+        done = sum(block.status == "completed" for block in leaves)
+        progress = f"{done} of {count(len(leaves), 'block')} completed" if leaves else "no blocks"
+        marker = " <- now" if phase.name == info.phase else ""
+        research = ", research" if phase.research else ""
+        phases.append(f"- {phase.name} ({phase.en} / {phase.zh}{research}): {progress}{marker}")
+    yield "<phase>\n" + "\n".join(phases) + "\n</phase>"
     yield f"<blocks>\n{format_block_index(tree)}\n</blocks>"
     if project.personas:
         yield f"<personas>\n{_format_personas(project.personas)}\n</personas>"
@@ -63,19 +71,6 @@ def project_sections(project: ProjectContext) -> Iterator[str]:
 
 def _format_personas(personas: Iterable[Persona]) -> str:
     return "\n\n".join(persona.prompt_text for persona in personas)
-
-
-def _format_phases(info: ProjectInfo, tree: BlockTree) -> str:
-    """List the phases with their progress, and mark the current one."""
-    lines = [f"Project: {info.name}"]
-    for phase in info.phases:
-        texts = [block for block in tree.blocks_in_phase(phase.name) if not block.is_group]
-        done = sum(block.status == "completed" for block in texts)
-        progress = f"{done} of {count(len(texts), 'block')} completed" if texts else "no blocks"
-        marker = " <- now" if phase.name == info.phase else ""
-        research = ", research" if phase.research else ""
-        lines.append(f"- {phase.name} ({phase.en} / {phase.zh}{research}): {progress}{marker}")
-    return "\n".join(lines)
 
 
 def format_block_index(tree: BlockTree) -> str:

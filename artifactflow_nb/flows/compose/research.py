@@ -93,7 +93,19 @@ async def run_research_call(ctx: RunContext, state: AgentState, key: str, args: 
         if call.call.name in {GENERATE_TOOL, OUTLINE_TOOL, RESEARCH_TOOL} and target_id(tree, call) not in later
     ]
     try:
-        run = await ctx.services.subruns.get_by_call(key) or await _start_run(ctx, state, key, query)
+        run = await ctx.services.subruns.get_by_call(key)
+        if run is None:
+            info, tree = await run_project(ctx)
+            needs = list[Block]()
+            if query.field_name:
+                tree = await wait_until_ready(ctx, state, key, query.field_name)
+                block = find_text_block(tree, query.field_name)
+                check_ready(tree, block)
+                needs = [tree[need] for need in tree.dependencies(block.block_id) if need in tree]
+                needs = [need for need in needs if need.writer != RESEARCH]
+            personas = await run_resources(ctx, PERSONA_RESOURCE) if query.research_type == "consumer" else ()
+            question = research_question(info, tree, query.query, query.research_type, personas, needs)
+            run = await begin_subrun(ctx, key, question, RESEARCH, await remaining_for_subrun(ctx))
     except UsageError as error:
         raise ToolError(str(error)) from None
     ctx.jobs.mark_started(key)
@@ -127,20 +139,6 @@ def _research_order(tree: BlockTree, calls: list[StoredCall]) -> list[str]:
         return list(sorter.static_order())
     except CycleError:  # a concurrent edit may have created one
         return list(blocks)
-
-
-async def _start_run(ctx: RunContext, state: AgentState, key: str, args: RunResearch) -> StoredRun:
-    info, tree = await run_project(ctx)
-    needs = list[Block]()
-    if args.field_name:
-        tree = await wait_until_ready(ctx, state, key, args.field_name)
-        block = find_text_block(tree, args.field_name)
-        check_ready(tree, block)
-        needs = [tree[need] for need in tree.dependencies(block.block_id) if need in tree]
-        needs = [need for need in needs if need.writer != RESEARCH]
-    personas = await run_resources(ctx, PERSONA_RESOURCE) if args.research_type == "consumer" else ()
-    question = research_question(info, tree, args.query, args.research_type, personas, needs)
-    return await begin_subrun(ctx, key, question, RESEARCH, await remaining_for_subrun(ctx))
 
 
 async def _write_report(ctx: RunContext, key: str, args: RunResearch, run: StoredRun) -> ToolResult:

@@ -52,7 +52,19 @@ def add_research_blocks(tree: BlockTree, block_id: str, new: NewBlock, sources: 
     report = tree.get(block_id)
     if report is None:
         raise UsageError(f"The block {tree.block_name(block_id)!r} was deleted during the research.")
-    sources_id = next((key for key in report.depends_on if _is_sources_of(tree, report, key)), "")
+    # The block with the sources of this report alone: it is no report, and no other report depends on it.
+    researched = {b.block_id: b for b in tree if b.writer == RESEARCH_AUTHOR}
+    others = [other for key, other in researched.items() if key != block_id]
+    sources_id = next(
+        (
+            key
+            for key in report.depends_on
+            if key in researched
+            and researched.keys().isdisjoint(researched[key].depends_on)
+            and not any(key in other.depends_on for other in others)
+        ),
+        "",
+    )
     if not sources_id:
         name = _unused_name(tree, f"{report.name}: sources")
         added = add_block(tree, NewBlock(name, BlockPosition(report.phase, report.parent), {}))
@@ -61,18 +73,8 @@ def add_research_blocks(tree: BlockTree, block_id: str, new: NewBlock, sources: 
     needs = tuple(dict.fromkeys((*report.depends_on, sources_id)))
     tree = tree.with_blocks([replace(tree[block_id], depends_on=needs)])
     tree = tree.with_blocks(write_block(tree, block_id, new.text, RESEARCH_AUTHOR, is_finished=True))
-    others = (b for b in tree if b.block_id != block_id and b != original.get(b.block_id))
-    return (tree[block_id], *others)
-
-
-def _is_sources_of(tree: BlockTree, report: Block, key: str) -> bool:
-    """True if a block has the sources of this report alone: it is no report, and no other report depends on it."""
-    block = tree.get(key)
-    if block is None or block.writer != RESEARCH_AUTHOR:
-        return False
-    researched = {b.block_id: b for b in tree if b.writer == RESEARCH_AUTHOR}
-    others = (other for other_id, other in researched.items() if other_id != report.block_id)
-    return researched.keys().isdisjoint(block.depends_on) and not any(key in other.depends_on for other in others)
+    changed = (b for b in tree if b.block_id != block_id and b != original.get(b.block_id))
+    return (tree[block_id], *changed)
 
 
 def require_grounding(edit: BlockEdit, phases: Collection[str]) -> BlockEdit:

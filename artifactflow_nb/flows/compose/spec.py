@@ -139,11 +139,6 @@ async def _check_question(services: Services, question: FlowQuestion) -> Mapping
     return {SKILLS_SETTING: shared} if shared else {}
 
 
-def _main_agent(run: StoredRun) -> str:
-    """The generator, for a run that writes or grades blocks without a conversation; otherwise the composer."""
-    return GENERATOR.name if WORK_SETTING in run.settings else COMPOSER.name
-
-
 COMPOSE_FLOW = FlowSpec(
     COMPOSE,
     compose_loop,
@@ -164,7 +159,8 @@ COMPOSE_FLOW = FlowSpec(
         *RESOURCE_TOOLS,
         *EVALUATION_TOOLS,
     ),
-    main_agent=_main_agent,
+    # The generator carries out a run that writes or grades blocks without a conversation.
+    main_agent=lambda run: (GENERATOR if WORK_SETTING in run.settings else COMPOSER).name,
     prompt_context=_prompt_context,
     tool_services=_tool_services,
     check_question=_check_question,

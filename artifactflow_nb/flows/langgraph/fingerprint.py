@@ -5,7 +5,7 @@ taken apart, and functions are searched for the variables that they close over a
 """
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 from types import FunctionType, MethodType
@@ -42,7 +42,20 @@ def graph_fingerprint(graph: "AnyGraph") -> dict[str, list[str]]:
         # Only LangGraph's tool node: tools that other nodes hold may never be called.
         by_name = getattr(part, "tools_by_name", None) if isinstance(part, Runnable) else None
         tools.update(map(str, by_name) if isinstance(by_name, Mapping) else ())
-        pending.extend(_parts_of(part))
+        if isinstance(part, Pregel):
+            pending.extend(node.bound for node in part.nodes.values())
+        elif isinstance(part, partial):
+            pending.extend((part.func, *part.args, *part.keywords.values()))
+        elif isinstance(part, MethodType):
+            pending.extend((part.__func__, *_attributes(part.__self__)))
+        elif isinstance(part, FunctionType):
+            for cell in part.__closure__ or ():
+                with suppress(ValueError):  # the cell is still empty
+                    pending.append(cell.cell_contents)
+            names_in_code = (part.__globals__.get(name) for name in part.__code__.co_names)
+            pending.extend(value for value in names_in_code if isinstance(value, Runnable))
+        else:
+            pending.extend(_attributes(part))
     return {
         "nodes": sorted(name for name in graph.nodes if not name.startswith("__")),
         "edges": sorted(f"{edge.source} -> {edge.target}" for edge in graph.get_graph().edges),
@@ -62,24 +75,6 @@ def graph_differences(recorded: Mapping[str, Any] | None, now: Mapping[str, Any]
             differences += [f"{kind}: {name} is missing now" for name in sorted(before - after)]
             differences += [f"{kind}: {name} is new" for name in sorted(after - before)]
     return differences
-
-
-def _parts_of(part: Any) -> Iterable[Any]:
-    """Return the objects in which to search next."""
-    if isinstance(part, Pregel):
-        return [node.bound for node in part.nodes.values()]
-    if isinstance(part, partial):
-        return [part.func, *part.args, *part.keywords.values()]
-    if isinstance(part, MethodType):
-        return [part.__func__, *_attributes(part.__self__)]
-    if not isinstance(part, FunctionType):
-        return _attributes(part)
-    values: list[Any] = []
-    for cell in part.__closure__ or ():
-        with suppress(ValueError):  # the cell is still empty
-            values.append(cell.cell_contents)
-    named = (part.__globals__.get(name) for name in part.__code__.co_names)
-    return [*values, *(value for value in named if isinstance(value, Runnable))]
 
 
 def _attributes(owner: Any) -> Iterator[Any]:

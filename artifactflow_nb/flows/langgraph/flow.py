@@ -84,7 +84,12 @@ class AdaptedFlow:
                 if state.interrupts:
                     if gate := await self._request_decisions(ctx, state, tracer):
                         return FlowOutcome([gate])
-                    graph_input = await self._resume_command(ctx, state.interrupts)
+                    subjects = {interrupt.id: _subject(ctx, interrupt) for interrupt in state.interrupts}
+                    requests = await ctx.services.approvals.decisions(list(subjects.values()))
+                    decided = {key: requests[subject].decision for key, subject in subjects.items()}
+                    to_value = self.adapted.resume or resume_value
+                    values = {key: to_value(decision) for key, decision in decided.items() if decision is not None}
+                    graph_input = Command(resume=values)
                 try:
                     was_halted = await self._run(graph, graph_input, config, tracer)
                 except GraphPaused as paused:
@@ -151,14 +156,6 @@ class AdaptedFlow:
                 await request_approval(ctx, MAIN_JOB, request, ToolPermission.CONFIRM)
         requests = await ctx.services.approvals.decisions(subjects)
         return [requests[subject].request_id for subject in subjects if requests[subject].decision is None]
-
-    async def _resume_command(self, ctx: RunContext, interrupts: tuple[Interrupt, ...]) -> Command[Any]:
-        """Return the command that resumes the graph with the decision on each interrupt."""
-        subjects = {interrupt.id: _subject(ctx, interrupt) for interrupt in interrupts}
-        requests = await ctx.services.approvals.decisions(list(subjects.values()))
-        to_value = self.adapted.resume or resume_value
-        decisions = {key: requests[subject].decision for key, subject in subjects.items()}
-        return Command(resume={key: to_value(decision) for key, decision in decisions.items() if decision is not None})
 
     def _answer(self, state: Any) -> str:
         text = last_answer(state) if self.adapted.answer is None else self.adapted.answer(state)

@@ -153,25 +153,28 @@ def model_reply(output: Any, request: ModelRequest, model: str, ttft_ms: float |
 
 
 def tool_result_from_output(output: Any) -> ToolResult:
-    """Convert the output of a tool that did not raise."""
+    """Convert the output of a tool that did not raise: text as it is, media as placeholders, anything else as JSON."""
     content = getattr(output, "content", output)
-    text = storable_text(content if isinstance(content, str) else _describe_content(content))
+    if isinstance(content, str):
+        text = content
+    elif isinstance(content, list) and all(isinstance(block, str | Mapping) for block in content):
+        is_text = [isinstance(b, str) or (b.get("type", "text") == "text" and "text" in b) for b in content]
+        described = [
+            _text([b]) if is_plain else _describe_media(b) for b, is_plain in zip(content, is_text, strict=True)
+        ]
+        if all(is_text):
+            text = _text(content)
+        elif any(described):
+            parts = zip(described, content, strict=True)
+            text = "\n\n".join(to_json(block) if part is None else part for part, block in parts)
+        else:
+            text = to_json(content)
+    else:
+        text = to_json(content)
+    text = storable_text(text)
     if getattr(output, "status", "success") == "error":
         return ToolResult(success=False, error=text, metadata={"error_type": "ToolError"})
     return ToolResult(success=True, data=text)
-
-
-def _describe_content(content: Any) -> str:
-    """Convert a tool's output to text: join text blocks, describe media blocks, write anything else as JSON."""
-    if not isinstance(content, list) or not all(isinstance(block, str | Mapping) for block in content):
-        return to_json(content)
-    is_text = [isinstance(b, str) or (b.get("type", "text") == "text" and "text" in b) for b in content]
-    if all(is_text):
-        return _text(content)
-    parts = [_text([b]) if is_plain else _describe_media(b) for b, is_plain in zip(content, is_text, strict=True)]
-    if not any(parts):
-        return to_json(content)
-    return "\n\n".join(to_json(block) if part is None else part for part, block in zip(parts, content, strict=True))
 
 
 def _describe_media(block: Mapping[str, Any]) -> str | None:

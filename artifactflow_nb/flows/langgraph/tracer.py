@@ -95,7 +95,14 @@ class GraphTracer:
             case "on_tool_end":
                 await self._tools.finish(key, data.get("output"))
             case "on_tool_error":
-                await self._handle_tool_error(key, data["error"], event)
+                error = data["error"]
+                if isinstance(error, GraphInterrupt):
+                    self.interrupted_tools |= {interrupt.id: event["name"] for interrupt in error.args[0]}
+                    self._tools.pause(key)
+                elif isinstance(error, GraphBubbleUp):  # no failure: it sends the graph to another node
+                    await self._tools.finish(key, "")
+                else:
+                    await self._tools.fail(key, error, event)
             case "on_custom_event" if isinstance(data, Mapping):
                 self._publish_node_event(event["name"], data, self._caller(event).agent)
             case _:
@@ -139,15 +146,6 @@ class GraphTracer:
         self._gate.forget_call(key)
         if calls:
             await self._tools.register_calls(calls[0].job_id, calls, call_ids(output))
-
-    async def _handle_tool_error(self, key: str, error: BaseException, event: Mapping[str, Any]) -> None:
-        if isinstance(error, GraphInterrupt):
-            self.interrupted_tools |= {interrupt.id: event["name"] for interrupt in error.args[0]}
-            self._tools.pause(key)
-        elif isinstance(error, GraphBubbleUp):  # no failure: it sends the graph to another node
-            await self._tools.finish(key, "")
-        else:
-            await self._tools.fail(key, error, event)
 
     def _publish_node_event(self, kind: str, data: Mapping[str, Any], agent: str) -> None:
         """Publish an event that a node reports, if nodes may report its type and its payload is valid."""

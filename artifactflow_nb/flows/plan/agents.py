@@ -10,7 +10,6 @@ from artifactflow_nb.agents.lead import LeadAgent
 from artifactflow_nb.agents.settings import (
     ConfigNode,
     Enabled,
-    GraphConfig,
     ModelName,
     NonNegativeInteger,
     OptionalTemperature,
@@ -23,13 +22,13 @@ from artifactflow_nb.flows.plan.tools import PLAN_DECIDE_TOOL, REPORT_FAILURE_TO
 
 
 class PlannerNode(ConfigNode):
-    """Whether the agent can make plans."""
+    """The node `planner`: whether the agent can make plans."""
 
     enabled: Enabled = True
 
 
 class ApprovalNode(ConfigNode):
-    """Which plans need an approval; `confirm`: those that may use a tool whose calls need one."""
+    """The node `approval`: which plans need an approval. `confirm`: plans with a tool that needs approvals itself."""
 
     enabled: Annotated[bool | Literal["confirm"], Field(description="true, false or 'confirm'")] = False
 
@@ -122,12 +121,8 @@ _WITH_PLANS = FlowAgent(AGENT, LeadAgent, own_tools=(PLAN_CREATE_TOOL,))
 _WITHOUT_PLANS = FlowAgent(replace(AGENT, description="Answers.", prompt="agent_without_plans"), LeadAgent)
 
 
-def _agent_for_config(config: GraphConfig) -> FlowAgent:
-    return _WITH_PLANS if config.planner.enabled else _WITHOUT_PLANS
-
-
 PLAN_AGENTS = (
-    replace(_WITH_PLANS, for_config=_agent_for_config),
+    replace(_WITH_PLANS, for_config=lambda config: _WITH_PLANS if config.planner.enabled else _WITHOUT_PLANS),
     FlowAgent(EXECUTOR, own_tools=(REPORT_FAILURE_TOOL,)),
     FlowAgent(REPLANNER, own_tools=(PLAN_DECIDE_TOOL,)),
     FlowAgent(SUMMARIZER),

@@ -232,15 +232,14 @@ def _edit_of(decision: PlanDecision, job: PlanJob) -> tuple[PlanEdit | None, lis
     """The edit of the plan that follows from a decision, with its events."""
     if decision.decision == "revise":
         steps = [draft.step() for draft in decision.steps]
-        revised = StreamEventType.PLAN_REVISED, lambda changed: _with_all_steps(decision.reason, changed)
-        return lambda plan: plan.revise(steps), [revised]
+
+        def payload(changed: PlanTransition) -> Mapping[str, Any]:
+            return {"reason": decision.reason, "steps": step_payloads(changed.plan.steps)}
+
+        return lambda plan: plan.revise(steps), [(StreamEventType.PLAN_REVISED, payload)]
     if decision.decision == "retry":
         return lambda plan: plan.with_step(job.step_id, "pending"), [plan_updated_event(decision.reason)]
     return None, []
-
-
-def _with_all_steps(reason: str, changed: PlanTransition) -> Mapping[str, Any]:
-    return {"reason": reason, "steps": step_payloads(changed.plan.steps)}
 
 
 def _ledger(state: PlanState, runtime: Runtime[RunContext]) -> PlanLedger:

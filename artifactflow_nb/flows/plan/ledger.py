@@ -6,7 +6,6 @@ twice, whichever process continues the plan.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
 from functools import partial
 from typing import Any
 
@@ -143,27 +142,31 @@ class PlanLedger:
         at = self.ctx.clock.now()
         run = self.ctx.run
         by = Authorship(run.conversation_id, run.message_id, agent, run.run_id, at=at)
-        factories = [self._event_factory(kind, data, agent, at) for kind, data in events]
-        if isinstance(edit, Plan) or (seen is not None and edit(seen) != seen):
-            factories.append(self._version_event_factory(agent, at))
-        return PlanChange(self.tool_call_id, by, edit, job, at, factories)
-
-    def _event_factory(
-        self, kind: StreamEventType, data: Callable[[PlanTransition], Mapping[str, Any]], agent: str, at: datetime
-    ) -> EventFactory:
-        where = {"job_id": self._job_id, "tool_call_id": self.tool_call_id, "plan_id": plan_id(self.tool_call_id)}
-        event = self.ctx.event_writer.stamp(kind, where, agent=agent)
-        return lambda changed: replace(event, timestamp=at, data={**where, **data(changed)})
-
-    def _version_event_factory(self, agent: str, at: datetime) -> EventFactory:
         where = {"job_id": self._job_id, "tool_call_id": self.tool_call_id}
-        event = self.ctx.event_writer.stamp(StreamEventType.ARTIFACT_CHANGED, where, agent=agent)
 
-        def create(changed: PlanTransition) -> StreamEvent | None:
-            artifact = changed.artifact
-            return None if artifact is None else replace(event, timestamp=at, data={**where, **artifact.event_payload})
+        def event_factory(
+            kind: StreamEventType, ids: Mapping[str, str], payload: Callable[[PlanTransition], Mapping[str, Any] | None]
+        ) -> EventFactory:
+            event = self.ctx.event_writer.stamp(kind, ids, agent=agent)
 
-        return create
+            def create(changed: PlanTransition) -> StreamEvent | None:
+                data = payload(changed)
+                return None if data is None else replace(event, timestamp=at, data={**ids, **data})
+
+            return create
+
+        factories = [
+            event_factory(kind, {**where, "plan_id": plan_id(self.tool_call_id)}, data) for kind, data in events
+        ]
+        if isinstance(edit, Plan) or (seen is not None and edit(seen) != seen):
+            factories.append(
+                event_factory(
+                    StreamEventType.ARTIFACT_CHANGED,
+                    where,
+                    lambda changed: None if changed.artifact is None else changed.artifact.event_payload,
+                )
+            )
+        return PlanChange(self.tool_call_id, by, edit, job, at, factories)
 
 
 async def abort_changes(ctx: RunContext, reason: str) -> list[PlanChange]:

@@ -73,23 +73,18 @@ def plan_result(progress: PlanProgress, rules: PlanRules) -> ToolResult:
     parts = [f"The plan {plan.title!r} is over: {count(len(plan.steps), 'step')}, {counts}."]
     if reason and all(step.result != reason for step in plan.steps):
         parts.append(f"Why it ended: {_in_a_line(reason)}")
-    parts += ["\n".join(_lines(plan)), *_summed_up(progress)]
+    parts.append("\n".join(_lines(plan)))
+    summary = progress.summary
+    if summary is not None and summary.outcome == "completed":
+        parts.append(summary.text)
+    else:
+        parts += [] if summary is None else [f"There is no summary: {_in_a_line(summary.text)}"]
+        parts += _results(plan, REPORT_CHARS)
     text = "\n\n".join(parts)
     metadata = {"plan_id": plan.plan_id, **plan.counts}
     if len(plan.steps_with_status("completed")) == len(plan.steps):
         return ToolResult(success=True, data=text, metadata=metadata)
     return ToolResult(success=False, error=text, metadata={**metadata, "error_type": "PlanIncomplete"})
-
-
-def _summed_up(progress: PlanProgress) -> Iterator[str]:
-    """The summary; without one the reason and the results themselves."""
-    summary = progress.summary
-    if summary is not None and summary.outcome == "completed":
-        yield summary.text
-        return
-    if summary is not None:
-        yield f"There is no summary: {_in_a_line(summary.text)}"
-    yield from _results(progress.plan, REPORT_CHARS)
 
 
 def _lines(plan: Plan) -> Iterator[str]:

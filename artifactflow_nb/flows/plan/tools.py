@@ -185,7 +185,12 @@ async def _decide(ctx: ToolContext, **values: Any) -> str:
 async def _preview(ctx: ToolContext, args: BaseModel) -> str:
     """The steps for the approval request, and how many of them can be executed if not all."""
     drafts = _drafts(args)
-    listed = "\n".join(f"{number}. {_step_line(draft)}" for number, draft in enumerate(drafts, 1))
+    lines = []
+    for number, draft in enumerate(drafts, 1):
+        description = f": {safe_markdown_line(draft.description)}" if draft.description else ""
+        tools = f" (with {safe_markdown_line(', '.join(draft.tools))})" if draft.tools else ""
+        lines.append(f"{number}. **{safe_markdown_line(draft.title)}**{description}{tools}")
+    listed = "\n".join(lines)
     left = ctx.service(PlanPolicy).rules.max_steps
     progress = await ctx.service(PlanStore).progress_for_job_call(ctx.conversation_id, ctx.message_id, ctx.tool_call_id)
     if progress is not None:  # of a revision
@@ -193,13 +198,6 @@ async def _preview(ctx: ToolContext, args: BaseModel) -> str:
     if len(drafts) <= left:
         return listed
     return f"{listed}\n\nOf these {count(len(drafts), 'step')} at most {left} can be carried out."
-
-
-def _step_line(draft: StepDraft) -> str:
-    """A step in a line, with the tools to which it is restricted."""
-    description = f": {safe_markdown_line(draft.description)}" if draft.description else ""
-    tools = f" (with {safe_markdown_line(', '.join(draft.tools))})" if draft.tools else ""
-    return f"**{safe_markdown_line(draft.title)}**{description}{tools}"
 
 
 plan_create = Tool(
