@@ -1,4 +1,4 @@
-"""Agents: what they are told, and how their replies are read."""
+"""Agents: their prompts, and how their replies are parsed."""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -26,8 +26,8 @@ def lead(prompts: Path | None = None) -> LeadAgent:
     return made
 
 
-def test_the_leads_prompt_has_its_sections_in_order() -> None:
-    """What changes comes last, so that a provider can cache what stays."""
+def test_sections_of_the_leads_prompt_are_in_order() -> None:
+    """Changing sections come last, so that a provider can cache the others."""
     context = PromptContext(NOW, artifacts=[("report", "Report", 3)], task_plan="- [ ] look", feedback="Shorter.")
     prompt = lead().build_complete_system_prompt(context)
     sections = [
@@ -45,22 +45,22 @@ def test_the_leads_prompt_has_its_sections_in_order() -> None:
     assert all(text in prompt for text in ("- report (version 3): Report", "- [ ] look", "Shorter.", "search_agent"))
 
 
-def test_the_prompt_names_the_day_and_no_more() -> None:
+def test_prompt_has_the_date_without_the_time() -> None:
     """Hours, minutes and seconds would defeat a prompt cache."""
     prompt = lead().build_complete_system_prompt(PromptContext(NOW))
     assert "2026-03-04" in prompt
     assert "05:06" not in prompt
 
 
-def test_the_prompt_before_the_context_does_not_change() -> None:
+def test_prompt_before_the_context_is_constant() -> None:
     """Two turns with different contexts share everything up to the context."""
     empty = lead().build_complete_system_prompt(PromptContext(NOW))
     full = lead().build_complete_system_prompt(PromptContext(NOW, artifacts=[("a", "A", 1)]))
     assert empty.split("<current_context>")[0] == full.split("<current_context>")[0]
 
 
-def test_a_registered_agent_appears_in_the_leads_prompt() -> None:
-    """Name, description and capabilities of an agent are told to the lead; a name is taken once."""
+def test_registered_agent_is_in_the_leads_prompt() -> None:
+    """The prompt has its name, description and capabilities; a duplicate name is rejected."""
     agent = lead()
     agent.register_subagent(AgentConfig("math_agent", "Computes.", capabilities=("Adds and multiplies.",)))
     prompt = agent.build_system_prompt(PromptContext(NOW))
@@ -69,14 +69,14 @@ def test_a_registered_agent_appears_in_the_leads_prompt() -> None:
         agent.register_subagent(AgentConfig("math_agent", "Again."))
 
 
-def test_a_subagent_sees_the_plan() -> None:
-    """A job knows the plan that it belongs to."""
+def test_subagent_sees_the_plan() -> None:
+    """The prompt of a job contains the task plan."""
     agent = BaseAgent(SEARCH, (), ScriptedModel([]), PromptLibrary())
     assert "- [ ] look" in agent.build_complete_system_prompt(PromptContext(NOW, task_plan="- [ ] look"))
 
 
 def test_prompts_can_be_overridden_by_files(tmp_path: Path) -> None:
-    """A file of the agent's name takes the place of the packaged one; other prompts stay."""
+    """A file with the agent's name replaces the packaged prompt; other prompts stay."""
     (tmp_path / "lead_agent.md").write_text("You are terse. $subagents and $unknown", encoding="utf-8")
     prompt = lead(tmp_path).build_system_prompt(PromptContext(NOW))
     assert prompt.startswith("You are terse. search_agent:")
@@ -84,16 +84,16 @@ def test_prompts_can_be_overridden_by_files(tmp_path: Path) -> None:
     assert "reading agent" in PromptLibrary(tmp_path).render("crawl_agent", max_tool_rounds="2")
 
 
-def test_a_prompt_folder_that_is_none_is_an_error(tmp_path: Path) -> None:
-    """The error names the folder; a prompt that nobody has is named too."""
+def test_missing_prompt_folder_is_an_error(tmp_path: Path) -> None:
+    """The error names the folder; an unknown prompt is named too."""
     with pytest.raises(UsageError, match="missing' is not a folder"):
         PromptLibrary(tmp_path / "missing")
     with pytest.raises(UsageError, match="no prompt 'poet'"):
         PromptLibrary().render("poet")
 
 
-def test_a_reply_is_read_into_prose_calls_and_routing() -> None:
-    """Calls become routing entries in order, and the prose is what is left."""
+def test_reply_is_parsed_into_text_calls_and_routing() -> None:
+    """Calls become routing entries in order, and the text is the rest."""
     text = (
         "I look."
         + format_call("call_subagent", {"agent_name": "search_agent", "instruction": "find"})
@@ -107,20 +107,20 @@ def test_a_reply_is_read_into_prose_calls_and_routing() -> None:
     ]
 
 
-def test_a_response_carries_what_was_done_before_it() -> None:
-    """The earlier calls of the job stand in the response, as the caller read them from the store."""
+def test_response_has_earlier_calls() -> None:
+    """The response has the earlier calls of the job as read from the store."""
     before = {"tool_name": "read_artifact", "params": {"id": "report"}, "success": True, "result": "Text."}
     response = lead().read(ModelReply("Done.", Usage(1, 2), "stop", "m"), interactions=[before])
     assert response.tool_interactions == (before,)
 
 
-def test_a_concluding_reply_has_no_calls() -> None:
-    """What an agent calls in its concluding turn is not routed."""
+def test_concluding_reply_has_no_calls() -> None:
+    """Calls in a concluding turn are not routed."""
     reply = ModelReply("Over." + format_call("read_artifact", {"id": "report"}), Usage(1, 2), "stop", "m")
     response = lead().read(reply, conclude=True)
     assert (response.content, response.tool_calls, response.routing) == ("Over.", (), ())
 
 
-def test_the_reading_agent_says_what_it_needs() -> None:
-    """Its capabilities tell the lead that an instruction has to name a source."""
+def test_capabilities_of_the_crawl_agent_require_a_source() -> None:
+    """The lead reads in them that an instruction has to name a source."""
     assert "specific URL or source" in " ".join(CRAWL.capabilities)

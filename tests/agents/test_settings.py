@@ -1,4 +1,4 @@
-"""Agents and flows are configured without code: the packaged file, and what a user lays over it."""
+"""Configuration of agents and flows: the packaged values, and a user's file or mapping over them."""
 
 from pathlib import Path
 from typing import Any
@@ -17,8 +17,8 @@ from artifactflow_nb.tools.registry import ToolRegistry, select_tools
 from artifactflow_nb.tools.web.tools import web_fetch, web_search
 
 
-def test_the_packaged_values_are_those_promised() -> None:
-    """Rounds, tools, temperatures and limits out of the box, of both flows."""
+def test_packaged_values() -> None:
+    """Rounds, tools, temperatures and limits of both flows by default."""
     config = load_graph_config()
     assert (config.lead_agent.temperature, config.lead_agent.max_iterations) == (0.7, 5)
     assert config.lead_agent.tools == (*(entry.name for entry in ARTIFACT_TOOLS), "call_subagent")
@@ -37,8 +37,8 @@ def test_the_packaged_values_are_those_promised() -> None:
         config.executor.max_steps = 3  # type: ignore[misc]
 
 
-def test_what_is_given_lies_over_what_is_packaged(tmp_path: Path) -> None:
-    """A mapping and a file change what they name, key by key; everything else stays, and a list is replaced whole."""
+def test_overrides_replace_packaged_values(tmp_path: Path) -> None:
+    """A mapping and a file change the keys that they contain; a list is replaced as a whole."""
     given = {"executor": {"max_steps": 4, "tools": ["web_fetch"]}, "approval": {"enabled": "confirm"}}
     path = tmp_path / "my.yaml"
     path.write_text(yaml.safe_dump(given) + "planner:\n", encoding="utf-8")
@@ -56,8 +56,8 @@ def test_what_is_given_lies_over_what_is_packaged(tmp_path: Path) -> None:
         assert load_graph_config(config.changed).changed == given
 
 
-def test_a_value_that_is_as_packaged_is_no_change() -> None:
-    """A file that repeats the packaged values configures the same runs as none."""
+def test_repeated_packaged_value_changes_nothing() -> None:
+    """A file with the packaged values configures the same runs as no file."""
     assert load_graph_config({"executor": {"max_steps": 8, "tools": ["core", "mcp"]}, "agent": {}}).changed == {}
 
 
@@ -87,16 +87,16 @@ def test_a_value_that_is_as_packaged_is_no_change() -> None:
         ({"_source": "x"}, "there is no '_source'"),
     ],
 )
-def test_what_cannot_be_is_named_with_its_path(given: Any, told: str) -> None:
-    """The error says where, what is there, what is allowed and which keys are known; nothing is made to fit."""
+def test_invalid_value_is_reported_with_its_path(given: Any, told: str) -> None:
+    """The error has the place, the value, the allowed values and the known keys; no value is converted."""
     with pytest.raises(UsageError) as refused:
         load_graph_config(given)
     assert f"graph_config: {told}" in str(refused.value)
     assert str(refused.value).count("\n") == 0
 
 
-def test_everything_that_is_wrong_is_told_at_once() -> None:
-    """Two mistakes make one error with a line for each."""
+def test_all_invalid_values_are_reported_together() -> None:
+    """Two mistakes are one error with a line for each."""
     with pytest.raises(UsageError) as refused:
         load_graph_config({"executor": {"max_steps": "x"}, "planer": {}, "approval": {"enabled": []}})
     lines = str(refused.value).splitlines()
@@ -125,8 +125,8 @@ def test_everything_that_is_wrong_is_told_at_once() -> None:
         (None, r"my.yaml cannot be read: .*No such file"),
     ],
 )
-def test_a_file_that_cannot_be_used_is_named_with_the_line(tmp_path: Path, content: Any, told: str) -> None:
-    """The error names the file and the line, and nothing in it is ever carried out."""
+def test_unreadable_file_is_reported_with_the_line(tmp_path: Path, content: Any, told: str) -> None:
+    """The error names the file and the line, and nothing in the file is executed."""
     path = tmp_path / "my.yaml"
     if content is not None:
         path.write_bytes(content if isinstance(content, bytes) else content.encode())
@@ -134,8 +134,8 @@ def test_a_file_that_cannot_be_used_is_named_with_the_line(tmp_path: Path, conte
         load_graph_config(path)
 
 
-def test_an_empty_file_changes_nothing(tmp_path: Path) -> None:
-    """A file with nothing but comments is the packaged configuration."""
+def test_empty_file_changes_nothing(tmp_path: Path) -> None:
+    """A file with only comments equals the packaged configuration."""
     (tmp_path / "my.yaml").write_text("# nothing yet\n")
     assert load_graph_config(tmp_path / "my.yaml").changed == {}
 
@@ -156,8 +156,8 @@ def test_the_setting_comes_from_each_place(tmp_path: Path, monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("given", [5, [1], True, {1, 2}])
-def test_a_setting_that_is_neither_path_nor_values_is_refused_in_a_line(given: Any) -> None:
-    """The error names the setting, what it is and what it may be, and nothing of how it is read."""
+def test_invalid_type_of_the_setting_is_rejected(given: Any) -> None:
+    """The error names the setting, its type and the allowed types, in one line."""
     told = f"The setting graph_config (AF_GRAPH_CONFIG) is {given!r}: it must be the path of a YAML file, or what it"
     with pytest.raises(UsageError) as refused:
         Settings.load(graph_config=given)
@@ -165,8 +165,8 @@ def test_a_setting_that_is_neither_path_nor_values_is_refused_in_a_line(given: A
     assert str(refused.value).count("\n") == 0
 
 
-def test_a_key_that_is_no_text_is_told_as_any_unknown_one() -> None:
-    """`{1: 2}` reaches the configuration, which says what it knows."""
+def test_key_that_is_not_a_text_is_an_unknown_key() -> None:
+    """`{1: 2}` is reported like any unknown key."""
     with pytest.raises(UsageError, match=r"there is no '1' \(which is 2\); known are: lead_agent"):
         load_graph_config(Settings.load(graph_config={1: 2}).graph_config)
 
@@ -205,18 +205,18 @@ TOOLS: tuple[Tool, ...] = (*ARTIFACT_TOOLS, call_subagent, web_search, web_fetch
     ],
 )
 def test_tools_are_selected_by_name_category_or_all(specs: list[str], names: list[str]) -> None:
-    """What is named first comes first, and nothing comes twice."""
+    """The order is that of the selection, without duplicates."""
     assert [entry.name for entry in select_tools(specs, TOOLS)] == names
 
 
-def test_a_name_goes_before_a_category_that_is_called_the_same() -> None:
-    """A tool `text` is meant by `text`, whatever the category of others."""
+def test_tool_name_takes_precedence_over_a_category() -> None:
+    """`text` selects the tool `text` although other tools have this category."""
     assert select_tools(["text"], [*TOOLS, confusing]) == (confusing,)
 
 
 @pytest.mark.parametrize("name", ["all", "core", "mcp"])
-def test_no_tool_takes_the_place_of_what_means_many(name: str) -> None:
-    """`all`, `core` and `mcp` mean what they always mean, and a user's tool of such a name is refused."""
+def test_group_names_are_reserved(name: str) -> None:
+    """A user's tool cannot be called `all`, `core` or `mcp`."""
     impostor = tool(name=name)(count.handler)
     others = select_tools([name], TOOLS)
     assert select_tools([name], [*TOOLS, impostor])[: len(others)] == others
@@ -225,8 +225,8 @@ def test_no_tool_takes_the_place_of_what_means_many(name: str) -> None:
         registry.register(impostor)
 
 
-def test_what_means_no_tool_is_an_error_that_lists_what_does() -> None:
-    """The names and the categories are told; `core` and `mcp` are known also while they have no tool."""
+def test_unknown_tool_lists_known_tools_and_categories() -> None:
+    """`core` and `mcp` are known also while they have no tool."""
     assert select_tools(["core", "mcp", "all"], ()) == ()
     assert select_tools(["weather", "count"], TOOLS, skip_unknown=True) == (count,)
     with pytest.raises(UsageError, match="no tool 'weather'") as refused:

@@ -17,7 +17,7 @@ SOON_MS = 20_000
 GRAPHS = Path(__file__).parents[1] / "support" / "graphs.py"
 HOLD = '''import tempfile, time
 import artifactflow_nb as af
-from graphs import ScriptedChat, prebuilt, said
+from graphs import ScriptedChat, ai_message, prebuilt
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.types import interrupt
 
@@ -54,13 +54,13 @@ def population(city: str) -> str:
 
 wb = af.Workbench(data_dir=tempfile.mkdtemp(), prices={"scripted-chat": af.Price(input=1, output=2)})'''
 AGENT = """agent = prebuilt(Slow(script=[
-    said("I look up both.", ("weather", {"city": "Berlin"}), ("population", {"city": "Berlin"})),
-    said("It is **raining** in Berlin."),
+    ai_message("I look up both.", ("weather", {"city": "Berlin"}), ("population", {"city": "Berlin"})),
+    ai_message("It is **raining** in Berlin."),
 ]), [weather, population])
 run = wb.ask("How is Berlin?", flow=af.adapt(agent, name="town"))
 run"""
 HELPER = '''helper = prebuilt(Slow(script=[
-    said("Let me see.", ("weather", {"city": "Paris"})), said("It rains there."),
+    ai_message("Let me see.", ("weather", {"city": "Paris"})), ai_message("It rains there."),
 ]), [weather])
 
 async def ask_helper(question: str) -> str:
@@ -69,13 +69,13 @@ async def ask_helper(question: str) -> str:
     return ended["messages"][-1].content
 
 boss = prebuilt(Slow(script=[
-    said("I ask somebody.", ("ask_helper", {"question": "How is Paris?"})), said("It rains in Paris."),
+    ai_message("I ask somebody.", ("ask_helper", {"question": "How is Paris?"})), ai_message("It rains in Paris."),
 ]), [ask_helper])
 run = wb.ask("And Paris?", flow=af.adapt(boss, name="boss"))
 run'''
-DEBATE = """sides = {name: speaks(said(f"The {name} speaks. " * 20)) for name in ("optimist", "pessimist")}
+DEBATE = """sides = {name: speaks(ai_message(f"The {name} speaks. " * 20)) for name in ("optimist", "pessimist")}
 both = graph((START, "optimist"), (START, "pessimist"), ("optimist", "judge"), ("pessimist", "judge"),
-             **sides, judge=speaks(said("Both are **half right**.")))
+             **sides, judge=speaks(ai_message("Both are **half right**.")))
 run = wb.ask("Will it go well?", flow=af.adapt(both, name="debate"))
 run"""
 NAME = """greeter = graph(greet=asks("What is your name?", lambda name: f"Hello, {name}!"))
@@ -83,16 +83,16 @@ run = wb.ask("Greet me.", flow=af.adapt(greeter, name="greeter"))
 run"""
 LETTER = """letter = {"title": "Send the letter?", "message": "It is final.", "params": {
     "to": "Ada", "copies": 2, "urgent": False, "cc": ["Bob"]}}
-sender = graph(write=speaks(*[said("A letter to Ada.")] * 2), send=asks(letter, lambda sent: f"Sent: {sent}"))
+sender = graph(write=speaks(*[ai_message("A letter to Ada.")] * 2), send=asks(letter, lambda sent: f"Sent: {sent}"))
 run = wb.ask("Write to Ada.", flow=af.adapt(sender, name="letters"))
 run"""
 BROKEN = """def count(state):
     raise ValueError("there is no column <total>")
 
-broken = graph(write=speaks(said("I have begun.")), count=count)
+broken = graph(write=speaks(ai_message("I have begun.")), count=count)
 run = wb.ask("Sum it up.", flow=af.adapt(broken, name="broken"))
 run"""
-TALKER = """talker = graph(talk=speaks(said("word after word " * 200)))
+TALKER = """talker = graph(talk=speaks(ai_message("word after word " * 200)))
 run = wb.ask("Talk.", flow=af.adapt(talker, name="talker"))
 run"""
 CHAT = """wb.register_flow("letters", af.adapt(sender))

@@ -14,7 +14,7 @@ from langgraph.config import get_stream_writer
 from langgraph.func import entrypoint
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.message import add_messages
-from support.graphs import ScriptedChat, react_agent, said
+from support.graphs import ScriptedChat, ai_message, react_agent
 
 import artifactflow_nb as af
 from artifactflow_nb.core.events import StreamEvent
@@ -44,7 +44,9 @@ def fail(a: int) -> str:
 
 
 def adding_agent() -> Any:
-    return react_agent([said("Let me add.", ("add", {"a": 1, "b": 2})), said("It is 3.", tokens=(50, 6))], add)
+    return react_agent(
+        [ai_message("Let me add.", ("add", {"a": 1, "b": 2})), ai_message("It is 3.", tokens=(50, 6))], add
+    )
 
 
 async def run(engine: Engine, graph: Any, question: str = "What is 1 + 2?", **how: Any) -> Any:
@@ -69,10 +71,10 @@ async def test_prebuilt_agent_has_events_and_rows_like_built_in_agents(open_engi
     engine = await open_engine()
     result = await run(engine, adding_agent())
     assert (result.status, result.response) == ("completed", "It is 3.")
-    told = [(event.type.value, event.agent, event.tool) for event in await events_of(engine, result.run_id)]
+    events = [(event.type.value, event.agent, event.tool) for event in await events_of(engine, result.run_id)]
     turn = [("agent_start", "agent", None), ("llm_complete", "agent", None), ("agent_complete", "agent", None)]
     tool = [("tool_start", "agent", "add"), ("tool_complete", "agent", "add")]
-    assert told[1:-1] == [*turn, *tool, *turn]
+    assert events[1:-1] == [*turn, *tool, *turn]
     assert await rows(engine, "input_tokens, request_model, finish_reason, ttft_ms >= 0, cassette") == [
         (30, "scripted-chat", "tool_calls", 1, "off"),
         (50, "scripted-chat", "stop", 1, "off"),
@@ -87,14 +89,14 @@ async def test_replies_of_a_graph_are_streamed(open_engine: OpenEngine) -> None:
     """Text and call arguments are published as they arrive."""
     engine = await open_engine()
     engine.flows.register("mine", af.adapt(adding_agent()))
-    told = [event async for event in engine.controller.stream_execute("1 + 2?", flow="mine")]
-    chunks = [event for event in told if event.type.value == "llm_chunk"]
+    events = [event async for event in engine.controller.stream_execute("1 + 2?", flow="mine")]
+    chunks = [event for event in events if event.type.value == "llm_chunk"]
     answer = [event.data["delta"] for event in chunks if event.data["kind"] == "answer"]
     assert answer == ["Let ", "me ", "add. ", "It ", "is ", "3. "]
     assert [(event.tool, event.data["delta"]) for event in chunks if event.data["kind"] == "call"] == [
         ("add", '{"a": 1, "b": 2}')
     ]
-    assert [event.seq for event in told] == list(range(1, len(told) + 1))
+    assert [event.seq for event in events] == list(range(1, len(events) + 1))
 
 
 def routed(script: list[Any]) -> Any:
@@ -117,7 +119,10 @@ def routed(script: list[Any]) -> Any:
 
 @pytest.mark.parametrize(
     ("script", "agents"),
-    [([said("A rough text."), said("A text.")], ["writer", "editor"]), ([said("A text.")], ["writer"])],
+    [
+        ([ai_message("A rough text."), ai_message("A text.")], ["writer", "editor"]),
+        ([ai_message("A text.")], ["writer"]),
+    ],
 )
 async def test_nodes_are_the_agents_of_a_graph(open_engine: OpenEngine, script: list[Any], agents: list[str]) -> None:
     """Nodes are the agents, also those that run in a thread; the last AI message is the answer."""
@@ -130,7 +135,7 @@ async def test_nodes_are_the_agents_of_a_graph(open_engine: OpenEngine, script: 
 async def test_missing_usage_is_estimated(open_engine: OpenEngine) -> None:
     """A model without usage metadata has estimated tokens, marked as such."""
     engine = await open_engine()
-    await run(engine, routed([said("A text.", tokens=None)]))
+    await run(engine, routed([ai_message("A text.", tokens=None)]))
     assert await rows(engine, "tokens_estimated, output_tokens") == [(1, 2)]
 
 
@@ -139,7 +144,7 @@ async def test_failing_tool_is_a_failed_call(open_engine: OpenEngine) -> None:
     from langgraph.prebuilt import ToolNode
 
     engine = await open_engine()
-    script = [said("", ("fail", {"a": 1})), said("It failed.")]
+    script = [ai_message("", ("fail", {"a": 1})), ai_message("It failed.")]
     agent = react_agent(script, ToolNode([fail], handle_tool_errors=True))
     result = await run(engine, agent)
     assert result.status == "completed"
@@ -160,9 +165,9 @@ MEDIA = [
 ]
 
 
-@pytest.mark.parametrize(("block", "told"), MEDIA, ids=lambda one: one if isinstance(one, str) else None)
+@pytest.mark.parametrize(("block", "description"), MEDIA, ids=lambda entry: entry if isinstance(entry, str) else None)
 async def test_media_in_tool_results_are_described_not_stored(
-    open_engine: OpenEngine, block: dict[str, Any], told: str
+    open_engine: OpenEngine, block: dict[str, Any], description: str
 ) -> None:
     """The row has the type and size of pictures and files, in each provider's format."""
 
@@ -171,13 +176,13 @@ async def test_media_in_tool_results_are_described_not_stored(
         return [{"type": "text", "text": f"A {what}:"}, block]
 
     engine = await open_engine()
-    await run(engine, react_agent([said("", ("draw", {"what": "cat"})), said("Drawn.")], draw))
-    shown = f"A cat:\n\n[{told}, 3,000 bytes; it cannot be shown here]"
-    assert await rows(engine, "result", "tool_calls") == [(shown,)]
+    await run(engine, react_agent([ai_message("", ("draw", {"what": "cat"})), ai_message("Drawn.")], draw))
+    expected = f"A cat:\n\n[{description}, 3,000 bytes; it cannot be shown here]"
+    assert await rows(engine, "result", "tool_calls") == [(expected,)]
 
 
 @pytest.mark.parametrize(
-    "given",
+    "value",
     [
         [{"title": "T", "url": "https://e.org/"}, {"data": "x"}],
         [{"type": "image", "file_id": "f1"}],
@@ -186,23 +191,23 @@ async def test_media_in_tool_results_are_described_not_stored(
         [1, 2],
     ],
 )
-async def test_structured_tool_results_are_stored_as_json(open_engine: OpenEngine, given: Any) -> None:
+async def test_structured_tool_results_are_stored_as_json(open_engine: OpenEngine, value: Any) -> None:
     """Lists and mappings are stored unchanged, also with the URL of a picture."""
 
     def find(what: str) -> Any:
         """Find."""
-        return given
+        return value
 
     engine = await open_engine()
-    await run(engine, react_agent([said("", ("find", {"what": "cat"})), said("Found.")], find))
+    await run(engine, react_agent([ai_message("", ("find", {"what": "cat"})), ai_message("Found.")], find))
     [(stored,)] = await rows(engine, "result", "tool_calls")
-    assert json.loads(stored) == given
+    assert json.loads(stored) == value
 
 
 async def test_failing_node_is_named_in_the_error(open_engine: OpenEngine) -> None:
     """The run fails, and its open model call is stored as failed."""
     engine = await open_engine()
-    result = await run(engine, routed([said("A rough text."), RuntimeError("the endpoint is gone")]))
+    result = await run(engine, routed([ai_message("A rough text."), RuntimeError("the endpoint is gone")]))
     assert (result.status, result.error_type) == ("failed", "RunFailed")
     assert result.error_message == "The graph failed in editor: RuntimeError: the endpoint is gone"
     assert await rows(engine, "error_type") == [(None,), ("RuntimeError",)]
@@ -212,12 +217,12 @@ async def test_failing_node_is_named_in_the_error(open_engine: OpenEngine) -> No
 
 async def test_repeated_model_call_is_a_retry(open_engine: OpenEngine) -> None:
     """The failed call has a row, and its text is void."""
-    model = ScriptedChat(script=[RuntimeError("busy"), said("A text.")])
+    model = ScriptedChat(script=[RuntimeError("busy"), ai_message("A text.")])
     graph = StateGraph(Chat)
 
     async def writer(state: Chat) -> dict[str, Any]:
-        again = model.with_retry(stop_after_attempt=2, wait_exponential_jitter=False)
-        return {"messages": [await again.ainvoke(state["messages"])]}
+        repeated = model.with_retry(stop_after_attempt=2, wait_exponential_jitter=False)
+        return {"messages": [await repeated.ainvoke(state["messages"])]}
 
     graph.add_node("writer", writer)
     graph.add_edge(START, "writer")
@@ -242,7 +247,7 @@ def together() -> Any:
                 yield chunk
 
     for name in ("left", "right"):
-        model = Meeting(script=[said(f"From {name}.")])
+        model = Meeting(script=[ai_message(f"From {name}.")])
 
         async def node(state: Chat, model: Any = model) -> dict[str, Any]:
             return {"messages": [await model.ainvoke(state["messages"])]}
@@ -261,7 +266,7 @@ async def test_parallel_model_calls_have_separate_jobs(open_engine: OpenEngine) 
 
 async def test_agent_within_a_tool_runs_in_the_tools_job(open_engine: OpenEngine) -> None:
     """A tool that calls another agent is a job, like a delegation."""
-    helper = react_agent([said("Two.")])
+    helper = react_agent([ai_message("Two.")])
 
     async def ask_helper(question: str) -> str:
         """Ask the helper."""
@@ -269,7 +274,9 @@ async def test_agent_within_a_tool_runs_in_the_tools_job(open_engine: OpenEngine
         return str(done["messages"][-1].content)
 
     engine = await open_engine()
-    result = await run(engine, react_agent([said("", ("ask_helper", {"question": "1+1"})), said("2.")], ask_helper))
+    result = await run(
+        engine, react_agent([ai_message("", ("ask_helper", {"question": "1+1"})), ai_message("2.")], ask_helper)
+    )
     [(tool,)] = await rows(engine, "tool_call_id", "tool_calls")
     assert result.response == "2."
     assert await rows(engine, "job_id") == [("main",), (tool,), ("main",)]
@@ -282,10 +289,10 @@ async def test_input_and_answer_adapt_any_state(open_engine: OpenEngine) -> None
     graph.add_edge(START, "split")
     compiled = graph.compile()
     engine = await open_engine()
-    wanted = af.adapt(
+    expected = af.adapt(
         compiled, input=lambda text, _history: {"text": text}, answer=lambda state: ", ".join(state["words"])
     )
-    assert (await run(engine, wanted, "a b")).response == "a, b"
+    assert (await run(engine, expected, "a b")).response == "a, b"
     result = await run(engine, af.adapt(compiled, input=lambda text, _history: {"text": text}), "a b")
     assert result.status == "failed"
     assert "Its output has: text, words" in result.error_message
@@ -319,9 +326,9 @@ async def test_nodes_can_report_steps_and_plans(open_engine: OpenEngine, caplog:
     graph.add_edge(START, "work")
     engine = await open_engine()
     result = await run(engine, graph.compile())
-    told = await events_of(engine, result.run_id)
-    assert sorted(event.type.value for event in told) == ["complete", "metadata", "step_complete", "step_start"]
-    step = next(event for event in told if event.type.value == "step_complete")
+    text = await events_of(engine, result.run_id)
+    assert sorted(event.type.value for event in text) == ["complete", "metadata", "step_complete", "step_start"]
+    step = next(event for event in text if event.type.value == "step_complete")
     assert (step.agent, step.data["job_id"], step.data["result"]) == ("work", "main", "Seen.")
     assert "it has no plan_id" in caplog.text
 
@@ -339,7 +346,7 @@ async def test_cancelling_a_graph_keeps_its_partial_text(open_engine: OpenEngine
                 stopped.set()
 
     graph = StateGraph(Chat)
-    model = Slow(script=[said("Half an answer.")])
+    model = Slow(script=[ai_message("Half an answer.")])
 
     async def writer(state: Chat) -> dict[str, Any]:
         return {"messages": [await model.ainvoke(state["messages"])]}
@@ -348,17 +355,17 @@ async def test_cancelling_a_graph_keeps_its_partial_text(open_engine: OpenEngine
     graph.add_edge(START, "writer")
     engine = await open_engine()
     engine.flows.register("mine", af.adapt(graph.compile()))
-    begun = await engine.controller.begin("Write.", flow="mine")
+    started = await engine.controller.begin("Write.", flow="mine")
     half = asyncio.Event()
-    await engine.controller.subscribe(begun.run_id, lambda event: half.set() if event.type == "llm_chunk" else None)
-    task = await engine.controller.start(begun)
+    await engine.controller.subscribe(started.run_id, lambda event: half.set() if event.type == "llm_chunk" else None)
+    task = await engine.controller.start(started)
     await half.wait()
-    await engine.controller.cancel(begun.run_id)
+    await engine.controller.cancel(started.run_id)
     await task
-    result = await engine.controller.result(begun.run_id)
+    result = await engine.controller.result(started.run_id)
     assert (result.status, stopped.is_set()) == ("cancelled", True)
     assert await rows(engine, "error_type, content") == [("RunCancelled", "Half ")]
-    last = (await events_of(engine, begun.run_id))[-1]
+    last = (await events_of(engine, started.run_id))[-1]
     assert last.data["partial"] == "Half"
 
 
@@ -367,8 +374,8 @@ async def test_recursion_limit_is_langgraphs_or_the_graphs(
     open_engine: OpenEngine, limit: int | None, status: str
 ) -> None:
     """The limit of supersteps is LangGraph's default, or the graph's own."""
-    script = [said("", ("add", {"a": n, "b": n})) for n in range(30)]
-    agent = react_agent([*script, said("Added.")], add)
+    script = [ai_message("", ("add", {"a": n, "b": n})) for n in range(30)]
+    agent = react_agent([*script, ai_message("Added.")], add)
     result = await run(await open_engine(), agent if limit is None else agent.with_config(recursion_limit=limit))
     assert (result.status, result.error_type) == (status, "GraphRecursionError" if limit else None)
 
@@ -400,13 +407,13 @@ def test_invalid_graph_is_rejected(workbench: OpenWorkbench) -> None:
 def test_workbench_asks_a_graph(workbench: OpenWorkbench, tmp_path: Path) -> None:
     """A graph is asked as an object or by name; its run is in frames, views and a sealed file."""
     wb = workbench(interactive=False)
-    asked = wb.ask("1 + 2?", flow=af.adapt(adding_agent(), name="adder")).wait()
-    assert (asked.status, asked.response) == ("completed", "It is 3.")
-    wb.register_flow("routed", af.adapt(routed([said("A text.")])))
+    repeated = wb.ask("1 + 2?", flow=af.adapt(adding_agent(), name="adder")).wait()
+    assert (repeated.status, repeated.response) == ("completed", "It is 3.")
+    wb.register_flow("routed", af.adapt(routed([ai_message("A text.")])))
     assert wb.ask("Write.", flow="routed").wait().response == "A text."
     assert set(wb.runs_df().flow) == {"adder", "routed"}
-    assert "It is 3." in saved_run(asked._client)["text/html"]
-    sealed = af.open_run(asked.seal(tmp_path / "run.afrun"))
+    assert "It is 3." in saved_run(repeated._client)["text/html"]
+    sealed = af.open_run(repeated.seal(tmp_path / "run.afrun"))
     assert len(sealed.llm_calls_df()) == 2
     assert sealed.response == "It is 3."
 
@@ -415,11 +422,11 @@ async def test_views_separate_parallel_nodes(open_engine: OpenEngine) -> None:
     """Concurrent texts are kept apart while they arrive, and all are shown."""
     engine = await open_engine()
     engine.flows.register("mine", af.adapt(together()))
-    shown = RunTranscript("Both?")
+    transcript = RunTranscript("Both?")
     async for event in engine.controller.stream_execute("Both?", flow="mine"):
-        shown.apply(event)
-    assert sorted(turn.reply.prose.text.strip() for turn in shown.lead_job.turns) == ["From left.", "From right."]
-    assert (len(shown.jobs), shown.totals.n_llm_calls) == (1, 2)
+        transcript.apply(event)
+    assert sorted(turn.reply.prose.text.strip() for turn in transcript.lead_job.turns) == ["From left.", "From right."]
+    assert (len(transcript.jobs), transcript.totals.n_llm_calls) == (1, 2)
 
 
 def test_a_graph_cannot_be_forked(workbench: OpenWorkbench) -> None:
@@ -432,8 +439,8 @@ def test_a_graph_cannot_be_forked(workbench: OpenWorkbench) -> None:
 def test_run_of_a_graph_can_be_repeated_and_compared(workbench: OpenWorkbench) -> None:
     """A run of a graph can be repeated, and compared with the repetition."""
     wb = workbench(interactive=False)
-    first = wb.ask("Write.", flow=af.adapt(routed([said("A text.")]), name="writing")).wait()
-    wb.register_flow("writing", af.adapt(routed([said("Another text.")])))
+    first = wb.ask("Write.", flow=af.adapt(routed([ai_message("A text.")]), name="writing")).wait()
+    wb.register_flow("writing", af.adapt(routed([ai_message("Another text.")])))
     second = wb.regenerate(first).wait()
     assert second.response == "Another text."
     assert "Another" in repr(af.compare(first, second)._repr_html_())

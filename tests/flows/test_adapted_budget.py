@@ -16,7 +16,7 @@ from langgraph.graph import START, StateGraph
 from langgraph.graph.message import add_messages
 from langgraph.prebuilt import ToolNode
 from langgraph.types import RetryPolicy
-from support.graphs import ScriptedChat, prebuilt, react_agent, said
+from support.graphs import ScriptedChat, ai_message, prebuilt, react_agent
 
 import artifactflow_nb as af
 from artifactflow_nb.engine.engine import Engine
@@ -66,10 +66,12 @@ def add(a: int, b: int) -> str:
 
 
 def adding_agent() -> Any:
-    return react_agent([said("Let me add.", ("add", {"a": 1, "b": 2})), said("It is 3.", tokens=(50, 6))], add)
+    return react_agent(
+        [ai_message("Let me add.", ("add", {"a": 1, "b": 2})), ai_message("It is 3.", tokens=(50, 6))], add
+    )
 
 
-def asker(model: Any, how: str) -> Any:
+def asker(model: Any, mode: str) -> Any:
     """A node that asks a model: in a thread, on the loop as one should, or on the loop without awaiting it."""
 
     def threaded(state: Chat) -> dict[str, Any]:
@@ -81,7 +83,7 @@ def asker(model: Any, how: str) -> Any:
     async def blocking(state: Chat) -> dict[str, Any]:
         return threaded(state)
 
-    return {"threaded": threaded, "awaited": awaited, "blocking": blocking}[how]
+    return {"threaded": threaded, "awaited": awaited, "blocking": blocking}[mode]
 
 
 def chain(*nodes: Any) -> Any:
@@ -111,7 +113,7 @@ async def test_graph_continues_after_budget_approval(open_engine: OpenEngine) ->
         return "done"
 
     engine = await open_engine()
-    graph = react_agent([said("", ("once", {"a": 1})), said("Done."), said("Done.")], once)
+    graph = react_agent([ai_message("", ("once", {"a": 1})), ai_message("Done."), ai_message("Done.")], once)
     waiting = await run(engine, graph, budget={"tokens": 20, "when_spent": "ask"})
     assert (waiting.status, waiting.pending[0].kind) == ("waiting", "budget")
     result = await engine.controller.resume(waiting.thread_id, approved=True)
@@ -122,7 +124,9 @@ async def test_cost_limit_needs_prices_of_the_graphs_models_only(open_engine: Op
     """A run over its cost limit continues after approval if the graph's model has a price."""
     price = {"scripted-chat": {"input": 2.0, "output": 10.0}}
     engine = await open_engine(settings={"prices": price})
-    agent = react_agent([said("", ("add", {"a": 1, "b": 2})), said("It is 3."), said("It is 3.")], add)
+    agent = react_agent(
+        [ai_message("", ("add", {"a": 1, "b": 2})), ai_message("It is 3."), ai_message("It is 3.")], add
+    )
     waiting = await run(engine, agent, budget={"usd": 1e-6, "when_spent": "ask"})
     result = await engine.controller.resume(waiting.thread_id, approved=True)
     assert (result.status, result.response) == ("completed", "It is 3.")
@@ -143,34 +147,34 @@ EVERY_WAY = pytest.mark.parametrize("how", ["threaded", "awaited", "blocking"])
 @pytest.mark.parametrize("pause_s", [0.0, 0.1])
 @pytest.mark.parametrize("when_spent", ["stop", "ask"])
 async def test_no_model_call_starts_beyond_the_budget(
-    open_engine: OpenEngine, how: str, pause_s: float, when_spent: str
+    open_engine: OpenEngine, mode: str, pause_s: float, when_spent: str
 ) -> None:
     """However a model is called, the next call is not made, and the code after it does not run."""
-    model, done = Paced(script=[said("One."), said("Two.")], pause_s=pause_s), []
+    model, done = Paced(script=[ai_message("One."), ai_message("Two.")], pause_s=pause_s), []
 
     def effect(_state: Chat) -> dict[str, Any]:
         done.append("effect")
         return {}
 
     engine = await open_engine()
-    graph = chain(asker(model, how), asker(model, how), effect)
+    graph = chain(asker(model, mode), asker(model, mode), effect)
     result = await run(engine, graph, budget={"tokens": 20, "when_spent": when_spent})
     await asyncio.sleep(2 * pause_s)
     assert result.status == ("waiting" if when_spent == "ask" else "failed")
-    assert (len(model.asked), len(await rows(engine, "call_id")), done) == (1, 1, [])
+    assert (len(model.requests), len(await rows(engine, "call_id")), done) == (1, 1, [])
     if when_spent == "ask":
         result = await engine.controller.resume(result.thread_id, approved=True)
-        assert (result.response, len(model.asked), done) == ("Two.", 2, ["effect"])
+        assert (result.response, len(model.requests), done) == ("Two.", 2, ["effect"])
         assert await rows(engine, "agent_name, error_type") == [("n0", None), ("n1", None)]
 
 
 @EVERY_WAY
-async def test_every_call_of_parallel_nodes_has_a_row(open_engine: OpenEngine, how: str) -> None:
+async def test_every_call_of_parallel_nodes_has_a_row(open_engine: OpenEngine, mode: str) -> None:
     """Nodes that call their models repeatedly and concurrently have a row for each call, complete or not."""
-    models = [Paced(script=[said(f"{n}.") for n in range(9)], pause_s=pause_s) for pause_s in (0.0, 0.05)]
+    models = [Paced(script=[ai_message(f"{n}.") for n in range(9)], pause_s=pause_s) for pause_s in (0.0, 0.05)]
     graph = StateGraph(Chat)
     for n, model in enumerate(models):
-        ask = asker(model, how)
+        ask = asker(model, mode)
 
         async def thrice(state: Chat, ask: Any = ask) -> dict[str, Any]:
             return dict([await ask(state) for _ in range(3)][-1])
@@ -178,23 +182,23 @@ async def test_every_call_of_parallel_nodes_has_a_row(open_engine: OpenEngine, h
         def threaded(state: Chat, ask: Any = ask) -> dict[str, Any]:
             return dict([ask(state) for _ in range(3)][-1])
 
-        graph.add_node(f"n{n}", threaded if how == "threaded" else thrice)
+        graph.add_node(f"n{n}", threaded if mode == "threaded" else thrice)
         graph.add_edge(START, f"n{n}")
     engine = await open_engine()
     waiting = await run(engine, graph.compile(), budget={"tokens": 60, "when_spent": "ask"})
     await asyncio.sleep(0.2)
     assert (waiting.status, len(waiting.pending)) == ("waiting", 1)
-    assert len(await rows(engine, "call_id")) == sum(len(model.asked) for model in models) < 6
+    assert len(await rows(engine, "call_id")) == sum(len(model.requests) for model in models) < 6
     assert sum(tokens or 0 for (tokens,) in await rows(engine, "input_tokens + output_tokens")) >= 60
 
 
 @EVERY_WAY
 @pytest.mark.parametrize("when_spent", ["stop", "ask"])
 async def test_model_call_within_a_tool_is_stopped_at_the_budget(
-    open_engine: OpenEngine, how: str, when_spent: str
+    open_engine: OpenEngine, mode: str, when_spent: str
 ) -> None:
     """The tool is stopped although its node handles tool errors; after approval it starts again."""
-    inner = Paced(script=[said("Two.")])
+    inner = Paced(script=[ai_message("Two.")])
 
     def think(about: str) -> str:
         """Think."""
@@ -202,28 +206,30 @@ async def test_model_call_within_a_tool_is_stopped_at_the_budget(
 
     async def athink(about: str) -> str:
         """Think."""
-        return str((await inner.ainvoke(about)).content) if how == "awaited" else think(about)
+        return str((await inner.ainvoke(about)).content) if mode == "awaited" else think(about)
 
-    tool: Callable[..., Any] = think if how == "threaded" else athink
-    model = Paced(script=[said("", (tool.__name__, {"about": "1+1"})), said("It is two.")])
+    tool: Callable[..., Any] = think if mode == "threaded" else athink
+    model = Paced(script=[ai_message("", (tool.__name__, {"about": "1+1"})), ai_message("It is two.")])
     engine = await open_engine()
     graph = prebuilt(model, ToolNode([tool], handle_tool_errors=True))
     result = await run(engine, graph, budget={"tokens": 20, "when_spent": when_spent})
-    assert (len(model.asked), len(inner.asked), len(await rows(engine, "call_id"))) == (1, 0, 1)
+    assert (len(model.requests), len(inner.requests), len(await rows(engine, "call_id"))) == (1, 0, 1)
     if when_spent == "ask":
         result = await engine.controller.resume(result.thread_id, approved=True)
         result = await engine.controller.resume(result.thread_id, approved=True)
-        assert (result.response, len(model.asked), len(inner.asked)) == ("It is two.", 2, 1)
+        assert (result.response, len(model.requests), len(inner.requests)) == ("It is two.", 2, 1)
         assert await rows(engine, "status, success", "tool_calls") == [("finished", 1)]
     assert result.status == ("completed" if when_spent == "ask" else "failed")
 
 
 def swallowing(kind: str, model: Any) -> Any:
     """A node that does all it can so that no error of its model stops it."""
-    again = RunnableLambda(lambda _asked: model.invoke("again"))
+    repeated = RunnableLambda(lambda _asked: model.invoke("again"))
     hardened = {
         "with_retry": lambda: model.with_retry(wait_exponential_jitter=False),
-        "with_fallbacks": lambda: model.with_fallbacks([again, RunnableLambda(lambda _asked: said("Fallen back."))]),
+        "with_fallbacks": lambda: model.with_fallbacks(
+            [repeated, RunnableLambda(lambda _asked: ai_message("Fallen back."))]
+        ),
     }
 
     def node(state: Chat) -> dict[str, Any]:
@@ -232,11 +238,11 @@ def swallowing(kind: str, model: Any) -> Any:
         try:
             return {"messages": [model.invoke(state["messages"])]}
         except Exception:  # noqa: BLE001 - that is what it tries
-            return {"messages": [said("Swallowed.")]}
+            return {"messages": [ai_message("Swallowed.")]}
         except BaseException:
             if kind == "except":
                 raise
-            return {"messages": [said("Swallowed all.")]}
+            return {"messages": [ai_message("Swallowed all.")]}
 
     return node
 
@@ -244,7 +250,7 @@ def swallowing(kind: str, model: Any) -> Any:
 @pytest.mark.parametrize("kind", ["except", "bare_except", "with_retry", "with_fallbacks"])
 async def test_graph_cannot_handle_its_way_past_the_budget(open_engine: OpenEngine, kind: str) -> None:
     """Whatever a graph does with errors of its models, its run ends, and nothing else starts."""
-    model, done = Paced(script=[said("One.")] * 9), []
+    model, done = Paced(script=[ai_message("One.")] * 9), []
 
     def effect(_state: Chat) -> dict[str, Any]:
         done.append("effect")
@@ -253,15 +259,15 @@ async def test_graph_cannot_handle_its_way_past_the_budget(open_engine: OpenEngi
     engine = await open_engine()
     result = await run(engine, chain(asker(model, "threaded"), swallowing(kind, model), effect), budget={"tokens": 20})
     assert (result.status, result.error_type) == ("failed", "BudgetExceeded")
-    assert (len(model.asked), len(await rows(engine, "call_id")), done) == (1, 1, [])
+    assert (len(model.requests), len(await rows(engine, "call_id")), done) == (1, 1, [])
 
 
 async def test_retry_policy_does_not_repeat_a_refused_call(open_engine: OpenEngine) -> None:
     """The node does not start again."""
-    model, begun = Paced(script=[said("One.")] * 9), []
+    model, starts = Paced(script=[ai_message("One.")] * 9), []
 
     async def node(state: Chat) -> dict[str, Any]:
-        begun.append("node")
+        starts.append("node")
         return {"messages": [await model.ainvoke(state["messages"])]}
 
     graph = StateGraph(Chat)
@@ -270,12 +276,12 @@ async def test_retry_policy_does_not_repeat_a_refused_call(open_engine: OpenEngi
     graph.add_edge(START, "one")
     graph.add_edge("one", "two")
     result = await run(await open_engine(), graph.compile(), budget={"tokens": 20})
-    assert (result.error_type, len(model.asked), begun) == ("BudgetExceeded", 1, ["node"])
+    assert (result.error_type, len(model.requests), starts) == ("BudgetExceeded", 1, ["node"])
 
 
 async def test_proposed_extension_covers_the_repeated_node(open_engine: OpenEngine) -> None:
     """A node starts again after the approval; the proposed limit has room for its earlier calls."""
-    model = Paced(script=[said(f"{n}.") for n in range(9)])
+    model = Paced(script=[ai_message(f"{n}.") for n in range(9)])
 
     async def node(state: Chat) -> dict[str, Any]:
         for _ in range(2):
@@ -286,46 +292,46 @@ async def test_proposed_extension_covers_the_repeated_node(open_engine: OpenEngi
     waiting = await run(engine, chain(node), budget=ASKS)
     assert waiting.pending[0].params == {"tokens": 34 + 34 + 20}
     result = await engine.controller.resume(waiting.thread_id, approved=True)
-    assert (result.status, len(model.asked), len(await rows(engine, "call_id"))) == ("completed", 3, 3)
+    assert (result.status, len(model.requests), len(await rows(engine, "call_id"))) == ("completed", 3, 3)
 
 
 async def test_policy_may_approve_the_budget(open_engine: OpenEngine) -> None:
     """The run continues without waiting, and finished work is not repeated."""
     engine = await open_engine(approvals={"budget": "approve"})
-    model = Paced(script=[said("One."), said("Two.")])
+    model = Paced(script=[ai_message("One."), ai_message("Two.")])
     result = await run(engine, chain(asker(model, "threaded"), asker(model, "awaited")), budget=ASKS)
-    assert (result.response, len(model.asked), len(await rows(engine, "call_id"))) == ("Two.", 2, 2)
+    assert (result.response, len(model.requests), len(await rows(engine, "call_id"))) == ("Two.", 2, 2)
 
 
 async def test_denied_budget_ends_the_graph(open_engine: OpenEngine) -> None:
     """After a denial the graph does not run again."""
-    model, begun = Paced(script=[said("One."), said("Two.")]), []
+    model, starts = Paced(script=[ai_message("One."), ai_message("Two.")]), []
 
     def node(state: Chat) -> dict[str, Any]:
-        begun.append("node")
+        starts.append("node")
         return {"messages": [model.invoke(state["messages"])]}
 
     engine = await open_engine()
     waiting = await run(engine, chain(asker(model, "awaited"), node), budget=ASKS)
     result = await engine.controller.resume(waiting.thread_id, approved=False)
-    assert (result.error_type, len(model.asked), begun) == ("BudgetExceeded", 1, ["node"])
+    assert (result.error_type, len(model.requests), starts) == ("BudgetExceeded", 1, ["node"])
 
 
 async def test_unpriced_reply_stops_further_calls(open_engine: OpenEngine) -> None:
     """With a limit in dollars the first reply of an unpriced model is the last."""
-    engine, model = await open_engine(), Paced(script=[said("One."), said("Two.")])
+    engine, model = await open_engine(), Paced(script=[ai_message("One."), ai_message("Two.")])
     result = await run(engine, chain(asker(model, "threaded"), asker(model, "threaded")), budget={"usd": 1.0})
-    assert (result.error_type, len(model.asked)) == ("UsageError", 1)
+    assert (result.error_type, len(model.requests)) == ("UsageError", 1)
     assert "'scripted-chat-1' of n0" in result.error_message
 
 
 @EVERY_WAY
-async def test_text_completion_model_is_counted(open_engine: OpenEngine, how: str) -> None:
+async def test_text_completion_model_is_counted(open_engine: OpenEngine, mode: str) -> None:
     """LangChain's older models have rows and a budget as well."""
-    model, asked = FakeListLLM(responses=["one two three four"]), []
+    model, requests = FakeListLLM(responses=["one two three four"]), []
 
     def note(state: Words) -> Any:
-        asked.append(state)
+        requests.append(state)
         return state
 
     def threaded(state: Words) -> dict[str, Any]:
@@ -337,7 +343,7 @@ async def test_text_completion_model_is_counted(open_engine: OpenEngine, how: st
     async def blocking(state: Words) -> dict[str, Any]:
         return threaded(state)
 
-    node = {"threaded": threaded, "awaited": awaited, "blocking": blocking}[how]
+    node = {"threaded": threaded, "awaited": awaited, "blocking": blocking}[mode]
     graph = StateGraph(Words)
     graph.add_node("one", node)
     graph.add_node("two", node)
@@ -347,7 +353,7 @@ async def test_text_completion_model_is_counted(open_engine: OpenEngine, how: st
     adapted = af.adapt(graph.compile(), input=lambda text, _history: {"words": [text]}, answer=lambda s: s["words"][-1])
     engine.flows.register("mine", adapted)
     result = await engine.controller.execute("Go.", flow="mine", budget={"tokens": 5})
-    assert (result.error_type, len(asked)) == ("BudgetExceeded", 2)
+    assert (result.error_type, len(requests)) == ("BudgetExceeded", 2)
     assert await rows(engine, "agent_name, content") == [("one", "one two three four")]
     result = await engine.controller.execute("Go.", flow="mine")
     assert result.response == "one two three four"
@@ -356,17 +362,17 @@ async def test_text_completion_model_is_counted(open_engine: OpenEngine, how: st
 
 async def test_abandoned_reply_has_a_row(open_engine: OpenEngine) -> None:
     """If a node stops reading a reply, the call has a row without a reply, and the run continues."""
-    model, kept = Paced(script=[said("One two three."), said("Done.")]), []
+    model, streams = Paced(script=[ai_message("One two three."), ai_message("Done.")]), []
 
     async def node(state: Chat) -> dict[str, Any]:
-        kept.append(model.astream(state["messages"]))
-        await anext(kept[0])
+        streams.append(model.astream(state["messages"]))
+        await anext(streams[0])
         return {"messages": [await model.ainvoke("again")]}
 
     engine = await open_engine()
     assert (await run(engine, chain(node))).response == "Done."
     assert sorted(await rows(engine, "content, error_type")) == [("Done. ", None), ("One ", "GeneratorExit")]
-    await kept[0].aclose()
+    await streams[0].aclose()
 
 
 async def test_failed_text_completion_has_a_row(open_engine: OpenEngine) -> None:

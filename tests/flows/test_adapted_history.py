@@ -8,24 +8,24 @@ import pytest
 from conftest import OpenEngine, OpenWorkbench
 from langgraph.func import entrypoint
 from langgraph.graph import START, StateGraph
-from support.graphs import ScriptedChat, prebuilt, said
+from support.graphs import ScriptedChat, ai_message, prebuilt
 
 import artifactflow_nb as af
 from artifactflow_nb.flows.langgraph.adapt import History
 
 
-class Heard(TypedDict, total=False):
+class State(TypedDict, total=False):
     messages: list[Any]
-    heard: Annotated[list[str], operator.add]
+    answers: Annotated[list[str], operator.add]
 
 
-def sent(model: ScriptedChat) -> list[list[tuple[str, str]]]:
-    """What a model was really sent, call by call."""
-    return [[(message.type, str(message.content)) for message in messages] for messages in model.asked]
+def sent_messages(model: ScriptedChat) -> list[list[tuple[str, str]]]:
+    """Return the messages of each call of a model."""
+    return [[(message.type, str(message.content)) for message in messages] for messages in model.requests]
 
 
 def chatting(*answers: str) -> tuple[Any, ScriptedChat]:
-    model = ScriptedChat(script=[said(answer) for answer in answers])
+    model = ScriptedChat(script=[ai_message(answer) for answer in answers])
     return af.adapt(prebuilt(model, []), name="mine"), model
 
 
@@ -38,7 +38,7 @@ def test_follow_up_gets_the_conversation(workbench: OpenWorkbench) -> None:
         run = wb.ask(question, conversation_id=run, flow="mine").wait()
     first = ("human", "I am Ann.")
     second = [first, ("ai", "Hello Ann."), ("human", "Who am I?")]
-    assert sent(model) == [[first], second, [*second, ("ai", "Ann."), ("human", "And now?")]]
+    assert sent_messages(model) == [[first], second, [*second, ("ai", "Ann."), ("human", "And now?")]]
 
 
 def test_each_branch_has_its_own_conversation(workbench: OpenWorkbench) -> None:
@@ -52,26 +52,26 @@ def test_each_branch_has_its_own_conversation(workbench: OpenWorkbench) -> None:
     wb.ask("Who am I?", conversation_id=first, parent_message_id=edited.message_id, flow="mine").wait()
     ann = [("human", "I am Ann."), ("ai", "Hello Ann."), ("human", "Who am I?")]
     bob = [("human", "I am Bob."), ("ai", "Hello Bob."), ("human", "Who am I?")]
-    assert sent(model) == [ann[:1], ann, ann, bob[:1], bob]
+    assert sent_messages(model) == [ann[:1], ann, ann, bob[:1], bob]
 
 
 def test_resumed_graph_does_not_get_its_input_again(workbench: OpenWorkbench, tmp_path: Path) -> None:
     """After a pause the graph continues from its checkpoint, in a new workbench too."""
     from langgraph.types import interrupt
 
-    def note(state: Heard) -> dict[str, Any]:
-        return {"heard": [text for _, text in state["messages"]]}
+    def note(state: State) -> dict[str, Any]:
+        return {"answers": [text for _, text in state["messages"]]}
 
-    def ask(state: Heard) -> dict[str, Any]:
-        return {"heard": [str(interrupt("Go on?"))]}
+    def ask(state: State) -> dict[str, Any]:
+        return {"answers": [str(interrupt("Go on?"))]}
 
     def asking() -> Any:
-        built = StateGraph(Heard)
+        built = StateGraph(State)
         built.add_node("note", note)
         built.add_node("ask", ask)
         built.add_edge(START, "note")
         built.add_edge("note", "ask")
-        return af.adapt(built.compile(), name="asks", answer=lambda state: ", ".join(state["heard"]))
+        return af.adapt(built.compile(), name="asks", answer=lambda state: ", ".join(state["answers"]))
 
     wb = workbench(interactive=False, data_dir=tmp_path / "one")
     graph, _ = chatting("Hello.")
@@ -102,20 +102,20 @@ def no_question() -> Any:
     return {}
 
 
-@pytest.mark.parametrize("given", [lambda question: question, no_question, str, dict, "question"])
-def test_input_without_two_arguments_is_rejected(given: Any) -> None:
+@pytest.mark.parametrize("input_function", [lambda question: question, no_question, str, dict, "question"])
+def test_input_without_two_arguments_is_rejected(input_function: Any) -> None:
     """The error shows how to write one."""
     with pytest.raises(af.UsageError, match=r"two arguments(?s:.*)input=lambda question, history: "):
-        af.adapt(prebuilt(ScriptedChat(script=[]), []), input=given)
+        af.adapt(prebuilt(ScriptedChat(script=[]), []), input=input_function)
 
 
 def test_failing_input_function_fails_the_run_with_its_name(workbench: OpenWorkbench) -> None:
 
-    def given(question: str, history: History) -> Any:
+    def failing_input(question: str, history: History) -> Any:
         raise KeyError(history[0] if history else question)
 
     wb = workbench(interactive=False)
-    graph = af.adapt(prebuilt(ScriptedChat(script=[]), []), name="mine", input=given)
-    told = "The input= function of the graph 'mine' failed for the question 'Why?': KeyError: 'Why?'"
+    graph = af.adapt(prebuilt(ScriptedChat(script=[]), []), name="mine", input=failing_input)
+    message = "The input= function of the graph 'mine' failed for the question 'Why?': KeyError: 'Why?'"
     run = wb.ask("Why?", flow=graph).wait()
-    assert (run.status, run.error) == ("failed", told)
+    assert (run.status, run.error) == ("failed", message)

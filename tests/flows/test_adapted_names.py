@@ -13,7 +13,7 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.graph import START, StateGraph
 from langgraph.graph.message import add_messages
 from langgraph.types import interrupt
-from support.graphs import ScriptedChat, prebuilt, react_agent, said
+from support.graphs import ScriptedChat, ai_message, prebuilt, react_agent
 
 import artifactflow_nb as af
 from artifactflow_nb.core.runs import GRAPH_SETTING
@@ -35,11 +35,11 @@ def pay(amount: int) -> str:
 
 
 def payer(answer: str = "Paid by the first.") -> Any:
-    return react_agent([said("", ("pay", {"amount": 5})), said(answer), said(answer)], pay)
+    return react_agent([ai_message("", ("pay", {"amount": 5})), ai_message(answer), ai_message(answer)], pay)
 
 
 def adder(answer: str = "Added.") -> Any:
-    return react_agent([said(answer)] * 9, add)
+    return react_agent([ai_message(answer)] * 9, add)
 
 
 def one_node(node: Callable[[Any], Any], name: str = "work", **compiled: Any) -> Any:
@@ -73,7 +73,7 @@ def test_graphs_with_different_models_have_different_names(workbench: OpenWorkbe
     """The model alone makes the difference."""
     wb = workbench(interactive=False)
     for name in ("small", "large", "small"):
-        model = ScriptedChat(script=[said("I.")], model_name=name)
+        model = ScriptedChat(script=[ai_message("I.")], model_name=name)
         wb.ask("Who?", flow=af.adapt(prebuilt(model, [add]))).wait()
     assert list(wb.runs_df().sort_values("started_at").flow) == ["graph", "graph_2", "graph"]
 
@@ -85,18 +85,18 @@ def test_explicit_name_passes_to_the_newer_graph(workbench: OpenWorkbench) -> No
     assert wb.ask("Add.", flow=af.adapt(adder(), name="mine")).wait().response == "Added."
     wb.register_flow("mine", af.adapt(payer("Paid by the second.")))
     assert waiting.approve().wait().response == "Paid by the first."
-    again = wb.regenerate(waiting).wait()
-    assert again.approve().wait().response == "Paid by the second."
+    repeated = wb.regenerate(waiting).wait()
+    assert repeated.approve().wait().response == "Paid by the second."
 
 
 async def test_queued_run_keeps_its_graph(open_engine: OpenEngine) -> None:
     """A run that has not started when its name passes to another graph uses the graph of its question."""
     engine = await open_engine()
     engine.flows.register("mine", af.adapt(adder("First.")))
-    begun = await engine.controller.begin("Add.", flow="mine")
+    started = await engine.controller.begin("Add.", flow="mine")
     engine.flows.register("mine", af.adapt(adder("Second.")))
-    await (await engine.controller.start(begun))
-    assert (await engine.controller.result(begun.run_id)).response == "First."
+    await (await engine.controller.start(started))
+    assert (await engine.controller.result(started.run_id)).response == "First."
 
 
 def test_finished_run_releases_its_graph(workbench: OpenWorkbench) -> None:
@@ -154,7 +154,7 @@ def test_fingerprint_finds_nested_tools_and_models() -> None:
 
 
 @pytest.mark.parametrize(
-    ("other", "told"),
+    ("other", "message"),
     [
         (lambda: react_agent([], pay, add), "tools: add is new"),
         (lambda: react_agent([], add), "tools: pay is missing now; tools: add is new"),
@@ -165,7 +165,7 @@ def test_fingerprint_finds_nested_tools_and_models() -> None:
     ],
 )
 def test_run_does_not_continue_with_a_different_graph(
-    workbench: OpenWorkbench, other: Callable[[], Any], told: str
+    workbench: OpenWorkbench, other: Callable[[], Any], message: str
 ) -> None:
     """In a new workbench nodes, edges and tools have to be the same; the error lists the differences."""
     wb = workbench(interactive=False)
@@ -173,9 +173,9 @@ def test_run_does_not_continue_with_a_different_graph(
     wb.close()
     new = workbench(interactive=False)
     new.register_flow("mine", af.adapt(other()))
-    with pytest.raises(af.UsageError, match=f"its start: {told}"):
+    with pytest.raises(af.UsageError, match=f"its start: {message}"):
         new.run(run_id).approve()
-    new.register_flow("mine", af.adapt(react_agent([said("Paid.")], pay)))
+    new.register_flow("mine", af.adapt(react_agent([ai_message("Paid.")], pay)))
     assert new.run(run_id).approve().wait().response == "Paid."
 
 
@@ -189,7 +189,7 @@ async def test_run_without_recorded_tools_continues(open_engine: OpenEngine) -> 
     await engine.database.write(lambda db: db.execute(remove, (f"{path}.tools", f"{path}.models")))
     await engine.aclose()
     other = await open_engine()
-    other.flows.register("mine", af.adapt(react_agent([said("Paid.")], pay, add)))
+    other.flows.register("mine", af.adapt(react_agent([ai_message("Paid.")], pay, add)))
     assert (await other.controller.resume(waiting.thread_id, approved=True)).response == "Paid."
 
 
@@ -199,9 +199,9 @@ def test_unknown_graph_error_says_how_to_register_it(workbench: OpenWorkbench) -
     run_id = wb.ask("Add.", flow=af.adapt(adder(), name="mine")).wait().run_id
     wb.close()
     new = workbench(interactive=False)
-    for again in (lambda: new.regenerate(run_id), lambda: new.edit(run_id, "Add more.")):
+    for ask_again in (lambda: new.regenerate(run_id), lambda: new.edit(run_id, "Add more.")):
         with pytest.raises(af.UsageError, match=r"'mine'(?s:.*)wb.register_flow\('mine', af.adapt\(graph\)\)"):
-            again()
+            ask_again()
 
 
 @pytest.mark.parametrize("flow", [adder(), StateGraph(Chat), 1])

@@ -16,7 +16,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, StateGraph
 from langgraph.graph.message import add_messages
 from langgraph.types import interrupt
-from support.graphs import react_agent, said
+from support.graphs import ai_message, react_agent
 
 import artifactflow_nb as af
 from artifactflow_nb.core.approvals import Decision
@@ -36,7 +36,7 @@ from flows.test_adapted_questions import asking
 
 async def main():
     async with Engine(Settings.load(data_dir=Path(sys.argv[1]))) as engine:
-        engine.flows.register("mine", af.adapt(asking("Go on?", then=lambda: os.kill(os.getpid(), 9)), answer=str))
+        engine.flows.register("mine", af.adapt(asking("Go on?", after=lambda: os.kill(os.getpid(), 9)), answer=str))
         waiting = await engine.controller.execute("Ask me.", flow="mine")
         await engine.controller.resume(waiting.thread_id, approved=True)
 
@@ -44,20 +44,20 @@ asyncio.run(main())
 """
 
 
-class Heard(TypedDict, total=False):
+class State(TypedDict, total=False):
     messages: list[Any]
-    heard: Annotated[list[Any], operator.add]
+    decisions: Annotated[list[Any], operator.add]
 
 
-def asking(*values: Any, then: Any = lambda: None, **compiled: Any) -> Any:
-    """A graph whose nodes, all at once, interrupt with these values and note what they get back."""
-    graph = StateGraph(Heard)
+def asking(*values: Any, after: Any = lambda: None, **compiled: Any) -> Any:
+    """A graph whose nodes, in parallel, interrupt with these values and store the decisions."""
+    graph = StateGraph(State)
     for n, value in enumerate(values):
 
-        def node(_state: Heard, n: int = n, value: Any = value) -> dict[str, Any]:
-            heard = interrupt(value)
-            then()
-            return {"heard": [[n, heard]]}
+        def node(_state: State, n: int = n, value: Any = value) -> dict[str, Any]:
+            decision = interrupt(value)
+            after()
+            return {"decisions": [[n, decision]]}
 
         graph.add_node(f"asks_{n}", node)
         graph.add_edge(START, f"asks_{n}")
@@ -89,12 +89,12 @@ def drafting() -> Any:
     return graph.compile()
 
 
-def heard(state: Any) -> str:
-    return str([what for _, what in sorted(state["heard"], key=lambda one: one[0])])
+def format_decisions(state: Any) -> str:
+    return str([decision for _, decision in sorted(state["decisions"], key=lambda entry: entry[0])])
 
 
 async def waiting(engine: Engine, *values: Any, **compiled: Any) -> Any:
-    engine.flows.register("mine", af.adapt(asking(*values, **compiled), answer=heard))
+    engine.flows.register("mine", af.adapt(asking(*values, **compiled), answer=format_decisions))
     return await engine.controller.execute("Ask me.", flow="mine")
 
 
@@ -128,7 +128,7 @@ async def test_mapping_interrupt_sets_the_fields_of_the_request(open_engine: Ope
 
 
 @pytest.mark.parametrize(
-    ("decision", "given"),
+    ("decision", "returned"),
     [
         (Decision(approved=True), True),
         (Decision(approved=False), False),
@@ -136,18 +136,18 @@ async def test_mapping_interrupt_sets_the_fields_of_the_request(open_engine: Ope
         (Decision(approved=False, instruction="Ada", replaces_call=True), "Ada"),
     ],
 )
-async def test_interrupt_returns_the_decision(open_engine: OpenEngine, decision: Decision, given: Any) -> None:
+async def test_interrupt_returns_the_decision(open_engine: OpenEngine, decision: Decision, returned: Any) -> None:
     """True if approved, False if denied, edited parameters, or the text of an instruction."""
     engine = await open_engine()
     result = await waiting(engine, {"question": "Who?", "n": 2})
     done = await engine.controller.resume(result.thread_id, decisions={result.pending[0].id: decision})
-    assert (done.status, done.response) == ("completed", str([given]))
+    assert (done.status, done.response) == ("completed", str([returned]))
 
 
 async def test_resume_function_converts_decisions(open_engine: OpenEngine) -> None:
     """With `resume` the graph chooses what its interrupts return."""
     engine = await open_engine()
-    adapted = af.adapt(asking("Go on?"), answer=heard, resume=lambda decision: {"type": decision.outcome})
+    adapted = af.adapt(asking("Go on?"), answer=format_decisions, resume=lambda decision: {"type": decision.outcome})
     engine.flows.register("mine", adapted)
     result = await engine.controller.execute("Ask me.", flow="mine")
     done = await engine.controller.resume(result.thread_id, approved=True)
@@ -159,8 +159,8 @@ async def test_policy_decides_interrupts(open_engine: OpenEngine) -> None:
     engine = await open_engine(approvals="approve")
     result = await waiting(engine, "Go on?")
     assert (result.status, result.response) == ("completed", "[True]")
-    told = [event.type.value for event in await engine.runs.events(result.run_id)]
-    assert told == ["metadata", "permission_request", "permission_result", "complete"]
+    events = [event.type.value for event in await engine.runs.events(result.run_id)]
+    assert events == ["metadata", "permission_request", "permission_result", "complete"]
 
 
 async def test_parallel_interrupts_wait_for_all_decisions(open_engine: OpenEngine) -> None:
@@ -182,7 +182,7 @@ async def test_tool_with_two_interrupts_is_one_call(open_engine: OpenEngine) -> 
         return f"{to}: {interrupt('Sure?')}, {interrupt('Really sure?')}"
 
     engine = await open_engine()
-    graph = react_agent([said("", ("send", {"to": "Ada"})), said("Sent.")], send)
+    graph = react_agent([ai_message("", ("send", {"to": "Ada"})), ai_message("Sent.")], send)
     engine.flows.register("mine", af.adapt(graph))
     result = await engine.controller.execute("Send.", flow="mine")
     assert [(request.title, request.tool) for request in result.pending] == [("Sure?", "send")]
@@ -192,8 +192,12 @@ async def test_tool_with_two_interrupts_is_one_call(open_engine: OpenEngine) -> 
     assert result.response == "Sent."
     events = await engine.runs.events(result.run_id)
     assert [event.timestamp for event in events] == sorted(event.timestamp for event in events)
-    told = [event.type.value for event in events]
-    assert (told.count("tool_start"), told.count("tool_complete"), told.count("agent_start")) == (1, 1, 2)
+    published = [event.type.value for event in events]
+    assert (published.count("tool_start"), published.count("tool_complete"), published.count("agent_start")) == (
+        1,
+        1,
+        2,
+    )
     sql = "SELECT result FROM tool_calls"
     assert await engine.database.read(lambda db: db.execute(sql).fetchone()[0]) == "Ada: True, False"
 
@@ -206,11 +210,11 @@ async def test_waiting_graph_continues_in_another_engine(open_engine: OpenEngine
     other = await open_engine()
     with pytest.raises(af.UsageError, match=r"wb.register_flow\('mine', af.adapt\(graph\)\)"):
         await other.controller.resume(result.thread_id, approved=True)
-    other.flows.register("mine", af.adapt(asking("One?", "Two?"), answer=heard))
+    other.flows.register("mine", af.adapt(asking("One?", "Two?"), answer=format_decisions))
     with pytest.raises(af.UsageError, match="its start: nodes: asks_1 is new; edges"):
         await other.controller.resume(result.thread_id, approved=True)
     assert [request.title for request in await other.approvals.open_requests()] == ["Go on?"]
-    other.flows.register("mine", af.adapt(asking("Go on?"), answer=heard))
+    other.flows.register("mine", af.adapt(asking("Go on?"), answer=format_decisions))
     assert (await other.controller.resume(result.thread_id, approved=True)).response == "[True]"
 
 
@@ -231,13 +235,13 @@ async def test_decision_survives_a_killed_process(open_engine: OpenEngine, tmp_p
     killed = await asyncio.to_thread(subprocess.run, code, check=False)
     assert killed.returncode == -signal.SIGKILL
     engine = await open_engine(folder=folder)
-    engine.flows.register("mine", af.adapt(asking("Go on?"), answer=heard))
+    engine.flows.register("mine", af.adapt(asking("Go on?"), answer=format_decisions))
     [stored] = await engine.runs.unfinished()
     await (await engine.controller.start(stored))
     result = await engine.controller.result(stored.run_id)
     assert (result.status, result.response) == ("completed", "[True]")
-    told = [event.type.value for event in await engine.runs.events(stored.run_id)]
-    assert (told.count("permission_request"), told.count("permission_result")) == (1, 1)
+    events = [event.type.value for event in await engine.runs.events(stored.run_id)]
+    assert (events.count("permission_request"), events.count("permission_result")) == (1, 1)
 
 
 async def test_state_survives_a_pause(open_engine: OpenEngine) -> None:
@@ -254,11 +258,11 @@ async def test_state_survives_a_pause(open_engine: OpenEngine) -> None:
 
 async def test_subgraph_may_interrupt(open_engine: OpenEngine) -> None:
     """Its interrupt is one request and is answered there."""
-    outer = StateGraph(Heard)
+    outer = StateGraph(State)
     outer.add_node("team", asking("Go on?"))
     outer.add_edge(START, "team")
     engine = await open_engine()
-    engine.flows.register("mine", af.adapt(outer.compile(), answer=heard))
+    engine.flows.register("mine", af.adapt(outer.compile(), answer=format_decisions))
     result = await engine.controller.execute("Ask me.", flow="mine")
     assert [request.title for request in result.pending] == ["Go on?"]
     assert (await engine.controller.resume(result.thread_id, approved=True)).response == "[True]"
@@ -285,14 +289,14 @@ async def test_static_breakpoint_is_an_error(open_engine: OpenEngine) -> None:
 def test_run_approves_interrupts(workbench: OpenWorkbench) -> None:
     """`pending` and `approve` of a run work as for tools, and views show no tool call."""
     wb = workbench(interactive=False)
-    run = wb.ask("Ask me.", flow=af.adapt(asking("Who?"), name="asks", answer=heard)).wait()
+    run = wb.ask("Ask me.", flow=af.adapt(asking("Who?"), name="asks", answer=format_decisions)).wait()
     assert run.status == "waiting"
     assert [request.title for request in wb.pending()] == ["Who?"]
     assert run.approve().wait().response == "[True]"
-    shown = RunTranscript()
+    transcript = RunTranscript()
     for event in run.events:
-        shown.apply(event)
-    assert ([use.status for use in shown.tool_uses], shown.totals.n_tool_calls) == (["ok"], 0)
+        transcript.apply(event)
+    assert ([use.status for use in transcript.tool_uses], transcript.totals.n_tool_calls) == (["ok"], 0)
     assert len(wb.approvals_df()) == 1
 
 

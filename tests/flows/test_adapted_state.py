@@ -16,7 +16,7 @@ from langchain_core.tools import tool
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.types import interrupt
 from support.graph_states import Holding, Unnamed, describing, holding, holding_a_table
-from support.graphs import react_agent, said
+from support.graphs import ai_message, react_agent
 
 import artifactflow_nb as af
 
@@ -78,8 +78,8 @@ async def test_unserializable_state_stays_in_memory(open_engine: OpenEngine, val
 
 async def test_missing_unserializable_state_fails_the_run(open_engine: OpenEngine, tmp_path: Path) -> None:
     """In another process the error names the key and type, and what to do; the rows stay."""
-    begun = await asyncio.to_thread(in_another_process, tmp_path / "data", "holding_a_table")
-    assert begun.returncode == 0, begun.stderr
+    first = await asyncio.to_thread(in_another_process, tmp_path / "data", "holding_a_table")
+    assert first.returncode == 0, first.stderr
     engine = await open_engine()
     engine.flows.register("mine", af.adapt(holding_a_table()))
     [stored] = await engine.runs.unfinished()
@@ -105,7 +105,7 @@ async def test_tool_artifact_may_be_any_object(open_engine: OpenEngine) -> None:
         things.append(state["messages"][2].artifact["picture"])
         return {}
 
-    agent = react_agent([said("", ("draw", {"what": "cat"})), said("Drawn.")], draw)
+    agent = react_agent([ai_message("", ("draw", {"what": "cat"})), ai_message("Drawn.")], draw)
     graph = StateGraph(MessagesState).add_node("agent", agent).add_node("look", look)
     engine = await open_engine()
     engine.flows.register("mine", af.adapt(graph.add_edge(START, "agent").add_edge("agent", "look").compile()))
@@ -116,16 +116,16 @@ async def test_tool_artifact_may_be_any_object(open_engine: OpenEngine) -> None:
 
 async def test_classes_of_the_state_are_restored(open_engine: OpenEngine, tmp_path: Path) -> None:
     """Pydantic models, dataclasses and enums come back unchanged and without warnings, in any process."""
-    told = "(<Mood.GOOD: 'good'>, [Point(x=1)], Draft(text='It'))"
+    expected = "(<Mood.GOOD: 'good'>, [Point(x=1)], Draft(text='It'))"
     here = await asyncio.to_thread(in_another_process, tmp_path / "here", "describing", "go on")
-    assert (here.stdout.strip(), here.stderr) == (told, "")
-    begun = await asyncio.to_thread(in_another_process, tmp_path / "data", "describing")
-    assert (begun.returncode, begun.stderr) == (0, "")
+    assert (here.stdout.strip(), here.stderr) == (expected, "")
+    first = await asyncio.to_thread(in_another_process, tmp_path / "data", "describing")
+    assert (first.returncode, first.stderr) == (0, "")
     engine = await open_engine()
     engine.flows.register("mine", af.adapt(describing()))
     [stored] = await engine.runs.unfinished()
     done = await engine.controller.resume(stored.thread_id, approved=True)
-    assert done.response == told, done.error_message
+    assert done.response == expected, done.error_message
 
 
 async def test_class_missing_from_the_state_is_reported(open_engine: OpenEngine) -> None:

@@ -11,7 +11,7 @@ from langchain_core.tools import InjectedToolCallId, tool
 from langgraph.graph import END, START, StateGraph
 from langgraph.prebuilt import ToolNode
 from langgraph.types import RetryPolicy, Send
-from support.graphs import ScriptedChat, react_agent, said
+from support.graphs import ScriptedChat, ai_message, react_agent
 
 from artifactflow_nb.widgets.run.transcript import RunTranscript
 
@@ -26,24 +26,24 @@ def look(word: str) -> str:
 async def test_call_of_an_unknown_tool_is_finished_by_the_graph(open_engine: OpenEngine) -> None:
     """The graph's message is the result, next to a call that ran."""
     engine = await open_engine()
-    script = [said("", ("nope", {"a": 1}), ("look", {"word": "a"})), said("Done.")]
+    script = [ai_message("", ("nope", {"a": 1}), ("look", {"word": "a"})), ai_message("Done.")]
     result = await run(engine, react_agent(script, look))
     assert await rows(engine, RESULTS, "tool_calls") == [
         (0, 0, "Error: nope is not a valid tool, try one of [look]."),
         (1, 1, "a found"),
     ]
-    shown, told = RunTranscript("Go."), await engine.runs.events(result.run_id)
-    for event in told:
-        shown.apply(event)
-    assert [event.tool for event in told if event.type == "tool_complete"] == ["look", "nope"]
-    second_turn = [event.seq for event in told if event.type == "agent_start"][1]
-    assert max(event.seq for event in told if event.type == "tool_complete") < second_turn
+    transcript, events = RunTranscript("Go."), await engine.runs.events(result.run_id)
+    for event in events:
+        transcript.apply(event)
+    assert [event.tool for event in events if event.type == "tool_complete"] == ["look", "nope"]
+    second_turn = [event.seq for event in events if event.type == "agent_start"][1]
+    assert max(event.seq for event in events if event.type == "tool_complete") < second_turn
 
 
 async def test_results_in_a_refused_prompt_are_stored(open_engine: OpenEngine) -> None:
     """Calls with a result in the prompt of a refused model call are finished."""
     engine = await open_engine()
-    result = await run(engine, react_agent([said("", ("nope", {"a": 1}))], look), budget={"tokens": 20})
+    result = await run(engine, react_agent([ai_message("", ("nope", {"a": 1}))], look), budget={"tokens": 20})
     assert result.error_type == "BudgetExceeded"
     assert await rows(engine, "status, success", "tool_calls") == [("finished", 0)]
 
@@ -51,7 +51,7 @@ async def test_results_in_a_refused_prompt_are_stored(open_engine: OpenEngine) -
 @pytest.mark.parametrize("goes_on", [True, False])
 async def test_results_without_langchain_tools_are_stored(open_engine: OpenEngine, goes_on: bool) -> None:
     """Calls that a node carries out itself finish with the next prompt, or with the graph."""
-    model = ScriptedChat(script=[said("", ("look", {"word": "a"}), ("look", {"word": "a"})), said("Done.")])
+    model = ScriptedChat(script=[ai_message("", ("look", {"word": "a"}), ("look", {"word": "a"})), ai_message("Done.")])
 
     async def ask(state: Chat) -> dict[str, Any]:
         return {"messages": [await model.ainvoke(state["messages"])]}
@@ -59,8 +59,8 @@ async def test_results_without_langchain_tools_are_stored(open_engine: OpenEngin
     def answer(state: Chat) -> dict[str, Any]:
         calls = state["messages"][-1].tool_calls
         status = ["success", "error"]
-        made = [ToolMessage(f"{n}.", tool_call_id=call["id"], status=status[n]) for n, call in enumerate(calls)]
-        return {"messages": [*made[::-1], *([] if goes_on else [("ai", "Done.")])]}
+        messages = [ToolMessage(f"{n}.", tool_call_id=call["id"], status=status[n]) for n, call in enumerate(calls)]
+        return {"messages": [*messages[::-1], *([] if goes_on else [("ai", "Done.")])]}
 
     graph = StateGraph(Chat)
     graph.add_node("ask", ask)
@@ -82,7 +82,7 @@ async def name_of(word: str, tool_call_id: Annotated[str, InjectedToolCallId]) -
 
 def sending() -> Any:
     """A graph that sends each call of a reply to a node of its own, the last one first."""
-    model = ScriptedChat(script=[said("", *[("name_of", {"word": "a"})] * 3), said("Done.")])
+    model = ScriptedChat(script=[ai_message("", *[("name_of", {"word": "a"})] * 3), ai_message("Done.")])
 
     async def ask(state: Chat) -> dict[str, Any]:
         return {"messages": [await model.ainvoke(state["messages"])]}
@@ -114,7 +114,9 @@ async def test_results_are_matched_by_call_id(open_engine: OpenEngine) -> None:
 @pytest.mark.parametrize(("n_failures", "status"), [(1, "completed"), (3, "failed")])
 async def test_retried_tool_is_one_call(open_engine: OpenEngine, n_failures: int, status: str) -> None:
     """If LangGraph repeats a node, the call ends once, with the last result."""
-    model = ScriptedChat(script=[said("", ("flaky", {"word": "a"}), ("look", {"word": "b"})), said("Done.")])
+    model = ScriptedChat(
+        script=[ai_message("", ("flaky", {"word": "a"}), ("look", {"word": "b"})), ai_message("Done.")]
+    )
     tries: list[str] = []
 
     def flaky(word: str) -> str:
@@ -139,5 +141,5 @@ async def test_retried_tool_is_one_call(open_engine: OpenEngine, n_failures: int
     assert (result.status, len(tries)) == (status, min(3, n_failures + 1))
     [first, *_] = await rows(engine, RESULTS, "tool_calls")
     assert first == ((0, 1, "try 2") if status == "completed" else (0, 0, "ConnectionError: try 3"))
-    told = [event.type for event in await engine.runs.events(result.run_id) if event.tool == "flaky"]
-    assert told == ["tool_start", "tool_complete"]
+    events = [event.type for event in await engine.runs.events(result.run_id) if event.tool == "flaky"]
+    assert events == ["tool_start", "tool_complete"]

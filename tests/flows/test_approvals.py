@@ -78,10 +78,10 @@ async def test_requests_and_decisions_are_published_once(open_engine: OpenEngine
     assert (still.status, [request.id for request in still.pending]) == ("waiting", [second.id])
     result = await engine.controller.resume(waiting.thread_id, decisions={second.id: False})
     events = await engine.runs.events(result.run_id)
-    asked = [event.data["id"] for event in events if event.type is StreamEventType.PERMISSION_REQUEST]
-    told = [(e.data["id"], e.data["approved"]) for e in events if e.type is StreamEventType.PERMISSION_RESULT]
-    assert asked == [first.id, second.id]
-    assert told == [(first.id, True), (second.id, False)]
+    requested = [event.data["id"] for event in events if event.type is StreamEventType.PERMISSION_REQUEST]
+    decided = [(e.data["id"], e.data["approved"]) for e in events if e.type is StreamEventType.PERMISSION_RESULT]
+    assert requested == [first.id, second.id]
+    assert decided == [(first.id, True), (second.id, False)]
     assert [event.is_terminal for event in events].count(True) == 1
     assert last_results(engine)[1] == (False, "Permission denied")
     assert len(engine.model.requests) == 2
@@ -207,13 +207,13 @@ async def test_decision_waits_for_a_parallel_job(open_engine: OpenEngine) -> Non
     engine.register_tool(act, agent="search_agent")
     engine.register_tool(work, agent="search_agent")
     run = await engine.controller.begin("Two jobs.")
-    asked = asyncio.Event()
+    requested = asyncio.Event()
     await engine.controller.subscribe(
-        run.run_id, lambda event: asked.set() if event.type is StreamEventType.PERMISSION_REQUEST else None
+        run.run_id, lambda event: requested.set() if event.type is StreamEventType.PERMISSION_REQUEST else None
     )
     task = await engine.controller.start(run)
     async with asyncio.timeout(5):
-        await asked.wait()
+        await requested.wait()
         await working.wait()
     pending = await engine.approvals.open_requests(run.run_id)
     await engine.controller.decide(pending[0].id, Decision(approved=True))
@@ -260,8 +260,8 @@ async def test_waiting_run_survives_a_killed_process(open_engine: OpenEngine, tm
     )
     try:
         assert child.stdout is not None
-        told = json.loads(await asyncio.to_thread(child.stdout.readline))
-        assert told["status"] == "waiting"
+        output = json.loads(await asyncio.to_thread(child.stdout.readline))
+        assert output["status"] == "waiting"
     finally:
         os.kill(child.pid, signal.SIGKILL)
         child.wait()
@@ -269,8 +269,8 @@ async def test_waiting_run_survives_a_killed_process(open_engine: OpenEngine, tm
             child.stdout.close()
     engine = await open_engine(by_agent(lead=["It is here, see the report."], search=[]), folder=folder, approvals=ASK)
     pending = await engine.approvals.open_requests()
-    assert [(request.run_id, request.tool) for request in pending] == [(told["run_id"], "create_artifact")]
-    result = await engine.controller.resume(told["thread_id"], approved=True)
+    assert [(request.run_id, request.tool) for request in pending] == [(output["run_id"], "create_artifact")]
+    result = await engine.controller.resume(output["thread_id"], approved=True)
     assert (result.status, result.response) == ("completed", "It is here, see the report.")
     with closing(sqlite3.connect(engine.database.path)) as db:
         turns = db.execute("SELECT job_id = 'main', step, count(*) FROM llm_calls GROUP BY job_id, step ORDER BY 1, 2")
@@ -283,7 +283,7 @@ async def test_waiting_run_survives_a_killed_process(open_engine: OpenEngine, tm
         ]
         versions = db.execute("SELECT artifact_id, count(*) FROM artifact_versions GROUP BY 1 ORDER BY 1").fetchall()
         assert versions == [("research_report", 1), ("task_plan", 1)]
-    starts = [e.data["tool_call_id"] for e in await engine.runs.events(told["run_id"]) if e.type == "tool_start"]
+    starts = [e.data["tool_call_id"] for e in await engine.runs.events(output["run_id"]) if e.type == "tool_start"]
     assert len(starts) == len(set(starts)) == 3
 
 
@@ -365,9 +365,9 @@ async def test_two_engines_decide_in_turn(open_engine: OpenEngine) -> None:
     first, second = await open_engine(turns), await open_engine(turns[1:])
     for engine in (first, second):
         engine.register_tool(act)
-    heard: list[Any] = []
+    events: list[Any] = []
     run = await first.controller.begin("Act twice.")
-    await first.controller.subscribe(run.run_id, heard.append)
+    await first.controller.subscribe(run.run_id, events.append)
     await (await first.controller.start(run))
     waiting = await second.controller.resume(run.thread_id, approved=True)
     assert waiting.status == "waiting"
@@ -376,7 +376,7 @@ async def test_two_engines_decide_in_turn(open_engine: OpenEngine) -> None:
     assert (result.status, result.response) == ("completed", "Done.")
     stored = await first.runs.events(run.run_id)
     assert [event.seq for event in stored] == sorted({event.seq for event in stored})
-    assert [e.seq for e in heard if e.type is not StreamEventType.LLM_CHUNK] == [event.seq for event in stored]
+    assert [e.seq for e in events if e.type is not StreamEventType.LLM_CHUNK] == [event.seq for event in stored]
 
 
 async def test_listener_gets_events_of_another_engine(open_engine: OpenEngine) -> None:

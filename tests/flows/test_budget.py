@@ -94,11 +94,11 @@ async def test_run_waits_again_at_new_limits(open_engine: OpenEngine) -> None:
     engine = await with_look(open_engine, looks(4))
     waiting = await engine.controller.execute("Look.", budget={"tokens": 100, "when_spent": "ask"})
     more = {waiting.pending[0].id: Decision(approved=True, params={"tokens": 300})}
-    again = await engine.controller.resume(waiting.thread_id, decisions=more)
-    assert (again.status, len(engine.model.requests)) == ("waiting", 3)
-    assert "300 of 300 tokens" in again.pending[0].title
-    always = {again.pending[0].id: Decision(approved=True, scope="run")}
-    result = await engine.controller.resume(again.thread_id, decisions=always)
+    resumed = await engine.controller.resume(waiting.thread_id, decisions=more)
+    assert (resumed.status, len(engine.model.requests)) == ("waiting", 3)
+    assert "300 of 300 tokens" in resumed.pending[0].title
+    always = {resumed.pending[0].id: Decision(approved=True, scope="run")}
+    result = await engine.controller.resume(resumed.thread_id, decisions=always)
     assert (result.status, len(engine.model.requests)) == ("completed", 5)
 
 
@@ -159,8 +159,8 @@ async def test_decided_budget_does_not_keep_the_run_from_waiting(open_engine: Op
     (first.folder / "checkpoints.db").unlink()
     second = await with_look(open_engine, looks(1), approvals={"look": "ask"})
     async with asyncio.timeout(5):
-        again = await second.controller.resume(waiting.thread_id, approved=True)
-    assert (again.status, [request.tool for request in again.pending]) == ("waiting", ["look"])
+        resumed = await second.controller.resume(waiting.thread_id, approved=True)
+    assert (resumed.status, [request.tool for request in resumed.pending]) == ("waiting", ["look"])
 
 
 async def test_standing_approval_does_not_lift_a_hard_limit(open_engine: OpenEngine) -> None:
@@ -180,9 +180,9 @@ async def test_waiting_budget_survives_the_engine(open_engine: OpenEngine) -> No
     waiting = await first.controller.execute("Look.", budget={"tokens": 100, "when_spent": "ask"})
     await first.aclose()
     second = await with_look(open_engine, looks(2)[1:])
-    again = await second.controller.resume(waiting.thread_id, approved=True)
-    assert again.status == "waiting"
-    assert "200 of 200 tokens" in again.pending[0].title
+    resumed = await second.controller.resume(waiting.thread_id, approved=True)
+    assert resumed.status == "waiting"
+    assert "200 of 200 tokens" in resumed.pending[0].title
     result = await second.controller.resume(waiting.thread_id, approved=True)
     assert (result.status, len(second.model.requests)) == ("completed", 2)
 

@@ -69,14 +69,14 @@ async def test_text_changed_after_the_request_is_not_overwritten(open_engine: Op
     waiting = await engine.controller.execute("Change it.", conversation_id=first.conversation_id)
     by = Authorship(first.conversation_id, waiting.message_id, USER)
     await engine.artifacts.revise(by, "research_report", "By hand.", update_type="rewrite")
-    again = await engine.controller.resume(waiting.thread_id, approved=True)
+    resumed = await engine.controller.resume(waiting.thread_id, approved=True)
     assert (await texts(engine, first.conversation_id))[-1] == "By hand."
-    (preview,) = [request.preview for request in again.pending]
+    (preview,) = [request.preview for request in resumed.pending]
     assert preview.startswith("```diff\n--- research_report (version 2)\n")
     assert "\n-By hand.\n" in preview
     events = await engine.runs.events(waiting.run_id)
-    told = [event.data["error"] for event in events if event.data.get("error")]
-    assert "is now at version 2, not 1: user changed it. Read it again" in told[0]
+    published = [event.data["error"] for event in events if event.data.get("error")]
+    assert "is now at version 2, not 1: user changed it. Read it again" in published[0]
     assert (await engine.controller.resume(waiting.thread_id, approved=True)).status == "completed"
     assert (await texts(engine, first.conversation_id))[-1] == "Another report."
 

@@ -338,7 +338,9 @@ async def test_incremental_channel_is_restored_completely(open_engine: OpenEngin
     """A channel that stores only its additions is complete after a wait, also in another process."""
 
     class Grown(TypedDict):
-        words: Annotated[list[str], DeltaChannel(lambda words, more: [*words, *(one for part in more for one in part)])]
+        words: Annotated[
+            list[str], DeltaChannel(lambda words, more: [*words, *(entry for part in more for entry in part)])
+        ]
 
     def grow(state: Grown) -> dict[str, Any]:
         return {"words": [str(len(state["words"]))]}
@@ -349,9 +351,9 @@ async def test_incremental_channel_is_restored_completely(open_engine: OpenEngin
 
     def growing() -> AdaptedGraph:
         graph = StateGraph(Grown).add_node("grow", grow).add_node("end", end).add_edge(START, "grow")
-        again = graph.add_conditional_edges("grow", lambda state: "end" if len(state["words"]) > 5 else "grow")
+        repeated = graph.add_conditional_edges("grow", lambda state: "end" if len(state["words"]) > 5 else "grow")
         return adapt(
-            again.compile(),
+            repeated.compile(),
             input=lambda _question, _history: {"words": ["a"]},
             answer=lambda state: str(state["words"]),
         )

@@ -21,24 +21,24 @@ GENERATE = call("generate_field_content", field_name="Text")
 EDIT = {"edits": [{"anchor": "Say what", "replacement": "Tell what"}]}
 
 
-class Held(ScriptedModel):
-    """Says that it was asked, and answers when it may."""
+class BlockedModel(ScriptedModel):
+    """A model that signals each request and waits for permission to reply."""
 
     def __init__(self, turns: list[str]) -> None:
         super().__init__(turns)
-        self.asked, self.goes_on = threading.Event(), threading.Event()
+        self.called, self.may_reply = threading.Event(), threading.Event()
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
-        self.asked.set()
-        await asyncio.to_thread(self.goes_on.wait, 20)
+        self.called.set()
+        await asyncio.to_thread(self.may_reply.wait, 20)
         async for event in super().stream(request):
             yield event
 
 
-def composed(
+def open_project(
     workbench: OpenWorkbench, *, approvals: Any = "ask", agent_models: Any = None, **turns: Any
 ) -> tuple[af.Workbench, Project]:
-    """A workbench whose agents say these turns, with a project of three blocks: Goal <- Text <- Summary."""
+    """A workbench with these turns of its agents, and a project of three blocks: Goal <- Text <- Summary."""
     wb = workbench(by_agent(**turns), interactive=False, approvals=approvals, agent_models=agent_models)
     project = wb.project("Essay", template="paper")
     project.add("Goal", "Say what X is.")
@@ -48,7 +48,7 @@ def composed(
 
 
 def prompts(wb: af.Workbench, agent: str) -> list[str]:
-    """The prompts of an agent, whole, in order."""
+    """The complete prompts of an agent, in order."""
     model = wb._thread.engine.model
     assert isinstance(model, ScriptedModel)
     return [
@@ -65,7 +65,7 @@ def results(wb: af.Workbench) -> list[tuple[str, bool]]:
 
 def test_writer_sees_prompt_and_dependencies(workbench: OpenWorkbench) -> None:
     """The writer's answer is the block's text, completed; its task has the block's prompt and its dependencies."""
-    wb, project = composed(workbench, composer=[GENERATE, "Done."], writer=["X is a letter."])
+    wb, project = open_project(workbench, composer=[GENERATE, "Done."], writer=["X is a letter."])
     run = wb.ask("Write the text.", project=project).wait()
     assert (run.status, run.response) == ("completed", "Done.")
     block = project["Text"]
@@ -83,7 +83,7 @@ def test_writer_sees_prompt_and_dependencies(workbench: OpenWorkbench) -> None:
 def test_block_that_needs_review_stays_a_draft(workbench: OpenWorkbench) -> None:
     """The written text is a draft, and its dependents are not written before the review."""
     calls = [call("generate_field_content", field_name=name) for name in ("Text", "Summary")]
-    wb, project = composed(workbench, composer=[*calls, "Done."], writer=["X is a letter."])
+    wb, project = open_project(workbench, composer=[*calls, "Done."], writer=["X is a letter."])
     project["Text"].set(need_review=True)
     run = wb.ask("Write all.", project="Essay").wait()
     assert run.status == "completed"
@@ -94,7 +94,7 @@ def test_block_that_needs_review_stays_a_draft(workbench: OpenWorkbench) -> None
 def test_independent_calls_of_a_reply_run_in_parallel(workbench: OpenWorkbench) -> None:
     """Calls of one reply for independent blocks are parallel jobs."""
     both = "".join(call("generate_field_content", field_name=name) for name in ("Text", "More"))
-    wb, project = composed(workbench, composer=[both, "Done."], writer=["One.", "Two."])
+    wb, project = open_project(workbench, composer=[both, "Done."], writer=["One.", "Two."])
     project.add("More", depends_on=["Goal"])
     wb.ask("Write both.", project=project).wait()
     assert sorted(project[name].content for name in ("Text", "More")) == ["One.", "Two."]
@@ -105,7 +105,7 @@ def test_independent_calls_of_a_reply_run_in_parallel(workbench: OpenWorkbench) 
 def test_block_does_not_wait_for_a_later_call(workbench: OpenWorkbench) -> None:
     """If a dependency is written only behind another call, the call fails at once instead of waiting forever."""
     calls = [call("generate_field_content", field_name="Summary"), call("query_field", field_name="Goal"), GENERATE]
-    wb, project = composed(workbench, composer=["".join(calls), "Done."], writer=["X is a letter."])
+    wb, project = open_project(workbench, composer=["".join(calls), "Done."], writer=["X is a letter."])
     run = wb.ask("Write both.", project=project).wait(20)
     assert run.status == "completed"
     assert results(wb) == [
@@ -119,7 +119,9 @@ def test_block_waits_for_a_parallel_edit_of_its_dependency(workbench: OpenWorkbe
     """A block waits for an edit of its dependency in the same reply, also while the person decides on it."""
     change = call("modify_field", field_name="Goal", modification_instruction="Tell, not say.")
     editor = [call("propose_edits", **EDIT), "Told."]
-    wb, project = composed(workbench, composer=[change + GENERATE, "Done."], editor=editor, writer=["X is a letter."])
+    wb, project = open_project(
+        workbench, composer=[change + GENERATE, "Done."], editor=editor, writer=["X is a letter."]
+    )
     run = wb.ask("Tell, not say; then write the text.", project=project).wait()
     assert (run.status, project["Text"].status) == ("waiting", "empty")
     assert run.approve().wait().status == "completed"
@@ -129,7 +131,7 @@ def test_block_waits_for_a_parallel_edit_of_its_dependency(workbench: OpenWorkbe
 
 def test_block_index_is_current_in_each_prompt(workbench: OpenWorkbench) -> None:
     """The next prompt has the person's own edits between turns, and those of tools within one."""
-    wb, project = composed(workbench, composer=[GENERATE, "Done.", "Seen."], writer=["Of X."])
+    wb, project = open_project(workbench, composer=[GENERATE, "Done.", "Seen."], writer=["Of X."])
     wb.ask("Write.", project=project).wait()
     project["Goal"].write("Say what Y is.")
     wb.ask("And now?", project=project).wait()
@@ -142,7 +144,7 @@ def test_block_index_is_current_in_each_prompt(workbench: OpenWorkbench) -> None
 
 def test_referenced_block_is_in_the_prompt(workbench: OpenWorkbench) -> None:
     """`@name` adds the block's text; an unknown name is rejected before the model is called."""
-    wb, project = composed(workbench, composer=["It says what X is."])
+    wb, project = open_project(workbench, composer=["It says what X is."])
     wb.ask("What does @Goal say?", project=project).wait()
     [prompt] = prompts(wb, "You write a document together")
     assert '<block name="Goal">\nSay what X is.\n</block>' in prompt
@@ -153,7 +155,7 @@ def test_referenced_block_is_in_the_prompt(workbench: OpenWorkbench) -> None:
 
 def test_path_reference_works_with_any_spacing(workbench: OpenWorkbench) -> None:
     """With or without spaces a path refers to the block in the group; an unknown path is rejected."""
-    wb, project = composed(workbench, composer=["One.", "Two."])
+    wb, project = open_project(workbench, composer=["One.", "Two."])
     project.add("Body", is_group=True)
     project.add("Intro", "Hello.", parent="Body")
     for question in ("Is @Body/Intro good?", "Is @body / intro good?"):
@@ -166,7 +168,7 @@ def test_path_reference_works_with_any_spacing(workbench: OpenWorkbench) -> None
 
 def test_long_document_leaves_room_for_tool_results(workbench: OpenWorkbench) -> None:
     """Each of 500 blocks has a line, the excerpts of referenced blocks get shorter, and tool results stay."""
-    wb, project = composed(workbench, composer=[call("read_field", field_name="Long"), "Read."])
+    wb, project = open_project(workbench, composer=[call("read_field", field_name="Long"), "Read."])
     names = [f"Part {n}" for n in range(500)]
     place = BlockPosition("writing")
 
@@ -189,7 +191,9 @@ def test_long_document_leaves_room_for_tool_results(workbench: OpenWorkbench) ->
 def test_edits_wait_for_approval_with_a_diff(workbench: OpenWorkbench) -> None:
     """Approved edits are written, and the composer gets the result."""
     change = call("modify_field", field_name="Goal", modification_instruction="Tell, not say.")
-    wb, project = composed(workbench, composer=[change, "Changed."], editor=[call("propose_edits", **EDIT), "Told."])
+    wb, project = open_project(
+        workbench, composer=[change, "Changed."], editor=[call("propose_edits", **EDIT), "Told."]
+    )
     run = wb.ask("Tell, not say.", project=project).wait()
     [request] = run.pending
     assert (request.kind, request.agent) == ("edit", "editor")
@@ -206,7 +210,7 @@ def test_edit_does_not_make_a_stale_text_current(workbench: OpenWorkbench, seen:
     """A stale text stays stale after an edit, unless the editor has seen the changed dependency."""
     change = call("modify_field", field_name="Text", modification_instruction="Big.", reference_fields=seen)
     edits = call("propose_edits", edits=[{"anchor": "a letter", "replacement": "A LETTER"}])
-    wb, project = composed(workbench, composer=[change, "Changed."], editor=[edits, "Big."], approvals="approve")
+    wb, project = open_project(workbench, composer=[change, "Changed."], editor=[edits, "Big."], approvals="approve")
     project["Text"].write("X is a letter.")
     project["Goal"].write("Say what Y is.")
     wb.ask("Bigger.", project=project).wait()
@@ -217,7 +221,7 @@ def test_denied_edits_change_nothing(workbench: OpenWorkbench) -> None:
     """The text stays, and the composer's call fails."""
     change = call("modify_field", field_name="Goal", modification_instruction="Tell, not say.")
     editor = [call("propose_edits", **EDIT), "They declined."]
-    wb, project = composed(workbench, composer=[change, "Left."], editor=editor, approvals="deny")
+    wb, project = open_project(workbench, composer=[change, "Left."], editor=editor, approvals="deny")
     wb.ask("Tell, not say.", project=project).wait()
     assert project["Goal"].content == "Say what X is."
     assert results(wb) == [("modify_field", False), ("propose_edits", False)]
@@ -226,33 +230,33 @@ def test_denied_edits_change_nothing(workbench: OpenWorkbench) -> None:
 def test_invalid_anchor_is_reported_to_the_editor(workbench: OpenWorkbench) -> None:
     """The person is not asked; the editor gets the nearest passages."""
     change = call("modify_field", field_name="Goal", modification_instruction="Tell, not say.")
-    wrong = call("propose_edits", edits=[{"anchor": "Say that", "replacement": "Tell"}])
-    wb, project = composed(workbench, composer=[change, "Left."], editor=[wrong, "No."])
+    invalid = call("propose_edits", edits=[{"anchor": "Say that", "replacement": "Tell"}])
+    wb, project = open_project(workbench, composer=[change, "Left."], editor=[invalid, "No."])
     assert wb.ask("Tell.", project=project).wait().status == "completed"
-    told = wb.tool_calls_df().set_index("tool_name")["error_message"]["propose_edits"]
-    assert "the anchor of edit 1 is not in the text" in told
-    assert "Say what X is." in told
+    error = wb.tool_calls_df().set_index("tool_name")["error_message"]["propose_edits"]
+    assert "the anchor of edit 1 is not in the text" in error
+    assert "Say what X is." in error
 
 
 def test_concurrently_changed_text_is_not_overwritten(workbench: OpenWorkbench) -> None:
     """A person's text from the time of the job stays; the call's result contains the writer's text."""
-    writer = Held(["By the writer."])
-    wb, project = composed(workbench, composer=[GENERATE, "Done."], agent_models={"writer": writer})
+    writer = BlockedModel(["By the writer."])
+    wb, project = open_project(workbench, composer=[GENERATE, "Done."], agent_models={"writer": writer})
     run = wb.ask("Write.", project=project)
-    assert writer.asked.wait(20)
+    assert writer.called.wait(20)
     project["Text"].write("By hand.")
-    writer.goes_on.set()
+    writer.may_reply.set()
     assert run.wait().status == "completed"
     assert project["Text"].content == "By hand."
-    told = wb.tool_calls_df()["error_message"].iloc[0]
-    assert "was changed meanwhile" in told
-    assert "By the writer." in told
+    error = wb.tool_calls_df()["error_message"].iloc[0]
+    assert "was changed meanwhile" in error
+    assert "By the writer." in error
 
 
 def test_overwriting_a_persons_text_needs_approval(workbench: OpenWorkbench) -> None:
     """`update_field` on a person's text waits with its diff; on an agent's text it does not."""
     update = call("update_field", field_name="Goal", content="Say what Y is.")
-    wb, project = composed(workbench, composer=[update, update.replace("Y", "Z"), "Done."])
+    wb, project = open_project(workbench, composer=[update, update.replace("Y", "Z"), "Done."])
     run = wb.ask("Y.", project=project).wait()
     assert "+Say what Y is." in run.pending[0].preview
     run.approve().wait()
@@ -273,7 +277,7 @@ def test_manage_architecture_arranges_blocks(workbench: OpenWorkbench) -> None:
         arrange("remove", "Goal"),
         "Done.",
     ]
-    wb, project = composed(workbench, composer=turns)
+    wb, project = open_project(workbench, composer=turns)
     run = wb.ask("Arrange.", project=project).wait()
     assert "These depend on it and become stale: Abstract, Body / Text, Body again / Text." in run.pending[0].preview
     run.approve().wait()
@@ -299,7 +303,7 @@ def test_manage_architecture_changes_settings(workbench: OpenWorkbench) -> None:
         arrange(need_review=False),
         "Done.",
     ]
-    wb, project = composed(workbench, composer=turns)
+    wb, project = open_project(workbench, composer=turns)
     project["Summary"].set(depends_on=[])
     run = wb.ask("Arrange.", project=project).wait()
     text = project["Text"]
@@ -307,12 +311,12 @@ def test_manage_architecture_changes_settings(workbench: OpenWorkbench) -> None:
     assert run.pending[0].preview == "New texts of Text will no longer wait for your review."
     run.approve().wait()
     assert (run.status, project["Text"].need_review) == ("completed", False)
-    told = [entry.reason for entry in project["Text"].versions.values()]
-    assert told[-3:] == ["manage_architecture: set"] * 3
+    message = [entry.reason for entry in project["Text"].versions.values()]
+    assert message[-3:] == ["manage_architecture: set"] * 3
 
 
 @pytest.mark.parametrize(
-    ("asked", "told"),
+    ("params", "message"),
     [
         ({"action": "set"}, "Nothing was set. Set at least one of: depends_on, prompt, need_review, auto_generate"),
         ({"action": "set", "phase": "review"}, "set takes no phase; it takes depends_on, prompt"),
@@ -322,13 +326,13 @@ def test_manage_architecture_changes_settings(workbench: OpenWorkbench) -> None:
         ({"action": "remove", "block_name": "Txet"}, "There is no block 'Txet'"),
     ],
 )
-def test_invalid_action_is_rejected(workbench: OpenWorkbench, asked: dict[str, Any], told: str) -> None:
+def test_invalid_action_is_rejected(workbench: OpenWorkbench, params: dict[str, Any], message: str) -> None:
     """A parameter of another action and an unknown block fail without a request, and nothing changes."""
-    arrange = call("manage_architecture", **{"block_name": "Text", **asked})
-    wb, project = composed(workbench, composer=[arrange, "Done."])
+    arrange = call("manage_architecture", **{"block_name": "Text", **params})
+    wb, project = open_project(workbench, composer=[arrange, "Done."])
     before = [(block.path, block.version) for block in project.blocks]
     assert wb.ask("Arrange.", project=project).wait().status == "completed"
-    assert told in wb.tool_calls_df()["error_message"].iloc[0]
+    assert message in wb.tool_calls_df()["error_message"].iloc[0]
     assert [(block.path, block.version) for block in project.blocks] == before
 
 
@@ -338,7 +342,7 @@ def test_before_name_implies_the_group(workbench: OpenWorkbench) -> None:
         call("manage_architecture", action="move", block_name="Summary", before_name="Intro"),
         call("manage_architecture", action="add", block_name="Title", before_name="Intro"),
     ]
-    wb, project = composed(workbench, composer=["".join(arrange), "Done."])
+    wb, project = open_project(workbench, composer=["".join(arrange), "Done."])
     project.add("Body", is_group=True, phase="writing")
     project.add("Intro", parent="Body")
     wb.ask("Arrange.", project=project).wait()
@@ -347,7 +351,7 @@ def test_before_name_implies_the_group(workbench: OpenWorkbench) -> None:
 
 def test_advancing_a_phase_lists_unfinished_blocks(workbench: OpenWorkbench) -> None:
     """The phase changes, no block is completed by that, and the result lists the unfinished ones."""
-    wb, project = composed(workbench, composer=[call("advance_to_phase", target_phase="review"), "There."])
+    wb, project = open_project(workbench, composer=[call("advance_to_phase", target_phase="review"), "There."])
     wb.ask("On.", project=project).wait()
     assert (project.phase, project["Goal"].status) == ("review", "draft")
     assert "Unfinished: Goal (draft); Text (empty); Summary (empty)." in prompts(wb, "You write a document together")[1]
@@ -377,10 +381,10 @@ def test_compose_flow_needs_a_project(workbench: OpenWorkbench) -> None:
 def test_each_branch_has_its_own_blocks(workbench: OpenWorkbench) -> None:
     """A regenerated answer starts with the blocks as they were before the question."""
     turns = [call("update_field", field_name="Text", content=text) for text in ("One.", "Two.")]
-    wb, project = composed(workbench, composer=[turns[0], "Done.", turns[1], "Done."])
+    wb, project = open_project(workbench, composer=[turns[0], "Done.", turns[1], "Done."])
     run = wb.ask("Write.", project=project).wait()
     assert project["Text"].content == "One."
-    again = wb.regenerate(run).wait()
-    assert (again.status, project["Text"].content) == ("completed", "Two.")
+    repeated = wb.regenerate(run).wait()
+    assert (repeated.status, project["Text"].content) == ("completed", "Two.")
     wb.activate_branch(run)
     assert project["Text"].content == "One."

@@ -65,31 +65,31 @@ def test_many_short_messages_are_compressed_fast() -> None:
 def test_oldest_messages_are_left_out_first() -> None:
     """The newest messages stay, and a marker tells the model that others are missing."""
     messages = conversation(40, 0, 1_500)
-    kept = compress_messages(messages, "minimal")
-    assert message_chars(kept) <= COMPRESSION_LEVELS["minimal"]
-    assert kept[0] == messages[0]
-    assert kept[-4:] == messages[-4:]
-    assert sum(OMITTED_NOTE in message.content for message in kept) == 1
+    compressed = compress_messages(messages, "minimal")
+    assert message_chars(compressed) <= COMPRESSION_LEVELS["minimal"]
+    assert compressed[0] == messages[0]
+    assert compressed[-4:] == messages[-4:]
+    assert sum(OMITTED_NOTE in message.content for message in compressed) == 1
 
 
 def test_oversized_message_is_cut_in_the_middle() -> None:
     """A question longer than the whole limit stays in the prompt, cut and marked."""
     question = Message("user", "begin " + "z" * 200_000 + " end")
-    kept = compress_messages([Message("system", "You are brief."), question], "minimal")
-    assert message_chars(kept) <= COMPRESSION_LEVELS["minimal"]
-    assert kept[-1].content.startswith("begin ")
-    assert kept[-1].content.endswith(" end")
-    assert "characters left out" in kept[-1].content
+    compressed = compress_messages([Message("system", "You are brief."), question], "minimal")
+    assert message_chars(compressed) <= COMPRESSION_LEVELS["minimal"]
+    assert compressed[-1].content.startswith("begin ")
+    assert compressed[-1].content.endswith(" end")
+    assert "characters left out" in compressed[-1].content
 
 
 def test_oversized_system_message_is_cut() -> None:
     """If the system message alone is too long, only its beginning and end stay."""
     messages = [Message("system", "You are " + "s" * 50_000 + " brief."), *conversation(3, 3, 5_000)[1:]]
-    kept = compress_messages(messages, "minimal")
-    assert message_chars(kept) <= COMPRESSION_LEVELS["minimal"]
-    assert kept[0].content.startswith("You are ")
-    assert kept[0].content.endswith(" brief.")
-    assert any("The question." in message.content for message in kept)
+    compressed = compress_messages(messages, "minimal")
+    assert message_chars(compressed) <= COMPRESSION_LEVELS["minimal"]
+    assert compressed[0].content.startswith("You are ")
+    assert compressed[0].content.endswith(" brief.")
+    assert any("The question." in message.content for message in compressed)
 
 
 @given(
@@ -106,15 +106,15 @@ def test_compression_keeps_required_messages(
 ) -> None:
     """The prompt fits, has the system message and the question, pairs calls with results, and keeps the roles apart."""
     messages = conversation(n_history, n_rounds, chars, protocol, n_calls)
-    kept = compress_messages(messages, level, preserve)
-    assert message_chars(kept) <= COMPRESSION_LEVELS[level]
-    assert kept[0] == messages[0]
-    assert any("The question." in message.content for message in kept)
-    for before, message in pairwise(kept):
+    compressed = compress_messages(messages, level, preserve)
+    assert message_chars(compressed) <= COMPRESSION_LEVELS[level]
+    assert compressed[0] == messages[0]
+    assert any("The question." in message.content for message in compressed)
+    for before, message in pairwise(compressed):
         assert before.role != message.role or (message.role == "tool" and protocol == "native")
         assert message.role != "tool" or before.role != "user"
-    for index, message in enumerate(kept):
-        results = list(takewhile(lambda answer: answer.role == "tool", kept[index + 1 :]))
+    for index, message in enumerate(compressed):
+        results = list(takewhile(lambda answer: answer.role == "tool", compressed[index + 1 :]))
         if message.calls:
             assert len(results) == len(message.calls)
         elif results and message.role == "assistant":
@@ -128,10 +128,10 @@ def test_old_tool_results_are_cut_first(protocol: str) -> None:
     excess = message_chars(messages) - COMPRESSION_LEVELS["minimal"]
     messages = [m if m.role == "tool" else replace(m, calls=(), content=m.content[:400]) for m in messages]
     assert excess > 0
-    kept = compress_messages(messages, "minimal")
-    assert message_chars(kept) <= COMPRESSION_LEVELS["minimal"]
-    assert [m for m in kept if m.role != "tool"] == [m for m in messages if m.role != "tool"]
-    shortened = [before != after for before, after in zip(messages, kept, strict=True) if before.role == "tool"]
+    compressed = compress_messages(messages, "minimal")
+    assert message_chars(compressed) <= COMPRESSION_LEVELS["minimal"]
+    assert [m for m in compressed if m.role != "tool"] == [m for m in messages if m.role != "tool"]
+    shortened = [before != after for before, after in zip(messages, compressed, strict=True) if before.role == "tool"]
     assert shortened == sorted(shortened, reverse=True)
     assert any(shortened)
     assert not all(shortened)
@@ -157,13 +157,13 @@ def test_reading_only_the_newest_turns_gives_the_same_prompt(
     """The prompt of a long run from its newest turns equals the one from all turns."""
     turns = [looked(n, chars) for n, chars in enumerate(sizes * n_times, 1)]
     history = conversation(n_history, 0, 1_500)[1:-1]
-    how: Any = {"protocol": PROTOCOLS[protocol], "note": note}
+    mode: Any = {"protocol": PROTOCOLS[protocol], "note": note}
     whole = TurnMessages(PROTOCOLS[protocol], turns)
     messages = [Message("system", "s" * 900), *history, Message("user", "q"), *whole.messages]
     if note:
         messages[-1] = replace(messages[-1], content=f"{messages[-1].content}\n\n{note}")
     expected = compress_messages(messages, level) if should_compress(messages, level) else messages
-    prompt = ContextManager.build_agent_messages("s" * 900, history, "q", turns, level=level, **how)
+    prompt = ContextManager.build_agent_messages("s" * 900, history, "q", turns, level=level, **mode)
     assert list(prompt) == expected
 
 
@@ -197,11 +197,11 @@ def test_long_result_is_cut_with_a_marker(success: bool, start: str) -> None:
     result = ToolResult(success, text if success else "", None if success else text)
     call = StoredCall("tool-1", ToolCall("read", {}), "finished", result, shown_chars=400)
     turn = StoredTurn("call-1", 1, "I read.", (call,))
-    shown = ContextManager.build_agent_messages("s", [], "q", [turn])[-1].content
-    assert start in shown
-    assert "the end" in shown
-    assert f"[... {len(text) - 400} characters left out of this result; ask for less" in shown
-    assert len(shown) < 700
+    displayed = ContextManager.build_agent_messages("s", [], "q", [turn])[-1].content
+    assert start in displayed
+    assert "the end" in displayed
+    assert f"[... {len(text) - 400} characters left out of this result; ask for less" in displayed
+    assert len(displayed) < 700
 
 
 def test_prompt_warns_before_the_last_round() -> None:

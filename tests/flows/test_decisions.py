@@ -97,10 +97,10 @@ async def test_scope_limits_a_standing_decision(
     assert (first.status, len(sent)) == ("completed", 2)
     rows = load_frame(engine.database.path, TOOL_CALLS)
     assert rows["approval"].tolist() == ["approved", "approved"]
-    again = await engine.controller.execute("Again.", conversation_id=first.conversation_id)
-    assert (again.status == "waiting") is next_run_asks
-    if again.status == "waiting":
-        await decide(engine, again, Decision(approved=True))
+    second = await engine.controller.execute("Again.", conversation_id=first.conversation_id)
+    assert (second.status == "waiting") is next_run_asks
+    if second.status == "waiting":
+        await decide(engine, second, Decision(approved=True))
     other = await engine.controller.execute("Elsewhere.")
     assert (other.status == "waiting") is other_asks
 
@@ -144,7 +144,7 @@ async def test_denial_for_the_run_applies_to_later_calls(open_engine: OpenEngine
 
 
 @pytest.mark.parametrize(
-    "wrong",
+    "invalid",
     [
         {"approved": True, "scope": "ever"},
         {"approved": False, "params": {"to": "Bob"}},
@@ -153,10 +153,10 @@ async def test_denial_for_the_run_applies_to_later_calls(open_engine: OpenEngine
         {"approved": True, "replaces_call": True, "instruction": "x"},
     ],
 )
-def test_contradictory_decision_is_rejected(wrong: dict[str, Any]) -> None:
+def test_contradictory_decision_is_rejected(invalid: dict[str, Any]) -> None:
     """The error names the fields that exclude each other."""
     with pytest.raises(UsageError):
-        Decision(**wrong)
+        Decision(**invalid)
 
 
 @pytest.mark.parametrize("steps", range(8))
@@ -189,21 +189,21 @@ async def test_decision_is_published_while_other_requests_are_open(open_engine: 
     """Listeners get the decision on one of two calls at once, and only once."""
     engine = await open_with_send(open_engine, call("send", to="Ada") + call("send", to="Bob"), "Done.")
     waiting = await engine.controller.execute("Send both.")
-    heard: list[Any] = []
-    await engine.controller.subscribe(waiting.run_id, heard.append)
+    events: list[Any] = []
+    await engine.controller.subscribe(waiting.run_id, events.append)
     first, second = waiting.pending
     await engine.controller.decide(first.id, Decision(approved=True))
-    assert [event.data["id"] for event in heard if event.type is StreamEventType.PERMISSION_RESULT] == [first.id]
+    assert [event.data["id"] for event in events if event.type is StreamEventType.PERMISSION_RESULT] == [first.id]
     assert sent == []
     assert (await engine.controller.result(waiting.run_id)).status == "waiting"
     await engine.controller.decide(second.id, Decision(approved=False))
     await engine.controller.join(waiting.run_id)
-    told = [
+    published = [
         event for event in await engine.runs.events(waiting.run_id) if event.type is StreamEventType.PERMISSION_RESULT
     ]
-    assert [event.data["id"] for event in told] == [first.id, second.id]
+    assert [event.data["id"] for event in published] == [first.id, second.id]
     assert sent == ["Ada"]
-    assert [event.seq for event in heard] == sorted({event.seq for event in heard})
+    assert [event.seq for event in events] == sorted({event.seq for event in events})
 
 
 async def test_standing_decision_decides_open_requests(open_engine: OpenEngine) -> None:

@@ -25,7 +25,7 @@ async def cancelled_midway(engine: Any) -> str:
     return run.conversation_id
 
 
-async def to_its_end(engine: Any) -> str:
+async def ended(engine: Any) -> str:
     result = await engine.controller.execute("First?")
     if result.status == "waiting":
         await engine.controller.cancel(result.run_id)
@@ -38,10 +38,10 @@ async def to_its_end(engine: Any) -> str:
     ("turn", "first"),
     [
         (PARTIAL * 200, cancelled_midway),
-        (ModelUnavailable("The stream broke off.", partial=PARTIAL), to_its_end),
-        (ModelRejected("There is no such model."), to_its_end),
-        (" ", to_its_end),
-        (report(), to_its_end),
+        (ModelUnavailable("The stream broke off.", partial=PARTIAL), ended),
+        (ModelRejected("There is no such model."), ended),
+        (" ", ended),
+        (report(), ended),
     ],
     ids=["stopped", "broken", "refused", "empty", "given up while it waited"],
 )
@@ -53,11 +53,11 @@ async def test_turn_without_an_answer_has_a_note(open_engine: OpenEngine, turn: 
         settings={"tool_protocol": protocol},
     )
     place = await first(engine)
-    again = await engine.controller.execute("Second?", conversation_id=place)
-    assert (again.status, again.response) == ("completed", "All well.")
+    second = await engine.controller.execute("Second?", conversation_id=place)
+    assert (second.status, second.response) == ("completed", "All well.")
     model: Any = engine.model
-    said = model.requests[-1].messages[1:]
-    assert [(message.role, message.calls) for message in said] == [("user", ()), ("assistant", ()), ("user", ())]
-    assert [said[0].content, said[2].content] == ["First?", "Second?"]
-    assert said[1].content
-    assert not any(words in said[1].content for words in NOT_SAID)
+    history = model.requests[-1].messages[1:]
+    assert [(message.role, message.calls) for message in history] == [("user", ()), ("assistant", ()), ("user", ())]
+    assert [history[0].content, history[2].content] == ["First?", "Second?"]
+    assert history[1].content
+    assert not any(words in history[1].content for words in NOT_SAID)

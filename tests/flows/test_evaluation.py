@@ -79,8 +79,8 @@ def open_judged(workbench: OpenWorkbench, model: ScriptedModel, **more: Any) -> 
 
 def test_graders_run_concurrently(workbench: OpenWorkbench) -> None:
     """All graders start before any of them ends; each score has a row, and the composer gets all scores."""
-    asked = evaluate("Text", "More", eval_dimensions=["clarity", "evidence"])
-    wb, project = open_judged(workbench, Graders(asked, "Good.", together=4))
+    calls = evaluate("Text", "More", eval_dimensions=["clarity", "evidence"])
+    wb, project = open_judged(workbench, Graders(calls, "Good.", together=4))
     assert wb.ask("How good is it?", project=project).wait().response == "Good."
     frame = wb.evaluations_df(project)
     assert sorted(zip(frame["block"], frame["dimension"], frame["score"], strict=True)) == [
@@ -104,16 +104,16 @@ class LastFirst(Graders):
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         if who_asks(request) == "grader":
-            told = request.messages[1].content
-            await asyncio.sleep(0.1 * (told.startswith('Judge the block "Text"') * 2 + ("by: clarity." in told)))
+            task = request.messages[1].content
+            await asyncio.sleep(0.1 * (task.startswith('Judge the block "Text"') * 2 + ("by: clarity." in task)))
         async for event in super().stream(request):
             yield event
 
 
 def test_grade_order_does_not_depend_on_timing(workbench: OpenWorkbench) -> None:
     """The frame and its plots are the same, whichever grader ends first."""
-    asked = evaluate("Text", "More", eval_dimensions=["clarity", "evidence"])
-    wb, project = open_judged(workbench, LastFirst(asked, "Good."))
+    calls = evaluate("Text", "More", eval_dimensions=["clarity", "evidence"])
+    wb, project = open_judged(workbench, LastFirst(calls, "Good."))
     wb.ask("How good is it?", project=project).wait()
     frame = wb.evaluations_df(project)
     assert not frame["created_at"].is_monotonic_increasing
@@ -123,8 +123,8 @@ def test_grade_order_does_not_depend_on_timing(workbench: OpenWorkbench) -> None
 
 def test_grades_frame_shows_the_active_branch(workbench: OpenWorkbench) -> None:
     """Grades of other branches are selected by `all_branches` or by their run."""
-    asked = evaluate("Text", eval_dimensions=["clarity"])
-    wb, project = open_judged(workbench, Graders(asked, "Good.", asked, "Good, too.", "Nothing to judge."))
+    calls = evaluate("Text", eval_dimensions=["clarity"])
+    wb, project = open_judged(workbench, Graders(calls, "Good.", calls, "Good, too.", "Nothing to judge."))
     first = wb.ask("How good is it?", project=project).wait()
     second = wb.regenerate(first).wait()
     assert wb.evaluations_df(project)["run_id"].tolist() == [second.run_id]
@@ -170,14 +170,14 @@ def test_project_evaluate_grades_all_texts(workbench: OpenWorkbench) -> None:
     assert run.status == "completed"
     assert "- Text, clarity: 7 of 10. Say more." in str(run.response)
     assert len(wb.evaluations_df(project)) == 2 * len(packaged_dimensions())
-    for wrong in (
+    for invalid in (
         lambda: project.evaluate(["Empty"]),
         lambda: project.evaluate(["Nowhere"]),
         lambda: project.evaluate(dimensions=["beauty"]),
         lambda: project.evaluate(persona="Nobody"),
     ):
         with pytest.raises(af.UsageError):
-            wrong()
+            invalid()
     assert len(wb.runs()) == 1
 
 
@@ -203,11 +203,11 @@ def test_evidence_must_be_in_the_text(workbench: OpenWorkbench) -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong", [grade(11), grade(0), grade("7/10"), call("grade", score=5, evidence=[]), "It is good."]
+    "invalid", [grade(11), grade(0), grade("7/10"), call("grade", score=5, evidence=[]), "It is good."]
 )
-def test_invalid_grade_is_not_stored(workbench: OpenWorkbench, wrong: str) -> None:
+def test_invalid_grade_is_not_stored(workbench: OpenWorkbench, invalid: str) -> None:
     """A score out of range, missing evidence, or no grade: nothing is stored, and the answer says so."""
-    wb, project = open_judged(workbench, Graders(graders=[wrong, "It is good."]))
+    wb, project = open_judged(workbench, Graders(graders=[invalid, "It is good."]))
     run = project.evaluate(["Text"], ["clarity"]).wait()
     assert "Not graded: Text, clarity: no grade. It is good." in str(run.response)
     assert len(wb.evaluations_df(project)) == 0
@@ -260,11 +260,11 @@ def test_project_dimensions_override_packaged_ones(workbench: OpenWorkbench, tmp
         "clarity: {description: Ours., prompt: Count the words.}\ntone: {description: T., prompt: Hear it.}\n"
     )
     wb, project = open_judged(workbench, Graders())
-    names = [one.name for one in project.dimensions.load(mine)]
-    assert names == [*(one.name for one in packaged_dimensions()), "tone"]
+    names = [dimension.name for dimension in project.dimensions.load(mine)]
+    assert names == [*(dimension.name for dimension in packaged_dimensions()), "tone"]
     project.evaluate(["Text"], ["clarity", "tone"]).wait()
-    asked = {"Count the words." in prompt for prompt in prompts(wb, "You judge one block")}
-    assert asked == {True, False}
+    requests = {"Count the words." in prompt for prompt in prompts(wb, "You judge one block")}
+    assert requests == {True, False}
     assert project.dimensions.remove("clarity")[0].prompt == packaged_dimensions()[0].prompt
 
 
@@ -285,8 +285,8 @@ def test_grade_texts_are_stored_verbatim(text: str) -> None:
     """An artifact returns any advice and quotes unchanged, and quotes must be in the text."""
     found = Grade("text", 1, "clarity", "", 5, validate_quotes(f"Before {text} behind", [f"Before {text}"]), text)
     assert GRADE_RESOURCE.read(GRADE_RESOURCE.write(found)) == found
-    one = Dimension("x", "X.", f"x{text}")
-    assert DIMENSION_RESOURCE.read(DIMENSION_RESOURCE.write(one)) == one
+    entry = Dimension("x", "X.", f"x{text}")
+    assert DIMENSION_RESOURCE.read(DIMENSION_RESOURCE.write(entry)) == entry
     with pytest.raises(af.UsageError, match="is not in the text"):
         validate_quotes(text, [f"{text} and more"])
 
@@ -324,17 +324,17 @@ def test_summary_of_many_grades_is_short(workbench: OpenWorkbench) -> None:
 
 def test_waiting_graders_continue_in_another_workbench(workbench: OpenWorkbench) -> None:
     """Two grades that need approval are approved in another process, and nothing is graded twice."""
-    asked = evaluate("Text", "More", eval_dimensions=["clarity"])
-    wb, project = open_judged(workbench, Graders(asked), approvals={"grade": "ask"})
+    calls = evaluate("Text", "More", eval_dimensions=["clarity"])
+    wb, project = open_judged(workbench, Graders(calls), approvals={"grade": "ask"})
     run = wb.ask("How good is it?", project=project).wait()
     assert (run.status, len(run.pending), len(wb.evaluations_df(project))) == ("waiting", 2, 0)
     wb.close()
     wb = workbench(model=Graders("Good."), interactive=False, approvals={"grade": "ask"})
-    again = wb.runs()[0]
-    first, second = again.pending
-    again.approve(first.id, params={"score": 2, "evidence": ["X is"], "advice": "Less."})
-    again.approve(second.id).wait()
-    assert (again.status, again.response) == ("completed", "Good.")
+    reopened = wb.runs()[0]
+    first, second = reopened.pending
+    reopened.approve(first.id, params={"score": 2, "evidence": ["X is"], "advice": "Less."})
+    reopened.approve(second.id).wait()
+    assert (reopened.status, reopened.response) == ("completed", "Good.")
     frame = wb.evaluations_df("Essay")
     assert sorted(frame["score"].tolist()) in ([2, 4], [2, 7])
     assert list(wb.tool_calls_df()["tool_name"]).count("grade") == 2

@@ -73,7 +73,7 @@ async def test_every_call_of_a_reply_has_a_result_in_order(open_engine: OpenEngi
     decisions = {request.id: Decision(approved=request.params["to"] == "Ada") for request in waiting.pending}
     result = await engine.controller.resume(waiting.thread_id, decisions=decisions)
     assert (result.status, result.response) == ("completed", "Done.")
-    told = answers(engine.model.requests[-1])  # type: ignore[attr-defined]
+    text = answers(engine.model.requests[-1])  # type: ignore[attr-defined]
     expected = [
         "Created task_plan",
         "sent to Ada",
@@ -86,8 +86,8 @@ async def test_every_call_of_a_reply_has_a_result_in_order(open_engine: OpenEngi
         "printer is on fire",
         "task_plan",
     ]
-    assert len(told) == len(REPLY)
-    assert [part for part, answer in zip(expected, told, strict=True) if part not in answer] == [], told
+    assert len(text) == len(REPLY)
+    assert [part for part, answer in zip(expected, text, strict=True) if part not in answer] == [], text
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from conftest import OpenWorkbench
-from flows.test_compose import Held, results
+from flows.test_compose import BlockedModel, results
 
 import artifactflow_nb as af
 from artifactflow_nb.models.base import ModelEvent, ModelRequest
@@ -42,8 +42,8 @@ class Writer(ScriptedModel):
 
 
 def _texts(request: ModelRequest) -> list[str]:
-    asked = request.messages[1].content
-    return [part.split('"')[0] for part in asked.split('<block name="')[1:]]
+    task = request.messages[1].content
+    return [part.split('"')[0] for part in task.split('<block name="')[1:]]
 
 
 def project_of(workbench: OpenWorkbench, writer: ScriptedModel, **blocks: list[str]) -> tuple[af.Workbench, Project]:
@@ -174,12 +174,12 @@ def test_independent_blocks_are_written_concurrently(workbench: OpenWorkbench) -
 
 def test_cancelled_run_keeps_finished_blocks(workbench: OpenWorkbench) -> None:
     """Finished texts stay, blocks in progress stay empty."""
-    writer = Held(["Never."])
+    writer = BlockedModel(["Never."])
     _, project = project_of(workbench, writer, A=[], B=["A"])
     run = project.generate()
-    assert writer.asked.wait(20)
+    assert writer.called.wait(20)
     run.cancel().wait()
-    writer.goes_on.set()
+    writer.may_reply.set()
     assert run.status == "cancelled"
     assert [(b.name, b.status) for b in project.blocks] == [("A", "empty"), ("B", "empty")]
 

@@ -64,10 +64,10 @@ async def stopped(engine: Engine, until: Callable[[str], Any]) -> tuple[str, flo
     run = await engine.controller.begin("What?")
     await engine.controller.start(run)
     await until(run.run_id)
-    begun = time.monotonic()
+    start = time.monotonic()
     async with asyncio.timeout(20):
         await engine.controller.cancel(run.run_id)
-    took = time.monotonic() - begun
+    took = time.monotonic() - start
     return (await engine.controller.result(run.run_id)).status, took
 
 
@@ -119,5 +119,5 @@ async def test_cancellation_survives_closing_the_engine(open_engine: OpenEngine)
     await asyncio.sleep(0.05)
     await engine.aclose()
     await asyncio.gather(stop, return_exceptions=True)
-    again = await open_engine(["Done."])
-    assert (await again.runs.get(run.run_id)).status == "cancelled"
+    reopened = await open_engine(["Done."])
+    assert (await reopened.runs.get(run.run_id)).status == "cancelled"

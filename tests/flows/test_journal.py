@@ -30,13 +30,13 @@ async def test_late_listener_gets_earlier_events(open_engine: OpenEngine) -> Non
         book.publish_chunk(
             "lead_agent", {"call_id": "c", "job_id": "main", "kind": "answer", "delta": piece}, text, text.append(piece)
         )
-    heard: list[StreamEvent] = []
-    stop = feed.subscribe(heard.append)
+    events: list[StreamEvent] = []
+    stop = feed.subscribe(events.append)
     book.emit(StreamEventType.LLM_COMPLETE, {"call_id": "c", "text": "ab"})
     stop()
     book.emit(StreamEventType.COMPLETE, {})
-    assert [event.type.value for event in heard] == ["metadata", "llm_chunk", "llm_chunk", "llm_complete"]
-    assert heard[2].content == "ab"
+    assert [event.type.value for event in events] == ["metadata", "llm_chunk", "llm_chunk", "llm_complete"]
+    assert events[2].content == "ab"
     assert feed.arriving_text("main") == ""
     await book.flush()
 
@@ -64,30 +64,30 @@ async def test_closed_engine_has_stored_all_events(open_engine: OpenEngine, capl
     """An engine that is closed during a run has stored its last events and writes nothing afterwards."""
     engine = await open_engine(model=ScriptedModel(["Slowly. " * 100], delay_s=0.05))
     run = await engine.controller.begin("question")
-    begun = asyncio.Event()
-    heard: list[StreamEventType] = []
+    started = asyncio.Event()
+    events: list[StreamEventType] = []
 
     def hear(event: StreamEvent) -> None:
-        heard.append(event.type)
+        events.append(event.type)
         if event.type is StreamEventType.AGENT_START:
-            begun.set()
+            started.set()
 
     await engine.controller.subscribe(run.run_id, hear)
     await engine.controller.start(run)
-    await begun.wait()
+    await started.wait()
     await engine.aclose()
     await asyncio.sleep(FLUSH_DELAY_S * 2)
     gc.collect()
     assert [record.getMessage() for record in caplog.records if record.name == "asyncio"] == []
     stored = [event.type for event in await (await open_engine()).runs.events(run.run_id)]
-    assert stored == [kind for kind in heard if kind is not StreamEventType.LLM_CHUNK]
+    assert stored == [kind for kind in events if kind is not StreamEventType.LLM_CHUNK]
 
 
 async def test_failing_listener_does_not_fail_the_run(open_engine: OpenEngine) -> None:
     """A listener that raises gets no more events; other listeners do, and the run completes."""
     engine = await open_engine(["An answer in several pieces, to be heard."])
     run = await engine.controller.begin("question")
-    heard: list[StreamEvent] = []
+    events: list[StreamEvent] = []
     calls = 0
 
     def broken(event: StreamEvent) -> None:
@@ -96,8 +96,8 @@ async def test_failing_listener_does_not_fail_the_run(open_engine: OpenEngine) -
         raise RuntimeError("the view is gone")
 
     await engine.controller.subscribe(run.run_id, broken)
-    await engine.controller.subscribe(run.run_id, heard.append)
+    await engine.controller.subscribe(run.run_id, events.append)
     await (await engine.controller.start(run))
     assert calls == 1
     assert (await engine.controller.result(run.run_id)).status == "completed"
-    assert heard[-1].is_terminal
+    assert events[-1].is_terminal

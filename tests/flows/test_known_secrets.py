@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from support.chat_endpoint import Answer, ChatServer, Request
-from support.graphs import react_agent, said
+from support.graphs import ai_message, react_agent
 from support.mcp_config import TOKEN, by_stdio
 from support.replies import by_agent, call, decide, delegate, plan, who_asks
 from support.traces import stored, traces
@@ -29,7 +29,7 @@ KEY = "sk-opaque-Repeated-0123456789"
 WAIT_S = 60
 
 
-def assert_nowhere(found: Iterator[tuple[str, bytes]], *more: tuple[str, bytes], secret: str = KEY) -> None:
+def assert_no_secret(found: Iterator[tuple[str, bytes]], *more: tuple[str, bytes], secret: str = KEY) -> None:
     forms = [secret, base64.b64encode(secret.encode()).decode()]
     everything = [*found, *more]
     assert len(everything) > 10
@@ -59,7 +59,7 @@ def model_name(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @contextmanager
-def opened(folder: Path, **options: Any) -> Iterator[af.Workbench]:
+def open_workbench(folder: Path, **options: Any) -> Iterator[af.Workbench]:
     with af.Workbench(interactive=False, data_dir=folder / "data", api_key=KEY, **options) as wb:
         for entry in (show_headers, save):
             wb.register_tool(entry)
@@ -82,7 +82,7 @@ def test_key_repeated_by_the_endpoint_is_masked(tmp_path: Path, caplog: pytest.L
     caplog.set_level(logging.DEBUG)
     cassette, sealed = tmp_path / "c.jsonl", tmp_path / "x.afrun"
     settings = {"tool_protocol": "native", "approvals": {"show_headers": "ask"}, "record": cassette}
-    with ChatServer(repeating) as server, opened(tmp_path, base_url=server.base_url, **settings) as wb:
+    with ChatServer(repeating) as server, open_workbench(tmp_path, base_url=server.base_url, **settings) as wb:
         run = wb.ask(f"Is {KEY} mine?").wait(WAIT_S)
         assert run.pending[0].params == {"note": f"of {MASK}"}
         decision = af.Decision(True, f"Not {KEY}.", params={"note": f"edited {KEY}"})
@@ -101,26 +101,29 @@ def test_key_repeated_by_the_endpoint_is_masked(tmp_path: Path, caplog: pytest.L
             files += [(f"{name} (sealed)", members.read(name)) for name in members.namelist()]
         prompts = [json.dumps(request.body).encode() for request in server.requests]
         assert not [True for prompt in prompts if KEY.encode() in prompt]
-        assert_nowhere(traces(wb, tmp_path, run), *files, ("log", caplog.text.encode()))
+        assert_no_secret(traces(wb, tmp_path, run), *files, ("log", caplog.text.encode()))
 
 
 def test_streamed_pieces_equal_the_stored_text(tmp_path: Path) -> None:
     """No sequence of pieces contains the key, and joined they are the masked text."""
-    with ChatServer(repeating) as server, opened(tmp_path, base_url=server.base_url, tool_protocol="native") as wb:
-        run, pieces = heard(wb, "Mine?")
+    with (
+        ChatServer(repeating) as server,
+        open_workbench(tmp_path, base_url=server.base_url, tool_protocol="native") as wb,
+    ):
+        run, pieces = run_with_pieces(wb, "Mine?")
         calls = [event for event in run.events if event.type is StreamEventType.LLM_COMPLETE]
         assert len(calls) == 2
         for done in calls:
-            told = {(event.data["kind"]): "" for event in pieces}
+            events = {(event.data["kind"]): "" for event in pieces}
             for event in pieces:
                 if event.data["call_id"] == done.data["call_id"]:
-                    told[event.data["kind"]] += event.data["delta"]
-            assert (told["answer"], told["reasoning"]) == (done.data["text"], done.data["reasoning"])
-            assert KEY not in told["call"]
+                    events[event.data["kind"]] += event.data["delta"]
+            assert (events["answer"], events["reasoning"]) == (done.data["text"], done.data["reasoning"])
+            assert KEY not in events["call"]
         assert f'{{"note": "of {MASK}"}}' in "".join(e.data["delta"] for e in pieces if e.data["kind"] == "call")
 
 
-def heard(wb: af.Workbench, question: str) -> tuple[af.Run, list[Any]]:
+def run_with_pieces(wb: af.Workbench, question: str) -> tuple[af.Run, list[Any]]:
     """The finished run and the pieces of text that were published."""
     pieces: list[Any] = []
 
@@ -147,14 +150,14 @@ def test_reply_cut_within_a_key_has_no_part_of_it(tmp_path: Path, ends: str) -> 
             reached.set()
             await asyncio.sleep(WAIT_S)
 
-    with opened(tmp_path, model=Breaking([])) as wb:
+    with open_workbench(tmp_path, model=Breaking([])) as wb:
         run = wb.ask("What?")
         if ends == "is cancelled":
             wb._thread.call(reached.wait())
             run.cancel()
         run.wait(WAIT_S)
         assert stored(wb, "SELECT content FROM llm_calls") == ("It is " if ends == "is cancelled" else f"It is {MASK}")
-        assert_nowhere(traces(wb, tmp_path, run), secret=KEY[:12])
+        assert_no_secret(traces(wb, tmp_path, run), secret=KEY[:12])
 
 
 def test_key_in_a_plan_is_masked(tmp_path: Path) -> None:
@@ -165,18 +168,18 @@ def test_key_in_a_plan_is_masked(tmp_path: Path) -> None:
         replanner=[decide("continue", f"Since {KEY}."), decide("finish", f"As {KEY}.")],
         summarizer=[f"Sum {KEY}."],
     )
-    with opened(tmp_path, model=ScriptedModel(turns)) as wb:
+    with open_workbench(tmp_path, model=ScriptedModel(turns)) as wb:
         wb.register_tool(show_headers, agent="executor")
         run = wb.ask("Plan it.", flow="plan").wait(WAIT_S)
         assert run.status == "completed", run.error
-        assert_nowhere(traces(wb, tmp_path, run))
+        assert_no_secret(traces(wb, tmp_path, run))
 
 
 def test_key_in_a_project_is_masked(tmp_path: Path) -> None:
     """In blocks by a person and by a model, in their prompts and names, and in a skill."""
     text = call("generate_field_content", field_name="Text")
     model = ScriptedModel(by_agent(composer=[text, f"Written with {KEY}."], writer=[f"The text has {KEY}."]))
-    with opened(tmp_path, model=model, approvals="approve") as wb:
+    with open_workbench(tmp_path, model=model, approvals="approve") as wb:
         project = wb.project(f"Essay {KEY}", template="paper")
         project.add("Goal", f"Say what {KEY} is.")
         project.add("Text", depends_on=["Goal"], prompt=f"All about {KEY}.", phase="writing")
@@ -184,7 +187,7 @@ def test_key_in_a_project_is_masked(tmp_path: Path) -> None:
         assert run.status == "completed", run.error
         project["Goal"].write(f"Say {KEY}.", f"Since {KEY}.")
         project["Goal"].rename(f"Goal {KEY}")
-        assert_nowhere(traces(wb, tmp_path, run))
+        assert_no_secret(traces(wb, tmp_path, run))
 
 
 def test_key_in_an_adapted_graph_is_masked(tmp_path: Path) -> None:
@@ -196,9 +199,9 @@ def test_key_in_an_adapted_graph_is_masked(tmp_path: Path) -> None:
         answer = interrupt({"question": f"Use {KEY}?", "params": {"word": word}})
         return f"{word} by {KEY} ({answer})"
 
-    script = [said(f"Looking for {KEY} now", ("lookup", {"word": f"of {KEY}"})), said(f"It is {KEY}")]
+    script = [ai_message(f"Looking for {KEY} now", ("lookup", {"word": f"of {KEY}"})), ai_message(f"It is {KEY}")]
     cassette = tmp_path / "c.jsonl"
-    with opened(tmp_path, record=cassette, model=ScriptedModel([])) as wb:
+    with open_workbench(tmp_path, record=cassette, model=ScriptedModel([])) as wb:
         run = wb.ask(f"Who has {KEY}?", flow=af.adapt(react_agent(script, lookup), name="mine")).wait(WAIT_S)
         assert run.pending[0].params == {"word": f"of {MASK}"}
         waiting = [(path.name, path.read_bytes()) for path in (tmp_path / "data").rglob("*") if path.is_file()]
@@ -207,7 +210,7 @@ def test_key_in_an_adapted_graph_is_masked(tmp_path: Path) -> None:
         assert run.response == f"It is {MASK}"
         calls = wb.tool_calls_df()
         assert list(calls["tool_name"]) == ["lookup"]
-        assert_nowhere(traces(wb, tmp_path, run), *waiting, ("cassette", cassette.read_bytes()))
+        assert_no_secret(traces(wb, tmp_path, run), *waiting, ("cassette", cassette.read_bytes()))
 
 
 def test_token_repeated_by_an_mcp_server_is_masked(tmp_path: Path) -> None:
@@ -216,11 +219,11 @@ def test_token_repeated_by_an_mcp_server_is_masked(tmp_path: Path) -> None:
     notes.mkdir()
     server = by_stdio(notes, env={"SERVER_TOKEN": TOKEN}, permission="auto")
     model = ScriptedModel([call("environment"), f"It said {TOKEN}."])
-    with opened(tmp_path, model=model, mcp={"files": server}) as wb:
+    with open_workbench(tmp_path, model=model, mcp={"files": server}) as wb:
         run = wb.ask("Go.").wait(WAIT_S)
         assert run.response == f"It said {MASK}."
         assert stored(wb, "SELECT result FROM tool_calls").endswith(MASK)
-        assert_nowhere(traces(wb, tmp_path, run), secret=TOKEN)
+        assert_no_secret(traces(wb, tmp_path, run), secret=TOKEN)
 
 
 def test_key_in_a_source_is_masked(tmp_path: Path) -> None:
@@ -229,11 +232,11 @@ def test_key_in_a_source_is_masked(tmp_path: Path) -> None:
     (tmp_path / "notes" / "access.md").write_text(f"# Access\n\nThe endpoint wants {KEY} as its key.\n", "utf-8")
     fetch = call("web_fetch", urls=["local:notes/access.md#access"])
     turns = by_agent(lead=[delegate("crawl_agent", "Read."), f"It wants {KEY}."], reading=[fetch, f"Wants {KEY}."])
-    with opened(tmp_path, model=ScriptedModel(turns)) as wb:
+    with open_workbench(tmp_path, model=ScriptedModel(turns)) as wb:
         wb.add_sources(tmp_path / "notes")
         run = wb.ask("What does the endpoint want?").wait(WAIT_S)
         assert f"wants {MASK} as its key" in stored(wb, "SELECT result FROM tool_calls WHERE tool_name = 'web_fetch'")
-        assert_nowhere(traces(wb, tmp_path, run))
+        assert_no_secret(traces(wb, tmp_path, run))
 
 
 @pytest.mark.parametrize("key", ["none", "EMPTY", "test", "local", "dummy", "sk-"])
@@ -249,7 +252,7 @@ def test_password_in_the_address_is_masked(tmp_path: Path) -> None:
     """As plain text and as encoded for HTTP's Basic scheme."""
     basic = base64.b64encode(b"ada:opaque-Pass-1815").decode()
     address = "http://ada:opaque-Pass-1815@127.0.0.1:9/v1"
-    with opened(tmp_path, base_url=address, model=ScriptedModel([f"Basic {basic} of opaque-Pass-1815."])) as wb:
+    with open_workbench(tmp_path, base_url=address, model=ScriptedModel([f"Basic {basic} of opaque-Pass-1815."])) as wb:
         assert wb.ask("What?").wait(WAIT_S).response == f"Basic {MASK} of {MASK}."
 
 
@@ -258,7 +261,7 @@ def test_recorded_run_with_a_key_is_replayed_without_it(tmp_path: Path, monkeypa
     cassette = tmp_path / "c.jsonl"
     turns = [call("show_headers", note=KEY), f"It is {KEY}."]
     monkeypatch.setenv("AF_MODEL", "scripted")
-    with opened(tmp_path, model=ScriptedModel(turns), record=cassette) as wb:
+    with open_workbench(tmp_path, model=ScriptedModel(turns), record=cassette) as wb:
         recorded = wb.ask(f"Is it {KEY}?").wait(WAIT_S)
         events = [(event.seq, event.type, dict(event.data)) for event in recorded.events]
     monkeypatch.delenv("AF_MODEL")
@@ -281,26 +284,26 @@ def test_secret_in_reply_fields_is_masked(tmp_path: Path) -> None:
 
             yield ModelReply(f"It is {KEY}.", Usage(1, 1), f"stop-{KEY}", f"m-{KEY}", reasoning=f"As {KEY}.")
 
-    with opened(tmp_path, model=Own([])) as wb:
+    with open_workbench(tmp_path, model=Own([])) as wb:
         run = wb.ask("What?").wait(WAIT_S)
         row = wb.llm_calls_df().iloc[0]
         assert (row["response_model"], row["finish_reason"]) == (f"m-{MASK}", f"stop-{MASK}")
-        assert_nowhere(traces(wb, tmp_path, run))
+        assert_no_secret(traces(wb, tmp_path, run))
 
 
 def test_agents_get_masked_texts(tmp_path: Path) -> None:
     """Texts that one agent passes to another have no key."""
-    asked: list[str] = []
+    prompts: list[str] = []
 
     def turns(request: ModelRequest) -> str:
-        asked.extend(message.content for message in request.messages)
+        prompts.extend(message.content for message in request.messages)
         return f"From {KEY}." if who_asks(request) != "lead" or len(request.messages) > 2 else delegated()
 
     def delegated() -> str:
         return call("call_subagent", agent_name="search_agent", instruction=f"Use {KEY}.")
 
-    with opened(tmp_path, model=ScriptedModel(turns)) as wb:
+    with open_workbench(tmp_path, model=ScriptedModel(turns)) as wb:
         run = wb.ask(f"With {KEY}?").wait(WAIT_S)
         assert run.response == f"From {MASK}."
-    assert f"Use {MASK}." in "".join(asked)
-    assert KEY not in "".join(asked)
+    assert f"Use {MASK}." in "".join(prompts)
+    assert KEY not in "".join(prompts)

@@ -33,11 +33,11 @@ async def test_long_result_is_cut_in_the_prompt_only(open_engine: OpenEngine) ->
     for entry in (dump, complain):
         engine.register_tool(entry)
     result = await engine.controller.execute("Dump.")
-    (_, shown), (_, failed) = parse_results(engine.model.requests[1].messages[-1].content)
-    assert len(shown.data) < MAX_RESULT_CHARS + 200
-    assert shown.data.startswith("line 0\n")
-    assert shown.data.endswith("line 9999\n")
-    assert f"{len(LONG) - MAX_RESULT_CHARS} characters left out" in shown.data
+    (_, displayed), (_, failed) = parse_results(engine.model.requests[1].messages[-1].content)
+    assert len(displayed.data) < MAX_RESULT_CHARS + 200
+    assert displayed.data.startswith("line 0\n")
+    assert displayed.data.endswith("line 9999\n")
+    assert f"{len(LONG) - MAX_RESULT_CHARS} characters left out" in displayed.data
     assert failed.error is not None
     assert len(failed.error) < 400
     frame = load_frame(engine.database.path, TOOL_CALLS, result.run_id)
@@ -58,8 +58,8 @@ async def test_events_of_long_errors_are_small(open_engine: OpenEngine) -> None:
     engine = await open_engine([call("complain"), "Done."])
     engine.register_tool(complain)
     result = await engine.controller.execute("Complain.")
-    (told,) = [event for event in await engine.runs.events(result.run_id) if event.type == "tool_complete"]
-    assert 2_000 < len(told.data["error"]) < 2_200
+    (update,) = [event for event in await engine.runs.events(result.run_id) if event.type == "tool_complete"]
+    assert 2_000 < len(update.data["error"]) < 2_200
 
 
 async def test_answer_cut_at_the_output_limit_is_marked(open_engine: OpenEngine) -> None:

@@ -189,9 +189,9 @@ async def test_all_events_but_chunks_are_stored(open_engine: OpenEngine) -> None
     engine = await open_engine([report(), "Done."])
     events = await events_of(engine, "Write.")
     stored = await engine.runs.events(events[0].run_id)
-    wanted = [event for event in events if event.type is not StreamEventType.LLM_CHUNK]
+    expected = [event for event in events if event.type is not StreamEventType.LLM_CHUNK]
     assert [(event.seq, event.type, event.data) for event in stored] == [
-        (event.seq, event.type, event.data) for event in wanted
+        (event.seq, event.type, event.data) for event in expected
     ]
 
 
@@ -235,8 +235,8 @@ async def test_finished_run_leaves_no_checkpoint(open_engine: OpenEngine) -> Non
     await engine.controller.execute("One.")
     await engine.controller.execute("Two.")
     with closing(sqlite3.connect(engine.folder / CHECKPOINT_FILE)) as db:
-        left = db.execute("SELECT (SELECT count(*) FROM checkpoints), (SELECT count(*) FROM writes)").fetchone()
-    assert left == (0, 0)
+        remaining = db.execute("SELECT (SELECT count(*) FROM checkpoints), (SELECT count(*) FROM writes)").fetchone()
+    assert remaining == (0, 0)
 
 
 async def test_metrics_count_each_turn_and_call_once(open_engine: OpenEngine) -> None:
@@ -281,8 +281,8 @@ async def test_model_stream_is_closed_in_its_task(open_engine: OpenEngine) -> No
 
     engine = await open_engine(model=Noting(["Done."]))
     assert (await engine.controller.execute("Go.")).response == "Done."
-    asked, ended = tasks
-    assert ended is asked
+    started, ended = tasks
+    assert ended is started
 
 
 async def test_too_long_prompt_is_compressed_once(open_engine: OpenEngine) -> None:

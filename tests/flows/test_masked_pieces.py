@@ -16,8 +16,8 @@ KNOWN = KnownSecrets(SECRETS)
 
 def arrived(pieces: list[str], secrets: KnownSecrets = KNOWN, *, is_cut_off: bool = False) -> str:
     masked = MaskedPieces(secrets)
-    shown = [masked.feed("answer", piece) for piece in pieces]
-    return "".join([*shown, *(text for _, text in masked.finish(is_cut_off=is_cut_off))])
+    pieces_out = [masked.feed("answer", piece) for piece in pieces]
+    return "".join([*pieces_out, *(text for _, text in masked.finish(is_cut_off=is_cut_off))])
 
 
 words = st.sampled_from([*SECRETS, *(secret[:n] for secret in SECRETS for n in (1, 3, 6)), "ab", "x", " ", "\n", MASK])
@@ -35,8 +35,8 @@ def test_pieces_equal_the_masked_text_at_any_cut(text: str, cuts: list[int]) -> 
 def test_no_sequence_of_pieces_contains_a_secret(text: str, length: int) -> None:
     """A reply that breaks off contains at most three characters of a secret."""
     pieces = [text[at : at + length] for at in range(0, len(text), length)]
-    shown = arrived(pieces)
-    assert not [secret for secret in SECRETS[:3] if secret in shown]
+    pieces_out = arrived(pieces)
+    assert not [secret for secret in SECRETS[:3] if secret in pieces_out]
     for n in range(len(pieces)):
         start = arrived(pieces[:n], is_cut_off=True)
         assert start == KNOWN.cut_off("".join(pieces[:n]))

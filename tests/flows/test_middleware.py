@@ -26,36 +26,36 @@ from artifactflow_nb.widgets.run.saved import saved_run
 KEY = "sk-very-secret-key-0123456789"
 
 
-class Keeping(af.Middleware):
+class Recorder(af.Middleware):
     """Middleware that stores its notifications in order."""
 
     def __init__(self) -> None:
-        self.told: list[tuple[Any, ...]] = []
+        self.notifications: list[tuple[Any, ...]] = []
 
     async def before_model(self, call: af.ModelCall) -> None:
-        self.told.append(("before_model", call))
+        self.notifications.append(("before_model", call))
 
     async def after_model(self, call: af.ModelCall, outcome: af.ModelOutcome) -> None:
-        self.told.append(("after_model", call, outcome))
+        self.notifications.append(("after_model", call, outcome))
 
     async def on_model_error(self, call: af.ModelCall, error: af.CallError) -> None:
-        self.told.append(("on_model_error", call, error))
+        self.notifications.append(("on_model_error", call, error))
 
     async def before_tool(self, call: af.ToolInvocation) -> None:
-        self.told.append(("before_tool", call))
+        self.notifications.append(("before_tool", call))
 
     async def after_tool(self, call: af.ToolInvocation, outcome: af.ToolOutcome) -> None:
-        self.told.append(("after_tool", call, outcome))
+        self.notifications.append(("after_tool", call, outcome))
 
     async def on_tool_error(self, call: af.ToolInvocation, error: af.CallError) -> None:
-        self.told.append(("on_tool_error", call, error))
+        self.notifications.append(("on_tool_error", call, error))
 
     @property
     def order(self) -> list[tuple[str, str]]:
-        return [(hook, getattr(said, "tool", said.agent)) for hook, said, *_ in self.told]
+        return [(hook, getattr(subject, "tool", subject.agent)) for hook, subject, *_ in self.notifications]
 
     def outcomes(self, hook: str) -> list[Any]:
-        return [told[2] for told in self.told if told[0] == hook]
+        return [entry[2] for entry in self.notifications if entry[0] == hook]
 
 
 def raising(error: BaseException, hook: str, *, is_async: bool = True) -> af.Middleware:
@@ -90,18 +90,20 @@ def count_words(ctx: ToolContext, text: str, among: list[str] | None = None) -> 
 
 def test_middleware_gets_every_call(tmp_path: Path) -> None:
     """It gets start and end of each call in order, as the frames have them, those of sub-agents included."""
-    kept = Keeping()
+    recorder = Recorder()
     script = by_agent(
         lead=[delegate("search_agent", "Search."), "Now." + call("count_words", text="a b c"), "Done."],
         search=["Found."],
     )
     prices = {"scripted": {"input": 1, "output": 2}}
-    with af.Workbench(model=ScriptedModel(script), data_dir=tmp_path / "data", middleware=[kept], prices=prices) as wb:
+    with af.Workbench(
+        model=ScriptedModel(script), data_dir=tmp_path / "data", middleware=[recorder], prices=prices
+    ) as wb:
         wb.register_tool(count_words)
         run = wb.ask("How many?").wait(10)
         llm, tools = wb.llm_calls_df().set_index("call_id"), wb.tool_calls_df().set_index("tool_call_id")
     assert run.response == "Done."
-    assert kept.order == [
+    assert recorder.order == [
         ("before_model", "lead_agent"),
         ("after_model", "lead_agent"),
         ("before_tool", "call_subagent"),
@@ -115,150 +117,159 @@ def test_middleware_gets_every_call(tmp_path: Path) -> None:
         ("before_model", "lead_agent"),
         ("after_model", "lead_agent"),
     ]
-    asked = [told[1] for told in kept.told if told[0] == "before_model"]
-    assert {one.run_id for one in asked} == {run.run_id}
-    assert [(one.job_id, one.step, one.attempt) for one in asked if one.agent == "lead_agent"] == [
+    requests = [entry[1] for entry in recorder.notifications if entry[0] == "before_model"]
+    assert {request.run_id for request in requests} == {run.run_id}
+    assert [
+        (request.job_id, request.step, request.attempt) for request in requests if request.agent == "lead_agent"
+    ] == [
         ("main", 1, 1),
         ("main", 2, 1),
         ("main", 3, 1),
     ]
-    assert asked[0].messages[-1].content == "How many?"
-    assert asked[0].messages[0].role == "system"
-    assert {"create_artifact", "count_words"} <= set(asked[0].tools)
-    assert (asked[0].provider, asked[0].model, asked[0].temperature) == ("scripted", "scripted", 0.7)
-    for one, outcome in [told[1:] for told in kept.told if told[0] == "after_model"]:
-        row = llm.loc[one.call_id]
+    assert requests[0].messages[-1].content == "How many?"
+    assert requests[0].messages[0].role == "system"
+    assert {"create_artifact", "count_words"} <= set(requests[0].tools)
+    assert (requests[0].provider, requests[0].model, requests[0].temperature) == ("scripted", "scripted", 0.7)
+    for request, outcome in [entry[1:] for entry in recorder.notifications if entry[0] == "after_model"]:
+        row = llm.loc[request.call_id]
         assert (outcome.duration_ms, outcome.usage.total_tokens) == (row["llm_duration_ms"], row["total_tokens"])
         assert (outcome.cost_usd, outcome.finish_reason) == (row["cost_usd"], row["finish_reason"])
-    second = kept.outcomes("after_model")[2]
-    assert (second.content[:4], [one.name for one in second.calls]) == ("Now.", ["count_words"])
-    _, used, outcome = kept.told[9]
+    second = recorder.outcomes("after_model")[2]
+    assert (second.content[:4], [used.name for used in second.calls]) == ("Now.", ["count_words"])
+    _, used, outcome = recorder.notifications[9]
     assert (used.params, outcome.data) == ({"text": "a b c"}, "3")
     assert outcome.duration_ms == tools.loc[used.tool_call_id]["duration_ms"]
-    assert kept.told[3][1].job_id == kept.told[2][1].tool_call_id
+    assert recorder.notifications[3][1].job_id == recorder.notifications[2][1].tool_call_id
 
 
 async def test_middleware_gets_failures(open_engine: OpenEngine, tmp_path: Path) -> None:
     """It gets type and message of model errors, and of failing, unknown and denied tools."""
-    kept = Keeping()
+    recorder = Recorder()
     turns = [
         call("count_words", text="fail") + call("no_such") + report(),
         "Never." + call("count_words"),
         ModelRejected("No.", partial="I th"),
     ]
-    engine = await open_engine(turns, approvals={"create_artifact": "deny"}, middleware=[kept])
+    engine = await open_engine(turns, approvals={"create_artifact": "deny"}, middleware=[recorder])
     engine.register_tool(count_words)
     result = await engine.controller.execute("How many?")
     assert result.status == "failed"
-    assert [(error.error_type, error.message.split(".")[0]) for error in kept.outcomes("on_tool_error")] == [
+    assert [(error.error_type, error.message.split(".")[0]) for error in recorder.outcomes("on_tool_error")] == [
         ("ValueError", "count_words failed: ValueError: It is broken"),
         ("ToolError", "You have no tool 'no_such'"),
         ("PermissionDenied", "Permission denied"),
         ("ToolError", "count_words was not run: the parameter 'text' is missing"),
     ]
-    (error,) = kept.outcomes("on_model_error")
+    (error,) = recorder.outcomes("on_model_error")
     assert (error.error_type, error.message, error.partial) == ("ModelRejected", "No.", "I th")
     assert error.duration_ms >= 0
-    assert sum(hook == "before_tool" for hook, _ in kept.order) == 4
+    assert sum(hook == "before_tool" for hook, _ in recorder.order) == 4
 
 
 def test_middleware_gets_each_attempt(tmp_path: Path) -> None:
     """A failed attempt has its own number and the delay until the next one."""
-    kept = Keeping()
+    recorder = Recorder()
     with (
         ChatServer([Answer(status=503, headers={"Retry-After": "0"}), Answer("Yes.")]) as server,
         af.Workbench(
-            model="m", base_url=server.base_url, api_key="k", data_dir=tmp_path / "data", middleware=[kept]
+            model="m", base_url=server.base_url, api_key="k", data_dir=tmp_path / "data", middleware=[recorder]
         ) as wb,
     ):
         assert wb.ask("Well?").wait(20).response == "Yes."
         rows = wb.llm_calls_df()
-    assert [hook for hook, _ in kept.order] == ["before_model", "on_model_error", "before_model", "after_model"]
-    calls = [told[1] for told in kept.told]
-    assert [one.attempt for one in calls] == [1, 1, 2, 2]
-    assert [(one.call_id, one.attempt) for one in calls[::2]] == list(
+    assert [hook for hook, _ in recorder.order] == ["before_model", "on_model_error", "before_model", "after_model"]
+    calls = [entry[1] for entry in recorder.notifications]
+    assert [model_call.attempt for model_call in calls] == [1, 1, 2, 2]
+    assert [(model_call.call_id, model_call.attempt) for model_call in calls[::2]] == list(
         zip(rows["call_id"], rows["attempt"], strict=True)
     )
-    (error,) = kept.outcomes("on_model_error")
+    (error,) = recorder.outcomes("on_model_error")
     assert (error.error_type, error.retry_delay_s) == ("ModelUnavailable", 1.0)
 
 
 async def test_middleware_gets_cancelled_calls(open_engine: OpenEngine) -> None:
     """When a run is cancelled, the started calls of a job end, and so does the delegating call."""
-    kept, begun = Keeping(), asyncio.Event()
+    recorder, started = Recorder(), asyncio.Event()
 
     @tool
     async def wait(ctx: ToolContext) -> str:
         """Wait."""
-        begun.set()
+        started.set()
         await asyncio.sleep(60)
         return "never"
 
     script = by_agent(lead=[delegate("search_agent", "Search.")], search=[call("wait")])
-    engine = await open_engine(script, middleware=[kept])
+    engine = await open_engine(script, middleware=[recorder])
     engine.register_tool(wait, agent="search_agent")
     run = await engine.controller.begin("Wait.")
     await engine.controller.start(run)
-    await begun.wait()
+    await started.wait()
     await engine.controller.cancel(run.run_id)
-    assert kept.order[-2:] == [("on_tool_error", "wait"), ("on_tool_error", "call_subagent")]
-    assert {(error.error_type, error.duration_ms) for error in kept.outcomes("on_tool_error")} == {
+    assert recorder.order[-2:] == [("on_tool_error", "wait"), ("on_tool_error", "call_subagent")]
+    assert {(error.error_type, error.duration_ms) for error in recorder.outcomes("on_tool_error")} == {
         ("RunCancelled", None)
     }
 
 
 def test_middleware_gets_the_partial_text_of_a_cancelled_call(tmp_path: Path) -> None:
     """A cancelled model call ends with the text so far."""
-    kept = Keeping()
+    recorder = Recorder()
     model = ScriptedModel(["A long answer that takes its time."], chunk_chars=6, delay_s=0.05)
-    with af.Workbench(model=model, data_dir=tmp_path / "data", middleware=[kept]) as wb:
+    with af.Workbench(model=model, data_dir=tmp_path / "data", middleware=[recorder]) as wb:
         run = wb.ask("Well?")
         deadline = time.monotonic() + 10
-        while not any(event.type is StreamEventType.LLM_CHUNK for event in heard(run)) and time.monotonic() < deadline:
+        while (
+            not any(event.type is StreamEventType.LLM_CHUNK for event in published_events(run))
+            and time.monotonic() < deadline
+        ):
             time.sleep(0.01)
         run.cancel()
-    (error,) = kept.outcomes("on_model_error")
+    (error,) = recorder.outcomes("on_model_error")
     assert error.error_type == "RunCancelled"
     assert "A long answer".startswith(error.partial[:6])
 
 
-def heard(run: af.Run) -> list[Any]:
+def published_events(run: af.Run) -> list[Any]:
     """All events of a run so far, chunks included."""
-    told: list[Any] = []
+    events: list[Any] = []
     controller = run._thread.engine.controller
 
     async def listen() -> None:
-        (await controller.subscribe(run.run_id, told.append))()
+        (await controller.subscribe(run.run_id, events.append))()
 
     run._thread.call(listen())
-    return told
+    return events
 
 
 @pytest.mark.parametrize("is_async", [True, False])
 @pytest.mark.parametrize("hook", HOOKS)
 async def test_middleware_error_is_an_event(open_engine: OpenEngine, hook: str, is_async: bool) -> None:
     """The run and other middleware continue, and the event has the masked error."""
-    kept, clumsy = Keeping(), raising(RuntimeError(f"No luck with {KEY}."), hook, is_async=is_async)
+    recorder, clumsy = Recorder(), raising(RuntimeError(f"No luck with {KEY}."), hook, is_async=is_async)
     turns = [call("count_words", text="a b") + call("count_words", text="fail"), ModelRejected("No.")]
-    engine = await open_engine(turns, middleware=[clumsy, kept], settings={"api_key": KEY, "model": "m"})
+    engine = await open_engine(turns, middleware=[clumsy, recorder], settings={"api_key": KEY, "model": "m"})
     engine.register_tool(count_words)
     result = await engine.controller.execute("How many?")
     events = await engine.runs.events(result.run_id)
     assert (result.status, result.error_type) == ("failed", "ModelRejected")
-    assert [name for name, _ in kept.order] == [
+    assert [name for name, _ in recorder.order] == [
         "before_model",
         "after_model",
         *("before_tool", "after_tool"),
         *("before_tool", "on_tool_error"),
         *("before_model", "on_model_error"),
     ]
-    told = problems(events)
-    assert len(told) == sum(name == hook for name, _ in kept.order)
-    assert {(event.agent, event.tool) for event in told} == {("lead_agent", "count_words" if "tool" in hook else None)}
-    for event in told:
+    published = problems(events)
+    assert len(published) == sum(name == hook for name, _ in recorder.order)
+    assert {(event.agent, event.tool) for event in published} == {
+        ("lead_agent", "count_words" if "tool" in hook else None)
+    }
+    for event in published:
         data = dict(event.data)
-        which = data.pop("tool_call_id" if "tool" in hook else "call_id")
-        assert which in {getattr(one, "tool_call_id", None) or one.call_id for _, one, *_ in kept.told}
+        choice = data.pop("tool_call_id" if "tool" in hook else "call_id")
+        assert choice in {
+            getattr(entry, "tool_call_id", None) or entry.call_id for _, entry, *_ in recorder.notifications
+        }
         assert KEY not in data["message"]
         assert data.pop("message").startswith("No luck with ")
         assert data == {"job_id": "main", "middleware": "Clumsy", "hook": hook, "error_type": "RuntimeError"}
@@ -338,12 +349,12 @@ async def test_middleware_gets_copies(open_engine: OpenEngine) -> None:
 
         async def before_model(self, call: Any) -> None:
             for message in call.messages:
-                for one in message.calls:
-                    one.params.clear()
+                for model_call in message.calls:
+                    model_call.params.clear()
 
         async def after_model(self, call: Any, outcome: Any) -> None:
-            for one in outcome.calls:
-                one.params.clear()
+            for model_call in outcome.calls:
+                model_call.params.clear()
             call.messages += ("x",)
 
         async def after_tool(self, call: Any, outcome: Any) -> None:
@@ -355,8 +366,8 @@ async def test_middleware_gets_copies(open_engine: OpenEngine) -> None:
     result = await engine.controller.execute("How many?")
     assert result.response == "Done."
     model: Any = engine.model
-    asked, told = model.requests[1].messages[-2:]
-    assert (told.content, asked.calls[0].params) == ("2", {"text": "a b", "among": ["c"]})
+    reply, told = model.requests[1].messages[-2:]
+    assert (told.content, reply.calls[0].params) == ("2", {"text": "a b", "among": ["c"]})
     events = await engine.runs.events(result.run_id)
     (done,) = (event for event in events if event.type is StreamEventType.TOOL_COMPLETE)
     assert done.data["metadata"] == {}
@@ -365,7 +376,7 @@ async def test_middleware_gets_copies(open_engine: OpenEngine) -> None:
 
 async def test_waiting_call_starts_and_ends_once(open_engine: OpenEngine) -> None:
     """A job that waits for a person has one start and one end, also if another engine resumes it."""
-    first, second = Keeping(), Keeping()
+    first, second = Recorder(), Recorder()
     lead, search = [delegate("search_agent", "Look."), "Done."], [call("count_words", text="a b"), "Two."]
     asks = {"count_words": "ask"}
     engine = await open_engine(by_agent(lead=lead[:1], search=search[:1]), approvals=asks, middleware=[first])
@@ -376,14 +387,14 @@ async def test_waiting_call_starts_and_ends_once(open_engine: OpenEngine) -> Non
     other.register_tool(count_words, agent="search_agent")
     done = await other.controller.resume(waiting.thread_id, decisions={waiting.pending[0].id: Decision(approved=True)})
     assert done.response == "Done."
-    assert [one for one in first.order if one[1] == "call_subagent"] == [("before_tool", "call_subagent")]
+    assert [entry for entry in first.order if entry[1] == "call_subagent"] == [("before_tool", "call_subagent")]
     assert second.order[:3] == [
         ("before_tool", "count_words"),
         ("after_tool", "count_words"),
         ("before_model", "search_agent"),
     ]
-    assert [one for one in second.order if one[1] == "call_subagent"] == [("after_tool", "call_subagent")]
-    assert second.told[1][1].params == {"text": "a b"}
+    assert [entry for entry in second.order if entry[1] == "call_subagent"] == [("after_tool", "call_subagent")]
+    assert second.notifications[1][1].params == {"text": "a b"}
 
 
 # --- replays --------------------------------------------------------------------------------------------------------
@@ -414,18 +425,18 @@ def test_sealed_run_needs_no_middleware(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("value", "message"),
     [
-        (lambda: [Keeping], r"<class '.*Keeping'> is no middleware: make an object of it"),
+        (lambda: [Recorder], r"<class '.*Recorder'> is no middleware: make an object of it"),
         (lambda: [print], r"<built-in function print> is no middleware: its class must be made from af.Middleware"),
-        (Keeping, r"middleware is Keeping\(\); it must be a list, as in middleware=\[af.DebugMiddleware\(\)\]"),
+        (Recorder, r"middleware is Recorder\(\); it must be a list, as in middleware=\[af.DebugMiddleware\(\)\]"),
         (lambda: 3, r"middleware is 3; it must be a list"),
     ],
 )
-def test_invalid_middleware_is_rejected(tmp_path: Path, given: Callable[[], Any], told: str) -> None:
+def test_invalid_middleware_is_rejected(tmp_path: Path, value: Callable[[], Any], message: str) -> None:
     """The error names the value and says what to pass."""
-    with pytest.raises(UsageError, match=told):
-        af.Workbench(model=ScriptedModel([]), data_dir=tmp_path / "data", middleware=given())
+    with pytest.raises(UsageError, match=message):
+        af.Workbench(model=ScriptedModel([]), data_dir=tmp_path / "data", middleware=value())
 
 
 def test_view_shows_middleware_errors(tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ def model() -> ListeningModel:
     return ListeningModel()
 
 
-def opened(folder: Path, model: ListeningModel, approvals: str = "approve") -> af.Workbench:
+def open_workbench(folder: Path, model: ListeningModel, approvals: str = "approve") -> af.Workbench:
     wb = af.Workbench(model=model, data_dir=folder / "data", approvals=approvals, interactive=False)
     wb.add_sources(HANDBOOK)
     return wb
@@ -50,7 +50,7 @@ def test_context_is_not_compared_or_displayed() -> None:
 
 def test_research_context_has_question_calls_and_artifacts(tmp_path: Path, model: ListeningModel) -> None:
     """A sub-agent has its instruction; the lead of a second question has the first one and its report."""
-    with opened(tmp_path, model) as wb:
+    with open_workbench(tmp_path, model) as wb:
         first = wb.ask(QUESTION).wait(60)
         assert len({context.instruction for context in model.contexts}) == 3
         assert {context.question for context in model.contexts} == {QUESTION}
@@ -67,7 +67,7 @@ def test_research_context_has_question_calls_and_artifacts(tmp_path: Path, model
 
 def test_plan_jobs_have_the_plan(tmp_path: Path, model: ListeningModel) -> None:
     """Each job has the plan with itself as the open job; the agent has the finished plan."""
-    with opened(tmp_path, model) as wb:
+    with open_workbench(tmp_path, model) as wb:
         wb.ask("Who won the football world cup in 1954?", flow="plan").wait(60)
     first, *jobs, last = model.contexts
     assert first.plan is None
@@ -91,7 +91,7 @@ def test_refused_plan_is_not_in_the_context(tmp_path: Path, model: ListeningMode
 
 def test_compose_context_has_project_block_and_wish(tmp_path: Path, model: ListeningModel) -> None:
     """The composer has the blocks; writer and editor have theirs, with the wish as the person approved it."""
-    with opened(tmp_path, model, "ask") as wb:
+    with open_workbench(tmp_path, model, "ask") as wb:
         project = wb.project("Handbook", template="paper")
         project.add("Text", "Written by hand.")
         run = wb.ask("Write Text in two sentences.", project=project).wait(60)

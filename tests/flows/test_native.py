@@ -48,12 +48,12 @@ async def test_native_calls_are_streamed(open_engine: OpenEngine) -> None:
     engine = await open_engine([reply("I add.", ToolCall("add", {"a": 2, "b": 3})), reply("5")], settings=NATIVE)
     engine.register_tool(add)
     run = await engine.controller.begin("2 + 3?")
-    heard: list[StreamEvent] = []
-    await engine.controller.subscribe(run.run_id, heard.append)
+    events: list[StreamEvent] = []
+    await engine.controller.subscribe(run.run_id, events.append)
     await (await engine.controller.start(run))
-    (written,) = [event for event in heard if event.type == "llm_chunk" and event.data["kind"] == "call"]
+    (written,) = [event for event in events if event.type == "llm_chunk" and event.data["kind"] == "call"]
     assert (written.tool, written.data["delta"]) == ("add", '{"a": 2, "b": 3}')
-    answers = [event.data["delta"] for event in heard if event.type == "llm_chunk" and event.data["kind"] == "answer"]
+    answers = [event.data["delta"] for event in events if event.type == "llm_chunk" and event.data["kind"] == "answer"]
     assert "".join(answers) == "I add.5"
 
 

@@ -72,8 +72,8 @@ def test_denied_outline_adds_nothing(workbench: OpenWorkbench) -> None:
     wb, project = outlining(workbench, call("propose_outline", blocks=BLOCKS), "They declined.", approvals="deny")
     wb.ask("Make an outline.", project=project).wait()
     assert [block.path for block in project.blocks] == ["Goal"]
-    told = wb.tool_calls_df().set_index("tool_name")["error_message"]["generate_outline"]
-    assert told == "Nothing was added. outliner says: They declined."
+    error = wb.tool_calls_df().set_index("tool_name")["error_message"]["generate_outline"]
+    assert error == "Nothing was added. outliner says: They declined."
 
 
 def test_invalid_outline_is_reported_to_the_outliner(workbench: OpenWorkbench) -> None:
@@ -82,8 +82,8 @@ def test_invalid_outline_is_reported_to_the_outliner(workbench: OpenWorkbench) -
     wb, project = outlining(workbench, call("propose_outline", blocks=circle), "It cannot be.")
     assert wb.ask("Make an outline.", project=project).wait().status == "completed"
     assert [block.path for block in project.blocks] == ["Goal"]
-    told = wb.tool_calls_df().set_index("tool_name")["error_message"]["propose_outline"]
-    assert "Blocks would depend on themselves" in told
+    error = wb.tool_calls_df().set_index("tool_name")["error_message"]["propose_outline"]
+    assert "Blocks would depend on themselves" in error
 
 
 def test_person_can_edit_an_outline_when_approving_it(workbench: OpenWorkbench) -> None:
@@ -107,7 +107,7 @@ def tree_of(*names: str) -> BlockTree:
 
 
 @pytest.mark.parametrize(
-    ("entries", "told"),
+    ("entries", "message"),
     [
         ([], "has 0 blocks"),
         ([OutlineEntry(f"B{n}") for n in range(MAX_ENTRIES + 1)], f"has {MAX_ENTRIES + 1} blocks"),
@@ -126,9 +126,9 @@ def tree_of(*names: str) -> BlockTree:
         ([OutlineEntry("a/b")], "A block cannot be called 'a/b'"),
     ],
 )
-def test_invalid_outline_entry_is_rejected(entries: list[OutlineEntry], told: str) -> None:
+def test_invalid_outline_entry_is_rejected(entries: list[OutlineEntry], message: str) -> None:
     """Each error names the entry."""
-    with pytest.raises(af.UsageError, match=told):
+    with pytest.raises(af.UsageError, match=message):
         add_outline(tree_of("There"), entries, "one")
 
 

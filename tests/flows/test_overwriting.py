@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from conftest import OpenWorkbench
-from flows.test_compose import GENERATE, Held, composed
+from flows.test_compose import GENERATE, BlockedModel, open_project
 from flows.test_generate import Writer, project_of
 from support.replies import call
 
@@ -23,7 +23,7 @@ def waiting_for(run: af.Run) -> list[tuple[str, Any]]:
 @pytest.mark.parametrize("decision", ["approve", "deny"])
 def test_every_call_of_a_reply_asks_before_overwriting(workbench: OpenWorkbench, decision: str) -> None:
     """A later call of a reply needs the same approval as the first."""
-    wb, project = composed(workbench, composer=[GENERATE + ANEW, "Done."], writer=["One.", "Two."])
+    wb, project = open_project(workbench, composer=[GENERATE + ANEW, "Done."], writer=["One.", "Two."])
     project["Text"].set(depends_on=[])
     run = wb.ask("Write all anew.", project=project).wait()
     assert waiting_for(run) == [("generate_field_content", "Goal")]
@@ -50,7 +50,7 @@ def test_refresh_asks_about_every_text_by_the_person(workbench: OpenWorkbench) -
 def test_policy_applies_to_every_call_of_a_reply(workbench: OpenWorkbench) -> None:
     """A denied tool is also denied in the second call."""
     both = GENERATE + call("generate_field_content", field_name="More")
-    wb, project = composed(workbench, composer=[both, "Done."], approvals={"generate_field_content": "deny"})
+    wb, project = open_project(workbench, composer=[both, "Done."], approvals={"generate_field_content": "deny"})
     project.add("More")
     wb.ask("Write.", project=project).wait()
     assert list(wb.tool_calls_df()["error_message"]) == ["Permission denied"] * 2
@@ -58,7 +58,7 @@ def test_policy_applies_to_every_call_of_a_reply(workbench: OpenWorkbench) -> No
 
 def test_text_changed_after_the_request_is_not_overwritten(workbench: OpenWorkbench) -> None:
     """If the text changed after the diff was shown, it stays, and the composer has to read it again."""
-    wb, project = composed(workbench, composer=[UPDATE, UPDATE, "Done."])
+    wb, project = open_project(workbench, composer=[UPDATE, UPDATE, "Done."])
     run = wb.ask("Y.", project=project).wait()
     project["Goal"].write("Say what X is, in three pages.")
     run.approve().wait()
@@ -71,30 +71,30 @@ def test_text_changed_after_the_request_is_not_overwritten(workbench: OpenWorkbe
 
 def test_block_written_by_the_person_before_its_turn_stays(workbench: OpenWorkbench) -> None:
     """A run that writes blocks in order skips it."""
-    writer = Held(["A.", "B."])
+    writer = BlockedModel(["A.", "B."])
     wb = workbench(agent_models={"writer": writer}, interactive=False)
     project = wb.project("Essay", template="paper")
     project.add("A", auto_generate=True)
     project.add("B", depends_on=["A"], auto_generate=True)
     run = project.generate()
-    assert writer.asked.wait(20)
+    assert writer.called.wait(20)
     project["B"].write("By hand.")
-    writer.goes_on.set()
+    writer.may_reply.set()
     assert "- B: The person wrote 'B' meanwhile" in run.wait().response
     assert (project["A"].content, project["B"].content) == ("A.", "By hand.")
 
 
 def test_dependents_are_written_from_the_persons_text(workbench: OpenWorkbench) -> None:
     """The same run uses a text that the person writes while a writer works on the block."""
-    writer = Held(["A.", "B."])
+    writer = BlockedModel(["A.", "B."])
     wb = workbench(agent_models={"writer": writer}, interactive=False)
     project = wb.project("Essay", template="paper")
     project.add("A", auto_generate=True, need_review=True)
     project.add("B", depends_on=["A"], auto_generate=True)
     run = project.generate()
-    assert writer.asked.wait(20)
+    assert writer.called.wait(20)
     project["A"].write("By hand.").approve()
-    writer.goes_on.set()
+    writer.may_reply.set()
     assert run.wait().response.startswith("Written: B.")
     assert (project["A"].content, project["B"].content, project["B"].is_stale) == ("By hand.", "B.", False)
     assert "By hand." in writer.requests[1].messages[1].content
@@ -104,7 +104,7 @@ def test_approved_edits_keep_the_person_as_author(workbench: OpenWorkbench) -> N
     """After an edit by the editor, overwriting the person's text still needs approval."""
     change = call("modify_field", field_name="Goal", modification_instruction="Tell, not say.")
     edits = call("propose_edits", edits=[{"anchor": "Say what", "replacement": "Tell what"}])
-    wb, project = composed(workbench, composer=[change, UPDATE, "Done."], editor=[edits, "Told."])
+    wb, project = open_project(workbench, composer=[change, UPDATE, "Done."], editor=[edits, "Told."])
     run = wb.ask("Tell, not say.", project=project).wait().approve().wait()
     assert waiting_for(run) == [("update_field", "Goal")]
     assert (project["Goal"].content, project["Goal"].created_by) == ("Tell what X is.", "editor")
@@ -113,7 +113,7 @@ def test_approved_edits_keep_the_person_as_author(workbench: OpenWorkbench) -> N
 @pytest.mark.parametrize("is_edited", [True, False])
 def test_changed_approval_makes_the_person_the_author(workbench: OpenWorkbench, is_edited: bool) -> None:
     """A text that the person changes in the approval is theirs; one that they only approve is not."""
-    wb, project = composed(workbench, composer=[UPDATE, UPDATE.replace("Y", "Z"), "Done."])
+    wb, project = open_project(workbench, composer=[UPDATE, UPDATE.replace("Y", "Z"), "Done."])
     words = {"field_name": "Goal", "content": "Say what W is."} if is_edited else None
     run = wb.ask("Y.", project=project).wait().approve(params=words).wait()
     assert waiting_for(run) == ([("update_field", "Goal")] if is_edited else [])
@@ -127,7 +127,7 @@ def test_changed_edits_make_the_person_the_author(
     """Edits that the person changes in the approval make the text theirs; edits that they only approve do not."""
     change = call("modify_field", field_name="Text", modification_instruction="Big.")
     edits = call("propose_edits", edits=[{"anchor": "a letter", "replacement": "big"}])
-    wb, project = composed(
+    wb, project = open_project(
         workbench, composer=[GENERATE, change, "Done."], writer=["X is a letter."], editor=[edits, "Big."]
     )
     run = wb.ask("Write it, and big.", project=project).wait()

@@ -93,9 +93,9 @@ def test_invalid_persona_call_is_reported_to_the_composer(workbench: OpenWorkben
         "Done.",
     )
     assert wb.ask("Try.", project=project).wait().status == "completed"
-    assert [one.name for one in project.personas] == ["Ann"]
-    taken, unknown, nothing, wordless = call_errors(wb)
-    assert "There is a persona 'Ann' already" in taken
+    assert [persona.name for persona in project.personas] == ["Ann"]
+    duplicate, unknown, nothing, wordless = call_errors(wb)
+    assert "There is a persona 'Ann' already" in duplicate
     assert "There is no persona 'Bob'. There are: Ann." in unknown
     assert "Name the persona in persona_data." in nothing
     assert "The persona 'Bob' is incomplete. Other fields: description, knows, wants." in wordless
@@ -119,18 +119,18 @@ def test_each_branch_has_its_own_personas(workbench: OpenWorkbench) -> None:
     )
     run = wb.ask("For whom?", project=project).wait()
     wb.regenerate(run).wait()
-    assert [one.name for one in project.personas] == ["Bob"]
+    assert [persona.name for persona in project.personas] == ["Bob"]
     wb.activate_branch(run)
-    assert [one.name for one in project.personas] == ["Ann"]
+    assert [persona.name for persona in project.personas] == ["Ann"]
 
 
 def test_personas_are_managed_by_code(workbench: OpenWorkbench) -> None:
     """They can be added, changed and removed; errors list the known names."""
     _, project = with_turns(workbench)
     project.personas.add("Ann", "A nurse.").add("Bob", "A patient.")
-    assert [one.name for one in project.personas.change("Bob", name="Rob", knows="Little.")] == ["Ann", "Rob"]
-    assert [one.name for one in project.personas.remove("ann")] == ["Rob"]
-    for wrong in (
+    assert [persona.name for persona in project.personas.change("Bob", name="Rob", knows="Little.")] == ["Ann", "Rob"]
+    assert [persona.name for persona in project.personas.remove("ann")] == ["Rob"]
+    for invalid in (
         lambda: project.personas.add("ROB", "Another."),
         lambda: project.personas.remove("Bob"),
         lambda: project.personas.change("Rob", age="40"),
@@ -139,7 +139,7 @@ def test_personas_are_managed_by_code(workbench: OpenWorkbench) -> None:
         lambda: project.personas.add("Zoe", "x" * 2_001),
     ):
         with pytest.raises(af.UsageError):
-            wrong()
+            invalid()
     assert repr(project.personas).splitlines()[0].split()[:1] == ["persona"]
 
 

@@ -2,7 +2,17 @@
 
 import pytest
 from conftest import OpenEngine
-from support.plans import ENDED, ask, asked, events, failing, last_plan, plans_of, statuses, told_to
+from support.plans import (
+    ENDED,
+    ask,
+    events,
+    last_messages,
+    last_plan,
+    plans_of,
+    report_failure,
+    request_counts,
+    statuses,
+)
 from support.replies import by_agent, call, decide, plan, report, who_asks
 
 from artifactflow_nb.core.events import StreamEventType
@@ -17,36 +27,36 @@ async def test_plan_is_executed_step_by_step(open_engine: OpenEngine) -> None:
     engine = await open_engine(script)
     result = await ask(engine)
     assert (result.status, result.response) == ("completed", ENDED)
-    assert [statuses(one) for one in await plans_of(engine, result)] == [
+    assert [statuses(version) for version in await plans_of(engine, result)] == [
         ["pending", "pending"],
         ["running", "pending"],
         ["completed", "pending"],
         ["completed", "running"],
         ["completed", "completed"],
     ]
-    first, second = told_to(engine, "executor")
+    first, second = last_messages(engine, "executor")
     assert "Your step, 1 of 2: Find" in first
     assert "Your step, 2 of 2: Compare" in second
     assert "Step 1 (Find) was completed:\nFound A." in second
-    ((_, told),) = parse_results(told_to(engine, "agent")[1])
-    assert told.success
-    assert "2 completed" in told.data
-    assert told.data.endswith("It is A.")
-    assert asked(engine) == {"agent": 2, "executor": 2, "summarizer": 1}, "the replanner is not asked"
+    ((_, plan_result),) = parse_results(last_messages(engine, "agent")[1])
+    assert plan_result.success
+    assert "2 completed" in plan_result.data
+    assert plan_result.data.endswith("It is A.")
+    assert request_counts(engine) == {"agent": 2, "executor": 2, "summarizer": 1}, "the replanner is not asked"
 
 
 async def test_every_change_of_a_plan_has_one_event(open_engine: OpenEngine) -> None:
     """Creation, start and end of each step, a retry, a revision and skipped steps have one event each."""
     script = by_agent(
         agent=[plan("Find", "Compare"), ENDED],
-        executor=["A.", *failing(), *failing("Still none."), "C."],
+        executor=["A.", *report_failure(), *report_failure("Still none."), "C."],
         replanner=[decide("retry"), "Go.", decide("revise", steps=[{"title": "Look", "id": "x"}]), "So."],
         summarizer=["Sum."],
     )
     engine = await open_engine(script)
     result = await ask(engine)
     kinds = StreamEventType
-    told = await events(
+    published = await events(
         engine,
         result,
         kinds.PLAN_CREATED,
@@ -57,7 +67,7 @@ async def test_every_change_of_a_plan_has_one_event(open_engine: OpenEngine) -> 
     )
     assert [
         (event.type.value, event.data.get("step_id"), event.data.get("attempt"), event.data.get("status"))
-        for event in told
+        for event in published
     ] == [
         ("plan_created", None, None, None),
         ("step_start", "1", 1, None),
@@ -78,7 +88,7 @@ async def test_every_change_of_a_plan_has_one_event(open_engine: OpenEngine) -> 
 async def test_failed_step_reaches_the_replanner(open_engine: OpenEngine, fails: int) -> None:
     """The failure of the first, a middle or the last step goes to the replanner and stays a failure."""
     titles = ["One", "Two", "Three"]
-    executor = [turn for n in (1, 2, 3) for turn in (failing() if n == fails else [f"Done {n}."])]
+    executor = [turn for n in (1, 2, 3) for turn in (report_failure() if n == fails else [f"Done {n}."])]
     script = by_agent(
         agent=[plan(*titles), ENDED],
         executor=executor,
@@ -90,10 +100,10 @@ async def test_failed_step_reaches_the_replanner(open_engine: OpenEngine, fails:
     expected = ["completed"] * 3
     expected[fails - 1] = "failed"
     assert statuses(await last_plan(engine, result)) == expected
-    assert f"The step {fails} ({titles[fails - 1]}) failed." in told_to(engine, "replanner")[0]
-    ((_, told),) = parse_results(told_to(engine, "agent")[1])
-    assert not told.success
-    assert f"{fails}. [failed] {titles[fails - 1]}: No B." in (told.error or "")
+    assert f"The step {fails} ({titles[fails - 1]}) failed." in last_messages(engine, "replanner")[0]
+    ((_, plan_result),) = parse_results(last_messages(engine, "agent")[1])
+    assert not plan_result.success
+    assert f"{fails}. [failed] {titles[fails - 1]}: No B." in (plan_result.error or "")
 
 
 @pytest.mark.parametrize(
@@ -109,7 +119,9 @@ async def test_replanner_without_a_decision_ends_the_plan(
     open_engine: OpenEngine, turns: list[str], reason: str
 ) -> None:
     """An invalid decision is an error for the replanner; without a valid one the plan ends with the reason."""
-    script = by_agent(agent=[plan("One", "Two"), ENDED], executor=failing(), replanner=turns, summarizer=["Sum."])
+    script = by_agent(
+        agent=[plan("One", "Two"), ENDED], executor=report_failure(), replanner=turns, summarizer=["Sum."]
+    )
     engine = await open_engine(script, settings={"graph_config": {"replanner": {"max_retries": 0}}})
     result = await ask(engine)
     assert result.response == ENDED
@@ -122,7 +134,7 @@ async def test_empty_list_of_steps_is_accepted(open_engine: OpenEngine) -> None:
     """The text protocol writes an empty list as an empty text."""
     script = by_agent(
         agent=[plan("One"), ENDED],
-        executor=[*failing(), "1."],
+        executor=[*report_failure(), "1."],
         replanner=[decide("retry", steps=[]), "Go."],
         summarizer=["Sum."],
     )
@@ -158,19 +170,19 @@ async def test_model_error_fails_the_step_only(open_engine: OpenEngine) -> None:
 
 async def test_plan_must_be_the_only_call_of_its_reply(open_engine: OpenEngine) -> None:
     """Other calls, and a second plan, return an error without running or needing an approval."""
-    beside = report("Too early.") + plan("One") + call("rewrite_artifact", id="x", content="y") + plan("Two")
-    script = by_agent(agent=[beside, ENDED], executor=["1."], summarizer=["Sum."])
+    reply = report("Too early.") + plan("One") + call("rewrite_artifact", id="x", content="y") + plan("Two")
+    script = by_agent(agent=[reply, ENDED], executor=["1."], summarizer=["Sum."])
     engine = await open_engine(script)
     result = await ask(engine)
     assert result.response == ENDED
-    told = parse_results(told_to(engine, "agent")[1])
-    assert [(name, found.success) for name, found in told] == [
+    results = parse_results(last_messages(engine, "agent")[1])
+    assert [(name, found.success) for name, found in results] == [
         ("create_artifact", False),
         ("plan_create", True),
         ("rewrite_artifact", False),
         ("plan_create", False),
     ]
-    assert all("must be the only call" in (found.error or "") for _, found in told if not found.success)
+    assert all("must be the only call" in (found.error or "") for _, found in results if not found.success)
     assert not await events(engine, result, StreamEventType.PERMISSION_REQUEST)
 
 
@@ -179,13 +191,15 @@ async def test_report_without_a_summarizer_has_the_results(open_engine: OpenEngi
     script = by_agent(agent=[plan("One"), ENDED], executor=["All of it."])
     engine = await open_engine(script, settings={"graph_config": {"summarizer": {"enabled": False}}})
     await ask(engine)
-    ((_, told),) = parse_results(told_to(engine, "agent")[1])
-    assert told.data.endswith("Step 1 (One) was completed:\nAll of it.")
+    ((_, result),) = parse_results(last_messages(engine, "agent")[1])
+    assert result.data.endswith("Step 1 (One) was completed:\nAll of it.")
 
 
 async def test_plan_without_a_replanner_ends_at_a_failed_step(open_engine: OpenEngine) -> None:
     """The remaining steps are skipped because of the failed one."""
-    script = by_agent(agent=[plan("One", "Two", "Three"), ENDED], executor=["1.", *failing()], summarizer=["Sum."])
+    script = by_agent(
+        agent=[plan("One", "Two", "Three"), ENDED], executor=["1.", *report_failure()], summarizer=["Sum."]
+    )
     engine = await open_engine(script, settings={"graph_config": {"replanner": {"enabled": False}}})
     result = await ask(engine)
     found = await last_plan(engine, result)
@@ -203,7 +217,7 @@ async def test_replanner_may_run_after_every_step(open_engine: OpenEngine) -> No
     )
     engine = await open_engine(script, settings={"graph_config": {"replanner": {"skip_on_success": False}}})
     await ask(engine)
-    assert asked(engine)["replanner"] == 2
+    assert request_counts(engine)["replanner"] == 2
 
 
 async def test_step_has_only_its_own_tools(open_engine: OpenEngine) -> None:
@@ -213,7 +227,7 @@ async def test_step_has_only_its_own_tools(open_engine: OpenEngine) -> None:
     script = by_agent(agent=[unknown, named, ENDED], executor=["1."], summarizer=["Sum."])
     engine = await open_engine(script)
     await ask(engine)
-    ((_, told),) = parse_results(told_to(engine, "agent")[1])
-    assert (told.error or "").startswith("There is no tool 'fly' for steps; there are: create_artifact, ")
+    ((_, result),) = parse_results(last_messages(engine, "agent")[1])
+    assert (result.error or "").startswith("There is no tool 'fly' for steps; there are: create_artifact, ")
     (request,) = (request for request in engine.model.requests if who_asks(request) == "executor")
     assert [spec.name for spec in request.tools] == ["read_artifact", "report_failure"]

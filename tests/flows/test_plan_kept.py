@@ -5,7 +5,18 @@ from dataclasses import replace
 
 import pytest
 from conftest import OpenEngine
-from support.plans import ENDED, answer, ask, asked, events, failing, jobs, last_plan, send, told_to
+from support.plans import (
+    ENDED,
+    answer,
+    ask,
+    events,
+    jobs,
+    last_messages,
+    last_plan,
+    report_failure,
+    request_counts,
+    send,
+)
 from support.replies import by_agent, call, plan, report, who_asks
 
 from artifactflow_nb.core.approvals import Decision
@@ -23,11 +34,11 @@ from artifactflow_nb.tools.base import ToolContext, tool
 
 async def test_failed_replanner_is_reported(open_engine: OpenEngine) -> None:
     """Also after the last step, when no step is left to be skipped."""
-    script = by_agent(agent=[plan("One"), ENDED], executor=failing(), replanner=[""], summarizer=["Sum."])
+    script = by_agent(agent=[plan("One"), ENDED], executor=report_failure(), replanner=[""], summarizer=["Sum."])
     engine = await open_engine(script)
     await ask(engine)
-    ((_, told),) = parse_results(told_to(engine, "agent")[1])
-    assert "Why it ended: The replanner did not decide: The model ended with an empty answer." in (told.error or "")
+    ((_, result),) = parse_results(last_messages(engine, "agent")[1])
+    assert "Why it ended: The replanner did not decide: The model ended with an empty answer." in (result.error or "")
 
 
 async def test_failed_summarizer_loses_no_result(open_engine: OpenEngine) -> None:
@@ -35,10 +46,10 @@ async def test_failed_summarizer_loses_no_result(open_engine: OpenEngine) -> Non
     script = by_agent(agent=[plan("One"), ENDED], executor=["All of it."], summarizer=[""])
     engine = await open_engine(script)
     result = await ask(engine)
-    ((_, told),) = parse_results(told_to(engine, "agent")[1])
-    assert told.success
-    assert "There is no summary: The model ended with an empty answer." in told.data
-    assert told.data.endswith("Step 1 (One) was completed:\nAll of it.")
+    ((_, plan_result),) = parse_results(last_messages(engine, "agent")[1])
+    assert plan_result.success
+    assert "There is no summary: The model ended with an empty answer." in plan_result.data
+    assert plan_result.data.endswith("Step 1 (One) was completed:\nAll of it.")
     assert await jobs(engine, result) == [("execute", "completed"), ("summarize", "failed")]
 
 
@@ -58,10 +69,10 @@ async def test_agents_cannot_write_the_plan_artifact(open_engine: OpenEngine, pl
     engine = await open_engine(script, settings={"graph_config": {"planner": {"enabled": planner}}})
     result = await ask(engine)
     assert result.response == ENDED
-    for said in [told_to(engine, "agent")[1], *told_to(engine, "executor")[1:]]:
-        told = parse_results(said)
-        assert [name for name, _ in told] == ["create_artifact", "rewrite_artifact", "update_artifact"]
-        assert all((found.error or "").startswith("task_plan was not written: ") for _, found in told)
+    for message in [last_messages(engine, "agent")[1], *last_messages(engine, "executor")[1:]]:
+        results = parse_results(message)
+        assert [name for name, _ in results] == ["create_artifact", "rewrite_artifact", "update_artifact"]
+        assert all((found.error or "").startswith("task_plan was not written: ") for _, found in results)
     versions = await engine.artifacts.versions(result.conversation_id, "task_plan")
     assert {artifact.created_by for artifact in versions} == ({"agent", "executor"} if planner else set())
     assert not await events(engine, result, StreamEventType.PERMISSION_REQUEST)
@@ -87,7 +98,7 @@ async def test_plan_version_by_a_tool_is_ignored(open_engine: OpenEngine) -> Non
     engine = await open_engine(script)
     engine.register_tool(meddle, agent="executor")
     result = await ask(engine)
-    assert asked(engine)["executor"] == 2
+    assert request_counts(engine)["executor"] == 2
     assert [step.title for step in (await last_plan(engine, result)).steps] == ["One"]
     (found,) = await engine.database.read(lambda db: load_plans(db, result.run_id))
     assert [step.title for step in found.steps] == ["One"]
@@ -144,8 +155,8 @@ async def test_long_result_gets_the_room_of_short_ones(open_engine: OpenEngine) 
     )
     engine = await open_engine(script)
     await ask(engine)
-    assert "y" * 3_000 in told_to(engine, "summarizer")[0]
-    assert "16000 characters left out of this result" in told_to(engine, "summarizer")[0]
+    assert "y" * 3_000 in last_messages(engine, "summarizer")[0]
+    assert "16000 characters left out of this result" in last_messages(engine, "summarizer")[0]
 
 
 async def test_cancelled_run_closes_its_plan(open_engine: OpenEngine) -> None:
@@ -156,20 +167,20 @@ async def test_cancelled_run_closes_its_plan(open_engine: OpenEngine) -> None:
     waiting = await ask(engine)
     await engine.controller.cancel(waiting.run_id)
     found = await last_plan(engine, waiting)
-    why = "The run was cancelled."
+    reason = "The run was cancelled."
     assert [(step.status, step.result) for step in found.steps] == [
         ("completed", "1."),
-        ("failed", why),
-        ("skipped", why),
+        ("failed", reason),
+        ("skipped", reason),
     ]
-    *told, version, end = (await engine.runs.events(waiting.run_id))[-4:]
-    (update,) = (event for event in told if event.type is StreamEventType.PLAN_UPDATED)
-    assert [(one["id"], one["status"]) for one in update.data["steps"]] == [("2", "failed"), ("3", "skipped")]
+    *earlier, version, end = (await engine.runs.events(waiting.run_id))[-4:]
+    (update,) = (event for event in earlier if event.type is StreamEventType.PLAN_UPDATED)
+    assert [(entry["id"], entry["status"]) for entry in update.data["steps"]] == [("2", "failed"), ("3", "skipped")]
     assert (version.type, version.data["version"]) == (StreamEventType.ARTIFACT_CHANGED, 5)
     assert end.type is StreamEventType.CANCELLED
     assert update.timestamp <= version.timestamp <= end.timestamp
     *outcome, completed_at = (await jobs(engine, waiting, "outcome, text, completed_at"))[-1]
-    assert outcome == ["failed", why]
+    assert outcome == ["failed", reason]
     assert completed_at <= to_microseconds(end.timestamp)
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 from conftest import OpenEngine
-from support.plans import ENDED, LOOK, answer, ask, failing, jobs, last_plan, plans_of, statuses, told_to
+from support.plans import ENDED, LOOK, answer, ask, jobs, last_messages, last_plan, plans_of, report_failure, statuses
 from support.replies import by_agent, decide, plan, who_asks
 
 from artifactflow_nb.core.approvals import Decision
@@ -16,19 +16,19 @@ async def test_limit_of_steps_skips_the_rest(open_engine: OpenEngine) -> None:
     result = await ask(engine)
     found = await last_plan(engine, result)
     assert statuses(found) == ["completed", "completed", "skipped"]
-    ((_, told),) = parse_results(told_to(engine, "agent")[1])
-    assert "3. [skipped] Three: The limit of 2 executed steps was reached." in (told.error or "")
+    ((_, plan_result),) = parse_results(last_messages(engine, "agent")[1])
+    assert "3. [skipped] Three: The limit of 2 executed steps was reached." in (plan_result.error or "")
 
 
 async def test_limit_of_steps_is_reported_without_skipped_steps(open_engine: OpenEngine) -> None:
     """If the last allowed step fails, summarizer and agent still get the limit as the reason."""
-    script = by_agent(agent=[plan("One", "Two"), ENDED], executor=["1.", *failing()], summarizer=["Sum."])
+    script = by_agent(agent=[plan("One", "Two"), ENDED], executor=["1.", *report_failure()], summarizer=["Sum."])
     engine = await open_engine(script, settings={"graph_config": {"executor": {"max_steps": 2}}})
     await ask(engine)
-    why = "Why it ended: The limit of 2 executed steps was reached."
-    ((_, told),) = parse_results(told_to(engine, "agent")[1])
-    assert why in (told.error or "")
-    assert why in told_to(engine, "summarizer")[0]
+    reason = "Why it ended: The limit of 2 executed steps was reached."
+    ((_, result),) = parse_results(last_messages(engine, "agent")[1])
+    assert reason in (result.error or "")
+    assert reason in last_messages(engine, "summarizer")[0]
 
 
 @pytest.mark.parametrize(
@@ -52,12 +52,12 @@ async def test_limit_of_jobs_applies_to_all_plans_of_a_turn(
     config = {"settings": {"recursion_limit": limit}, "summarizer": {"enabled": summarizer}}
     engine = await open_engine(script, settings={"graph_config": config})
     result = await ask(engine)
-    ends = {one.plan_id: one for one in await plans_of(engine, result)}
-    assert [statuses(one).count("completed") for one in ends.values()] == expected
+    ends = {version.plan_id: version for version in await plans_of(engine, result)}
+    assert [statuses(version).count("completed") for version in ends.values()] == expected
     assert len(await jobs(engine, result)) <= limit
-    ((_, told),) = parse_results(told_to(engine, "agent")[2])
+    ((_, plan_result),) = parse_results(last_messages(engine, "agent")[2])
     if expected[1] < 2:
-        assert f"The limit of {limit} jobs in a turn was reached." in (told.error or "")
+        assert f"The limit of {limit} jobs in a turn was reached." in (plan_result.error or "")
 
 
 async def test_limit_of_plans_ends_in_an_answer(open_engine: OpenEngine) -> None:
@@ -68,10 +68,10 @@ async def test_limit_of_plans_ends_in_an_answer(open_engine: OpenEngine) -> None
     engine = await open_engine(script, settings={"graph_config": {"replanner": {"max_plans": 2}}})
     result = await ask(engine)
     assert result.response == ENDED
-    ((_, told),) = parse_results(told_to(engine, "agent")[3])
-    assert not told.success
-    assert "this turn has had 2 plans" in (told.error or "")
-    assert [one.steps[0].title for one in await plans_of(engine, result)] == ["One"] * 3 + ["Two"] * 3
+    ((_, plan_result),) = parse_results(last_messages(engine, "agent")[3])
+    assert not plan_result.success
+    assert "this turn has had 2 plans" in (plan_result.error or "")
+    assert [version.steps[0].title for version in await plans_of(engine, result)] == ["One"] * 3 + ["Two"] * 3
 
 
 ONE_ROUND = {"graph_config": {"executor": {"max_iterations": 1}}}
@@ -84,7 +84,7 @@ async def test_step_may_succeed_in_its_last_round(open_engine: OpenEngine) -> No
     result = await ask(engine)
     (step,) = (await last_plan(engine, result)).steps
     assert (step.status, step.result) == ("completed", "All of it.")
-    assert told_to(engine, "executor")[1].endswith(
+    assert last_messages(engine, "executor")[1].endswith(
         "No tool can be called any more but report_failure: answer now if it is done, and call that if it is not."
     )
 
@@ -94,7 +94,7 @@ async def test_failure_can_be_reported_after_the_last_round(open_engine: OpenEng
     """Then report_failure is the only tool, and after it there is none."""
     script = by_agent(
         agent=[plan("One"), ENDED],
-        executor=[LOOK, *failing()],
+        executor=[LOOK, *report_failure()],
         replanner=[decide("finish"), "So."],
         summarizer=["Sum."],
     )
@@ -121,8 +121,8 @@ async def test_executor_without_rounds_fails_the_step(open_engine: OpenEngine) -
     (step,) = (await last_plan(engine, result)).steps
     assert step.status == "failed"
     assert step.result == "The rounds of tools were used up before it was done. So far: Half of it."
-    ((_, told),) = parse_results(told_to(engine, "executor")[2])
-    assert told.error == "Not run: all rounds of tool calls are used up. Answer now with what you have."
+    ((_, plan_result),) = parse_results(last_messages(engine, "executor")[2])
+    assert plan_result.error == "Not run: all rounds of tool calls are used up. Answer now with what you have."
 
 
 async def test_summarizer_has_no_note_about_rounds(open_engine: OpenEngine) -> None:
@@ -130,8 +130,8 @@ async def test_summarizer_has_no_note_about_rounds(open_engine: OpenEngine) -> N
     script = by_agent(agent=[plan("One"), ENDED], executor=["1."], summarizer=["Sum."])
     engine = await open_engine(script)
     await ask(engine)
-    (said,) = told_to(engine, "summarizer")
-    assert said.endswith("Step 1 (One) was completed:\n1.")
+    (instruction,) = last_messages(engine, "summarizer")
+    assert instruction.endswith("Step 1 (One) was completed:\n1.")
 
 
 async def test_request_shows_how_many_steps_can_be_executed(open_engine: OpenEngine) -> None:
@@ -139,12 +139,12 @@ async def test_request_shows_how_many_steps_can_be_executed(open_engine: OpenEng
     config = {"approval": {"enabled": True}, "executor": {"max_steps": 2}}
     script = by_agent(
         agent=[plan("One", "Two", "Three"), ENDED],
-        executor=[*failing(), "4."],
+        executor=[*report_failure(), "4."],
         replanner=[decide("revise", steps=[{"title": "Four"}, {"title": "Five"}]), "So."],
         summarizer=["Sum."],
     )
     engine = await open_engine(script, settings={"graph_config": config})
     waiting = await ask(engine)
     assert waiting.pending[0].preview.endswith("3. **Three**\n\nOf these 3 steps at most 2 can be carried out.")
-    again = await answer(engine, waiting, Decision(approved=True))
-    assert again.pending[0].preview.endswith("2. **Five**\n\nOf these 2 steps at most 1 can be carried out.")
+    resumed = await answer(engine, waiting, Decision(approved=True))
+    assert resumed.pending[0].preview.endswith("2. **Five**\n\nOf these 2 steps at most 1 can be carried out.")

@@ -7,7 +7,20 @@ from typing import Any
 
 import pytest
 from conftest import OpenEngine
-from support.plans import ENDED, answer, ask, asked, events, failing, last_plan, opened, send, sent, statuses, told_to
+from support.plans import (
+    ENDED,
+    answer,
+    ask,
+    events,
+    last_messages,
+    last_plan,
+    open_waiting_plan,
+    report_failure,
+    request_counts,
+    send,
+    sent,
+    statuses,
+)
 from support.replies import by_agent, call, decide, plan, who_asks
 
 from artifactflow_nb.core.approvals import Decision
@@ -25,7 +38,7 @@ from artifactflow_nb.tools.base import ToolContext, tool
 
 async def test_plan_needs_an_approval(open_engine: OpenEngine) -> None:
     """The request has the kind `plan` and shows the steps; no step runs before the decision."""
-    engine, waiting = await opened(
+    engine, waiting = await open_waiting_plan(
         open_engine, agent=[plan("One", "Two"), ENDED], executor=["1.", "2."], summarizer=["Sum."]
     )
     (request,) = waiting.pending
@@ -35,7 +48,7 @@ async def test_plan_needs_an_approval(open_engine: OpenEngine) -> None:
         "agent wants to carry out a plan: The plan",
     )
     assert request.preview == "1. **One**\n2. **Two**"
-    assert asked(engine) == {"agent": 1}
+    assert request_counts(engine) == {"agent": 1}
     result = await answer(engine, waiting, Decision(approved=True))
     assert (result.status, result.response) == ("completed", ENDED)
 
@@ -53,24 +66,26 @@ async def test_invalid_plan_makes_no_request(open_engine: OpenEngine) -> None:
     assert [step["title"] for step in waiting.pending[0].params["steps"]] == ["One"]
     result = await answer(engine, waiting, Decision(approved=True))
     assert result.response == ENDED
-    first, _, third = (dict(parse_results(said))["plan_create"].error or "" for said in told_to(engine, "agent")[1:])
+    first, _, third = (
+        dict(parse_results(text))["plan_create"].error or "" for text in last_messages(engine, "agent")[1:]
+    )
     assert first.startswith("There is no tool 'fly' for steps")
     assert "this turn has had 1 plan" in third
 
 
 @pytest.mark.parametrize(
-    ("revision", "most", "told"),
+    ("revision", "most", "message"),
     [(UNKNOWN, 1, "There is no tool 'fly'"), ([{"title": "Two"}], 0, "revise is not possible now")],
     ids=["an unknown tool", "no revision left"],
 )
 async def test_invalid_revision_makes_no_request(
-    open_engine: OpenEngine, revision: list[Any], most: int, told: str
+    open_engine: OpenEngine, revision: list[Any], most: int, message: str
 ) -> None:
     """The replanner gets the reason and decides again."""
     config = {"approval": {"enabled": True}, "replanner": {"max_revisions": most}}
     script = by_agent(
         agent=[plan("One"), ENDED],
-        executor=failing(),
+        executor=report_failure(),
         replanner=[decide("revise", steps=revision), decide("finish"), "So."],
         summarizer=["Sum."],
     )
@@ -78,35 +93,35 @@ async def test_invalid_revision_makes_no_request(
     waiting = await ask(engine)
     result = await answer(engine, waiting, Decision(approved=True))
     assert (result.status, result.response) == ("completed", ENDED)
-    ((_, refused),) = parse_results(told_to(engine, "replanner")[1])
-    assert (refused.error or "").startswith(told)
+    ((_, refused),) = parse_results(last_messages(engine, "replanner")[1])
+    assert (refused.error or "").startswith(message)
 
 
 async def test_denied_plan_returns_the_reason(open_engine: OpenEngine) -> None:
     """The agent gets the person's reason and may make another plan, which needs an approval too."""
-    engine, waiting = await opened(
+    engine, waiting = await open_waiting_plan(
         open_engine, agent=[plan("One"), plan("Two"), ENDED], executor=["2."], summarizer=["Sum."]
     )
-    again = await answer(engine, waiting, Decision(approved=False, instruction="Too short."))
-    assert again.status == "waiting"
-    ((_, told),) = parse_results(told_to(engine, "agent")[1])
-    assert told.error == "Permission denied. The person says: Too short."
-    result = await answer(engine, again, Decision(approved=True))
+    resumed = await answer(engine, waiting, Decision(approved=False, instruction="Too short."))
+    assert resumed.status == "waiting"
+    ((_, plan_result),) = parse_results(last_messages(engine, "agent")[1])
+    assert plan_result.error == "Permission denied. The person says: Too short."
+    result = await answer(engine, resumed, Decision(approved=True))
     assert [step.title for step in (await last_plan(engine, result)).steps] == ["Two"]
 
 
 async def test_instruction_replaces_the_plan(open_engine: OpenEngine) -> None:
     """The agent gets the person's instruction instead of a report."""
-    engine, waiting = await opened(open_engine, agent=[plan("One"), ENDED])
+    engine, waiting = await open_waiting_plan(open_engine, agent=[plan("One"), ENDED])
     result = await answer(engine, waiting, Decision(approved=False, instruction="Just answer.", replaces_call=True))
     assert result.response == ENDED
-    ((_, told),) = parse_results(told_to(engine, "agent")[1])
-    assert told.error == "Not run. The person answers instead: Just answer."
+    ((_, plan_result),) = parse_results(last_messages(engine, "agent")[1])
+    assert plan_result.error == "Not run. The person answers instead: Just answer."
 
 
 async def test_edited_plan_is_executed(open_engine: OpenEngine) -> None:
     """Changed, moved, added and removed steps are executed as edited, and the agent is told."""
-    engine, waiting = await opened(
+    engine, waiting = await open_waiting_plan(
         open_engine, agent=[plan("One", "Two", "Three"), ENDED], executor=["3.", "1.", "4."], summarizer=["Sum."]
     )
     steps = [{"title": "Three"}, {"title": "One", "description": "Gently."}, {"title": "Four"}]
@@ -115,24 +130,24 @@ async def test_edited_plan_is_executed(open_engine: OpenEngine) -> None:
     found = await last_plan(engine, result)
     assert (found.title, [step.title for step in found.steps]) == ("Mine", ["Three", "One", "Four"])
     assert statuses(found) == ["completed"] * 3
-    ((_, told),) = parse_results(told_to(engine, "agent")[1])
-    assert "The person changed the parameters to:" in told.data
+    ((_, plan_result),) = parse_results(last_messages(engine, "agent")[1])
+    assert "The person changed the parameters to:" in plan_result.data
 
 
 async def test_revision_needs_an_approval(open_engine: OpenEngine) -> None:
     """The replanner gets the denial of a revision and decides otherwise."""
     revise = decide("revise", "Look elsewhere.", steps=[{"title": "Other"}])
-    engine, waiting = await opened(
+    engine, waiting = await open_waiting_plan(
         open_engine,
         agent=[plan("One", "Two"), ENDED],
-        executor=failing(),
+        executor=report_failure(),
         replanner=[revise, decide("finish", "Then not."), "So be it."],
         summarizer=["Sum."],
     )
-    again = await answer(engine, waiting, Decision(approved=True))
-    (request,) = again.pending
-    assert (again.status, request.kind, request.agent) == ("waiting", "plan", "replanner")
-    result = await answer(engine, again, Decision(approved=False, instruction="No."))
+    resumed = await answer(engine, waiting, Decision(approved=True))
+    (request,) = resumed.pending
+    assert (resumed.status, request.kind, request.agent) == ("waiting", "plan", "replanner")
+    result = await answer(engine, resumed, Decision(approved=False, instruction="No."))
     found = await last_plan(engine, result)
     assert [(step.title, step.status) for step in found.steps] == [("One", "failed"), ("Two", "skipped")]
     assert found.steps[1].result == "Then not."
@@ -175,44 +190,44 @@ async def test_plan_without_confirmed_tools_needs_no_approval(open_engine: OpenE
 async def test_invalid_edit_of_a_plan_is_rejected(open_engine: OpenEngine) -> None:
     """The person gets the error for an unknown tool in a plan or a revision, and the request stays open."""
     revise = decide("revise", "Look elsewhere.", steps=[{"title": "Other"}])
-    engine, waiting = await opened(
+    engine, waiting = await open_waiting_plan(
         open_engine,
         agent=[plan("One"), ENDED],
-        executor=[*failing(), "Other."],
+        executor=[*report_failure(), "Other."],
         replanner=[revise, "So be it."],
         summarizer=["Sum."],
     )
     misfit = {"title": "The plan", "steps": [{"title": "One", "tools": ["fly"]}]}
     with pytest.raises(UsageError, match=r"do not fit, and nothing was decided: There is no tool 'fly' for steps"):
         await answer(engine, waiting, Decision(approved=True, params=misfit))
-    again = await answer(engine, waiting, Decision(approved=True))
-    assert again.pending[0].agent == "replanner"
-    for params, told in (
+    resumed = await answer(engine, waiting, Decision(approved=True))
+    assert resumed.pending[0].agent == "replanner"
+    for params, text in (
         ({"decision": "revise", "reason": "So.", "steps": []}, "A revision needs the steps that are to come"),
         ({"decision": "continue", "reason": "So."}, "continue is not possible now; choose one of: retry, revise"),
         ({"decision": "revise", "reason": "So.", "steps": misfit["steps"]}, "There is no tool 'fly' for steps"),
     ):
-        with pytest.raises(UsageError, match=f"nothing was decided: {told}"):
-            await answer(engine, again, Decision(approved=True, params=params))
-    result = await answer(engine, again, Decision(approved=True))
+        with pytest.raises(UsageError, match=f"nothing was decided: {text}"):
+            await answer(engine, resumed, Decision(approved=True, params=params))
+    result = await answer(engine, resumed, Decision(approved=True))
     assert statuses(await last_plan(engine, result)) == ["failed", "completed"]
 
 
 async def test_unknown_tool_in_a_plan_makes_no_request(open_engine: OpenEngine) -> None:
     """A plan or a revision with a tool that steps do not have returns an error to its agent."""
     unknown = [{"title": "One", "tools": ["fly"]}]
-    engine, waiting = await opened(
+    engine, waiting = await open_waiting_plan(
         open_engine,
         agent=[call("plan_create", title="First", steps=unknown), plan("One"), ENDED],
-        executor=failing(),
+        executor=report_failure(),
         replanner=[decide("revise", steps=unknown), decide("finish"), "So."],
         summarizer=["Sum."],
     )
     assert [request.params["title"] for request in waiting.pending] == ["The plan"]
     result = await answer(engine, waiting, Decision(approved=True))
     assert (result.status, result.response) == ("completed", ENDED)
-    ((_, told),) = parse_results(told_to(engine, "replanner")[1])
-    assert (told.error or "").startswith("There is no tool 'fly' for steps")
+    ((_, plan_result),) = parse_results(last_messages(engine, "replanner")[1])
+    assert (plan_result.error or "").startswith("There is no tool 'fly' for steps")
 
 
 async def test_waiting_step_continues_in_another_engine(open_engine: OpenEngine) -> None:
@@ -232,7 +247,7 @@ async def test_waiting_step_continues_in_another_engine(open_engine: OpenEngine)
     second.register_tool(send, agent="executor")
     result = await answer(second, waiting, Decision(approved=True))
     assert (result.response, sent) == (ENDED, ["Ada"])
-    assert asked(first) + asked(second) == {"agent": 2, "executor": 3, "summarizer": 1}
+    assert request_counts(first) + request_counts(second) == {"agent": 2, "executor": 3, "summarizer": 1}
     assert statuses(await last_plan(second, result)) == ["completed", "completed"]
 
 
@@ -262,7 +277,7 @@ async def test_edit_by_hand_is_executed(open_engine: OpenEngine) -> None:
     goes_on.set()
     await work
     assert [step.title for step in (await last_plan(engine, run)).steps] == ["One", "Another"]
-    assert "Your step, 2 of 2: Another" in told_to(engine, "executor")[-1]
+    assert "Your step, 2 of 2: Another" in last_messages(engine, "executor")[-1]
 
 
 async def test_removed_running_step_stays_removed(open_engine: OpenEngine) -> None:
@@ -275,8 +290,8 @@ async def test_removed_running_step_stays_removed(open_engine: OpenEngine) -> No
     waiting = await ask(engine)
     found = await last_plan(engine, waiting)
     by = Authorship(waiting.conversation_id, waiting.message_id, "user")
-    left = replace(found, steps=found.steps[1:])
-    await engine.artifacts.revise(by, "task_plan", left.to_json(), update_type="update")
+    remaining = replace(found, steps=found.steps[1:])
+    await engine.artifacts.revise(by, "task_plan", remaining.to_json(), update_type="update")
     result = await answer(engine, waiting, Decision(approved=True))
     assert (result.response, sent) == (ENDED, ["Ada"])
     assert [(step.title, step.status) for step in (await last_plan(engine, result)).steps] == [("Two", "completed")]
@@ -309,18 +324,18 @@ class EditedMeanwhile(ScriptedModel):
             yield event
 
 
-@pytest.mark.parametrize("who", ["executor", "replanner", "summarizer"])
-async def test_edit_during_a_job_is_not_overwritten(open_engine: OpenEngine, who: str) -> None:
+@pytest.mark.parametrize("agent", ["executor", "replanner", "summarizer"])
+async def test_edit_during_a_job_is_not_overwritten(open_engine: OpenEngine, agent: str) -> None:
     """The ends of a step, a replanning and the summary do not overwrite a person's edit."""
     model = EditedMeanwhile(
         by_agent(
             agent=[plan("One"), ENDED],
-            executor=[*failing(), "1."],
+            executor=[*report_failure(), "1."],
             replanner=[decide("retry"), "Go."],
             summarizer=["Sum."],
         )
     )
-    model.who, model.change = who, lambda found: replace(found, title="Mine")
+    model.who, model.change = agent, lambda found: replace(found, title="Mine")
     model.engine = await open_engine(model=model)
     result = await ask(model.engine)
     found = await last_plan(model.engine, result)
@@ -335,5 +350,5 @@ async def test_step_added_after_the_end_is_skipped(open_engine: OpenEngine) -> N
     result = await ask(model.engine)
     step = (await last_plan(model.engine, result)).steps[1]
     assert (step.title, step.status, step.result) == ("Late", "skipped", "The plan was over by then.")
-    (told,) = await events(model.engine, result, StreamEventType.PLAN_UPDATED)
-    assert [(one["id"], one["status"]) for one in told.data["steps"]] == [("9", "skipped")]
+    (event,) = await events(model.engine, result, StreamEventType.PLAN_UPDATED)
+    assert [(entry["id"], entry["status"]) for entry in event.data["steps"]] == [("9", "skipped")]

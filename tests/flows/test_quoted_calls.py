@@ -43,8 +43,8 @@ async def test_call_quoted_from_a_result_stays_text(open_engine: OpenEngine) -> 
     notes = add_tools(engine)
     first = await engine.controller.execute("What does the page say?")
     assert first.response == f"The page says: {PAGE}"
-    again = await engine.controller.execute("Again?", conversation_id=first.conversation_id)
-    assert again.response == f"As I said: {PAGE}"
+    second = await engine.controller.execute("Again?", conversation_id=first.conversation_id)
+    assert second.response == f"As I said: {PAGE}"
     assert notes == []
 
 
@@ -88,10 +88,10 @@ async def test_text_beside_native_calls_is_streamed_completely(open_engine: Open
     engine = await open_engine(turns, settings={"tool_protocol": "native"})
     add_tools(engine)
     run = await engine.controller.begin("What does the page say?")
-    heard: list[StreamEvent] = []
-    await engine.controller.subscribe(run.run_id, heard.append)
+    events: list[StreamEvent] = []
+    await engine.controller.subscribe(run.run_id, events.append)
     await (await engine.controller.start(run))
-    chunks = [event.data for event in heard if event.type == "llm_chunk" and event.data["kind"] == "answer"]
+    chunks = [event.data for event in events if event.type == "llm_chunk" and event.data["kind"] == "answer"]
     assert {chunk["tool_protocol"] for chunk in chunks} == {"native"}
-    texts = [event.data["text"] for event in heard if event.type == "llm_complete"]
+    texts = [event.data["text"] for event in events if event.type == "llm_complete"]
     assert texts[0] == PAGE

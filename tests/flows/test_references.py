@@ -42,7 +42,7 @@ def test_references_are_found_in_a_text(text: str, named: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("@Methodical", "@Methodical names no block: There is no block 'Methodical'. There are: Method"),
         ("@Cafés", "@Cafés names no block: There is no block 'Cafés'. There are: Café"),
@@ -50,13 +50,13 @@ def test_references_are_found_in_a_text(text: str, named: list[str]) -> None:
         ("@X", "2 blocks are called 'X'. Name one by its path: 'A / X', 'B / X'"),
     ],
 )
-def test_invalid_reference_is_reported(text: str, told: str) -> None:
+def test_invalid_reference_is_reported(text: str, message: str) -> None:
     """A longer word than a name is unknown; an ambiguous name is reported with its paths."""
     known = tree("A", "A/X", "B", "B/X") if text == "@X" else KNOWN
-    with pytest.raises(af.UsageError, match=told):
+    with pytest.raises(af.UsageError, match=message):
         referenced_blocks(known, text)
     assert referenced_blocks(known, text, strict=False) == ()
-    assert [one.block_id for one in referenced_blocks(tree("A", "A/X", "B", "B/X"), "@B / X")] == ["B/X"]
+    assert [block.block_id for block in referenced_blocks(tree("A", "A/X", "B", "B/X"), "@B / X")] == ["B/X"]
 
 
 def test_index_names_only_some_changed_dependencies() -> None:
@@ -84,5 +84,5 @@ def test_large_tree_is_indexed_quickly() -> None:
             assert not known.stale
             assert len(known.path("b49").split(" / ")) == 51
             assert len(format_block_index(known).splitlines()) == 2000
-            assert [one.block_id for one in referenced_blocks(known, "@方法 1949。")] == ["b1949"]
+            assert [block.block_id for block in referenced_blocks(known, "@方法 1949。")] == ["b1949"]
             assert len(known.dependents("b0")) == 1949

@@ -2,7 +2,7 @@
 
 import pytest
 from conftest import OpenWorkbench
-from flows.test_compose import Held
+from flows.test_compose import BlockedModel
 from support.replies import by_agent, call, report
 
 import artifactflow_nb as af
@@ -39,13 +39,13 @@ def test_result_names_the_report_block(workbench: OpenWorkbench, field: str) -> 
 
 def test_report_for_a_deleted_block_is_in_the_error(workbench: OpenWorkbench) -> None:
     """The call fails with the report in its error, and the run continues."""
-    lead = Held(LEAD)
+    lead = BlockedModel(LEAD)
     wb, project, composer = calling(workbench, call("run_research", query="What is X?", field_name="Facts"), lead=lead)
     project.add("Facts", phase="literature")
     run = wb.ask("Go.", project=project)
-    assert lead.asked.wait(20)
+    assert lead.called.wait(20)
     project["Facts"].delete()
-    lead.goes_on.set()
+    lead.may_reply.set()
     assert run.wait(30).status == "completed"
     assert "There is no block 'Facts'. There are: none yet. The report was:" in last_results(composer)
     assert "X is a letter [1]." in last_results(composer)

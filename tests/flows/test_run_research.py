@@ -28,24 +28,26 @@ def research(query: str = "What is X?", **more: Any) -> str:
 def turns(*composer: Any, lead: Any = FOUND, writer: str = "Of X.") -> Any:
     """The replies of the composer in one run, of the lead in each research run, and of every writer."""
 
-    def said(request: ModelRequest) -> Any:
-        who = who_asks(request)
-        if who == "writer":
+    def reply(request: ModelRequest) -> Any:
+        agent = who_asks(request)
+        if agent == "writer":
             return writer
-        made = composer if who == "composer" else lead
-        asked = max(n for n, message in enumerate(request.messages) if message.role == "user" and _is_asked(message))
-        step = sum(message.role == "assistant" for message in request.messages[asked:])
-        return made[min(step, len(made) - 1)]
+        replies = composer if agent == "composer" else lead
+        last_question = max(
+            n for n, message in enumerate(request.messages) if message.role == "user" and _is_question(message)
+        )
+        step = sum(message.role == "assistant" for message in request.messages[last_question:])
+        return replies[min(step, len(replies) - 1)]
 
-    return said
+    return reply
 
 
-def _is_asked(message: Any) -> bool:
+def _is_question(message: Any) -> bool:
     return "tool_result" not in message.content
 
 
-def composing(workbench: OpenWorkbench, said: Any, **options: Any) -> tuple[af.Workbench, Project]:
-    wb = workbench(said, interactive=False, **options)
+def open_project(workbench: OpenWorkbench, model: Any, **options: Any) -> tuple[af.Workbench, Project]:
+    wb = workbench(model, interactive=False, **options)
 
     @wb.tool(permission="confirm", agent="lead_agent")
     async def look(ctx: ToolContext, word: str) -> str:
@@ -76,7 +78,7 @@ def until(done: Callable[[], bool]) -> None:
 
 def test_report_and_sources_become_blocks(workbench: OpenWorkbench) -> None:
     """The call is a run with its own id and calls; the report is in the research phase and depends on its sources."""
-    wb, project = composing(workbench, turns(research(), "It is a letter."))
+    wb, project = open_project(workbench, turns(research(), "It is a letter."))
     run = wb.ask("Find out what X is.", project=project).wait()
     assert (run.status, run.response) == ("completed", "It is a letter.")
     other = flows(wb)["research"]
@@ -107,8 +109,8 @@ def test_sources_block_lists_the_documents_read(workbench: OpenWorkbench) -> Non
 
 def test_report_goes_into_the_named_block(workbench: OpenWorkbench) -> None:
     """Its dependents become stale; repeated research reuses the sources block."""
-    again = research("What is Y?", field_name="Facts")
-    wb, project = composing(workbench, turns(research(field_name="Facts"), again, "Done."))
+    repeated = research("What is Y?", field_name="Facts")
+    wb, project = open_project(workbench, turns(research(field_name="Facts"), repeated, "Done."))
     project.add("Facts", phase="literature")
     project.add("Text", "Of old.", depends_on=["Facts"], phase="writing")
     assert wb.ask("Find out.", project=project).wait().status == "completed"
@@ -120,7 +122,7 @@ def test_report_goes_into_the_named_block(workbench: OpenWorkbench) -> None:
 
 def test_research_question_has_its_context(workbench: OpenWorkbench) -> None:
     """The question comes first; consumer research gets the personas, all research gets the document's purpose."""
-    wb, project = composing(workbench, turns(research(research_type="consumer"), "Done."))
+    wb, project = open_project(workbench, turns(research(research_type="consumer"), "Done."))
     project.add("Aim", "Teach X to children.", phase="question")
     project.personas.add("Ada", "Seven years old.")
     wb.ask("Find out.", project=project).wait()
@@ -131,7 +133,7 @@ def test_research_question_has_its_context(workbench: OpenWorkbench) -> None:
 
 def test_failed_research_run_writes_nothing(workbench: OpenWorkbench) -> None:
     """The composer gets the reason and continues."""
-    wb, project = composing(workbench, turns(research(), "It failed.", lead=("",)))
+    wb, project = open_project(workbench, turns(research(), "It failed.", lead=("",)))
     run = wb.ask("Find out.", project=project).wait()
     assert run.response == "It failed."
     [row] = [row for _, row in wb.tool_calls_df().iterrows() if row["tool_name"] == "run_research"]
@@ -141,7 +143,7 @@ def test_failed_research_run_writes_nothing(workbench: OpenWorkbench) -> None:
 
 
 @pytest.mark.parametrize(
-    ("params", "why"),
+    ("params", "reason"),
     [
         ({"query": "What?", "field_name": "Gone"}, "There is no block 'Gone'"),
         ({"query": "What?", "field_name": "Part"}, "is a group"),
@@ -149,13 +151,13 @@ def test_failed_research_run_writes_nothing(workbench: OpenWorkbench) -> None:
         ({"query": "What?", "research_type": "secret"}, "research_type"),
     ],
 )
-def test_invalid_research_call_is_reported(workbench: OpenWorkbench, params: dict[str, str], why: str) -> None:
+def test_invalid_research_call_is_reported(workbench: OpenWorkbench, params: dict[str, str], reason: str) -> None:
     """No run starts."""
-    wb, project = composing(workbench, turns(call("run_research", **params), "I see."))
+    wb, project = open_project(workbench, turns(call("run_research", **params), "I see."))
     project.add("Part", is_group=True)
     wb.ask("Find out.", project=project).wait()
     [row] = [row for _, row in wb.tool_calls_df().iterrows()]
-    assert why in row["error_message"]
+    assert reason in row["error_message"]
     assert list(wb.runs_df()["flow"]) == ["compose"]
 
 
@@ -163,17 +165,17 @@ def test_invalid_research_call_is_reported(workbench: OpenWorkbench, params: dic
 
 
 @pytest.mark.parametrize(
-    "wrong",
+    "invalid",
     [
         call("update_field", field_name="Facts", content="I think."),
         call("generate_field_content", field_name="Facts"),
         call("manage_architecture", action="move", block_name="Thought", phase="literature"),
     ],
 )
-def test_research_phase_rejects_ungrounded_texts(workbench: OpenWorkbench, wrong: str) -> None:
+def test_research_phase_rejects_ungrounded_texts(workbench: OpenWorkbench, invalid: str) -> None:
     """An agent can neither write nor move such a text there; the error names the tool to use."""
     think = call("update_field", field_name="Thought", content="A thought.")
-    wb, project = composing(workbench, turns(think, wrong, "I see."))
+    wb, project = open_project(workbench, turns(think, invalid, "I see."))
     project.add("Facts", phase="literature")
     project.add("Thought", phase="writing")
     wb.ask("Write.", project=project).wait()
@@ -186,7 +188,7 @@ def test_text_based_on_research_may_be_written(workbench: OpenWorkbench) -> None
     """Also an indirect dependent; a report may be edited, and a person may write anything."""
     write = call("generate_field_content", field_name="Short")
     change = call("update_field", field_name="What is X?", content="X was a letter.")
-    wb, project = composing(workbench, turns(research(), write, change, change.replace("was", "is"), "Done."))
+    wb, project = open_project(workbench, turns(research(), write, change, change.replace("was", "is"), "Done."))
     project.add("Own", "By hand.", phase="literature")
     wb.ask("Find out.", project=project).wait()
     project.add("Short", phase="literature", depends_on=["What is X?"])
@@ -197,7 +199,7 @@ def test_text_based_on_research_may_be_written(workbench: OpenWorkbench) -> None
 
 def test_generate_researches_blocks_of_research_phases(workbench: OpenWorkbench) -> None:
     """`generate()` starts research for them and then writes their dependents."""
-    wb, project = composing(workbench, turns("."))
+    wb, project = open_project(workbench, turns("."))
     project.add("Facts", phase="literature", auto_generate=True, prompt="What is X?")
     project.add("Text", depends_on=["Facts"], phase="writing", auto_generate=True)
     run = project.generate().wait()
@@ -210,7 +212,7 @@ def test_generate_researches_blocks_of_research_phases(workbench: OpenWorkbench)
 def test_research_waits_for_dependencies_of_its_block(workbench: OpenWorkbench) -> None:
     """A dependency that is written in the same reply is part of the question."""
     both = research("What is X?", field_name="Facts") + call("generate_field_content", field_name="Aim")
-    wb, project = composing(workbench, turns(both, "Done."))
+    wb, project = open_project(workbench, turns(both, "Done."))
     project.add("Aim", phase="writing")
     project.add("Facts", phase="literature", depends_on=["Aim"])
     wb.ask("Find out.", project=project).wait(WAIT_S)
@@ -221,19 +223,21 @@ def test_research_waits_for_dependencies_of_its_block(workbench: OpenWorkbench) 
 def test_parallel_research_follows_dependency_order(workbench: OpenWorkbench) -> None:
     """Calls in the wrong order are executed after their dependencies, with a new block between them."""
     calls = "".join(research(f"What is {name}?", field_name=name) for name in "CBA")
-    wb, project = composing(workbench, turns(calls + research("What is N?"), "Done."))
+    wb, project = open_project(workbench, turns(calls + research("What is N?"), "Done."))
     for name, needs in {"A": [], "B": ["A"], "C": ["B"]}.items():
         project.add(name, phase="literature", depends_on=needs)
     assert wb.ask("Find out.", project=project).wait(WAIT_S).status == "completed"
     questions = [row["question"] for _, row in wb.runs_df().iterrows() if row["flow"] == "research"]
-    placed = [next(n for n, one in enumerate(questions) if one.startswith(f"What is {name}?")) for name in "ABC"]
+    placed = [
+        next(n for n, question in enumerate(questions) if question.startswith(f"What is {name}?")) for name in "ABC"
+    ]
     assert placed == sorted(placed)
     assert all(block.status == "completed" for block in project.blocks)
 
 
 def test_research_for_a_block_with_empty_dependency_is_rejected(workbench: OpenWorkbench) -> None:
     """The error names the dependency, and no run starts."""
-    wb, project = composing(workbench, turns(research(field_name="Facts"), "I see."))
+    wb, project = open_project(workbench, turns(research(field_name="Facts"), "I see."))
     project.add("Aim", phase="writing")
     project.add("Facts", phase="literature", depends_on=["Aim"])
     wb.ask("Find out.", project=project).wait(WAIT_S)
@@ -246,11 +250,11 @@ def test_research_for_a_block_with_empty_dependency_is_rejected(workbench: OpenW
 
 def test_run_waits_while_its_research_waits(workbench: OpenWorkbench) -> None:
     """The run lists the request as its own; after the decision both continue."""
-    wb, project = composing(workbench, turns(research(), "Done.", lead=LOOKING))
+    wb, project = open_project(workbench, turns(research(), "Done.", lead=LOOKING))
     run = wb.ask("Find out.", project=project).wait(WAIT_S)
-    [asked] = run.pending
-    assert (run.status, asked.tool, asked.run_id) == ("waiting", "look", flows(wb)["research"]["run_id"])
-    assert [one.id for one in wb.pending()] == [asked.id]
+    [request] = run.pending
+    assert (run.status, request.tool, request.run_id) == ("waiting", "look", flows(wb)["research"]["run_id"])
+    assert [entry.id for entry in wb.pending()] == [request.id]
     run.approve().wait(WAIT_S)
     assert (run.status, run.response) == ("completed", "Done.")
     assert project["What is X?"].content == REPORT
@@ -273,7 +277,7 @@ def test_research_into_a_persons_text_needs_approval(workbench: OpenWorkbench) -
     assert project["Facts"].content == "By hand."
     assert "The person wrote" in wb.tool_calls_df().iloc[0]["error_message"]
     run = wb.ask("Once more.", project=project).wait(WAIT_S)
-    assert [one.tool for one in run.pending] == ["run_research"]
+    assert [entry.tool for entry in run.pending] == ["run_research"]
     run.approve().wait(WAIT_S)
     assert project["Facts"].content == REPORT
 
@@ -281,10 +285,10 @@ def test_research_into_a_persons_text_needs_approval(workbench: OpenWorkbench) -
 def test_research_may_wait_twice(workbench: OpenWorkbench) -> None:
     """Each request is shown in its turn, and a denial reaches the agent that made the call."""
     lead = (call("look", word="X"), call("look", word="Y"), report(REPORT), "X is a letter.")
-    wb, project = composing(workbench, turns(research(), "Done.", lead=lead))
+    wb, project = open_project(workbench, turns(research(), "Done.", lead=lead))
     run = wb.ask("Find out.", project=project).wait(WAIT_S)
     run.deny("Not that.").wait(WAIT_S)
-    assert (run.status, [one.params for one in run.pending]) == ("waiting", [{"word": "Y"}])
+    assert (run.status, [request.params for request in run.pending]) == ("waiting", [{"word": "Y"}])
     assert run.approve().wait(WAIT_S).status == "completed"
     frame = wb.tool_calls_df()
     assert list(frame[frame["tool_name"] == "look"]["approval"]) == ["denied", "approved"]
@@ -293,13 +297,13 @@ def test_research_may_wait_twice(workbench: OpenWorkbench) -> None:
 def test_parallel_research_is_decided_separately(workbench: OpenWorkbench) -> None:
     """One continues after its decision while the other waits."""
     both = research("What is X?") + research("What is Y?")
-    wb, project = composing(workbench, turns(both, "Done.", lead=LOOKING))
+    wb, project = open_project(workbench, turns(both, "Done.", lead=LOOKING))
     run = wb.ask("Find out.", project=project).wait(WAIT_S)
     first, second = run.pending
     run.approve(second.id)
     until(lambda: (wb.runs_df()["status"] == "completed").sum() == 1)
     run.wait(WAIT_S)
-    assert (run.status, [one.id for one in run.pending]) == ("waiting", [first.id])
+    assert (run.status, [request.id for request in run.pending]) == ("waiting", [first.id])
     assert run.approve().wait(WAIT_S).status == "completed"
     assert sorted(block.name for block in project.blocks if "sources" not in block.name) == ["What is X?", "What is Y?"]
 
@@ -308,7 +312,7 @@ def test_parallel_research_is_decided_separately(workbench: OpenWorkbench) -> No
 @pytest.mark.parametrize("calls", [(research() + research("What is Y?"),), (research(), research("What is Y?"))])
 def test_decision_for_the_run_covers_its_research(workbench: OpenWorkbench, scope: Any, calls: Any) -> None:
     """Parallel and later research does not ask about the same tool again."""
-    wb, project = composing(workbench, turns(*calls, "Done.", lead=LOOKING))
+    wb, project = open_project(workbench, turns(*calls, "Done.", lead=LOOKING))
     run = wb.ask("Find out.", project=project).wait(WAIT_S)
     run.approve(run.pending[0].id, scope=scope).wait(WAIT_S)
     assert run.status == "completed"
@@ -318,14 +322,14 @@ def test_decision_for_the_run_covers_its_research(workbench: OpenWorkbench, scop
 
 def test_secret_in_a_question_is_not_in_the_block_id(workbench: OpenWorkbench) -> None:
     """A block's id is derived from its name, and ids are never redacted."""
-    wb, project = composing(workbench, turns(research("What is sk-ant-api03-abcdefghijklmnopqrstuvwxyz?"), "Done."))
+    wb, project = open_project(workbench, turns(research("What is sk-ant-api03-abcdefghijklmnopqrstuvwxyz?"), "Done."))
     wb.ask("Find out.", project=project).wait(WAIT_S)
     assert not any("abcdefghijklm" in block.block_id for block in project.blocks)
 
 
 def test_resume_decides_requests_of_research(workbench: OpenWorkbench) -> None:
     """The decisions of a resume may concern requests of the research run."""
-    wb, project = composing(workbench, turns(research(), "Done.", lead=LOOKING))
+    wb, project = open_project(workbench, turns(research(), "Done.", lead=LOOKING))
     run = wb.ask("Find out.", project=project).wait(WAIT_S)
     controller = wb._thread.engine.controller
     result = wb._thread.call(controller.resume(run.thread_id, decisions={run.pending[0].id: True}))
@@ -334,32 +338,32 @@ def test_resume_decides_requests_of_research(workbench: OpenWorkbench) -> None:
 
 def test_cancelling_a_run_cancels_its_research(workbench: OpenWorkbench) -> None:
     """No request of it stays undecided."""
-    wb, project = composing(workbench, turns(research(), "Done.", lead=LOOKING))
+    wb, project = open_project(workbench, turns(research(), "Done.", lead=LOOKING))
     run = wb.ask("Find out.", project=project).wait(WAIT_S)
     run.cancel()
     assert list(wb.runs_df()["status"]) == ["cancelled", "cancelled"]
     assert not wb.pending()
 
 
-@pytest.mark.parametrize("which", ["compose", "research"])
-def test_run_and_its_research_are_not_deleted_while_unfinished(workbench: OpenWorkbench, which: str) -> None:
+@pytest.mark.parametrize("choice", ["compose", "research"])
+def test_run_and_its_research_are_not_deleted_while_unfinished(workbench: OpenWorkbench, choice: str) -> None:
     """After the parent run is cancelled, both can be deleted."""
-    wb, project = composing(workbench, turns(research(), "Done.", lead=LOOKING))
+    wb, project = open_project(workbench, turns(research(), "Done.", lead=LOOKING))
     run = wb.ask("Find out.", project=project).wait()
-    begun = flows(wb)["research"]["run_id"]
-    conversation = flows(wb)[which]["conversation_id"]
+    research_id = flows(wb)["research"]["run_id"]
+    conversation = flows(wb)[choice]["conversation_id"]
     with pytest.raises(
-        af.Conflict, match=f"The run '{begun}' works for the run '{run.run_id}', which is not over; can"
+        af.Conflict, match=f"The run '{research_id}' works for the run '{run.run_id}', which is not over; can"
     ):
         wb.delete_conversation(conversation)
     assert run.approve().wait().status == "completed"
     wb.delete_conversation(conversation)
-    assert which not in flows(wb)
+    assert choice not in flows(wb)
 
 
 def test_cancelled_research_is_reported_to_the_parent(workbench: OpenWorkbench) -> None:
     """The parent run continues with a failed call."""
-    wb, project = composing(workbench, turns(research(), "Then not.", lead=LOOKING))
+    wb, project = open_project(workbench, turns(research(), "Then not.", lead=LOOKING))
     run = wb.ask("Find out.", project=project).wait(WAIT_S)
     wb.run(flows(wb)["research"]["run_id"]).cancel()
     until(lambda: run.status == "completed")
@@ -370,34 +374,34 @@ def test_cancelled_research_is_reported_to_the_parent(workbench: OpenWorkbench) 
 
 async def test_cancelling_during_a_model_call_of_research(workbench: OpenWorkbench) -> None:
     """Both runs are cancelled."""
-    asked = asyncio.Event()
+    requested = asyncio.Event()
     loop = asyncio.get_running_loop()
 
     class Slow(ScriptedModel):
         async def stream(self, request: ModelRequest) -> Any:
             if who_asks(request) == "lead":
-                loop.call_soon_threadsafe(asked.set)
+                loop.call_soon_threadsafe(requested.set)
                 await asyncio.sleep(WAIT_S)
             async for event in super().stream(request):
                 yield event
 
     wb = workbench(model=Slow(turns(research(), "Done.")), interactive=False)
     run = wb.ask("Find out.", project=wb.project("Essay", template="paper"))
-    await asyncio.wait_for(asked.wait(), WAIT_S)
+    await asyncio.wait_for(requested.wait(), WAIT_S)
     await asyncio.to_thread(run.cancel)
     assert list(wb.runs_df()["status"]) == ["cancelled", "cancelled"]
 
 
 def test_waiting_research_continues_in_another_workbench(workbench: OpenWorkbench) -> None:
     """Requests of a closed workbench are decided in the next one, where both runs continue."""
-    wb, project = composing(workbench, turns(research(), "Done.", lead=LOOKING))
+    wb, project = open_project(workbench, turns(research(), "Done.", lead=LOOKING))
     run = wb.ask("Find out.", project=project).wait(WAIT_S)
     wb.close()
-    wb, project = composing(workbench, turns(research(), "Done.", lead=LOOKING))
-    again = wb.run(run.run_id)
-    assert again.status == "waiting"
-    again.approve().wait(WAIT_S)
-    assert (again.status, project["What is X?"].content) == ("completed", REPORT)
+    wb, project = open_project(workbench, turns(research(), "Done.", lead=LOOKING))
+    reopened = wb.run(run.run_id)
+    assert reopened.status == "waiting"
+    reopened.approve().wait(WAIT_S)
+    assert (reopened.status, project["What is X?"].content) == ("completed", REPORT)
     assert len(wb.runs_df()) == 2
 
 
@@ -405,7 +409,7 @@ def test_research_ignores_parallel_calls_of_unknown_tools(workbench: OpenWorkben
     """Nobody waits for a call that is never executed; the report is stored."""
     reply = research() + call("generate_field_content", field_name="Facts")
     config = {"composer": {"tools": ["run_research", "read_field"]}}
-    wb, project = composing(workbench, turns(reply, "Done."), graph_config=config)
+    wb, project = open_project(workbench, turns(reply, "Done."), graph_config=config)
     project.add("Facts", prompt="What is X?")
     assert wb.ask("Find out.", project=project).wait(WAIT_S).status == "completed"
     assert project["What is X?"].content == REPORT
@@ -415,7 +419,7 @@ def test_research_ignores_parallel_calls_of_unknown_tools(workbench: OpenWorkben
 @pytest.mark.parametrize("when_spent", ["stop", "ask"])
 def test_research_counts_towards_the_budget_of_the_run(workbench: OpenWorkbench, when_spent: Any) -> None:
     """The report stays; before its next call the run stops, or asks."""
-    wb, project = composing(workbench, turns(research(), "Done."))
+    wb, project = open_project(workbench, turns(research(), "Done."))
     wb.ask("Find out.", project=project).wait(WAIT_S)
     calls = wb.llm_calls_df()
     calls["tokens"] = calls["input_tokens"] + calls["output_tokens"]
@@ -438,9 +442,9 @@ def test_research_counts_towards_the_budget_of_the_run(workbench: OpenWorkbench,
 
 def test_research_gets_the_remaining_budget(workbench: OpenWorkbench) -> None:
     """Each parallel research call gets the budget that remained when the composer made the calls."""
-    asked = research("What is X?") + research("What is Y?")
+    both = research("What is X?") + research("What is Y?")
     price = {"scripted": {"input": 1, "output": 3}}
-    wb, project = composing(workbench, turns(asked, research("What is Z?"), "Done."), prices=price)
+    wb, project = open_project(workbench, turns(both, research("What is Z?"), "Done."), prices=price)
     run = wb.ask("Find out.", project=project, budget={"tokens": 70_000, "usd": 1, "seconds": 600}).wait(WAIT_S)
     assert run.status == "completed"
     runs = wb.runs_df()[lambda frame: frame["flow"] == "research"]
@@ -463,7 +467,7 @@ def test_research_gets_the_remaining_budget(workbench: OpenWorkbench) -> None:
 @pytest.mark.parametrize("when_spent", ["stop", "ask"])
 def test_no_research_starts_without_remaining_budget(workbench: OpenWorkbench, when_spent: Any) -> None:
     """The composer gets an error; before its next call the run stops, or asks."""
-    wb, project = composing(workbench, turns(research(), "Done."))
+    wb, project = open_project(workbench, turns(research(), "Done."))
     run = wb.ask("Find out.", project=project, budget={"tokens": 10, "when_spent": when_spent}).wait(WAIT_S)
     assert list(wb.runs_df()["flow"]) == ["compose"]
     [refused] = wb.tool_calls_df()["error_message"]
@@ -474,7 +478,7 @@ def test_no_research_starts_without_remaining_budget(workbench: OpenWorkbench, w
 
 def test_research_after_a_budget_extension_asks_again(workbench: OpenWorkbench) -> None:
     """The extension is part of the remaining budget; when it is used up, the research asks as well."""
-    wb, project = composing(workbench, turns(research(), research(), "Done."))
+    wb, project = open_project(workbench, turns(research(), research(), "Done."))
     run = wb.ask("Find out.", project=project, budget={"tokens": 10, "when_spent": "ask"}).wait(WAIT_S)
     run.approve(run.pending[0].id, params={"tokens": 8000}).wait(WAIT_S)
     calls = wb.llm_calls_df()[lambda frame: frame["run_id"] == run.run_id]

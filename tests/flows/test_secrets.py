@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from conftest import OpenEngine
-from support.graphs import react_agent, said
+from support.graphs import ai_message, react_agent
 from support.model_turns import KEY
 from support.replies import by_agent, call, decide, plan
 
@@ -34,19 +34,19 @@ def everything(engine: Engine) -> str:
         return "\n".join(db.iterdump())
 
 
-async def asked(open_engine: OpenEngine, model: Any, **options: Any) -> tuple[Engine, af.DebugMiddleware]:
+async def open_debugged(open_engine: OpenEngine, model: Any, **options: Any) -> tuple[Engine, af.DebugMiddleware]:
     debug = af.DebugMiddleware()
     settings = {"api_key": KEY, "model": "m", **options.pop("settings", {})}
     engine = await open_engine(model=model, middleware=[debug], settings=settings, **options)
     return engine, debug
 
 
-def assert_untold(engine: Engine, debug: af.DebugMiddleware) -> None:
+def assert_no_key(engine: Engine, debug: af.DebugMiddleware) -> None:
     model: Any = engine.model
     prompts = [message.content for request in model.requests for message in request.messages]
     card = debug._card()
-    for told in (everything(engine), *prompts, card.plain(), card.markdown(), card.html()):
-        assert KEY not in told
+    for text in (everything(engine), *prompts, card.plain(), card.markdown(), card.html()):
+        assert KEY not in text
     assert "401: the key [secret] is not valid." in everything(engine)
 
 
@@ -56,20 +56,20 @@ async def test_model_error_in_a_step_is_masked(open_engine: OpenEngine, error: E
     script = by_agent(
         agent=[plan("One", "Two"), "Done."], executor=[error], replanner=[decide("finish"), "So."], summarizer=["Sum."]
     )
-    engine, debug = await asked(open_engine, ScriptedModel(script))
+    engine, debug = await open_debugged(open_engine, ScriptedModel(script))
     result = await engine.controller.execute("What?", flow="plan")
     assert result.response == "Done."
-    assert_untold(engine, debug)
+    assert_no_key(engine, debug)
 
 
 @pytest.mark.parametrize("error", [ModelError(SAID), RuntimeError(SAID)])
 async def test_error_of_a_failed_run_is_masked(open_engine: OpenEngine, error: Exception) -> None:
     """The run's error has the model's message without the key."""
-    engine, debug = await asked(open_engine, ScriptedModel([error]))
+    engine, debug = await open_debugged(open_engine, ScriptedModel([error]))
     result = await engine.controller.execute("What?")
     assert (result.status, result.error_type) == ("failed", type(error).__name__)
     assert "the key [secret] is not valid" in str(result.error_message)
-    assert_untold(engine, debug)
+    assert_no_key(engine, debug)
 
 
 async def test_errors_of_an_adapted_graph_are_masked(open_engine: OpenEngine) -> None:
@@ -80,7 +80,7 @@ async def test_errors_of_an_adapted_graph_are_masked(open_engine: OpenEngine) ->
         """Look a word up."""
         raise RuntimeError(SAID)
 
-    for script in ([said("", ("lookup", {"word": "x"}))], [RuntimeError(SAID)]):
+    for script in ([ai_message("", ("lookup", {"word": "x"}))], [RuntimeError(SAID)]):
         engine = await open_engine(settings={"api_key": KEY, "model": "m"})
         engine.flows.register("mine", af.adapt(react_agent(script, ToolNode([lookup], handle_tool_errors=False))))
         result = await engine.controller.execute("What?", flow="mine")
@@ -100,9 +100,9 @@ class Tired(ScriptedModel):
 
 async def test_reason_of_a_retry_is_masked(open_engine: OpenEngine) -> None:
     """The reason of a retry has no key."""
-    engine, debug = await asked(open_engine, Tired(["Yes."]))
+    engine, debug = await open_debugged(open_engine, Tired(["Yes."]))
     assert (await engine.controller.execute("What?")).response == "Yes."
-    assert_untold(engine, debug)
+    assert_no_key(engine, debug)
 
 
 @pytest.mark.parametrize("error", [RuntimeError(SAID), ToolError(SAID)])
@@ -114,10 +114,10 @@ async def test_tool_error_is_masked(open_engine: OpenEngine, error: Exception) -
         """Ask."""
         raise error
 
-    engine, debug = await asked(open_engine, ScriptedModel([call("ask_far"), "Done."]))
+    engine, debug = await open_debugged(open_engine, ScriptedModel([call("ask_far"), "Done."]))
     engine.register_tool(ask_far)
     assert (await engine.controller.execute("What?")).response == "Done."
-    assert_untold(engine, debug)
+    assert_no_key(engine, debug)
 
 
 def _preview(_ctx: ToolContext, _args: Any) -> str:
@@ -147,10 +147,10 @@ async def test_errors_before_a_call_are_masked(
         """Ask."""
         return "asked"
 
-    engine, debug = await asked(open_engine, ScriptedModel([call("ask_far"), "Done."]), approvals=approvals)
+    engine, debug = await open_debugged(open_engine, ScriptedModel([call("ask_far"), "Done."]), approvals=approvals)
     engine.register_tool(ask_far)
     await engine.controller.execute("What?")
-    assert_untold(engine, debug)
+    assert_no_key(engine, debug)
 
 
 async def test_passages_in_tool_errors_are_not_masked(open_engine: OpenEngine) -> None:
@@ -160,7 +160,7 @@ async def test_passages_in_tool_errors_are_not_masked(open_engine: OpenEngine) -
         call("update_artifact", id="notes", old="password:hunter2-hunter2", new="x"),
         "Done.",
     ]
-    engine, _ = await asked(open_engine, ScriptedModel(turns))
+    engine, _ = await open_debugged(open_engine, ScriptedModel(turns))
     await engine.controller.execute("What?")
     model: Any = engine.model
     assert "password: hunter2-hunter2" in model.requests[-1].messages[-1].content

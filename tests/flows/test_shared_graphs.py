@@ -63,9 +63,9 @@ def run_both_flows(folder: Path, name: str, all_there: Barrier) -> tuple[list[st
             all_there.wait(60)
             waiting = await engine.controller.execute("Ask.")
             planned = await engine.controller.execute("Plan.", flow="plan")
-            told = [waiting.pending[0].params["content"], planned.response]
-            runs = [(await engine.runs.get(one.run_id)).thread_id for one in (waiting, planned)]
-            return told, await engine._checkpoints.saver.thread_ids(), runs
+            answers = [waiting.pending[0].params["content"], planned.response]
+            runs = [(await engine.runs.get(run.run_id)).thread_id for run in (waiting, planned)]
+            return answers, await engine._checkpoints.saver.thread_ids(), runs
 
     return asyncio.run(work())
 
@@ -76,8 +76,8 @@ def test_engines_in_threads_are_independent(tmp_path: Path) -> None:
     all_there = Barrier(AT_ONCE)
     with ThreadPoolExecutor(AT_ONCE) as pool:
         ended = list(pool.map(lambda name: run_both_flows(tmp_path, name, all_there), names))
-    for name, (told, threads, (waiting, _)) in zip(names, ended, strict=True):
-        assert told == [name, f"{name} planned."]
+    for name, (answers, threads, (waiting, _)) in zip(names, ended, strict=True):
+        assert answers == [name, f"{name} planned."]
         assert threads == {waiting}
 
 
@@ -87,7 +87,9 @@ async def test_closed_engine_is_garbage_collected(tmp_path: Path) -> None:
     async with engine:
         for flow in ("research", "plan"):
             assert (await engine.controller.execute("Go.", flow=flow)).response == "Done."
-    kept = [weakref.ref(one) for one in (engine, engine._checkpoints.saver, engine.database, engine.controller)]
+    references = [
+        weakref.ref(target) for target in (engine, engine._checkpoints.saver, engine.database, engine.controller)
+    ]
     del engine
     gc.collect()
-    assert [one() for one in kept] == [None] * len(kept)
+    assert [target() for target in references] == [None] * len(references)

@@ -49,12 +49,12 @@ def test_manage_skill_creates_lists_and_reads_skills(workbench: OpenWorkbench) -
     wb, project = with_turns(workbench, *turns)
     share(wb)
     wb.ask("Be brief.", project=project).wait()
-    given = prompts(wb, "You write a document together")
-    assert "<skills>\n- formal: For: the board\n</skills>" in given[0]
-    assert "<skills>\n- brief: Short sentences.\n- formal: For: the board\n</skills>" in given[1]
-    assert "No jokes." in given[3]
+    system_prompts = prompts(wb, "You write a document together")
+    assert "<skills>\n- formal: For: the board\n</skills>" in system_prompts[0]
+    assert "<skills>\n- brief: Short sentences.\n- formal: For: the board\n</skills>" in system_prompts[1]
+    assert "No jokes." in system_prompts[3]
     assert call_errors(wb) == ["There is no skill 'none'. There are: brief, formal."]
-    assert [(skill.name, kept) for skill, kept in zip(project.skills, ("in the project", "shared"), strict=True)] == [
+    assert [(skill.name, place) for skill, place in zip(project.skills, ("in the project", "shared"), strict=True)] == [
         ("brief", "in the project"),
         ("formal", "shared"),
     ]
@@ -112,10 +112,10 @@ def test_run_keeps_its_shared_skills(workbench: OpenWorkbench) -> None:
     share(wb, FILE.replace("No jokes.", "Jokes."))
     run.approve().wait()
     wb.ask("Read it.", project=project).wait()
-    given = prompts(wb, "You write a document together")
-    assert "No jokes." in given[2]
-    assert "No jokes." not in given[4]
-    assert "Jokes." in given[4]
+    system_prompts = prompts(wb, "You write a document together")
+    assert "No jokes." in system_prompts[2]
+    assert "No jokes." not in system_prompts[4]
+    assert "Jokes." in system_prompts[4]
 
 
 def test_project_skill_takes_precedence_over_shared_skill(workbench: OpenWorkbench) -> None:

@@ -16,7 +16,7 @@ import sys
 sys.path.insert(0, sys.argv[1])
 from pathlib import Path
 import artifactflow_nb as af
-from support.graphs import react_agent, said
+from support.graphs import ai_message, react_agent
 from langchain_core.tracers.langchain import wait_for_all_tracers
 
 flow, cassette = sys.argv[2], Path("runs.jsonl")
@@ -26,7 +26,8 @@ def ask(**options):
         if flow == "compose":
             target = {"project": wb.project("Essay", template="paper")}
         else:
-            target = {"flow": flow if flow != "adapted" else af.adapt(react_agent([said("It is 3.")]), name="mine")}
+            graph = react_agent([ai_message("It is 3.")])
+            target = {"flow": flow if flow != "adapted" else af.adapt(graph, name="mine")}
         print(wb.ask("What does del do to a name?", **target).wait().status)
 
 if flow == "adapted" and cassette.exists():

@@ -18,7 +18,7 @@ from artifactflow_nb.models.openai.errors import Endpoint, parse_retry_after
 
 
 async def test_server_error_is_retried_with_a_notice():
-    """Two failures that may pass: two notices with growing delays, then the answer of the third attempt."""
+    """Two temporary failures: two notices with growing delays, then the reply of the third attempt."""
     waits = Waits()
     script = [Answer(status=503, error="overloaded"), Answer(status=500), Answer("at last")]
     found, server = await take(script, waits=waits, max_retries=2, retry_delay_s=0.5)
@@ -30,8 +30,8 @@ async def test_server_error_is_retried_with_a_notice():
     assert (found[-1].content, found[-1].attempts, len(server.requests)) == ("at last", 3, 3)
 
 
-async def test_when_the_retries_are_used_up_the_last_failure_is_raised():
-    """`max_retries` counts the further attempts, and 0 means a single one."""
+async def test_last_failure_is_raised_after_the_retries():
+    """`max_retries` counts the further attempts; 0 means a single attempt."""
     for retries in (0, 1):
         waits = Waits()
         with pytest.raises(ModelUnavailable, match="status 502"):
@@ -52,21 +52,21 @@ async def test_when_the_retries_are_used_up_the_last_failure_is_raised():
         ((), 0.25),
     ],
 )
-async def test_retry_after_is_honoured_within_reason(headers, delay):
-    """Seconds, milliseconds or a date set the delay, up to a cap; nonsense leaves the own one."""
+async def test_retry_after_sets_the_delay(headers, delay):
+    """Seconds, milliseconds or a date, up to a maximum; an invalid value is ignored."""
     waits = Waits()
     await take([Answer(status=429, headers=headers), Answer("x")], waits=waits, retry_delay_s=0.25)
     assert waits == [delay]
 
 
-def test_retry_after_may_be_a_date_to_come():
-    """A date is turned into the seconds until then."""
+def test_retry_after_may_be_a_future_date():
+    """A date is converted to the seconds until then."""
     moment = datetime.now(UTC) + timedelta(seconds=30)
     assert 28 < parse_retry_after({"retry-after": format_datetime(moment, usegmt=True)}) <= 30
 
 
 async def test_broken_stream_is_retried_and_its_text_discarded():
-    """The retry starts the text again; the reply holds the second text only."""
+    """The reply has the text of the second attempt only."""
     found, _ = await take([Answer("first try, cut", chunk_chars=4, cut_after=2), Answer("second try")])
     before = found[: next(i for i, event in enumerate(found) if isinstance(event, RetryNotice))]
     assert said(before) == "first tr"
@@ -87,24 +87,24 @@ async def test_broken_stream_is_retried_and_its_text_discarded():
         (Answer(raw=sse(chunk({"content": "abcd"})) + b"event: error\ndata: engine died\n\n"), "engine died"),
     ],
 )
-async def test_a_stream_that_ends_badly_keeps_the_text_that_had_arrived(answer, reason):
-    """A broken, garbled or failing stream raises, says why, and keeps the partial text."""
+async def test_broken_stream_keeps_its_partial_text(answer, reason):
+    """The error of a broken, invalid or failing stream has the reason and the partial text."""
     with pytest.raises(ModelUnavailable) as caught:
         await take([answer], max_retries=0)
     assert caught.value.partial == "abcd"
     assert reason in str(caught.value)
 
 
-async def test_a_connection_that_breaks_after_the_finish_reason_loses_nothing():
-    """An answer that said that it is complete is complete."""
+async def test_connection_may_break_after_the_finish_reason():
+    """A reply with a finish reason is complete."""
     body = Answer("abcd", usage="finish", done=False, cut_after=2)
     found, server = await take([body])
     assert (found[-1].content, found[-1].usage, len(server.requests)) == ("abcd", Usage(11, 1), 1)
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 422])
-async def test_a_refusal_is_never_retried_and_tells_the_endpoints_own_words(status):
-    """A 4xx that will not change is raised at once, with address, status and message."""
+async def test_permanent_error_is_not_retried(status):
+    """A permanent 4xx is raised at once, with address, status and the endpoint's message."""
     waits = Waits()
     with pytest.raises(ModelRejected) as caught:
         await take([Answer(status=status, error="no such thing")] * 2, waits=waits)
@@ -114,8 +114,8 @@ async def test_a_refusal_is_never_retried_and_tells_the_endpoints_own_words(stat
 
 
 @pytest.mark.parametrize(("status", "advice"), [(401, "OPENAI_API_KEY"), (404, "AF_MODEL"), (404, "/v1")])
-async def test_a_refusal_says_what_to_do(status, advice):
-    """The message names the setting to look at."""
+async def test_permanent_error_says_what_to_do(status, advice):
+    """The message names the setting to check."""
     with pytest.raises(ModelRejected, match=advice):
         await take([Answer(status=status)])
 
@@ -129,8 +129,8 @@ async def test_a_refusal_says_what_to_do(status, advice):
         Answer(raw=b"<html><body>Log in</body></html>", content_type="text/html"),
     ],
 )
-async def test_failures_that_will_not_pass_are_recognised_whatever_their_status(answer):
-    """A used-up quota, a refusal told in a stream with status 200, and a web page are not asked for again."""
+async def test_permanent_errors_are_recognised_with_any_status(answer):
+    """A used-up quota, an error within a stream of status 200, and a web page are not retried."""
     waits = Waits()
     with pytest.raises(ModelRejected):
         await take([answer] * 2, waits=waits)
@@ -147,21 +147,21 @@ async def test_failures_that_will_not_pass_are_recognised_whatever_their_status(
         {"detail": [{"loc": ["body"], "msg": "the reason"}]},
     ],
 )
-async def test_the_endpoints_message_is_found_in_every_common_shape(error):
-    """Each server writes its errors in its own way; the message is what is shown."""
+async def test_endpoint_message_is_found_in_every_common_format(error):
+    """Servers format their errors differently; only the message is shown."""
     with pytest.raises(ModelRejected, match=r"status 400: the reason$"):
         await take([Answer(status=400, error=error)])
 
 
-async def test_a_long_message_is_shortened():
-    """An endpoint that answers with a page of text does not fill the notebook with it."""
+async def test_long_message_is_shortened():
+    """A whole page as an error message is cut."""
     with pytest.raises(ModelRejected) as caught:
         await take([Answer(status=400, error="x" * 100_000)])
     assert len(str(caught.value)) < 600
 
 
-async def test_a_refused_connection_asks_whether_the_server_runs():
-    """Nobody listens: the message names the address and asks the obvious question."""
+async def test_refused_connection_suggests_to_check_the_server():
+    """The message names the address and asks whether the server is running."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         port = taken.getsockname()[1]
@@ -171,8 +171,8 @@ async def test_a_refused_connection_asks_whether_the_server_runs():
         await model.aclose()
 
 
-async def test_an_unknown_host_points_to_the_base_url(monkeypatch):
-    """A host that no name server knows is told as such."""
+async def test_unknown_host_suggests_to_check_the_base_url(monkeypatch):
+    """The message names the host."""
     for proxy in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
         monkeypatch.delenv(proxy, raising=False)
     model = OpenAIModel("http://no-such-host.invalid/v1", KEY, "m")
@@ -181,15 +181,15 @@ async def test_an_unknown_host_points_to_the_base_url(monkeypatch):
     await model.aclose()
 
 
-async def test_an_endpoint_that_says_nothing_times_out():
-    """Silence longer than the time-out is a failure that may pass, and keeps the text."""
+async def test_silent_endpoint_times_out():
+    """Silence beyond the time limit is a temporary failure with the partial text."""
     with pytest.raises(ModelUnavailable, match=r"sent nothing for 1\.5 s") as caught:
         await take([Answer("abcdefgh", chunk_chars=2, hang_after=2)], timeout_s=1.5, max_retries=0)
     assert caught.value.partial == "abcd"
 
 
-async def test_a_connection_closed_without_an_answer_is_retried():
-    """A server that hangs up is asked again."""
+async def test_connection_closed_without_an_answer_is_retried():
+    """A server that closes the connection gets the request again."""
     found, _ = await take([Answer(drop=True), Answer("x")])
     assert (found[-1].content, found[-1].attempts) == ("x", 2)
 
@@ -203,8 +203,8 @@ async def test_a_connection_closed_without_an_answer_is_retried():
         Answer(raw=f"data: {KEY} is no JSON\n\n".encode()),
     ],
 )
-async def test_the_key_is_in_no_error_and_no_log_even_if_the_endpoint_repeats_it(answer, caplog):
-    """Errors, notices, repr and logs are free of the key, and of its pieces where a message was shortened."""
+async def test_repeated_key_is_not_in_errors_or_logs(answer, caplog):
+    """Errors, notices, repr and logs have no part of the key, even in a shortened message."""
     caplog.set_level(logging.DEBUG)
     with pytest.raises((ModelRejected, ModelUnavailable)) as caught:
         await take([answer], max_retries=0)
@@ -214,8 +214,8 @@ async def test_the_key_is_in_no_error_and_no_log_even_if_the_endpoint_repeats_it
     assert KEY not in repr(OpenAIModel("http://h/v1", KEY, "m"))
 
 
-async def test_a_password_in_the_address_is_not_shown():
-    """Credentials that stand in the base URL do not reach a message."""
+async def test_password_in_the_address_is_not_shown():
+    """No message has the credentials of the base URL."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         model = OpenAIModel(f"http://user:hunter2@127.0.0.1:{taken.getsockname()[1]}/v1?k=v", KEY, "m")
@@ -227,7 +227,7 @@ async def test_a_password_in_the_address_is_not_shown():
 
 @pytest.mark.parametrize("login", ["ada:hunter2-pass", "ada:hunter2%2Dpass", ":hunter2-pass", "hunter2-pass"])
 async def test_password_in_the_address_is_sent_and_never_logged(login: str, caplog: pytest.LogCaptureFixture) -> None:
-    """Libraries log the address of each request at INFO: the password goes into a header, in place of the key."""
+    """Libraries log addresses at INFO, so the password is sent in a header, in place of the key."""
     caplog.set_level(logging.DEBUG)
     user, _, password = login.replace("%2D", "-").partition(":")
     sent = b64encode(f"{user}:{password}".encode()).decode()
@@ -252,8 +252,8 @@ async def test_password_in_the_address_is_sent_and_never_logged(login: str, capl
     "address",
     ["http://ada:hunter2@host:99999/v1", "http://ada:hunter2@[::1", "http://ada:hun/ter2@host/v1", "x://a:hunter2@h"],
 )
-def test_address_that_cannot_be_used_is_refused_without_its_password(address: str) -> None:
-    """Also where nobody can tell what the password is, as with a slash in it."""
+def test_invalid_address_is_rejected_without_its_password(address: str) -> None:
+    """Also if the password cannot be delimited, as with a slash in it."""
     with pytest.raises(UsageError) as refused:
         OpenAIModel(address, KEY, "m")
     with pytest.raises(UsageError) as also_refused:
@@ -263,16 +263,16 @@ def test_address_that_cannot_be_used_is_refused_without_its_password(address: st
 
 
 @pytest.mark.parametrize("key", ["sk-ключ", "sk-a\nsk-b"])
-def test_a_key_that_no_header_can_carry_is_refused_without_being_shown(key):
-    """A key with a line break or a foreign letter inside was copied wrongly; better said now than by the network."""
+def test_invalid_key_is_rejected_without_being_shown(key):
+    """A key with a line break or a non-ASCII letter was copied incorrectly."""
     with pytest.raises(UsageError) as caught:
         OpenAIModel(None, key, "m")
     assert key not in str(caught.value)
 
 
 @pytest.mark.parametrize("address", ["localhost:8000", "", "http://", "http://[half/v1", "http://host:port/v1"])
-def test_malformed_addresses_are_refused(address):
-    """The message shows what was given and what an address looks like."""
+def test_malformed_addresses_are_rejected(address):
+    """The message has the address and an example."""
     with pytest.raises(UsageError) as caught:
         OpenAIModel(address, None, "m")
     assert repr(address) in str(caught.value)
@@ -289,7 +289,7 @@ def test_malformed_addresses_are_refused(address):
     ],
 )
 async def test_context_overflow_has_its_own_error(status: int, error: dict[str, object]) -> None:
-    """However an endpoint says that the prompt is too long, it is a ContextOverflow; another refusal is not."""
+    """Every known message about a too long prompt is a ContextOverflow; other errors are not."""
     endpoint = Endpoint("http://127.0.0.1/v1", "a-key-that-is-long")
     assert isinstance(endpoint.status_error(status, error, {}), ContextOverflow)
     assert not isinstance(endpoint.status_error(400, {"error": {"message": "bad temperature"}}, {}), ContextOverflow)

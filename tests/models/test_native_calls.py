@@ -1,4 +1,4 @@
-"""Native tool calls: as they go out, and as endpoints really send them."""
+"""Native tool calls: requests, and the responses of real endpoints."""
 
 import json
 import time
@@ -37,8 +37,8 @@ def arguments(text, finish_reason="tool_calls"):
 # --- what goes out -------------------------------------------------------------------------------------------------
 
 
-async def test_tools_go_out_only_with_the_native_protocol():
-    """With `native` the endpoint is told each tool's schema; with `xml`, or without tools, nothing of them is sent."""
+async def test_schemas_are_sent_only_with_the_native_protocol():
+    """With `native` the request has each tool's schema; with `xml`, or without tools, it has none."""
     _, server = await take([Answer("x")], **TOOLS)
     assert server.requests[0].body["tools"] == [
         {
@@ -52,15 +52,15 @@ async def test_tools_go_out_only_with_the_native_protocol():
         assert not {"tools", "tool_choice"} & set(server.requests[0].body)
 
 
-async def test_a_concluding_turn_sends_the_tools_and_forbids_them():
-    """The tools stay, for the endpoint's prompt cache and for a history with calls; only `tool_choice` is added."""
+async def test_concluding_turn_sends_schemas_and_forbids_calls():
+    """The schemas stay for the endpoint's prompt cache; only `tool_choice` is added."""
     _, server = await take([Answer("x")], **TOOLS, tool_choice="none")
     body = server.requests[0].body
     assert (body["tool_choice"], len(body["tools"])) == ("none", 1)
 
 
-async def test_calls_and_results_go_back_as_they_came():
-    """An assistant's calls have ids, each result names its call in order, and arguments are compact JSON text."""
+async def test_calls_and_results_are_sent_back():
+    """Calls have ids, each result has the id of its call, and arguments are compact JSON text."""
     calls = tuple(ToolCall(name, params) for name, params in CALLS)
     prompt = (Message("user", "q"), Message("assistant", "", calls), *(Message("tool", f"r{i}") for i in range(3)))
     with ChatServer([Answer("x")]) as server:
@@ -79,8 +79,8 @@ async def test_calls_and_results_go_back_as_they_came():
     ]
 
 
-def test_every_call_of_a_transcript_has_an_id_of_its_own_that_mistral_takes():
-    """Ids are nine letters and digits, differ over all rounds, and do not change when the transcript grows."""
+def test_call_ids_are_unique_and_stable():
+    """Ids are nine letters and digits, as Mistral requires, and do not change when the transcript grows."""
     transcript = []
     for _ in range(30):
         transcript += [Message("assistant", "", (ToolCall("f", {}),) * 2), Message("tool", "a"), Message("tool", "b")]
@@ -92,8 +92,8 @@ def test_every_call_of_a_transcript_has_an_id_of_its_own_that_mistral_takes():
     assert wire_messages(transcript[:30]) == written[:30]
 
 
-def test_results_of_calls_written_as_text_are_a_users_message():
-    """A `tool` message that no native call waits for is sent with the role that every endpoint takes."""
+def test_results_without_native_calls_are_user_messages():
+    """A `tool` message without a native call is sent with a role that every endpoint accepts."""
     calls = (ToolCall("f", {}),)
     roles = [
         entry["role"]
@@ -124,12 +124,12 @@ def test_results_of_calls_written_as_text_are_a_users_message():
     ],
 )
 def test_invented_tool_name_is_made_valid_in_requests(name, legal):
-    """Letters, digits, `_` and `-`, 64 at most: another name in the transcript would have the request refused."""
+    """Endpoints reject names other than letters, digits, `_` and `-`, at most 64."""
     assert valid_tool_name(name) == legal
 
 
 async def test_equal_transcripts_are_equal_bytes():
-    """The same transcript, made anew, gives the same request byte for byte, so that endpoints can cache it."""
+    """The same transcript gives the same request byte for byte, so that endpoints can cache it."""
 
     def request():
         call = ToolCall("web_search", {"query": "q", "n": [1, {"b": 2, "a": None}]})
@@ -151,8 +151,8 @@ async def test_equal_transcripts_are_equal_bytes():
 
 @pytest.mark.parametrize("style", [*STYLES, "plain"])
 @pytest.mark.parametrize("n", [1, 3])
-async def test_calls_are_read_however_the_endpoint_sends_them(style, n):
-    """Indexes, ids, names and arguments as they should be, missing, repeated or misplaced: the calls are the same."""
+async def test_calls_are_read_in_every_style(style, n):
+    """Missing, repeated or misplaced indexes, ids, names and arguments give the same calls."""
     n = 1 if style == "function_call" else n
     answer = calling(*CALLS[:n], text="I look.", call_style=style, chunk_chars=4)
     found, _ = await take([answer], max_retries=0, **TOOLS)
@@ -163,21 +163,21 @@ async def test_calls_are_read_however_the_endpoint_sends_them(style, n):
 
 @pytest.mark.parametrize("style", ["index always 0, id then empty", "name in each piece", "whole", "no id"])
 def test_calls_of_the_same_tool_are_separate(style):
-    """Two calls of one tool stay two where there are ids or indexes."""
+    """Ids or indexes separate two calls of one tool."""
     calls = (("f", '{"x": 1}'), ("f", '{"x": 2}'))
     assert [call.params for call in read(call_deltas(style, calls, 3))] == [{"x": 1}, {"x": 2}]
 
 
 @pytest.mark.parametrize("style", sorted(set(STYLES) - {"function_call", "objects", "whole, nothing but names"}))
 def test_calls_without_parameters_are_separate(style):
-    """With empty arguments only ids, indexes and names are left to tell one call from the next."""
+    """Ids, indexes and names separate calls with empty arguments."""
     expected = ["first", "second", "third"]
     assert [call.name for call in read(call_deltas(style, tuple((name, "") for name in expected), 4))] == expected
 
 
 @pytest.mark.parametrize(("call_id", "n"), [({}, 2), ({"id": "c"}, 1)])
-def test_two_entries_of_one_delta_are_two_calls_unless_their_id_is_the_same(call_id, n):
-    """No delta holds two pieces of one call: without ids, even equal calls in one are several."""
+def test_entries_of_one_delta_are_separate_calls(call_id, n):
+    """Without equal ids even equal entries of one delta are several calls."""
     entry = {"function": {"name": "f", "arguments": None}}
     assert read([{"tool_calls": [{**entry, **call_id}] * 2}]) == (ToolCall("f", {}),) * n
     named = [{"function": {"name": name}, **call_id} for name in ("f", "g")]
@@ -185,8 +185,8 @@ def test_two_entries_of_one_delta_are_two_calls_unless_their_id_is_the_same(call
 
 
 @given(st.lists(st.integers(1, 12), min_size=1), st.sampled_from(sorted(STYLES)), st.integers(1, 3))
-def test_arguments_are_the_same_however_they_are_cut(sizes, style, n):
-    """Any cut of the arguments into pieces, in any style, gives the calls that were sent."""
+def test_arguments_do_not_depend_on_the_cuts(sizes, style, n):
+    """Any split of the arguments into pieces, in any style, gives the same calls."""
     n = 1 if style == "function_call" else n
     calls = tuple((name, json.dumps(params)) for name, params in CALLS[:n])
     for size in sizes:
@@ -195,7 +195,7 @@ def test_arguments_are_the_same_however_they_are_cut(sizes, style, n):
 
 @given(st.dictionaries(st.text(), st.recursive(st.none() | st.booleans() | st.text(), st.lists)), st.data())
 def test_any_parameters_survive_any_cut(params, data):
-    """What a model wrote is what the tool gets, wherever the stream was cut."""
+    """The tool gets the model's parameters for any split of the stream."""
     text = json.dumps(params, ensure_ascii=data.draw(st.booleans()))
     cuts = sorted(data.draw(st.lists(st.integers(0, len(text)))))
     bounds = zip([0, *cuts], [*cuts, len(text)], strict=True)
@@ -205,14 +205,14 @@ def test_any_parameters_survive_any_cut(params, data):
     assert read([head, *deltas]) == (ToolCall("f", expected),)
 
 
-def test_calls_that_end_in_other_words_are_calls_all_the_same():
-    """The endpoint's `stop` does not unmake calls, and its `tool_calls` does not make any."""
+def test_finish_reason_does_not_affect_calls():
+    """Calls with the reason `stop` are calls, and `tool_calls` without calls has none."""
     assert arguments('{"x": 1}', "stop") == (ToolCall("f", {"x": 1}),)
     assert read([{"content": "text", "tool_calls": None}], "tool_calls") == ()
 
 
-async def test_a_reply_of_calls_alone_has_no_text_and_a_first_moment():
-    """No deltas of text are made up; the first piece of a call counts as the first output."""
+async def test_reply_of_calls_only_has_no_text():
+    """The first piece of a call counts as the first output."""
     found, _ = await take([calling(*CALLS)], **TOOLS)
     assert said(found) == found[-1].content == ""
     assert found[-1].ttft_ms is not None
@@ -221,7 +221,7 @@ async def test_a_reply_of_calls_alone_has_no_text_and_a_first_moment():
 
 
 async def test_calls_of_a_broken_stream_are_discarded():
-    """A stream that breaks within a call is retried, and only the second attempt's calls are given."""
+    """A stream that breaks within a call is retried, and the reply has the calls of the second attempt."""
     found, _ = await take([calling(CALLS[0], chunk_chars=4, cut_after=3), calling(CALLS[1])], **TOOLS)
     at = next(i for i, event in enumerate(found) if isinstance(event, RetryNotice))
     assert "".join(delta.text for delta in found[:at]) != ""
@@ -245,19 +245,19 @@ async def test_calls_of_a_broken_stream_are_discarded():
         {"x": 1},
     ],
 )
-def test_arguments_with_harmless_noise_are_read(text):
-    """Brackets too many, fences, tags, an empty object first, all sent twice, encoded twice, or an object as it is."""
+def test_arguments_with_noise_are_read(text):
+    """Extra brackets, fences, tags, an empty object before, repetition, double encoding, or a bare object."""
     assert arguments(text) == (ToolCall("f", {"x": 1}),)
 
 
 @pytest.mark.parametrize("text", ["", None, " ", "null", "{}", "[]", '""', '"{}"', {}, [], "{}{}"])
-def test_a_call_without_parameters_is_a_call(text):
-    """However nothing is written, it is no parameters."""
+def test_empty_arguments_are_no_parameters(text):
+    """Every notation of empty arguments is accepted."""
     assert arguments(text) == (ToolCall("f", {}),)
 
 
 def test_several_objects_are_as_many_calls():
-    """Some models write the arguments of parallel calls one after the other into one: no call is lost."""
+    """Some models write the arguments of parallel calls one after the other; no call is lost."""
     assert arguments('{"x": 1}\n{"x": 2}{"x": true}') == tuple(ToolCall("f", {"x": x}) for x in (1, 2, True))
 
 
@@ -280,7 +280,7 @@ def test_several_objects_are_as_many_calls():
     ],
 )
 def test_unreadable_arguments_are_reported_to_the_model(text, words):
-    """Never half a value: the call keeps its name, has no parameters, and says what is wrong and how to write it."""
+    """The call has its name, no parameters, and an error that shows how to write it."""
     (call,) = arguments(text)
     assert (call.name, call.params) == ("f", {})
     assert words in call.error
@@ -289,21 +289,21 @@ def test_unreadable_arguments_are_reported_to_the_model(text, words):
 
 
 @pytest.mark.parametrize("text", ['{"content": "half a rep', '{"x": 1', '"{\\"x\\"', "", "{}", '{"x": 1}{"y"'])
-def test_a_call_cut_by_the_limit_of_tokens_says_so(text):
-    """The model is told that its call was too long, also where nothing of the arguments had come yet."""
+def test_call_cut_by_the_token_limit_is_reported(text):
+    """The model is told that its call was too long, also without any arguments so far."""
     (call,) = arguments(text, "length")
     assert call.params == {}
     assert "limit of tokens" in call.error
 
 
 def test_token_limit_loses_only_the_truncated_call():
-    """Calls before the last are whole, and the last one too if its arguments are complete."""
+    """Calls before the last one are complete, and so is the last one if its arguments are."""
     calls = (("f", "{}"), ("g", '{"x": 1}'))
     assert read(call_deltas("openai", calls, 4), "length") == (ToolCall("f", {}), ToolCall("g", {"x": 1}))
 
 
 def test_call_without_a_name_is_reported_to_the_model():
-    """Arguments that belong to no tool are not dropped in silence; a piece with nothing in it is nothing."""
+    """Arguments without a tool name are reported; an empty piece is ignored."""
     (call,) = read([{"tool_calls": [{"index": 0, "function": {"arguments": '{"x": 1}'}}]}])
     assert (call.name, call.params) == ("", {})
     assert "names no tool" in call.error
@@ -311,12 +311,12 @@ def test_call_without_a_name_is_reported_to_the_model():
 
 
 def test_line_breaks_within_a_text_are_read():
-    """Strict JSON forbids them, models write them, and there is only one thing that they can mean."""
+    """Strict JSON forbids them, but models write them."""
     assert arguments('{"x": "a\n\tb"}')[0].params == {"x": "a\n\tb"}
 
 
-def test_numbers_that_nothing_else_holds_stay_text():
-    """Integers of more than 64 bits, numbers beyond floats and NaN would break stores and requests: they are text."""
+def test_oversized_numbers_stay_text():
+    """Integers of more than 64 bits, numbers beyond floats and NaN would break stores and requests."""
     text = '{"a": 9223372036854775807, "b": 9223372036854775808, "c": 1e999, "d": NaN, "e": -Infinity, "f": 1.5}'
     huge = '{"g": ' + "9" * 5000 + "}"
     assert arguments(text)[0].params == {
@@ -333,13 +333,13 @@ def test_numbers_that_nothing_else_holds_stay_text():
 @pytest.mark.parametrize(
     "text", [r'{"a\ud800": "\ud83d\ude42 \udfff"}', r'"{\"a\ud800\": \"\\ud83d\\ude42 \\udfff\"}"']
 )
-def test_half_surrogate_pairs_are_replaced(text):
-    """No file and no database takes them; whole pairs stay what they are."""
+def test_lone_surrogates_are_replaced(text):
+    """Files and databases reject them; whole pairs are unchanged."""
     assert arguments(text)[0].params == {"a?": "🙂 ?"}
 
 
 def test_reading_is_linear_in_the_pieces():
-    """Four times as many pieces take about four, not sixteen, times as long, whichever way they are marked."""
+    """Four times as many pieces take about four times as long, in any style."""
 
     def seconds(n, style):
         deltas = call_deltas(style, (("f", json.dumps({"x": "{}" * n})),), 2)
@@ -353,14 +353,14 @@ def test_reading_is_linear_in_the_pieces():
 
 @pytest.mark.parametrize("calls", [5, "text", [5], ["text"], [{"function": "text"}], [{"id": [], "function": {}}]])
 async def test_malformed_call_is_a_broken_stream(calls):
-    """Something else in the place of calls is an error of the endpoint, not of this program."""
+    """Another structure in place of calls is an error of the endpoint."""
     body = b'data: {"choices": [{"delta": {"tool_calls": %b}}]}\n\n' % json.dumps(calls).encode()
     with pytest.raises(ModelUnavailable, match="not part of a chat completion"):
         await take([Answer(raw=body)], max_retries=0, **TOOLS)
 
 
 async def test_estimated_tokens_count_tools_and_calls():
-    """Without the endpoint's figures, schemas, calls in the transcript and calls in the reply are counted, too."""
+    """The estimate includes schemas, calls in the transcript and calls in the reply."""
     found, _ = await take([calling(("web_search", {"query": "x" * 400}), usage="none")], **TOOLS)
     plain, _ = await take([Answer(usage="none")])
     assert found[-1].usage.estimated
@@ -385,7 +385,7 @@ async def test_estimated_tokens_count_tools_and_calls():
     ],
 )
 async def test_endpoint_without_tool_support_is_reported(status, error):
-    """One request, no retry, and a message that names the setting which makes it work."""
+    """One request, no retry, and a message with the setting that helps."""
     with pytest.raises(ModelRejected, match=r"AF_TOOL_PROTOCOL=xml") as caught:
         await take([Answer(status=status, error=error)] * 2, **TOOLS)
     assert str(status) in str(caught.value)
@@ -395,7 +395,7 @@ async def test_endpoint_without_tool_support_is_reported(status, error):
 
 
 async def test_tool_refusal_in_the_stream_is_reported():
-    """Some gateways answer with status 200 and put the refusal into the stream."""
+    """Some gateways answer with status 200 and send the error in the stream."""
     body = b'data: {"error": {"message": "This model does not support tools", "code": 500}}\n\n'
     with pytest.raises(ModelRejected, match="AF_TOOL_PROTOCOL=xml"):
         await take([Answer(raw=body)], **TOOLS)
@@ -411,15 +411,15 @@ async def test_tool_refusal_in_the_stream_is_reported():
     ],
 )
 async def test_other_failures_are_not_attributed_to_tools(status, error):
-    """A request that is repeated in the error, an overflow, a passing failure: what they were before."""
+    """Errors that repeat the request, overflows and temporary failures keep their kind."""
     with pytest.raises((ContextOverflow, ModelRejected, ModelUnavailable)) as caught:
         await take([Answer(status=status, error=error)], max_retries=0, **TOOLS)
     assert "AF_TOOL_PROTOCOL" not in str(caught.value)
     assert isinstance(caught.value, ModelUnavailable) == (status >= 429)
 
 
-async def test_an_endpoint_that_refuses_tool_choice_is_asked_without_it_from_then_on():
-    """One silent second request with the tools and without `tool_choice`; the next turn leaves it out at once."""
+async def test_rejected_tool_choice_is_left_out():
+    """The request is repeated once without `tool_choice`, and later requests leave it out."""
 
     def script(request):
         if "tool_choice" in request.body:
@@ -439,8 +439,8 @@ async def test_an_endpoint_that_refuses_tool_choice_is_asked_without_it_from_the
     assert waits == []
 
 
-def test_a_tools_own_schema_goes_out_as_json():
-    """What the `tool` decorator makes of a function is what an endpoint is told."""
+def test_schema_of_a_tool_is_sent_as_json():
+    """The request has the schema that the `tool` decorator creates."""
 
     @tool()
     async def add(_ctx: ToolContext, numbers: list[int], note: str = "") -> str:
@@ -450,6 +450,6 @@ def test_a_tools_own_schema_goes_out_as_json():
     assert json.loads(json.dumps(add.spec.parameters))["required"] == ["numbers"]
 
 
-def test_a_call_reads_the_same_by_itself():
-    """Arguments that a store or another reader holds as text are read by the same rules."""
+def test_stored_arguments_are_read_alike():
+    """Arguments that a store has as text are read by the same rules."""
     assert read_call("f", "".join(pieces('{"x": [1, "a"]}', 1))) == [ToolCall("f", {"x": [1, "a"]})]

@@ -1,4 +1,4 @@
-"""The offline model turn by turn: its parts, its failures, its follow-ups."""
+"""The offline model turn by turn: its roles, failures and follow-ups."""
 
 import json
 from pathlib import Path

@@ -10,8 +10,8 @@ from artifactflow_nb.models.base import ModelReply, ModelRequest, RetryNotice
 from artifactflow_nb.models.openai.client import OpenAIModel
 
 
-async def test_a_turn_streams_deltas_and_ends_with_the_reply_that_sums_them_up():
-    """Every piece arrives as a delta, and the last event holds text, usage, finish reason, model and times."""
+async def test_turn_streams_deltas_and_ends_with_the_reply():
+    """The last event has text, usage, finish reason, model and times."""
     found, server = await take([Answer("Hello, world", chunk_chars=5, cached_tokens=7, reasoning_tokens=2)])
     reply = found[-1]
     assert [event.text for event in found[:-1]] == ["Hello", ", wor", "ld"]
@@ -28,8 +28,8 @@ async def test_a_turn_streams_deltas_and_ends_with_the_reply_that_sums_them_up()
     assert server.requests[0].headers["authorization"] == f"Bearer {KEY}"
 
 
-async def test_the_request_says_what_was_asked_for():
-    """Messages, model and temperature go out as given, and usage is asked for; what was not given is left out."""
+async def test_request_has_messages_model_and_temperature():
+    """It requests the usage, and leaves out fields without a value."""
     _, server = await take([Answer("x")] * 2, model="other", temperature=0.25)
     body = dict(server.requests[0].body)
     assert body.pop("messages") == [
@@ -47,8 +47,8 @@ async def test_the_request_says_what_was_asked_for():
     assert "temperature" not in server.requests[0].body
 
 
-async def test_an_endpoint_without_a_key_gets_a_placeholder():
-    """A local server needs no key; the client's insistence on one is met."""
+async def test_endpoint_without_a_key_gets_a_placeholder():
+    """A local server needs no key, but the client requires one."""
     with ChatServer([Answer("x")]) as server:
         model = OpenAIModel(server.base_url, None, "m")
         assert [event async for event in model.stream(ModelRequest((Message("user", "q"),)))][-1].content == "x"
@@ -66,31 +66,31 @@ async def test_further_turns_use_one_connection():
 
 
 @pytest.mark.parametrize("packet_bytes", [1, 2, 3, 7, 64])
-async def test_characters_of_many_bytes_survive_packets_cut_anywhere(packet_bytes):
-    """Chinese, accents and emoji arrive whole however the network cuts their bytes."""
+async def test_multibyte_characters_survive_any_cut(packet_bytes):
+    """Chinese, accents and emoji are complete for any split into packets."""
     text = "上下文管理器：naïve café 🙂🙃 — done"
     found, _ = await take([Answer(text, chunk_chars=1, packet_bytes=packet_bytes)])
     assert said(found) == found[-1].content == text
 
 
 @pytest.mark.parametrize("usage", ["last", "finish", "every"])
-async def test_usage_is_read_wherever_it_stands_and_never_summed(usage):
-    """Counts in a last chunk without choices, beside the finish reason or in every chunk: the last ones count."""
+async def test_last_usage_counts(usage):
+    """Usage may be in a last chunk without choices, with the finish reason or in every chunk."""
     found, _ = await take([Answer("abcdef", chunk_chars=2, usage=usage)])
     assert found[-1].usage == Usage(11, 3)
 
 
 @pytest.mark.parametrize("broken", [None, {}, {"prompt_tokens": None, "completion_tokens": 3}])
-async def test_usage_that_is_missing_is_estimated_and_marked(broken):
-    """Without usable counts the tokens are estimated from characters, and say so."""
+async def test_missing_usage_is_estimated_and_marked(broken):
+    """Without usable counts the tokens are estimated from characters."""
     body = sse(chunk({"content": "x" * 40}, "stop", usage=broken)) + b"data: [DONE]\n\n"
     found, _ = await take([Answer(raw=body)])
     assert found[-1].usage == Usage(5, 10, estimated=True)
 
 
 @pytest.mark.parametrize("status", [400, 422])
-async def test_an_endpoint_that_refuses_the_usage_option_is_asked_without_it_from_then_on(status):
-    """One silent second request without `stream_options`; the next turn leaves it out at once."""
+async def test_rejected_stream_options_are_left_out(status):
+    """The request is repeated once without `stream_options`, and later requests leave it out."""
 
     def script(request):
         if "stream_options" in request.body:
@@ -107,8 +107,8 @@ async def test_an_endpoint_that_refuses_the_usage_option_is_asked_without_it_fro
         assert ["stream_options" in request.body for request in server.requests] == [True, False, False]
 
 
-async def test_closing_the_iteration_closes_the_connection_at_once():
-    """The endpoint notices within a moment that nobody listens any more."""
+async def test_closing_the_iteration_closes_the_connection():
+    """The endpoint notices it at once."""
     with ChatServer([Answer("x" * 4000, delay_s=0.01)]) as server:
         model = OpenAIModel(server.base_url, KEY, "m")
         stream = model.stream(ModelRequest((Message("user", "q"),)))
@@ -118,8 +118,8 @@ async def test_closing_the_iteration_closes_the_connection_at_once():
         await model.aclose()
 
 
-async def test_cancelling_closes_the_connection_at_once():
-    """A cancelled turn frees the endpoint, in the middle of silence too, and is not retried."""
+async def test_cancelling_closes_the_connection():
+    """A cancelled turn is not retried, also if the endpoint is silent."""
     with ChatServer([Answer("abcd", hang_after=1)] * 2) as server:
         model = OpenAIModel(server.base_url, KEY, "m")
         arrived = asyncio.Event()
@@ -138,15 +138,15 @@ async def test_cancelling_closes_the_connection_at_once():
         await model.aclose()
 
 
-async def test_a_stream_left_open_after_its_end_does_not_hold_up_the_turn():
-    """After [DONE] the turn is over, whether or not the endpoint closes its stream."""
+async def test_stream_left_open_does_not_delay_the_turn():
+    """The turn ends at [DONE], whether or not the endpoint closes its stream."""
     async with asyncio.timeout(20):
         found, _ = await take([Answer("abcd", usage="none", hang_after=3)])
     assert found[-1].content == "abcd"
 
 
-async def test_a_model_can_be_used_again_after_it_was_closed():
-    """Closing frees connections; the next turn opens a new one."""
+async def test_closed_model_can_be_used_again():
+    """The next turn opens a new connection."""
     with ChatServer([Answer("one"), Answer("two")]) as server:
         model = OpenAIModel(server.base_url, KEY, "m")
         for text in ("one", "two"):
@@ -155,8 +155,8 @@ async def test_a_model_can_be_used_again_after_it_was_closed():
             await model.aclose()
 
 
-async def test_a_server_in_a_process_of_its_own_answers_by_model_and_turn():
-    """The measuring process can script a whole tool loop in advance and is not charged for the server."""
+async def test_server_in_its_own_process_answers_by_model_and_turn():
+    """Benchmarks script a whole tool loop in advance without measuring the server."""
     with ChatProcess({"m": [Answer("first"), Answer("second")], "calls": [calling(("f", {"x": 1}))]}) as base_url:
         model = OpenAIModel(base_url, KEY, "m")
         prompt = [Message("user", "q")]

@@ -9,7 +9,7 @@ from artifactflow_nb.models.openai.client import OpenAIModel
 
 @pytest.mark.parametrize("field", ["reasoning_content", "reasoning"])
 async def test_reasoning_fields_become_reasoning_and_not_content(field):
-    """Either field is streamed as reasoning and stays out of the answer."""
+    """Either field is streamed as reasoning and is not part of the answer."""
     found, _ = await take([Answer("The answer", reasoning="Let me see", reasoning_field=field, chunk_chars=3)])
     assert said(found, "reasoning") == found[-1].reasoning == "Let me see"
     assert said(found) == found[-1].content == "The answer"
@@ -34,8 +34,8 @@ async def test_reasoning_fields_become_reasoning_and_not_content(field):
         (" \n", "", ""),
     ],
 )
-async def test_think_tags_cut_anywhere_are_recognised(text, reasoning, content, chunk_chars):
-    """Text between think tags before the answer, or before a lone closing tag, is reasoning; a tag spoken of is not."""
+async def test_think_tags_are_recognised_at_any_cut(text, reasoning, content, chunk_chars):
+    """Text within tags, or before a lone closing tag, is reasoning; a quoted tag is not."""
     with ChatServer([Answer(text, chunk_chars=chunk_chars)]) as server:
         model = OpenAIModel(server.base_url, KEY, "m")
         found = [event async for event in model.stream(ModelRequest((Message("user", "q"),)))]

@@ -24,15 +24,15 @@ async def test_turns_are_streamed_in_order():
 
 
 async def test_script_function_computes_the_reply():
-    """Concurrent agents can be told apart by their prompts, and every request is kept."""
+    """It can distinguish concurrent agents by their prompts, and every request is stored."""
     model = ScriptedModel(lambda asked: asked.messages[-1].content.upper())
     assert [event async for event in model.stream(request("one"))][-1].content == "ONE"
     assert [event async for event in model.stream(request("two"))][-1].content == "TWO"
     assert [asked.messages[-1].content for asked in model.requests] == ["one", "two"]
 
 
-async def test_an_exception_in_the_script_is_raised():
-    """A turn can fail, as an endpoint's can."""
+async def test_exception_in_the_script_is_raised():
+    """A turn can fail, as with an endpoint."""
     model = ScriptedModel([ModelUnavailable("gone")])
     with pytest.raises(ModelUnavailable, match="gone"):
         _ = [event async for event in model.stream(request())]
@@ -45,7 +45,7 @@ async def test_model_reply_is_returned_unchanged():
 
 
 async def test_script_uses_the_protocol_of_the_request():
-    """Calls among the text are native or written into it, as the request asks; either way they read as they were."""
+    """Calls in a turn become native or text, as the request requires."""
     call, text = ToolCall("f", {"x": "1"}), "First. "
     for turn in (call, [text, call, "Last.", call]):
         n, said = (1, "") if turn is call else (2, "First. Last.")
@@ -59,7 +59,7 @@ async def test_script_uses_the_protocol_of_the_request():
 
 
 async def test_exhausted_script_is_an_error():
-    """A request too many is a mistake in the test or in the flow, and is not answered."""
+    """One request too many is a mistake in the test or in the flow."""
     with pytest.raises(AssertionError, match="no turn left"):
         _ = [event async for event in ScriptedModel([]).stream(request())]
 

@@ -45,22 +45,22 @@ DONE = b"data: [DONE]\n\n"
         json.dumps({"choices": [{"message": {"content": "hello"}, "finish_reason": "stop"}]}, indent=2).encode(),
     ],
 )
-async def test_a_stream_is_read_as_endpoints_really_send_it(body):
-    """Comments, empty data, CRLF, nulls, no [DONE], no blank lines, or plain JSON: the answer is read all the same."""
+async def test_streams_of_real_endpoints_are_read(body):
+    """Comments, empty data, CRLF, nulls, no [DONE], no blank lines, or plain JSON."""
     found, _ = await take([Answer(raw=body)], max_retries=0)
     assert (found[-1].content, found[-1].finish_reason) == ("hello", "stop")
 
 
-async def test_broken_characters_do_not_break_the_stream():
-    """Bytes that are no UTF-8 and half surrogate pairs are replaced, so that the text can be stored."""
+async def test_broken_characters_are_replaced():
+    """Invalid UTF-8 and lone surrogates are replaced, so that the text can be stored."""
     body = HELLO.replace(b"hello", b"a\xffb") + HELLO.replace(b"hello", b"c\\ud83dd") + STOP + DONE
     found, _ = await take([Answer(raw=body)], max_retries=0)
     assert found[-1].content == "a\ufffdbc?d"
 
 
 @given(st.lists(st.integers(0, 400), max_size=12).map(sorted), st.sampled_from(["\n", "\r\n"]))
-def test_the_reader_gives_the_same_events_however_the_bytes_are_cut(cuts, line_end):
-    """Cutting the stream at any bytes changes nothing in what is read."""
+def test_events_do_not_depend_on_the_cuts(cuts, line_end):
+    """Any split of the bytes gives the same events."""
     body = b"".join(events(Answer("上下文 🙂 text", chunk_chars=3), usage_asked=True)).replace(b"\n", line_end.encode())
     whole, cut = SseReader(), SseReader()
     expected = whole.feed(body) + whole.finish()
@@ -71,8 +71,8 @@ def test_the_reader_gives_the_same_events_however_the_bytes_are_cut(cuts, line_e
     assert cut.done
 
 
-def test_reading_is_linear_in_a_line_of_many_packets():
-    """A line that arrives in four times as many packets takes about four, not sixteen, times as long."""
+def test_reading_is_linear_in_the_packets_of_a_line():
+    """Four times as many packets take about four times as long."""
 
     def seconds(packets):
         reader, started = SseReader(), time.process_time()

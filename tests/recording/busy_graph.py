@@ -12,14 +12,14 @@ from langgraph.config import get_stream_writer
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.message import add_messages
 from langgraph.types import interrupt
-from support.graphs import ScriptedChat, prebuilt, said
+from support.graphs import ScriptedChat, ai_message, prebuilt
 
 import artifactflow_nb as af
 from artifactflow_nb.flows.langgraph.adapt import AdaptedGraph
 
 BUSY = "busy"
 LONGEST_S = 0.003
-DONE = said("The team is done. " * 5)
+DONE = ai_message("The team is done. " * 5)
 
 
 class Chat(TypedDict):
@@ -96,11 +96,11 @@ class Busy:
 
     async def plan(self, _state: Chat) -> dict[str, Any]:
         get_stream_writer()({"type": "plan_created", "plan_id": "p", "title": "All", "steps": []})
-        return {"messages": [await self.model(lambda _messages: said("A plan.")).ainvoke("Plan.")]}
+        return {"messages": [await self.model(lambda _messages: ai_message("A plan.")).ainvoke("Plan.")]}
 
     async def reporter(self, _state: Chat) -> dict[str, Any]:
         step = {"plan_id": "p", "step_id": "s", "title": "Try"}
-        often = self.model(lambda _messages: said("Often tried."), breaks=0.3).with_retry(
+        often = self.model(lambda _messages: ai_message("Often tried."), breaks=0.3).with_retry(
             stop_after_attempt=9, wait_exponential_jitter=False, exponential_jitter_params={"initial": 0.0}
         )
         await adispatch_custom_event("step_start", step)
@@ -115,12 +115,16 @@ def refused(_messages: list[BaseMessage]) -> AIMessage:
 
 def helping(messages: list[BaseMessage]) -> AIMessage:
     word = str(messages[0].content)
-    return said("", ("look", {"word": word}), ("look", {"word": word * 2})) if n_said(messages) == 0 else said(word)
+    return (
+        ai_message("", ("look", {"word": word}), ("look", {"word": word * 2}))
+        if n_said(messages) == 0
+        else ai_message(word)
+    )
 
 
 def working(messages: list[BaseMessage]) -> AIMessage:
     helps = [("ask_helper", {"word": word}) for word in "ac"]
-    turns = [said("Let us see. ", *helps, ("put", {"word": "b"})), said("", ("put", {"word": "d"})), DONE]
+    turns = [ai_message("Let us see. ", *helps, ("put", {"word": "b"})), ai_message("", ("put", {"word": "d"})), DONE]
     return turns[min(n_said(messages) - 1, 2)]  # the plan aside
 
 

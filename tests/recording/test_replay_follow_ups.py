@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.graphs import ScriptedChat, prebuilt, said
+from support.graphs import ScriptedChat, ai_message, prebuilt
 from support.recorded_scenes import Setup, Stage, opened, play_both
 
 import artifactflow_nb as af
@@ -18,8 +18,8 @@ class Echo(ScriptedChat):
     def _next(self, messages: list[Any]) -> Any:
         if self.may_not:
             raise RuntimeError("the model was asked")
-        self.asked.append(messages)
-        return said("Seen: " + " | ".join(str(message.content) for message in messages))
+        self.requests.append(messages)
+        return ai_message("Seen: " + " | ".join(str(message.content) for message in messages))
 
 
 def echoing(**how: Any) -> Setup:
@@ -76,7 +76,7 @@ def test_follow_up_of_a_run_that_was_executed_again_is_live(tmp_path: Path, answ
     def setup(answer: str, *tools: Any) -> Setup:
         def register(wb: af.Workbench) -> None:
             models.append(Echo(script=[]))
-            wb.register_flow("first", af.adapt(prebuilt(ScriptedChat(script=[said(answer)]), list(tools))))
+            wb.register_flow("first", af.adapt(prebuilt(ScriptedChat(script=[ai_message(answer)]), list(tools))))
             wb.register_flow("mine", af.adapt(prebuilt(models[-1], [])))
 
         return register
@@ -96,7 +96,7 @@ def test_follow_up_of_a_run_that_was_executed_again_is_live(tmp_path: Path, answ
         assert run.response == f"Seen: One? | {answer} | Two?"
         assert run.run_id != recorded.run_id
         assert run.conversation_id != recorded.conversation_id
-        assert len(models[-1].asked) == 1
+        assert len(models[-1].requests) == 1
 
 
 def test_sealed_follow_up_of_a_graph_needs_no_graph(tmp_path: Path) -> None:

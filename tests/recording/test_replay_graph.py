@@ -20,7 +20,7 @@ from langgraph.graph.message import add_messages
 from langgraph.types import interrupt
 from recording.busy_graph import BUSY, busy
 from recording.killed_recording import click_through
-from support.graphs import ScriptedChat, react_agent, said
+from support.graphs import ScriptedChat, react_agent, ai_message
 from support.mcp_config import until
 from support.recorded_scenes import Scene, Setup, Stage, opened, play_both
 
@@ -60,7 +60,7 @@ def asked(stage: Stage) -> Any:
 
 def test_graph_is_played_byte_for_byte(tmp_path: Path) -> None:
     """Events, chunks, rows, frames and outputs are equal; its model is not called."""
-    script = [said("Let me add.", ("add", {"a": 1, "b": 2})), said("It is 3.", tokens=(50, 6))]
+    script = [ai_message("Let me add.", ("add", {"a": 1, "b": 2})), ai_message("It is 3.", tokens=(50, 6))]
     assert play_both(tmp_path, asked, "", setup=own(*script, tools=[add]), times=2) == "It is 3."
 
 
@@ -72,7 +72,7 @@ def sending() -> Any:
         first = interrupt({"question": "Sure?", "to": to})
         return f"{to}: {first}, {interrupt('Really?')}"
 
-    return own(said("", ("send", {"to": "Ada"})), said("Sent."), tools=[send])
+    return own(ai_message("", ("send", {"to": "Ada"})), ai_message("Sent."), tools=[send])
 
 
 @pytest.mark.parametrize("how", ["click", "code"])
@@ -163,7 +163,7 @@ def wide(played: bool) -> Any:
             graph.add_node(name, never)
             graph.add_edge(START, name)
         return graph.compile()
-    helper = react_agent([said("Helped a bit.")])
+    helper = react_agent([ai_message("Helped a bit.")])
 
     async def ask_helper(question: str) -> str:
         """Ask the helper."""
@@ -173,9 +173,9 @@ def wide(played: bool) -> Any:
     graph = StateGraph(Chat)
     for name in ("left", "mid/dle", "right"):
         script = (
-            [said("", ("ask_helper", {"question": "1+1"})), said("2.")]
+            [ai_message("", ("ask_helper", {"question": "1+1"})), ai_message("2.")]
             if name == "mid/dle"
-            else [said("One of it."), said("Two of it.")]
+            else [ai_message("One of it."), ai_message("Two of it.")]
         )
         model = slowly(name, *script)
 
@@ -204,7 +204,7 @@ def one_node(work: Callable[[Chat], Any]) -> Any:
 
 def test_calls_outside_of_tools_and_models_are_played(tmp_path: Path) -> None:
     """They are reports of nodes, and tools that a node calls without a model."""
-    inner = ScriptedChat(script=[said("Inner."), said("Inner again.")])
+    inner = ScriptedChat(script=[ai_message("Inner."), ai_message("Inner again.")])
 
     @tool
     async def look(word: str) -> str:
@@ -232,7 +232,7 @@ def fail(a: int) -> str:
 
 def test_failed_tool_is_played_as_failed(tmp_path: Path) -> None:
     """A graph that ended with the tool's error ends with it again."""
-    script = [said("", ("fail", {"a": 1})), said("It failed.")]
+    script = [ai_message("", ("fail", {"a": 1})), ai_message("It failed.")]
     from langgraph.prebuilt import ToolNode
 
     handled = ToolNode([fail], handle_tool_errors=True)
@@ -244,7 +244,7 @@ def test_failed_tool_is_played_as_failed(tmp_path: Path) -> None:
 
 def test_call_of_an_unknown_tool_is_played(tmp_path: Path) -> None:
     """Another call of the same reply ran."""
-    script = [said("", ("nope", {"a": 1}), ("add", {"a": 1, "b": 2})), said("It is 3.")]
+    script = [ai_message("", ("nope", {"a": 1}), ("add", {"a": 1, "b": 2})), ai_message("It is 3.")]
 
     def scene(stage: Stage) -> Any:
         return asked(stage), stage.wb.query("SELECT status, success FROM main.tool_calls").to_numpy().tolist()
@@ -266,7 +266,7 @@ def ended(error: str) -> Scene:
 @pytest.mark.parametrize("n_failures", [1, 3])
 def test_failed_model_is_played_as_failed(tmp_path: Path, n_failures: int) -> None:
     """A repeated call is a retry; after the last one the run ends with the same error."""
-    model = ScriptedChat(script=[*[RuntimeError("busy")] * n_failures, said("A text.")])
+    model = ScriptedChat(script=[*[RuntimeError("busy")] * n_failures, ai_message("A text.")])
 
     async def work(state: Chat) -> dict[str, Any]:
         again = model.with_retry(stop_after_attempt=2, wait_exponential_jitter=False)
@@ -290,14 +290,14 @@ def test_spent_budget_is_played(tmp_path: Path, when_spent: str) -> None:
             stage.code(run)
         return run.wait().status
 
-    script = [said("", ("add", {"a": 1, "b": 2})), said("It is 3."), said("It is 3.")]
+    script = [ai_message("", ("add", {"a": 1, "b": 2})), ai_message("It is 3."), ai_message("It is 3.")]
     status = play_both(tmp_path, scene, "", setup=own(*script, tools=[add]))
     assert status == {"stop": "failed", "ask": "completed"}[when_spent]
 
 
 def greedy(played: bool) -> Any:
     """Two nodes at once that ask their models again and again, one of them in a thread and slowly."""
-    quick, slow = slowly("", *[said(f"{n} of it.") for n in range(9)]), ScriptedChat(script=[said("So.")] * 9)
+    quick, slow = slowly("", *[ai_message(f"{n} of it.") for n in range(9)]), ScriptedChat(script=[ai_message("So.")] * 9)
 
     async def ask(_state: Chat) -> dict[str, Any]:
         return {"messages": [await quick.ainvoke("a") for _ in range(3)]}
@@ -343,7 +343,7 @@ def halting(played: bool) -> Any:
 
     graph = StateGraph(Chat)
     for name in ("left", "right"):
-        model = Slow(script=[said(f"Half of {name}.")])
+        model = Slow(script=[ai_message(f"Half of {name}.")])
 
         async def node(state: Chat, model: Any = model) -> dict[str, Any]:
             return {"messages": [await model.ainvoke(state["messages"])]}
@@ -391,7 +391,7 @@ def test_follow_up_and_repeated_question_of_a_graph_are_played(tmp_path: Path) -
         second = stage.ask("1 + 2?", flow="mine", conversation_id=first.conversation_id).wait()
         return first.response, second.response
 
-    made = iter([said("Three."), said("Still three.")])
+    made = iter([ai_message("Three."), ai_message("Still three.")])
 
     def make(played: bool) -> Any:
         return one_node(never if played else lambda _state: {"messages": [next(made)]})
@@ -410,7 +410,7 @@ def record(folder: Path, *setups: Setup, question: str = "Ask.") -> Path:
 
 def test_another_graph_is_a_miss(tmp_path: Path) -> None:
     """The error lists the differences of nodes, edges or input, and how to record again."""
-    cassette = record(tmp_path, own(said("It is 3."), tools=[add]))
+    cassette = record(tmp_path, own(ai_message("It is 3."), tools=[add]))
     one = one_node(never)
     with (
         opened(tmp_path, replay=cassette, setup=with_graph(lambda _played: one)) as wb,
@@ -448,13 +448,13 @@ def test_another_decision_on_a_graph_is_a_miss_in_every_mode(tmp_path: Path) -> 
 
 def test_auto_plays_recorded_runs_and_records_new_ones(tmp_path: Path) -> None:
     """A recorded run costs nothing; a new one calls the model and is recorded, too."""
-    cassette = record(tmp_path, own(said("Old.")))
-    changed = own(said("New."), said("More."), tools=[add])
+    cassette = record(tmp_path, own(ai_message("Old.")))
+    changed = own(ai_message("New."), ai_message("More."), tools=[add])
     for answer, question in (("New.", "Ask."), ("New.", "Ask."), ("More.", "Ask more.")):
         with opened(tmp_path, replay=cassette, mode="auto", setup=changed) as wb:
             if question == "Ask more.":
                 wb.ask("Ask.", flow="mine").wait()
-                wb.register_flow("mine", af.adapt(react_agent([said("More.")], add)))
+                wb.register_flow("mine", af.adapt(react_agent([ai_message("More.")], add)))
             assert wb.ask(question, flow="mine").wait().response == answer
     with opened(tmp_path, replay=cassette, setup=own(tools=[add])) as wb:
         assert [wb.ask(question, flow="mine").wait().response for question in ("Ask.", "Ask more.")] == [

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from recording import test_replay_plan, test_replay_subrun_decisions
 from support.graphs import ScriptedChat, prebuilt
-from support.graphs import said as graph_reply
+from support.graphs import ai_message as graph_reply
 from support.recorded_scenes import Stage, bench, opened, script, with_look
 from support.replies import call, delegate, report, speaking
 

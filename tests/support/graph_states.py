@@ -8,7 +8,7 @@ import pandas as pd
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.types import interrupt
 from pydantic import BaseModel
-from support.graphs import ScriptedChat, said
+from support.graphs import ScriptedChat, ai_message
 
 
 class Holding(MessagesState):
@@ -22,7 +22,7 @@ class Unnamed:
 
 def holding(value: Any, **compiled: Any) -> Any:
     """A graph that calls a model, puts a value into its state, asks, and says of what type the value is then."""
-    model = ScriptedChat(script=[said("Well.")])
+    model = ScriptedChat(script=[ai_message("Well.")])
 
     def hold(state: Holding) -> dict[str, Any]:
         return {"value": value, "messages": [model.invoke(state["messages"])]}

@@ -1,4 +1,4 @@
-"""LangGraph graphs for tests, and a chat model of LangChain's kind that says what a script says."""
+"""LangGraph graphs for tests, and a scripted chat model of LangChain."""
 
 import json
 import warnings
@@ -14,15 +14,15 @@ Script = Sequence[AIMessage | Exception]
 
 
 class ScriptedChat(BaseChatModel):
-    """Gives the replies of a script one after the other, word by word; an exception among them is raised.
+    """Returns the replies of a script in order, word by word; an exception in it is raised.
 
     Attributes:
-        script: What it says.
-        asked: The messages of each call so far.
+        script: Its replies.
+        requests: The messages of each call so far.
     """
 
     script: list[Any]
-    asked: list[list[BaseMessage]] = Field(default_factory=list)
+    requests: list[list[BaseMessage]] = Field(default_factory=list)
     model_name: str = "scripted-chat"
 
     @property
@@ -33,8 +33,8 @@ class ScriptedChat(BaseChatModel):
         return self
 
     def _next(self, messages: list[BaseMessage]) -> AIMessage:
-        self.asked.append(messages)
-        reply = self.script[len(self.asked) - 1]
+        self.requests.append(messages)
+        reply = self.script[len(self.requests) - 1]
         if isinstance(reply, Exception):
             raise reply
         return reply
@@ -55,21 +55,21 @@ class ScriptedChat(BaseChatModel):
         yield ChatGenerationChunk(message=end)
 
 
-def said(text: str, *calls: tuple[str, dict[str, Any]], tokens: tuple[int, int] | None = (30, 4)) -> AIMessage:
-    """A reply: its text, the tools that it calls with their arguments, and what it cost."""
-    made = [{"name": name, "args": args, "id": f"call-{n}"} for n, (name, args) in enumerate(calls)]
+def ai_message(text: str, *calls: tuple[str, dict[str, Any]], tokens: tuple[int, int] | None = (30, 4)) -> AIMessage:
+    """A reply with its text, its tool calls and its token usage."""
+    tool_calls = [{"name": name, "args": args, "id": f"call-{n}"} for n, (name, args) in enumerate(calls)]
     usage = None
     if tokens is not None:
         usage = {"input_tokens": tokens[0], "output_tokens": tokens[1], "total_tokens": sum(tokens)}
-    return AIMessage(text, tool_calls=made, usage_metadata=usage)
+    return AIMessage(text, tool_calls=tool_calls, usage_metadata=usage)
 
 
 def react_agent(script: Script, *tools: Any, **options: Any) -> Any:
     """LangGraph's own prebuilt agent over a script."""
     from langgraph.prebuilt import ToolNode
 
-    given = tools[0] if tools and isinstance(tools[0], ToolNode) else list(tools)
-    return prebuilt(ScriptedChat(script=list(script)), given, **options)
+    node_tools = tools[0] if tools and isinstance(tools[0], ToolNode) else list(tools)
+    return prebuilt(ScriptedChat(script=list(script)), node_tools, **options)
 
 
 def prebuilt(model: BaseChatModel, tools: Any, **options: Any) -> Any:

@@ -1,4 +1,4 @@
-"""What tests of the plan flow share: how plans are asked for and answered, and what is read of them."""
+"""Helpers for tests of the plan flow: run it, decide, and read plans, events and requests."""
 
 from collections import Counter
 from typing import Any
@@ -26,8 +26,8 @@ async def answer(engine: Engine, waiting: Any, decision: Decision) -> Any:
     return await engine.controller.resume(waiting.thread_id, decisions={waiting.pending[0].id: decision})
 
 
-async def opened(open_engine: OpenEngine, **turns: Any) -> tuple[Engine, Any]:
-    """An engine where plans are asked about, and a run that waits for that."""
+async def open_waiting_plan(open_engine: OpenEngine, **turns: Any) -> tuple[Engine, Any]:
+    """An engine whose plans need an approval, and a run that waits for it."""
     engine = await open_engine(by_agent(**turns), settings={"graph_config": {"approval": {"enabled": True}}})
     waiting = await ask(engine)
     assert waiting.status == "waiting"
@@ -49,13 +49,13 @@ def statuses(found: Plan) -> list[str]:
     return [step.status for step in found.steps]
 
 
-def told_to(engine: Engine, agent: str) -> list[str]:
+def last_messages(engine: Engine, agent: str) -> list[str]:
     """The last message of each request of an agent."""
     return [request.messages[-1].content for request in engine.model.requests if who_asks(request) == agent]
 
 
-def asked(engine: Engine) -> Counter[str]:
-    """How often each agent's model was asked."""
+def request_counts(engine: Engine) -> Counter[str]:
+    """The number of requests of each agent."""
     return Counter(who_asks(request) for request in engine.model.requests)
 
 
@@ -70,8 +70,8 @@ async def jobs(engine: Engine, result: Any, what: str = "kind, outcome") -> list
     return [tuple(row) for row in rows]
 
 
-def failing(reason: str = "No B.") -> list[str]:
-    """The turns of an executor that owns up to a failure."""
+def report_failure(reason: str = "No B.") -> list[str]:
+    """The turns of an executor that reports a failure."""
     return [call("report_failure", reason=reason), "It failed."]
 
 

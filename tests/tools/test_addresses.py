@@ -1,4 +1,4 @@
-"""Which addresses may be fetched: every form in which an address can be written, and what names lead to."""
+"""Public addresses: every notation of an address, and the addresses of host names."""
 
 import ipaddress
 from collections.abc import Mapping, Sequence
@@ -222,22 +222,22 @@ REFUSED = [
 
 
 @pytest.mark.parametrize("url", PUBLIC)
-async def test_a_public_address_passes(url: str):
-    """Each of these addresses may be fetched, and every address to connect to is public itself."""
+async def test_public_address_is_accepted(url: str):
+    """Every resolved address is public itself."""
     target = await RequestGuard(resolver=Table(NAMES)).check(url)
     assert target.addresses
     assert not any(map(address_problem, target.addresses))
 
 
 @pytest.mark.parametrize("url", REFUSED)
-async def test_an_address_that_is_not_public_is_refused(url: str):
+async def test_address_that_is_not_public_is_refused(url: str):
     """Each of these addresses is refused with a message."""
     with pytest.raises(ToolError, match=r"\w"):
         await RequestGuard(resolver=Table(NAMES)).check(url)
 
 
-def test_the_table_is_large_and_says_each_form_once():
-    """The verdicts cover at least 150 forms, none of them twice."""
+def test_table_has_no_duplicates():
+    """It covers at least 150 notations, none of them twice."""
     forms = PUBLIC + REFUSED
     assert len(set(forms)) == len(forms) >= 150
 
@@ -263,14 +263,14 @@ def test_range_beyond_the_end_returns_the_remaining_lines(first: str, last: str,
 
 
 def test_refusal_names_the_kind_of_address():
-    """The reason names the range, and the IPv4 address that an IPv6 address hides."""
+    """The reason names the range, and the IPv4 address that is embedded in an IPv6 address."""
     assert address_problem(ipaddress.ip_address("10.1.2.3")) == "a private network"
     hidden = address_problem(ipaddress.ip_address("2002:a9fe:a9fe::"))
     assert hidden == "the IPv4 address 169.254.169.254 in another form, which is link-local (cloud metadata is there)"
 
 
-def test_an_ipv4_address_in_ipv6_is_connected_to_as_ipv4():
-    """A mapped address stands for the IPv4 address in it; others stay."""
+def test_mapped_ipv4_address_is_connected_to_as_ipv4():
+    """Other addresses stay unchanged."""
     assert connect_address(ipaddress.ip_address("::ffff:8.8.8.8")) == ipaddress.ip_address("8.8.8.8")
     assert connect_address(ipaddress.ip_address("2606:2800::1")) == ipaddress.ip_address("2606:2800::1")
 
@@ -286,12 +286,12 @@ def test_an_ipv4_address_in_ipv6_is_connected_to_as_ipv4():
     ],
 )
 def test_numeric_hosts_are_parsed_like_resolvers_do(written: str, means: str):
-    """A host of one to four numbers, decimal, octal or hexadecimal, is an IPv4 address."""
+    """A host of one to four decimal, octal or hexadecimal numbers is an IPv4 address."""
     assert str(parse_numeric_host(written)) == means
 
 
 async def test_name_is_resolved_once_and_the_checked_addresses_are_used():
-    """A name that changes its answer after the check gains nothing: the target holds the address that was checked."""
+    """A name that resolves differently after the check has no effect on the target."""
 
     class Turncoat:
         asked = 0
@@ -309,7 +309,7 @@ async def test_name_is_resolved_once_and_the_checked_addresses_are_used():
 
 
 async def test_numeric_host_is_not_resolved():
-    """An address in numbers is never handed to the resolver."""
+    """The resolver is not called for a numeric address."""
     resolver = Table(NAMES)
     await RequestGuard(resolver=resolver).check("http://8.8.8.8/")
     assert resolver.asked == []
@@ -336,7 +336,7 @@ async def test_numeric_host_is_not_resolved():
     ],
 )
 async def test_allowed_host_need_not_be_public(allowed: str, url: str, passes: bool):
-    """One host is allowed, at one port or at all; the form of its address is checked all the same."""
+    """A host is allowed at one port or at all ports; the notation of its address is checked anyway."""
     guard = RequestGuard([allowed], Table(NAMES))
     if passes:
         assert (await guard.check(url)).addresses
@@ -347,13 +347,13 @@ async def test_allowed_host_need_not_be_public(allowed: str, url: str, passes: b
 
 @pytest.mark.parametrize("entry", ["http://localhost", "a b", "", "host:port", "127.1", "user@host", "*.example.org"])
 def test_malformed_allowed_host_is_a_usage_error(entry: str):
-    """An entry that cannot be read as host or host:port is an error of the caller that shows how to write it."""
+    """The error shows how to write an entry."""
     with pytest.raises(UsageError, match="allowed_hosts has .* Write it as"):
         RequestGuard([entry])
 
 
 async def test_credentials_are_not_repeated():
-    """No message about an address shows the password that was in it."""
+    """No message about an address contains its password."""
     for url in ["http://me:hunter2@www.iana.org/", "ftp://me:hunter2@www.iana.org/", "http://me:hunter2@a b/"]:
         with pytest.raises(ToolError) as caught:
             await RequestGuard(resolver=Table(NAMES)).check(url)
@@ -361,7 +361,7 @@ async def test_credentials_are_not_repeated():
 
 
 async def test_target_is_normalized():
-    """Host, port and path are normalised: lower case, ASCII, the port only where it is not the scheme's own."""
+    """Host, port and path are normalized: lower case, ASCII, without the scheme's default port."""
     guard = RequestGuard(["münchen.de:8443"], Table(NAMES))
     target = await guard.check("HTTPS://MÜNCHEN.de:8443/straße?q=ü#top")
     assert target.url == "https://xn--mnchen-3ya.de:8443/stra%C3%9Fe?q=%C3%BC"

@@ -1,4 +1,4 @@
-"""The artifact tools, through a real engine and by themselves on a real store."""
+"""The artifact tools, in runs of an engine and called directly with a store."""
 
 import asyncio
 import random
@@ -35,13 +35,13 @@ async def run(open_engine: OpenEngine, *calls: str) -> tuple[Any, list[ToolResul
 
 
 async def test_read_returns_the_exact_text(open_engine: OpenEngine) -> None:
-    """read_artifact gives the text to the byte, so that a copied passage matches."""
+    """The text is unchanged, so that a copied passage matches."""
     _, results = await run(open_engine, call("read_artifact", id="research_report"))
     assert results[-1].data == TEXT
 
 
-async def test_an_update_replaces_one_exact_passage(open_engine: OpenEngine) -> None:
-    """The passage is replaced and nothing else."""
+async def test_update_replaces_one_exact_passage(open_engine: OpenEngine) -> None:
+    """The rest of the text is unchanged."""
     update = call("update_artifact", id="research_report", old="  indented & <b>bold</b>", new="  plain")
     artifact, _ = await run(open_engine, update)
     assert artifact.content == TEXT.replace("  indented & <b>bold</b>", "  plain")
@@ -56,18 +56,18 @@ async def test_an_update_replaces_one_exact_passage(open_engine: OpenEngine) -> 
         ("", "`old` is empty", ""),
     ],
 )
-async def test_an_update_that_does_not_match_changes_nothing(
+async def test_update_without_a_unique_match_changes_nothing(
     open_engine: OpenEngine, old: str, problem: str, shown: str
 ) -> None:
-    """An absent or ambiguous passage is an error that shows the nearest lines with their numbers."""
+    """The error shows the nearest lines with their numbers."""
     artifact, results = await run(open_engine, call("update_artifact", id="research_report", old=old, new="x"))
     assert (artifact.version, artifact.content) == (1, TEXT)
     assert problem in (results[-1].error or "")
     assert shown in (results[-1].error or "")
 
 
-async def test_a_rewrite_keeps_earlier_versions(open_engine: OpenEngine) -> None:
-    """The whole text is replaced; the version before can still be read."""
+async def test_rewrite_keeps_earlier_versions(open_engine: OpenEngine) -> None:
+    """The whole text is replaced, and the previous version can be read."""
     rewrite = call("rewrite_artifact", id="research_report", content="New.")
     artifact, results = await run(open_engine, rewrite, call("read_artifact", id="research_report", version="1"))
     assert (artifact.version, artifact.content) == (2, "New.")
@@ -75,7 +75,7 @@ async def test_a_rewrite_keeps_earlier_versions(open_engine: OpenEngine) -> None
 
 
 class Shelf:
-    """A store with one conversation, in which tools are called as a run calls them."""
+    """A store with one conversation, in which tools are called as in a run."""
 
     def __init__(self, path: Path) -> None:
         self._database = Database(path)
@@ -148,7 +148,7 @@ TEXTS = st.lists(st.sampled_from(NASTY) | st.characters(exclude_categories=["Cs"
 
 
 def test_passage_copied_from_a_read_is_found(tmp_path: Path) -> None:
-    """Any passage of what the model is shown, copied into a call, is found where it stands and nothing else changes."""
+    """Any passage copied from a result of read_artifact is found at its place."""
     with asyncio.Runner() as runner:
         shelf = runner.run(Shelf(tmp_path / "store.db").open())
         ids = FakeIds()
@@ -176,21 +176,21 @@ def test_passage_copied_from_a_read_is_found(tmp_path: Path) -> None:
         runner.run(shelf.close())
 
 
-async def test_an_id_may_stand_between_spaces(shelf: Shelf) -> None:
-    """White space around an id, as models write it, is no part of it."""
+async def test_spaces_around_an_id_are_ignored(shelf: Shelf) -> None:
+    """Models write such spaces."""
     await shelf.write("text", " report\n")
     assert (await shelf.call(read_artifact, id="\treport ")).data == "text"
 
 
-async def test_a_passage_that_overlaps_itself_is_not_unique(shelf: Shelf) -> None:
-    """Two places that overlap are two places."""
+async def test_overlapping_matches_are_not_unique(shelf: Shelf) -> None:
+    """Two matches that overlap are two matches."""
     await shelf.write("abababa")
     assert "stands there 2 times" in await shelf.update("abab")
     assert await shelf.text() == "abababa"
 
 
-async def test_an_ambiguous_passage_is_shown_in_its_places(shelf: Shelf) -> None:
-    """Each place is shown with the lines around it, from which a longer passage can be made."""
+async def test_ambiguous_passage_is_shown_with_its_context(shelf: Shelf) -> None:
+    """Each match is shown with the lines around it, so that a longer passage can be copied."""
     await shelf.write("# One\nsame\n\n# Two\nsame\nend\n")
     error = await shelf.update("same")
     assert error.endswith("Its lines:\n1: # One\n2: same\n3: \n...\n4: # Two\n5: same\n6: end")
@@ -206,8 +206,8 @@ async def test_an_ambiguous_passage_is_shown_in_its_places(shelf: Shelf) -> None
     ],
     ids=["spaces", "line ends", "unseen in the text", "unseen in the call"],
 )
-async def test_a_passage_in_other_white_space_is_named_as_such(shelf: Shelf, text: str, old: str) -> None:
-    """White space counts; where nothing else is wrong the error says so, and shows the lines."""
+async def test_difference_in_white_space_is_reported(shelf: Shelf, text: str, old: str) -> None:
+    """If only white space differs, the error says so and shows the lines."""
     await shelf.write(text)
     error = await shelf.update(old)
     assert "only with other white space or invisible characters. Copy `old` exactly. Its lines:\n1: first\n2: " in error
@@ -215,22 +215,22 @@ async def test_a_passage_in_other_white_space_is_named_as_such(shelf: Shelf, tex
     assert await shelf.text() == text
 
 
-async def test_the_nearest_passage_is_found_in_chinese(shelf: Shelf) -> None:
-    """Where words are not parted by spaces, pairs of characters say what is alike."""
+async def test_nearest_passage_is_found_in_chinese(shelf: Shelf) -> None:
+    """Without spaces between words, pairs of characters are compared."""
     await shelf.write("红茶来自福建。\n绿茶的产地是浙江省杭州市。\n咖啡来自云南。\n")
     assert "Nearest lines:\n2: 绿茶的产地是浙江省杭州市。" in await shelf.update("绿茶的产区是浙江省杭州市。")
 
 
-async def test_the_nearest_passage_is_a_stretch_of_lines(shelf: Shelf) -> None:
-    """A passage of several lines is looked for as a whole, not line by line."""
+async def test_nearest_passage_has_several_lines(shelf: Shelf) -> None:
+    """A passage of several lines is compared as a whole."""
     filler = "".join(f"alpha {n}\nbeta {n}\ngamma {n}\n" for n in range(50))
     await shelf.write(f"{filler}alpha x\n\nbeta y\ngamma z\n{filler}")
     error = await shelf.update("alpha x\n\nbeta y!\ngamma zz\n")
     assert "\n151: alpha x\n152: \n153: beta y\n154: gamma z" in error
 
 
-async def test_the_nearest_passage_is_found_within_a_very_long_line(shelf: Shelf) -> None:
-    """Of a line without end the part is shown that is meant, with the character at which it begins."""
+async def test_nearest_passage_is_found_within_a_very_long_line(shelf: Shelf) -> None:
+    """The nearest part of the line is shown with its first column."""
     words = " ".join(f"word{n}" for n in range(10_000))
     await shelf.write(words)
     error = await shelf.update("word7000 word7001 word7O02 word7003")
@@ -240,13 +240,13 @@ async def test_the_nearest_passage_is_found_within_a_very_long_line(shelf: Shelf
 
 
 async def test_missing_passage_without_similar_lines_says_so(shelf: Shelf) -> None:
-    """Where no word is shared, no line is shown."""
+    """Without a common word no line is shown."""
     await shelf.write("tea and coffee\n")
     assert (await shelf.update("zzz")).endswith("Nearest lines:\n(none is alike)")
 
 
 def large_misses() -> dict[str, tuple[str, str]]:
-    """Documents of 100 KB, each with a passage of 3 KB that it does not hold once."""
+    """Documents of 100 KB, each with an absent passage of 3 KB."""
     chance = random.Random(1)  # noqa: S311 - nothing secret is drawn
     prose = " ".join(f"w{chance.randrange(3_000)}" for _ in range(20_000))
     chinese = "".join(chr(0x4E00 + chance.randrange(2_000)) for _ in range(100_000))
@@ -268,8 +268,8 @@ def large_misses() -> dict[str, tuple[str, str]]:
 
 
 @pytest.mark.parametrize("name", large_misses())
-async def test_a_miss_in_a_large_document_is_bounded(shelf: Shelf, name: str) -> None:
-    """A passage of 3 KB that a document of 100 KB does not hold once is answered within 100 ms of CPU time."""
+async def test_absent_passage_in_a_large_document_takes_bounded_time(shelf: Shelf, name: str) -> None:
+    """An absent passage of 3 KB in a document of 100 KB takes at most 100 ms of CPU time."""
     document, passage = large_misses()[name]
     await shelf.write(document)
     for attempt in within(0.1):
@@ -277,16 +277,16 @@ async def test_a_miss_in_a_large_document_is_bounded(shelf: Shelf, name: str) ->
             assert "was not changed" in await shelf.update(passage)
 
 
-async def test_the_loop_goes_on_while_a_miss_is_looked_into(shelf: Shelf) -> None:
-    """Other tasks run on while the nearest lines of a document of 2 MB are found."""
+async def test_search_for_an_absent_passage_does_not_block_the_loop(shelf: Shelf) -> None:
+    """Other tasks run while the nearest lines in 2 MB are searched."""
     await shelf.write("".join(f"line {n} of a long document\n" for n in range(70_000)))
     async with ticking(0.001) as ticks:
         assert "does not hold the passage" in await shelf.update("line x of a short document\n" * 50)
     assert ticks.n > 10  # it takes half a second; held by it, the loop would come round a few times at most
 
 
-async def test_many_updates_at_once_are_all_made(shelf: Shelf) -> None:
-    """Updates of different passages do not get into each other's way."""
+async def test_concurrent_updates_are_all_applied(shelf: Shelf) -> None:
+    """Concurrent updates of different passages do not overwrite each other."""
     await shelf.write("".join(f"[{n}]" for n in range(20)))
     errors = await asyncio.gather(*(shelf.update(f"[{n}]", f"({n})") for n in range(20)))
     assert errors == [""] * 20
@@ -304,28 +304,28 @@ async def test_many_updates_at_once_are_all_made(shelf: Shelf) -> None:
         ({"from_line": "2", "n_lines": "1"}, "[Lines 2-2 of 4]\n  two\r\n"),
     ],
 )
-async def test_a_long_artifact_is_read_in_parts(shelf: Shelf, asked: dict[str, Any], shown: str) -> None:
-    """Lines are given exactly as they are stored, behind one line that says which they are unless it is all of them."""
+async def test_long_artifact_is_read_in_parts(shelf: Shelf, asked: dict[str, Any], shown: str) -> None:
+    """Lines are returned unchanged after one line with their numbers, which a complete text does not have."""
     await shelf.write("one\n  two\r\n\tthree \nfour")
     assert (await shelf.call(read_artifact, id="report", **asked)).data == shown
 
 
 @pytest.mark.parametrize("asked", [{"from_line": 0}, {"from_line": 5}, {"from_line": 1, "n_lines": 0}])
 async def test_reading_lines_out_of_range_is_an_error(shelf: Shelf, asked: dict[str, Any]) -> None:
-    """The error says how many lines there are."""
+    """The error has the number of lines."""
     await shelf.write("one\ntwo\n")
     result = await shelf.call(read_artifact, id="report", **asked)
     assert "report (version 1) has 2 lines" in (result.error or "")
 
 
-async def test_an_empty_artifact_can_be_read(shelf: Shelf) -> None:
-    """It has no lines, and reading from its first gives nothing."""
+async def test_empty_artifact_can_be_read(shelf: Shelf) -> None:
+    """Reading from its first line returns an empty text."""
     await shelf.write("")
     assert (await shelf.call(read_artifact, id="report", from_line=1)).data == ""
 
 
-async def test_an_earlier_version_is_read_in_parts_too(shelf: Shelf) -> None:
-    """Version and lines go together."""
+async def test_earlier_version_is_read_in_parts(shelf: Shelf) -> None:
+    """Version and lines can be combined."""
     await shelf.write("one\ntwo\n")
     await shelf.call(rewrite_artifact, id="report", content="New.")
     assert (await shelf.call(read_artifact, id="report", version=1, n_lines=1)).data == "[Lines 1-1 of 2]\none\n"

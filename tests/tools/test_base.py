@@ -31,13 +31,13 @@ async def measure(
 
 
 async def test_values_are_converted_by_their_declared_type() -> None:
-    """Text becomes what the signature says, and a text stays exactly as written."""
+    """Texts become the declared types, and a declared text is unchanged."""
     result = await measure.run(CTX, {"name": " 2024 ", "times": "3", "places": "here", "exact": "true"})
     assert result == ToolResult(success=True, data="' 2024 ' 3 ['here'] True")
 
 
-async def test_an_empty_list_comes_through_the_text_protocol() -> None:
-    """A list without items is a list, not a list of an empty text."""
+async def test_empty_list_in_the_text_protocol() -> None:
+    """A list without items is an empty list, not a list with an empty text."""
     result = await measure.run(CTX, {"name": "x", "places": ""})
     assert result.data == "'x' 1 [] False"
 
@@ -46,8 +46,8 @@ async def test_an_empty_list_comes_through_the_text_protocol() -> None:
     ("written", "places"),
     [('["a", "b"]', ["a", "b"]), (" []", []), ("[a, b]", ["[a, b]"]), ("a, b", ["a, b"])],
 )
-async def test_a_list_written_as_json_is_that_list(written: str, places: list[str]) -> None:
-    """What models write where a list is asked for; any other text is the list's one element, commas and all."""
+async def test_list_as_json_text_is_parsed(written: str, places: list[str]) -> None:
+    """Any other text is the only element of the list, commas included."""
     result = await measure.run(CTX, {"name": "x", "places": written})
     assert result.data == f"'x' 1 {places} False"
 
@@ -61,7 +61,7 @@ async def test_a_list_written_as_json_is_that_list(written: str, places: list[st
     ],
 )
 async def test_invalid_parameters_are_reported_with_an_example(params: dict[str, str], problem: str) -> None:
-    """The error names the parameter and its value, and shows a call that would do."""
+    """The error names the parameter and its value, and shows a valid call."""
     result = await measure.run(CTX, params)
     assert not result.success
     assert problem in (result.error or "")
@@ -69,7 +69,7 @@ async def test_invalid_parameters_are_reported_with_an_example(params: dict[str,
 
 
 async def test_exception_of_a_tool_becomes_a_failed_result() -> None:
-    """A tool error is told as it is, any other exception with its kind; the run never crashes."""
+    """A tool error has its own text, any other exception its type as well; the run continues."""
 
     @tool()
     async def fail(ctx: ToolContext, kind: str) -> str:
@@ -81,8 +81,8 @@ async def test_exception_of_a_tool_becomes_a_failed_result() -> None:
     assert unknown.error == "fail failed: ZeroDivisionError: by zero"
 
 
-async def test_a_plain_function_is_a_tool_too() -> None:
-    """A function that is not async runs in a thread."""
+async def test_plain_function_is_a_tool() -> None:
+    """It runs in a thread."""
 
     @tool()
     def double(ctx: ToolContext, n: int) -> str:
@@ -92,8 +92,8 @@ async def test_a_plain_function_is_a_tool_too() -> None:
     assert (await double.run(CTX, {"n": "21"})).data == "42"
 
 
-def test_the_manual_shows_a_call_that_can_be_read_back() -> None:
-    """The manual has the description, each parameter, and an example in the protocol's own form."""
+def test_example_in_the_manual_is_a_valid_call() -> None:
+    """The manual has the description, each parameter, and an example that the parser reads."""
     text = tool_manual((measure,))
     example = parse_reply(text).calls
     assert "Measure something." in text
@@ -102,15 +102,15 @@ def test_the_manual_shows_a_call_that_can_be_read_back() -> None:
     assert [(call.name, list(call.params)) for call in example] == [("measure", ["name", "times", "places", "exact"])]
 
 
-def test_the_schema_comes_from_the_signature() -> None:
-    """Required are those without a default; descriptions are the annotations'."""
+def test_schema_comes_from_the_signature() -> None:
+    """Parameters without a default are required; descriptions are those of the annotations."""
     schema = measure.spec.parameters
     assert schema["required"] == ["name"]
     assert schema["properties"]["times"] == {"default": 1, "description": "How often.", "type": "integer"}
 
 
-def test_a_tool_without_docstring_or_types_is_refused() -> None:
-    """The model is told what the docstring and the types say, so both are needed."""
+def test_tool_without_docstring_or_types_is_rejected() -> None:
+    """The model gets docstring and types, so both are needed."""
     with pytest.raises(UsageError, match="no docstring"):
 
         @tool()
@@ -125,8 +125,8 @@ def test_a_tool_without_docstring_or_types_is_refused() -> None:
             return str(value)
 
 
-async def test_a_permission_may_be_a_rule() -> None:
-    """A rule looks at the call."""
+async def test_permission_may_be_a_rule() -> None:
+    """A rule decides by the call."""
 
     async def rule(ctx: ToolContext, args: object) -> ToolPermission:
         return ToolPermission.CONFIRM if getattr(args, "n", 0) > 3 else ToolPermission.AUTO
@@ -140,8 +140,8 @@ async def test_a_permission_may_be_a_rule() -> None:
     assert asked == [ToolPermission.AUTO, ToolPermission.CONFIRM]
 
 
-def test_the_registry_knows_names() -> None:
-    """A built-in name is taken, an added one can be defined anew; an unknown one is an error that lists the known."""
+def test_registry_protects_built_in_names() -> None:
+    """Built-in names are reserved, other tools can be replaced, and an unknown name lists the known ones."""
     registry = ToolRegistry([measure])
     registry.register(measure)
     with pytest.raises(UsageError, match="'measure' is built in"):
@@ -160,7 +160,7 @@ def test_the_registry_knows_names() -> None:
 @pytest.mark.parametrize("kind", ["exit", "interrupt", "stop", "cancelled", "timeout"])
 @pytest.mark.parametrize("plain", [True, False], ids=["plain", "async"])
 async def test_no_exception_of_a_tool_ends_the_run(kind: str, plain: bool) -> None:
-    """A tool that exits, interrupts, stops an iteration or cancels itself fails, and nothing else does."""
+    """Only the call fails if a tool exits, interrupts, stops an iteration or cancels itself."""
     error = {
         "exit": SystemExit(3),
         "interrupt": KeyboardInterrupt(),
@@ -186,8 +186,8 @@ async def test_no_exception_of_a_tool_ends_the_run(kind: str, plain: bool) -> No
     ("outcome", "data"),
     [({"a": 1}, "{'a': 1}"), (7, "7"), ("half \ud800 pair", "half ? pair"), (ToolResult(True, "x\ud800"), "x?")],
 )
-async def test_results_are_made_storable(outcome: object, data: str) -> None:
-    """Other things than texts are made text, and lone surrogates are replaced."""
+async def test_results_become_storable_texts(outcome: object, data: str) -> None:
+    """Other values become texts, and lone surrogates are replaced."""
 
     @tool
     async def give(ctx: ToolContext) -> str:
@@ -213,8 +213,8 @@ async def test_timed_out_plain_function_may_still_run() -> None:
 
 
 @pytest.mark.parametrize("kind", ["no context", "star", "permission"])
-def test_a_tool_that_cannot_work_is_refused_when_it_is_made(kind: str) -> None:
-    """The error says what is missing."""
+def test_invalid_tool_is_rejected(kind: str) -> None:
+    """The error names the missing part."""
 
     def without(text: str) -> str:
         """Say."""
@@ -235,8 +235,8 @@ def test_a_tool_that_cannot_work_is_refused_when_it_is_made(kind: str) -> None:
         )
 
 
-async def test_a_preview_may_be_plain_or_not_and_may_fail() -> None:
-    """A plain function and a coroutine both show their text; one that fails shows why, and the person decides."""
+async def test_preview_may_be_a_plain_function_or_a_coroutine() -> None:
+    """If it fails, the request shows the error, and the person decides."""
 
     async def later(_ctx: ToolContext, args: BaseModel) -> str:
         return f"later {args.model_dump()['name']}"

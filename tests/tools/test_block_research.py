@@ -49,7 +49,7 @@ def add(tree: BlockTree, name: str, content: str = "", *, phase: str = "research
 
 
 def found(tree: BlockTree, into: str = "", name: str = "What is X?", text: str = REPORT) -> BlockTree:
-    """The tree with what was researched, for a new block or for one that is there."""
+    """The tree after research for a new or an existing block."""
     new = NewBlock(name, BlockPosition("research"), {"prompt": name}, text)
     return applied(tree, add_research_blocks(tree, into, new, SOURCES))
 
@@ -58,7 +58,7 @@ EMPTY = BlockTree((), PHASES)
 
 
 def agreed(tree: BlockTree, edit: BlockEdit, phases: Sequence[str] = ("research",)) -> BlockTree:
-    """The tree after an agent's edit, if it may be."""
+    """The tree after an agent's edit, if the edit is allowed."""
     return applied(tree, require_grounding(edit, phases)(tree))
 
 

@@ -8,15 +8,15 @@ import pytest
 from artifactflow_nb.tools.threads import run_with_timeout
 
 
-async def test_a_result_comes_back_and_an_error_is_raised():
-    """What the function returns is returned, and what it raises is raised where it is awaited."""
+async def test_result_is_returned_and_error_is_raised():
+    """The caller gets the function's result or its exception."""
     assert await run_with_timeout(5, lambda: threading.current_thread().daemon, "daemon") is True
     with pytest.raises(ZeroDivisionError):
         await run_with_timeout(5, lambda: 1 / 0, "error")
 
 
 async def test_function_runs_on_after_its_time_limit():
-    """After its time the caller goes on, and what the thread gives later disturbs nobody."""
+    """The caller continues after the limit, and the thread's later result is ignored."""
     may_end, done = threading.Event(), threading.Event()
 
     def slow() -> None:
@@ -32,7 +32,7 @@ async def test_function_runs_on_after_its_time_limit():
 
 
 def test_late_function_does_not_delay_the_end_of_a_loop():
-    """A loop ends while the thread still works, and the thread that finds no loop is silent."""
+    """A loop ends while the thread still runs, and the thread raises no error without it."""
     may_end = threading.Event()
 
     async def give_up() -> None:

@@ -1,4 +1,4 @@
-"""Pages and PDF as text: what a reader would read, none of what a page hides or runs, in bounded time."""
+"""Text of web pages and PDF files: the visible main text only, in bounded time."""
 
 import random
 import sys
@@ -35,7 +35,7 @@ def page(html: str | bytes, charset: str = "utf-8", url: str = "https://lake.exa
 
 
 def test_main_text_of_a_page_is_returned_as_markdown():
-    """Of a page come its title and its main text with headings, lists, tables and links, without the rest."""
+    """The title and the main text with headings, lists, tables and links, without navigation."""
     found = page(ARTICLE)
     assert (found.title, found.truncation) == ("Ferry times", "")
     assert "# The ferry" in found.text
@@ -47,7 +47,7 @@ def test_main_text_of_a_page_is_returned_as_markdown():
 
 
 def test_hidden_and_executable_parts_are_removed():
-    """Scripts, styles, comments, hidden passages and links to anything but the web leave no trace."""
+    """Scripts, styles, comments, hidden passages and links to other schemes are removed."""
     text = page(ARTICLE).text
     for word in ["steal", "color", "remark", "Ignore", "Obey", "Send", "Delete", "scripts on", "drawn", "10.0.0.1"]:
         assert word not in text, word
@@ -57,7 +57,7 @@ def test_hidden_and_executable_parts_are_removed():
 
 
 def test_page_without_main_text_returns_all_text():
-    """A page in which no main text is found still gives its words, a line for each block."""
+    """All text is returned, a line for each block."""
     found = page("<body><h2>Fares</h2><div>Adult 4</div><li>Child <a href='/c'>2</a></li>")
     assert [line for line in found.text.splitlines() if line]
     assert "Adult 4" in found.text
@@ -65,7 +65,7 @@ def test_page_without_main_text_returns_all_text():
 
 
 def test_very_large_page_returns_all_text():
-    """Above the limit of elements the main text is not looked for: all text comes, with links, in bounded time."""
+    """Above the limit of elements all text is returned with links, in bounded time."""
     began = time.process_time()
     found = page("<body><article>" + ("<p>" + "word <a href=/x>link</a> and more, " * 200) * 400)
     assert found.text.startswith("word [link](https://lake.example.org/x) and more, word")
@@ -86,8 +86,8 @@ def test_very_large_page_returns_all_text():
         "<body><p>words here</p><p style='display" + ":" * 1_000_000 + "'>",
     ],
 )
-def test_a_hostile_page_is_read_in_bounded_time(html: str):
-    """No page makes the parsers take a time that grows with the square of its size."""
+def test_hostile_page_is_read_in_bounded_time(html: str):
+    """No page takes time that grows with the square of its size."""
     began = time.process_time()
     assert "words here" in page(html).text
     assert time.process_time() - began < 10
@@ -96,14 +96,14 @@ def test_a_hostile_page_is_read_in_bounded_time(html: str):
 @pytest.mark.parametrize(
     "html", ["", " ", "<body></body>", "<!-- only -->", "<script>x</script>", "<div>" * 20_000 + "x"]
 )
-def test_a_page_without_text_is_an_error(html: str):
-    """A page that holds nothing to read says so instead of giving an empty text."""
+def test_page_without_text_is_an_error(html: str):
+    """A page without readable text raises an error instead of returning an empty text."""
     with pytest.raises(ToolError, match="has no readable text"):
         page(html)
 
 
 def test_truncated_page_is_read_and_marked():
-    """A page that was cut in the middle of a tag gives what is there."""
+    """A page that ends within a tag returns the text before it."""
     found = extract_text(
         HttpResponse("https://e.org/", 200, "text/html", "", ARTICLE[:900].encode(), truncated=True), 10
     )
@@ -112,7 +112,7 @@ def test_truncated_page_is_read_and_marked():
 
 
 def test_strip_markup_removes_scripts_and_overlong_tags():
-    """What is no text goes before anything is parsed; what is never closed ends the page."""
+    """They are removed before parsing; an unclosed one ends the page."""
     assert strip_markup("a<script>if (a < b) x()</script >b<STYLE>c</style>d<!-- e -->f") == "abdf"
     assert strip_markup("a<script>never closed") == "a"
     assert strip_markup("x <b title='" + "y" * 9000 + "'>bold</b>") == "x <b>bold</b>"
@@ -162,15 +162,15 @@ def test_strip_markup_removes_scripts_and_overlong_tags():
     ],
 )
 def test_bytes_are_decoded_by_their_declared_charset(data: bytes, charset: str, text: str | None):
-    """Marks, the server, the page and the bytes are asked in this order; sets that are no page's are passed over."""
+    """Byte order mark, header, page and detection apply in this order; unsuitable character sets are skipped."""
     if text is None:
         assert decode_body(data, charset).endswith("渡")
     else:
         assert decode_body(data, charset) == text
 
 
-def test_character_set_is_detected_in_a_text_that_is_cut_off():
-    """A download that ends inside a character is read up to there."""
+def test_character_set_is_detected_in_a_truncated_text():
+    """A download that ends within a character is decoded up to it."""
     whole = "渡轮票价为四克朗。" * 100
     assert decode_body(whole.encode("gb18030")[:-1]) == whole[:-1] + "\ufffd"
 
@@ -183,8 +183,8 @@ def test_binary_bytes_are_not_detected_as_a_charset():
         assert decode_body(data) == data.decode("cp1252", "replace")
 
 
-def test_a_chinese_page_is_read():
-    """A page in GB 2312 that only its own head declares comes with its title and text."""
+def test_chinese_page_is_decoded():
+    """A page in GB 2312, declared only in its head, has its title and text."""
     html = "<head><meta charset=gb2312><title>渡轮</title></head><body><article><p>" + "渡轮票价为四克朗。" * 9
     found = page(html.encode("gb18030"), charset="")
     assert found.title == "渡轮"
@@ -194,8 +194,8 @@ def test_a_chinese_page_is_read():
 # --- PDF -----------------------------------------------------------------------------------------------------------
 
 
-def test_text_of_a_pdf_is_that_of_its_pages():
-    """The text of all pages comes in order, with the document's title."""
+def test_pdf_returns_the_text_of_all_pages():
+    """The pages are in order, with the document's title."""
     body = HttpResponse(
         "https://e.org/fares.pdf", 200, "application/pdf", "", pdf("First page", "Second page", title="Fares")
     )
@@ -203,14 +203,14 @@ def test_text_of_a_pdf_is_that_of_its_pages():
     assert (found.title, found.text, found.truncation) == ("Fares", "First page\n\nSecond page", "")
 
 
-def test_a_pdf_without_a_declared_type_is_recognised():
-    """The beginning of the file says that it is a PDF; without a title the file's name serves."""
+def test_pdf_without_a_declared_type_is_recognised():
+    """It is recognised by its first bytes; without a title the file's name is used."""
     found = extract_text(HttpResponse("https://e.org/my%20fares.pdf", 200, "", "", pdf("First page")), 10)
     assert (found.title, found.text) == ("my fares.pdf", "First page")
 
 
 def test_pdf_is_read_up_to_the_time_limit():
-    """When the time is up the pages that were read are given, and how many there are."""
+    """The pages read so far are returned with their number."""
     with pytest.raises(ToolError, match="has no readable text"):
         extract_text(HttpResponse("https://e.org/a.pdf", 200, "application/pdf", "", pdf(*["page"] * 5)), -1)
     many = extract_text(HttpResponse("https://e.org/a.pdf", 200, "application/pdf", "", pdf(*["page"] * 505)), 60)
@@ -226,8 +226,8 @@ def test_pdf_is_read_up_to_the_time_limit():
         (pdf(), False, "no readable text"),
     ],
 )
-def test_a_pdf_that_cannot_be_read_is_an_error(data: bytes, truncated: bool, said: str):
-    """A broken, cut or empty PDF is told in one line."""
+def test_unreadable_pdf_is_an_error(data: bytes, truncated: bool, said: str):
+    """A broken, truncated or empty PDF raises an error of one line."""
     with pytest.raises(ToolError, match=said) as caught:
         extract_text(HttpResponse("https://e.org/a.pdf", 200, "application/pdf", "", data, truncated), 10)
     assert "\n" not in str(caught.value)
@@ -237,7 +237,7 @@ def test_a_pdf_that_cannot_be_read_is_an_error(data: bytes, truncated: bool, sai
 
 
 def test_text_media_types_are_readable():
-    """Pages, text, Markdown, JSON, XML and PDF have a reader; pictures and programs have none."""
+    """Pages, text, Markdown, JSON, XML and PDF are readable; images and programs are not."""
     yes = ["text/html", "application/xhtml+xml", "text/plain", "text/markdown", "application/json", "text/xml"]
     yes += ["application/xml", "application/pdf", "application/ld+json", "application/rss+xml", ""]
     no = ["image/png", "image/svg+xml", "application/zip", "application/octet-stream", "text/css", "video/mp4"]
@@ -246,7 +246,7 @@ def test_text_media_types_are_readable():
 
 @pytest.mark.parametrize(("module", "media_type"), [("trafilatura", "text/html"), ("pypdf", "application/pdf")])
 def test_missing_library_names_the_install_command(monkeypatch: pytest.MonkeyPatch, module: str, media_type: str):
-    """Without the extra, a page or a PDF gives one line that says what to install; plain text is read all the same."""
+    """Without the extra, a page or a PDF raises an error with the command; plain text is read."""
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(ToolError, match=r"^Reading a \w+ needs .*: pip install 'artifactflow-nb\[web\]'$"):
         extract_text(HttpResponse("https://e.org/", 200, media_type, "", b"<p>words"), 10)

@@ -1,4 +1,4 @@
-"""Fetching from real servers on this machine: allowed by the setting, refused without it, and always within limits."""
+"""Fetching from real servers on the loopback interface: allowed hosts, redirects, limits and errors."""
 
 import asyncio
 import gzip
@@ -25,7 +25,7 @@ PAGE = b"<html><head><title>Ferry</title></head><body><h1>Ferry</h1><p>A ticket 
 
 
 class Answers:
-    """A resolver that gives these answers one after the other, the last one for ever."""
+    """A resolver with these answers in order; the last one is repeated."""
 
     def __init__(self, *answers: Sequence[str]) -> None:
         self.answers = answers
@@ -37,7 +37,7 @@ class Answers:
 
 
 async def fetch(server: WebServer, path: str, **limits: float) -> FetchedPage:
-    """The page from the server, which is allowed, with other limits for one request."""
+    """Fetch a page of the server, which is allowed, with other limits for one request."""
     http = HttpLimits(**limits)  # type: ignore[arg-type]  # whole numbers where they have to be
     return await Fetcher([server.host], limits=FetchLimits(http=http)).fetch(server.url(path))
 
@@ -45,8 +45,8 @@ async def fetch(server: WebServer, path: str, **limits: float) -> FetchedPage:
 # --- the guard at work ---------------------------------------------------------------------------------------------
 
 
-async def test_an_allowed_host_is_fetched():
-    """A page of a host that the setting allows comes with its title, its text and where it was found."""
+async def test_allowed_host_is_fetched():
+    """The page has its title, text and address."""
     with WebServer({"/ferry": Reply(PAGE, content_type=HTML)}) as server:
         page = await Fetcher([server.host]).fetch(server.url("/ferry?lang=en#fares"))
     assert page.error is None
@@ -58,7 +58,7 @@ async def test_an_allowed_host_is_fetched():
 
 
 async def test_host_that_is_not_allowed_is_not_connected_to():
-    """A loopback server that is not allowed is refused, and sees no connection."""
+    """A loopback server that is not allowed gets no connection."""
     with WebServer({"/": Reply(b"secret")}) as server:
         page = await Fetcher().fetch(server.url())
         by_name = await Fetcher(resolver=Answers(["127.0.0.1"])).fetch("http://www.iana.org/")
@@ -70,8 +70,8 @@ async def test_host_that_is_not_allowed_is_not_connected_to():
     assert server.connections == 0
 
 
-async def test_the_connection_goes_to_the_checked_address():
-    """The connection goes to the one answer that was checked, wherever the name leads a moment later."""
+async def test_connection_uses_the_checked_address():
+    """A later change of the name's address has no effect."""
     resolver = Answers(["127.0.0.1"], ["127.0.0.2"])
     with WebServer({"/": Reply(b"here")}) as server:
         fetcher = Fetcher([f"pages.iana.org:{server.port}"], resolver=resolver)
@@ -81,7 +81,7 @@ async def test_the_connection_goes_to_the_checked_address():
 
 
 async def test_next_address_is_tried_if_one_does_not_answer():
-    """The checked addresses of a host are tried in turn."""
+    """The checked addresses of a host are tried in order."""
     with WebServer({"/": Reply(b"here")}) as server:
         resolver = Answers(["127.0.0.9", "127.0.0.1"])
         page = await Fetcher([f"pages.iana.org:{server.port}"], resolver=resolver).fetch(
@@ -104,7 +104,7 @@ async def test_next_address_is_tried_if_one_does_not_answer():
     ],
 )
 async def test_each_redirect_is_checked_by_the_guard(location: str):
-    """A redirect to a place that may not be fetched ends in a refusal, not in a request."""
+    """A redirect to a refused address sends no request there."""
     with WebServer({"/": redirect(location)}) as server:
         fetcher = Fetcher([server.host], resolver=Answers(["192.168.0.1"]))
         page = await fetcher.fetch(server.url())
@@ -114,7 +114,7 @@ async def test_each_redirect_is_checked_by_the_guard(location: str):
 
 
 async def test_redirects_are_followed_and_the_final_url_is_returned():
-    """Redirects of all kinds lead to the page, whose address in the end is kept beside the one asked for."""
+    """All kinds of redirects lead to the page; the requested address is returned as well."""
     routes = {
         "/a": redirect("b?x=1", 301),
         "/b": redirect("/c d", 303),
@@ -133,7 +133,7 @@ async def test_redirects_are_followed_and_the_final_url_is_returned():
 
 
 async def test_redirect_loop_is_an_error():
-    """After five redirects the page is given up with a message."""
+    """More than five redirects are an error."""
     with WebServer({"/": redirect("/")}) as server:
         page = await Fetcher([server.host]).fetch(server.url())
     assert page.error == f"{server.url()} leads through more than 5 redirects."
@@ -141,7 +141,7 @@ async def test_redirect_loop_is_an_error():
 
 
 async def test_proxy_settings_of_the_environment_are_not_read(monkeypatch: pytest.MonkeyPatch):
-    """A proxy named by the environment gets no request."""
+    """A proxy in the environment gets no request."""
     with WebServer({"/": Reply(b"direct")}) as server, WebServer({"/": Reply(b"proxy")}) as proxy:
         for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "HTTPS_PROXY"):
             monkeypatch.setenv(name, proxy.url())
@@ -155,7 +155,7 @@ async def test_proxy_settings_of_the_environment_are_not_read(monkeypatch: pytes
 
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """A certificate for pages.iana.org that nobody has signed, and its key."""
+    """A self-signed certificate for pages.iana.org and its key."""
     if shutil.which("openssl") is None:
         pytest.skip("openssl is needed to make a certificate")
     folder = tmp_path_factory.mktemp("tls")
@@ -167,8 +167,8 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return made, key
 
 
-async def test_a_certificate_is_checked_against_the_name(certificate: tuple[Path, Path]):
-    """With the connection pinned to an address, the certificate has to be trusted and to be the name's."""
+async def test_certificate_is_checked_against_the_name(certificate: tuple[Path, Path]):
+    """Although the connection uses an address, the certificate must be trusted and match the name."""
     made, key = certificate
     serving = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     serving.load_cert_chain(made, key)
@@ -188,8 +188,8 @@ async def test_a_certificate_is_checked_against_the_name(certificate: tuple[Path
     assert len(server.requests) == 1
 
 
-async def test_a_redirect_from_https_to_http_is_not_followed(certificate: tuple[Path, Path]):
-    """What was asked for encrypted is not fetched in the open."""
+async def test_redirect_from_https_to_http_is_not_followed(certificate: tuple[Path, Path]):
+    """An https request is never repeated without encryption."""
     made, key = certificate
     serving = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     serving.load_cert_chain(made, key)
@@ -206,7 +206,7 @@ async def test_a_redirect_from_https_to_http_is_not_followed(certificate: tuple[
 
 
 async def test_slow_server_times_out():
-    """The time for a whole answer counts also while bytes keep trickling in."""
+    """The limit for a whole response applies also while bytes arrive."""
     with WebServer({"/": Reply(b"x" * 1000, piece_bytes=1, pause_s=0.05)}) as server:
         async with asyncio.timeout(20):  # all of it would take 50 s
             page = await fetch(server, "/", total_timeout_s=0.4)
@@ -214,7 +214,7 @@ async def test_slow_server_times_out():
 
 
 async def test_silent_server_times_out():
-    """A connection that is accepted and then silent ends at the time limit."""
+    """A connection without a response ends at the time limit."""
     with WebServer({"/": Reply(delay_s=30)}) as server:
         page = await fetch(server, "/", total_timeout_s=0.3)
     assert page.error is not None
@@ -222,7 +222,7 @@ async def test_silent_server_times_out():
 
 
 async def test_slow_name_resolution_times_out():
-    """A resolver that does not answer ends at the time limit, too."""
+    """A resolver that does not answer ends at the time limit."""
 
     class Silent:
         async def resolve(self, host: str, port: int) -> Sequence[str]:
@@ -236,7 +236,7 @@ async def test_slow_name_resolution_times_out():
 
 
 async def test_endless_body_is_cut_at_the_limit_and_marked():
-    """A body without end is read up to the limit, the connection closed, and the text says that it was cut."""
+    """The connection is closed at the limit, and the text is marked as cut."""
     with WebServer({"/": Reply(b"word " * 2000, endless=True)}) as server:
         page = await fetch(server, "/", max_wire_bytes=50_000)
         await asyncio.sleep(0.05)
@@ -267,7 +267,7 @@ PACKERS: dict[str, Callable[[bytes], bytes]] = {
 
 @pytest.mark.parametrize("coding", PACKERS)
 async def test_compressed_bodies_are_decoded(coding: str):
-    """A body in any coding that was offered is read, however it is cut into packets."""
+    """A body in any offered coding is read, for any split into packets."""
     text = "A ticket costs 4 crowns. " * 400
     body = PACKERS[coding](text.encode())
     reply = Reply(body, headers=(("Content-Encoding", coding),), piece_bytes=1 if len(body) < 200 else 7)
@@ -279,7 +279,7 @@ async def test_compressed_bodies_are_decoded(coding: str):
 
 @pytest.mark.parametrize("coding", PACKERS)
 async def test_decompression_bomb_stops_at_the_size_limit(coding: str):
-    """Of a small body that unpacks to 60 MB no more is unpacked than the limit, and the loop goes on meanwhile."""
+    """Of a small body that unpacks to 60 MB only the limit is unpacked, without blocking the loop."""
     bomb = PACKERS[coding](b"a" * 60_000_000)
     beats = []
 
@@ -299,14 +299,14 @@ async def test_decompression_bomb_stops_at_the_size_limit(coding: str):
 
 
 def test_decoder_returns_at_most_the_requested_bytes():
-    """One step of unpacking gives at most the bytes that there is room for."""
+    """A decoding step never exceeds the remaining limit."""
     for coding in ("gzip", "deflate", "br") if "br" in accepted_encodings() else ("gzip", "deflate"):
         packed = PACKERS[coding](b"a" * 5_000_000)
         assert len(make_decoder(coding).feed(packed, 1000)) <= 1000 + (65_536 if coding == "br" else 0), coding
 
 
 async def test_all_members_of_a_gzip_body_are_read():
-    """Members one after the other are one body; what follows them and is none is ignored."""
+    """Consecutive members are one body; other bytes after them are ignored."""
     body = gzip.compress(b"one ") + gzip.compress(b"two") + b"\0\0\0 padding"
     with WebServer({"/": Reply(body, headers=(("Content-Encoding", "gzip"),), piece_bytes=5)}) as server:
         page = await fetch(server, "/")
@@ -314,7 +314,7 @@ async def test_all_members_of_a_gzip_body_are_read():
 
 
 async def test_incomplete_compressed_body_is_marked_as_truncated():
-    """A gzip body without its end gives what is there, marked as cut."""
+    """A gzip body without its end returns its beginning."""
     body = gzip.compress(bytes(range(256)).hex().encode() * 100)[:-40]
     with WebServer({"/": Reply(body, headers=(("Content-Encoding", "gzip"),))}) as server:
         page = await fetch(server, "/")
@@ -327,7 +327,7 @@ async def test_incomplete_compressed_body_is_marked_as_truncated():
     [(b"not packed", "gzip", "cannot be read"), (b"x", "zstd", "'zstd'"), (b"x", "gzip, br", "'gzip, br'")],
 )
 async def test_undecodable_body_is_an_error(body: bytes, coding: str, said: str):
-    """A broken or unknown coding is told, not guessed at."""
+    """A broken or unknown coding is an error."""
     with WebServer({"/": Reply(body, headers=(("Content-Encoding", coding),))}) as server:
         page = await fetch(server, "/")
     assert page.error is not None
@@ -336,7 +336,7 @@ async def test_undecodable_body_is_an_error(body: bytes, coding: str, said: str)
 
 @pytest.mark.parametrize("media_type", ["image/png", "application/zip", "video/mp4", "application/octet-stream", "x"])
 async def test_unreadable_media_type_is_refused_by_name(media_type: str):
-    """A type that holds no text is refused, naming it, without reading its body."""
+    """The error names the type, and the body is not read."""
     with WebServer({"/": Reply(b"word " * 2000, endless=True, content_type=media_type)}) as server:
         page = await fetch(server, "/", total_timeout_s=5)
     assert page.error == f"{server.url()} is of the type '{media_type}', which cannot be read as text."
@@ -355,7 +355,7 @@ async def test_unreadable_media_type_is_refused_by_name(media_type: str):
     ],
 )
 async def test_plain_text_is_returned_unchanged(media_type: str | None):
-    """Plain text, Markdown, JSON and XML, also without a declared type, come verbatim."""
+    """Plain text, Markdown, JSON and XML, also without a declared type, are returned verbatim."""
     text = '{"a":  [1,\n 2], "b": "é 中"}\n'
     with WebServer({"/data/list.json": Reply(text.encode(), content_type=media_type)}) as server:
         page = await fetch(server, "/data/list.json")
@@ -363,7 +363,7 @@ async def test_plain_text_is_returned_unchanged(media_type: str | None):
 
 
 async def test_bytes_without_a_type_are_not_read_as_text():
-    """A body without a declared type that is no text is refused."""
+    """A binary body without a declared type is refused."""
     with WebServer({"/": Reply(b"\x89PNG\0\0\0", content_type=None)}) as server:
         page = await fetch(server, "/")
     assert page.error is not None
@@ -371,15 +371,15 @@ async def test_bytes_without_a_type_are_not_read_as_text():
 
 
 async def test_text_extraction_times_out():
-    """A page whose text is not found in time is an error that says so."""
+    """A page whose extraction exceeds the time limit is an error."""
     page_bytes = b"<body>" + b"<p>words of the page" * 5000
     with WebServer({"/": Reply(page_bytes, content_type=HTML)}) as server:
         page = await Fetcher([server.host], limits=FetchLimits(extract_timeout_s=0.0001)).fetch(server.url())
     assert page.error == f"{server.url()} was fetched, but its text was not found within 0.0001 s."
 
 
-async def test_a_long_text_is_cut_and_marked():
-    """A text with more characters than the limit is cut there and says so."""
+async def test_long_text_is_cut_and_marked():
+    """A text above the limit of characters is cut and marked."""
     with WebServer({"/": Reply(b"0123456789" * 50)}) as server:
         page = await Fetcher([server.host], limits=FetchLimits(max_text_chars=100)).fetch(server.url())
     assert page.text == "0123456789" * 10 + "\n\n[Cut here: only the first 100 of 500 characters are given.]"
@@ -388,8 +388,8 @@ async def test_a_long_text_is_cut_and_marked():
 @pytest.mark.parametrize(
     ("status", "advice"), [(404, "Not Found). Check the address"), (403, "not let programs"), (500, "another source")]
 )
-async def test_an_error_status_is_an_error(status: int, advice: str):
-    """The page of an error is never taken for the page that was asked for."""
+async def test_error_status_is_an_error(status: int, advice: str):
+    """The page of an error response is not returned as the requested page."""
     with WebServer({"/": Reply(PAGE, status=status, content_type=HTML)}) as server:
         page = await fetch(server, "/")
     assert page.error is not None
@@ -398,8 +398,8 @@ async def test_an_error_status_is_an_error(status: int, advice: str):
     assert page.text == ""
 
 
-async def test_a_connection_that_breaks_is_an_error():
-    """A body shorter than it was announced is not taken for the whole."""
+async def test_broken_connection_is_an_error():
+    """A body that is shorter than announced is not returned as complete."""
     with WebServer({"/": Reply(b"half", claimed_bytes=1000)}) as server:
         page = await fetch(server, "/")
     assert page.error is not None
@@ -407,7 +407,7 @@ async def test_a_connection_that_breaks_is_an_error():
 
 
 async def test_refused_connection_is_an_error():
-    """A refused connection is told with the address."""
+    """The error has the address."""
     with WebServer({}) as server:
         pass
     page = await fetch(server, "/")
@@ -418,8 +418,8 @@ async def test_refused_connection_is_an_error():
 # --- many at once --------------------------------------------------------------------------------------------------
 
 
-async def test_many_addresses_are_fetched_at_once_within_the_limit():
-    """Results come in the order asked for, with no more requests at a time than allowed."""
+async def test_addresses_are_fetched_concurrently_within_the_limit():
+    """Results have the order of the request, and concurrent requests do not exceed the limit."""
 
     def numbered(request: WebRequest) -> Reply:
         return Reply(request.path.encode(), delay_s=0.05)
@@ -432,7 +432,7 @@ async def test_many_addresses_are_fetched_at_once_within_the_limit():
 
 
 async def test_one_failure_does_not_lose_the_others():
-    """Each address has its own outcome, whatever becomes of the others."""
+    """Each address has its own result."""
     with WebServer({"/good": Reply(b"good"), "/picture": Reply(b"x", content_type="image/png")}) as server:
         urls = [server.url("/picture"), server.url("/good"), "http://10.0.0.1/", "nonsense", server.url("/missing")]
         pages = await Fetcher([server.host]).fetch_all(urls)
@@ -442,7 +442,7 @@ async def test_one_failure_does_not_lose_the_others():
 
 
 async def test_pages_fetched_before_the_time_limit_are_returned():
-    """When the time for all addresses is up, those that were read are kept and the others say why they were not."""
+    """The other addresses have an error with the reason."""
     with WebServer({"/fast": Reply(b"fast"), "/slow": Reply(delay_s=30)}) as server:
         fetcher = Fetcher([server.host], limits=FetchLimits(batch_timeout_s=0.5))
         fast, slow = await fetcher.fetch_all([server.url("/fast"), server.url("/slow")])
@@ -452,7 +452,7 @@ async def test_pages_fetched_before_the_time_limit_are_returned():
 
 
 async def test_cancelling_closes_the_connections():
-    """A fetch that is cancelled leaves no request running."""
+    """A cancelled fetch leaves no request running."""
     with WebServer({"/": Reply(b"word " * 2000, endless=True)}) as server:
         task = asyncio.create_task(Fetcher([server.host]).fetch_all([server.url()] * 2))
         while server.sent_bytes < 100_000:  # noqa: ASYNC110 - the server is in another thread
@@ -467,7 +467,7 @@ async def test_cancelling_closes_the_connections():
 
 
 async def test_empty_list_of_addresses_returns_no_pages():
-    """An empty list is answered with an empty one."""
+    """An empty list returns an empty list."""
     assert await Fetcher().fetch_all([]) == []
 
 
@@ -475,7 +475,7 @@ async def test_empty_list_of_addresses_returns_no_pages():
 
 
 async def test_redirect_of_a_post_is_not_followed():
-    """A request with a body is not repeated at another address, where its headers do not belong."""
+    """Body and headers of a request are not sent to another address."""
     with WebServer({"/": redirect("/other"), "/other": Reply(b"x")}) as server:
         client = HttpClient(RequestGuard([server.host]))
         with pytest.raises(ToolError, match="sends its POST requests on to /other"):
@@ -484,6 +484,6 @@ async def test_redirect_of_a_post_is_not_followed():
 
 
 def test_invalid_allowed_host_is_a_usage_error():
-    """A fetcher with an entry that is no host cannot be made."""
+    """The fetcher rejects an entry that is not a host."""
     with pytest.raises(UsageError, match="allowed_hosts"):
         Fetcher(["http://wiki"])

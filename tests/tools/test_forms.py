@@ -1,4 +1,4 @@
-"""Forms made from a tool's signature: what a page shows, and what comes back."""
+"""Forms from a tool's signature: their fields, and the values that a page returns."""
 
 import json
 import math
@@ -103,13 +103,13 @@ def by_name(fields: tuple[FormField, ...]) -> dict[str, FormField]:
 
 
 def through_page(fields: tuple[FormField, ...]) -> dict[str, Any]:
-    """What a page sends of fields that nobody touched: it gets and sends JSON."""
+    """The values that a page returns for untouched fields, after JSON in both directions."""
     got = json.loads(json.dumps([field.as_json() for field in fields]))
     return {field["name"]: field["value"] for field in got}
 
 
 def retyped(fields: tuple[FormField, ...]) -> dict[str, Any]:
-    """What a page sends when each field was touched, and says the same as before in other characters."""
+    """The values that a page returns if each field was retyped with the same content in another notation."""
     values = through_page(fields)
     for field in fields:
         if field.kind in {"integer", "number", "json"} and field.value is not None:
@@ -152,8 +152,8 @@ def told(values: dict[str, Any]) -> dict[str, str]:
 
 @settings(max_examples=150)
 @given(PARAMS)
-def test_what_nobody_touched_comes_back_exactly(params: dict[str, Any]) -> None:
-    """Of every type: the parameters that go to a page and come back are the same, to the last digit and blank."""
+def test_untouched_parameters_are_unchanged(params: dict[str, Any]) -> None:
+    """Parameters of every type are the same after the page, to the last digit and space."""
     fields = form_fields(everything, params)
     came = read_form(everything, params, through_page(fields))
     assert exactly(came) == exactly(params)
@@ -162,14 +162,14 @@ def test_what_nobody_touched_comes_back_exactly(params: dict[str, Any]) -> None:
 
 @settings(max_examples=150)
 @given(PARAMS)
-def test_what_is_typed_again_is_the_same(params: dict[str, Any]) -> None:
-    """A number or JSON that was retyped is read to the value and type that it had."""
+def test_retyped_values_are_the_same(params: dict[str, Any]) -> None:
+    """A retyped number or JSON text has the same value and type."""
     came = read_form(everything, params, retyped(form_fields(everything, params)))
     assert exactly(came) == exactly(params)
 
 
-def test_each_type_has_a_field_that_fits_it() -> None:
-    """The kind of a field, what it offers and whether it may be empty follow from the annotation."""
+def test_field_kind_follows_from_the_type() -> None:
+    """The kind of a field, its choices and whether it may be empty follow from the annotation."""
     empty = {"text": "", "tags": [], "names": [], "mode": 1, "colour": "red", "switch": False, "whole": 1}
     fields = by_name(form_fields(everything, empty))
     kinds = {name: field.kind for name, field in fields.items()}
@@ -190,8 +190,8 @@ def test_each_type_has_a_field_that_fits_it() -> None:
     assert not fields["path"].required
 
 
-def test_choices_that_look_alike_are_told_apart() -> None:
-    """A text `1`, the number 1 and true are three choices, and each comes back as itself."""
+def test_similar_choices_are_distinguished() -> None:
+    """A text `1`, the number 1 and true are three choices."""
     fields = by_name(form_fields(everything, {"mode": True}))
     assert fields["mode"].choices == ('"fast"', '"1"', "1", "true")
     assert fields["mode"].value == "true"
@@ -207,19 +207,19 @@ def test_choices_that_look_alike_are_told_apart() -> None:
         (3, "json"),
     ],
 )
-def test_a_text_has_the_room_that_it_needs(value: Any, kind: str) -> None:
-    """A long text or one of several lines gets a field of several lines; what is no text is shown as JSON."""
+def test_long_text_has_a_field_of_several_lines(value: Any, kind: str) -> None:
+    """A value that is not a text is shown as JSON."""
     assert by_name(form_fields(send, {"to": value}))["to"].kind == kind
 
 
 @pytest.mark.parametrize("items", [["two\nlines"], [""], ["a", "  "], ["a", 1]])
-def test_a_list_that_lines_cannot_show_is_shown_as_json(items: list[Any]) -> None:
-    """An item of several lines, or a blank one, would be another list when read line by line."""
+def test_list_with_multiline_items_is_shown_as_json(items: list[Any]) -> None:
+    """Read line by line, items with line breaks or blank items would be other items."""
     assert by_name(form_fields(send, {"tags": items}))["tags"].kind == "json"
 
 
 def test_edited_values_have_the_declared_type() -> None:
-    """Texts stay exactly as written; everything else becomes what the signature says."""
+    """Texts are unchanged; everything else gets the type of the signature."""
     edited = {"to": "  Bob ", "times": " 3 ", "share": "1", "mode": "slow", "tags": ["c", "", "d "], "urgent": True}
     came = read_form(send, SENT, edited | {"extra": '{"n": 2}', "note": ""})
     assert exactly(came) == exactly(
@@ -229,8 +229,8 @@ def test_edited_values_have_the_declared_type() -> None:
     assert send.bind(came).model_dump()["to"] == "  Bob "
 
 
-def test_an_empty_field_may_mean_no_value() -> None:
-    """Where the type allows none, nothing written is none; in a text it is an empty text unless none is said."""
+def test_empty_field_may_mean_no_value() -> None:
+    """It is None if the type allows it; an empty text field is an empty text unless None is chosen."""
     params = {"maybe_text": "a", "maybe_whole": 1, "maybe_tags": ["a"], "maybe_colour": "red"}
     blank = {"maybe_text": "", "maybe_whole": "", "maybe_tags": None, "maybe_colour": None}
     with pytest.raises(FormError) as caught:  # the others are missing here
@@ -276,20 +276,20 @@ def test_an_empty_field_may_mean_no_value() -> None:
         ("tone", "kind", "There is no parameter 'tone'."),
     ],
 )
-def test_what_does_not_fit_is_told_at_its_field(field: str, written: Any, error: str) -> None:
-    """The error says the value and what is expected, and stands at the field that it is about."""
+def test_invalid_value_is_reported_at_its_field(field: str, written: Any, error: str) -> None:
+    """The error has the value and the expected type."""
     assert told({field: written}).keys() == {field}
     assert error in told({field: written})[field]
 
 
-def test_all_fields_that_do_not_fit_are_told_at_once() -> None:
-    """Nobody has to correct one field to hear of the next."""
+def test_all_invalid_fields_are_reported_together() -> None:
+    """The person sees all errors at once."""
     assert told({"times": "x", "share": "y", "to": "fine"}).keys() == {"times", "share"}
     assert told({"times": "0", "extra": '{"n": "x"}'}).keys() == {"times", "extra"}
 
 
-def test_a_parameter_that_was_not_given_keeps_its_default() -> None:
-    """It is shown with its default; untouched it stays left out, changed it is given."""
+def test_omitted_parameter_keeps_its_default() -> None:
+    """The field shows the default; it is sent only if it was changed."""
     fields = by_name(form_fields(send, {"to": "Ada"}))
     assert (fields["times"].value, fields["mode"].value) == ("1", "fast")
     untouched = {"times": "1", "mode": "fast"}
@@ -297,8 +297,8 @@ def test_a_parameter_that_was_not_given_keeps_its_default() -> None:
     assert read_form(send, {"to": "Ada"}, {"times": "2"}) == {"to": "Ada", "times": 2}
 
 
-def test_a_default_that_its_type_does_not_allow_is_left_out() -> None:
-    """`n: int = None` is written often: its form can be sent all the same."""
+def test_default_outside_its_type_is_left_out() -> None:
+    """A form with `n: int = None`, which is common, can be sent."""
 
     @tool
     def careless(ctx: ToolContext, text: str, n: int = None) -> str:  # type: ignore[assignment] # noqa: RUF013 - on purpose
@@ -309,21 +309,21 @@ def test_a_default_that_its_type_does_not_allow_is_left_out() -> None:
     assert read_form(careless, params, {"text": "b", "n": ""}) == {"text": "b"}
 
 
-def test_missing_parameter_is_reported_with_an_example() -> None:
-    """A signature that has a parameter more than the stored request says so at its field."""
+def test_missing_parameter_is_reported_at_its_field() -> None:
+    """A parameter that was added after the request was stored is reported at its field."""
     with pytest.raises(FormError) as caught:
         read_form(send, {}, {"times": "2"})
     assert caught.value.fields == {"to": "There is no value."}
 
 
-def test_a_number_that_json_cannot_hold_is_not_touched() -> None:
-    """What is shown and not changed is not judged: not even what could not be written."""
+def test_untouched_number_beyond_json_is_unchanged() -> None:
+    """Unchanged values are not validated, even if they could not be typed."""
     came = read_form(send, SENT | {"share": math.inf}, {"times": "2"})
     assert came["share"] == math.inf
 
 
-def test_the_tools_own_check_has_the_last_word() -> None:
-    """What only all parameters together show is told for the form as a whole."""
+def test_validation_of_all_parameters_is_reported_for_the_form() -> None:
+    """An error that concerns several parameters is shown for the whole form."""
 
     class Span(BaseModel):
         first: int
@@ -339,8 +339,8 @@ def test_the_tools_own_check_has_the_last_word() -> None:
     assert caught.value.fields.keys() == {""}
 
 
-def test_the_limits_of_a_budget_are_a_form_too() -> None:
-    """A request for more has no tool: its fields are the limits, and an empty one is no limit."""
+def test_budget_request_has_a_form() -> None:
+    """Its fields are the limits, and an empty field is no limit."""
     params = {"tokens": 2000, "usd": 0.1}
     fields = by_name(form_fields(None, params))
     assert {name: (field.kind, field.value) for name, field in fields.items()} == {
@@ -360,14 +360,14 @@ def test_the_limits_of_a_budget_are_a_form_too() -> None:
 
 
 def test_built_in_tools_have_forms() -> None:
-    """The addresses of a fetch are a list, one a line, with the words that the model reads."""
+    """The addresses of web_fetch are a list, one per line, with the parameter's description."""
     fields = by_name(form_fields(web_fetch, {"urls": ["a", "b"], "focus": ""}))
     assert (fields["urls"].kind, fields["urls"].value) == ("list", ("a", "b"))
     assert fields["urls"].doc == "The addresses to read, as a search gave them."
 
 
-def test_a_field_tells_the_page_only_what_matters() -> None:
-    """Its JSON has the name, kind, value and label, and of the rest what is not the usual."""
+def test_field_json_omits_defaults() -> None:
+    """Its JSON has name, kind, value and label, and other properties only if they differ from the default."""
     assert FormField("q", "text").as_json() == {"name": "q", "kind": "text", "value": "", "label": "q"}
     composer = FormField("content", "multiline", label="Your question", hide_label=True, rows=3)
     assert composer.as_json() == {
@@ -413,8 +413,8 @@ def stops(*sent: Any) -> list[Any]:
     return found
 
 
-def test_a_list_of_objects_has_fields_for_each() -> None:
-    """Of those that the agent wrote in another way, too; one to be added has the defaults; a kind within is JSON."""
+def test_list_of_objects_has_fields_for_each() -> None:
+    """Also for objects as JSON text; a new object has the defaults, and a nested object is JSON."""
     fields = by_name(form_fields(travel, {"stops": STOPS, "loops": [{"name": "a", "within": []}], "either": []}))
     field = fields["stops"]
     assert (field.kind, field.value, field.doc) == ("items", (0, 1, 2), "In order.")
@@ -432,13 +432,13 @@ def test_a_list_of_objects_has_fields_for_each() -> None:
 
 
 @pytest.mark.parametrize("items", [[{"by": "car"}], [7], {"place": "Rome"}, [{"nights": 1}, "Rome"]])
-def test_objects_that_fields_cannot_show_are_shown_as_json(items: Any) -> None:
-    """What holds something else than the fields, or is no such object for the tool."""
+def test_unsuitable_objects_are_shown_as_json(items: Any) -> None:
+    """Objects with other keys, and values that are not valid objects of the tool, are JSON."""
     assert by_name(form_fields(travel, {"stops": items}))["stops"].kind == "json"
 
 
 def test_items_are_moved_changed_added_and_removed() -> None:
-    """What is as it was comes back as it was written; of a changed one the fields that nobody touched do."""
+    """Unchanged items, and unchanged fields of changed items, stay as they were."""
     assert stops(0, 1, 2) == STOPS
     assert stops(2, 0) == [STOPS[2], "Rome"]
     assert stops({"of": 0, "values": {"place": "Paris", "nights": "1"}}, 2) == [{"place": "Paris"}, STOPS[2]]
@@ -467,8 +467,8 @@ def test_items_are_moved_changed_added_and_removed() -> None:
         ("Rome", {"stops": "'Rome' is not what a field of this kind holds."}),
     ],
 )  # fmt: skip
-def test_what_does_not_fit_in_an_item_is_told_at_its_field(sent: Any, errors: dict[str, str]) -> None:
-    """The error names the list, the place of the item in it, and the field."""
+def test_invalid_value_in_an_item_is_reported_at_its_field(sent: Any, errors: dict[str, str]) -> None:
+    """The error names the list, the item's position and the field."""
     with pytest.raises(FormError) as caught:
         read_form(travel, {"stops": STOPS}, {"stops": sent})
     assert caught.value.fields.keys() == errors.keys()

@@ -1,4 +1,4 @@
-"""Search engines of the web, spoken to over real connections; what they answer wrongly is told with what to do."""
+"""Search engines of the web over real connections; errors say what to do."""
 
 import json
 import sys
@@ -44,7 +44,7 @@ PROVIDERS = pytest.mark.parametrize("make", [searxng, tavily])
 
 @PROVIDERS
 async def test_results_become_hits(make: Any):
-    """Title, address and snippet of the results come in their order, as many as were asked for."""
+    """Title, address and snippet of the results in order, up to the requested number."""
     found = [result(f"https://lake.example.org/{n}", f"Page {n}", f"Text {n}") for n in range(30)]
     with WebServer({"/search": answer({"results": found})}) as server:
         provider: SearchProvider = make(server)
@@ -54,7 +54,7 @@ async def test_results_become_hits(make: Any):
 
 @PROVIDERS
 async def test_results_without_a_web_address_are_dropped(make: Any):
-    """Results without a web address, twice the same or of another shape are left out; texts are put on one line."""
+    """So are duplicates and invalid results; texts are put on one line."""
     found = [
         result("javascript:alert(1)"),
         result("file:///etc/passwd"),
@@ -77,7 +77,7 @@ async def test_results_without_a_web_address_are_dropped(make: Any):
 @PROVIDERS
 @pytest.mark.parametrize("payload", [{"results": []}, {"results": None}, {}])
 async def test_empty_results_are_not_an_error(make: Any, payload: object):
-    """An engine that found nothing gives an empty list."""
+    """An engine without results returns an empty list."""
     with WebServer({"/search": answer(payload)}) as server:
         assert await make(server).search("x", 5) == []
 
@@ -85,7 +85,7 @@ async def test_empty_results_are_not_an_error(make: Any, payload: object):
 @PROVIDERS
 @pytest.mark.parametrize("body", [b"<html>Welcome</html>", b"", b"[1, 2]", b"\xff\xfe"])
 async def test_answer_that_is_not_a_json_object_is_an_error(make: Any, body: bytes):
-    """A page instead of an answer says that the address may be wrong."""
+    """The error says that the address may be wrong."""
     with (
         WebServer({"/search": Reply(body, content_type=JSON)}) as server,
         pytest.raises(ToolError, match="did not answer with JSON. Is it the address of"),
@@ -106,7 +106,7 @@ async def test_unreachable_search_server_is_an_error(make: Any):
 
 
 async def test_searxng_gets_a_json_query():
-    """The query goes encoded to /search below the base URL, which may have a path and a final slash."""
+    """The encoded query goes to /search below the base URL, which may have a path and a final slash."""
     with WebServer({"/searx/search": answer({"results": [result("https://e.org/")]})}) as server:
         await SearxngSearch(server.url("/searx/")).search("fares & 渡轮?", 5)
     (request,) = server.requests
@@ -119,13 +119,13 @@ async def test_searxng_gets_a_json_query():
     [(403, "add json to search.formats"), (404, "check its address"), (429, "too often"), (500, "Try again later")],
 )
 async def test_searxng_errors_say_what_to_do(status: int, advice: str):
-    """Each status that SearXNG is known for comes with its remedy."""
+    """Each known status of SearXNG has its advice."""
     with WebServer({"/search": Reply(b"no", status=status)}) as server, pytest.raises(ToolError, match=advice):
         await searxng(server).search("x", 5)
 
 
 async def test_unresponsive_engines_are_listed():
-    """Nothing found because the engines behind the server failed is an error, not an empty result."""
+    """No results because the engines behind the server failed are an error."""
     silent = answer({"results": [], "unresponsive_engines": [["brave", "too many requests"], ["qwant", "timeout"]]})
     with (
         WebServer({"/search": silent}) as server,
@@ -135,7 +135,7 @@ async def test_unresponsive_engines_are_listed():
 
 
 async def test_redirect_of_a_search_server_to_another_host_is_refused():
-    """A redirect of the search server to another place on this machine is refused."""
+    """A redirect to another address of this machine is refused."""
     with WebServer({"/": Reply(b"secret")}) as other, WebServer({"/search": redirect(other.url())}) as server:
         with pytest.raises(ToolError, match="Not fetched: 127.0.0.1"):
             await searxng(server).search("x", 5)
@@ -152,7 +152,7 @@ async def test_slow_search_times_out():
     "url", ["localhost:8888", "", "ftp://e.org", "http://", "http://me:pw@e.org", "http://e.org?q=1"]
 )
 def test_invalid_base_url_is_a_usage_error(url: str):
-    """A base URL of another form is an error of the caller that shows the form, and no password."""
+    """The error shows the form and no password."""
     with pytest.raises(UsageError, match="has to be like http://localhost:8888") as caught:
         SearxngSearch(url)
     assert "pw" not in str(caught.value)
@@ -177,7 +177,7 @@ async def test_tavily_gets_the_key_in_a_header():
 )
 @pytest.mark.parametrize("shape", ["detail", "error", "plain"])
 async def test_tavily_errors_say_what_to_do_and_never_the_key(status: int, advice: str, shape: str):
-    """Each status comes with its remedy and the engine's own words, with the key masked even where it is repeated."""
+    """Each status has its advice and the engine's message, with the key masked."""
 
     def refuse(request: WebRequest) -> Reply:
         said = f"The key {request.headers['authorization']} is not good."
@@ -192,7 +192,7 @@ async def test_tavily_errors_say_what_to_do_and_never_the_key(status: int, advic
     assert caught.value.__cause__ is None
 
 
-async def test_the_key_is_never_shown():
+async def test_key_is_never_shown():
     """Neither the provider's repr nor the error of a broken connection has the key."""
     with WebServer({}) as server:
         pass
@@ -205,7 +205,7 @@ async def test_the_key_is_never_shown():
 
 @pytest.mark.parametrize("key", ["", "two words", "line\nbreak", "schlüssel"])
 def test_invalid_key_is_a_usage_error(key: str):
-    """A key that no header can carry is an error of the caller, which does not show it."""
+    """A key that an HTTP header cannot contain is rejected without being shown."""
     with pytest.raises(UsageError, match="Copy it again") as caught:
         TavilySearch(key)
     assert not key or key not in str(caught.value)
@@ -215,7 +215,7 @@ def test_invalid_key_is_a_usage_error(key: str):
 
 
 class Engine:
-    """A `TextSearch` over results of its own."""
+    """A `TextSearch` with fixed results."""
 
     def __init__(self, results: Iterable[Mapping[str, Any]] = (), error: Exception | None = None) -> None:
         self.results, self.error = list(results), error
@@ -229,14 +229,14 @@ class Engine:
 
 
 class RatelimitError(Exception):
-    """Named as the library names it."""
+    """Has the name of the library's exception."""
 
 
 RatelimitError.__name__ = "RatelimitException"
 
 
 async def test_ddgs_results_become_hits():
-    """Results in the library's form become hits, at most as many as were asked for."""
+    """The library's results become hits, up to the requested number."""
     found = [{"title": f"Page {n}", "href": f"https://e.org/{n}", "body": f"Text\n{n}"} for n in range(5)]
     engine = Engine(found)
     hits = await DdgsSearch(engine).search("ferry", 2)
@@ -244,8 +244,8 @@ async def test_ddgs_results_become_hits():
     assert engine.asked == [("ferry", 2)]
 
 
-async def test_ddgs_without_results_is_no_error():
-    """The library raises when it found nothing; that is an empty list."""
+async def test_ddgs_without_results_is_not_an_error():
+    """The library raises without results; the provider returns an empty list."""
     assert await DdgsSearch(Engine(error=ValueError("No results found."))).search("x", 5) == []
 
 
@@ -257,13 +257,13 @@ async def test_ddgs_without_results_is_no_error():
     ],
 )
 async def test_ddgs_errors_say_what_to_do(error: Exception, said: str):
-    """What the library raises is told in one line with what to do."""
+    """Exceptions of the library become one line with advice."""
     with pytest.raises(ToolError, match=said):
         await DdgsSearch(Engine(error=error)).search("x", 5)
 
 
 async def test_ddgs_runs_outside_the_event_loop():
-    """A search runs in a thread and is given up after its time."""
+    """A search runs in a thread and is abandoned after its time limit."""
     may_end, done = threading.Event(), threading.Event()
 
     class Slow:
@@ -279,7 +279,7 @@ async def test_ddgs_runs_outside_the_event_loop():
 
 
 async def test_missing_ddgs_names_the_install_command(monkeypatch: pytest.MonkeyPatch):
-    """Without the extra, a search gives one line that says what to install."""
+    """Without the extra, a search raises an error with the command."""
     monkeypatch.setitem(sys.modules, "ddgs", None)
     with pytest.raises(ToolError, match=r"not installed: pip install 'artifactflow-nb\[ddgs\]'$"):
         await DdgsSearch().search("x", 5)

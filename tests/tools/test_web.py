@@ -1,4 +1,4 @@
-"""Searching and fetching as tools."""
+"""The tools web_search and web_fetch."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -32,8 +32,8 @@ async def context(tmp_path: Path):
     await database.close()
 
 
-async def test_a_search_gives_hits_and_how_common_its_words_are(context: ToolContext):
-    """The text of a search reads back as hits and counts, and its metadata lists title and address."""
+async def test_search_returns_hits_and_word_counts(context: ToolContext):
+    """The text can be parsed into hits and counts, and the metadata have titles and addresses."""
     result = await web_search.run(context, {"query": "What does a ticket for the zeppelin cost?", "max_results": "3"})
     (hit,) = read_hits(result.data)
     assert (hit.title, hit.address) == ("Ferry: Fares", "local:lake/ferry.md#fares")
@@ -43,14 +43,14 @@ async def test_a_search_gives_hits_and_how_common_its_words_are(context: ToolCon
     assert result.metadata["results"] == [{"title": "Ferry: Fares", "address": "local:lake/ferry.md#fares"}]
 
 
-async def test_a_search_without_hits_says_so(context: ToolContext):
-    """Nothing found is a success that advises other words; an empty query is an error."""
+async def test_search_without_hits_advises_other_words(context: ToolContext):
+    """It is a success; an empty query is an error."""
     assert "Nothing was found" in (await web_search.run(context, {"query": "zeppelin"})).data
     assert not (await web_search.run(context, {"query": "  "})).success
 
 
-async def test_a_fetched_text_is_verbatim(context: ToolContext):
-    """Fetched text reads back exactly, even where it holds the mark that ends it; a wrong address has its own error."""
+async def test_fetched_text_is_verbatim(context: ToolContext):
+    """It is parsed exactly, even if it contains the end marker; an invalid address has its own error."""
     urls = ["local:lake/ferry.md#fares", "local:lake/ferry.md#fare"]
     result = await web_fetch.run(context, {"urls": urls})
     good, bad = read_documents(result.data)
@@ -59,8 +59,8 @@ async def test_a_fetched_text_is_verbatim(context: ToolContext):
     assert [entry["address"] for entry in result.metadata["failed"]] == ["local:lake/ferry.md#fare"]
 
 
-async def test_a_long_source_is_shown_by_focus(context: ToolContext, tmp_path: Path):
-    """Of a long source the paragraphs nearest to the focus are shown, and how much is left out is said."""
+async def test_long_source_is_excerpted_by_focus(context: ToolContext, tmp_path: Path):
+    """The paragraphs nearest to the focus are returned, with a note on the omitted length."""
     filler = "\n\n".join(f"Paragraph {n} tells of nothing but waves and wind. " * 8 for n in range(60))
     (tmp_path / "lake" / "log.md").write_text(f"# Log\n\n{filler}\n\nThe anchor weighs 80 kg.\n", encoding="utf-8")
     await context.service(SourceManager).add_folder(tmp_path / "lake")
@@ -71,8 +71,8 @@ async def test_a_long_source_is_shown_by_focus(context: ToolContext, tmp_path: P
     assert "characters left out ...]" in document.text
 
 
-async def test_local_sources_and_pages_come_together_in_order(context: ToolContext):
-    """Addresses of both kinds in one call: each has its document, in the order asked for, and failures are told."""
+async def test_local_sources_and_pages_are_returned_in_order(context: ToolContext):
+    """A call with both kinds of addresses has a document or an error for each, in order."""
     with WebServer(
         {"/fares": Reply(b"<h1>Fares</h1><p>A crossing costs 4 euros.", content_type="text/html")}
     ) as server:
@@ -85,7 +85,7 @@ async def test_local_sources_and_pages_come_together_in_order(context: ToolConte
     assert "404" in (documents[2].error or "")
 
 
-async def test_an_address_that_is_not_public_is_refused(context: ToolContext):
+async def test_address_that_is_not_public_is_refused(context: ToolContext):
     """Without the setting a loopback server is not reached, and the message says so."""
     with WebServer({"/secret": Reply(b"secret")}) as server:
         services = {**context.services, Fetcher: Fetcher()}
@@ -104,7 +104,7 @@ async def test_an_address_that_is_not_public_is_refused(context: ToolContext):
         (["file:///etc/passwd"], ToolPermission.CONFIRM),
     ],
 )
-async def test_only_local_addresses_need_no_question(context: ToolContext, urls: list[str], permission: ToolPermission):
-    """Fetching is free when every address is local and asks a person otherwise; searching is always free."""
+async def test_only_local_addresses_need_no_approval(context: ToolContext, urls: list[str], permission: ToolPermission):
+    """web_fetch needs an approval unless every address is local; web_search needs none."""
     assert await web_fetch.permission_for(context, web_fetch.bind({"urls": urls})) is permission
     assert await web_search.permission_for(context, web_search.bind({"query": "x"})) is ToolPermission.AUTO

@@ -1,4 +1,4 @@
-"""Searching and fetching the web in a whole run: asked about, guarded, and by the engine that the settings name."""
+"""Web search and fetching in whole runs: approvals, the guard, and the configured engine."""
 
 import json
 from pathlib import Path
@@ -15,7 +15,7 @@ KEY = "tvly-secret-0123456789"
 
 
 def reading(url: str) -> ScriptedModel:
-    """A lead that has one page read, and a reader that fetches it."""
+    """A lead that delegates the reading of a page, and a reader that fetches it."""
     return ScriptedModel(
         by_agent(
             lead=[delegate("crawl_agent", f"Read {url}."), "Done."],
@@ -24,8 +24,8 @@ def reading(url: str) -> ScriptedModel:
     )
 
 
-def test_a_page_is_fetched_after_the_person_agreed(tmp_path: Path) -> None:
-    """The network waits for an approval inside the sub-agent; the page's text comes back to the model."""
+def test_page_is_fetched_after_approval(tmp_path: Path) -> None:
+    """The sub-agent waits for the approval; the model gets the page's text."""
     with WebServer({"/page": Reply(b"<h1>Fares</h1><p>Four euros.", content_type="text/html")}) as server:
         url = server.url("/page")
         model = reading(url)
@@ -38,8 +38,8 @@ def test_a_page_is_fetched_after_the_person_agreed(tmp_path: Path) -> None:
     assert any("Four euros." in request.messages[-1].content for request in model.requests)
 
 
-def test_a_page_that_is_not_public_is_refused_even_when_approved(tmp_path: Path) -> None:
-    """An approval is no way around the guard: the server is never reached, and the model is told why."""
+def test_approval_does_not_override_the_guard(tmp_path: Path) -> None:
+    """The server of an approved address is not reached, and the model gets the reason."""
     with WebServer({"/page": Reply(b"secret")}) as server:
         model = reading(server.url("/page"))
         with af.Workbench(model=model, data_dir=tmp_path / "data", approvals="approve") as wb:
@@ -49,8 +49,8 @@ def test_a_page_that_is_not_public_is_refused_even_when_approved(tmp_path: Path)
     assert "Only public hosts are fetched" in error
 
 
-def test_a_search_engine_is_asked_by_setting(tmp_path: Path) -> None:
-    """With search="searxng" the search agent's query goes there, and its hits come back."""
+def test_configured_search_engine_is_used(tmp_path: Path) -> None:
+    """With search="searxng" the search agent's query goes there, and its hits are returned."""
     found = {"results": [{"title": "Ferry", "url": "https://ferry.example/fares", "content": "Fares of the ferry."}]}
     routes = {"/search": Reply(json.dumps(found).encode(), content_type="application/json")}
     script = by_agent(
@@ -74,14 +74,14 @@ def test_a_search_engine_is_asked_by_setting(tmp_path: Path) -> None:
         ({"searxng_url": "ftp://x"}, "begins with http:// or https://"),
     ],
 )
-def test_search_settings_that_cannot_work_are_refused(tmp_path: Path, settings: dict[str, str], words: str) -> None:
-    """The error names the setting and what is missing."""
+def test_invalid_search_settings_are_rejected(tmp_path: Path, settings: dict[str, str], words: str) -> None:
+    """The error names the setting and the missing value."""
     with pytest.raises(af.UsageError, match=words):
         af.Workbench(model=ScriptedModel([]), data_dir=tmp_path / "data", **settings)
 
 
-def test_a_search_key_is_never_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither the settings nor the workbench show the key, wherever it came from."""
+def test_search_key_is_never_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither the settings nor the workbench show the key, whatever its origin."""
     monkeypatch.setenv("TAVILY_API_KEY", KEY)
     with af.Workbench(model=ScriptedModel([]), data_dir=tmp_path / "data", search="tavily") as wb:
         assert KEY not in repr(wb) + repr(wb.settings) + str(wb.settings)

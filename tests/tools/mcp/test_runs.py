@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from package.test_reprs import check
-from support.graphs import react_agent, said
+from support.graphs import ai_message, react_agent
 from support.mcp_config import TOKEN, alive, by_stdio, over_http, pids, until
 from support.replies import by_agent, call, delegate
 from tools.mcp.conftest import MakeBench, calls
@@ -144,7 +144,9 @@ def test_a_server_that_is_away_refuses_runs_whose_agents_have_its_tools(
 def test_adapted_graph_starts_no_server(bench: MakeBench, away: dict[str, Any]) -> None:
     """An adapted graph is asked while a server is away: it has tools of its own."""
     wb = bench("never", mcp={"far": away})
-    run = wb.ask("Go.", flow=af.adapt(react_agent([said("Done."), said("Again.")]), name="own")).wait(WAIT_S)
+    run = wb.ask("Go.", flow=af.adapt(react_agent([ai_message("Done."), ai_message("Again.")]), name="own")).wait(
+        WAIT_S
+    )
     assert run.response == "Done."
     assert wb.regenerate(run).wait(WAIT_S).response == "Again."
 
