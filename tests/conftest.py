@@ -30,7 +30,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def nowhere(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where tests run that have no folder: to make one takes the longer the more there are, a millisecond at last."""
+    """The shared working directory of tests without a folder; creating one for each test would slow down the suite."""
     return tmp_path_factory.mktemp("nowhere")
 
 

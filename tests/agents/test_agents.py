@@ -21,9 +21,9 @@ NOW = datetime(2026, 3, 4, 5, 6, 7, tzinfo=UTC)
 
 
 def lead(prompts: Path | None = None) -> LeadAgent:
-    made = LeadAgent(LEAD, (*ARTIFACT_TOOLS, call_subagent), ScriptedModel([]), PromptLibrary(prompts))
-    made.register_subagent(SEARCH)
-    return made
+    agent = LeadAgent(LEAD, (*ARTIFACT_TOOLS, call_subagent), ScriptedModel([]), PromptLibrary(prompts))
+    agent.register_subagent(SEARCH)
+    return agent
 
 
 def test_sections_of_the_leads_prompt_are_in_order() -> None:

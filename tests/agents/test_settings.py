@@ -39,11 +39,11 @@ def test_packaged_values() -> None:
 
 def test_overrides_replace_packaged_values(tmp_path: Path) -> None:
     """A mapping and a file change the keys that they contain; a list is replaced as a whole."""
-    given = {"executor": {"max_steps": 4, "tools": ["web_fetch"]}, "approval": {"enabled": "confirm"}}
+    overrides = {"executor": {"max_steps": 4, "tools": ["web_fetch"]}, "approval": {"enabled": "confirm"}}
     path = tmp_path / "my.yaml"
-    path.write_text(yaml.safe_dump(given) + "planner:\n", encoding="utf-8")
+    path.write_text(yaml.safe_dump(overrides) + "planner:\n", encoding="utf-8")
     packaged = load_graph_config()
-    for source, told in ((given, "a mapping"), (path, str(path)), (str(path), str(path))):
+    for source, label in ((overrides, "a mapping"), (path, str(path)), (str(path), str(path))):
         config = load_graph_config(source)
         assert (config.executor.max_steps, config.executor.tools) == (4, ("web_fetch",))
         assert (config.executor.max_iterations, config.approval.enabled) == (30, "confirm")
@@ -52,8 +52,8 @@ def test_overrides_replace_packaged_values(tmp_path: Path) -> None:
             packaged.planner,
             packaged.replanner,
         )
-        assert (config.source, config.changed) == (told, given)
-        assert load_graph_config(config.changed).changed == given
+        assert (config.source, config.changed) == (label, overrides)
+        assert load_graph_config(config.changed).changed == overrides
 
 
 def test_repeated_packaged_value_changes_nothing() -> None:
@@ -62,7 +62,7 @@ def test_repeated_packaged_value_changes_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("overrides", "message"),
     [
         (
             {"planer": {}},
@@ -87,11 +87,11 @@ def test_repeated_packaged_value_changes_nothing() -> None:
         ({"_source": "x"}, "there is no '_source'"),
     ],
 )
-def test_invalid_value_is_reported_with_its_path(given: Any, told: str) -> None:
+def test_invalid_value_is_reported_with_its_path(overrides: Any, message: str) -> None:
     """The error has the place, the value, the allowed values and the known keys; no value is converted."""
     with pytest.raises(UsageError) as refused:
-        load_graph_config(given)
-    assert f"graph_config: {told}" in str(refused.value)
+        load_graph_config(overrides)
+    assert f"graph_config: {message}" in str(refused.value)
     assert str(refused.value).count("\n") == 0
 
 
@@ -107,7 +107,7 @@ def test_all_invalid_values_are_reported_together() -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "told"),
+    ("content", "message"),
     [
         ("executor:\n  max_steps: [4\nagent: {}\n", r"my.yaml cannot be read as YAML: line 3, column 6: .*expected"),
         ("executor:\n\tmax_steps: 4\n", r"my.yaml cannot be read as YAML: line 2, column 1: .*cannot start any token"),
@@ -125,12 +125,12 @@ def test_all_invalid_values_are_reported_together() -> None:
         (None, r"my.yaml cannot be read: .*No such file"),
     ],
 )
-def test_unreadable_file_is_reported_with_the_line(tmp_path: Path, content: Any, told: str) -> None:
+def test_unreadable_file_is_reported_with_the_line(tmp_path: Path, content: Any, message: str) -> None:
     """The error names the file and the line, and nothing in the file is executed."""
     path = tmp_path / "my.yaml"
     if content is not None:
         path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    with pytest.raises(UsageError, match=told):
+    with pytest.raises(UsageError, match=message):
         load_graph_config(path)
 
 
@@ -155,13 +155,13 @@ def test_the_setting_comes_from_each_place(tmp_path: Path, monkeypatch: pytest.M
     assert Settings.load(graph_config="other.yaml").graph_config == Path("other.yaml")
 
 
-@pytest.mark.parametrize("given", [5, [1], True, {1, 2}])
-def test_invalid_type_of_the_setting_is_rejected(given: Any) -> None:
+@pytest.mark.parametrize("value", [5, [1], True, {1, 2}])
+def test_invalid_type_of_the_setting_is_rejected(value: Any) -> None:
     """The error names the setting, its type and the allowed types, in one line."""
-    told = f"The setting graph_config (AF_GRAPH_CONFIG) is {given!r}: it must be the path of a YAML file, or what it"
+    message = f"The setting graph_config (AF_GRAPH_CONFIG) is {value!r}: it must be the path of a YAML file, or what it"
     with pytest.raises(UsageError) as refused:
-        Settings.load(graph_config=given)
-    assert str(refused.value).startswith(told)
+        Settings.load(graph_config=value)
+    assert str(refused.value).startswith(message)
     assert str(refused.value).count("\n") == 0
 
 

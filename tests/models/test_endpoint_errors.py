@@ -162,9 +162,9 @@ async def test_long_message_is_shortened():
 
 async def test_refused_connection_suggests_to_check_the_server():
     """The message names the address and asks whether the server is running."""
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        port = taken.getsockname()[1]
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        port = unused.getsockname()[1]
         model = OpenAIModel(f"http://127.0.0.1:{port}/v1", KEY, "m", sleep=Waits())
         with pytest.raises(ModelUnavailable, match=rf"127\.0\.0\.1:{port}.*Is the server running"):
             _ = [event async for event in model.stream(ModelRequest((Message("user", "q"),)))]
@@ -216,9 +216,9 @@ async def test_repeated_key_is_not_in_errors_or_logs(answer, caplog):
 
 async def test_password_in_the_address_is_not_shown():
     """No message has the credentials of the base URL."""
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        model = OpenAIModel(f"http://user:hunter2@127.0.0.1:{taken.getsockname()[1]}/v1?k=v", KEY, "m")
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        model = OpenAIModel(f"http://user:hunter2@127.0.0.1:{unused.getsockname()[1]}/v1?k=v", KEY, "m")
         with pytest.raises(ModelUnavailable) as caught:
             _ = [event async for event in model.stream(ModelRequest((Message("user", "q"),), max_retries=0))]
         await model.aclose()
@@ -244,8 +244,8 @@ async def test_password_in_the_address_is_sent_and_never_logged(login: str, capl
     assert [request.headers["authorization"] for request in server.requests] == [f"Basic {sent}"] * 2
     logged = caplog.text + "".join(f"{record.args!r}{record.__dict__!r}" for record in caplog.records)
     assert f"{server.base_url}/chat/completions" in logged
-    shown = logged + str(refused.value) + repr(model) + repr(model._endpoint()) + model._card().plain()
-    assert [word for word in ("hunter2", sent, KEY) if word in shown] == []
+    output = logged + str(refused.value) + repr(model) + repr(model._endpoint()) + model._card().plain()
+    assert [word for word in ("hunter2", sent, KEY) if word in output] == []
 
 
 @pytest.mark.parametrize(

@@ -47,8 +47,8 @@ async def test_schemas_are_sent_only_with_the_native_protocol():
         }
     ]
     assert "tool_choice" not in server.requests[0].body
-    for asked in ({**TOOLS, "tool_protocol": "xml", "tool_choice": "none"}, {**TOOLS, "tools": ()}):
-        _, server = await take([Answer("x")], **asked)
+    for options in ({**TOOLS, "tool_protocol": "xml", "tool_choice": "none"}, {**TOOLS, "tools": ()}):
+        _, server = await take([Answer("x")], **options)
         assert not {"tools", "tool_choice"} & set(server.requests[0].body)
 
 
@@ -67,15 +67,16 @@ async def test_calls_and_results_are_sent_back():
         model = OpenAIModel(server.base_url, KEY, "m")
         assert [event async for event in model.stream(ModelRequest(prompt, **TOOLS))]
         await model.aclose()
-    _, asked, *results = server.requests[0].body["messages"]
-    assert (asked["role"], asked["content"]) == ("assistant", "")
-    assert [call["function"] for call in asked["tool_calls"]] == [
+    _, assistant, *results = server.requests[0].body["messages"]
+    assert (assistant["role"], assistant["content"]) == ("assistant", "")
+    assert [call["function"] for call in assistant["tool_calls"]] == [
         {"name": "web_search", "arguments": '{"query":"上下文 🙂","limit":3}'},
         {"name": "read_artifact", "arguments": '{"id":"a"}'},
         {"name": "list_artifacts", "arguments": "{}"},
     ]
     assert results == [
-        {"role": "tool", "tool_call_id": call["id"], "content": f"r{i}"} for i, call in enumerate(asked["tool_calls"])
+        {"role": "tool", "tool_call_id": call["id"], "content": f"r{i}"}
+        for i, call in enumerate(assistant["tool_calls"])
     ]
 
 

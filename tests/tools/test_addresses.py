@@ -33,10 +33,10 @@ class Table:
 
     def __init__(self, answers: Mapping[str, Sequence[str]]) -> None:
         self.answers = answers
-        self.asked: list[str] = []
+        self.queries: list[str] = []
 
     async def resolve(self, host: str, port: int) -> Sequence[str]:
-        self.asked.append(host)
+        self.queries.append(host)
         if host not in self.answers:
             raise OSError(f"{host} is not known")
         return self.answers[host]
@@ -294,16 +294,16 @@ async def test_name_is_resolved_once_and_the_checked_addresses_are_used():
     """A name that resolves differently after the check has no effect on the target."""
 
     class Turncoat:
-        asked = 0
+        queries = 0
 
         async def resolve(self, host: str, port: int) -> Sequence[str]:
-            self.asked += 1
-            return [PUBLIC_4] if self.asked == 1 else ["127.0.0.1"]
+            self.queries += 1
+            return [PUBLIC_4] if self.queries == 1 else ["127.0.0.1"]
 
     resolver = Turncoat()
     guard = RequestGuard(resolver=resolver)
     target = await guard.check("http://www.iana.org/")
-    assert (list(map(str, target.addresses)), resolver.asked) == ([PUBLIC_4], 1)
+    assert (list(map(str, target.addresses)), resolver.queries) == ([PUBLIC_4], 1)
     with pytest.raises(ToolError, match="leads to 127.0.0.1"):
         await guard.check("http://www.iana.org/")
 
@@ -312,7 +312,7 @@ async def test_numeric_host_is_not_resolved():
     """The resolver is not called for a numeric address."""
     resolver = Table(NAMES)
     await RequestGuard(resolver=resolver).check("http://8.8.8.8/")
-    assert resolver.asked == []
+    assert resolver.queries == []
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,7 @@ async def test_update_replaces_one_exact_passage(open_engine: OpenEngine) -> Non
 
 
 @pytest.mark.parametrize(
-    ("old", "problem", "shown"),
+    ("old", "problem", "excerpt"),
     [
         ("The cat sat on a mat.", "does not hold the passage", "5: The cat sat on the mat."),
         ("sat on the mat.", "stands there 2 times", "6: The dog sat on the mat."),
@@ -57,13 +57,13 @@ async def test_update_replaces_one_exact_passage(open_engine: OpenEngine) -> Non
     ],
 )
 async def test_update_without_a_unique_match_changes_nothing(
-    open_engine: OpenEngine, old: str, problem: str, shown: str
+    open_engine: OpenEngine, old: str, problem: str, excerpt: str
 ) -> None:
     """The error shows the nearest lines with their numbers."""
     artifact, results = await run(open_engine, call("update_artifact", id="research_report", old=old, new="x"))
     assert (artifact.version, artifact.content) == (1, TEXT)
     assert problem in (results[-1].error or "")
-    assert shown in (results[-1].error or "")
+    assert excerpt in (results[-1].error or "")
 
 
 async def test_rewrite_keeps_earlier_versions(open_engine: OpenEngine) -> None:
@@ -294,7 +294,7 @@ async def test_concurrent_updates_are_all_applied(shelf: Shelf) -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "shown"),
+    ("params", "expected"),
     [
         ({"from_line": 2, "n_lines": 2}, "[Lines 2-3 of 4]\n  two\r\n\tthree \n"),
         ({"from_line": 4}, "[Lines 4-4 of 4]\nfour"),
@@ -304,17 +304,17 @@ async def test_concurrent_updates_are_all_applied(shelf: Shelf) -> None:
         ({"from_line": "2", "n_lines": "1"}, "[Lines 2-2 of 4]\n  two\r\n"),
     ],
 )
-async def test_long_artifact_is_read_in_parts(shelf: Shelf, asked: dict[str, Any], shown: str) -> None:
+async def test_long_artifact_is_read_in_parts(shelf: Shelf, params: dict[str, Any], expected: str) -> None:
     """Lines are returned unchanged after one line with their numbers, which a complete text does not have."""
     await shelf.write("one\n  two\r\n\tthree \nfour")
-    assert (await shelf.call(read_artifact, id="report", **asked)).data == shown
+    assert (await shelf.call(read_artifact, id="report", **params)).data == expected
 
 
-@pytest.mark.parametrize("asked", [{"from_line": 0}, {"from_line": 5}, {"from_line": 1, "n_lines": 0}])
-async def test_reading_lines_out_of_range_is_an_error(shelf: Shelf, asked: dict[str, Any]) -> None:
+@pytest.mark.parametrize("params", [{"from_line": 0}, {"from_line": 5}, {"from_line": 1, "n_lines": 0}])
+async def test_reading_lines_out_of_range_is_an_error(shelf: Shelf, params: dict[str, Any]) -> None:
     """The error has the number of lines."""
     await shelf.write("one\ntwo\n")
-    result = await shelf.call(read_artifact, id="report", **asked)
+    result = await shelf.call(read_artifact, id="report", **params)
     assert "report (version 1) has 2 lines" in (result.error or "")
 
 

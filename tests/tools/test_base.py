@@ -136,8 +136,8 @@ async def test_permission_may_be_a_rule() -> None:
         """Take some."""
         return str(n)
 
-    asked = [await take.permission_for(CTX, take.bind({"n": n})) for n in (1, 5)]
-    assert asked == [ToolPermission.AUTO, ToolPermission.CONFIRM]
+    permissions = [await take.permission_for(CTX, take.bind({"n": n})) for n in (1, 5)]
+    assert permissions == [ToolPermission.AUTO, ToolPermission.CONFIRM]
 
 
 def test_registry_protects_built_in_names() -> None:
@@ -245,8 +245,8 @@ async def test_preview_may_be_a_plain_function_or_a_coroutine() -> None:
         raise ValueError("no idea")
 
     args = measure.bind({"name": "x"})
-    shown = [
+    previews = [
         await replace(measure, preview=preview).render_preview(CTX, args, lambda text: text)
         for preview in (None, lambda *_: "now", later, broken)
     ]
-    assert shown == ["", "now", "later x", "(The preview failed: ValueError: no idea)"]
+    assert previews == ["", "now", "later x", "(The preview failed: ValueError: no idea)"]

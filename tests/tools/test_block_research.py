@@ -145,10 +145,10 @@ def test_repeated_research_reuses_the_sources_block() -> None:
     """Dependents of the report become stale; the report does not."""
     tree = add(found(EMPTY), "Text", "T.", phase="write", depends_on=["What is X?"])
     report = tree.find("What is X?")
-    again = found(tree, report.block_id, text="X is the 24th letter.")
-    assert len(again) == len(tree)
-    assert again[report.block_id].depends_on == report.depends_on
-    assert set(again.stale) == {"text"}
+    repeated = found(tree, report.block_id, text="X is the 24th letter.")
+    assert len(repeated) == len(tree)
+    assert repeated[report.block_id].depends_on == report.depends_on
+    assert set(repeated.stale) == {"text"}
 
 
 def test_other_report_is_not_a_sources_block() -> None:
@@ -166,9 +166,9 @@ def test_edited_or_deleted_sources_are_not_overwritten() -> None:
     tree = found(EMPTY)
     key = tree.find("What is X?").block_id
     by_hand = applied(tree, write_block(tree, f"{key}_sources", "My own.", USER))
-    again = found(by_hand, key)
-    assert again[f"{key}_sources"].content == "My own."
-    assert again.find("What is X?: sources 2").content == SOURCES
+    repeated = found(by_hand, key)
+    assert repeated[f"{key}_sources"].content == "My own."
+    assert repeated.find("What is X?: sources 2").content == SOURCES
     gone = applied(tree, delete_block(tree, f"{key}_sources", anyway=True))
     assert found(gone, key).find("What is X?: sources").content == SOURCES
 
@@ -196,10 +196,10 @@ def test_deleted_block_gets_no_report() -> None:
 
 
 @given(st.lists(st.tuples(st.sampled_from(["A", "a", "B", "A: sources"]), st.integers(0, 9)), min_size=1, max_size=6))
-def test_repeated_research_keeps_the_tree_valid(asked: list[tuple[str, int]]) -> None:
+def test_repeated_research_keeps_the_tree_valid(queries: list[tuple[str, int]]) -> None:
     """Every report depends on existing sources, and no text is lost."""
     tree, texts = EMPTY, set[str]()
-    for n, (name, at) in enumerate(asked):
+    for n, (name, at) in enumerate(queries):
         reports = [block for block in tree if block.depends_on]
         into = reports[at].block_id if at < len(reports) else ""
         texts = texts - ({tree[into].content} if into else set()) | {f"Report {n}."}

@@ -218,7 +218,7 @@ def test_pdf_is_read_up_to_the_time_limit():
 
 
 @pytest.mark.parametrize(
-    ("data", "truncated", "said"),
+    ("data", "truncated", "message"),
     [
         (b"%PDF-1.4 nonsense", False, "cannot be read"),
         (b"", False, "cannot be read"),
@@ -226,9 +226,9 @@ def test_pdf_is_read_up_to_the_time_limit():
         (pdf(), False, "no readable text"),
     ],
 )
-def test_unreadable_pdf_is_an_error(data: bytes, truncated: bool, said: str):
+def test_unreadable_pdf_is_an_error(data: bytes, truncated: bool, message: str):
     """A broken, truncated or empty PDF raises an error of one line."""
-    with pytest.raises(ToolError, match=said) as caught:
+    with pytest.raises(ToolError, match=message) as caught:
         extract_text(HttpResponse("https://e.org/a.pdf", 200, "application/pdf", "", data, truncated), 10)
     assert "\n" not in str(caught.value)
 

@@ -29,11 +29,11 @@ class Answers:
 
     def __init__(self, *answers: Sequence[str]) -> None:
         self.answers = answers
-        self.asked: list[str] = []
+        self.queries: list[str] = []
 
     async def resolve(self, host: str, port: int) -> Sequence[str]:
-        self.asked.append(host)
-        return self.answers[min(len(self.asked), len(self.answers)) - 1]
+        self.queries.append(host)
+        return self.answers[min(len(self.queries), len(self.answers)) - 1]
 
 
 async def fetch(server: WebServer, path: str, **limits: float) -> FetchedPage:
@@ -76,7 +76,7 @@ async def test_connection_uses_the_checked_address():
     with WebServer({"/": Reply(b"here")}) as server:
         fetcher = Fetcher([f"pages.iana.org:{server.port}"], resolver=resolver)
         page = await fetcher.fetch(server.url(host="pages.iana.org"))
-    assert (page.text, resolver.asked) == ("here", ["pages.iana.org"])
+    assert (page.text, resolver.queries) == ("here", ["pages.iana.org"])
     assert server.requests[0].headers["host"] == f"pages.iana.org:{server.port}"
 
 
@@ -159,20 +159,20 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     if shutil.which("openssl") is None:
         pytest.skip("openssl is needed to make a certificate")
     folder = tmp_path_factory.mktemp("tls")
-    made, key = folder / "made.pem", folder / "key.pem"
+    chain, key = folder / "certificate.pem", folder / "key.pem"
     request = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=pages.iana.org"
     names = ["-addext", "subjectAltName=DNS:pages.iana.org"]
-    command = ["openssl", *request.split(), *names, "-keyout", str(key), "-out", str(made)]
+    command = ["openssl", *request.split(), *names, "-keyout", str(key), "-out", str(chain)]
     subprocess.run(command, check=True, capture_output=True)
-    return made, key
+    return chain, key
 
 
 async def test_certificate_is_checked_against_the_name(certificate: tuple[Path, Path]):
     """Although the connection uses an address, the certificate must be trusted and match the name."""
-    made, key = certificate
+    chain, key = certificate
     serving = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    serving.load_cert_chain(made, key)
-    trusting = ssl.create_default_context(cafile=made)
+    serving.load_cert_chain(chain, key)
+    trusting = ssl.create_default_context(cafile=chain)
     with WebServer({"/": Reply(b"secure")}, tls=serving) as server:
         allowed = [f"{name}.iana.org:{server.port}" for name in ("pages", "other")]
         resolver = Answers(["127.0.0.1"])
@@ -190,12 +190,14 @@ async def test_certificate_is_checked_against_the_name(certificate: tuple[Path, 
 
 async def test_redirect_from_https_to_http_is_not_followed(certificate: tuple[Path, Path]):
     """An https request is never repeated without encryption."""
-    made, key = certificate
+    chain, key = certificate
     serving = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    serving.load_cert_chain(made, key)
+    serving.load_cert_chain(chain, key)
     with WebServer({"/": Reply(b"open")}) as plain, WebServer({"/": redirect(plain.url())}, tls=serving) as server:
         allowed = [f"pages.iana.org:{server.port}", plain.host]
-        fetcher = Fetcher(allowed, resolver=Answers(["127.0.0.1"]), ssl_context=ssl.create_default_context(cafile=made))
+        fetcher = Fetcher(
+            allowed, resolver=Answers(["127.0.0.1"]), ssl_context=ssl.create_default_context(cafile=chain)
+        )
         page = await fetcher.fetch(server.url(host="pages.iana.org"))
     assert page.error is not None
     assert "from https to http" in page.error
@@ -323,15 +325,15 @@ async def test_incomplete_compressed_body_is_marked_as_truncated():
 
 
 @pytest.mark.parametrize(
-    ("body", "coding", "said"),
+    ("body", "coding", "message"),
     [(b"not packed", "gzip", "cannot be read"), (b"x", "zstd", "'zstd'"), (b"x", "gzip, br", "'gzip, br'")],
 )
-async def test_undecodable_body_is_an_error(body: bytes, coding: str, said: str):
+async def test_undecodable_body_is_an_error(body: bytes, coding: str, message: str):
     """A broken or unknown coding is an error."""
     with WebServer({"/": Reply(body, headers=(("Content-Encoding", coding),))}) as server:
         page = await fetch(server, "/")
     assert page.error is not None
-    assert said in page.error
+    assert message in page.error
 
 
 @pytest.mark.parametrize("media_type", ["image/png", "application/zip", "video/mp4", "application/octet-stream", "x"])

@@ -144,7 +144,7 @@ def send(
 SENT = {"to": "Ada", "times": 1, "share": 0.5, "mode": "fast", "tags": ["a", "b"], "extra": {"n": 1}}
 
 
-def told(values: dict[str, Any]) -> dict[str, str]:
+def field_errors(values: dict[str, Any]) -> dict[str, str]:
     with pytest.raises(FormError) as caught:
         read_form(send, SENT, values)
     return dict(caught.value.fields)
@@ -278,14 +278,14 @@ def test_empty_field_may_mean_no_value() -> None:
 )
 def test_invalid_value_is_reported_at_its_field(field: str, written: Any, error: str) -> None:
     """The error has the value and the expected type."""
-    assert told({field: written}).keys() == {field}
-    assert error in told({field: written})[field]
+    assert field_errors({field: written}).keys() == {field}
+    assert error in field_errors({field: written})[field]
 
 
 def test_all_invalid_fields_are_reported_together() -> None:
     """The person sees all errors at once."""
-    assert told({"times": "x", "share": "y", "to": "fine"}).keys() == {"times", "share"}
-    assert told({"times": "0", "extra": '{"n": "x"}'}).keys() == {"times", "extra"}
+    assert field_errors({"times": "x", "share": "y", "to": "fine"}).keys() == {"times", "share"}
+    assert field_errors({"times": "0", "extra": '{"n": "x"}'}).keys() == {"times", "extra"}
 
 
 def test_omitted_parameter_keeps_its_default() -> None:
@@ -418,15 +418,15 @@ def test_list_of_objects_has_fields_for_each() -> None:
     fields = by_name(form_fields(travel, {"stops": STOPS, "loops": [{"name": "a", "within": []}], "either": []}))
     field = fields["stops"]
     assert (field.kind, field.value, field.doc) == ("items", (0, 1, 2), "In order.")
-    assert [[(one.name, one.kind, one.value) for one in item] for item in field.items] == [
+    assert [[(entry.name, entry.kind, entry.value) for entry in item] for item in field.items] == [
         [("place", "text", "Rome"), ("nights", "integer", "1"), ("with_whom", "list", ())],
         [("place", "text", "Pisa"), ("nights", "integer", "2"), ("with_whom", "json", '[\n  "Ada\\nBob"\n]')],
         [("place", "text", "Bari"), ("nights", "integer", "1"), ("with_whom", "list", ())],
     ]
-    assert [(one.value, one.required, one.doc) for one in field.blank] == [
+    assert [(entry.value, entry.required, entry.doc) for entry in field.blank] == [
         ("", True, "Where."), ("1", False, ""), ((), False, "")
     ]  # fmt: skip
-    assert [one.kind for one in fields["loops"].blank] == ["text", "json"]
+    assert [entry.kind for entry in fields["loops"].blank] == ["text", "json"]
     assert fields["either"].kind == "json"
     assert json.loads(json.dumps(field.as_json()))["items"][0][0]["value"] == "Rome"
 
@@ -472,4 +472,4 @@ def test_invalid_value_in_an_item_is_reported_at_its_field(sent: Any, errors: di
     with pytest.raises(FormError) as caught:
         read_form(travel, {"stops": STOPS}, {"stops": sent})
     assert caught.value.fields.keys() == errors.keys()
-    assert all(told in caught.value.fields[name] for name, told in errors.items())
+    assert all(message in caught.value.fields[name] for name, message in errors.items())

@@ -110,8 +110,8 @@ async def test_searxng_gets_a_json_query():
     with WebServer({"/searx/search": answer({"results": [result("https://e.org/")]})}) as server:
         await SearxngSearch(server.url("/searx/")).search("fares & 渡轮?", 5)
     (request,) = server.requests
-    asked = parse_qs(urlsplit(request.path).query)
-    assert (request.method, asked) == ("GET", {"q": ["fares & 渡轮?"], "format": ["json"]})
+    query = parse_qs(urlsplit(request.path).query)
+    assert (request.method, query) == ("GET", {"q": ["fares & 渡轮?"], "format": ["json"]})
 
 
 @pytest.mark.parametrize(
@@ -180,15 +180,15 @@ async def test_tavily_errors_say_what_to_do_and_never_the_key(status: int, advic
     """Each status has its advice and the engine's message, with the key masked."""
 
     def refuse(request: WebRequest) -> Reply:
-        said = f"The key {request.headers['authorization']} is not good."
-        bodies = {"detail": {"detail": {"error": said}}, "error": {"error": said}, "plain": said}
+        body = f"The key {request.headers['authorization']} is not good."
+        bodies = {"detail": {"detail": {"error": body}}, "error": {"error": body}, "plain": body}
         return answer(bodies[shape], status)
 
     with WebServer({"/search": refuse}) as server, pytest.raises(ToolError, match=advice) as caught:
         await tavily(server).search("x", 5)
-    told = str(caught.value)
-    assert "Bearer *** is not good" in told
-    assert KEY not in told
+    message = str(caught.value)
+    assert "Bearer *** is not good" in message
+    assert KEY not in message
     assert caught.value.__cause__ is None
 
 
@@ -219,10 +219,10 @@ class Engine:
 
     def __init__(self, results: Iterable[Mapping[str, Any]] = (), error: Exception | None = None) -> None:
         self.results, self.error = list(results), error
-        self.asked: list[tuple[str, int]] = []
+        self.queries: list[tuple[str, int]] = []
 
     def text(self, query: str, *, max_results: int) -> Iterable[Mapping[str, Any]]:
-        self.asked.append((query, max_results))
+        self.queries.append((query, max_results))
         if self.error is not None:
             raise self.error
         return iter(self.results)
@@ -241,7 +241,7 @@ async def test_ddgs_results_become_hits():
     engine = Engine(found)
     hits = await DdgsSearch(engine).search("ferry", 2)
     assert hits == [SearchHit("Page 0", "https://e.org/0", "Text 0"), SearchHit("Page 1", "https://e.org/1", "Text 1")]
-    assert engine.asked == [("ferry", 2)]
+    assert engine.queries == [("ferry", 2)]
 
 
 async def test_ddgs_without_results_is_not_an_error():
@@ -250,15 +250,15 @@ async def test_ddgs_without_results_is_not_an_error():
 
 
 @pytest.mark.parametrize(
-    ("error", "said"),
+    ("error", "message"),
     [
         (RatelimitError("202"), "RatelimitException: 202. Wait a while"),
         (OSError("no network\nat all"), "OSError: no network at all. Try other words"),
     ],
 )
-async def test_ddgs_errors_say_what_to_do(error: Exception, said: str):
+async def test_ddgs_errors_say_what_to_do(error: Exception, message: str):
     """Exceptions of the library become one line with advice."""
-    with pytest.raises(ToolError, match=said):
+    with pytest.raises(ToolError, match=message):
         await DdgsSearch(Engine(error=error)).search("x", 5)
 
 

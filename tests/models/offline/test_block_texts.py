@@ -30,20 +30,20 @@ A generator gives its values one by one [1]. It keeps its place between them, as
 """
 
 
-def said(content: str) -> list[str]:
-    return [one.sentence for one in quotes_from(BlockText("Part / Facts", content))]
+def quoted_sentences(content: str) -> list[str]:
+    return [entry.sentence for entry in quotes_from(BlockText("Part / Facts", content))]
 
 
 def test_report_of_a_language_model_is_quoted_without_numbers() -> None:
     """The sentences are cited with the block; its list of sources and code are left alone."""
     assert is_report(OF_A_MODEL)
-    assert said(OF_A_MODEL) == [
+    assert quoted_sentences(OF_A_MODEL) == [
         "A generator gives its values one by one.",
         "It keeps its place between them, as `a[1]` shows.",
         "It can be gone through once.",
         "Nobody has ever minded that.",
     ]
-    assert {one.address for one in quotes_from(BlockText("Part / Facts", OF_A_MODEL))} == {"@Part / Facts"}
+    assert {entry.address for entry in quotes_from(BlockText("Part / Facts", OF_A_MODEL))} == {"@Part / Facts"}
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,9 @@ def test_report_of_a_language_model_is_quoted_without_numbers() -> None:
 )
 def test_list_of_sources_is_recognised_by_heading_or_numbers(sources: str) -> None:
     """In any of these forms nothing of it is quoted."""
-    assert said(f"The letter X is rare in English [1].\n\n{sources}") == ["The letter X is rare in English."]
+    assert quoted_sentences(f"The letter X is rare in English [1].\n\n{sources}") == [
+        "The letter X is rare in English."
+    ]
 
 
 @pytest.mark.parametrize(
@@ -80,7 +82,7 @@ def test_list_of_sources_is_recognised_by_heading_or_numbers(sources: str) -> No
 def test_numbers_without_sources_make_no_report(text: str, sentences: list[str]) -> None:
     """A list of steps, and a number in brackets without a source, are left as they are."""
     assert not is_report(text)
-    assert said(text)[-len(sentences) :] == sentences
+    assert quoted_sentences(text)[-len(sentences) :] == sentences
 
 
 @pytest.mark.parametrize("question", ["What is X?", "什么是甲？"])
@@ -94,7 +96,7 @@ def test_only_quotes_of_an_offline_report_are_quoted(
     text = make(Findings(question, quotes, ("The book", "Another book"), True, ("web_fetch: no way",), "It is denied."))
     assert is_report(text)
     found = quotes_from(BlockText("Facts", text))
-    assert found == [Quote(one.sentences[0], one.title, one.address) for one in quotes]
+    assert found == [Quote(entry.sentences[0], entry.title, entry.address) for entry in quotes]
     assert text_title(research_report(Findings(question, quotes, (), True))) == question
 
 
@@ -104,7 +106,7 @@ def test_sentences_added_to_a_report_belong_to_the_block() -> None:
         Findings("What is X?", (SourceQuotes("The book", "local:book", ("X is a letter.",)),), (), True)
     )
     text = text.replace("## Sources", "Nobody has seen it lately.\n\n## Sources") + "\nIt was seen again in May.\n"
-    assert said(text) == ["X is a letter.", "Nobody has seen it lately.", "It was seen again in May."]
+    assert quoted_sentences(text) == ["X is a letter.", "Nobody has seen it lately.", "It was seen again in May."]
 
 
 def test_block_of_quotes_is_no_report() -> None:
@@ -127,5 +129,5 @@ def test_list_of_read_sources_is_quoted_with_their_addresses() -> None:
         Quote("It is [rather] short.", "A *book*", "local:a"),
     ]
     assert is_source_list(NO_SOURCES_READ)
-    assert said(NO_SOURCES_READ) == []
+    assert quoted_sentences(NO_SOURCES_READ) == []
     assert not is_source_list("- **Method** — by counting and by asking around")

@@ -177,10 +177,10 @@ def test_block_does_not_repeat_its_dependencies(wb: af.Workbench) -> None:
     project = new_project(wb)
     project.add("Known", RAIN)
     project.add("Rain", prompt="What does the rain gauge do in frost?", depends_on=["Known"], auto_generate=True)
-    said = quotes_of(wb, written(project)["Rain"])
-    assert said
-    assert RAIN not in said
-    project["Known"].write(" ".join([RAIN, *said]))
+    sentences = quotes_of(wb, written(project)["Rain"])
+    assert sentences
+    assert RAIN not in sentences
+    project["Known"].write(" ".join([RAIN, *sentences]))
     project.refresh().wait(60)
     assert RAIN in quotes_of(wb, project["Rain"].content)
 
@@ -247,8 +247,8 @@ def test_plain_requests_are_carried_out(wb: af.Workbench) -> None:
     assert project["Report / 全量备份"].phase == "question"
     ask(wb, project, "写“全量备份”，一句话。")
     assert len(QUOTE.findall(project["全量备份"].content)) == 1
-    shown = ask(wb, project, "Show me 全量备份.").response
-    assert project["全量备份"].content in shown
+    displayed = ask(wb, project, "Show me 全量备份.").response
+    assert project["全量备份"].content in displayed
     ask(wb, project, "把全量备份改名为备份")
     assert [block.path for block in project.blocks] == ["Report", "Report / 备份"]
     assert ask(wb, project, "Go on to the next phase").response.startswith("The project is in the phase 'literature'.")
@@ -308,16 +308,16 @@ def test_verbatim_edits_wait_for_approval(wb: af.Workbench) -> None:
 
 
 @pytest.mark.parametrize(
-    ("question", "told"),
+    ("question", "message"),
     [("In Text replace 'new' by 'old'.", "is not in the text"), ("从Text中删除“e”", "occurs more than once")],
 )
-def test_edit_that_does_not_fit_is_reported(wb: af.Workbench, question: str, told: str) -> None:
+def test_edit_that_does_not_fit_is_reported(wb: af.Workbench, question: str, message: str) -> None:
     """Nobody is asked, nothing is changed, and the answer gives the reason."""
     project = new_project(wb)
     project.add("Text", "The gauge here.")
     run = ask(wb, project, question)
     assert (run.status, project["Text"].content) == ("completed", "The gauge here.")
-    assert told in run.response
+    assert message in run.response
 
 
 def test_wish_without_verbatim_edits_is_declined(tmp_path: Path) -> None:

@@ -65,7 +65,7 @@ def test_synonyms_are_known_by_stem():
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "same"),
+    ("entry", "other", "same"),
     [
         ("keys", "key", True),
         ("used", "uses", True),
@@ -81,6 +81,6 @@ def test_synonyms_are_known_by_stem():
         ("ide", "id", False),
     ],
 )
-def test_forms_of_a_word_share_a_stem(one: str, other: str, same: bool):
+def test_forms_of_a_word_share_a_stem(entry: str, other: str, same: bool):
     """Forms and spellings of a word have one stem; words with the same beginning have not."""
-    assert (stem(one) == stem(other)) is same
+    assert (stem(entry) == stem(other)) is same

@@ -97,8 +97,8 @@ def test_question_is_planned_and_answered(wb: af.Workbench, question: str, fact:
     assert fact in quotes_of(wb, report.content)
     assert fact in quotes_of(wb, str(run.response))
     assert "`research_report`" in str(run.response)
-    made = calls(wb, run, "executor")
-    assert (made[0], made[-2:]) == ("web_search", ["web_fetch", "create_artifact"])
+    calls_made = calls(wb, run, "executor")
+    assert (calls_made[0], calls_made[-2:]) == ("web_search", ["web_fetch", "create_artifact"])
 
 
 def test_every_part_of_a_question_gets_a_step(wb: af.Workbench) -> None:
@@ -126,9 +126,9 @@ def test_each_side_of_a_comparison_gets_a_step(wb: af.Workbench) -> None:
     response = str(run.response)
     addresses = [address for _, address in SOURCE.findall(response)]
     assert len(set(addresses)) == len(addresses)
-    said = quotes_of(wb, response)
-    assert "Cleaned tables can be made again and are kept for ten years." in said
-    assert any("Raw files" in sentence for sentence in said)
+    quotes = quotes_of(wb, response)
+    assert "Cleaned tables can be made again and are kept for ten years." in quotes
+    assert any("Raw files" in sentence for sentence in quotes)
 
 
 @pytest.mark.parametrize(
@@ -169,20 +169,20 @@ def test_silent_sources_fail_the_step(wb: af.Workbench, question: str) -> None:
 
 def test_the_reference_is_cited_where_it_answers(tmp_path: Path) -> None:
     """Of ten questions on the language reference nine are answered from an expected topic; absent ones are not."""
-    asked = yaml.safe_load((Path(__file__).parent / "questions.yaml").read_text(encoding="utf-8"))
+    questions = yaml.safe_load((Path(__file__).parent / "questions.yaml").read_text(encoding="utf-8"))
     with af.Workbench(model=OfflineModel(), data_dir=tmp_path / "data", interactive=False) as wb:
-        found = [(entry, planned(wb, entry["question"])) for entry in asked["questions"][::3]]
-        absent = [str(planned(wb, question).response) for question in asked["absent"][::2]]
+        found = [(entry, planned(wb, entry["question"])) for entry in questions["questions"][::3]]
+        absent = [str(planned(wb, question).response) for question in questions["absent"][::2]]
         cited = [(SOURCE.search(str(run.response)), entry["topics"], str(run.response)) for entry, run in found]
         assert all(quotes_of(wb, text) for match, _, text in cited if match)
     assert sum(match is not None and match[2].partition("#")[2] in topics for match, topics, _ in cited) >= 9
     assert not any(SOURCE.search(text) for text in absent)
 
 
-@pytest.mark.parametrize("said", ["Hello there!", "Hi, thank you very much.", "你好，谢谢！", "Who are you?"])
-def test_courtesies_need_no_plan(wb: af.Workbench, said: str) -> None:
+@pytest.mark.parametrize("message", ["Hello there!", "Hi, thank you very much.", "你好，谢谢！", "Who are you?"])
+def test_courtesies_need_no_plan(wb: af.Workbench, message: str) -> None:
     """They are answered at once."""
-    run = planned(wb, said)
+    run = planned(wb, message)
     assert run.status == "completed"
     assert wb.tool_calls_df(run).empty
 
@@ -200,12 +200,12 @@ def test_follow_up_uses_the_earlier_question_and_report(wb: af.Workbench) -> Non
 @pytest.mark.parametrize(("failures", "status", "looks"), [(1, "completed", 1), (9, "failed", 3)])
 def test_temporary_failure_is_retried(tmp_path: Path, failures: int, status: str, looks: int) -> None:
     """A search engine that does not answer is asked until the retries are used up; then the plan ends."""
-    asked: list[str] = []
+    queries: list[str] = []
 
     def search(request: WebRequest) -> Reply:
-        asked.append(request.path)
+        queries.append(request.path)
         found = {"results": [{"title": "Rain gauge", "url": server.url("/rain"), "content": "In frost it rests."}]}
-        is_down = len(asked) <= failures
+        is_down = len(queries) <= failures
         return Reply(b"", status=500) if is_down else Reply(json.dumps(found).encode(), content_type="application/json")
 
     page = Reply(f"<title>Rain gauge</title><h1>Rain gauge</h1><p>{RAIN}".encode(), content_type="text/html")
@@ -245,8 +245,8 @@ def test_step_in_the_persons_words_is_carried_out(tmp_path: Path) -> None:
         run = planned(wb, "What does the rain gauge do in frost?")
         run.approve(params={"title": "Mine", "steps": steps}).wait(60)
         assert [status for _, status in ends(run)] == ["completed"] * 3
-        said = quotes_of(wb, run.artifacts["research_report"].content)
-        assert {RAIN, "Raw files are kept for ever."} <= set(said)
+        quotes = quotes_of(wb, run.artifacts["research_report"].content)
+        assert {RAIN, "Raw files are kept for ever."} <= set(quotes)
         assert "### Look up how raw files are kept" in str(run.response)
         assert calls(wb, run, "executor")[0] == "web_fetch"
 
@@ -297,6 +297,6 @@ def test_step_without_tools_or_material_fails(tmp_path: Path, tool: str, reason:
 
 
 def _from(request: ModelRequest, steps: Sequence[dict[str, Any]]) -> str:
-    made = any(message.role == "assistant" for message in request.messages)
+    has_replied = any(message.role == "assistant" for message in request.messages)
     assert who_asks(request) == "agent"
-    return "Over." if made else call("plan_create", title="A plan", steps=list(steps))
+    return "Over." if has_replied else call("plan_create", title="A plan", steps=list(steps))

@@ -76,8 +76,8 @@ def test_project_view_finds_blocks_and_phases() -> None:
     stale = block("Own [x] - y", content="A text.", status="draft", basis={"Below": "other"}, depends_on=("Below",))
     view = view_of(BELOW, stale, REPORT, block("In it", parent="Report", phase="writing", prompt="[a]"))
     assert view.path("the block “in it”") == "Report / In it"
-    assert [one.name for one in view.tree if view.is_stale(one)] == ["Own [x] - y"]
-    assert [one.name for one in view.tree if view.is_open(one)] == ["Own [x] - y", "In it"]
+    assert [entry.name for entry in view.tree if view.is_stale(entry)] == ["Own [x] - y"]
+    assert [entry.name for entry in view.tree if view.is_open(entry)] == ["Own [x] - y", "In it"]
     assert view.phase("写作") == view.phase("Writing") == view.phase("writing")
     assert view.phase("nope") is None
 
@@ -86,7 +86,7 @@ def test_block_needs_research_only_without_researched_dependency() -> None:
     """An empty text of a research phase needs research, unless it depends on a text of such a phase."""
     first = block("First", phase="literature", content="Text.")
     view = view_of(first, block("Next", phase="literature", depends_on=("First",)), block("Alone", phase="literature"))
-    assert [one.name for one in view.tree if view.needs_research(one)] == ["Alone"]
+    assert [entry.name for entry in view.tree if view.needs_research(entry)] == ["Alone"]
 
 
 VIEW = view_of(
@@ -119,7 +119,7 @@ def editing(name: str, wish: str) -> list[tuple[str, dict[str, Any]]]:
 
 
 @pytest.mark.parametrize(
-    ("said", "called"),
+    ("message", "called"),
     [
         ("Write the method.", writing("Method")),
         ("Could you please rewrite @Method, shorter?", writing("Method", style_hint="shorter")),
@@ -187,25 +187,25 @@ def editing(name: str, wish: str) -> list[tuple[str, dict[str, Any]]]:
         ("进入文献阶段", [("advance_to_phase", {"target_phase": "literature"})]),
     ],
 )
-def test_plain_request_becomes_calls(said: str, called: list[tuple[str, dict[str, Any]]]) -> None:
+def test_plain_request_becomes_calls(message: str, called: list[tuple[str, dict[str, Any]]]) -> None:
     """Requests in English and Chinese name blocks and phases of the project."""
-    request = read_request(said, VIEW)
+    request = read_request(message, VIEW)
     assert request is not None
     assert ([(call.name, dict(call.params)) for call in request.calls], request.problem) == (called, "")
 
 
 @pytest.mark.parametrize(
-    "said", ["What is the state?", "show all blocks", "where do we stand", "现在的进度如何？", "状态"]
+    "message", ["What is the state?", "show all blocks", "where do we stand", "现在的进度如何？", "状态"]
 )
-def test_request_for_the_state_is_recognised(said: str) -> None:
+def test_request_for_the_state_is_recognised(message: str) -> None:
     """The request has no calls: the project itself is the answer."""
-    request = read_request(said, VIEW)
+    request = read_request(message, VIEW)
     assert request is not None
     assert request.is_about_state
 
 
 @pytest.mark.parametrize(
-    "said",
+    "message",
     [
         "",
         "Hello!",
@@ -222,13 +222,13 @@ def test_request_for_the_state_is_recognised(said: str) -> None:
         "x" * 9999,
     ],
 )
-def test_unclear_message_is_no_request(said: str) -> None:
+def test_unclear_message_is_no_request(message: str) -> None:
     """Nothing is guessed."""
-    assert read_request(said, VIEW) is None
+    assert read_request(message, VIEW) is None
 
 
 @pytest.mark.parametrize(
-    "said",
+    "message",
     [
         "Write Methdo",
         "Remove it",
@@ -238,16 +238,16 @@ def test_unclear_message_is_no_request(said: str) -> None:
         "为块“乙”研究甲",
     ],
 )
-def test_request_with_unknown_name_has_a_problem(said: str) -> None:
+def test_request_with_unknown_name_has_a_problem(message: str) -> None:
     """The problem lists the known names, and there are no calls."""
-    request = read_request(said, VIEW)
+    request = read_request(message, VIEW)
     assert request is not None
     assert request.problem.startswith("There is no block")
     assert request.calls == ()
 
 
 @pytest.mark.parametrize(
-    ("said", "edits", "rest"),
+    ("message", "edits", "rest"),
     [
         ("Replace 'a' by “b” and remove the sentence \"It can't be.\".", [("a", "b"), ("It can't be.", "")], ""),
         ("Change `x` into `y`. Make it friendlier.", [("x", "y")], "Make it friendlier"),
@@ -261,11 +261,11 @@ def test_request_with_unknown_name_has_a_problem(said: str) -> None:
         ("Make 'it' shorter", [], "Make 'it' shorter"),
     ],
 )
-def test_edits_are_read_verbatim(said: str, edits: list[tuple[str, str]], rest: str) -> None:
+def test_edits_are_read_verbatim(message: str, edits: list[tuple[str, str]], rest: str) -> None:
     """Quoted passages are preserved exactly; other words are returned as the rest."""
-    asked = find_edits(said)
-    assert [(edit["anchor"], edit["replacement"]) for edit in asked.edits] == edits
-    assert asked.rest == rest
+    requested = find_edits(message)
+    assert [(edit["anchor"], edit["replacement"]) for edit in requested.edits] == edits
+    assert requested.rest == rest
 
 
 @pytest.mark.parametrize(
@@ -293,11 +293,13 @@ def test_length_is_read_from_a_style(style: str, most: int, rest: str) -> None:
     assert (length.max_sentences, length.rest) == (most, rest)
 
 
-@pytest.mark.parametrize(("asked", "told"), [("Judge it.", "without a language model"), ("请打分。", "没有语言模型")])
-async def test_agent_with_unknown_tools_says_that_it_needs_a_language_model(asked: str, told: str) -> None:
+@pytest.mark.parametrize(
+    ("question", "answer"), [("Judge it.", "without a language model"), ("请打分。", "没有语言模型")]
+)
+async def test_agent_with_unknown_tools_says_that_it_needs_a_language_model(question: str, answer: str) -> None:
     """The answer calls none of the tools."""
     tools = (ToolSpec("grade", "Grade it.", {}), ToolSpec("read_field", "Read it.", {}))
-    request = ModelRequest((Message("system", "You judge."), Message("user", asked)), tools)
+    request = ModelRequest((Message("system", "You judge."), Message("user", question)), tools)
     replies = [event async for event in OfflineModel().stream(request) if isinstance(event, ModelReply)]
-    assert told in replies[0].content
+    assert answer in replies[0].content
     assert replies[0].calls == ()

@@ -156,15 +156,15 @@ def test_readers_are_found_in_sources_about_them(wb: af.Workbench, tmp_path: Pat
     wb.add_sources(notes)
     project = new_project(wb)
     ask(wb, project, "Research who reads the handbook.")
-    said = quotes_of(wb, project["Who reads the handbook"].content)
-    assert "The readers of the handbook are students in their first summer." in said
+    quotes = quotes_of(wb, project["Who reads the handbook"].content)
+    assert "The readers of the handbook are students in their first summer." in quotes
 
 
 # --- odd and hostile queries -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("question", "told"),
+    ("question", "message"),
     [
         ("Research the frost for the block Nope", "There is no block 'Nope'. There are: "),
         ("为块“没有”研究霜", "There is no block '没有'. There are: "),
@@ -175,13 +175,13 @@ def test_readers_are_found_in_sources_about_them(wb: af.Workbench, tmp_path: Pat
         ("Research " + "frost " * 830, PHRASES["en"]["abilities"]),
     ],
 )
-def test_impossible_research_is_explained(wb: af.Workbench, question: str, told: str) -> None:
+def test_impossible_research_is_explained(wb: af.Workbench, question: str, message: str) -> None:
     """No research run starts and no block is written; the answer has the reason, or the known requests."""
     project = new_project(wb)
     project.add("Report", is_group=True)
     run = ask(wb, project, question)
     assert run.status == "completed"
-    assert told in run.response
+    assert message in run.response
     assert list(wb.runs_df()["flow"]) == ["compose"]
     assert [block.name for block in project.blocks] == ["Intent", "Report"]
 
@@ -213,7 +213,7 @@ def test_markup_in_a_query_is_text(wb: af.Workbench, query: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("query", "field", "told"),
+    ("query", "field", "message"),
     [
         ("", "", "query"),
         ("   ", "", "query"),
@@ -221,7 +221,7 @@ def test_markup_in_a_query_is_text(wb: af.Workbench, query: str) -> None:
         (FROST, "Report", "is a group"),
     ],
 )
-def test_invalid_research_call_is_refused(tmp_path: Path, query: str, field: str, told: str) -> None:
+def test_invalid_research_call_is_refused(tmp_path: Path, query: str, field: str, message: str) -> None:
     """Without a question, or for a group, any composer gets an error, and no run starts."""
     research_call = call("run_research", query=query, research_type="general", field_name=field)
     with opened(tmp_path, agent_models={"composer": ScriptedModel(by_agent(composer=[research_call, "No."]))}) as wb:
@@ -230,7 +230,7 @@ def test_invalid_research_call_is_refused(tmp_path: Path, query: str, field: str
         ask(wb, project, "Go.")
         [result] = wb.tool_calls_df().itertuples()
         assert (result.success, len(wb.runs_df())) == (False, 1)
-        assert told in str(result)
+        assert message in str(result)
 
 
 def test_very_long_query_is_researched(tmp_path: Path) -> None:
@@ -267,10 +267,10 @@ def test_dependents_of_reports_quote_only_these(wb: af.Workbench) -> None:
     project = researched(wb)
     facts = quotes_of(wb, project["Facts"].content)
     for name in ("Text", "Summary"):
-        said = quotes_of(wb, project[name].content)
-        assert said
-        assert set(said) <= set(facts)
-        assert len(said) == len(set(said))
+        quotes = quotes_of(wb, project[name].content)
+        assert quotes
+        assert set(quotes) <= set(facts)
+        assert len(quotes) == len(set(quotes))
         assert "quoted from “Facts”" in project[name].content
         assert all(address.startswith("local:") for _, address in SOURCE.findall(project[name].content))
 

@@ -1,4 +1,4 @@
-"""Workbenches with servers, and what they stored."""
+"""Workbenches with MCP servers, and their stored calls."""
 
 import sqlite3
 from collections.abc import Callable, Iterator
@@ -16,7 +16,7 @@ MakeBench = Callable[..., af.Workbench]
 
 
 class Called(NamedTuple):
-    """A tool call as it is stored."""
+    """A stored tool call."""
 
     tool: str
     success: bool
@@ -24,7 +24,7 @@ class Called(NamedTuple):
 
 
 def calls(wb: af.Workbench) -> list[Called]:
-    """All calls of a workbench, in order: what came of each, or why nothing did."""
+    """All calls of a workbench in order, with their results or errors."""
     sql = "SELECT tool_name, success, result, error_message FROM tool_calls ORDER BY rowid"
     with closing(sqlite3.connect(wb.data_dir / "store.db")) as db:
         return [Called(tool, bool(success), error or result) for tool, success, result, error in db.execute(sql)]
@@ -32,7 +32,7 @@ def calls(wb: af.Workbench) -> list[Called]:
 
 @pytest.fixture
 def bench(tmp_path: Path) -> Iterator[MakeBench]:
-    """Makes workbenches; when the test is over they are closed, and no server is left."""
+    """Makes workbenches that are closed after the test with their servers."""
     opened: list[af.Workbench] = []
 
     def make(*turns: Any, data_dir: str = "data", **options: Any) -> af.Workbench:

@@ -1,4 +1,4 @@
-"""How servers are configured: read strictly, told without secrets."""
+"""Configuration of MCP servers: strict validation, and secrets that are never shown."""
 
 import json
 import os
@@ -17,7 +17,7 @@ FILES = {"command": "npx", "args": ["-y", "server"], "env": {"LEVEL": "debug"}}
 
 
 def test_configuration_below_mcpservers_is_read(tmp_path: Path) -> None:
-    """What stands below `mcpServers` in a JSON file is the same as the servers themselves."""
+    """The value of `mcpServers` in a JSON file equals a mapping of servers."""
     other = {
         "mcpServers": {"files": {**FILES, "type": "stdio"}, "far": {"type": "http", "url": "https://h.example/mcp"}}
     }
@@ -29,7 +29,7 @@ def test_configuration_below_mcpservers_is_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "problem"),
+    ("configured", "problem"),
     [
         (3, "mcp is int; it must map names to servers"),
         ("{", "mcp is no JSON: "),
@@ -53,23 +53,23 @@ def test_configuration_below_mcpservers_is_read(tmp_path: Path) -> None:
         ({"files": {**FILES, "name": "x"}}, "mcp.files.name is not known; known are command"),
     ],
 )
-def test_invalid_configuration_is_reported_with_its_path(told: object, problem: str) -> None:
-    """Each value that cannot be used is told with the way to it and what may stand there."""
+def test_invalid_configuration_is_reported_with_its_path(configured: object, problem: str) -> None:
+    """The error has the path of each invalid value and the allowed values."""
     with pytest.raises(UsageError) as caught:
-        read_servers(told)
+        read_servers(configured)
     assert problem in str(caught.value)
 
 
 def test_all_invalid_parameters_are_reported_together() -> None:
-    """Two servers that do not fit make one error."""
+    """Two invalid servers are one error."""
     with pytest.raises(UsageError, match=r"(?s)mcp\.a: it needs.*mcp\.b\.args"):
         read_servers({"a": {}, "b": {"command": "x", "args": 3}})
 
 
 def test_environment_variables_are_substituted_at_the_start() -> None:
-    """`${NAME}` stands for a variable of the environment; one that is not set is named then, and not before."""
-    told = {"command": "${BIN}/x", "args": ["--root=${ROOT}"], "env": {"TOKEN": "${T}"}}
-    server = read_servers({"files": told})["files"]
+    """`${NAME}` is a variable of the environment; a missing one is an error when the server starts."""
+    configured = {"command": "${BIN}/x", "args": ["--root=${ROOT}"], "env": {"TOKEN": "${T}"}}
+    server = read_servers({"files": configured})["files"]
     filled = server.with_environment({"BIN": "/bin", "ROOT": "/r", "T": TOKEN})
     assert (filled.command, filled.args) == ("/bin/x", ("--root=/r",))
     assert filled.env["TOKEN"].get_secret_value() == TOKEN
@@ -78,7 +78,7 @@ def test_environment_variables_are_substituted_at_the_start() -> None:
 
 
 @pytest.mark.parametrize(
-    "told",
+    "configured",
     [
         {"command": "x", "env": {"API_TOKEN": TOKEN}},
         {"command": "x", "env": {"API_TOKEN": "${MY_VARIABLE}"}},
@@ -91,26 +91,32 @@ def test_environment_variables_are_substituted_at_the_start() -> None:
         {"url": f"https://h.example/{TOKEN}/mcp"},
     ],
 )
-def test_a_secret_is_never_shown_and_is_masked_where_it_comes_back(told: object, monkeypatch) -> None:
-    """No face of a server or of the settings shows a secret, and a cassette holds none."""
+def test_secret_is_never_shown_and_is_masked_in_results(configured: object, monkeypatch) -> None:
+    """No view of a server or of the settings shows a secret, and a cassette contains none."""
     monkeypatch.setenv("MY_VARIABLE", TOKEN)
-    settings = Settings.load(mcp={"files": told})
+    settings = Settings.load(mcp={"files": configured})
     server = settings.mcp["files"]
-    shown = [repr(server), str(server), server._card().plain(), server._repr_html_(), repr(settings), str(settings)]
-    shown += [settings._card().plain(), settings._repr_html_(), str(server.model_dump())] if "env" in told else []
-    assert not [face for face in shown if TOKEN in face]
+    displayed = [repr(server), str(server), server._card().plain(), server._repr_html_(), repr(settings), str(settings)]
+    displayed += (
+        [settings._card().plain(), settings._repr_html_(), str(server.model_dump())] if "env" in configured else []
+    )
+    assert not [face for face in displayed if TOKEN in face]
     assert TOKEN in server.secrets(os.environ)
     assert Redactor(known_values(settings, os.environ, ())).text(f"It says {TOKEN}!") == "It says [secret]!"
 
 
 def test_plain_values_are_not_masked() -> None:
-    """A level, a folder or a word in the configuration is not blotted out of texts."""
-    told = {"command": "npx", "args": ["-y", "--root", "/home/ada/papers2026"], "env": {"LOG_LEVEL": "verbose-output"}}
-    assert read_servers({"files": told})["files"].secrets({}) == ()
+    """A log level, a folder or a word in the configuration is no secret."""
+    configured = {
+        "command": "npx",
+        "args": ["-y", "--root", "/home/ada/papers2026"],
+        "env": {"LOG_LEVEL": "verbose-output"},
+    }
+    assert read_servers({"files": configured})["files"].secrets({}) == ()
 
 
-def test_an_error_shows_no_secret() -> None:
-    """What does not fit is told by its place and its kind only."""
+def test_error_shows_no_secret() -> None:
+    """An invalid value is reported with its path and type only."""
     with pytest.raises(UsageError) as caught:
         read_servers({"files": {"command": "x", "env": {"TOKEN": [TOKEN]}, "headers": TOKEN, TOKEN[:3]: 1}})
     assert TOKEN not in str(caught.value)
@@ -119,8 +125,8 @@ def test_an_error_shows_no_secret() -> None:
     assert TOKEN not in str(caught.value)
 
 
-def test_settings_have_servers_from_everywhere(tmp_path: Path, monkeypatch) -> None:
-    """A server that is passed takes the place of one in the file; the others of the file stay; AF_MCP is JSON."""
+def test_settings_merge_all_sources_of_servers(tmp_path: Path, monkeypatch) -> None:
+    """A server in an argument replaces one in the file; other servers of the file stay; AF_MCP is JSON."""
     monkeypatch.setenv("AF_TRUST_FOLDER", "1")
     (tmp_path / SETTINGS_FILE).write_text(
         '[mcp.files]\ncommand = "a"\nargs = ["b"]\n[mcp.far]\nurl = "http://h.example"\n'

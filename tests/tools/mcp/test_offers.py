@@ -1,4 +1,4 @@
-"""What servers offer: names, permissions, and the text that a run keeps."""
+"""Tool offers of MCP servers: names, permissions, and the text that a run stores."""
 
 import json
 from typing import Any
@@ -27,12 +27,12 @@ def server(name: str, **options: Any) -> McpServer:
 
 
 def offered(*servers: tuple[McpServer, list[str]], taken: tuple[str, ...] = ()) -> McpToolOffers:
-    listed = [(one, [ListedTool(name, f"Does {name}.", SCHEMA) for name in names]) for one, names in servers]
+    listed = [(entry, [ListedTool(name, f"Does {name}.", SCHEMA) for name in names]) for entry, names in servers]
     return build_offers(listed, taken, "lead_agent")
 
 
 @pytest.mark.parametrize(
-    ("lists", "taken", "names"),
+    ("lists", "used_names", "names"),
     [
         ([("files", ["read", "write"])], (), ["read", "write"]),
         ([("files", ["read"]), ("far", ["read", "other"])], (), ["files_read", "far_read", "other"]),
@@ -44,13 +44,15 @@ def offered(*servers: tuple[McpServer, list[str]], taken: tuple[str, ...] = ()) 
         ([("odd", ["core", "all", "mcp", "Core"])], (), ["odd_core", "odd_all", "odd_mcp", "Core"]),
     ],
 )
-def test_a_tool_keeps_its_name_unless_another_has_it(lists: Any, taken: Any, names: list[str]) -> None:
-    """Names clash never; where they would, all that have one get their server's in front."""
-    assert [offer.name for offer in offered(*((server(name), tools) for name, tools in lists), taken=taken)] == names
+def test_tool_keeps_its_name_unless_it_is_used(lists: Any, used_names: Any, names: list[str]) -> None:
+    """All tools with the same name get the prefix of their servers."""
+    assert [
+        offer.name for offer in offered(*((server(name), tools) for name, tools in lists), taken=used_names)
+    ] == names
 
 
-def test_permissions_and_choices_are_by_the_servers_names() -> None:
-    """A tool that is not named needs a person; one that is not listed among the used ones is not offered."""
+def test_permissions_use_the_servers_names() -> None:
+    """A tool without a permission needs an approval; a tool outside of `tools` is not offered."""
     some = server("files", permission={"read-it": "auto"}, tools=("write", "read-it"), agents=("crawl_agent",))
     found = offered((some, ["read-it", "write", "drop"]))
     assert [(offer.name, offer.permission, offer.agents) for offer in found] == [
@@ -62,28 +64,28 @@ def test_permissions_and_choices_are_by_the_servers_names() -> None:
 
 @pytest.mark.parametrize("options", [{"permission": {"raed": "auto"}}, {"tools": ("raed",)}])
 def test_unknown_tool_lists_known_tools(options: Any) -> None:
-    """What is configured for a tool that the server does not have would hold for nothing."""
+    """A setting for a tool that the server does not have would have no effect."""
     with pytest.raises(UsageError, match=r"mcp\.files\.\w+ names 'raed'; the server's tools are: read, write\."):
         offered((server("files", **options), ["write", "read"]))
 
 
-def test_the_text_of_offers_gives_the_same_tools() -> None:
-    """Parameters keep their order, which is that of the manual, and their names at the server."""
+def test_stored_offers_give_the_same_tools() -> None:
+    """Parameters keep their order, which is that of the manual, and their names on the server."""
     before = offered((server("files", permission="auto"), ["read"]))
     after = offers_from_json(offers_to_json(before))
     assert after == before
-    made = [tool_from_offer(offer, _never) for offer in (*before, *after)]
-    assert json.dumps(made[0].spec.parameters) == json.dumps(made[1].spec.parameters)
-    assert list(made[1].spec.parameters["properties"]) == ["zeta", "x_y"]
-    assert made[1].category == "mcp"
+    tools = [tool_from_offer(offer, _never) for offer in (*before, *after)]
+    assert json.dumps(tools[0].spec.parameters) == json.dumps(tools[1].spec.parameters)
+    assert list(tools[1].spec.parameters["properties"]) == ["zeta", "x_y"]
+    assert tools[1].category == "mcp"
 
 
 async def _never(_offer: Any, _arguments: Any) -> ToolResult:
     raise AssertionError
 
 
-async def test_a_call_reaches_the_server_by_its_own_names() -> None:
-    """The handler gives the arguments as the server calls them, and nothing that the call left out."""
+async def test_call_uses_the_servers_names() -> None:
+    """The server gets its own parameter names, and no parameter that the call omits."""
     calls: list[Any] = []
 
     async def call(offer: Any, arguments: Any) -> ToolResult:
@@ -100,8 +102,8 @@ async def test_a_call_reaches_the_server_by_its_own_names() -> None:
     assert " at 0x" not in repr(tool) + tool._card().plain()
 
 
-def test_a_person_edits_a_call_in_fields_of_its_types() -> None:
-    """The form of a waiting call has a field for each parameter as the server declares it."""
+def test_form_of_a_call_has_typed_fields() -> None:
+    """The form of a waiting call has a field for each declared parameter."""
     props = {"n": {"type": ["integer", "null"]}, "kind": {"enum": ["a", "b"]}, "o": {"$ref": "#/$defs/o"}, "any": True}
     schema = {"properties": props, "required": ["kind"], "$defs": {"o": {"type": "object"}}}
     tool = tool_from_offer(
@@ -130,13 +132,13 @@ NAMED_BADLY = {"name": "a b", "server": "s", "tool": "t", "description": "", "pa
     ["", "{", "3", '[{"name": "x"}]', None, json.dumps([NAMED_BADLY])],
 )
 def test_edited_offers_are_a_clear_error(text: Any) -> None:
-    """What a file says of servers is believed only as far as it fits."""
+    """Offers in a file are validated."""
     with pytest.raises(CassetteError, match="What MCP servers offered to the recorded run cannot be read"):
         offers_from_json(text)
 
 
-def test_parameters_from_a_file_are_made_sound() -> None:
-    """A schema in a file that is none makes a tool without parameters, and no error."""
+def test_invalid_stored_schema_allows_no_parameters() -> None:
+    """An invalid schema in a file gives a tool without parameters instead of an error."""
     [offer] = json.loads(offers_to_json(offered((server("files"), ["read"]))))
     [read] = offers_from_json(json.dumps([{**offer, "parameters": {"properties": 3, "$ref": "#"}}]))
     assert tool_from_offer(read, _never).spec.parameters == {"type": "object", "properties": {}, "required": []}

@@ -1,4 +1,4 @@
-"""What is left of servers when a workbench, a process or a cell ends; and a machine without the library."""
+"""The processes of MCP servers at the end of a workbench, a process or a cell; and a missing library."""
 
 import subprocess
 import sys
@@ -14,7 +14,7 @@ WAIT_S = 40
 
 
 def test_closing_ends_an_unresponsive_server(tmp_path: Path, bench: MakeBench) -> None:
-    """One that minds neither the end of its input nor a signal is killed, and its workbench closes in time."""
+    """A server that ignores the end of its input and a signal is killed, and the workbench closes in time."""
     wb = bench("Done.", mcp={"files": by_stdio(tmp_path, "--stubborn")})
     wb.ask("Go.").wait(WAIT_S)
     [process] = alive(tmp_path)
@@ -24,8 +24,8 @@ def test_closing_ends_an_unresponsive_server(tmp_path: Path, bench: MakeBench) -
     assert process not in alive(tmp_path)
 
 
-def test_a_process_that_ends_leaves_no_server(tmp_path: Path) -> None:
-    """Whether a script closes its workbench or not, and also where it is killed, its servers end with it."""
+def test_ended_process_leaves_no_server(tmp_path: Path) -> None:
+    """Its servers end with a script, whether or not it closes its workbench, and also if it is killed."""
     script = f"""
 import os, signal, sys
 import artifactflow_nb as af
@@ -33,14 +33,14 @@ wb = af.Workbench(model=af.ScriptedModel(["Done."]), mcp={{"files": {by_stdio(tm
 wb.ask("Go.").wait(40)
 os.kill(os.getpid(), signal.SIGKILL) if sys.argv[1] == "kill" else None
 """
-    for how in ("leave", "kill"):
-        subprocess.run([sys.executable, "-c", script, how], check=how == "leave", timeout=60)
+    for ending in ("leave", "kill"):
+        subprocess.run([sys.executable, "-c", script, ending], check=ending == "leave", timeout=60)
         until(lambda: not alive(tmp_path))
     assert len(pids(tmp_path)) == 2
 
 
-def test_without_the_library_one_line_says_what_to_install(tmp_path: Path) -> None:
-    """A workbench with servers names the command; one without is not affected; a server may still be disabled."""
+def test_missing_library_names_the_install_command(tmp_path: Path) -> None:
+    """Only a workbench with enabled servers needs the library."""
     script = f"""
 import sys
 class Blocked:
@@ -62,8 +62,8 @@ except af.UsageError as error:
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
-def test_stopping_the_cell_ends_the_wait_for_a_slow_server(tmp_path: Path) -> None:
-    """A cell that waits for a server to start can be interrupted; the server goes, and the kernel is as it was."""
+def test_interrupted_cell_stops_waiting_for_a_slow_server(tmp_path: Path) -> None:
+    """The server ends, and the kernel is unchanged."""
     slowly = f"import os, time; open({str(tmp_path / 'pids')!r}, 'w').write(str(os.getpid())); time.sleep(60)"
     slow = {"command": sys.executable, "args": ["-c", slowly]}
     manager = KernelManager(kernel_name="python3")

@@ -1,4 +1,4 @@
-"""Answers of MCP servers that no SDK would write: the run goes on, and replays the same."""
+"""Invalid responses of MCP servers: the run continues, and its replay is equal."""
 
 import sys
 from pathlib import Path
@@ -13,15 +13,15 @@ SERVERS = {"raw": {"command": sys.executable, "args": [str(SERVER)], "timeout_s"
 
 
 def test_unreadable_answers_are_reported_to_the_model(tmp_path: Path, workbench: OpenWorkbench) -> None:
-    """100,000 nested lists and half a surrogate pair are calls without an answer; other calls are not touched."""
+    """100,000 nested lists and a lone surrogate fail their own calls only."""
     turns = [[ToolCall(name, {}) for name in ("deep", "half", "nested", "plain")], "Done."]
     cassette = tmp_path / "c.jsonl"
     options = {"tool_protocol": "native", "interactive": False}
     with workbench(turns, mcp=SERVERS, record=cassette, **options) as wb:
         run = wb.ask("Go on?").wait(60)
         recorded, response = calls(wb), run.response
-    assert (response, [one.success for one in recorded]) == ("Done.", [False, False, True, True])
-    assert all("did not answer within 3 s" in one.said for one in recorded[:2])
+    assert (response, [entry.success for entry in recorded]) == ("Done.", [False, False, True, True])
+    assert all("did not answer within 3 s" in entry.said for entry in recorded[:2])
     with workbench([], replay=cassette, data_dir=tmp_path / "played", **options) as wb:
         assert wb.ask("Go on?").wait(60).response == response
         assert calls(wb) == recorded

@@ -1,4 +1,4 @@
-"""Runs with tools of servers, recorded: replayed, sealed and audited without any server, forked and resumed."""
+"""Recorded runs with MCP tools: replayed, sealed and verified without a server, forked and resumed."""
 
 import json
 import subprocess
@@ -27,7 +27,7 @@ def turns() -> list[Any]:
 
 @pytest.fixture
 def recorded(bench: MakeBench, tmp_path: Path) -> af.Workbench:
-    """A run that was recorded: one tool is free, another waited for a person, one failed, one knows a secret."""
+    """A recorded run: one tool is free, one waited for a person, one failed, one returned a secret."""
     config = by_stdio(tmp_path, env={"SERVER_TOKEN": TOKEN}, permission={"echo": "auto"})
     wb = bench(*turns(), mcp={"files": config}, record=tmp_path / "c.jsonl")
     assert asked_and_allowed(wb).response == "Done."
@@ -43,8 +43,8 @@ def asked_and_allowed(wb: af.Workbench) -> Any:
 
 
 @pytest.mark.parametrize("config", [{}, {"mcp": MISSING}, {"mcp": MISSING, "approvals": {"note": "ask"}}])
-def test_a_replay_starts_no_server(recorded: af.Workbench, bench: MakeBench, tmp_path: Path, config: Any) -> None:
-    """With or without the servers' configuration the same prompts, questions and results come from the cassette."""
+def test_replay_starts_no_server(recorded: af.Workbench, bench: MakeBench, tmp_path: Path, config: Any) -> None:
+    """With or without the servers' configuration the cassette gives the same prompts, requests and results."""
     started = pids(tmp_path)
     wb = bench(replay=tmp_path / "c.jsonl", data_dir="again", **config)
     run = asked_and_allowed(wb)
@@ -52,20 +52,20 @@ def test_a_replay_starts_no_server(recorded: af.Workbench, bench: MakeBench, tmp
     assert wb.repro().runs[0].state == "replayed"
     assert wb.repro().runs[0].changes == ()
     assert pids(tmp_path) == started
-    echo, again, noted, failed, environment = calls(wb)
+    echo, repeated, noted, failed, environment = calls(wb)
     assert not echo.success
     assert "it has no parameter 'odd'" in echo.said
-    assert (again.success, noted.success, failed.success) == (True, True, False)
+    assert (repeated.success, noted.success, failed.success) == (True, True, False)
     assert environment.said.endswith("[secret]")
 
 
-def test_no_file_holds_the_secret(recorded: af.Workbench, tmp_path: Path) -> None:
-    """The token is in no cassette, though the model wrote it and the server gave it back."""
+def test_cassette_has_no_secret(recorded: af.Workbench, tmp_path: Path) -> None:
+    """The model and the server repeated the token."""
     assert TOKEN not in (tmp_path / "c.jsonl").read_text()
 
 
-def test_the_rows_of_a_replay_are_those_of_the_run(bench: MakeBench, tmp_path: Path) -> None:
-    """Nothing in the store tells a replay from the run that was recorded with a server."""
+def test_rows_of_a_replay_equal_those_of_the_run(bench: MakeBench, tmp_path: Path) -> None:
+    """The store of a replay equals that of the recorded run."""
     config = {"files": by_stdio(tmp_path, permission="auto")}
     script = [call("echo", text="x", whole="3") + call("note", text="a") + call("long", n="25000"), "Done."]
     first = bench(*script, mcp=config, record=tmp_path / "c.jsonl")
@@ -75,10 +75,10 @@ def test_the_rows_of_a_replay_are_those_of_the_run(bench: MakeBench, tmp_path: P
     assert_same(rows(second), rows(first))
 
 
-def test_native_calls_are_offered_and_replayed_too(bench: MakeBench, tmp_path: Path) -> None:
-    """An endpoint that takes schemas is told the servers' own; values come typed, and reach the server so."""
-    asked = ToolCall("echo", {"text": "x", "whole": 3, "place": {"city": "Ulm"}, "words": ["a"]})
-    script = [[asked], "Done."]
+def test_native_calls_of_mcp_tools_are_replayed(bench: MakeBench, tmp_path: Path) -> None:
+    """The endpoint gets the servers' schemas, and the server gets typed values."""
+    echo_call = ToolCall("echo", {"text": "x", "whole": 3, "place": {"city": "Ulm"}, "words": ["a"]})
+    script = [[echo_call], "Done."]
     model = ScriptedModel(script)
     model.tool_protocols = ("native",)
     wb = bench(model=model, mcp={"files": by_stdio(tmp_path, permission="auto")}, record=tmp_path / "c.jsonl")
@@ -87,12 +87,12 @@ def test_native_calls_are_offered_and_replayed_too(bench: MakeBench, tmp_path: P
     spec = next(tool for tool in model.requests[0].tools if tool.name == "echo")
     assert spec.parameters["properties"]["whole"] == {"type": "integer", "default": 1}
     assert spec.parameters["properties"]["kind"] == {"type": "string", "enum": ["A", "b"], "default": "A"}
-    again = bench(replay=tmp_path / "c.jsonl", data_dir="again")
-    assert again.ask("Go.").wait(WAIT_S).response == "Done."
+    repeated = bench(replay=tmp_path / "c.jsonl", data_dir="again")
+    assert repeated.ask("Go.").wait(WAIT_S).response == "Done."
 
 
-def test_runs_with_other_tools_are_replayed_each_with_its_own(bench: MakeBench, tmp_path: Path) -> None:
-    """A cassette may hold runs that were offered different tools: each replay has those of its run."""
+def test_each_replay_has_the_tools_of_its_run(bench: MakeBench, tmp_path: Path) -> None:
+    """A cassette may have runs with different tools."""
     for n, tools in enumerate((["echo"], ["echo", "note"], None)):
         config = None if tools is None else {"files": by_stdio(tmp_path, permission="auto", tools=tools)}
         wb = bench(call("echo", text="x"), f"Done {n}.", mcp=config, record=tmp_path / "c.jsonl", data_dir=f"d{n}")
@@ -102,10 +102,8 @@ def test_runs_with_other_tools_are_replayed_each_with_its_own(bench: MakeBench, 
     assert [wb.ask(f"Question {n}.").wait(WAIT_S).response for n in (2, 0, 1)] == ["Done 2.", "Done 0.", "Done 1."]
 
 
-def test_a_sealed_run_tells_the_same_without_its_server(
-    recorded: af.Workbench, bench: MakeBench, tmp_path: Path
-) -> None:
-    """Who has nothing but the file runs it again: prompts, questions and what came of them are the same."""
+def test_sealed_run_is_repeated_without_its_server(recorded: af.Workbench, bench: MakeBench, tmp_path: Path) -> None:
+    """Prompts, requests and results are the same."""
     wb = bench(replay=tmp_path / "c.jsonl", data_dir="again")
     sealed = asked_and_allowed(wb).seal(tmp_path / "run.afrun")
     assert TOKEN.encode() not in sealed.read_bytes()
@@ -125,8 +123,8 @@ print(found.is_same, found.differences, found.prompts)
     assert done.stdout == "True () ()\n"
 
 
-def test_a_sealed_run_keeps_who_was_offered_what(bench: MakeBench, tmp_path: Path) -> None:
-    """A tool that one agent had and another asked for in vain is had by the same one when the file is run again."""
+def test_sealed_run_has_the_offers_of_each_agent(bench: MakeBench, tmp_path: Path) -> None:
+    """When the file is repeated, a tool is offered to the same agents as before."""
     turns = by_agent(
         lead=[call("note", text="lead") + delegate("search_agent", "Note it."), "Done."],
         search=[call("note", text="search"), "Noted."],
@@ -138,8 +136,8 @@ def test_a_sealed_run_keeps_who_was_offered_what(bench: MakeBench, tmp_path: Pat
     assert (found.is_same, found.differences, found.prompts) == (True, (), ())
 
 
-def test_a_question_is_decided_in_another_workbench(bench: MakeBench, tmp_path: Path) -> None:
-    """A run that waited goes on where the server is started anew; without it, that is said and nothing is lost."""
+def test_waiting_run_is_decided_in_another_workbench(bench: MakeBench, tmp_path: Path) -> None:
+    """The server is started again; if it is missing, the error says so and the run still waits."""
     config = {"files": by_stdio(tmp_path)}
     first = bench(call("note", text="later"), mcp=config)
     waiting = first.ask("Go.").wait(WAIT_S)
@@ -156,7 +154,7 @@ def test_a_question_is_decided_in_another_workbench(bench: MakeBench, tmp_path: 
 
 
 def test_fork_calls_the_server(bench: MakeBench, tmp_path: Path) -> None:
-    """What is the same comes from the run that is forked; what is new calls the server."""
+    """Recorded steps are copied; new steps call the server."""
     script = [call("note", text="a"), "Done.", "Otherwise."]
     wb = bench(*script, mcp={"files": by_stdio(tmp_path, permission="auto")})
     run = wb.ask("Go.").wait(WAIT_S)

@@ -1,4 +1,4 @@
-"""Tools of real servers in runs: by stdio and over HTTP, asked about, refused, failing, killed, hanging, hostile."""
+"""Runs with tools of real servers, by stdio and HTTP: approvals, failures, time limits and hostile servers."""
 
 import json
 import os
@@ -52,19 +52,19 @@ def files(folder: Path, *options: str, **more: Any) -> dict[str, Any]:
     return {"files": by_stdio(folder, *options, **{"permission": "auto", **more})}
 
 
-def test_every_type_of_parameter_reaches_a_server_that_is_started(bench: MakeBench, tmp_path: Path) -> None:
-    """Texts of the text protocol become what the server declares; what a call leaves out has the server's default."""
+def test_every_type_of_parameter_reaches_a_stdio_server(bench: MakeBench, tmp_path: Path) -> None:
+    """Texts of the text protocol get the declared types; omitted parameters have the server's defaults."""
     wb = bench(call("echo", **EVERYTHING) + call("echo", text="x"), "Done.", mcp=files(tmp_path))
     assert pids(tmp_path) == []  # nothing is started before it is needed
     assert wb.ask("Go.").wait(WAIT_S).response == "Done."
-    full, short = (json.loads(one.said) for one in calls(wb))
+    full, short = (json.loads(call_.said) for call_ in calls(wb))
     assert full == MEANT
     assert (short["text"], short["whole"], short["kind"], short["maybe"]) == ("x", 1, "A", None)
     assert len(pids(tmp_path)) == 1
 
 
-def test_every_type_of_parameter_reaches_a_server_over_http(bench: MakeBench, tmp_path: Path, monkeypatch) -> None:
-    """The same over HTTP, with a header whose token comes from the environment."""
+def test_every_type_of_parameter_reaches_an_http_server(bench: MakeBench, tmp_path: Path, monkeypatch) -> None:
+    """A header has a token from the environment."""
     monkeypatch.setenv("MY_TOKEN", TOKEN)
     with over_http(tmp_path, env={"SERVER_TOKEN": TOKEN}) as port:
         far = {"url": f"http://127.0.0.1:{port}/mcp", "headers": {"Authorization": "Bearer ${MY_TOKEN}"}}
@@ -74,15 +74,15 @@ def test_every_type_of_parameter_reaches_a_server_over_http(bench: MakeBench, tm
         wb.close()
 
 
-def test_a_server_over_http_that_was_away_is_reached_again(bench: MakeBench, tmp_path: Path) -> None:
-    """While it is away a run says so at once; when it is back the next run uses it."""
+def test_unreachable_http_server_is_used_when_it_is_back(bench: MakeBench, tmp_path: Path) -> None:
+    """Until then runs fail at once."""
     with over_http(tmp_path) as port:
         far = {"far": {"url": f"http://127.0.0.1:{port}/mcp", "permission": "auto"}}
         wb = bench(call("echo", text="a"), "one", call("echo", text="b") + call("echo", text="c"), "two", mcp=far)
         assert wb.ask("Go.").wait(WAIT_S).response == "one"
     with over_http(tmp_path, port=port):
         assert wb.ask("Go.").wait(WAIT_S).response == "two"
-    assert [one.success for one in calls(wb)] == [True, True, True]
+    assert [call_.success for call_ in calls(wb)] == [True, True, True]
     away = bench("never", mcp=far, data_dir="other")
     with pytest.raises(af.UsageError, match=r"The MCP server far \(127\.0\.0\.1:\d+\) could not be reached: All"):
         away.ask("Go.")
@@ -90,7 +90,7 @@ def test_a_server_over_http_that_was_away_is_reached_again(bench: MakeBench, tmp
 
 @pytest.fixture
 def away(tmp_path: Path) -> dict[str, Any]:
-    """A server that was there and is stopped."""
+    """A server that was stopped."""
     with over_http(tmp_path) as port:
         return {"url": f"http://127.0.0.1:{port}/mcp", "permission": "auto", "start_timeout_s": 5}
 
@@ -107,10 +107,10 @@ SMALL = {"agent": {"tools": ["core"]}, "executor": {"tools": ["core"]}}
         ("plan", ["lead_agent"], SMALL),
     ],
 )
-def test_a_server_that_is_away_does_not_matter_to_those_who_have_none_of_it(
+def test_unreachable_server_does_not_affect_other_flows(
     bench: MakeBench, away: dict[str, Any], flow: str, agents: list[str], config: dict[str, Any]
 ) -> None:
-    """A run in whose flow no agent is offered its tools is asked as ever, and again, and goes on elsewhere."""
+    """Runs whose agents have none of its tools start, repeat and resume."""
     options = {"mcp": {"far": {**away, "agents": agents}}, "graph_config": config, "approvals": {"echo": "approve"}}
     wb = bench("Done.", "Again.", **options)
     run = wb.ask("Go.", flow=flow).wait(WAIT_S)
@@ -131,10 +131,10 @@ def test_a_server_that_is_away_does_not_matter_to_those_who_have_none_of_it(
         ("plan", [], {}),
     ],
 )
-def test_a_server_that_is_away_refuses_runs_whose_agents_have_its_tools(
+def test_unreachable_server_fails_runs_of_its_agents(
     bench: MakeBench, away: dict[str, Any], flow: str, agents: list[str], config: dict[str, Any]
 ) -> None:
-    """Whether they are named for it, or have it as `mcp`, as `all` or by a name that nothing else has."""
+    """Whether they have the tools by `mcp`, by `all` or by name."""
     wb = bench("never", mcp={"far": {**away, "agents": agents}}, graph_config=config)
     with pytest.raises(af.UsageError, match=r"The MCP server far \(.*\) could not be reached"):
         wb.ask("Go.", flow=flow)
@@ -142,7 +142,7 @@ def test_a_server_that_is_away_refuses_runs_whose_agents_have_its_tools(
 
 
 def test_adapted_graph_starts_no_server(bench: MakeBench, away: dict[str, Any]) -> None:
-    """An adapted graph is asked while a server is away: it has tools of its own."""
+    """An adapted graph has its own tools and runs while a server is unreachable."""
     wb = bench("never", mcp={"far": away})
     run = wb.ask("Go.", flow=af.adapt(react_agent([ai_message("Done."), ai_message("Again.")]), name="own")).wait(
         WAIT_S
@@ -151,8 +151,8 @@ def test_adapted_graph_starts_no_server(bench: MakeBench, away: dict[str, Any]) 
     assert wb.regenerate(run).wait(WAIT_S).response == "Again."
 
 
-def test_a_run_that_waits_goes_on_while_a_server_of_others_is_away(bench: MakeBench, tmp_path: Path) -> None:
-    """A run that was begun with other tools than are configured by now needs what it was begun with, and no more."""
+def test_waiting_run_needs_only_its_own_servers(bench: MakeBench, tmp_path: Path) -> None:
+    """It resumes although servers that were configured later are unreachable."""
     with over_http(tmp_path) as port:
         url = {"url": f"http://127.0.0.1:{port}/mcp", "agents": ["executor"]}
     wb = bench(call("create_artifact", id="a", title="A", content="x"), mcp={"far": url}, approvals=ASKS)
@@ -163,8 +163,8 @@ def test_a_run_that_waits_goes_on_while_a_server_of_others_is_away(bench: MakeBe
     assert later.run(waiting.run_id).approve().wait(WAIT_S).response == "Done."
 
 
-def test_servers_of_two_flows_are_started_when_they_are_needed(bench: MakeBench, tmp_path: Path) -> None:
-    """Each is started for the first run that needs it; what is known of it stays offered to its agents."""
+def test_servers_are_started_when_they_are_needed(bench: MakeBench, tmp_path: Path) -> None:
+    """Each starts for the first run that needs it; its known tools stay offered."""
     options = {"graph_config": SMALL, "mcp": {
         "first": by_stdio(tmp_path / "a", permission="auto"),
         "second": by_stdio(tmp_path / "b", permission="auto", agents=["agent"]),
@@ -176,11 +176,11 @@ def test_servers_of_two_flows_are_started_when_they_are_needed(bench: MakeBench,
     assert (len(pids(tmp_path / "a")), len(pids(tmp_path / "b"))) == (1, 0)
     assert wb.ask("Go.", flow="plan").wait(WAIT_S).response == "two"
     assert (len(pids(tmp_path / "a")), len(pids(tmp_path / "b"))) == (1, 1)
-    assert [one.success for one in calls(wb)] == [True, True]
+    assert [call_.success for call_ in calls(wb)] == [True, True]
 
 
-def test_a_server_over_http_that_dies_in_a_call_is_an_error_for_the_model(bench: MakeBench, tmp_path: Path) -> None:
-    """The model is told that it is gone, and the next call that it cannot be reached; the run goes on."""
+def test_http_server_that_ends_in_a_call_is_an_error_for_the_model(bench: MakeBench, tmp_path: Path) -> None:
+    """The next call cannot reach it, and the run continues."""
     with over_http(tmp_path) as port:
         far = {"far": {"url": f"http://127.0.0.1:{port}/mcp", "permission": "auto"}}
         wb = bench(call("die") + call("echo", text="x"), "Done.", mcp=far)
@@ -190,8 +190,8 @@ def test_a_server_over_http_that_dies_in_a_call_is_an_error_for_the_model(bench:
     assert "could not be reached" in echo.said
 
 
-def test_a_wrong_token_is_one_clear_error_without_it(bench: MakeBench, tmp_path: Path) -> None:
-    """What the server says to a wrong key is told with its status, and the key is not."""
+def test_wrong_token_is_one_clear_error_without_it(bench: MakeBench, tmp_path: Path) -> None:
+    """The error has the server's message and status but not the token."""
     with over_http(tmp_path, env={"SERVER_TOKEN": TOKEN}) as port:
         address = f"http://ada:{TOKEN}@127.0.0.1:{port}/mcp?key={TOKEN}"
         wb = bench("never", mcp={"far": {"url": address, "headers": {"X-Key": TOKEN}}})
@@ -202,8 +202,8 @@ def test_a_wrong_token_is_one_clear_error_without_it(bench: MakeBench, tmp_path:
     assert TOKEN not in str(caught.value)
 
 
-def test_a_log_has_no_secret(bench: MakeBench, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """Who logs all that the libraries say finds the address of a server, and not the key in it."""
+def test_log_has_no_secret(bench: MakeBench, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """The logs of the libraries have the address of a server without the key in it."""
     caplog.set_level("DEBUG")
     dies = by_stdio(tmp_path, "--say", f"It is {TOKEN}.", env={"SERVER_TOKEN": TOKEN}, permission="auto")
     with over_http(tmp_path) as port:
@@ -217,8 +217,8 @@ def test_a_log_has_no_secret(bench: MakeBench, tmp_path: Path, caplog: pytest.Lo
     assert TOKEN not in caplog.text
 
 
-def test_a_call_waits_for_a_person_unless_it_is_said_otherwise(bench: MakeBench, tmp_path: Path) -> None:
-    """Without a word on it each tool asks; what a person denies has no effect; what is allowed has one."""
+def test_call_needs_an_approval_by_default(bench: MakeBench, tmp_path: Path) -> None:
+    """A denied call has no effect; an approved call has."""
     turns = [call("echo", text="free") + call("note", text="first"), call("note", text="second"), "Done."]
     wb = bench(*turns, mcp=files(tmp_path, permission={"echo": "auto"}))
     run = wb.ask("Go.").wait(WAIT_S)
@@ -235,8 +235,8 @@ def test_a_call_waits_for_a_person_unless_it_is_said_otherwise(bench: MakeBench,
     assert denied.said == "Permission denied. The person says: not that"
 
 
-def test_policies_name_tools_of_servers(bench: MakeBench, tmp_path: Path) -> None:
-    """A verdict for a tool holds for a server's tool too; a name that no server offers is still a mistake."""
+def test_policies_apply_to_mcp_tools(bench: MakeBench, tmp_path: Path) -> None:
+    """A policy for a name that no server offers is an error."""
     wb = bench(call("note", text="x"), "Done.", mcp={"files": by_stdio(tmp_path)}, approvals={"note": "approve"})
     assert wb.ask("Go.").wait(WAIT_S).response == "Done."
     assert (tmp_path / "notes").read_text() == "x\n"
@@ -246,7 +246,7 @@ def test_policies_name_tools_of_servers(bench: MakeBench, tmp_path: Path) -> Non
 
 
 def test_server_results_become_text(bench: MakeBench, tmp_path: Path) -> None:
-    """Texts come as they are; of pictures, sounds and files the model is told what and how much; long ones are kept."""
+    """Texts are unchanged; images, sounds and files are described with type and size; long results are stored whole."""
     turns = [call("picture", name="<b>") + call("long", n="30000") + call("fail", text="now"), "Done."]
     model = ScriptedModel(turns)
     wb = bench(model=model, mcp=files(tmp_path))
@@ -264,8 +264,8 @@ def test_server_results_become_text(bench: MakeBench, tmp_path: Path) -> None:
     assert (failed.success, failed.said) == (False, "Error executing tool fail: it does not work: now")
 
 
-def test_a_server_that_dies_in_a_call_is_an_error_for_the_model(bench: MakeBench, tmp_path: Path) -> None:
-    """The model is told that nobody knows, with the server's last words and no secret; the next call starts it anew."""
+def test_server_that_ends_in_a_call_is_an_error_for_the_model(bench: MakeBench, tmp_path: Path) -> None:
+    """The error has its last output without secrets; the next call starts it again."""
     turns = [call("die", word=f"hunger {TOKEN}") + call("note", text="after"), "Done."]
     wb = bench(*turns, mcp=files(tmp_path, env={"SERVER_TOKEN": TOKEN}))
     assert wb.ask("Go.").wait(WAIT_S).response == "Done."
@@ -278,18 +278,18 @@ def test_a_server_that_dies_in_a_call_is_an_error_for_the_model(bench: MakeBench
 
 
 def test_killed_server_is_restarted_for_the_next_call(bench: MakeBench, tmp_path: Path) -> None:
-    """A server that ended while nobody called it costs no call."""
+    """A server that ended between calls fails no call."""
     wb = bench(call("note", text="1"), "one", call("note", text="2"), "two", mcp=files(tmp_path))
     assert wb.ask("Go.").wait(WAIT_S).response == "one"
     os.kill(pids(tmp_path)[0], signal.SIGKILL)
     until(lambda: wb._thread.engine.mcp.server_state("files") == "ended")
     assert wb.ask("Go.").wait(WAIT_S).response == "two"
-    assert [one.success for one in calls(wb)] == [True, True]
+    assert [call_.success for call_ in calls(wb)] == [True, True]
     assert len(pids(tmp_path)) == 2
 
 
 def test_server_that_ends_repeatedly_is_not_restarted_in_this_run(bench: MakeBench, tmp_path: Path) -> None:
-    """Starting it again and again is no help: after three times its calls fail at once; a new run tries again."""
+    """After three starts its calls fail at once; a new run tries again."""
     dying = call("die") * 5
     wb = bench(dying, "one", call("note", text="2"), "two", mcp=files(tmp_path))
     assert wb.ask("Go.").wait(WAIT_S).response == "one"
@@ -299,20 +299,20 @@ def test_server_that_ends_repeatedly_is_not_restarted_in_this_run(bench: MakeBen
     assert calls(wb)[-1].success
 
 
-def test_a_call_that_hangs_is_stopped_and_the_server_with_it(bench: MakeBench, tmp_path: Path) -> None:
-    """After its time the model is told; the next call has a fresh server, and the old one goes."""
+def test_call_beyond_its_time_limit_stops_the_server(bench: MakeBench, tmp_path: Path) -> None:
+    """The model gets the error, and the next call starts the server again."""
     wb = bench(call("hang") + call("note", text="after"), "Done.", mcp=files(tmp_path, timeout_s=2))
     assert wb.ask("Go.").wait(WAIT_S).response == "Done."
     hung, noted = calls(wb)
-    told = "The MCP server files did not answer within 2 s, and it is unknown whether the call took effect."
-    assert (hung.success, hung.said) == (False, told)
+    message = "The MCP server files did not answer within 2 s, and it is unknown whether the call took effect."
+    assert (hung.success, hung.said) == (False, message)
     assert noted.success
     assert len(pids(tmp_path)) == 2
     until(lambda: alive(tmp_path) == pids(tmp_path)[1:])
 
 
-def test_a_run_that_is_cancelled_leaves_the_server_as_it_is(bench: MakeBench, tmp_path: Path) -> None:
-    """Who cancels a run in a call has the same server in the next run."""
+def test_cancelled_run_leaves_the_server_running(bench: MakeBench, tmp_path: Path) -> None:
+    """The next run uses the same process."""
     wb = bench(call("hang"), call("note", text="x"), "Done.", mcp=files(tmp_path))
     run = wb.ask("Go.")
     until(lambda: any(event.type == "tool_start" for event in run.events))
@@ -325,7 +325,7 @@ GARBAGE = "print('{{\"no\": 1}}\\nhello', flush=True); import time; time.sleep({
 
 
 @pytest.mark.parametrize(
-    ("config", "told"),
+    ("config", "message"),
     [
         ({"command": "no-such-program"}, "could not be started: there is no such program or folder; install it"),
         ({"command": "python", "cwd": "/no/such/folder"}, "there is no such program or folder"),
@@ -342,14 +342,14 @@ GARBAGE = "print('{{\"no\": 1}}\\nhello', flush=True); import time; time.sleep({
         ({"tools": ["nothing"]}, "mcp.bad.tools names 'nothing'; the server's tools are: die, echo, "),
     ],
 )
-def test_a_server_that_cannot_be_used_is_one_clear_error(
-    bench: MakeBench, tmp_path: Path, config: dict[str, Any], told: str
+def test_unusable_server_is_one_clear_error(
+    bench: MakeBench, tmp_path: Path, config: dict[str, Any], message: str
 ) -> None:
-    """The question is refused with the server's name, what is wrong and what to do; no run begins."""
+    """The error has the server's name, the reason and advice; no run starts."""
     wb = bench("never", mcp={"bad": {**by_stdio(tmp_path), **config}})
     with pytest.raises(af.UsageError) as caught:
         wb.ask("Go.")
-    assert told in str(caught.value)
+    assert message in str(caught.value)
     assert "bad" in str(caught.value)
     assert str(caught.value).count("\n") == 0
     assert len(wb.runs()) == 0
@@ -386,11 +386,11 @@ for line in sys.stdin:
 
 
 def test_invalid_schema_does_not_disable_the_server(bench: MakeBench) -> None:
-    """A tool whose schema the protocol does not allow is offered as far as it can be read, and so are the others."""
+    """A tool with an invalid schema is offered as far as it can be read; other tools are unaffected."""
     script = call("say", text="a") + call("loose", text="b") + call("text") + call("list")
     wb = bench(script, "Done.", mcp={"odd": {"command": sys.executable, "args": ["-c", ODD], "permission": "auto"}})
     assert wb.ask("Go.").wait(WAIT_S).response == "Done."
-    assert [(one.success, one.said) for one in calls(wb)] == [
+    assert [(call_.success, call_.said) for call_ in calls(wb)] == [
         (True, '["say", {"text": "a"}]'),
         (True, '["loose", {"text": "b"}]'),
         (True, '["text", {}]'),
@@ -400,15 +400,15 @@ def test_invalid_schema_does_not_disable_the_server(bench: MakeBench) -> None:
     assert offered == ["say", "list", "text", "scalar", "bare", "loose"]
 
 
-def test_a_server_with_hostile_names_hurts_nothing(bench: MakeBench, tmp_path: Path) -> None:
-    """Names become words, texts stay texts in every face, and the server is called by the names that it gave."""
+def test_hostile_names_are_harmless(bench: MakeBench, tmp_path: Path) -> None:
+    """Names become identifiers, texts are escaped in every view, and the server is called by its own names."""
     turns = [call("files_read_artifact", name="n", model_dump="m", odd="o") + call("read_artifact", id="none"), "Done."]
     wb = bench(*turns, mcp=files(tmp_path, "--hostile"))
     run = wb.ask("Go.").wait(WAIT_S)
     assert run.response == "Done."
     ours, built_in = calls(wb)
-    said, _ = json.JSONDecoder().raw_decode(ours.said)
-    assert said == ["read_artifact", {"model_dump": "m", "name": "n", "odd": "o"}]
+    received, _ = json.JSONDecoder().raw_decode(ours.said)
+    assert received == ["read_artifact", {"model_dump": "m", "name": "n", "odd": "o"}]
     assert "There is no artifact" in built_in.said
     offered = wb._thread.engine.mcp.offers
     assert [offer.name.isidentifier() and len(offer.name) <= 64 for offer in offered] == [True] * 5
@@ -418,7 +418,7 @@ def test_a_server_with_hostile_names_hurts_nothing(bench: MakeBench, tmp_path: P
 
 
 def test_two_hundred_tools_are_offered_quickly(bench: MakeBench, tmp_path: Path) -> None:
-    """Many tools are a long manual, and nothing else: they are made once, and a second run begins as ever."""
+    """They are created once; a second run starts as fast as without them."""
     wb = bench(call("tool_199", text="x"), "one", "two", mcp=files(tmp_path, "--tools", "200"))
     assert wb.ask("Go.").wait(WAIT_S).response == "one"
     assert calls(wb)[0].success
@@ -429,8 +429,8 @@ def test_two_hundred_tools_are_offered_quickly(bench: MakeBench, tmp_path: Path)
     assert run.wait(WAIT_S).response == "two"
 
 
-def test_agents_that_are_named_have_the_tools_and_others_do_not(bench: MakeBench, tmp_path: Path) -> None:
-    """Tools go to the agent that leads unless others are named."""
+def test_only_configured_agents_have_the_tools(bench: MakeBench, tmp_path: Path) -> None:
+    """Without configured agents the lead agent has them."""
     turns = by_agent(
         lead=[delegate("search_agent", "Note it.") + call("note", text="lead"), "Done."],
         search=[call("note", text="search"), "Noted."],
@@ -438,25 +438,25 @@ def test_agents_that_are_named_have_the_tools_and_others_do_not(bench: MakeBench
     wb = bench(model=ScriptedModel(turns), mcp=files(tmp_path, agents=["search_agent"]))
     assert wb.ask("Go.").wait(WAIT_S).response == "Done."
     assert (tmp_path / "notes").read_text() == "search\n"
-    assert {one.said for one in calls(wb) if "You have no tool 'note'" in one.said}
+    assert {call_.said for call_ in calls(wb) if "You have no tool 'note'" in call_.said}
 
 
-def test_a_server_has_its_own_environment_only(bench: MakeBench, tmp_path: Path, monkeypatch) -> None:
-    """Keys that the kernel has do not reach a server, and the token that it was given does not come back."""
+def test_server_has_its_own_environment_only(bench: MakeBench, tmp_path: Path, monkeypatch) -> None:
+    """It does not get the kernel's keys, and its own token is masked in results."""
     monkeypatch.setenv("OPENAI_KEY_OF_SOMEBODY", "sk-very-secret")
     wb = bench(call("environment"), "Done.", mcp=files(tmp_path, env={"SERVER_TOKEN": TOKEN}))
     wb.ask("Go.").wait(WAIT_S)
-    said = calls(wb)[0].said
-    assert "OPENAI_KEY_OF_SOMEBODY" not in said
-    assert '"PATH"' in said
-    assert '"SERVER_TOKEN"' in said
-    assert said.endswith("[secret]")
+    output = calls(wb)[0].said
+    assert "OPENAI_KEY_OF_SOMEBODY" not in output
+    assert '"PATH"' in output
+    assert '"SERVER_TOKEN"' in output
+    assert output.endswith("[secret]")
     stored = (wb.data_dir / "store.db").read_bytes() + (wb.data_dir / "store.db-wal").read_bytes()
     assert TOKEN.encode() not in stored
 
 
-def test_two_workbenches_have_servers_of_their_own(bench: MakeBench, tmp_path: Path) -> None:
-    """Each starts its own, and closing one leaves the other's."""
+def test_two_workbenches_have_separate_servers(bench: MakeBench, tmp_path: Path) -> None:
+    """Closing one workbench does not end the servers of the other."""
     first = bench(call("note", text="1"), "one", mcp=files(tmp_path))
     second = bench(
         call("note", text="2"), "two", call("note", text="3"), "three", mcp=files(tmp_path), data_dir="other"
@@ -470,7 +470,7 @@ def test_two_workbenches_have_servers_of_their_own(bench: MakeBench, tmp_path: P
 
 
 def test_own_tool_keeps_its_name_beside_a_server_tool(bench: MakeBench, tmp_path: Path) -> None:
-    """A tool that was registered keeps its name, whenever that was; the server's gets its server's name in front."""
+    """Whenever it is registered, the server's tool gets the server's name as a prefix."""
     wb = bench(call("note", text="1"), "one", call("note", text="2") + call("files_note", text="3"), "two",
                mcp=files(tmp_path))  # fmt: skip
     assert wb.ask("Go.").wait(WAIT_S).response == "one"
@@ -481,19 +481,19 @@ def test_own_tool_keeps_its_name_beside_a_server_tool(bench: MakeBench, tmp_path
         return f"in the head: {text}"
 
     assert wb.ask("Go.").wait(WAIT_S).response == "two"
-    assert [one.said.split(" (")[0] for one in calls(wb)] == ["noted 1", "in the head: 2", "noted 3"]
+    assert [call_.said.split(" (")[0] for call_ in calls(wb)] == ["noted 1", "in the head: 2", "noted 3"]
 
 
 def test_disabled_server_is_ignored(bench: MakeBench, tmp_path: Path) -> None:
-    """It is not started, and that it is there is told."""
+    """It is not started, and the card lists it as disabled."""
     wb = bench("Done.", mcp=files(tmp_path, disabled=True))
     assert wb.ask("Go.").wait(WAIT_S).response == "Done."
     assert pids(tmp_path) == []
     assert "disabled" in wb._card().plain()
 
 
-def test_the_card_tells_servers_and_their_tools(bench: MakeBench, tmp_path: Path) -> None:
-    """Before the first run nothing is known of a server; then its tools with what they need, in every face."""
+def test_card_lists_servers_and_their_tools(bench: MakeBench, tmp_path: Path) -> None:
+    """Before the first run the tools are unknown; then they are listed with their permissions."""
     wb = bench("Done.", mcp=files(tmp_path, permission={"echo": "auto"}))
     assert "not started" in wb._card().plain()
     wb.ask("Go.").wait(WAIT_S)

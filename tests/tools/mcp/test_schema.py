@@ -1,4 +1,4 @@
-"""Parameters that a server declares: what models are told, what calls become."""
+"""Parameters of MCP tools: schemas for models, and arguments for servers."""
 
 import json
 from typing import Any
@@ -10,16 +10,16 @@ from support.mcp_server import MARKUP
 from artifactflow_nb.tools.mcp.schema import identifier, normalize_schema, params_model, server_arguments
 
 
-def sent(schema: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
-    """What a server with this schema is sent of a call."""
+def sent(schema: dict[str, Any], params: dict[str, Any]) -> dict[str, Any]:
+    """The arguments that a server with this schema gets for a call."""
     known, renamed = normalize_schema(schema)
-    args = params_model("t", known).model_validate(given)
+    args = params_model("t", known).model_validate(params)
     values = {name: getattr(args, name) for name in type(args).model_fields}
     return server_arguments(known, renamed, {**(args.model_extra or {}), **values})
 
 
 @pytest.mark.parametrize(
-    ("declared", "given", "meant"),
+    ("declared", "value", "meant"),
     [
         ({"type": "string"}, " 2024 ", " 2024 "),
         ({"type": "string"}, "True", "True"),
@@ -52,16 +52,16 @@ def sent(schema: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
         ({"allOf": [{"type": "integer"}]}, "5", "5"),
     ],
 )
-def test_texts_are_converted_to_the_declared_type(declared: Any, given: Any, meant: Any) -> None:
-    """Each value is what its parameter is declared as; a text stays as written where a text, or nothing, is."""
+def test_texts_are_converted_to_the_declared_type(declared: Any, value: Any, meant: Any) -> None:
+    """A text stays unchanged if a text, or no type, is declared."""
     schema = {"properties": {"v": declared}, "required": ["v"], "$defs": {"D": {"type": "object"}}}
-    found = sent(schema, {"v": given})["v"]
+    found = sent(schema, {"v": value})["v"]
     assert found == meant
     assert type(found) is type(meant)
 
 
 @pytest.mark.parametrize(
-    ("declared", "given", "problem"),
+    ("declared", "value", "problem"),
     [
         ({"type": "integer"}, "many", "valid integer"),
         ({"type": "number"}, "nan", "it must be a number"),
@@ -74,21 +74,21 @@ def test_texts_are_converted_to_the_declared_type(declared: Any, given: Any, mea
         ({"enum": [1]}, True, "it must be one of 1"),
     ],
 )
-def test_contradictory_server_configuration_is_refused(declared: Any, given: Any, problem: str) -> None:
-    """A value that cannot be what is declared does not reach the server."""
+def test_value_of_another_type_is_refused(declared: Any, value: Any, problem: str) -> None:
+    """A value that does not fit the declared type does not reach the server."""
     with pytest.raises(ValidationError, match=problem):
-        sent({"properties": {"v": declared}}, {"v": given})
+        sent({"properties": {"v": declared}}, {"v": value})
 
 
 def test_omitted_parameters_are_not_sent() -> None:
-    """The server does what it does by default: it is sent neither a default nor null, unless the call says null."""
+    """The server applies its own defaults; null is sent only if the call has it."""
     schema = {"properties": {"a": {"type": "string", "default": "x"}, "b": {"type": ["string", "null"]}}}
     assert sent(schema, {}) == {}
     assert sent(schema, {"b": None}) == {"b": None}
 
 
-def test_parameters_that_are_not_declared_pass_only_where_the_schema_says_so() -> None:
-    """A model that makes a parameter up is told; a server that takes any gets any."""
+def test_undeclared_parameters_need_additional_properties() -> None:
+    """Otherwise the model gets an error."""
     with pytest.raises(ValidationError, match="Extra inputs are not permitted"):
         sent({"properties": {}}, {"made_up": 1})
     assert sent({"properties": {}, "additionalProperties": {"type": "string"}}, {"any": "x"}) == {"any": "x"}
@@ -97,14 +97,14 @@ def test_parameters_that_are_not_declared_pass_only_where_the_schema_says_so() -
 @pytest.mark.parametrize(
     "name", ["schema", "copy", "json", "model_dump", "model_config", "ctx", "self", "class", "name", "params"]
 )
-def test_a_parameter_may_have_any_plain_name(name: str) -> None:
-    """Names that mean something to Python or to the libraries are names like others, and raise no warning."""
+def test_parameter_may_have_any_identifier_as_name(name: str) -> None:
+    """Names with a meaning in Python or in the libraries work without a warning."""
     assert normalize_schema({"properties": {name: {}}})[1] == {}
     assert sent({"properties": {name: {"type": "integer"}}}, {name: "1"}) == {name: 1}
 
 
 def test_renamed_parameters_are_sent_by_their_original_names() -> None:
-    """What cannot be written in every protocol gets a name that can; the server gets its own."""
+    """A name that a protocol cannot express is replaced for the model only."""
     schema = {"properties": {"$filter": {}, "x-y": {}, "x.y": {}, MARKUP: {}, "": {}, "年": {}}, "required": ["x-y"]}
     known, renamed = normalize_schema(schema)
     names = list(known["properties"])
@@ -116,14 +116,14 @@ def test_renamed_parameters_are_sent_by_their_original_names() -> None:
 
 
 def test_references_are_inlined_without_recursion() -> None:
-    """A schema that refers to itself is written out once; one that leads nowhere allows anything."""
+    """A recursive reference is expanded once; a dangling one allows any value."""
     node = {"type": "object", "properties": {"next": {"$ref": "#/$defs/node"}, "lost": {"$ref": "#/$defs/lost"}}}
     known, _ = normalize_schema({"properties": {"node": {"$ref": "#/$defs/node"}}, "$defs": {"node": node}})
     assert known["properties"] == {"node": {"type": "object", "properties": {"next": {}, "lost": {}}}}
 
 
-def test_a_schema_is_bounded() -> None:
-    """One that is too long is told with the kinds of its parameters only; one that explodes is cut off."""
+def test_schema_is_bounded() -> None:
+    """A long schema is reduced to the types of its parameters; an exponentially growing one is cut."""
     long = {"properties": {f"p{n}": {"type": "string", "description": "d" * 1000} for n in range(100)}}
     assert len(json.dumps(normalize_schema(long)[0])) < 5_000
     doubling = {f"d{n}": {"properties": {key: {"$ref": f"#/$defs/d{n + 1}"} for key in "ab"}} for n in range(40)}
@@ -134,14 +134,14 @@ def test_a_schema_is_bounded() -> None:
 
 @pytest.mark.parametrize("schema", [None, [], "x", {"properties": 3}, {"properties": {"a": 3}, "required": 3}])
 def test_invalid_schema_allows_any_parameters(schema: Any) -> None:
-    """A server may say anything of its parameters: there are none then, or they may be anything."""
+    """An invalid schema gives no parameters or parameters of any type."""
     known, _ = normalize_schema(schema)
     assert known["type"] == "object"
     assert sent(schema, dict.fromkeys(known["properties"], "1")) == dict.fromkeys(known["properties"], "1")
 
 
-def test_what_is_told_again_is_the_same() -> None:
-    """A schema that was kept with a run makes the same parameters."""
+def test_stored_schema_gives_the_same_parameters() -> None:
+    """The schema of a stored offer gives the same model of parameters."""
     schema = {
         "properties": {"x-y": {"type": ["string", "null"], "enum": ["b", "a"]}, "o": {"allOf": [{"type": "null"}]}}
     }
@@ -153,6 +153,6 @@ def test_what_is_told_again_is_the_same() -> None:
     ("name", "word"),
     [("read_file", "read_file"), ("read-file", "read_file"), ("7zip", "tool_7zip"), ("", "tool"), ("年", "tool")],
 )
-def test_names_of_tools_are_words(name: str, word: str) -> None:
-    """A tool's name is made of what every endpoint takes."""
+def test_tool_names_are_identifiers(name: str, word: str) -> None:
+    """A tool's name has only characters that every endpoint accepts."""
     assert identifier(name, "tool") == word
