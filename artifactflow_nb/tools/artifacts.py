@@ -1,7 +1,7 @@
 """The four artifact tools: create, update, rewrite and read.
 
 A write is keyed by its tool call, so that a call repeated after a crash has no second effect. Reading returns the exact
-text, so that a passage copied from it is found again. An approval covers the version that its preview compared with;
+text, so that a passage copied from it can be replaced. An approval covers the version that its preview compared with;
 `previewed_version` lets a rewrite refuse a newer one.
 """
 
@@ -58,7 +58,7 @@ _MAX_READ_CHARS = 60_000  # limit of one read; a longer artifact is read in part
 
 
 class _PassageNotUnique(Exception):
-    """The passage to replace occurs not at all, or more than once."""
+    """The passage to replace does not occur exactly once."""
 
     def __init__(self, artifact: Artifact) -> None:
         super().__init__(artifact.artifact_id)
@@ -84,13 +84,13 @@ class ReservedArtifacts:
 
 
 def _check_writable(ctx: ToolContext, artifact_id: str) -> None:
-    """Raise `ToolError` for an artifact that is reserved in this run, as the plan is in the plan flow."""
+    """Raise `ToolError` for a reserved artifact. The plan flow, for example, reserves the plan."""
     if ReservedArtifacts in ctx.services and (reason := ctx.service(ReservedArtifacts).reasons.get(artifact_id)):
         raise ToolError(f"{artifact_id} was not written: {reason}")
 
 
 async def _preview_diff(ctx: ToolContext, args: BaseModel) -> str:
-    """Return a unified diff of the document, or of the passage only if the call does not fit the document."""
+    """Return a unified diff of the document. If the passage is not unique in it, the diff has the passage alone."""
     artifact_id, params = str(getattr(args, "id", "")), args.model_dump()
     try:
         artifact = await ctx.service(ArtifactManager).read(ctx.conversation_id, artifact_id, message_id=ctx.message_id)
@@ -147,7 +147,7 @@ async def update_artifact(
         return current.content[:start] + new + current.content[end:]
 
     try:
-        # A function and not a text: concurrent updates of other passages must each see the latest version.
+        # Pass a function, so that each of several concurrent updates is applied to the latest version.
         artifact = await ctx.service(ArtifactManager).revise(_by(ctx), id, replace_passage, update_type="update")
     except _PassageNotUnique as error:
         raise ToolError(await asyncio.to_thread(_mismatch_message, error.artifact, old)) from None
@@ -211,7 +211,7 @@ def _result(ctx: ToolContext, artifact: Artifact) -> ToolResult:
 
 
 def _mismatch_message(artifact: Artifact, old: str) -> str:
-    """Describe to the model why the passage cannot be replaced, with the lines that it may have meant."""
+    """Tell the model why the passage cannot be replaced, and show the most similar lines."""
     where = f"{artifact.artifact_id} (version {artifact.version}) was not changed"
     if not old:
         return f"{where}: `old` is empty. Give the passage to replace, or use rewrite_artifact."

@@ -60,7 +60,7 @@ def _state(view: ProjectView, message: str) -> str:
 
 
 def edit(turn: Turn) -> Reply:
-    """Propose the edits that are requested word by word, then report their result."""
+    """Propose the edits whose passages the person quotes, then report their result."""
     phrases, requested = phrases_for(turn.context.wish), find_edits(turn.context.wish)
     proposed = turn.calls_of(PROPOSE_TOOL)
     if requested.edits and not proposed and PROPOSE_TOOL in turn.tools:

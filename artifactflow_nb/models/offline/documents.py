@@ -1,7 +1,7 @@
 """Documents as the ranking sees them: passages, sentences in their surroundings, and the worth of a sentence.
 
-A sentence that defines or tells what happens reads better as a quote than a cross reference, a line of history or the
-middle of an argument; the reader of quotes sees nothing else.
+A definition or a statement of what happens is a better quote than a cross reference, a line of history or a part of an
+argument, because readers see a quote without the text around it.
 """
 
 import re

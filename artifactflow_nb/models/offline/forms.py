@@ -1,7 +1,7 @@
 """The requests that the offline composer and editor understand, in English and Chinese.
 
-A form of words is the whole of a message; only names are free in it. Edits are requested word by word, with the passage
-and its replacement in quotation marks.
+A form matches a whole message, in which only the names vary. An edit request has the passage and its replacement in
+quotation marks.
 """
 
 import re
@@ -101,11 +101,11 @@ _FORMS: Mapping[str, tuple[str, ...]] = {
         f"(?:在|往|给|給)(?P<parent>.+?)(?:下面?|里面?|裡面?|中)?{_ADD_ZH}(?P<name>.+)",
     ),
 }
-"""The requests with their forms; of several that fit, the first one that names existing blocks is meant."""
+"""The requests with their forms. If several match, the first one whose names exist is used."""
 
 
 def match_forms(message: str) -> Iterator[tuple[str, dict[str, str]]]:
-    """Yield the requests whose forms fit a message, each with the names in it."""
+    """Yield the requests whose forms match a message, with the names in it."""
     for request, patterns in _FORMS.items():
         for pattern in patterns:
             if match := re.fullmatch(pattern, message, re.IGNORECASE):
@@ -121,7 +121,7 @@ _QUOTED = re.compile(
 )
 _PLACEHOLDER = re.compile("\ue000(\\d+)\ue001")
 _PLACEHOLDER_MARKS = re.compile("[\ue000\ue001]")
-_P = "\\s*\ue000\\d+\ue001"  # the placeholder of a quoted passage while the words around it are read
+_P = "\\s*\ue000\\d+\ue001"  # stands for a quoted passage while the words around it are matched
 _THE = r"(?: (?:the|a))?(?: (?:whole )?(?:word|words|sentence|passage|phrase|text|paragraph|line|part))?"
 _DROP = r"\b(?:remove|delete|take out|cut out|cut|drop|strike|omit|leave out)"
 _DROP_ZH = "(?:删除|删掉|删去|去掉|移除|刪除|刪掉|刪去)"
@@ -139,7 +139,7 @@ _EDIT_FORMS: Mapping[str, tuple[str, str]] = {
     rf"{_DROP_ZH}{_IT_ZH}{_P}{_IT_ZH}": ("{0}", ""),
     rf"[把将將]{_P}{_IT_ZH}{_DROP_ZH}": ("{0}", ""),
 }
-"""The forms of an edit, each with the anchor and the replacement that its passages make."""
+"""The forms of an edit. Each has templates of the anchor and the replacement; `{0}` is the first quoted passage."""
 
 _JOINING = re.compile(
     r"(?:please|and|then|also|afterwards)(?=\W|$)|[,.;:!?，。；：！？、]+"
@@ -153,8 +153,8 @@ class RequestedEdits:
     """The edits of a message.
 
     Attributes:
-        edits: The edits word by word, as `propose_edits` takes them.
-        wish: The words that request them.
+        edits: The edits as parameters of `propose_edits`.
+        wish: The part of the message that requests them.
         rest: The other words, without conjunctions and punctuation.
     """
 
@@ -164,7 +164,7 @@ class RequestedEdits:
 
 
 def find_edits(message: str) -> RequestedEdits:
-    """Find the edits that a message requests word by word."""
+    """Find the edits whose passages a message quotes."""
     quotations: list[re.Match[str]] = []
 
     def to_placeholder(match: re.Match[str]) -> str:

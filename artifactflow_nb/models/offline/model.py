@@ -1,16 +1,16 @@
 """A model that answers without a language model: it plans, searches, reads and quotes by rules alone.
 
-It is stateless and deterministic, and it reads no prompt: it works on the values behind the prompt, which are the
-context of its request. They, and the tools that are offered, decide which part it plays::
+It is stateless and deterministic, and it does not read the prompt: it uses the context of its request, which has the
+values behind the prompt. The context and the offered tools determine its role::
 
     a running job of a plan         executor, replanner or summarizer
-    propose_edits                   editor       the edits that are requested word by word
-    a block                         writer       search -> reading -> the text of the block, made of quotes
+    propose_edits                   editor       edits of quoted passages
+    a block                         writer       search -> reading -> a text of quotes
     a project, no block             composer     the calls of a plain request -> their results
     plan_create                     agent        plan -> answer from the results of its steps
     call_subagent                   coordinator  plan, search job -> reading job -> report -> answer
     web_search, web_fetch           searcher, reader
-    only other tools                an answer that this takes a language model
+    only other tools                the answer that a language model is needed
     no tools                        an answer from the results so far
 
 It knows no question and no answer: everything that it says about a subject is quoted from the sources.
@@ -82,7 +82,7 @@ class OfflineModel(CardMixin):
 
 
 def _reply(turn: Turn) -> Reply:
-    """Play the part that follows from the context and the tools."""
+    """Reply in the role that follows from the context and the tools."""
     context = turn.context
     if context.plan is not None and (job := context.plan.open_job) is not None:
         if job.kind == "execute":

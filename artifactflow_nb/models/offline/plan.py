@@ -1,9 +1,9 @@
-"""Plans by rules: the agent that plans and answers, the executor, the replanner and the summarizer.
+"""Plans by fixed rules: the planning agent, the executor, the replanner and the summarizer.
 
-A question becomes a search, a reading and a report. Several questions, or a comparison, become a step each, and a
-report. Each step names the tools that it needs.
+The plan for a question has three steps: search, read, report. If the question has several parts, or is a comparison,
+there is a step for each part, and a report. Each step names the tools that it needs.
 
-The executor does what the step's tools and words say::
+The executor acts by the step's tools and words::
 
     an artifact tool, and the step says to write    the report, made of the quotes of earlier steps
     web_search, web_fetch, or both                  addresses or quotes

@@ -20,7 +20,7 @@ _MAX_WORDS_OF_FOLLOW_UP = 4
 
 
 def is_follow_up(question: str) -> bool:
-    """Return whether a question is too short to stand alone, or refers to an earlier text by a pronoun."""
+    """Return whether a question refers to an earlier text, because it is very short or has a pronoun."""
     query = parse_query(question)
     strong = [term for term, weight in query.terms.items() if weight >= 1 and term not in STOP_WORDS]
     chinese = {term for chain in query.chains for term in chain}

@@ -1,8 +1,8 @@
 """The writer of a block.
 
 A summary quotes the beginnings of the texts that the block depends on. Any other block answers its prompt, or its name:
-from reports of research among its dependencies, from the sources that a dependency lists, or from all sources, which
-are searched and read. Where these are silent, the other texts among the dependencies are quoted.
+from research reports among its dependencies, from the sources that a dependency lists, or from all sources, which it
+searches and reads. If these have no answer, it quotes the other texts among the dependencies.
 """
 
 import re

@@ -226,7 +226,7 @@ def _host(match: "re.Match[str]") -> _Host:
 
 
 def _check_addresses(name: str, addresses: Sequence[Address]) -> None:
-    """Raise `ToolError` if any address is not public; an attacker may add public addresses as bait."""
+    """Raise `ToolError` if any address is not public, even if others are: an attacker may mix both."""
     for address in addresses:
         if problem := address_problem(address):
             subject = str(address) if str(address) == name else f"{name} leads to {address}, which"
