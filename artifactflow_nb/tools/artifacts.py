@@ -32,6 +32,12 @@ from artifactflow_nb.tools.passages import (
 _VERSION = re.compile(r"^--- .* \(version (\d+)\)$", re.MULTILINE)
 
 
+def call_authorship(ctx: ToolContext, reason: str = "") -> Authorship:
+    """Return the author and the reason of the versions that a call writes."""
+    call = ctx.tool_call_id
+    return Authorship(ctx.conversation_id, ctx.message_id, ctx.agent, ctx.run_id, call, ctx.now, reason)
+
+
 def version_label(name: str, version: int) -> str:
     """Return the name of the old text in the head of a diff; `previewed_version` reads it back."""
     return f"{name} (version {version})"
@@ -125,7 +131,7 @@ async def create_artifact(
     Use it for every result that is longer than a few sentences.
     """
     _check_writable(ctx, id)
-    artifact = await ctx.service(ArtifactManager).create(_by(ctx), id, title, content, content_type)
+    artifact = await ctx.service(ArtifactManager).create(call_authorship(ctx), id, title, content, content_type)
     return _result(ctx, artifact)
 
 
@@ -148,7 +154,9 @@ async def update_artifact(
 
     try:
         # Pass a function, so that each of several concurrent updates is applied to the latest version.
-        artifact = await ctx.service(ArtifactManager).revise(_by(ctx), id, replace_passage, update_type="update")
+        artifact = await ctx.service(ArtifactManager).revise(
+            call_authorship(ctx), id, replace_passage, update_type="update"
+        )
     except _PassageNotUnique as error:
         raise ToolError(await asyncio.to_thread(_mismatch_message, error.artifact, old)) from None
     return _result(ctx, artifact)
@@ -165,7 +173,7 @@ async def rewrite_artifact(
     _check_writable(ctx, id)
     manager, approved = ctx.service(ArtifactManager), await previewed_version(ctx, id=id)
     artifact = await manager.revise(
-        _by(ctx), id, content, update_type="rewrite", title=title, expected_version=approved
+        call_authorship(ctx), id, content, update_type="rewrite", title=title, expected_version=approved
     )
     return _result(ctx, artifact)
 
@@ -197,10 +205,6 @@ async def read_artifact(
 
 
 ARTIFACT_TOOLS: tuple[Tool, ...] = (create_artifact, update_artifact, rewrite_artifact, read_artifact)
-
-
-def _by(ctx: ToolContext) -> Authorship:
-    return Authorship(ctx.conversation_id, ctx.message_id, ctx.agent, ctx.run_id, ctx.tool_call_id, ctx.now)
 
 
 def _result(ctx: ToolContext, artifact: Artifact) -> ToolResult:

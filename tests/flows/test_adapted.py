@@ -50,7 +50,7 @@ def adding_agent() -> Any:
 
 
 async def run(engine: Engine, graph: Any, question: str = "What is 1 + 2?", **how: Any) -> Any:
-    """Ask a graph and wait: what came of it."""
+    """Run a graph and return the result."""
     adapted = graph if isinstance(graph, AdaptedGraph) else af.adapt(graph)
     engine.flows.register("mine", adapted)
     return await engine.controller.execute(question, flow="mine", **how)
@@ -61,7 +61,7 @@ async def events_of(engine: Engine, run_id: str) -> list[StreamEvent]:
 
 
 async def rows(engine: Engine, columns: str, table: str = "llm_calls") -> list[tuple[Any, ...]]:
-    """These columns of a table, in the order in which its rows came."""
+    """Return these columns of a table, in the order of insertion."""
     sql = f"SELECT {columns} FROM {table} ORDER BY rowid"  # noqa: S608 - words of the tests
     return await engine.database.read(lambda db: [tuple(row) for row in db.execute(sql)])
 
@@ -100,7 +100,7 @@ async def test_replies_of_a_graph_are_streamed(open_engine: OpenEngine) -> None:
 
 
 def routed(script: list[Any]) -> Any:
-    """Two nodes and an edge that depends: the editor comes only if the writer's words say so."""
+    """Two nodes with a conditional edge: the editor runs only if the text of the writer requires it."""
     model = ScriptedChat(script=script)
 
     async def writer(state: Chat) -> dict[str, Any]:
@@ -125,7 +125,7 @@ def routed(script: list[Any]) -> Any:
     ],
 )
 async def test_nodes_are_the_agents_of_a_graph(open_engine: OpenEngine, script: list[Any], agents: list[str]) -> None:
-    """Nodes are the agents, also those that run in a thread; the last AI message is the answer."""
+    """So are nodes that run in a thread; the last AI message is the answer."""
     engine = await open_engine()
     result = await run(engine, routed(script))
     assert result.response == "A text."

@@ -33,7 +33,7 @@ class Words(TypedDict, total=False):
 
 
 class Paced(ScriptedChat):
-    """Takes its time before it says anything, in a thread or on the loop."""
+    """A chat model with a pause before its reply, in a thread or on the loop."""
 
     pause_s: float = 0.0
 
@@ -48,14 +48,14 @@ class Paced(ScriptedChat):
             yield chunk
 
 
-async def run(engine: Engine, graph: Any, **how: Any) -> Any:
-    """Ask a graph and wait: what came of it."""
+async def run(engine: Engine, graph: Any, **options: Any) -> Any:
+    """Run a graph and return the result."""
     engine.flows.register("mine", af.adapt(graph))
-    return await engine.controller.execute("Go.", flow="mine", **how)
+    return await engine.controller.execute("Go.", flow="mine", **options)
 
 
 async def rows(engine: Engine, columns: str, table: str = "llm_calls") -> list[tuple[Any, ...]]:
-    """These columns of a table, in the order in which its rows came."""
+    """Return these columns of a table, in the order of insertion."""
     sql = f"SELECT {columns} FROM {table} ORDER BY rowid"  # noqa: S608 - words of the tests
     return await engine.database.read(lambda db: [tuple(row) for row in db.execute(sql)])
 
@@ -72,7 +72,7 @@ def adding_agent() -> Any:
 
 
 def asker(model: Any, mode: str) -> Any:
-    """A node that asks a model: in a thread, on the loop as one should, or on the loop without awaiting it."""
+    """A node that calls a model: in a thread, awaited on the loop, or blocking the loop."""
 
     def threaded(state: Chat) -> dict[str, Any]:
         return {"messages": [model.invoke(state["messages"])]}
@@ -140,7 +140,7 @@ async def test_cost_limit_without_price_fails_the_run(open_engine: OpenEngine) -
     assert "no price for the model 'scripted-chat-1'" in result.error_message
 
 
-EVERY_WAY = pytest.mark.parametrize("how", ["threaded", "awaited", "blocking"])
+EVERY_WAY = pytest.mark.parametrize("mode", ["threaded", "awaited", "blocking"])
 
 
 @EVERY_WAY
@@ -223,7 +223,7 @@ async def test_model_call_within_a_tool_is_stopped_at_the_budget(
 
 
 def swallowing(kind: str, model: Any) -> Any:
-    """A node that does all it can so that no error of its model stops it."""
+    """A node that catches every error of its model and calls it again."""
     repeated = RunnableLambda(lambda _asked: model.invoke("again"))
     hardened = {
         "with_retry": lambda: model.with_retry(wait_exponential_jitter=False),
@@ -249,7 +249,7 @@ def swallowing(kind: str, model: Any) -> Any:
 
 @pytest.mark.parametrize("kind", ["except", "bare_except", "with_retry", "with_fallbacks"])
 async def test_graph_cannot_handle_its_way_past_the_budget(open_engine: OpenEngine, kind: str) -> None:
-    """Whatever a graph does with errors of its models, its run ends, and nothing else starts."""
+    """However a graph handles errors of its models, its run ends, and nothing else starts."""
     model, done = Paced(script=[ai_message("One.")] * 9), []
 
     def effect(_state: Chat) -> dict[str, Any]:

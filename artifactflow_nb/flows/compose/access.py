@@ -14,8 +14,9 @@ from artifactflow_nb.core.messages import ToolResult
 from artifactflow_nb.errors import ToolError, UsageError
 from artifactflow_nb.flows.compose.research_blocks import require_grounding
 from artifactflow_nb.store.artifact_versions import Artifact
-from artifactflow_nb.store.artifacts import USER, Authorship
+from artifactflow_nb.store.artifacts import USER
 from artifactflow_nb.store.documents import ProjectStore
+from artifactflow_nb.tools.artifacts import call_authorship
 from artifactflow_nb.tools.base import PermissionRule, ToolContext, ToolPermission
 
 CATEGORY = "compose"
@@ -37,12 +38,6 @@ async def current_project(ctx: ToolContext) -> tuple[ProjectInfo, BlockTree]:
 async def current_tree(ctx: ToolContext) -> BlockTree:
     """Return the blocks on the run's branch."""
     return await ctx.service(ProjectStore).tree(ctx.conversation_id, ctx.message_id)
-
-
-def call_authorship(ctx: ToolContext, reason: str) -> Authorship:
-    """Return the author and the reason of the versions that a call writes."""
-    call = ctx.tool_call_id
-    return Authorship(ctx.conversation_id, ctx.message_id, ctx.agent, ctx.run_id, call, ctx.now, reason)
 
 
 async def change_blocks(ctx: ToolContext, edit: BlockEdit, reason: str, message: str) -> ToolResult:

@@ -22,9 +22,10 @@ from artifactflow_nb.core.messages import ToolResult
 from artifactflow_nb.core.text.comparison import fenced_diff
 from artifactflow_nb.core.text.markdown import safe_markdown_line
 from artifactflow_nb.errors import ToolError, UsageError
-from artifactflow_nb.flows.compose.access import CATEGORY, call_authorship, change_result
+from artifactflow_nb.flows.compose.access import CATEGORY, change_result
 from artifactflow_nb.store.artifacts import USER
 from artifactflow_nb.store.resources import ResourceStore
+from artifactflow_nb.tools.artifacts import call_authorship
 from artifactflow_nb.tools.base import ObjectParam, ToolContext, ToolPermission, tool
 
 V = TypeVar("V", bound=NamedValue)

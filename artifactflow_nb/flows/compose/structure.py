@@ -13,7 +13,6 @@ from artifactflow_nb.core.messages import ToolResult
 from artifactflow_nb.errors import ToolError
 from artifactflow_nb.flows.compose.access import (
     CATEGORY,
-    call_authorship,
     change_blocks,
     confirm_if_previewed,
     current_project,
@@ -21,6 +20,7 @@ from artifactflow_nb.flows.compose.access import (
     valid_call_preview,
 )
 from artifactflow_nb.store.documents import ProjectStore
+from artifactflow_nb.tools.artifacts import call_authorship
 from artifactflow_nb.tools.base import ToolContext, tool
 
 Action = Literal["add", "set", "move", "rename", "copy", "remove"]
