@@ -171,12 +171,12 @@ async def test_media_in_tool_results_are_described_not_stored(
 ) -> None:
     """The row has the type and size of pictures and files, in each provider's format."""
 
-    def draw(what: str) -> list[dict[str, Any]]:
+    def draw(subject: str) -> list[dict[str, Any]]:
         """Draw."""
-        return [{"type": "text", "text": f"A {what}:"}, block]
+        return [{"type": "text", "text": f"A {subject}:"}, block]
 
     engine = await open_engine()
-    await run(engine, react_agent([ai_message("", ("draw", {"what": "cat"})), ai_message("Drawn.")], draw))
+    await run(engine, react_agent([ai_message("", ("draw", {"subject": "cat"})), ai_message("Drawn.")], draw))
     expected = f"A cat:\n\n[{description}, 3,000 bytes; it cannot be shown here]"
     assert await rows(engine, "result", "tool_calls") == [(expected,)]
 
@@ -194,12 +194,12 @@ async def test_media_in_tool_results_are_described_not_stored(
 async def test_structured_tool_results_are_stored_as_json(open_engine: OpenEngine, value: Any) -> None:
     """Lists and mappings are stored unchanged, also with the URL of a picture."""
 
-    def find(what: str) -> Any:
+    def find(subject: str) -> Any:
         """Find."""
         return value
 
     engine = await open_engine()
-    await run(engine, react_agent([ai_message("", ("find", {"what": "cat"})), ai_message("Found.")], find))
+    await run(engine, react_agent([ai_message("", ("find", {"subject": "cat"})), ai_message("Found.")], find))
     [(stored,)] = await rows(engine, "result", "tool_calls")
     assert json.loads(stored) == value
 

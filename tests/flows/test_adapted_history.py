@@ -86,8 +86,8 @@ async def test_input_function_gets_question_and_history(open_engine: OpenEngine)
     """The history is a list of plain pairs, empty at first."""
 
     @entrypoint()
-    async def count(given: tuple[str, History]) -> str:
-        question, history = given
+    async def count(pair: tuple[str, History]) -> str:
+        question, history = pair
         return f"{question} after {history}"
 
     engine = await open_engine()

@@ -96,16 +96,16 @@ async def test_tool_artifact_may_be_any_object(open_engine: OpenEngine) -> None:
     things: list[Any] = []
 
     @tool(response_format="content_and_artifact")
-    def draw(what: str) -> tuple[str, dict[str, Any]]:
+    def draw(subject: str) -> tuple[str, dict[str, Any]]:
         """Draw."""
-        return f"A {what}.", {"picture": object()}
+        return f"A {subject}.", {"picture": object()}
 
     def look(state: MessagesState) -> dict[str, Any]:
         interrupt("Look?")
         things.append(state["messages"][2].artifact["picture"])
         return {}
 
-    agent = react_agent([ai_message("", ("draw", {"what": "cat"})), ai_message("Drawn.")], draw)
+    agent = react_agent([ai_message("", ("draw", {"subject": "cat"})), ai_message("Drawn.")], draw)
     graph = StateGraph(MessagesState).add_node("agent", agent).add_node("look", look)
     engine = await open_engine()
     engine.flows.register("mine", af.adapt(graph.add_edge(START, "agent").add_edge("agent", "look").compile()))

@@ -225,9 +225,9 @@ def test_single_block_and_dimension_are_accepted(workbench: OpenWorkbench, is_he
 def test_deleted_block_is_not_evaluated(workbench: OpenWorkbench) -> None:
     """An empty name and the handle of a deleted block are rejected before a run starts."""
     wb, project = open_judged(workbench, Graders())
-    held = project["Text"]
-    held.delete()
-    for block in ("", held):
+    deleted = project["Text"]
+    deleted.delete()
+    for block in ("", deleted):
         with pytest.raises(af.UsageError, match="There is no block .* to judge. There are: More, Empty."):
             project.evaluate(block)
     assert len(wb.runs()) == 0

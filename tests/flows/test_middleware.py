@@ -366,8 +366,8 @@ async def test_middleware_gets_copies(open_engine: OpenEngine) -> None:
     result = await engine.controller.execute("How many?")
     assert result.response == "Done."
     model: Any = engine.model
-    reply, told = model.requests[1].messages[-2:]
-    assert (told.content, reply.calls[0].params) == ("2", {"text": "a b", "among": ["c"]})
+    reply, message = model.requests[1].messages[-2:]
+    assert (message.content, reply.calls[0].params) == ("2", {"text": "a b", "among": ["c"]})
     events = await engine.runs.events(result.run_id)
     (done,) = (event for event in events if event.type is StreamEventType.TOOL_COMPLETE)
     assert done.data["metadata"] == {}

@@ -301,18 +301,18 @@ class EditedMeanwhile(ScriptedModel):
     """A scripted model that edits the plan as a person before each reply of an agent.
 
     Attributes:
-        engine: Whose plan it is.
-        who: The agent.
-        change: What the person makes of the plan.
+        engine: The engine of the run.
+        agent: Name of the agent whose requests trigger the edit.
+        change: Returns the edited plan.
     """
 
     engine: Engine
-    who: str
+    agent: str
     change: Callable[[Plan], Plan]
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         """Change the plan, then answer."""
-        if who_asks(request) == self.who:
+        if who_asks(request) == self.agent:
             (run,) = await self.engine.runs.unfinished()
             by = Authorship(run.conversation_id, run.message_id, "user")
 
@@ -335,7 +335,7 @@ async def test_edit_during_a_job_is_not_overwritten(open_engine: OpenEngine, age
             summarizer=["Sum."],
         )
     )
-    model.who, model.change = agent, lambda found: replace(found, title="Mine")
+    model.agent, model.change = agent, lambda found: replace(found, title="Mine")
     model.engine = await open_engine(model=model)
     result = await ask(model.engine)
     found = await last_plan(model.engine, result)
@@ -345,7 +345,7 @@ async def test_edit_during_a_job_is_not_overwritten(open_engine: OpenEngine, age
 async def test_step_added_after_the_end_is_skipped(open_engine: OpenEngine) -> None:
     """The plan gives the reason."""
     model = EditedMeanwhile(by_agent(agent=[plan("One"), ENDED], executor=["1."], summarizer=["Sum."]))
-    model.who, model.change = "summarizer", lambda found: replace(found, steps=(*found.steps, PlanStep("9", "Late")))
+    model.agent, model.change = "summarizer", lambda found: replace(found, steps=(*found.steps, PlanStep("9", "Late")))
     model.engine = await open_engine(model=model)
     result = await ask(model.engine)
     step = (await last_plan(model.engine, result)).steps[1]
