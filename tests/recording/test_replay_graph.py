@@ -20,7 +20,7 @@ from langgraph.graph.message import add_messages
 from langgraph.types import interrupt
 from recording.busy_graph import BUSY, busy
 from recording.killed_recording import click_through
-from support.graphs import ScriptedChat, react_agent, ai_message
+from support.graphs import ScriptedChat, ai_message, react_agent
 from support.mcp_config import until
 from support.recorded_scenes import Scene, Setup, Stage, opened, play_both
 
@@ -297,7 +297,10 @@ def test_spent_budget_is_played(tmp_path: Path, when_spent: str) -> None:
 
 def greedy(played: bool) -> Any:
     """Two nodes at once that ask their models again and again, one of them in a thread and slowly."""
-    quick, slow = slowly("", *[ai_message(f"{n} of it.") for n in range(9)]), ScriptedChat(script=[ai_message("So.")] * 9)
+    quick, slow = (
+        slowly("", *[ai_message(f"{n} of it.") for n in range(9)]),
+        ScriptedChat(script=[ai_message("So.")] * 9),
+    )
 
     async def ask(_state: Chat) -> dict[str, Any]:
         return {"messages": [await quick.ainvoke("a") for _ in range(3)]}
