@@ -69,7 +69,7 @@ class ApprovalRequest(CardMixin):
 
     def _card(self) -> Card:
         steps = self.steps
-        rows: CardRows = [("agent", self.agent), ("tool", Code(self.tool)), ("why", self.message)]
+        rows: CardRows = [("agent", self.agent), ("tool", Code(self.tool)), ("reason", self.message)]
         rows += [("note", plan_note(self.preview))] if steps else []
         params = [
             (name, Code(_value_text(value)))
@@ -81,7 +81,7 @@ class ApprovalRequest(CardMixin):
             folds.append(Details("Steps", CardTable(STEP_COLUMNS, steps), is_open=True))
         elif self.preview:
             folds.append(Details("Preview", MarkdownText(self.preview), is_open=True))
-        note = f'Decide with wb.approve("{self.id}") or wb.deny("{self.id}", "why").'
+        note = f'Decide with wb.approve("{self.id}") or wb.deny("{self.id}", "reason").'
         return Card("Approval request", self.title, [*rows, ("run", Code(self.run_id))], folds, note)
 
 

@@ -56,7 +56,7 @@ class StepList(DisplayList[Step]):
     """The steps of a run in the order of their starts, for `run.fork(step)`."""
 
     def _columns(self) -> Sequence[str]:
-        return ["step", "job", "agent", "did", "what came of it"]
+        return ["step", "job", "agent", "action", "result"]
 
     def _cells(self, value: Step, /) -> Sequence[CardCell]:
         return [value.number, Code(value.path), value.agent, value.description, clip(value.outcome, _DATA_COLUMNS)]

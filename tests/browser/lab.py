@@ -141,7 +141,7 @@ class LabPage:
         """Approve whatever asks, until the cells that were started have run and no run is shown live."""
         deadline = time.monotonic() + timeout_s
         while time.monotonic() < deadline:
-            asking = self.page.locator(".af-ask .af-primary:enabled")
+            asking = self.page.locator(".af-approval .af-primary:enabled")
             if asking.count():
                 asking.first.click()
             elif self.page.evaluate(_ALL_RUN) and self.page.evaluate(_IDLE):

@@ -121,7 +121,7 @@ def test_a_block_is_added_set_and_deleted_with_the_keys_alone(shown: LabPage) ->
     keys.press("Enter")
     live(page).get_by_role("button", name="Delete Gauges").focus()
     keys.press("Enter")
-    asked = live(page).locator(".af-board-block .af-board-ask")
+    asked = live(page).locator(".af-board-block .af-board-confirm")
     expect(asked).to_contain_text("What depends on it, and is stale then if it has a text:")
     expect(asked).to_contain_text("Tides")
     save_pictures(page, live(page), "project-board-delete")
@@ -155,7 +155,7 @@ def test_blocks_are_written_and_decided_on_the_board(lab: LabServer, open_page: 
     page.wait_done(0)
     page.run_cell(1)
     live(page).get_by_role("button", name="Write 3 blocks: Findings, Table, Summary").click()
-    asked = live(page).locator(".af-asks .af-ask")
+    asked = live(page).locator(".af-approvals .af-approval")
     expect(asked).to_contain_text("Gauges show 3 mm a year.")
     expect(live(page).locator(".af-board-run")).to_contain_text("The run waits for you. 1 of 3 blocks done.")
     save_pictures(page, live(page), "project-board-asks")
@@ -242,7 +242,7 @@ def test_phase_advances_and_saved_board_is_readable(shown: LabPage) -> None:
     """Unfinished blocks are listed first; without its kernel the notebook shows the board and its texts."""
     page = shown
     press(page, "Go on to Literature 文献")
-    expect(live(page).locator(".af-board-ask")).to_contain_text("1 block would be left open")
+    expect(live(page).locator(".af-board-confirm")).to_contain_text("1 block would be left open")
     press(page, "Go on to Literature 文献")
     expect(column(page, 1)).to_contain_text("now")
     expect_blocks(page, "literature draft")

@@ -155,7 +155,7 @@ def test_approve_and_stop_by_keyboard(shown: LabPage) -> None:
     expect(live(page).get_by_role("status")).to_have_text("create_artifact asks for your approval.", timeout=SOON_MS)
     press(page, "Approve create_artifact")
     expect(turns(page)).to_contain_text("It is written", timeout=SOON_MS)
-    expect(live(page).locator(".af-ask")).to_have_count(0)
+    expect(live(page).locator(".af-approval")).to_have_count(0)
     ask(page, "Tell me at length.")
     expect(turns(page)).to_contain_text("Paragraph 2 ", timeout=SOON_MS)
     press(page, "Stop this run")
@@ -309,11 +309,11 @@ def test_two_chats_and_a_cell_follow_each_other(shown: LabPage) -> None:
     expect(turns(page, 2)).to_contain_text("Answer number 1.", timeout=SOON_MS)
     ask(page, "Write it.", cell=2)
     for cell in (1, 2):
-        expect(live(page, cell).locator(".af-ask")).to_be_visible(timeout=SOON_MS)
+        expect(live(page, cell).locator(".af-approval")).to_be_visible(timeout=SOON_MS)
     live(page, 1).get_by_role("button", name="Approve create_artifact").press("Enter")
     for cell in (1, 2):
         expect(turns(page, cell)).to_contain_text("It is written", timeout=SOON_MS)
-        expect(live(page, cell).locator(".af-ask")).to_have_count(0)
+        expect(live(page, cell).locator(".af-approval")).to_have_count(0)
     page.run_cell(3)
     expect(page.output(3)).to_have_text("completed", timeout=SOON_MS)
     for cell in (1, 2):

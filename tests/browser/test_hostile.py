@@ -250,7 +250,7 @@ def test_hostile_texts_do_nothing_in_components(lab: LabServer, open_page: OpenP
     for cell in (0, 1):
         page.run_cell(cell)
         page.wait_done(cell)
-    expect(page.output(1).locator(".af-live .af-ask")).to_have_count(len(HOSTILE), timeout=SOON_MS)
+    expect(page.output(1).locator(".af-live .af-approval")).to_have_count(len(HOSTILE), timeout=SOON_MS)
     trap.assert_shut()
     for cell in range(2, len(cells)):
         page.run_cell(cell)
@@ -289,7 +289,7 @@ def open_cards(page: LabPage) -> None:
     """The forms of all cards: all parameters but of one, which is answered instead."""
     press_all(page, RUN, "[aria-label='Answer instead choose_0']")
     press_all(page, RUN, "[aria-label^='Edit parameters']:not([aria-label$='choose_0'])")
-    expect(live(page, RUN, ".af-ask form")).to_have_count(N_GROUPS, timeout=SOON_MS)
+    expect(live(page, RUN, ".af-approval form")).to_have_count(N_GROUPS, timeout=SOON_MS)
 
 
 def open_chat(page: LabPage) -> None:
@@ -350,7 +350,7 @@ def test_hostile_texts_do_nothing_in_forms_and_comparisons(lab: LabServer, open_
     for cell in range(len(OPENED)):
         page.wait_done(cell)
     assert page.page.locator("[data-mime-type='application/vnd.jupyter.error']").all_inner_texts() == []
-    expect(live(page, RUN, ".af-ask")).to_have_count(N_GROUPS, timeout=SOON_MS)
+    expect(live(page, RUN, ".af-approval")).to_have_count(N_GROUPS, timeout=SOON_MS)
     for step in (open_cards, open_chat, read_and_rename, delete_and_change, compare, edit_and_choose):
         step(page)
         page.page.evaluate("() => document.querySelectorAll('details').forEach((fold) => { fold.open = true; })")

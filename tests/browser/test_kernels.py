@@ -34,7 +34,7 @@ def test_a_click_while_ipykernel_6_computes_is_heard_afterwards(lab6: LabServer,
     page.run_cell(1)
     approve_button(page).click()
     expect(approve_button(page)).to_be_disabled(timeout=2000)
-    expect(page.output(0).locator(".af-ask:visible")).to_contain_text("Waiting for the kernel")
+    expect(page.output(0).locator(".af-approval:visible")).to_contain_text("Waiting for the kernel")
     assert not page.output(1).count(), "The cell ended too early to tell."
     page.beside("enough").touch()
     expect(page.output(1)).to_have_text("computed True", timeout=SOON_MS)
@@ -120,7 +120,7 @@ def test_two_tabs_show_one_run(lab: LabServer, open_page: OpenPage) -> None:
     expect(approve_button(first)).to_be_visible()
     approve_button(second).click()
     for page in (second, first):
-        expect(page.output(0).locator(".af-ask:visible")).to_have_count(0, timeout=SOON_MS)
+        expect(page.output(0).locator(".af-approval:visible")).to_have_count(0, timeout=SOON_MS)
         expect(page.run_shown(0).locator(".af-answer")).to_contain_text("It is written.", timeout=SOON_MS)
         assert_readable(page)
 

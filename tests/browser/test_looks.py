@@ -154,7 +154,7 @@ def opened(windows: Windows, lab: LabServer) -> Iterator[LabPage]:
     page.run_all()
     for cell in range(len(CELLS)):
         page.wait_done(cell)
-    expect(page.output(CARDS).locator(".af-live .af-ask")).to_have_count(2, timeout=SOON_MS)
+    expect(page.output(CARDS).locator(".af-live .af-approval")).to_have_count(2, timeout=SOON_MS)
     expect(page.output(PLOTTED).locator("svg:visible")).to_have_count(4, timeout=SOON_MS)
     for cell in (CHAT, TREE, PANEL):
         expect(page.output(cell).locator(".af-live")).to_be_visible(timeout=SOON_MS)
@@ -200,7 +200,7 @@ def answer_and_change(page: LabPage) -> None:
     button(page, PANEL, "Changes").click()
     expect(page.output(TREE).get_by_role("alertdialog")).to_be_visible(timeout=SOON_MS)
     expect(page.output(PANEL).locator(".af-diff")).to_be_visible(timeout=SOON_MS)
-    expect(page.output(CARDS).locator(".af-live .af-ask")).to_have_count(1, timeout=SOON_MS)
+    expect(page.output(CARDS).locator(".af-live .af-approval")).to_have_count(1, timeout=SOON_MS)
 
 
 def compare(page: LabPage) -> None:

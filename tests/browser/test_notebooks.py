@@ -65,7 +65,7 @@ def run_and_approve(page: LabPage) -> int:
     while not page.page.evaluate(ALL_HAVE_RUN):
         assert complaints(page) == []
         assert time.monotonic() < deadline, "Some cells had not run after 90 s."
-        asking = page.page.locator(".af-ask .af-primary:enabled")
+        asking = page.page.locator(".af-approval .af-primary:enabled")
         if asking.count():
             asking.first.click()
             clicks += 1

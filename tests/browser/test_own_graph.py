@@ -180,7 +180,7 @@ def test_questions_of_nodes_are_edited_and_answered(lab: LabServer, open_page: O
     page.run_cell(1)
     page.run_cell(2)
     sends, greets = page.output(1), page.output(2)
-    expect(sends.locator(".af-ask code")).to_have_text("send", timeout=SOON_MS)
+    expect(sends.locator(".af-approval code")).to_have_text("send", timeout=SOON_MS)
     expect(sends.locator(".af-live .af-announcer").first).to_have_text("send asks: Send the letter?")
     expect(greets.get_by_role("button", name=re.compile("^Edit"))).to_have_count(0)
     sends.get_by_role("button", name="Edit parameters send").press("Enter")
@@ -241,7 +241,7 @@ def test_a_chat_with_a_graph_is_read_without_its_kernel(lab: LabServer, open_pag
     expect(out.locator(".af-live .af-answer")).to_contain_text("Sent: False", timeout=SOON_MS)
     question.fill("Write again.")
     question.press("Shift+Enter")
-    expect(out.locator(".af-live .af-ask")).to_be_visible(timeout=SOON_MS)
+    expect(out.locator(".af-live .af-approval")).to_be_visible(timeout=SOON_MS)
     save_pictures(page, out.locator(".af-live"), "graph-chat")
     assert axe_in_both_themes(page) == []
     page.page.wait_for_timeout(1500)

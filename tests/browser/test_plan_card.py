@@ -9,7 +9,7 @@ import pytest
 from browser.axe import axe_in_both_themes
 from browser.lab import LabPage, LabServer
 from browser.pictures import save_pictures
-from browser.test_ask_card import Stage, opened, printed
+from browser.test_approval_card import Stage, opened, printed
 from playwright.sync_api import Browser, expect
 
 from artifactflow_nb.flows.plan.tools import plan_create
@@ -159,14 +159,14 @@ def test_an_edited_plan_is_carried_out(lab: LabServer, open_page: OpenPage) -> N
     page = opened(lab, open_page, ASK, CARRIED_OUT)
     out = page.output(0)
     expect(out.locator(".af-preview ol")).to_contain_text("Both of them.", timeout=20_000)
-    save_pictures(page, out.locator(".af-live .af-ask"), "plan-asked")
+    save_pictures(page, out.locator(".af-live .af-approval"), "plan-asked")
     out.get_by_role("button", name="Edit the plan plan_create").click()
     out.get_by_role("button", name="Move up: steps 2").click()
     out.get_by_role("button", name="Remove: steps 2").click()
     out.get_by_label("title", exact=True).nth(2).fill("")
     out.get_by_role("button", name="Add to steps").click()
     page.page.keyboard.type("Check")
-    save_pictures(page, out.locator(".af-live .af-ask"), "plan-card")
+    save_pictures(page, out.locator(".af-live .af-approval"), "plan-card")
     assert axe_in_both_themes(page) == []
     out.get_by_role("button", name="Approve with these").click()
     told = out.get_by_role("alert").filter(has_text="should have at least 1 character")

@@ -42,7 +42,7 @@ def test_a_run_from_question_to_reopened_notebook(lab: LabServer, open_page: Cal
     expect(page.output(0).get_by_role("status")).to_have_text("create_artifact asks for your approval.")
     computing = not page.output(1).count()
     approve.click()
-    expect(page.output(0).locator(".af-ask")).to_have_count(0, timeout=20_000)
+    expect(page.output(0).locator(".af-approval")).to_have_count(0, timeout=20_000)
     assert computing
     assert not page.output(1).count(), "The click was heard only when the computing cell had ended."
     page.beside("enough").touch()

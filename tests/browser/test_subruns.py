@@ -6,7 +6,7 @@ import pytest
 from browser.axe import axe_in_both_themes
 from browser.lab import LabPage, LabServer
 from browser.pictures import save_pictures
-from browser.test_ask_card import opened, printed
+from browser.test_approval_card import opened, printed
 from playwright.sync_api import expect
 
 pytestmark = pytest.mark.browser
@@ -64,9 +64,9 @@ def test_research_is_seen_and_decided_within_its_call(lab: LabServer, open_page:
     page = opened(lab, open_page, ASK, CAME, LATER)
     out = page.output(0)
     fold = out.locator(".af-live .af-subrun")
-    card = fold.locator(".af-ask")
+    card = fold.locator(".af-approval")
     expect(card).to_be_visible(timeout=20_000)
-    expect(out.locator(".af-live .af-ask")).to_have_count(1)
+    expect(out.locator(".af-live .af-approval")).to_have_count(1)
     expect(out.get_by_role("status").filter(has_text="archive within run_research asks")).to_have_count(1)
     expect(out.locator(".af-live .af-head")).to_contain_text("archive within run_research asks")
     expect(fold).to_contain_text("The archive has the series.")

@@ -41,10 +41,10 @@ def test_live_view_of_a_deleted_run(workbench: OpenWorkbench, monkeypatch: pytes
     wb = workbench([report()], approvals={"create_artifact": "ask"}, interactive=False)
     run = wb.ask("Write.").wait()
     view = ShownView(wb._thread, RunView(run._client))
-    assert "ask" in view.kinds.values()
+    assert "approval" in view.kinds.values()
     wb.delete_conversation(run)
     until(lambda: "Deleted" in "".join(view.html.values()))
-    assert "ask" not in view.kinds.values()
+    assert "approval" not in view.kinds.values()
 
 
 def test_error_of_a_run_that_is_deleted_while_it_runs(workbench: OpenWorkbench, tmp_path: Path) -> None:

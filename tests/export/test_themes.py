@@ -13,7 +13,7 @@ from artifactflow_nb.export import export_html
 ENOUGH = 4.5
 """The contrast that WCAG 2 asks of text."""
 
-INKS = ("--af-text", "--af-quiet", "--af-ok", "--af-bad", "--af-ask")
+INKS = ("--af-text", "--af-quiet", "--af-ok", "--af-bad", "--af-attention")
 Colour = tuple[float, float, float]
 
 
@@ -76,8 +76,8 @@ def test_text_colours_have_enough_contrast(name: str) -> None:
         for where, ground in (("page", page), ("shaded", shaded))
     }
     assert {pair: round(value, 2) for pair, value in found.items() if value < ENOUGH} == {}
-    on_ask = colour(resolved(known["--af-on-ask"], known), page)
-    assert contrast(on_ask, colour(resolved(known["--af-ask"], known), page)) > ENOUGH
+    on_ask = colour(resolved(known["--af-on-attention"], known), page)
+    assert contrast(on_ask, colour(resolved(known["--af-attention"], known), page)) > ENOUGH
 
 
 def test_light_page_declares_its_colour_scheme(tmp_path: Path) -> None:

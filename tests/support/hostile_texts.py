@@ -205,7 +205,7 @@ JUPYTER = (
     "<a data-commandlinker-command='hostile' href='#'>x</a>",
     "<button data-act='hostile' data-args='{\"request\": \"hostile\"}'>Approve</button>",
     "<a href='#' data-act='hostile'>x</a>",
-    "<div class='af-ask'><button class='af-primary'>Approve</button></div>",
+    "<div class='af-approval'><button class='af-primary'>Approve</button></div>",
     "<div class='hostile jp-Dialog lm-Widget'>Kernel died. Log in again.</div>",
     "<div class='jp-OutputArea-output jp-RenderedHTMLCommon' data-mime-type='hostile'>x</div>",
     "<p class='hostile'>x</p>",

@@ -207,7 +207,7 @@ def test_deletion_is_refused_for_new_dependents(board: Shown) -> None:
 
 def asked(page: ShownView) -> str:
     """The request of the displayed card; empty if there is none."""
-    return next((key.removeprefix("ask-") for key in page.kinds if key.startswith("ask-")), "")
+    return next((key.removeprefix("approval-") for key in page.kinds if key.startswith("approval-")), "")
 
 
 def written(workbench: OpenWorkbench, *texts: str) -> tuple[Project, ShownView]:
@@ -244,7 +244,7 @@ def test_draft_is_denied_with_a_comment(workbench: OpenWorkbench) -> None:
     request = asked(page)
     assert page.do("decide", {"request": request, "verdict": "perhaps"})["failed"]
     page.do("decide", {"request": request, "verdict": "deny", "note": "Shorter."})
-    page.until(lambda: "Shorter." in page.html.get(f"ask-{asked(page)}", ""))
+    page.until(lambda: "Shorter." in page.html.get(f"approval-{asked(page)}", ""))
     assert page.press("Stop this run")["message"] == ""
     page.until(lambda: "The run waits" not in page.text)
     assert not asked(page)
@@ -350,7 +350,7 @@ def test_proposed_edits_are_decided_on_the_board(workbench: OpenWorkbench) -> No
     project.add("A", "One.")
     run = wb.ask("Change it.", project=project).wait(20)
     page = show(project)
-    assert "<ins>+Two" in page.html[f"ask-{asked(page)}"]
+    assert "<ins>+Two" in page.html[f"approval-{asked(page)}"]
     face = project.board().saved_output()
     assert "A decision is needed: wb.pending() lists it" in face["text/plain"]
     assert "+Two" in face["text/html"]

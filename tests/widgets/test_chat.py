@@ -123,11 +123,11 @@ def test_panel_decides_request(chat: Open) -> None:
     page.submit("send", text="Write it.")
     page.until(lambda: "create_artifact asks" in page.announced)
     page.until(lambda: any("wb.pending()" in face["text/html"] for face in page.faces))
-    (ask_data,) = [data for key, data in page.data.items() if page.kinds[key] == "ask"]
+    (ask_data,) = [data for key, data in page.data.items() if page.kinds[key] == "approval"]
     told = page.do("decide", {"request": ask_data["request"], "verdict": "approve", "note": "", "scope": "once"})
     assert not told["failed"]
     page.until(lambda: "Done." in page.text)
-    assert "ask" not in page.kinds.values()
+    assert "approval" not in page.kinds.values()
     again = page.do("decide", {"request": ask_data["request"], "verdict": "deny"})
     assert "decided already" in again["message"]
 

@@ -137,7 +137,7 @@ def test_text_approved_later_is_displayed_once(script: Script) -> None:
     ask(script)
     assert fold(script.events).lead_job.agents == ["writer", "publish"]
     waiting = html(fold(script.events))
-    assert waiting.index("The draft.") < waiting.index("af-ask")
+    assert waiting.index("The draft.") < waiting.index("af-approval")
     script.add("permission_result", "publish", "publish", id="req-1", approved=True, decided_by="user")
     complete(script, "The draft.")
     assert html(fold(script.events)).count("The draft.") == 1

@@ -78,7 +78,7 @@ def shown(wb: af.Workbench, run: af.Run, name: str) -> ShownView:
 
 def card(page: ShownView) -> str:
     """The key of the only card that is shown."""
-    (key,) = [key for key, kind in page.kinds.items() if kind == "ask"]
+    (key,) = [key for key, kind in page.kinds.items() if kind == "approval"]
     return key
 
 
@@ -87,14 +87,14 @@ def test_card_of_subrun_can_be_decided(wb: af.Workbench, run: af.Run, name: str)
     """What the run asks that works for a call stands within the call, once, and its decision lets both runs go on."""
     page = shown(wb, run, name)
     (request,) = run.pending
-    assert f"{request.run_id}/ask-{request.id}" in card(page)
+    assert f"{request.run_id}/approval-{request.id}" in card(page)
     assert page.announced == f"{ASKS} for your approval."
     assert page.text.count(ASKS) == 1
     told = page.do("decide", {"request": request.id, "verdict": "approve"})
     assert not told["failed"], told
     page.until(lambda: "So it is." in page.text and page.text.count("Completed") == 2)
     assert run.wait().status == "completed"
-    assert "ask" not in page.kinds.values()
+    assert "approval" not in page.kinds.values()
     for said in ("I call her.", "called 12", "She says: a letter.", "It is one, says the book."):
         assert page.text.count(said) == 1, said
 
@@ -103,7 +103,7 @@ def test_new_subrun_is_followed(wb: af.Workbench) -> None:
     """Steps, card and end of it come without a press, though it began after the view did."""
     page = ShownView(wb._thread, ChatView(wb._thread, wb.project("Essay", template="paper").conversation_id))
     run = wb.ask("Find out what X is.", project=wb.project("Essay"))
-    page.until(lambda: ASKS in page.text and "ask" in page.kinds.values())
+    page.until(lambda: ASKS in page.text and "approval" in page.kinds.values())
     assert "I call her." in page.text
     run.deny("Not now.")
     page.until(lambda: page.text.count("Completed") == 2)
@@ -180,7 +180,7 @@ def test_subrun_ends_with_parent(wb: af.Workbench, run: af.Run) -> None:
     page = shown(wb, run, "chat")
     page.press("Stop this run")
     page.until(lambda: page.text.count("Cancelled") == 2)
-    assert "ask" not in page.kinds.values()
+    assert "approval" not in page.kinds.values()
     assert "data-since" not in "".join(page.html.values())
     assert shown(wb, run, "chat").text.count("Cancelled") == 2
 

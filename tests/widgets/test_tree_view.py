@@ -255,7 +255,7 @@ def test_waiting_run_is_decided_in_the_tree(tmp_path: Path, look: Look) -> None:
         reader = look(wb)
         assert "Waiting for you" in drawn(reader)[0]
         press(reader, "read", message=run.message_id)
-        reader.until(lambda: "ask" in reader.kinds.values())
+        reader.until(lambda: "approval" in reader.kinds.values())
         assert f"ask-{run.message_id}" not in reader.kinds, "Nothing can be asked behind what has no answer yet."
         (request,) = run.pending
         press(reader, "decide", request=request.id, verdict="approve", note="", scope="once", params=None)

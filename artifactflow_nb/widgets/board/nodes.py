@@ -131,7 +131,7 @@ def generate_buttons(board: Board, *, is_confirming: bool) -> tuple[Node, ...]:
         controls = button("Write them anew", "refresh", css="af-primary") + button("Leave them", "leave")
         text = f"<p>{count(len(stale), 'block')} would be written anew, each after what it rests on:</p>"
         html = f'{text}<ul class="af-board-left">{items}</ul><div class="af-controls">{controls}</div>'
-        return (Node("writing", html, "controls", "af-board-ask"),)
+        return (Node("writing", html, "controls", "af-board-confirm"),)
     buttons = []
     if empty:
         names = ", ".join(map(board.tree.block_name, empty[:_MAX_NAMES]))
@@ -156,7 +156,7 @@ def next_phase_button(board: Board, *, is_confirming: bool) -> Node:
     # The button names the phase: another view may have advanced the project before it is pressed.
     buttons = button(label, "advance", css="af-primary", phase=phase.name) + button("Stay", "leave")
     html = f'{text}<ul class="af-board-left">{items}</ul><div class="af-controls">{buttons}</div>'
-    return Node("going-on", html, "controls", "af-board-ask")
+    return Node("going-on", html, "controls", "af-board-confirm")
 
 
 def columns(board: Board, *, is_live: bool) -> Node:
@@ -284,7 +284,7 @@ def delete_confirmation(board: Board, block: Block) -> Node:
     name = f"Delete it: {block.name}"
     buttons = button("Delete it", "delete", css="af-primary", name=name, block=block.block_id, seen=impact)
     html = f'{"".join(parts)}<div class="af-controls">{buttons}{button("Leave it", "leave")}</div>'
-    return Node("open-deleting", html, "controls", "af-board-ask")
+    return Node("open-deleting", html, "controls", "af-board-confirm")
 
 
 def _block_list(tree: BlockTree, title: str, keys: Sequence[str]) -> list[str]:

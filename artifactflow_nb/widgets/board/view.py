@@ -253,7 +253,7 @@ class BoardView(PolledView):
         render = partial(shown_html, renderer=MarkdownRenderer())
         requests = map(_transcript_request, self._loaded_board.requests)
         cards = tuple(approval_card(request, self._tool(request.tool), render) for request in requests)
-        return Node("asks", kind="box", css="af-asks", children=cards)
+        return Node("approvals", kind="box", css="af-approvals", children=cards)
 
     def _tool(self, name: str) -> Tool | None:
         return next((tool for tool in self._engine.tools if tool.name == name), None)

@@ -211,4 +211,4 @@ class ChatTurn:
 
 def _question_node(question: str, text: str) -> Node:
     html = f"<p><strong>{escape_with_language(question)}</strong></p>"
-    return Node("asked", html, css="af-asked", text=text)
+    return Node("asked", html, css="af-chat-question", text=text)

@@ -56,7 +56,9 @@ def drawing(layout: TreeLayout, selected: str | None) -> Node:
     def attributes(content: TreeEntry | FoldedMessages) -> str:
         if isinstance(content, FoldedMessages):
             return action_attributes("unfold", first=content.message_ids[0])
-        return f'{action_attributes("read", message=content.message_id)} data-place="{escape(content.parent_id or "")}"'
+        return (
+            f'{action_attributes("read", message=content.message_id)} data-parent="{escape(content.parent_id or "")}"'
+        )
 
     tree = tree_html(layout, selected=selected, attributes=attributes)
     # JupyterLab would take the arrow keys for its own shortcuts without this attribute.

@@ -15,13 +15,13 @@ class Node:
 
     Attributes:
         key: Unique in the tree, and stable across patches for the same element.
-        html: Own content, sanitised: the whole of a leaf, the summary of a fold, the text above the buttons of an ask.
+        html: Own content, sanitised: the whole of a leaf, the summary of a fold, the text of an approval.
         kind: `leaf`, `box` (own content, then children), `fold` (summary and children), `list` and its `item`s, which
             have no content of their own, or a kind that only a live page shows: `controls` (a leaf with buttons),
-            `form` (the page builds it from `data`), `ask` (its own content is saved too, its form is not).
+            `form` (the page builds it from `data`), `approval` (its own content is saved too, its controls are not).
         css: Class names.
         is_open: Whether a fold is open until the reader toggles it.
-        data: Input from which the page builds a form or an ask; JSON values.
+        data: Input from which the page builds a form or the controls of an approval; JSON values.
         children: Child nodes, in order.
         text: Plain text of the node and its children in saved output; None for that of the children.
     """

@@ -26,60 +26,62 @@ _MISSING_NOTE = {True: "what the agent should do instead", False: "what you answ
 _EDIT_LABELS = {BUDGET_KIND: "Change the limits", "plan": "Edit the plan"}
 
 
-def approval_card(question: TranscriptRequest, tool: Tool | None, render: Callable[[str], str]) -> Node:
+def approval_card(request: TranscriptRequest, tool: Tool | None, render: Callable[[str], str]) -> Node:
     """Card of an open request.
 
     Args:
-        question: The request.
+        request: The request.
         tool: The waiting tool; None if it is not registered here, so that its call cannot be edited. A request without
             a call needs no tool: the form follows the types of its values.
         render: Converts the preview's Markdown into sanitised HTML.
     """
-    title = question.title or f"{question.tool} asks for your approval"
-    is_budget = question.kind == BUDGET_KIND
-    if question.is_for_call or is_budget:
+    title = request.title or f"{request.tool} asks for your approval"
+    is_budget = request.kind == BUDGET_KIND
+    if request.is_for_call or is_budget:
         # Without a larger budget no agent could act on an answer, so a budget request takes none.
         answer = "" if is_budget else "Answer instead"
         texts = {"answer": answer, "answerField": "What the agent should do instead", "note": "Note to the agent"}
     else:  # a graph asked: it receives the answer, and may read the note
         texts = {"answer": "Answer", "answerField": "Your answer", "note": "Note"}
     data = {
-        "request": question.id,
-        "tool": question.tool,
+        "request": request.id,
+        "tool": request.tool,
         "title": clip(title, _TITLE_COLUMNS),
-        "fields": [field.as_json() for field in _fields(question, tool)],
-        "edit": _EDIT_LABELS.get(question.kind, "Edit parameters"),
+        "fields": [field.as_json() for field in _fields(request, tool)],
+        "edit": _EDIT_LABELS.get(request.kind, "Edit parameters"),
         "submit": "Go on with these" if is_budget else "Approve with these",
         **texts,
     }
-    return Node(f"ask-{question.id}", _html(question, title, render), "ask", "af-ask", data=data)
+    return Node(f"approval-{request.id}", _html(request, title, render), "approval", "af-approval", data=data)
 
 
-def _fields(question: TranscriptRequest, tool: Tool | None) -> tuple[Field, ...]:
-    if question.kind == BUDGET_KIND:
-        return form_fields(None, question.params)
-    if not question.is_for_call:
-        return value_fields(question.params)
-    return form_fields(tool, question.params) if tool else ()
+def _fields(request: TranscriptRequest, tool: Tool | None) -> tuple[Field, ...]:
+    if request.kind == BUDGET_KIND:
+        return form_fields(None, request.params)
+    if not request.is_for_call:
+        return value_fields(request.params)
+    return form_fields(tool, request.params) if tool else ()
 
 
-def _html(question: TranscriptRequest, title: str, render: Callable[[str], str]) -> str:
-    parts = [f'<p class="af-ask-title">{status_mark("waiting")} <strong>{escape_with_language(title)}</strong></p>']
-    if not (question.tool in question.title and question.agent in question.title):
-        is_redundant = question.agent in {"", question.tool}
-        agent = "" if is_redundant else f' <span class="af-quiet">· {escape(question.agent)}</span>'
-        parts.append(f"<p><code>{escape(question.tool)}</code>{agent}</p>")
-    if question.message:
-        parts.append(f'<p class="af-ask-message">{escape_with_language(question.message)}</p>')
-    if not question.preview:
-        return "".join([*parts, params_html(question.params)])
-    params = {name: value for name, value in question.params.items() if str(value).strip() != question.preview.strip()}
-    if question.kind == "plan":  # the preview lists the steps, and the title of the card ends with that of the plan
+def _html(request: TranscriptRequest, title: str, render: Callable[[str], str]) -> str:
+    parts = [
+        f'<p class="af-approval-title">{status_mark("waiting")} <strong>{escape_with_language(title)}</strong></p>'
+    ]
+    if not (request.tool in request.title and request.agent in request.title):
+        is_redundant = request.agent in {"", request.tool}
+        agent = "" if is_redundant else f' <span class="af-quiet">· {escape(request.agent)}</span>'
+        parts.append(f"<p><code>{escape(request.tool)}</code>{agent}</p>")
+    if request.message:
+        parts.append(f'<p class="af-approval-message">{escape_with_language(request.message)}</p>')
+    if not request.preview:
+        return "".join([*parts, params_html(request.params)])
+    params = {name: value for name, value in request.params.items() if str(value).strip() != request.preview.strip()}
+    if request.kind == "plan":  # the preview lists the steps, and the title of the card ends with that of the plan
         params.pop("steps", None)
-        if question.title.endswith(f": {params.get('title')}"):
+        if request.title.endswith(f": {params.get('title')}"):
             params.pop("title", None)
     long = {name: value for name, value in params.items() if len(value_text(value)) > LONG_CHARS}
-    parts += [params_html(params, without=long), _preview(question.preview, render)]
+    parts += [params_html(params, without=long), _preview(request.preview, render)]
     if long:  # folded, because a person wants to read the preview first
         parts.append(
             f"<details><summary>{escape(', '.join(long))}, as it was sent</summary>{params_html(long)}</details>"

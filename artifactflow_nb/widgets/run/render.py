@@ -156,12 +156,12 @@ class RunRenderer:
             work = Node("work", summary, css="af-work af-line")
         else:
             work = Node("work", summary, "fold", "af-work", not transcript.is_ended, children=turns)
-        asks = tuple(
+        cards = tuple(
             approval_card(request, self._run.tool(request.tool), self._html) for request in transcript.open_requests
         )
         parts = (
             work,
-            Node("asks", kind="box", css="af-asks", children=asks),
+            Node("approvals", kind="box", css="af-approvals", children=cards),
             self._answer(transcript),
             Node("written", kind="box", css="af-written", children=tuple(self._written(transcript))),
         )

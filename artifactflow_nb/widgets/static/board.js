@@ -1,17 +1,17 @@
 /**
- * Cards of a board are moved: dragged with the mouse, or with Alt and the arrows on the card that has the focus. Where a
- * card goes is the kernel's to say; it is told in front of which card it was let go, and in which list.
+ * Moving the cards of a board: by dragging, or with Alt and the arrow keys on the focused card. The page sends the list and
+ * the card in front of which a card was dropped; the kernel decides about the move.
  */
 
 const MOVES = { ArrowUp: "up", ArrowDown: "down", ArrowLeft: "left", ArrowRight: "right" };
 const CARD = ".af-board-card";
 const LIST = ".af-board-list";
 
-/** @param {HTMLElement} node @returns {string} the key that the kernel knows it by */
-const keyOf = (node) => node.dataset.key ?? "";
+/** @param {HTMLElement} node @returns {string} key of the node in the kernel */
+const nodeKey = (node) => node.dataset.key ?? "";
 
 /**
- * The card before which what is dragged would stand at this height; undefined for the end.
+ * The card in front of which a card dragged to this height would be dropped; undefined for the end of the list.
  * @param {Element} list @param {number} y @param {Element} dragged
  */
 function cardBelow(list, y, dragged) {
@@ -19,12 +19,12 @@ function cardBelow(list, y, dragged) {
   return cards.find((card) => card !== dragged && y < card.getBoundingClientRect().top + card.offsetHeight / 2);
 }
 
-/** @param {HTMLElement} root @param {(act: string, args: object) => void} tell */
-function moveCards(root, tell) {
+/** @param {HTMLElement} root @param {(act: string, args: object) => void} perform */
+function moveCards(root, perform) {
   /** @type {HTMLElement | null} */
   let dragged = null;
   const clear = () => root.querySelectorAll(".af-board-here").forEach((node) => node.classList.remove("af-board-here"));
-  /** Where it would be let go: the list, and the card behind it. @param {DragEvent} event */
+  /** Drop position: the list and the card behind the dragged one; null if it cannot be dropped here. @param {DragEvent} event */
   const target = (event) => {
     const over = /** @type {Element} */ (event.target);
     const list = over.closest(LIST) ?? over.closest(".af-board-column")?.querySelector(LIST);
@@ -40,22 +40,22 @@ function moveCards(root, tell) {
     event.stopPropagation();
   });
   root.addEventListener("dragover", (event) => {
-    const found = target(event);
-    if (!found) return;
+    const position = target(event);
+    if (!position) return;
     event.preventDefault();
     event.stopPropagation();
-    const mark = found.before ?? found.list;
+    const mark = position.before ?? position.list;
     if (mark.classList.contains("af-board-here")) return;
     clear();
     mark.classList.add("af-board-here");
   });
   root.addEventListener("drop", (event) => {
-    const found = target(event);
+    const position = target(event);
     clear();
-    if (!found || !dragged) return;
+    if (!position || !dragged) return;
     event.preventDefault();
     event.stopPropagation();
-    tell("move", { card: keyOf(dragged), into: keyOf(found.list), before: found.before ? keyOf(found.before) : "" });
+    perform("move", { card: nodeKey(dragged), into: nodeKey(position.list), before: position.before ? nodeKey(position.before) : "" });
   });
   root.addEventListener("dragend", () => {
     clear();
@@ -65,8 +65,8 @@ function moveCards(root, tell) {
     const to = MOVES[event.key];
     const card = /** @type {HTMLElement | null} */ (/** @type {Element} */ (event.target).closest(CARD));
     if (!to || !card || !event.altKey || event.ctrlKey || event.metaKey || event.shiftKey) return;
-    event.preventDefault(); // Alt with an arrow is the browser's way back, too
+    event.preventDefault(); // in browsers, Alt with an arrow key navigates back
     event.stopPropagation();
-    tell("step", { card: keyOf(card), to });
+    perform("step", { card: nodeKey(card), to });
   });
 }

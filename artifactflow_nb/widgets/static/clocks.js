@@ -1,4 +1,4 @@
-/** Times that count on in a view: elements with `data-since`, milliseconds of the kernel's clock. */
+/** Running times in a view: elements with `data-since`, a start in milliseconds of the kernel's clock. */
 
 /** `12 s`, `2 min 05 s`. @param {number} ms @returns {string} */
 function clock(ms) {
@@ -8,17 +8,17 @@ function clock(ms) {
 }
 
 class Clocks {
-  /** @param {HTMLElement} body what holds them */
+  /** @param {HTMLElement} body container of the elements */
   constructor(body) {
     this.body = body;
-    /** As of the last change: looking for them in a long tree takes a while. @type {Element[] | null} */
-    this.counting = null;
+    /** The elements since the last change; null if they have to be searched again, which is slow in a long tree. @type {Element[] | null} */
+    this.elements = null;
   }
 
-  /** Count on. @param {number} offset milliseconds from the kernel's clock to ours */
+  /** Update the displayed times. @param {number} offset kernel's clock minus browser's clock, milliseconds */
   tick(offset) {
-    this.counting ??= [...this.body.querySelectorAll("[data-since]")];
-    for (const node of this.counting) {
+    this.elements ??= [...this.body.querySelectorAll("[data-since]")];
+    for (const node of this.elements) {
       const text = clock(Date.now() + offset - Number(/** @type {HTMLElement} */ (node).dataset.since));
       if (node.textContent !== text) node.textContent = text;
     }

@@ -1,39 +1,39 @@
 /**
- * What was written and not sent yet. It lies in the page's session storage, by notebook, cell and output: there it
- * outlives that the page is loaded anew, that the kernel is restarted and that the cell is run again.
+ * Drafts: unsent input. They are stored in the session storage of the page by notebook, cell and output, and survive a
+ * reload, a kernel restart and another execution of the cell.
  */
 
 class Drafts {
-  /** @param {any} model the widget's model @param {string} host the class of the view's place */
+  /** @param {any} model the widget's model @param {string} host class of the view's host element */
   constructor(model, host) {
     this.model = model;
     this.host = host;
   }
 
-  /** Where the draft of this view lies. @returns {string} */
-  place() {
-    const found = findOutput(this.model, this.host);
-    const where = found ? [this.model.widget_manager?.context?.path, found.cell, found.index] : [this.host];
-    return ["artifactflow-draft", ...where].join(":");
+  /** Storage key of the draft of this view. @returns {string} */
+  storageKey() {
+    const output = findOutput(this.model, this.host);
+    const parts = output ? [this.model.widget_manager?.context?.path, output.cell, output.index] : [this.host];
+    return ["artifactflow-draft", ...parts].join(":");
   }
 
   /**
-   * Have a form begin with its draft, and keep what is written in it; a form that was sent is empty, and so is its draft.
+   * Fill a form with its draft, and store its input from then on. Sending resets the form, which removes the draft.
    * @template {HTMLElement} Form @param {Form} form @returns {Form}
    */
-  keep(form) {
+  attach(form) {
     const control = form.querySelector("textarea");
     if (!control) return form;
-    const place = this.place();
-    control.value = this.stored((storage) => storage.getItem(place)) ?? "";
+    const key = this.storageKey();
+    control.value = this.withStorage((storage) => storage.getItem(key)) ?? "";
     control.addEventListener("input", () => {
-      this.stored((storage) => (control.value ? storage.setItem(place, control.value) : storage.removeItem(place)));
+      this.withStorage((storage) => (control.value ? storage.setItem(key, control.value) : storage.removeItem(key)));
     });
     return form;
   }
 
-  /** Use the storage; a page that may have none, or whose is full, goes without. @template T @param {(storage: Storage) => T} use */
-  stored(use) {
+  /** Use the storage; null if the page has none or it is full. @template T @param {(storage: Storage) => T} use */
+  withStorage(use) {
     try {
       return use(sessionStorage);
     } catch {

@@ -1,5 +1,5 @@
 /**
- * What the kernel has a page do beside the tree: the clipboard, a download, a new cell, the focus.
+ * Browser effects that the kernel requests: clipboard, download, new cell, focus, scrolling.
  *
  * @typedef {{name: string, text?: string, filename?: string, media_type?: string, base64?: string, source?: string,
  *   cell_type?: string, key?: string}} Effect
@@ -11,7 +11,7 @@ async function copyText(text) {
     await navigator.clipboard.writeText(text);
     return true;
   } catch {
-    // Without https the page has no clipboard: the old way needs a selected field.
+    // Without https there is no clipboard API; `execCommand` copies the selection of a field.
     const field = document.createElement("textarea");
     field.value = text;
     field.style.position = "fixed";
@@ -26,8 +26,8 @@ async function copyText(text) {
   }
 }
 
-/** Copy, and tell how it went. @param {string} text @returns {Promise<string>} */
-async function sayCopied(text) {
+/** Copy a text. @param {string} text @returns {Promise<string>} message about the result */
+async function copyAndReport(text) {
   return (await copyText(text)) ? "Copied." : "The browser did not allow copying.";
 }
 
@@ -43,44 +43,44 @@ function download({ filename, media_type, base64 }) {
 }
 
 /**
- * Add a cell below the one that shows the view; where there is no notebook to write to, copy its text instead.
+ * Add a cell below the one with the view; copy its text instead if the page has no notebook.
  * @param {any} model the widget's model @param {HTMLElement} root @param {Effect} effect @returns {Promise<string>}
  */
 async function addCell(model, root, { source, cell_type }) {
   const cells = model.widget_manager?.context?.model?.sharedModel;
-  const shown = [...(root.closest(".jp-Notebook")?.querySelectorAll(".jp-Cell") ?? [])];
-  const at = shown.findIndex((cell) => cell.contains(root));
-  if (!cells?.insertCell || at < 0) {
+  const elements = [...(root.closest(".jp-Notebook")?.querySelectorAll(".jp-Cell") ?? [])];
+  const index = elements.findIndex((cell) => cell.contains(root));
+  if (!cells?.insertCell || index < 0) {
     return (await copyText(source ?? "")) ? "Copied: paste it into a cell." : "This page cannot add cells.";
   }
-  cells.insertCell(at + 1, { cell_type, source, metadata: cell_type === "code" ? { trusted: true } : {} });
+  cells.insertCell(index + 1, { cell_type, source, metadata: cell_type === "code" ? { trusted: true } : {} });
   return "Added as a cell below.";
 }
 
 /**
  * @param {any} model @param {HTMLElement} root @param {KeyedTree} tree @param {Effect} effect
- * @returns {Promise<string>} what a screen reader and the panel say
+ * @returns {Promise<string>} message to display; empty for none
  */
-async function carryOut(model, root, tree, effect) {
-  const place = effect.key ? tree.entries.get(effect.key)?.root : undefined;
+async function runEffect(model, root, tree, effect) {
+  const target = effect.key ? tree.entries.get(effect.key)?.root : undefined;
   switch (effect.name) {
     case "copy":
-      return sayCopied(effect.text ?? "");
+      return copyAndReport(effect.text ?? "");
     case "download":
       download(effect);
       return "";
     case "cell":
       return addCell(model, root, effect);
     case "focus": {
-      const wanted = place?.matches("[tabindex]") ? place : place?.querySelector("textarea, input, button, [tabindex], summary");
-      /** @type {HTMLElement | undefined} */ (wanted)?.focus();
+      const control = target?.matches("[tabindex]") ? target : target?.querySelector("textarea, input, button, [tabindex], summary");
+      /** @type {HTMLElement | undefined} */ (control)?.focus();
       return "";
     }
     case "show":
-      place?.scrollIntoView({ block: "nearest" });
+      target?.scrollIntoView({ block: "nearest" });
       return "";
     case "end":
-      if (place) place.scrollTop = place.scrollHeight;
+      if (target) target.scrollTop = target.scrollHeight;
       return "";
     default:
       return "";

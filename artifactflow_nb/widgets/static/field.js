@@ -1,39 +1,39 @@
 /**
- * One field of a form: label, help, control, what is wrong with it. The kernel joins tree.js in front of this file.
+ * A field of a form: label, help, control and error. Uses tree.js.
  *
- * A field that is as it was shown sends the value that the kernel gave, so nothing is lost that the page cannot hold.
+ * An unchanged field sends its initial value, so values that a control cannot represent exactly are not altered.
  *
  * @typedef {{name: string,
  *   kind: "text" | "multiline" | "integer" | "number" | "checkbox" | "choice" | "json" | "list" | "items",
  *   value: string | boolean | string[] | number[] | null, items?: FieldData[][], blank?: FieldData[], label?: string, choices?: string[], required?: boolean,
  *   nullable?: boolean, doc?: string, placeholder?: string, rows?: number, hideLabel?: boolean, autofocus?: boolean,
- *   monospace?: boolean, keep?: boolean}} FieldData see artifactflow_nb/tools/forms.py
+ *   monospace?: boolean, keep?: boolean}} FieldData see artifactflow_nb/widgets/forms/form.py
  */
 
 const KIND_HINTS = { integer: "A whole number.", number: "A number.", list: "One on each line.", json: "JSON." };
 const KINDS_OF_LINES = ["multiline", "json", "list"];
 const KINDS_OF_TEXT = ["text", "multiline", "list"];
 
-/** @param {string} name @param {string} css @param {object} attributes those that are undefined or false are left out */
+/** @param {string} name @param {string} css @param {object} attributes those that are undefined or false are omitted */
 function dressedElement(name, css, attributes = {}) {
-  const made = element(name, css);
+  const created = element(name, css);
   for (const [key, value] of Object.entries(attributes)) {
-    if (value !== undefined && value !== false) made.setAttribute(key, value === true ? "" : String(value));
+    if (value !== undefined && value !== false) created.setAttribute(key, value === true ? "" : String(value));
   }
-  return made;
+  return created;
 }
 
-/** What stands in fields, by their names. @param {{data: FieldData, value: any}[]} fields */
+/** Values of fields, by name. @param {{data: FieldData, value: any}[]} fields */
 function fieldValues(fields) {
   return Object.fromEntries(fields.map((field) => [field.data.name, field.value]));
 }
 
-/** A button that neither sends a form nor has an act of its own. @param {string} label @param {() => void} onClick */
+/** A button with a handler; it does not submit a form. @param {string} label @param {() => void} onClick */
 function plainButton(label, onClick) {
-  const made = /** @type {HTMLButtonElement} */ (dressedElement("button", "af-button", { type: "button" }));
-  made.textContent = label;
-  made.addEventListener("click", onClick);
-  return made;
+  const created = /** @type {HTMLButtonElement} */ (dressedElement("button", "af-button", { type: "button" }));
+  created.textContent = label;
+  created.addEventListener("click", onClick);
+  return created;
 }
 
 /** @param {FieldData} data @returns {Control} */
@@ -46,9 +46,9 @@ function fieldControl(data) {
   }
   if (kind === "choice") {
     const select = dressedElement("select", "af-input");
-    const offered = choices.map((choice, i) => new Option(choice, String(i), false, choice === value));
+    const options = choices.map((choice, i) => new Option(choice, String(i), false, choice === value));
     const isOpen = nullable || !choices.includes(value);
-    select.append(...(isOpen ? [new Option(nullable ? "(none)" : "Choose …", "", false, value === null)] : []), ...offered);
+    select.append(...(isOpen ? [new Option(nullable ? "(none)" : "Choose …", "", false, value === null)] : []), ...options);
     return select;
   }
   const isCode = data.monospace ? " af-code" : "";
@@ -63,7 +63,6 @@ function fieldControl(data) {
   return control;
 }
 
-/** One field: label, help, control, and what is wrong with it. */
 class FormField {
   /** @param {FieldData} data */
   constructor(data) {
@@ -80,18 +79,18 @@ class FormField {
     }
     this.control.setAttribute("aria-describedby", `${help.textContent ? `${id}-help ` : ""}${id}-error`);
     this.root = element("div", `af-field af-field-${data.kind}`);
-    const named = dressedElement("label", "af-field-label", { for: id });
-    named.textContent = label;
+    const labelElement = dressedElement("label", "af-field-label", { for: id });
+    labelElement.textContent = label;
     if (data.hideLabel) this.control.setAttribute("aria-label", label);
     const head = element("div", "af-field-head");
-    if (!data.hideLabel) head.append(named);
+    if (!data.hideLabel) head.append(labelElement);
     if (data.nullable && KINDS_OF_TEXT.includes(data.kind)) head.append(this.makeNone(label));
     this.root.append(...(head.childNodes.length ? [head] : []), ...(help.textContent ? [help] : []), this.control, this.error);
     if (this.control.tagName === "TEXTAREA") this.control.addEventListener("input", () => this.grow());
     this.initial = this.state;
   }
 
-  /** Where no value at all is something else than an empty text: a box that says so. @param {string} label */
+  /** Checkbox for no value, which differs from an empty text. @param {string} label */
   makeNone(label) {
     this.none = dressedElement("input", "af-check", { type: "checkbox", "aria-label": `No value for ${label}` });
     this.none.checked = this.data.value === null;
@@ -104,26 +103,26 @@ class FormField {
     return wrapped;
   }
 
-  /** What stands in it, to tell whether it was touched. */
+  /** State of the controls, compared with `initial` to find out whether the field was changed. */
   get state() {
     return JSON.stringify([this.control.value, this.control.checked, this.none?.checked]);
   }
 
-  /** What the kernel is sent. */
+  /** Value to send. */
   get value() {
     const { kind, choices = [], value } = this.data;
-    const written = this.control.value;
+    const text = this.control.value;
     if (this.state === this.initial) return value;
     if (this.none?.checked) return null;
     if (kind === "checkbox") return this.control.checked;
-    if (kind === "choice") return written === "" ? null : choices[Number(written)];
-    if (kind === "list") return written.split("\n");
-    // A browser makes every line end with a line feed; a text whose lines all ended otherwise has its own ends back.
+    if (kind === "choice") return text === "" ? null : choices[Number(text)];
+    if (kind === "list") return text.split("\n");
+    // Browsers normalise line ends to line feeds; restore them if all lines of the initial text ended with CRLF.
     const isCrlf = typeof value === "string" && value.includes("\r\n") && !/(^|[^\r])\n|\r(?!\n)/.test(value);
-    return isCrlf ? written.replace(/\n/g, "\r\n") : written;
+    return isCrlf ? text.replace(/\n/g, "\r\n") : text;
   }
 
-  /** What can be said without the kernel; empty if nothing is wrong. */
+  /** Error that the page can find without the kernel; empty if there is none. */
   get problem() {
     if (this.data.kind !== "json" || this.state === this.initial || !this.control.value.trim()) return "";
     try {
@@ -134,17 +133,17 @@ class FormField {
     }
   }
 
-  /** The same, by its name. @returns {FieldErrors} */
+  /** The error by field name. @returns {FieldErrors} */
   get problems() {
     return { [this.data.name]: this.problem };
   }
 
-  /** @param {string} name of a field that something is wrong with */
+  /** True if an error with this name belongs to the field. @param {string} name */
   covers(name) {
     return name === this.data.name;
   }
 
-  /** @param {FieldErrors} errors @returns {HTMLElement | undefined} what to correct */
+  /** @param {FieldErrors} errors @returns {HTMLElement | undefined} the invalid control */
   showErrors(errors) {
     const message = errors[this.data.name] ?? "";
     this.error.textContent = message;
@@ -154,14 +153,14 @@ class FormField {
   }
 
   reset() {
-    const [written, isChecked, isNone] = JSON.parse(this.initial);
-    this.control.value = written;
-    this.control.dispatchEvent(new Event("input")); // it is as tall as its text, and a draft of it is gone
+    const [text, isChecked, isNone] = JSON.parse(this.initial);
+    this.control.value = text;
+    this.control.dispatchEvent(new Event("input")); // adapts its height and removes its draft
     if (isChecked !== undefined) this.control.checked = isChecked;
     if (this.none) this.none.checked = isNone;
   }
 
-  /** As tall as its text, where the style sheet alone cannot do it. */
+  /** Adapt the height to the text in browsers without `field-sizing`. */
   grow() {
     if (this.control.tagName !== "TEXTAREA" || CSS.supports("field-sizing", "content")) return;
     this.control.style.height = "auto";

@@ -1,18 +1,18 @@
 /**
- * Boxes whose end a reader follows, of the class `af-follow`. While text streams, one that stands at its end stays there.
- * One that the reader has scrolled away stays where it is, and a button in it leads to what has come since.
+ * Boxes with the class `af-follow` follow their end: a box that is scrolled to its end remains there while text streams.
+ * A box that the reader scrolled away keeps its position, and a button in it jumps to the newest content.
  */
 
-/** How near to its end a scrolled box counts as scrolled to the end. */
+/** A box nearer to its end than this counts as scrolled to the end. */
 const AT_END_PX = 24;
 
 /** @param {Element} box @returns {number} pixels */
-function toItsEnd(box) {
+function distanceToEnd(box) {
   return box.scrollHeight - box.scrollTop - box.clientHeight;
 }
 
 class Followed {
-  /** @param {HTMLElement} container what holds the boxes */
+  /** @param {HTMLElement} container ancestor of the boxes */
   constructor(container) {
     this.container = container;
     this.boxes = container.getElementsByClassName("af-follow");
@@ -20,25 +20,26 @@ class Followed {
     container.addEventListener("scroll", settle, { capture: true, passive: true });
   }
 
-  /** Change what the boxes hold. @param {() => void} change */
+  /** Apply a change of their content. @param {() => void} change */
   keepWhile(change) {
-    const before = new Map([...this.boxes].map((box) => [box, toItsEnd(box)]));
-    const left = [...before].filter(([, distance]) => distance >= AT_END_PX).map(([box]) => box);
-    const kept = left.filter((box) => box.scrollTop < AT_END_PX).flatMap((box) => this.firstTurn(box));
+    const before = new Map([...this.boxes].map((box) => [box, distanceToEnd(box)]));
+    const scrolledAway = [...before].filter(([, distance]) => distance >= AT_END_PX).map(([box]) => box);
+    const anchors = scrolledAway.filter((box) => box.scrollTop < AT_END_PX).flatMap((box) => this.firstTurn(box));
     change();
-    for (const { box, turn, top } of kept) {
+    for (const { box, turn, top } of anchors) {
       if (turn.isConnected) this.scroll(box, box.scrollTop + turn.getBoundingClientRect().top - top);
     }
     // A new box begins at its end.
     for (const box of this.boxes) {
-      if (!left.includes(box)) this.scroll(box, box.scrollHeight);
-      else if (toItsEnd(box) > before.get(box) + 1) this.offer(box);
+      if (!scrolledAway.includes(box)) this.scroll(box, box.scrollHeight);
+      else if (distanceToEnd(box) > before.get(box) + 1) this.addButton(box);
       else this.settle(box);
     }
   }
 
   /**
-   * The browser tells of it in the next frame only: where the output is drawn anew before that, the place would be lost.
+   * Scroll and dispatch the event at once. The browser dispatches it in the next frame, and `Mount` would not record the
+   * position if the output is rendered again before that.
    * @param {Element} box @param {number} top
    */
   scroll(box, top) {
@@ -46,29 +47,29 @@ class Followed {
     box.dispatchEvent(new Event("scroll"));
   }
 
-  /** What a reader at the very beginning of a box sees; a browser does not keep it there when earlier turns come. @param {Element} box */
+  /** First turn and its position; browsers do not keep it in place when earlier turns are inserted. @param {Element} box */
   firstTurn(box) {
     const turn = box.querySelector(":scope > .af-turn");
     return turn ? [{ box, turn, top: turn.getBoundingClientRect().top }] : [];
   }
 
-  /** The button of a box, which takes no room in it. @param {Element} box @returns {HTMLElement | null} */
-  offered(box) {
+  /** Element with the button of a box, which takes no space. @param {Element} box @returns {HTMLElement | null} */
+  button(box) {
     return box.querySelector(":scope > .af-newest");
   }
 
-  /** Show the button. @param {Element} box */
-  offer(box) {
-    if (this.offered(box)) return;
+  /** Add the button unless the box has one. @param {Element} box */
+  addButton(box) {
+    if (this.button(box)) return;
     const row = element("div", "af-newest");
     row.append(plainButton("↓ Jump to the newest", () => this.scroll(box, box.scrollHeight)));
     box.append(row);
   }
 
-  /** At its end a box has no button; who has pressed it goes on writing. @param {Element} box */
+  /** Remove the button of a box that is at its end; if it had the focus, focus the question form. @param {Element} box */
   settle(box) {
-    const row = this.offered(box);
-    if (!row || toItsEnd(box) >= AT_END_PX) return;
+    const row = this.button(box);
+    if (!row || distanceToEnd(box) >= AT_END_PX) return;
     const hadFocus = row.contains(document.activeElement);
     row.remove();
     if (hadFocus) this.container.querySelector(".af-composer textarea")?.focus({ preventScroll: true });

@@ -1,25 +1,25 @@
 /**
- * Forms that the kernel describes: an approval's parameters, the chat's composer, a search, a rename, an editor. The
- * kernel joins field.js and items.js in front of this file.
+ * Forms that the kernel describes: an approval's parameters, the chat's question, a search, a rename, an editor. Uses
+ * field.js and items.js.
  *
- * `perform(act, args)` tells the kernel and promises its word; the form adds `values` to the args: what stands in its
- * fields, by name. While it waits nothing in it can be changed; what the kernel refuses is said at the fields that it is
- * about. Shift+Enter, Ctrl+Enter and Cmd+Enter send; so does Enter where the form is a single line. Escape cancels.
+ * A form performs its action with the contents of its fields as `values`, by name. It is disabled until the result
+ * arrives; errors are displayed at their fields. Shift+Enter, Ctrl+Enter and Cmd+Enter send, and so does Enter in a form
+ * that is a single line. Escape cancels.
  *
  * @typedef {{fields: FieldData[], submit: string, act: string, args?: object, label?: string, cancel?: string,
  *   cancelAct?: string, draft?: boolean}} FormSpec
- *   `cancel`: the label of a second button; `cancelAct`: what it does where the page has nothing to close; `draft`:
- *   what was written and not sent outlives the page, see drafts.js
- * @typedef {{[field: string]: string}} FieldErrors what is wrong, by field
+ *   `cancel`: label of the second button; `cancelAct`: its action, unless `close` was passed; `draft`: store unsent
+ *   input, see drafts.js
+ * @typedef {{[field: string]: string}} FieldErrors messages by field
  */
 
 class KernelForm {
-  /** @param {FormSpec} data @param {Perform} perform @param {() => void} [close] what its cancel button does */
+  /** @param {FormSpec} data @param {Perform} perform @param {() => void} [close] called by the cancel button */
   constructor(data, perform, close) {
     Object.assign(this, { data, perform });
     this.close = close ?? (data.cancelAct ? () => void perform(data.cancelAct, data.args ?? {}) : null);
     this.fields = data.fields.map(makeField);
-    const suppress = { "data-lm-suppress-shortcuts": "true" }; // JupyterLab's, for what is typed here
+    const suppress = { "data-lm-suppress-shortcuts": "true" }; // keep JupyterLab from handling the keys of the form
     this.root = dressedElement("form", "af-form", { "aria-label": data.label, novalidate: true, ...suppress });
     this.all = element("fieldset", "af-form-fields");
     this.status = dressedElement("p", "af-form-status", { "aria-live": "polite" });
@@ -35,15 +35,15 @@ class KernelForm {
       this.submit();
     });
     this.root.addEventListener("keydown", (event) => this.onKey(event));
-    const wanted = this.fields.find((field) => field.data.autofocus);
-    if (wanted) requestAnimationFrame(() => wanted.control.focus({ preventScroll: true }));
+    const first = this.fields.find((field) => field.data.autofocus);
+    if (first) requestAnimationFrame(() => first.control.focus({ preventScroll: true }));
     requestAnimationFrame(() => this.fields.forEach((field) => field.grow()));
   }
 
   /** @param {KeyboardEvent} event */
   onKey(event) {
     event.stopPropagation();
-    if (event.isComposing) return; // the Enter that ends the composing of a Chinese word
+    if (event.isComposing) return; // Enter ends the composition of a word, for example a Chinese one
     const isLine = event.target.tagName === "INPUT" && event.target.type === "text";
     const isAlone = this.fields.length === 1 && this.fields[0].control === event.target && isLine;
     if (event.key === "Enter" && (event.shiftKey || event.ctrlKey || event.metaKey || isLine)) {
@@ -73,14 +73,14 @@ class KernelForm {
   }
 
   /**
-   * Say what is wrong at the fields that it is about, and the rest below; nothing takes back what was said before.
-   * @param {FieldErrors} errors @param {string} message what is said where no field is to blame
+   * Display errors at their fields and the others below; without errors, remove the earlier ones.
+   * @param {FieldErrors} errors @param {string} message displayed if no error belongs to a field
    */
   showErrors(errors, message = "") {
-    const blamed = this.fields.map((field) => field.showErrors(errors)).filter(Boolean);
+    const invalid = this.fields.map((field) => field.showErrors(errors)).filter(Boolean);
     const others = Object.keys(errors).filter((name) => errors[name] && !this.fields.some((field) => field.covers(name)));
-    this.failed.textContent = others.map((name) => errors[name]).join(" ") || (blamed.length ? "" : message);
-    blamed[0]?.focus();
+    this.failed.textContent = others.map((name) => errors[name]).join(" ") || (invalid.length ? "" : message);
+    invalid[0]?.focus();
   }
 }
 

@@ -1,22 +1,21 @@
 /**
- * A field that is a list of objects, each with fields of its own: they are changed, moved, added and removed. The kernel
- * joins field.js in front of this file.
+ * A field for a list of objects with fields of their own, which can be edited, moved, added and removed. Uses field.js.
  *
- * It sends a list in the order on the page: the place that an object had where nobody touched it, else
- * `{of: its place or null, values}`. Alt with an arrow moves the object in which one writes.
+ * It sends the items in their order: the initial index of an unchanged item, `{of: index or null, values}` for the others.
+ * Alt with an arrow key moves the focused item.
  */
 
 /**
- * Whether Alt with an arrow has a meaning of its own there: it opens a choice, and on Apple's systems moves the cursor.
+ * True if Alt with an arrow key has a function in this control: it opens a select and, on Apple systems, moves the cursor.
  * @param {EventTarget | null} target
  */
-function keepsAltArrow(target) {
+function usesAltArrow(target) {
   const apple = /^(Mac|iP)/.test(navigator.platform);
   return target instanceof HTMLElement && target.matches(apple ? "select, textarea, input:not([type=checkbox])" : "select");
 }
 
 class Item {
-  /** @param {ItemsField} list @param {number | null} of its place in what was shown; null for a new one @param {FieldData[]} fields */
+  /** @param {ItemsField} list @param {number | null} of initial index; null for a new item @param {FieldData[]} fields */
   constructor(list, of, fields) {
     Object.assign(this, { list, of });
     this.fields = fields.map((data) => new FormField({ ...data, doc: "", placeholder: data.doc }));
@@ -25,13 +24,13 @@ class Item {
     this.number = element("span", "af-item-number");
     this.up = plainButton("↑", () => list.move(this, -1));
     this.down = plainButton("↓", () => list.move(this, 1));
-    this.gone = plainButton("Remove", () => list.remove(this));
+    this.removeButton = plainButton("Remove", () => list.remove(this));
     this.up.setAttribute("aria-keyshortcuts", "Alt+ArrowUp");
     this.down.setAttribute("aria-keyshortcuts", "Alt+ArrowDown");
     this.up.title = "Alt+↑";
     this.down.title = "Alt+↓";
     const buttons = element("div", "af-item-buttons");
-    buttons.append(this.number, this.up, this.down, this.gone);
+    buttons.append(this.number, this.up, this.down, this.removeButton);
     const isFolded = (/** @type {FormField} */ field) => list.folded.has(field.data.name);
     this.group.append(...this.fields.filter((field) => !isFolded(field)).map((field) => field.root));
     this.group.append(...this.makeMore(this.fields.filter(isFolded)));
@@ -39,7 +38,7 @@ class Item {
     this.root.addEventListener("keydown", (event) => this.onKey(event));
   }
 
-  /** What may be left out and is so throughout is folded away. @param {FormField[]} fields */
+  /** Fold optional fields that are empty in all items. @param {FormField[]} fields */
   makeMore(fields) {
     if (!fields.length) return [];
     this.more = element("details", "af-item-more");
@@ -52,20 +51,20 @@ class Item {
   /** @param {KeyboardEvent} event */
   onKey(event) {
     const by = { ArrowUp: -1, ArrowDown: 1 }[event.key];
-    if (!by || !event.altKey || event.isComposing || keepsAltArrow(event.target)) return;
+    if (!by || !event.altKey || event.isComposing || usesAltArrow(event.target)) return;
     event.preventDefault();
     this.list.move(this, by);
   }
 
-  /** Say which one it is. @param {number} place from 0 @param {number} n how many there are */
+  /** Update the number in texts and names. @param {number} place index @param {number} n number of items */
   renumber(place, n) {
     const name = `${this.list.label} ${place + 1}`;
     this.number.textContent = `${place + 1}.`;
     this.group.setAttribute("aria-label", name);
     this.up.setAttribute("aria-label", `Move up: ${name}`);
     this.down.setAttribute("aria-label", `Move down: ${name}`);
-    this.gone.setAttribute("aria-label", `Remove: ${name}`);
-    this.up.setAttribute("aria-disabled", String(place === 0)); // not disabled, which would take the focus away
+    this.removeButton.setAttribute("aria-label", `Remove: ${name}`);
+    this.up.setAttribute("aria-disabled", String(place === 0)); // not `disabled`: a disabled button loses the focus
     this.down.setAttribute("aria-disabled", String(place === n - 1));
   }
 
@@ -74,11 +73,11 @@ class Item {
     return isTouched ? { of: this.of, values: fieldValues(this.fields) } : this.of;
   }
 
-  /** @param {FieldErrors} errors by the names of its fields @returns {HTMLElement | undefined} what to correct first */
+  /** @param {FieldErrors} errors by the names of its fields @returns {HTMLElement | undefined} the first invalid control */
   showErrors(errors) {
-    const blamed = this.fields.map((field) => field.showErrors(errors)).find(Boolean);
-    if (blamed && this.more?.contains(blamed)) this.more.open = true;
-    return blamed;
+    const invalid = this.fields.map((field) => field.showErrors(errors)).find(Boolean);
+    if (invalid && this.more?.contains(invalid)) this.more.open = true;
+    return invalid;
   }
 }
 
@@ -89,8 +88,8 @@ class ItemsField {
     this.label = data.label || data.name;
     const id = `af-${Math.random().toString(36).slice(2)}`;
     this.root = dressedElement("div", "af-field af-field-items", { role: "group", "aria-labelledby": id });
-    const named = dressedElement("div", "af-field-label", { id });
-    named.textContent = this.label;
+    const labelElement = dressedElement("div", "af-field-label", { id });
+    labelElement.textContent = this.label;
     const help = element("p", "af-field-help");
     help.textContent = data.doc ?? "";
     this.error = dressedElement("p", "af-field-error", { role: "alert" });
@@ -98,11 +97,11 @@ class ItemsField {
     this.box = dressedElement("ol", "af-items", { role: "list" });
     this.control = plainButton("Add", () => this.add());
     this.control.setAttribute("aria-label", `Add to ${this.label}`);
-    const isBlank = (/** @type {FieldData} */ one) => !one.required && (!one.value || one.value.length === 0);
-    const shown = data.items ?? [];
-    const names = (data.blank ?? []).map((one) => one.name);
-    this.folded = new Set(names.filter((_name, i) => [...shown, data.blank].every((fields) => isBlank(fields[i]))));
-    this.root.append(named, ...(data.doc ? [help] : []), this.box, this.error, this.control, this.status);
+    const isBlank = (/** @type {FieldData} */ field) => !field.required && (!field.value || field.value.length === 0);
+    const items = data.items ?? [];
+    const names = (data.blank ?? []).map((field) => field.name);
+    this.folded = new Set(names.filter((_name, i) => [...items, data.blank].every((fields) => isBlank(fields[i]))));
+    this.root.append(labelElement, ...(data.doc ? [help] : []), this.box, this.error, this.control, this.status);
     this.reset();
   }
 
@@ -134,7 +133,7 @@ class ItemsField {
     this.items.splice(to, 0, item);
     this.box.insertBefore(item.root, this.items[to + 1]?.root ?? null);
     this.renumber();
-    if (item.root.contains(focused)) focused.focus({ preventScroll: true }); // what is moved in the page loses it
+    if (item.root.contains(focused)) focused.focus({ preventScroll: true }); // an element that is moved in the page loses the focus
     item.root.scrollIntoView({ block: "nearest" });
     this.status.textContent = `Moved to place ${to + 1} of ${this.items.length}.`;
   }
@@ -146,42 +145,42 @@ class ItemsField {
     item.root.remove();
     this.renumber();
     const near = this.items[place] ?? this.items[place - 1];
-    (near?.gone ?? this.control).focus();
+    (near?.removeButton ?? this.control).focus();
     this.status.textContent = `Removed. ${this.items.length} left.`;
   }
 
-  /** What the kernel is sent. */
+  /** Value to send. */
   get value() {
     const sent = this.items.map((item) => item.value);
-    const isUntouched = sent.length === (this.data.items ?? []).length && sent.every((one, place) => one === place);
+    const isUntouched = sent.length === (this.data.items ?? []).length && sent.every((value, place) => value === place);
     return isUntouched ? this.data.value : sent;
   }
 
-  /** What can be said without the kernel. @returns {FieldErrors} */
+  /** Errors that the page can find without the kernel. @returns {FieldErrors} */
   get problems() {
     const { name } = this.data;
-    const found = this.items.flatMap((item, place) =>
-      item.fields.flatMap((field) => Object.entries(field.problems).map(([column, said]) => [`${name}.${place}.${column}`, said])),
+    const errors = this.items.flatMap((item, place) =>
+      item.fields.flatMap((field) => Object.entries(field.problems).map(([column, text]) => [`${name}.${place}.${column}`, text])),
     );
-    return Object.fromEntries(found);
+    return Object.fromEntries(errors);
   }
 
-  /** @param {string} name of a field that something is wrong with */
+  /** True if an error with this name belongs to the list. @param {string} name */
   covers(name) {
     return name === this.data.name || name.startsWith(`${this.data.name}.`);
   }
 
-  /** @param {FieldErrors} errors @returns {HTMLElement | undefined} what to correct first */
+  /** @param {FieldErrors} errors @returns {HTMLElement | undefined} the first invalid control */
   showErrors(errors) {
-    const left = new Map(Object.entries(errors).filter(([name, said]) => said && this.covers(name)));
-    const blamed = this.items.map((item, place) => {
+    const remaining = new Map(Object.entries(errors).filter(([name, text]) => text && this.covers(name)));
+    const invalid = this.items.map((item, place) => {
       const keys = item.fields.map((field) => [field.data.name, `${this.data.name}.${place}.${field.data.name}`]);
-      const own = Object.fromEntries(keys.map(([column, key]) => [column, left.get(key) ?? ""]));
-      keys.forEach(([, key]) => left.delete(key));
+      const own = Object.fromEntries(keys.map(([column, key]) => [column, remaining.get(key) ?? ""]));
+      keys.forEach(([, key]) => remaining.delete(key));
       return item.showErrors(own);
     });
-    this.error.textContent = [...left.values()].join(" ");
-    return blamed.find(Boolean) ?? (left.size ? this.control : undefined);
+    this.error.textContent = [...remaining.values()].join(" ");
+    return invalid.find(Boolean) ?? (remaining.size ? this.control : undefined);
   }
 
   grow() {

@@ -1,25 +1,25 @@
 /**
- * Keeps the answer where the reader sees it when a run ends: then the steps fold up above it, and a moment later the
- * saved output takes the place of the live view.
+ * Keeps the answer at its position in the window when a run ends: then the steps above it are folded, and a moment later
+ * the saved output replaces the live view.
  */
 
 const HAND_OVER_MS = 2000;
 const WATCH_MS = 10_000;
-// The old output goes, and the notebook measures its cells again, in the frames after the new one has come.
+// In these frames the notebook removes the old output and measures its cells again.
 const SETTLE_FRAMES = 12;
 const MARGIN_PX = 48;
 
-/** The nearest ancestor that has something to scroll. @param {Element} from @returns {Element | null} */
+/** Nearest ancestor that can be scrolled. @param {Element} from @returns {Element | null} */
 function scrollerOf(from) {
-  for (let found = from.parentElement; found; found = found.parentElement) {
-    const mayScroll = /auto|scroll/.test(getComputedStyle(found).overflowY);
-    if (mayScroll && found.scrollHeight > found.clientHeight) return found;
+  for (let node = from.parentElement; node; node = node.parentElement) {
+    const mayScroll = /auto|scroll/.test(getComputedStyle(node).overflowY);
+    if (mayScroll && node.scrollHeight > node.clientHeight) return node;
   }
   return null;
 }
 
 class Place {
-  /** @param {HTMLElement} body what holds the answer */
+  /** @param {HTMLElement} body container of the answer */
   constructor(body) {
     this.body = body;
     this.ended = false;
@@ -36,7 +36,7 @@ class Place {
     return this.body.querySelector(".af-answer");
   }
 
-  /** Make a change; if it ends the run, the answer stays where it is. @param {boolean} ended @param {() => void} change */
+  /** Apply a change; if it ends the run, keep the position of the answer. @param {boolean} ended @param {() => void} change */
   keepWhile(ended, change) {
     const ending = ended && !this.ended;
     this.ended = ended;
@@ -48,20 +48,20 @@ class Place {
     if (answer && before !== undefined && this.isNear(before)) {
       this.scrollBy(answer.getBoundingClientRect().top - before);
     }
-    if (answer) this.bringBack(answer.getBoundingClientRect());
+    if (answer) this.scrollIntoView(answer.getBoundingClientRect());
     this.area = this.body.closest(".jp-OutputArea");
     this.watch(performance.now() + WATCH_MS);
   }
 
-  /** Whether what begins at this height is within or above what the reader sees. @param {number} top */
+  /** True if this position is within or above the visible part. @param {number} top */
   isNear(top) {
     return this.scroller !== null && top < this.scroller.getBoundingClientRect().bottom;
   }
 
-  /** What has slid out above, because everything before it folded up, is brought back. @param {DOMRect} place */
-  bringBack(place) {
+  /** Scroll back to an element that moved out of view because the steps above it were folded. @param {DOMRect} rect */
+  scrollIntoView(rect) {
     const top = this.scroller?.getBoundingClientRect().top ?? 0;
-    if (place.bottom < top + MARGIN_PX) this.scrollBy(place.top - top - MARGIN_PX);
+    if (rect.bottom < top + MARGIN_PX) this.scrollBy(rect.top - top - MARGIN_PX);
   }
 
   /** @param {number} by */
@@ -70,8 +70,8 @@ class Place {
   }
 
   /**
-   * From the end on, remember where the answer is: once the view is taken away, it is too late to ask.
-   * @param {number} until where nothing takes it away, it is not asked for ever
+   * After the end, record the position of the answer in each frame: it cannot be measured after the view was removed.
+   * @param {number} until time to stop, if the view is not removed
    */
   watch(until) {
     const answer = this.answer();
@@ -80,7 +80,7 @@ class Place {
     requestAnimationFrame(() => this.watch(until));
   }
 
-  /** The view is taken away: put the saved answer, when it comes, where the live one was. */
+  /** After the view was removed, scroll the saved answer to the position of the live one. */
   handOver() {
     const { area, last } = this;
     this.ended = false;

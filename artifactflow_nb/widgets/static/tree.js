@@ -1,6 +1,6 @@
 /**
- * A tree of keyed elements that patches change in place. Folds that the reader opened or closed stay so, and an element
- * that stays in the tree is never made again, so focus, selection and scroll positions survive.
+ * A tree of keyed elements that patches change in place. Folds keep the state that the reader chose, and an element that
+ * remains in the tree is not created again, so focus, selection and scroll positions survive.
  *
  * @typedef {[key: string, parent: string, after: string, kind: string, css: string, open: boolean, data: object]} Shape
  * @typedef {{shape?: Shape[], text?: [key: string, keep: number, add: string][], gone?: string[]}} Patch
@@ -10,15 +10,15 @@
 
 /** @param {string} name @param {string} [css] @returns {HTMLElement} */
 function element(name, css = "") {
-  const made = document.createElement(name);
-  made.className = css;
-  return made;
+  const node = document.createElement(name);
+  node.className = css;
+  return node;
 }
 
 class KeyedTree {
   /**
-   * @param {HTMLElement} container where the tree stands
-   * @param {{form: Maker, ask: Maker}} makers what makes the elements that are more than HTML
+   * @param {HTMLElement} container parent of the tree
+   * @param {{form: Maker, approval: Maker}} makers create the controls of these kinds of nodes
    */
   constructor(container, makers) {
     this.container = container;
@@ -27,12 +27,12 @@ class KeyedTree {
     this.entries = new Map();
   }
 
-  /** Make the tree what a snapshot says, keeping the elements that it names. @param {Patch} patch */
+  /** Apply a snapshot; elements whose keys it contains are kept. @param {Patch} patch */
   reset(patch) {
-    const named = new Set((patch.shape ?? []).map((shape) => shape[0]));
-    const gone = [...this.entries.keys()].filter((key) => !named.has(key));
+    const keys = new Set((patch.shape ?? []).map((shape) => shape[0]));
+    const gone = [...this.entries.keys()].filter((key) => !keys.has(key));
     const texts = new Map((patch.text ?? []).map((text) => [text[0], text]));
-    for (const key of named) {
+    for (const key of keys) {
       if (!texts.has(key)) texts.set(key, [key, 0, ""]);
     }
     this.apply({ shape: patch.shape, text: [...texts.values()], gone });
@@ -48,31 +48,31 @@ class KeyedTree {
   /** @param {string} key */
   remove(key) {
     const root = this.entries.get(key)?.root;
-    const hasFocus = root?.matches(".af-ask") && root.contains(document.activeElement);
+    const hasFocus = root?.matches(".af-approval") && root.contains(document.activeElement);
     const near = hasFocus || root?.querySelector(":scope > [data-decided]") ? root?.closest(".af-turn") ?? this.container : null;
     root?.remove();
     this.entries.delete(key);
-    if (near) this.leadBack(near);
+    if (near) this.focusLastStep(near);
   }
 
-  /** After a question was answered here, its card is gone: the focus goes to the step that asked. @param {Element} near */
-  leadBack(near) {
+  /** After a decision its card was removed: focus the last step of the run. @param {Element} near */
+  focusLastStep(near) {
     const steps = near.querySelectorAll(".af-work > .af-body > details > summary");
     const step = /** @type {HTMLElement | undefined} */ (steps[steps.length - 1]);
     step?.focus({ preventScroll: true });
     step?.scrollIntoView({ block: "nearest" });
   }
 
-  /** Make, alter or move one element. @param {Shape} shape */
+  /** Create, change or move one element. @param {Shape} shape */
   place([key, parent, after, kind, css, open, data]) {
     let entry = this.entries.get(key);
-    const asData = JSON.stringify(data);
-    if (!entry || entry.kind !== kind || (kind === "form" && entry.data !== asData)) {
+    const serialized = JSON.stringify(data);
+    if (!entry || entry.kind !== kind || (kind === "form" && entry.data !== serialized)) {
       const before = entry;
-      entry = { ...this.make(kind, data, key), kind, html: "", data: asData };
+      entry = { ...this.make(kind, data, key), kind, html: "", data: serialized };
       entry.root.dataset.key = key;
       this.entries.set(key, entry);
-      if (before) this.takeOver(key, before);
+      if (before) this.moveChildren(key, before);
     }
     if (entry.root.className !== css) entry.root.className = css;
     if (kind === "fold" && !entry.root.dataset.byReader) entry.root.open = open;
@@ -83,8 +83,8 @@ class KeyedTree {
     }
   }
 
-  /** What was within an element that is of another kind now stays: a patch tells only what changes. @param {string} key @param {Entry} before */
-  takeOver(key, before) {
+  /** Move the children of an element that was replaced by one of another kind; a patch contains only changes. @param {string} key @param {Entry} before */
+  moveChildren(key, before) {
     const children = [...before.inside.children].filter((child) => /** @type {HTMLElement} */ (child).dataset.key);
     before.root.remove();
     this.write(key, 0, before.html);
@@ -94,19 +94,19 @@ class KeyedTree {
   /** @param {string} kind @param {any} data @param {string} key */
   make(kind, data, key) {
     const root = element({ fold: "details", list: "ol", item: "li" }[kind] ?? "div");
-    if (kind === "list") root.setAttribute("role", "list"); // some browsers take one without numbers for none
+    if (kind === "list") root.setAttribute("role", "list"); // some browsers do not expose a list without markers as a list
     if (["leaf", "controls", "list", "item"].includes(kind)) return { root, own: root, inside: root };
     if (kind === "fold") {
       const own = element("summary");
       const inside = element("div", "af-body");
       root.append(own, inside);
-      // A click on the summary is the reader's word; a patch that opens or closes the fold does not click.
+      // Only a reader clicks on the summary; a patch that opens or closes the fold does not.
       own.addEventListener("click", () => (root.dataset.byReader = "yes"));
       return { root, own, inside };
     }
     const own = element("div", "af-own");
     root.append(own);
-    if (kind === "form" || kind === "ask") root.append(this.makers[kind](data, key));
+    if (kind === "form" || kind === "approval") root.append(this.makers[kind](data, key));
     return { root, own, inside: root };
   }
 
@@ -120,14 +120,14 @@ class KeyedTree {
     const { own } = entry;
     const scrolled = [...own.querySelectorAll("[tabindex]")].map((box) => [box.scrollLeft, box.scrollTop]);
     const focused = this.focusWithin(own);
-    // The kernel escaped or sanitised it: see artifactflow_nb/text/markdown.py.
+    // The kernel escaped or sanitised it: see artifactflow_nb/core/text/markdown.py.
     own.innerHTML = html;
-    offerCopies(own);
+    addCopyButtons(own);
     own.querySelectorAll("[tabindex]").forEach((box, i) => box.scrollTo(...(scrolled[i] ?? [0, 0])));
     if (focused) own.querySelectorAll(focused.kind)[focused.index]?.focus({ preventScroll: true });
   }
 
-  /** Where in this element the focus is: what acts the same way has it again afterwards. @param {HTMLElement} own */
+  /** Selector and index of the focused element, to focus its replacement; null if the focus is elsewhere. @param {HTMLElement} own */
   focusWithin(own) {
     const focused = document.activeElement?.closest("[data-act], a, [tabindex]");
     if (!focused || !own.contains(focused) || focused === own) return null;

@@ -22,7 +22,7 @@ from artifactflow_nb.widgets.run.parts import TranscriptRequest
 pytestmark = pytest.mark.browser
 
 STATIC = Path(assets.__file__).parents[1] / "static"
-SCRIPTS = ("code.js", "tree.js", "field.js", "items.js", "form.js", "ask.js")
+SCRIPTS = ("code.js", "tree.js", "field.js", "items.js", "form.js", "approval.js")
 STAGE = """() => {
     window.sent = [];
     window.leaked = [];
@@ -34,7 +34,7 @@ STAGE = """() => {
     };
     window.put = (html, controls) => {
         const card = document.createElement("div");
-        card.className = "af-ask";
+        card.className = "af-approval";
         card.innerHTML = html;
         card.append(controls);
         document.querySelector(".af-run").append(card);
@@ -74,12 +74,12 @@ class Stage:
         page.on("pageerror", lambda error: self.errors.append(str(error)))
         page.set_content(f"<!doctype html><style>{assets.all_styles()}</style><section class='af-run'></section>")
         scripts = "\n".join((STATIC / name).read_text(encoding="utf-8") for name in SCRIPTS)
-        page.evaluate(f"{scripts}\nObject.assign(window, {{ makeForm, makeAskControls, KeyedTree }}); undefined")
+        page.evaluate(f"{scripts}\nObject.assign(window, {{ makeForm, makeApprovalControls, KeyedTree }}); undefined")
         page.evaluate(STAGE)
 
     def ask(self, question: TranscriptRequest) -> None:
         node = approval_card(question, send if question.tool == "send" else None, MarkdownRenderer().html)
-        self.page.evaluate("node => put(node.html, makeAskControls(node.data, perform))", node_json(node))
+        self.page.evaluate("node => put(node.html, makeApprovalControls(node.data, perform))", node_json(node))
 
     def form(self, *fields: FormField, **data: Any) -> None:
         spec = {"fields": [field.as_json() for field in fields], "submit": "Send", "act": "say", **data}
@@ -139,14 +139,14 @@ def decision(**said: Any) -> list[Any]:
 def test_approve_and_deny_say_for_how_long_and_why(stage: Stage) -> None:
     """A click sends the verdict with the note and the scope; the card waits, and says what was done."""
     stage.ask(question())
-    stage.page.get_by_role("combobox", name="how long your decision on send holds").select_option("Always in this run")
+    stage.page.get_by_role("combobox", name="scope of your decision on send").select_option("Always in this run")
     stage.page.get_by_role("textbox", name="Note to the agent about send").fill("Gladly")
     stage.button("Approve send").click()
     assert stage.sent == [decision(scope="run", note="Gladly")]
     expect(stage.button("Deny send")).to_be_disabled()
-    expect(stage.page.locator(".af-ask-status")).to_have_text("Waiting for the kernel …")
+    expect(stage.page.locator(".af-approval-status")).to_have_text("Waiting for the kernel …")
     stage.tell()
-    expect(stage.page.locator(".af-ask-status")).to_contain_text("Approved. The run goes on")
+    expect(stage.page.locator(".af-approval-status")).to_contain_text("Approved. The run continues")
     expect(stage.button("Approve send")).to_be_disabled()
 
 
@@ -265,7 +265,7 @@ def test_the_keyboard_alone_is_enough(stage: Stage) -> None:
         seen.append(stage.focused)
     assert seen == [
         "Approve send", "Deny send", "Edit parameters send", "Answer instead send",
-        "Applies: how long your decision on send holds", "Note to the agent about send, optional",
+        "Applies: scope of your decision on send", "Note to the agent about send, optional",
     ]  # fmt: skip
     stage.button("Edit parameters send").focus()
     stage.press("Enter")
@@ -433,7 +433,7 @@ def test_edited_parameters_arrive_in_the_tool(lab: LabServer, open_page: OpenPag
     out.get_by_label("urgent", exact=True).check()
     out.get_by_label("paper", exact=True).select_option("ruled")
     out.get_by_label("cc", exact=True).fill("Mallory\nTrent")
-    save_pictures(page, out.locator(".af-live .af-ask"), "ask-card")
+    save_pictures(page, out.locator(".af-live .af-approval"), "ask-card")
     assert axe_in_both_themes(page) == []
     out.get_by_role("button", name="Approve with these").click()
     told = out.get_by_role("alert").filter(has_text="'two' is not a whole number such as 12.")
@@ -455,7 +455,7 @@ def test_two_cards_at_once_are_answered_by_themselves(lab: LabServer, open_page:
     """One call is approved for the whole run, the other is answered instead; a later call is not asked about."""
     other = "ToolCall('send', {'to': 'Bob', 'body': 'Dear Bob'})"
     page = opened(lab, open_page, ask_cell(f"[call, {other}]", "call", "'Done.'"), RECEIVED)
-    cards = page.output(0).locator(".af-live .af-ask")
+    cards = page.output(0).locator(".af-live .af-approval")
     expect(cards).to_have_count(2, timeout=20_000)
     second = cards.nth(1)
     second.get_by_role("button", name="Answer instead send").click()
@@ -483,7 +483,7 @@ def test_a_request_decided_elsewhere_takes_its_card_along(lab: LabServer, open_p
     out.get_by_role("button", name="Edit parameters send").click(timeout=20_000)
     out.get_by_label("to", exact=True).fill("Nobody")
     page.run_cell(1)
-    expect(out.locator(".af-live .af-ask")).to_have_count(0, timeout=20_000)
+    expect(out.locator(".af-live .af-approval")).to_have_count(0, timeout=20_000)
     expect(out.locator(".af-saved")).to_contain_text("Completed", timeout=20_000)
     assert json.loads(printed(page, 2)[0])[0] == "Ada"
     assert page.errors == []

@@ -45,7 +45,7 @@ def test_card_data_describes_request() -> None:
     """The data are JSON: the request, names, and a field for each parameter."""
     node = card()
     data = json.loads(json.dumps(dict(node.data)))
-    assert (node.key, node.kind, data["request"], data["tool"]) == ("ask-req-1", "ask", "req-1", "send")
+    assert (node.key, node.kind, data["request"], data["tool"]) == ("approval-req-1", "approval", "req-1", "send")
     assert [(field["name"], field["value"]) for field in data["fields"]] == [
         ("to", "Ada"), ("copies", "1"), ("mode", "fast")
     ]  # fmt: skip
@@ -65,7 +65,7 @@ def test_plans_and_edits_use_approval_card(kind: str) -> None:
     asked = question(kind=kind, tool="plan_create", title="A plan of two steps", preview="1. Search\n2. Write")
     node = approval_card(asked, None, MarkdownRenderer().html)
     assert "<ol>" in node.html
-    assert (node.kind, node.data["fields"], node.data["answer"]) == ("ask", [], "Answer instead")
+    assert (node.kind, node.data["fields"], node.data["answer"]) == ("approval", [], "Answer instead")
     assert read_decision({"verdict": "instruct", "note": "Search first."}, asked, None).replaces_call
 
 
