@@ -3,8 +3,8 @@
 import pytest
 from support.played_runs import REPORT, PlayedRun, Script, research
 
-from artifactflow_nb.engine import feeds as follow
-from artifactflow_nb.widgets.page import poll as watch
+from artifactflow_nb.engine import feeds
+from artifactflow_nb.widgets.page import poll
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def waiting(script: Script) -> PlayedRun:
 
 
 @pytest.fixture(autouse=True)
-def looking_often(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a view looks for once or twice a second it looks for more often: no test here is about how long that is."""
-    monkeypatch.setattr(watch, "POLL_INTERVAL_S", 0.02)
-    monkeypatch.setattr(follow, "FOLLOW_INTERVAL_S", 0.02)
+def short_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Poll every 20 ms instead of once or twice a second, so that the tests are fast."""
+    monkeypatch.setattr(poll, "POLL_INTERVAL_S", 0.02)
+    monkeypatch.setattr(feeds, "FOLLOW_INTERVAL_S", 0.02)

@@ -1,4 +1,4 @@
-"""The board of a project, worked with: blocks added, set, deleted and brought back, runs begun, decided and heard."""
+"""Work on the board of a project: edits of blocks, deletion, runs and decisions."""
 
 import subprocess
 import sys
@@ -24,9 +24,9 @@ __all__ = ["board"]
 
 
 @pytest.fixture
-def no_polling(looking_often: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def no_polling(short_intervals: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Views do not poll the store: changes reach them only through the run."""
-    del looking_often
+    del short_intervals
     monkeypatch.setattr(watch, "POLL_INTERVAL_S", 3600.0)
     return
 

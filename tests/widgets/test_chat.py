@@ -1,4 +1,4 @@
-"""The chat over a real engine, with a page that is a few lines of Python."""
+"""The chat over a real engine, with a simulated page."""
 
 import asyncio
 import base64
@@ -40,21 +40,21 @@ def chat(tmp_path: Path) -> Iterator[Open]:
 
 
 def ask(page: ShownView, question: str, answer: str) -> None:
-    """Ask in the composer, and wait until the answer stands there and nothing runs."""
+    """Send a question with the form, and wait for the answer."""
     told = page.submit("send", text=question)
     assert not told["failed"], told
     page.until(lambda: answer in page.text and "Stop this run" not in page.buttons)
 
 
 def choose(page: ShownView, title: str) -> None:
-    """Press a conversation of the list."""
+    """Choose a conversation of the list."""
     found = re.search(rf'data-act="choose" data-args="([^"]*)"><span class="af-tree-title">{title}', page.html["list"])
     assert found, page.html["list"]
     assert not page.do("choose", orjson.loads(html.unescape(found[1])))["failed"]
 
 
 def test_panel_asks_and_shows_answer(chat: Open) -> None:
-    """The composer begins a conversation, the answer appears, and the next question continues it."""
+    """The first question creates a conversation, which the next question continues."""
     wb, page = chat(["One.", "Two."])
     assert "Nothing has been asked yet." in page.text
     ask(page, "First?", "One.")
@@ -66,7 +66,7 @@ def test_panel_asks_and_shows_answer(chat: Open) -> None:
 
 
 def test_empty_question_is_rejected_and_not_stored(chat: Open) -> None:
-    """What cannot be asked is said beside the composer."""
+    """The form shows the error for an empty question."""
     wb, page = chat()
     told = page.submit("send", text="  ")
     assert told["failed"]
@@ -75,7 +75,7 @@ def test_empty_question_is_rejected_and_not_stored(chat: Open) -> None:
 
 
 def test_regenerated_answers_can_be_browsed(chat: Open) -> None:
-    """A regenerated answer is a sibling: 2 / 2; one step back shows the first and makes its branch the active one."""
+    """A regenerated answer is sibling 2 / 2; one step back shows the first and activates its branch."""
     wb, page = chat(["Old.", "New.", "Later."])
     ask(page, "Question?", "Old.")
     page.press("Regenerate: ask this once more, beside it")
@@ -93,7 +93,7 @@ def test_regenerated_answers_can_be_browsed(chat: Open) -> None:
 
 
 def test_edited_question_becomes_sibling(chat: Open) -> None:
-    """Edit opens a form with the question; sent, it stands beside the first, which stays; cancelled, nothing is."""
+    """An edited question becomes a sibling of the original; cancelling the form changes nothing."""
     _, page = chat(["One.", "Uno."])
     ask(page, "First?", "One.")
     page.press("Edit this question and ask again")
@@ -110,7 +110,7 @@ def test_edited_question_becomes_sibling(chat: Open) -> None:
 
 
 def test_copy_effect_goes_to_requesting_page(chat: Open) -> None:
-    """The Markdown as the model wrote it goes to the clipboard of one page."""
+    """The Markdown of the answer is copied by one page only."""
     _, page = chat(["**One.**"])
     ask(page, "First?", "One.")
     page.press("Copy the answer as Markdown")
@@ -118,7 +118,7 @@ def test_copy_effect_goes_to_requesting_page(chat: Open) -> None:
 
 
 def test_panel_decides_request(chat: Open) -> None:
-    """A card waits in the turn, is announced, and goes when it is decided; the saved face says how to decide."""
+    """The turn shows and announces the card until it is decided; the saved output says how to decide."""
     _, page = chat([report(), "Done."], approvals={"create_artifact": "ask"}, interactive=True)
     page.submit("send", text="Write it.")
     page.until(lambda: "create_artifact asks" in page.announced)
@@ -133,7 +133,7 @@ def test_panel_decides_request(chat: Open) -> None:
 
 
 def test_stop_cancels_run(chat: Open) -> None:
-    """The button of the running turn cancels it; what had come stays."""
+    """The Stop button cancels the run; its partial text remains."""
     wb, page = chat(["word " * 5000])
     wb._thread.engine.model._delay_s = 0.01
     page.submit("send", text="Say much.")
@@ -143,7 +143,7 @@ def test_stop_cancels_run(chat: Open) -> None:
 
 
 def test_question_from_cell_appears(chat: Open) -> None:
-    """What a cell asks in the conversation is shown without anything being pressed, and a branch that it activates."""
+    """A question of a cell and a branch that it activates appear without an action."""
     wb, page = chat(["One.", "Two."])
     ask(page, "First?", "One.")
     (conversation,) = wb.conversations()
@@ -155,7 +155,7 @@ def test_question_from_cell_appears(chat: Open) -> None:
 
 
 def test_long_conversation_shows_newest_turns(chat: Open) -> None:
-    """Of 1,000 questions the newest are shown within a second of processor time, earlier ones when asked for."""
+    """Of 1,000 questions the newest are displayed within a second of CPU time, earlier ones on request."""
     wb, _ = chat()
     conversation_id = add_conversation(wb, 1000, "An answer.")
     started = time.process_time()
@@ -169,7 +169,7 @@ def test_long_conversation_shows_newest_turns(chat: Open) -> None:
 
 
 def test_panel_opens_and_creates_conversations(chat: Open) -> None:
-    """The list holds the conversations; one opens it, and New begins with an empty panel."""
+    """The list opens conversations, and New shows an empty panel."""
     _, page = chat(["One.", "Two."])
     ask(page, "First?", "One.")
     page.press("New: begin a new conversation")
@@ -182,7 +182,7 @@ def test_panel_opens_and_creates_conversations(chat: Open) -> None:
 
 
 def test_conversation_list_can_be_searched(chat: Open) -> None:
-    """The newest 50 are listed, more when asked for; words find the conversations that hold them, or none."""
+    """The newest 50 conversations are listed, more on request; a search lists those that contain the words."""
     wb, page = chat()
     start = wb._thread.engine.conversations.start_conversation
     for number in range(60):
@@ -201,7 +201,7 @@ def test_conversation_list_can_be_searched(chat: Open) -> None:
 
 
 def test_search_result_opens_matching_question(chat: Open) -> None:
-    """A question that was found on another branch is shown, and its branch is the active one from then on."""
+    """Choosing a match on another branch shows it and activates its branch."""
     _, page = chat(["Old words.", "New.", "Elsewhere."])
     ask(page, "Question?", "Old words.")
     page.press("Regenerate: ask this once more, beside it")
@@ -217,7 +217,7 @@ def test_search_result_opens_matching_question(chat: Open) -> None:
 
 
 def test_branch_can_be_downloaded(chat: Open) -> None:
-    """Export offers the forms of a file; the page gets the branch as a file with a telling name."""
+    """Export offers the file formats; the download is named after the conversation."""
     _, page = chat(["**One.**"])
     assert "Export: download this conversation" not in page.buttons
     ask(page, "First?", "One.")
@@ -229,7 +229,7 @@ def test_branch_can_be_downloaded(chat: Open) -> None:
 
 
 def test_two_views_of_conversation_stay_in_sync(chat: Open) -> None:
-    """What is asked in one view streams in the other, and Stop in the other ends it for both."""
+    """A question of one view streams in the other, and Stop in either ends it in both."""
     wb, here = chat(["One.", "word " * 5000])
     ask(here, "First?", "One.")
     (conversation,) = wb.conversations()
@@ -261,12 +261,12 @@ print(run.status, view.saved_output()["text/plain"].endswith("END"))"""
 
 
 def told(content: dict[str, Any]) -> str:
-    """What a cell printed, or what went wrong in it."""
+    """The printed text or the error of a cell."""
     return content.get("text") or " ".join(content.get("traceback", ()))
 
 
 def answer(receive: Callable[..., dict[str, Any]], request: str, kind: str) -> dict[str, Any]:
-    """The next message of this kind that answers a request; what else a channel holds is not looked at."""
+    """The next message of this type with this parent; other messages are ignored."""
     while True:
         message = receive(timeout=10)
         if (message["parent_header"].get("msg_id"), message["msg_type"]) == (request, kind):
@@ -275,7 +275,7 @@ def answer(receive: Callable[..., dict[str, Any]], request: str, kind: str) -> d
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
 def test_kernel_interrupt_does_not_stop_chat(tmp_path: Path) -> None:
-    """The kernel's interrupt ends the cell that computes, and not the answer that streams into a chat meanwhile."""
+    """Interrupting the kernel ends the running cell, but not the streaming answer of a chat."""
     manager, client = start_new_kernel(cwd=str(tmp_path))
     try:
         client.execute_interactive(IN_A_KERNEL, timeout=30, output_hook=lambda _message: None)
@@ -293,7 +293,7 @@ def test_kernel_interrupt_does_not_stop_chat(tmp_path: Path) -> None:
 
 
 def test_branch_closed_while_loading_follows_nothing(chat: Open) -> None:
-    """A cell that is run again closes its view, which may be loading just then; no run is followed for it any more."""
+    """A view that is closed while it loads follows no run."""
     wb, page = chat(["word " * 5000])
     wb._thread.engine.model._delay_s = 0.01
     page.submit("send", text="Say much.")
@@ -322,7 +322,7 @@ def test_branch_closed_while_loading_follows_nothing(chat: Open) -> None:
 
 
 def test_invalid_arguments_are_errors_at_once(chat: Open) -> None:
-    """A chat is opened for a conversation, or any of its ids; an unknown one, flow or limit is an error of the cell."""
+    """A chat accepts a conversation or one of its ids; unknown ids, flows and limits raise an error in the cell."""
     wb, _page = chat(["One."])
     run = wb.ask("First?").wait(10)
     for which in (run, run.run_id, run.message_id, run.conversation_id, wb.conversations()[0]):
@@ -341,7 +341,7 @@ def test_invalid_arguments_are_errors_at_once(chat: Open) -> None:
 
 
 def test_deleted_conversation_empties_panel(chat: Open) -> None:
-    """Deleting what a panel shows empties it, and what is asked then begins a new conversation."""
+    """A panel whose conversation was deleted is empty; the next question creates a new conversation."""
     wb, page = chat(["One.", "Two."])
     ask(page, "First?", "One.")
     wb.delete_conversation(wb.conversations()[0].conversation_id)
@@ -350,7 +350,7 @@ def test_deleted_conversation_empties_panel(chat: Open) -> None:
 
 
 def test_usage_and_context_are_displayed_live(chat: Open) -> None:
-    """The bar has a gauge of the context, the table a line per agent and one for all."""
+    """The bar has a context gauge, the table a row per agent and a total."""
     _, page = chat(["One."])
     ask(page, "First?", "One.")
     assert 'role="meter"' in page.html["gauge"]
@@ -361,7 +361,7 @@ def test_usage_and_context_are_displayed_live(chat: Open) -> None:
 
 
 def test_questions_use_configured_flow_and_budget(chat: Open) -> None:
-    """Each question of the panel, also one that is asked again, has the limits that the panel was opened with."""
+    """Every question of the panel, also a regenerated one, has the limits of the panel."""
     wb, page = chat(["One.", "Two."], budget={"tokens": 50_000})
     ask(page, "First?", "One.")
     page.press("Regenerate: ask this once more, beside it")
@@ -373,7 +373,7 @@ def test_questions_use_configured_flow_and_budget(chat: Open) -> None:
 
 
 def test_concurrent_questions_create_one_conversation(chat: Open) -> None:
-    """The second of two questions that are sent at the same moment is told to wait, and begins nothing."""
+    """Of two questions sent at the same moment, the second is refused and creates nothing."""
     wb, page = chat(["word " * 2000, "Two."])
     wb._thread.engine.model._delay_s = 0.01
     first, second = page.do_at_once(*(("send", {"values": {"text": text}}) for text in ("First?", "Second?")))
@@ -404,7 +404,7 @@ def test_concurrent_questions_create_one_conversation(chat: Open) -> None:
     ],
 )
 def test_malformed_actions_change_nothing(chat: Open, act: str, args: dict[str, Any]) -> None:
-    """An act with arguments that make no sense, or with ids of another conversation, is refused in words."""
+    """Malformed arguments and ids of another conversation are refused with a message."""
     wb, page = chat(["One.", "Two."])
     other = wb.ask("Other?").wait(10)
     ask(page, "First?", "One." if "One." not in (other.response or "") else "Two.")
@@ -419,7 +419,7 @@ def test_malformed_actions_change_nothing(chat: Open, act: str, args: dict[str, 
 
 
 def test_question_form_node_is_constant(chat: Open) -> None:
-    """The composer is not made anew with the first question, or when it is deleted: it would lose what is in it."""
+    """The node of the form does not change with the first question or its deletion, so the input is preserved."""
     wb, page = chat(["One."])
     before = page.data["composer"]
     assert before["draft"]
@@ -431,7 +431,7 @@ def test_question_form_node_is_constant(chat: Open) -> None:
 
 
 def test_closing_workbench_keeps_last_output(chat: Open) -> None:
-    """When the workbench is closed, the readable face takes the place of the panel, with all that was answered."""
+    """After the workbench is closed, the saved output with all answers replaces the panel."""
     wb, page = chat(["One.", "Two."])
     ask(page, "First?", "One.")
     ask(page, "Second?", "Two.")
@@ -441,7 +441,7 @@ def test_closing_workbench_keeps_last_output(chat: Open) -> None:
 
 
 def test_unchanged_turn_is_rendered_once(chat: Open) -> None:
-    """What is saved of a turn is made when it comes to rest, not each time that the panel is saved."""
+    """The saved output of an unchanged turn is rendered once, not with every save of the panel."""
     _, page = chat(["One.", "Two."])
     ask(page, "First?", "One.")
     (turn,) = page.view._turns
@@ -454,7 +454,7 @@ def test_unchanged_turn_is_rendered_once(chat: Open) -> None:
 
 
 def test_saved_output_contains_question_being_edited(chat: Open) -> None:
-    """The form in which a question is edited is not saved, the question is."""
+    """The saved output contains the question instead of the form that edits it."""
     _, page = chat(["One."])
     ask(page, "First?", "One.")
     page.press("Edit this question and ask again")
@@ -462,7 +462,7 @@ def test_saved_output_contains_question_being_edited(chat: Open) -> None:
 
 
 def test_single_view_reports_deleted_question(chat: Open) -> None:
-    """The panel of one run does not become a chat when its conversation is deleted."""
+    """The view of one run does not become a chat if its conversation is deleted."""
     wb, page = chat(["One."])
     ask(page, "First?", "One.")
     run = wb.run(wb.runs_df()["run_id"][0])
@@ -482,7 +482,7 @@ def test_plain_text_escapes_control_characters(chat: Open) -> None:
 
 
 def test_saved_chat_is_readable_without_kernel(chat: Open) -> None:
-    """The face has every question with its answer in all three forms, and nothing to press."""
+    """All saved formats have every question with its answer, and no buttons."""
     _, page = chat(["**One.**", "Two."])
     ask(page, "First <b>?", "One.")
     ask(page, "Second?", "Two.")
@@ -496,7 +496,7 @@ def test_saved_chat_is_readable_without_kernel(chat: Open) -> None:
 
 
 def test_single_view_offers_regenerate(chat: Open) -> None:
-    """`run.view()` shows one question with what can be done with it, and no place to ask the next."""
+    """`run.view()` shows one question with its buttons, and no form for the next."""
     wb, page = chat(["One.", "Uno."])
     ask(page, "First?", "One.")
     run = wb.run(wb.runs_df()["run_id"][0])

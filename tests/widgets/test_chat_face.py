@@ -1,4 +1,4 @@
-"""How much of a long chat a saved notebook keeps."""
+"""Size limits of a saved chat."""
 
 import json
 from pathlib import Path
@@ -17,14 +17,14 @@ WAY = "wb.conversation(run).to_html() writes all of them to a file."
 
 
 def answers(n: int, size: int) -> list[str]:
-    """Answers of this size, each with a sentence that only it has at its end."""
+    """Answers of this size, each with a unique sentence at its end."""
     return [
         f"# Answer {i}\n\n" + "A *plain* sentence.\n\n" * (size // 20) + f"The end of {i}." for i in range(1, n + 1)
     ]
 
 
 def asked(wb: af.Workbench, n: int) -> dict[str, str]:
-    """The face of a chat in which so many questions were asked."""
+    """The saved output of a chat with this number of questions."""
     run: Any = None
     for i in range(1, n + 1):
         run = wb.ask(f"Question {i}?", conversation_id=run and run.conversation_id).wait(20)
@@ -36,7 +36,7 @@ def saved_bytes(face: dict[str, str]) -> int:
 
 
 def test_short_chat_is_saved_in_full(workbench: OpenWorkbench) -> None:
-    """As long as there is room nothing is shortened, and nothing is said of it."""
+    """A short chat is saved in full, without notes."""
     face = asked(workbench(answers(3, 5_000)), 3)
     for text in face.values():
         assert all(f"The end of {i}." in text for i in (1, 2, 3))
@@ -45,7 +45,7 @@ def test_short_chat_is_saved_in_full(workbench: OpenWorkbench) -> None:
 
 
 def test_newest_of_many_long_answers_are_saved_in_full(workbench: OpenWorkbench, tmp_path: Path) -> None:
-    """Thirty long answers take less than 400 KB: the newest whole, of the older ones the beginning, which is said."""
+    """Thirty long answers take less than 400 KB: the newest are complete, older ones shortened with a note."""
     wb = workbench(answers(30, 15_000))
     face = asked(wb, 30)
     assert saved_bytes(face) < LIMIT
@@ -63,7 +63,7 @@ def test_newest_of_many_long_answers_are_saved_in_full(workbench: OpenWorkbench,
 
 
 def test_newest_answer_is_saved_up_to_display_limit(workbench: OpenWorkbench) -> None:
-    """An answer that is longer than all the room is kept up to 100,000 characters; those before it are shortened."""
+    """A newest answer above all limits is saved up to 100,000 characters; earlier ones are shortened."""
     newest = "".join(f"Word {n:06} and more. " for n in range(30_000))
     face = asked(workbench([*answers(2, 100), newest]), 3)
     for text in face.values():
@@ -74,7 +74,7 @@ def test_newest_answer_is_saved_up_to_display_limit(workbench: OpenWorkbench) ->
 
 
 def test_omitted_turns_are_counted(workbench: OpenWorkbench) -> None:
-    """Of a thousand questions, all of them shown, as many are kept as there is room for, and the rest is counted."""
+    """Of a thousand displayed questions those within the limit are saved, and the others counted."""
     wb = workbench(["Word and word. " * 20_000])
     conversation_id = add_conversation(wb, 1000, "It is so. " * 100)
     wb.ask("And now?", conversation_id=conversation_id).wait(20)
@@ -90,7 +90,7 @@ def test_omitted_turns_are_counted(workbench: OpenWorkbench) -> None:
 
 
 def test_shortened_answer_is_sanitised(workbench: OpenWorkbench) -> None:
-    """A beginning that is cut within code or a link runs nothing, and what follows it stands by itself."""
+    """An answer cut within code or a link has no active content, and does not affect the text after it."""
     hostile = "~~~\n<script>alert(1)</script>\n" + "x\n" * 400
     face = asked(workbench([hostile, "<img src=x onerror=alert(1)>" * 40, "Word and word. " * 20_000]), 3)
     assert "<script" not in face["text/html"]

@@ -1,4 +1,4 @@
-"""When the face of a run is saved while the run goes on."""
+"""Saving the output of a run while it is followed."""
 
 import asyncio
 
@@ -11,7 +11,7 @@ from artifactflow_nb.widgets.run.transcript import RunTranscript
 
 
 async def test_saves_of_steps_are_throttled(script: Script, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first step that is over is worth saving at once, those behind it once after a while; text never is."""
+    """The first completed step is saved at once, later ones at most once per interval; streamed text is not saved."""
     monkeypatch.setattr(following, "SAVE_INTERVAL_S", 0.3)
     script.say("word " * 20, "word", call="llm-0")
     for number in range(5):
@@ -36,7 +36,7 @@ async def test_saves_of_steps_are_throttled(script: Script, monkeypatch: pytest.
 
 
 async def test_follower_closed_during_start_does_not_subscribe(script: Script) -> None:
-    """A view that is closed while it is opened leaves nobody behind who listens."""
+    """A view that is closed while it opens leaves no subscription."""
     script.say("word", "word", call="llm-0")
     told: list[None] = []
     run = PlayedRun(script.events[:-1])  # what is arriving, which is heard by those who subscribe
@@ -49,7 +49,7 @@ async def test_follower_closed_during_start_does_not_subscribe(script: Script) -
 
 
 async def test_closed_follower_does_not_save(script: Script, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A view that was closed leaves no timer behind."""
+    """A closed view has no timer."""
     monkeypatch.setattr(following, "SAVE_INTERVAL_S", 0.05)
     for number in range(2):
         script.call("web_search", f"tc-{number}", {"query": "exit"})
@@ -63,7 +63,7 @@ async def test_closed_follower_does_not_save(script: Script, monkeypatch: pytest
 
 
 async def test_end_of_run_includes_subruns(script: Script) -> None:
-    """What a run below did that nobody had heard of yet is there when the end is saved, also if it began just now."""
+    """The last saved output contains all events of the subruns, also of one that was just started."""
     below = Script()
     below.add("metadata", None, question="What is X?")
     below.say("A letter.", "A letter.", call="llm-9")

@@ -1,4 +1,4 @@
-"""What stays in the saved notebook."""
+"""Saved outputs of runs."""
 
 import re
 from datetime import timedelta
@@ -13,7 +13,7 @@ def without_style(html: str) -> str:
 
 
 def hostile(script: Script) -> PlayedRun:
-    """A run in which every text tries to be markup."""
+    """A run in which every text contains markup."""
     bad = "<script>alert(1)</script><img src=https://evil.example/x onerror=alert(1)>"
     script.add("agent_start", bad, job_id="main", step=1, instruction=bad, model=bad)
     script.say(bad, bad, call=f'llm-"{bad}', reasoning=bad)
@@ -32,7 +32,7 @@ def hostile(script: Script) -> PlayedRun:
 
 
 def test_html_contains_answer_report_and_steps(finished: PlayedRun) -> None:
-    """Question, answer, report, agents, calls and their results are all in the HTML face."""
+    """Question, answer, report, agents, calls and their results are in the saved HTML."""
     html = saved_run(finished)["text/html"]
     for part in ("How do context managers end?", "The new exception <strong>replaces</strong>", "<h1>Report</h1>",
                  "search_agent", "web_search", "five &lt;b&gt;results", "Approved by user", "600 tokens"):  # fmt: skip
@@ -40,7 +40,7 @@ def test_html_contains_answer_report_and_steps(finished: PlayedRun) -> None:
 
 
 def test_reasoning_is_folded(finished: PlayedRun) -> None:
-    """What a model thought before it said something is in a closed fold, which says how long it is."""
+    """Reasoning is in a closed fold with its length."""
     html = saved_run(finished)["text/html"]
     fold = re.search('<details class="af-think">(.*?)</details>', html, re.DOTALL)
     assert fold
@@ -50,7 +50,7 @@ def test_reasoning_is_folded(finished: PlayedRun) -> None:
 
 
 def test_markdown_contains_answer_report_and_steps(finished: PlayedRun) -> None:
-    """The same goes for the Markdown face."""
+    """The saved Markdown has the same content as the HTML."""
     markdown = saved_run(finished)["text/markdown"]
     for part in (
         "**How do",
@@ -64,7 +64,7 @@ def test_markdown_contains_answer_report_and_steps(finished: PlayedRun) -> None:
 
 
 def test_html_has_no_scripts_and_no_external_resources(finished: PlayedRun) -> None:
-    """The HTML face has no script, no widget and no address outside."""
+    """The saved HTML has no script, no widget and no external address."""
     bundle = saved_run(finished)
     html = bundle["text/html"]
     assert set(bundle) == {"text/plain", "text/markdown", "text/html"}
@@ -75,7 +75,7 @@ def test_html_has_no_scripts_and_no_external_resources(finished: PlayedRun) -> N
 
 
 def test_hostile_texts_stay_texts(script: Script) -> None:
-    """Markup in names, parameters, errors, results, titles and ids is shown and does nothing."""
+    """Markup in names, parameters, errors, results, titles and ids is displayed as text."""
     bundle = saved_run(hostile(script))
     html = without_style(bundle["text/html"])
     assert "<script" not in html
@@ -87,7 +87,7 @@ def test_hostile_texts_stay_texts(script: Script) -> None:
 
 
 def test_plain_text_depends_only_on_answer(finished: PlayedRun) -> None:
-    """Ids, times, durations and counts may differ between two runs; their plain faces do not."""
+    """Runs that differ in ids, times, durations and counts have the same plain text."""
     later = [
         type(event)(event.type, event.timestamp + timedelta(days=event.seq), event.seq + 7, "run-9", event.agent,
                     event.tool, {key: value for key, value in event.data.items() if key != "token_usage"})
@@ -104,7 +104,7 @@ def test_plain_text_depends_only_on_answer(finished: PlayedRun) -> None:
 
 
 def test_waiting_run_explains_how_to_decide(waiting: PlayedRun) -> None:
-    """Every face of a run that waits names the call and how to decide."""
+    """Every saved format of a waiting run names the call and how to decide it."""
     bundle = saved_run(waiting)
     for face in bundle.values():
         assert "create_artifact" in face
@@ -113,12 +113,12 @@ def test_waiting_run_explains_how_to_decide(waiting: PlayedRun) -> None:
 
 
 def test_running_run_has_reproducible_output() -> None:
-    """Where no page can follow, a run that still goes shows its question and nothing that changes."""
+    """Without a page, a running run shows its question and nothing that changes."""
     assert saved_running("Why?")["text/plain"] == "Run: Why?"
 
 
 def test_style_is_scoped_to_view(finished: PlayedRun) -> None:
-    """Every rule of the style sheet concerns the view's own elements."""
+    """Every rule of the style sheet matches only elements of the view."""
     style = re.search(r"<style>(.*?)</style>", saved_run(finished)["text/html"], re.DOTALL)
     assert style
     not_rules = r"/\*.*?\*/|@keyframes[^{]*\{[^{}]*\{[^{}]*\}\s*\}|@(?:media|container)[^{]*\{"

@@ -1,4 +1,4 @@
-"""What a conversation costs while it goes on."""
+"""Usage of a conversation, live."""
 
 import re
 
@@ -10,7 +10,7 @@ from artifactflow_nb.widgets.run.transcript import RunTranscript
 
 
 def played(*costs: float | None) -> RunTranscript:
-    """A run in which the lead has a sub-agent search; what each of its three model calls cost."""
+    """A run with a sub-agent; the arguments are the costs of its three model calls."""
     script = Script()
     usage = {"input_tokens": 1000, "output_tokens": 20, "total_tokens": 1020}
     script.add("agent_start", job_id="main", step=1, instruction="", model="m")
@@ -34,7 +34,7 @@ def rows(transcripts: list[RunTranscript]) -> list[list[str]]:
 
 
 def test_usage_is_summed_over_runs() -> None:
-    """Calls, tokens, time and cost of each agent, those of all runs together, and a line for all agents."""
+    """The table has calls, tokens, time and cost per agent over all runs, and a total."""
     assert rows([played(0.25, 0.5, 0.125), played(0.25, 0.5, 0.125)]) == [
         ["lead_agent", "4", "2", "4,000", "80", "2.0 s", "0.75 USD"],
         ["search_agent", "2", "0", "2,000", "40", "1.0 s", "1.00 USD"],
@@ -43,21 +43,21 @@ def test_usage_is_summed_over_runs() -> None:
 
 
 def test_unknown_cost_is_not_zero() -> None:
-    """Where no price is known there is a dash; what is known is added up without it."""
+    """An unknown cost is a dash; the total is the sum of the known costs."""
     costs = [row[-1] for row in rows([played(None, 0.5, None)])]
     assert costs == ["–", "0.5 USD", "0.5 USD"]
     assert [row[-1] for row in rows([played(0.0, None, 0.0)])] == ["0 USD", "–", "0 USD"]
 
 
 def test_summary_contains_cost() -> None:
-    """The line below an answer has time, tokens and cost; without measures only what is the same each time."""
+    """The summary has time, tokens and cost; without metrics only reproducible counts."""
     run = played(0.25, 0.5, 0.125)
     assert " · 3,060 tokens · 0.875 USD · 3 model calls · 1 tool call" in summary_line(run)
     assert summary_line(run, with_metrics=False) == "3 model calls · 1 tool call"
 
 
 def test_gauge_shows_share_of_limit() -> None:
-    """Its length and its words say how full the prompt was, at most all of it; before there was one it is empty."""
+    """Length and text show the share of the limit, at most 100 percent; there is no gauge before the first prompt."""
     gauge = context_gauge({"chars": 20_000, "limit_chars": 80_000})
     assert "width: 25%" in gauge
     assert "context 20,000 of 80,000 characters" in gauge

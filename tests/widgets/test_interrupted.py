@@ -1,4 +1,4 @@
-"""Views of a run whose process was killed: they say so, and go on when somebody goes on with it."""
+"""Views of a run whose process was killed: they show that, and follow the run once it is resumed."""
 
 import shutil
 import subprocess
@@ -54,7 +54,7 @@ def left(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def wb(left: Path, tmp_path: Path) -> Iterator[af.Workbench]:
-    """A workbench over what the killed process left, in a copy of its own."""
+    """A workbench over a copy of the store of the killed process."""
     made = af.Workbench(model=ScriptedModel(["It is over."]), data_dir=shutil.copytree(left, tmp_path / "data"))
 
     @made.tool(idempotent=True)
@@ -79,7 +79,7 @@ def views(wb: af.Workbench) -> dict[str, View]:
 
 @pytest.mark.parametrize("name", ["run", "view", "chat", "timeline", "tree"])
 def test_view_shows_interruption_and_follows_resumed_run(wb: af.Workbench, name: str) -> None:
-    """At once, live and in its face; nothing counts on, and when a cell resumes the run, the view has its end."""
+    """The view shows the interruption at once, live and saved, without running times; after a resume it shows the end."""
     (run,) = wb.unfinished()
     page = ShownView(wb._thread, views(wb)[name])
     if name == "tree":
@@ -96,7 +96,7 @@ def test_view_shows_interruption_and_follows_resumed_run(wb: af.Workbench, name:
 
 @pytest.mark.parametrize("name", ["run", "view", "chat", "tree"])
 def test_resume_button_resumes_run(wb: af.Workbench, name: str) -> None:
-    """Where there are buttons, one resumes the run; it goes when the run goes on."""
+    """The view has a Resume button until the run is resumed."""
     (run,) = wb.unfinished()
     page = ShownView(wb._thread, views(wb)[name])
     if name == "tree":
@@ -109,7 +109,7 @@ def test_resume_button_resumes_run(wb: af.Workbench, name: str) -> None:
 
 
 def test_interrupted_run_can_be_cancelled(wb: af.Workbench) -> None:
-    """Stop stands beside Resume, and ends it."""
+    """The Stop button next to Resume cancels the run."""
     (run,) = wb.unfinished()
     page = ShownView(wb._thread, views(wb)["view"])
     page.press("Stop this run")
@@ -133,7 +133,7 @@ def test_polling_detects_dead_process(tmp_path: Path) -> None:
 
 
 def test_run_handle_shows_interruption(wb: af.Workbench) -> None:
-    """What a run leaves in a notebook where nobody watches says that it can be resumed."""
+    """The saved output of an unattended notebook says that the run can be resumed."""
     (run,) = wb.unfinished()
     for media_type, shown in frozen.saved_run(run._client).items():
         assert SAID in shown, media_type

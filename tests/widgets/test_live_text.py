@@ -1,4 +1,4 @@
-"""What is seen of a reply while it streams."""
+"""The displayed part of a streamed reply."""
 
 import pytest
 
@@ -18,7 +18,7 @@ def stream(text: str, size: int) -> StreamingText:
 
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 1000])
 def test_tool_call_is_hidden_for_every_chunking(size: int) -> None:
-    """No part of a call is ever shown; its length and its tool are known."""
+    """No part of a call is displayed; its length and its tool are known."""
     live = stream(f"I will write it.\n\n{CALL}", size)
     assert live.prose.text.strip() == "I will write it."
     assert live.call_chars == len(CALL)
@@ -27,14 +27,14 @@ def test_tool_call_is_hidden_for_every_chunking(size: int) -> None:
 
 @pytest.mark.parametrize("size", [1, 4, 1000])
 def test_fence_around_call_is_hidden(size: int) -> None:
-    """A code fence that a model opens for its call does not show either."""
+    """A code fence around a call is hidden, too."""
     live = stream(f"Now.\n\n```xml\n{CALL}\n```", size)
     assert live.prose.text.strip() == "Now."
 
 
 @pytest.mark.parametrize("text", ["if a < b and t <tools", "a <tool", "```python\nx\n```\nend"])
 def test_text_similar_to_call_is_displayed(text: str) -> None:
-    """Text that begins like the tag is held back only until it is known to be none, and the end gives it all."""
+    """Text that starts like the tag is buffered until it differs; the final text is complete."""
     live = StreamingText()
     for char in text:
         live.append(char)
@@ -44,7 +44,7 @@ def test_text_similar_to_call_is_displayed(text: str) -> None:
 
 
 def test_native_call_is_counted_and_named() -> None:
-    """It shows that a call is being written, for which tool, and how far it has come; the prose stays."""
+    """A native call is displayed with its tool and length; the prose is unchanged."""
     text = StreamingText()
     text.append("I write it.")
     for piece in ("", '{"id": "a', '"}'):
@@ -55,7 +55,7 @@ def test_native_call_is_counted_and_named() -> None:
 
 
 def test_final_text_replaces_only_different_prose() -> None:
-    """When the final text is what had streamed, the blocks stay as they are."""
+    """If the final text equals the streamed one, the rendered blocks are reused."""
     live = stream("Same text.", 3)
     before = live.prose
     live.settle("Same text.")
@@ -63,6 +63,6 @@ def test_final_text_replaces_only_different_prose() -> None:
 
 
 def test_last_of_several_calls_is_named() -> None:
-    """With several calls in a reply, the one that is being written is named."""
+    """Of several calls in a reply, the current one is named."""
     second = CALL.replace("create_artifact", "call_subagent")
     assert stream(CALL + second, 5).call_name == "call_subagent"

@@ -1,4 +1,4 @@
-"""An answer of any length is shown within a second: views and saved outputs end, and say where the rest is."""
+"""Answers of any length are displayed within a second: views and saved outputs are cut, with a hint to the rest."""
 
 import statistics
 import time
@@ -33,7 +33,7 @@ def table(n: int) -> str:
 
 
 def answered(open_workbench: OpenWorkbench, folder: Path, text: str) -> tuple[af.Workbench, af.Run]:
-    """A run that wrote the text as an artifact, and answered with it too."""
+    """A run with the text as its artifact and its answer."""
     model = af.ScriptedModel([report(text), text], chunk_chars=100_000)
     wb = open_workbench(model=model, data_dir=folder, approvals="approve", interactive=False)
     run = wb.ask("Tell me everything.").wait()
@@ -42,14 +42,14 @@ def answered(open_workbench: OpenWorkbench, folder: Path, text: str) -> tuple[af
 
 
 def seconds(work: Callable[[], Any]) -> float:
-    """The time that the process computes."""
+    """CPU time of the process."""
     began = time.process_time()
     work()
     return time.process_time() - began
 
 
 def all_views(wb: af.Workbench, run: af.Run) -> dict[str, float]:
-    """The time of each view, as it opens and as it is saved."""
+    """CPU time to open and to save each view."""
 
     async def face(shown: ShownView) -> Any:
         return shown.view.saved_output()
@@ -70,7 +70,7 @@ def all_views(wb: af.Workbench, run: af.Run) -> dict[str, float]:
 def test_very_long_answer_is_shown_as_fast_as_one_at_the_limit(
     workbench: OpenWorkbench, tmp_path: Path, make: Callable[[int], str], n: int
 ) -> None:
-    """Each view of 200,000 paragraphs or rows takes about as long as one of 2,000; rendered whole, 50 times as long."""
+    """A view of 200,000 paragraphs or rows takes about as long as one of 2,000; rendering all takes 50 times as long."""
     floor = all_views(*answered(workbench, tmp_path / "short", make(2_000)))
     taken = all_views(*answered(workbench, tmp_path / "long", make(n)))
     slow = {name: (took, floor[name]) for name, took in taken.items() if took > 3 * floor[name] + 0.5}
@@ -78,7 +78,7 @@ def test_very_long_answer_is_shown_as_fast_as_one_at_the_limit(
 
 
 def test_every_output_links_to_full_answer(workbench: OpenWorkbench, tmp_path: Path) -> None:
-    """Live view, chat and the three forms of the saved output end, and name run.response and the export."""
+    """Live view, chat and all saved formats are cut, and name run.response and the export."""
     text = paragraphs(5_000)
     wb, run = answered(workbench, tmp_path / "data", text)
     live = ShownView(wb._thread, RunView(run._client))
@@ -98,7 +98,7 @@ def test_every_output_links_to_full_answer(workbench: OpenWorkbench, tmp_path: P
 
 
 def test_handles_and_exports_contain_full_answer(workbench: OpenWorkbench, tmp_path: Path) -> None:
-    """run.response, the artifact and the files of both hold the last paragraph and no remark."""
+    """run.response, the artifact and their exports contain the last paragraph and no hint."""
     wb, run = answered(workbench, tmp_path / "data", paragraphs(2_000))
     handle = run.artifacts["research_report"]
     assert run.response == paragraphs(2_000).strip()
@@ -125,12 +125,12 @@ def chunk(seq: int, text: str) -> StreamEvent:
 
 
 def test_streaming_cost_does_not_grow_with_answer() -> None:
-    """Of 400 chunks of 500 paragraphs, each drawn, those of the last hundred cost as much as those of the second."""
+    """Of 400 rendered chunks with 500 paragraphs, the last hundred cost as much as the second hundred."""
     transcript, renderer = RunTranscript("Why?"), RunRenderer(PlayedRun([]))
     piece = paragraphs(500)
 
     def median_s(first: int) -> float:
-        """CPU time of a chunk, the median of a hundred: other work of the machine disturbs some of them."""
+        """Median CPU time of a hundred chunks, because other processes disturb some of them."""
         times = []
         for seq in range(first, first + 100):
             start = time.process_time()

@@ -1,4 +1,4 @@
-"""A plan in the views: events folded into a checklist, live and frozen."""
+"""Plans in views: checklists from events, live and saved."""
 
 import re
 from typing import Any
@@ -27,7 +27,7 @@ WHERE = {"tool_call_id": "tc-1", "plan_id": "plan-1"}
 
 
 def described(*titles: str, **status: str) -> list[dict[str, str]]:
-    """Steps as events carry them; `s2="pending"` for another status than that."""
+    """Steps as in events; `s2="pending"` sets the status of the second one."""
     return [
         {"id": str(n), "title": title, "description": "", "status": status.get(f"s{n}", "pending")}
         for n, title in enumerate(titles, 1)
@@ -47,7 +47,7 @@ class Planned:
         self.n = 0
 
     def step(self, step_id: str, title: str, status: str = "", result: str = "", attempt: int = 1) -> None:
-        """A step that an agent works on, to its end if it has a status."""
+        """Add the start of a step and the work of its agent, and its end if a status is passed."""
         self.n += 1
         told = {**WHERE, "job_id": f"job-{self.n}", "step_id": step_id, "title": title, "attempt": attempt}
         self.script.add("step_start", "executor", **told)
@@ -56,7 +56,7 @@ class Planned:
             self.script.add("step_complete", "executor", **told, status=status, result=result)
 
     def look(self, agent: str, said: str) -> None:
-        """An agent at work of which no event of the plan tells."""
+        """Add a job of an agent without an event of the plan."""
         self.n += 1
         self.work(agent, f"job-{self.n}", said)
 
@@ -79,7 +79,7 @@ class Planned:
 
 @pytest.fixture
 def worked() -> Planned:
-    """A plan whose second step fails twice, is then replaced, and of which the last is not done."""
+    """A plan whose second step fails twice and is replaced by a step that is skipped."""
     plan = Planned("Find", "Compare", "Write")
     plan.step("1", "Find", "completed", "Found A.")
     plan.step("2", "Compare", "failed", "No B.")
@@ -112,7 +112,7 @@ def nodes(events: list[StreamEvent], **how: Any) -> tuple[Node, ...]:
 
 
 def test_work_is_nested_below_its_step(worked: Planned) -> None:
-    """Each attempt, the looks between them, and at the end the summary; nothing becomes a delegation."""
+    """Attempts and replannings are jobs of their step, the summary is one of the plan; there are no delegations."""
     transcript = fold(worked.script.events)
     (plan,) = transcript.plans
     assert [[job.id for job in step.jobs] for step in plan.steps] == [
@@ -129,7 +129,7 @@ def test_work_is_nested_below_its_step(worked: Planned) -> None:
 
 
 def test_plan_reports_progress(worked: Planned) -> None:
-    """Status, attempts, result or reason, and the time of all attempts, without the time between them."""
+    """Each step has its status, attempts, result or reason, and the sum of the times of its attempts."""
     steps = plan_of(worked.script.events).steps
     assert [(step.title, step.status, step.n_attempts, step.result) for step in steps] == [
         ("Find", "completed", 1, "Found A."),
@@ -143,7 +143,7 @@ def test_plan_reports_progress(worked: Planned) -> None:
 
 
 def test_stored_events_give_same_checklist(worked: Planned) -> None:
-    """A run that is shown again, or of which every event comes twice, looks like the one that was watched."""
+    """Stored and repeated events give the same nodes as live ones."""
     watched = nodes(worked.script.events)
     assert nodes(worked.script.stored) == watched
     assert nodes([event for event in worked.script.events for _ in range(2)]) == watched
@@ -151,7 +151,7 @@ def test_stored_events_give_same_checklist(worked: Planned) -> None:
 
 
 def test_checklist_shows_statuses_as_words(worked: Planned) -> None:
-    """An item for each step with its number, title and status; the sign beside it says nothing to a screen reader."""
+    """Each step is an item with number, title and status; its mark is hidden from screen readers."""
     html = saved_html(nodes(worked.script.events))
     items = re.search('<ol class="af-steps" role="list">(.*)</ol>', html, re.DOTALL)
     assert items
@@ -162,14 +162,14 @@ def test_checklist_shows_statuses_as_words(worked: Planned) -> None:
 
 
 def test_result_equal_to_last_reply_is_displayed_once(worked: Planned) -> None:
-    """What a completed step gave is its agent's last words; why a step failed stands above what was done."""
+    """The result of a completed step is its agent's last reply; the reason of a failure is displayed above the work."""
     html = saved_html(nodes(worked.script.events))
     assert html.count("Found A.") == 1
     assert html.index("Still no B.") < html.index("Said in job 2.")
 
 
 def test_running_step_counts_up() -> None:
-    """Its clock goes on from the time of the attempts before; it says what its agent does; others have none."""
+    """The time of a running step starts at that of its earlier attempts; it shows the activity of its agent."""
     plan = Planned("Find", "Compare")
     plan.step("1", "Find", "failed", "No.")
     plan.tell("plan_updated", reason="Again.", steps=described("Find")[:1])
@@ -187,7 +187,7 @@ def test_running_step_counts_up() -> None:
 
 @pytest.mark.parametrize(("ending", "status"), [("cancelled", "cancelled"), ("error", "failed")])
 def test_end_of_run_ends_running_step(ending: str, status: str) -> None:
-    """No step goes on when its run is over; those that were to come are as they were."""
+    """The end of a run ends its running step; pending steps remain pending."""
     plan = Planned("Find", "Compare")
     plan.step("1", "Find")
     plan.script.add(ending, None)
@@ -197,7 +197,7 @@ def test_end_of_run_ends_running_step(ending: str, status: str) -> None:
 
 
 def test_aborted_step_shows_reason() -> None:
-    """The plan tells it before the run does, and the step goes on no longer."""
+    """The step has failed with the reason before the run ends."""
     plan = Planned("Find", "Compare")
     plan.step("1", "Find")
     plan.tell("plan_updated", reason="Cancelled.", steps=described("Find", "Compare", s1="failed", s2="skipped"))
@@ -211,7 +211,7 @@ def test_aborted_step_shows_reason() -> None:
 
 
 def test_step_without_process_is_interrupted() -> None:
-    """It says so until somebody goes on with the run."""
+    """The running step is interrupted until the run is resumed."""
     plan = Planned("Find")
     plan.step("1", "Find")
     transcript = fold(plan.script.events)
@@ -223,7 +223,7 @@ def test_step_without_process_is_interrupted() -> None:
 
 
 def test_second_plan_has_its_own_agents() -> None:
-    """What begins after a plan has ended belongs to the one that goes on, or is a delegation if none does."""
+    """A job that starts after the end of a plan belongs to the unfinished plan, or is a delegation."""
     plan = Planned("Find")
     plan.step("1", "Find", "completed", "A.")
     plan.script.add("tool_complete", "agent", "plan_create", job_id="main", tool_call_id="tc-1", success=True)
@@ -234,7 +234,7 @@ def test_second_plan_has_its_own_agents() -> None:
 
 
 def test_every_saved_format_contains_checklist(worked: Planned) -> None:
-    """Plain text, Markdown and HTML: titles, statuses, attempts and reasons; the style comes along."""
+    """Plain text, Markdown and HTML have titles, statuses, attempts and reasons; the HTML has the style."""
     bundle = saved_run(PlayedRun(worked.script.events, "What is to be done?"))
     assert bundle["text/plain"] == (
         "Run completed: What is to be done?\n\n"
@@ -254,12 +254,12 @@ def test_every_saved_format_contains_checklist(worked: Planned) -> None:
 
 
 def test_plan_style_is_omitted_without_plan(finished: PlayedRun) -> None:
-    """What a notebook does not show it does not hold."""
+    """The saved output of a run without a plan does not contain the style of plans."""
     assert ".af-steps" not in saved_run(finished)["text/html"]
 
 
 def test_unknown_step_status_is_pending() -> None:
-    """A file that somebody sent may say anything; the step counts as one that is to come."""
+    """An unknown status, for example from a foreign file, counts as pending."""
     plan = Planned("Find")
     plan.step("1", "Find", "exploded", "Boom.")
     assert plan_of(plan.script.events).steps[0].status == "pending"
@@ -267,7 +267,7 @@ def test_unknown_step_status_is_pending() -> None:
 
 
 def test_chat_shows_plan_of_real_run(workbench: OpenWorkbench) -> None:
-    """The checklist is in the page and in what is saved; the run's card and the workbench's say how far it is."""
+    """The checklist is in the page and the saved output; the cards of the run and the workbench show the progress."""
     script = by_agent(
         agent=[planned("Find", "Compare"), "Done."],
         executor=["Found.", call("report_failure", reason="No B."), "It failed."],
@@ -288,7 +288,7 @@ def test_chat_shows_plan_of_real_run(workbench: OpenWorkbench) -> None:
 
 
 def test_every_saved_format_shows_steps_of_waiting_plan(workbench: OpenWorkbench) -> None:
-    """Who decides in code, or in a saved notebook, sees the steps: in the run's faces, its card and in what waits."""
+    """The steps are in the saved outputs, the card of the run and the list of pending requests."""
     steps = [{"title": "Find_it", "tools": ["web_search"], "description": "Far <b>away</b>."}, {"title": "Compare"}]
     script = by_agent(agent=[call("plan_create", title="The plan", steps=steps)])
     wb = workbench(script, interactive=False, graph_config={"approval": {"enabled": True}})
@@ -309,7 +309,7 @@ def test_every_saved_format_shows_steps_of_waiting_plan(workbench: OpenWorkbench
     "steps", [None, 3, "One", [3, None, {}, {"title": {}, "tools": 1, "description": []}], {"a": 1}]
 )
 def test_malformed_steps_in_request_are_tolerated(steps: Any) -> None:
-    """A file that somebody sent may say anything of a plan that waits."""
+    """Malformed steps, for example from a foreign file, do not break the views of a waiting plan."""
     asked = Script()
     asked.add("metadata", None, question="What?")
     asked.add(
@@ -324,7 +324,7 @@ def test_malformed_steps_in_request_are_tolerated(steps: Any) -> None:
 
 
 def test_plan_note_is_displayed_with_steps() -> None:
-    """A note of the preview, such as a limit, stands where the steps are shown and the preview is not."""
+    """A note of the preview, for example a limit, is displayed with the steps where the preview is not displayed."""
     asked = Script()
     params = {"title": "The plan", "steps": [{"title": "One"}]}
     asked.add(

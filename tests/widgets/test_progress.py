@@ -1,4 +1,4 @@
-"""The line that tells how far indexing has come, and what interrupting it leaves."""
+"""The progress line of indexing, and interrupted indexing."""
 
 import io
 import os
@@ -32,7 +32,7 @@ def notes(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def executed(folder: Path, cell: str) -> list[str]:
-    """The texts that a cell puts out in a kernel that no page watches."""
+    """The texts that a cell outputs in a kernel without a page."""
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell)])
     resources = {"metadata": {"path": str(folder)}}
     NotebookClient(notebook, timeout=60, resources=resources, extra_arguments=["--log-level=ERROR"]).execute()
@@ -41,7 +41,7 @@ def executed(folder: Path, cell: str) -> list[str]:
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
 def test_attended_cell_ends_with_one_line(tmp_path: Path, notes: Path) -> None:
-    """While a person watches, a line in the cell tells how far it is, and stays as what was done."""
+    """An attended cell shows the progress in one line, which ends with the result."""
     shown = executed(
         tmp_path,
         f"import artifactflow_nb as af\nwb = af.Workbench(model=af.OfflineModel(), interactive=True)\n"
@@ -54,7 +54,7 @@ def test_attended_cell_ends_with_one_line(tmp_path: Path, notes: Path) -> None:
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
 def test_unattended_cell_has_no_line(tmp_path: Path, notes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where nobody watches, the cell puts out its value alone."""
+    """An unattended cell only outputs its value."""
     monkeypatch.setenv("AF_APPROVALS", "approve")
     monkeypatch.delenv("JPY_SESSION_NAME", raising=False)
     shown = executed(
@@ -65,7 +65,7 @@ def test_unattended_cell_has_no_line(tmp_path: Path, notes: Path, monkeypatch: p
 
 
 def test_terminal_shows_line_on_stderr(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In a terminal the line is written over itself and ends with what was done; a file gets nothing."""
+    """In a terminal the line is overwritten and ends with the result; nothing is written to a file."""
     terminal, file = Terminal(), io.StringIO()
     for stream in (terminal, file):
         monkeypatch.setattr(sys, "stderr", stream)
@@ -83,7 +83,7 @@ def test_terminal_shows_line_on_stderr(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_fast_indexing_shows_no_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is written for a small folder, nor for one in which nothing is new."""
+    """There is no line for a small folder or one without new files."""
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
     quick = IndexingLine("notes", is_attended=True)
@@ -96,7 +96,7 @@ def test_fast_indexing_shows_no_line(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Interrupting(Terminal):
-    """A terminal at which somebody presses Ctrl-C once it shows that something is indexed."""
+    """A terminal that sends Ctrl-C once the progress is displayed."""
 
     def write(self, text: str) -> int:
         written = super().write(text)
@@ -107,7 +107,7 @@ class Interrupting(Terminal):
 
 @pytest.mark.skipif(os.name == "nt", reason="A program cannot press Ctrl-C for itself there.")
 def test_interrupted_cell_keeps_indexed_files(tmp_path: Path, notes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Stopping the cell stops the indexing; the workbench goes on working, and adding again does the rest."""
+    """Interrupting the cell stops the indexing; the workbench remains usable, and adding again indexes the rest."""
     terminal = Interrupting()
     monkeypatch.setattr(sys, "stderr", terminal)
     with af.Workbench(model=af.OfflineModel(), data_dir=tmp_path / "data", approvals="approve") as wb:

@@ -35,7 +35,7 @@ def f():
 
 
 def test_rendered_markdown_becomes_the_same_markdown() -> None:
-    """What a renderer made of Markdown is written as that Markdown again."""
+    """HTML rendered from Markdown is converted to the same Markdown."""
     assert html_to_markdown(MarkdownRenderer().html(MARKDOWN)) == MARKDOWN
 
 
@@ -53,20 +53,20 @@ def test_rendered_markdown_becomes_the_same_markdown() -> None:
     ],
 )
 def test_html_becomes_markdown(html: str, markdown: str) -> None:
-    """Texts are escaped where they would mark something; drawings and styles are left out."""
+    """Characters with a meaning in Markdown are escaped; drawings and styles are omitted."""
     assert html_to_markdown(html) == markdown
 
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_markdown_of_hostile_texts_is_inert(text: str) -> None:
-    """Neither a rendered text nor an escaped one acts in a renderer that allows HTML and images."""
+    """Rendered and escaped hostile texts have no effect in a renderer that allows HTML and images."""
     for html in (MarkdownRenderer().html(text), f"<p>{escape(text)}</p>", f"<pre>{escape(text)}</pre>"):
         assert acting_tokens(html_to_markdown(html)) == []
     assert "<" not in summary_html(escape(text)).replace("<code>", "").replace("</code>", "")
 
 
 def test_nodes_are_saved_without_controls() -> None:
-    """Folds and lists keep their form; a node's plain text stands for its children."""
+    """Folds and lists are preserved; a node's plain text replaces that of its children."""
     item = Node("item", kind="item", children=(Node("line", "<b>One</b>"),))
     nodes = (
         Node("head", "<strong>Title</strong>", text="Title"),

@@ -1,4 +1,4 @@
-"""Events folded into what a view shows."""
+"""Transcripts: states of runs from their events."""
 
 from support.played_runs import PlayedRun, Script, research, with_shared_text
 
@@ -17,7 +17,7 @@ def fold(events: list[StreamEvent]) -> RunTranscript:
 
 
 def test_delegated_job_is_nested_below_call(script: Script) -> None:
-    """A sub-agent's turns and calls stand under the call that delegated them, with its instruction."""
+    """A sub-agent's job with its instruction, turns and calls belongs to the delegating call."""
     lead = fold(research(script).events).lead_job
     job = lead.turns[0].tools[0].job
     assert job is not None
@@ -27,7 +27,7 @@ def test_delegated_job_is_nested_below_call(script: Script) -> None:
 
 
 def test_parallel_jobs_of_one_agent_are_separate(script: Script) -> None:
-    """Chunks of two jobs that arrive in turn end up each in its own job."""
+    """Alternating chunks of two jobs are assigned to their jobs."""
     for use in ("tc-1", "tc-2"):
         script.add("tool_start", tool="call_subagent", job_id="main", tool_call_id=use, params={"instruction": use})
     for word in ("one ", "two "):
@@ -38,7 +38,7 @@ def test_parallel_jobs_of_one_agent_are_separate(script: Script) -> None:
 
 
 def test_text_with_quoted_call_is_streamed(script: Script) -> None:
-    """Where calls come beside the text, what looks like a call in it is a quotation; in the text protocol it is one."""
+    """With native calls, a call in the text is a quotation; in the text protocol it is a call."""
     said = "Write <tool_call><name>note</name></tool_call> to take a note."
     for protocol in ("native", "xml"):
         where = {"job_id": f"tc-{protocol}", "call_id": protocol, "kind": "answer", "tool_protocol": protocol}
@@ -49,20 +49,20 @@ def test_text_with_quoted_call_is_streamed(script: Script) -> None:
 
 
 def test_stored_and_live_events_give_same_view(finished: PlayedRun) -> None:
-    """A run that is shown again from its stored events looks like the one that was watched."""
+    """Stored events give the same nodes as live events."""
     watched, again = fold(finished.events), fold(list(finished.stored_events()))
     renderer = RunRenderer(finished)
     assert saved_transcript(again, renderer) == saved_transcript(watched, renderer)
 
 
 def test_repeated_events_are_ignored(finished: PlayedRun) -> None:
-    """Events that were taken in already change nothing."""
+    """Events that were applied before change nothing."""
     once, twice = fold(finished.events), fold([event for event in finished.events for _ in range(2)])
     assert RunRenderer(finished).nodes(twice) == RunRenderer(finished).nodes(once)
 
 
 def test_late_view_has_complete_text(script: Script) -> None:
-    """The first chunk that a late view hears brings the text before it along."""
+    """The first chunk that a late view receives contains all earlier text."""
     for delta in ("Once ", "upon ", "a time"):
         script.add("llm_chunk", job_id="main", call_id="llm-1", kind="answer", delta=delta)
     late = fold(with_shared_text(script.events)[1:])
@@ -70,7 +70,7 @@ def test_late_view_has_complete_text(script: Script) -> None:
 
 
 def test_retry_discards_text(script: Script) -> None:
-    """After a retry only the text of the new attempt is left, and the reason is kept."""
+    """After a retry the turn has the text of the new attempt and the reason of the retry."""
     script.add("llm_chunk", job_id="main", call_id="llm-1", kind="answer", delta="half a sen")
     script.add("retry", job_id="main", call_id="llm-1", attempt=1, delay_s=1.0, reason="connection lost")
     script.add("llm_chunk", job_id="main", call_id="llm-1", kind="answer", delta="A whole one.")
@@ -80,7 +80,7 @@ def test_retry_discards_text(script: Script) -> None:
 
 
 def test_request_waits_until_decided(script: Script) -> None:
-    """An open question makes the run wait; its answer lets it run; the end closes everything."""
+    """The run waits for an open request, runs after its decision, and has no open request after its end."""
     events = research(script).events
     at = next(i for i, event in enumerate(events) if event.type == "permission_result")
     waiting, going_on, done = fold(events[:at]), fold(events[: at + 1]), fold(events)
@@ -90,7 +90,7 @@ def test_request_waits_until_decided(script: Script) -> None:
 
 
 def test_repeated_request_stays_decided(script: Script) -> None:
-    """A request that a resume repeats after its answer does not open again."""
+    """A decided request that a resume repeats stays decided."""
     request = {"id": "req-1", "tool_call_id": "tc-1", "job_id": "main"}
     script.add("permission_request", tool="web_fetch", **request)
     script.add("permission_result", tool="web_fetch", **request, approved=False, decided_by="user")
@@ -101,7 +101,7 @@ def test_repeated_request_stays_decided(script: Script) -> None:
 
 
 def test_decision_is_displayed(script: Script) -> None:
-    """Edited parameters take the place of those asked about; an instruction is no denial; a scope is said."""
+    """A decision is displayed with its scope; edited parameters replace the original ones; an instruction is no denial."""
     for number in (1, 2):
         request = {"id": f"req-{number}", "tool_call_id": f"tc-{number}", "job_id": "main"}
         script.add("permission_request", tool="send", **request, params={"to": "Ada"})
@@ -116,7 +116,7 @@ def test_decision_is_displayed(script: Script) -> None:
 
 
 def test_tokens_and_calls_are_summed(script: Script) -> None:
-    """Tokens are those of all completed model calls, calls those of all jobs."""
+    """Totals are the tokens of all completed model calls and the calls of all jobs."""
     totals = fold(research(script).events).totals
     assert (totals.tokens, totals.n_llm_calls, totals.n_tool_calls) == (5 * 120, 5, 3)
 
@@ -131,7 +131,7 @@ def test_failed_run_shows_error(script: Script) -> None:
 
 
 def test_budget_request_is_not_counted_as_call(script: Script) -> None:
-    """The question stands where it was asked, is done with its approval, and counts as no call of a tool."""
+    """A budget request belongs to its turn, is done once approved, and is not counted as a tool call."""
     script.add("metadata", None, request="How?")
     script.say("I look.", "I look.", call="llm-1")
     limits = {"tokens": 3500}

@@ -1,4 +1,4 @@
-"""What looks at the store so that a view follows it."""
+"""Polling of the store by views."""
 
 import asyncio
 
@@ -9,7 +9,7 @@ from artifactflow_nb.widgets.page.poll import StorePoller
 
 
 async def test_poller_stopped_during_start_does_not_poll() -> None:
-    """A view that is closed while it is opened leaves nothing behind that looks on."""
+    """A view that is closed while it opens does not poll."""
     n_looks, is_read = 0, asyncio.Event()
 
     async def read() -> int:
@@ -32,7 +32,7 @@ async def test_poller_stopped_during_start_does_not_poll() -> None:
 
 
 async def test_failed_callback_is_retried_at_next_poll() -> None:
-    """A change that could not be taken over, because the store was locked, is not forgotten."""
+    """A change that could not be loaded, because the store was locked, is loaded later."""
     counts, taken = [0], []
 
     async def read() -> int:

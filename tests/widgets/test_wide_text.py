@@ -1,4 +1,4 @@
-"""Chinese in the views: it is marked, and what is cut or aligned counts its columns."""
+"""Chinese in views: language tags, and display widths for clipping and alignment."""
 
 import pytest
 from support.played_runs import PlayedRun, Script
@@ -22,13 +22,13 @@ from artifactflow_nb.widgets.run.saved import saved_run
     ],
 )
 def test_language_of_text_is_marked(text: str, tag: str) -> None:
-    """Chinese is marked, traditional characters as such; other languages are left to the page."""
+    """Chinese texts have a language tag, with a separate one for traditional characters; other texts have none."""
     assert language_tag(text) == tag
     assert escape_with_language(text) == (f'<span lang="{tag}">{text}</span>' if tag else text)
 
 
 def test_language_is_marked_per_paragraph() -> None:
-    """In a text of two languages only the Chinese paragraphs, lists and tables are marked, once each."""
+    """In a mixed text only the Chinese paragraphs, lists and tables have a language tag, once each."""
     html = MarkdownRenderer().html(
         "Two words.\n\n每天备份。\n\n- 一项\n- 两项\n\n> 引文在此。\n>\n> 还有一句。\n\n~~~\n代码\n~~~"
     )
@@ -37,18 +37,18 @@ def test_language_is_marked_per_paragraph() -> None:
 
 
 def test_markup_in_chinese_text_is_escaped() -> None:
-    """Marking does not open a way in."""
+    """Text with a language tag is escaped."""
     assert escape_with_language("备份的<img onerror=1>周期") == '<span lang="zh">备份的&lt;img onerror=1&gt;周期</span>'
 
 
 def test_argument_is_clipped_by_display_width() -> None:
-    """What a tool call is about takes no more room in Chinese than in English."""
+    """The subject of a tool call has the same maximum width in Chinese and in English."""
     assert width(main_argument({"query": "数据备份" * 40})) <= 90
     assert len(main_argument({"query": "backup " * 40})) <= 90
 
 
 def test_chinese_instruction_is_marked_in_saved_run(script: Script) -> None:
-    """Questions, arguments and parameters of tools are marked; the words of the view are not."""
+    """Questions, arguments and parameters have a language tag; labels of the view have none."""
     script.call("web_search", "tc-1", {"query": "备份周期"})
     html = saved_run(PlayedRun(script.events, question="备份的周期是多久？"))["text/html"]
     assert '<strong><span lang="zh">备份的周期是多久？</span></strong>' in html

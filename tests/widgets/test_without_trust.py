@@ -1,4 +1,4 @@
-"""What a reader sees of a face whose elements are taken away: JupyterLab without trust, and hosts of Markdown."""
+"""Saved outputs without some elements: untrusted notebooks in JupyterLab, and pages that show Markdown only."""
 
 import base64
 import re
@@ -46,7 +46,7 @@ class Seen(HTMLParser):
             self.images.append(dict(attrs)["src"] or "")
 
     def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """An element of a drawing that holds nothing."""
+        """An empty element of a drawing."""
 
     def handle_endtag(self, tag: str) -> None:
         if tag not in VOID:
@@ -63,7 +63,7 @@ class Seen(HTMLParser):
 
 @pytest.fixture
 def faces(tmp_path: Path, finished: PlayedRun) -> Iterator[dict[str, str]]:
-    """The HTML of every kind of face that has a drawing, and of a run."""
+    """The saved HTML of a run and of every view with a drawing."""
     with af.Workbench(model=ScriptedModel(["One.", "Two.", "Three."]), data_dir=tmp_path / "data") as wb:
         first = wb.ask("First question?").wait(10)
         second = wb.ask("Second question?", conversation_id=first.conversation_id).wait(10)
@@ -78,7 +78,7 @@ def faces(tmp_path: Path, finished: PlayedRun) -> Iterator[dict[str, str]]:
 
 @pytest.mark.parametrize("keeps", ["hidden", "rp"])
 def test_untrusted_output_has_no_style_or_label_text(faces: dict[str, str], keeps: str) -> None:
-    """No rule of the style and no label of the drawing is read as text; the questions, answers and figures are."""
+    """Rules of the style and labels of the drawing are not displayed as text; questions, answers and figures are."""
     words = {
         "tree": ("Another question?", "Three."),
         "timeline": ("model calls", "scripted"),
@@ -93,7 +93,7 @@ def test_untrusted_output_has_no_style_or_label_text(faces: dict[str, str], keep
 
 
 def test_image_replaces_untrusted_drawing(faces: dict[str, str]) -> None:
-    """The timeline has an image, which carries a drawing with its texts; the tree is a list."""
+    """The timeline has an image of its drawing; the tree is a list."""
     (source,) = Seen(faces["timeline"], "hidden").images
     kind, data = source.split(",")
     assert kind == "data:image/svg+xml;base64"
@@ -104,7 +104,7 @@ def test_image_replaces_untrusted_drawing(faces: dict[str, str]) -> None:
 
 
 def test_markdown_conversion_keeps_html_intact(faces: dict[str, str]) -> None:
-    """In a notebook that was converted to Markdown a face is one block of HTML, and the text after it is Markdown."""
+    """In a notebook converted to Markdown, the saved output is one HTML block, and the text after it is Markdown."""
     for html in faces.values():
         first, *others = MarkdownIt("commonmark").parse(f"Before.\n\n{html}\n\n*After.*")[3:]
         assert (first.type, first.content.strip()) == ("html_block", html)
