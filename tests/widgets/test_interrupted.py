@@ -79,7 +79,7 @@ def views(wb: af.Workbench) -> dict[str, View]:
 
 @pytest.mark.parametrize("name", ["run", "view", "chat", "timeline", "tree"])
 def test_view_shows_interruption_and_follows_resumed_run(wb: af.Workbench, name: str) -> None:
-    """The view shows the interruption at once, live and saved, without running times; after a resume it shows the end."""
+    """The view shows the interruption at once, live and saved, without running times, and the end after a resume."""
     (run,) = wb.unfinished()
     page = ShownView(wb._thread, views(wb)[name])
     if name == "tree":
