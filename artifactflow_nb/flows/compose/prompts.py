@@ -117,7 +117,14 @@ def referenced_blocks(tree: BlockTree, text: str, *, strict: bool = True) -> tup
     text = normalize_path(_CODE.sub(" ", text))
     for at in _AT.finditer(text):
         rest = text[at.end() :]
-        name = next((name for name in by_length if _begins_with(rest, name)), None)
+        name = None
+        for candidate in by_length:
+            after = rest[len(candidate) : len(candidate) + 1]
+            # Another word must not follow directly, except in scripts without spaces.
+            is_complete = not (after.isalnum() or after == "_") or re.match(_UNSPACED, after) is not None
+            if is_complete and fold_name(rest[: len(candidate)]) == fold_name(candidate):
+                name = candidate
+                break
         if name is None:
             word = _WORD.match(rest)
             label = word[0] if word else rest[:40]
@@ -133,14 +140,6 @@ def referenced_blocks(tree: BlockTree, text: str, *, strict: bool = True) -> tup
             continue
         found[block.block_id] = block
     return tuple(found.values())
-
-
-def _begins_with(text: str, name: str) -> bool:
-    """True if a text starts with a complete name; in scripts without spaces other text may follow directly."""
-    if fold_name(text[: len(name)]) != fold_name(name):
-        return False
-    after = text[len(name) : len(name) + 1]
-    return not (after.isalnum() or after == "_") or re.match(_UNSPACED, after) is not None
 
 
 # --- tasks -----------------------------------------------------------------------------------------------------------

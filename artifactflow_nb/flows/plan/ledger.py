@@ -12,6 +12,7 @@ from typing import Any
 from artifactflow_nb.core.events import StreamEvent, StreamEventType
 from artifactflow_nb.core.plan import JobKind, Plan, PlanJob, PlanProgress, PlanStep, StepStatus, plan_id, plan_job_id
 from artifactflow_nb.flows.cancellation import shielded
+from artifactflow_nb.flows.base import AbortWrites
 from artifactflow_nb.flows.services import RunContext
 from artifactflow_nb.store.artifacts import Authorship
 from artifactflow_nb.store.plans import EventFactory, PlanChange, PlanEdit, PlanTransition
@@ -169,14 +170,14 @@ class PlanLedger:
         return PlanChange(self.tool_call_id, by, edit, job, at, factories)
 
 
-async def abort_changes(ctx: RunContext, reason: str) -> list[PlanChange]:
-    """The changes that end the unfinished plans of a run that fails or is cancelled."""
-    changes = []
+async def abort_plans(ctx: RunContext, reason: str) -> AbortWrites:
+    """The writes that end the unfinished plans of a run that fails or is cancelled."""
+    changes: list[PlanChange] = []
     for key, job_id, agent in await ctx.services.plans.unfinished_calls(ctx.run.run_id):
         ledger = PlanLedger(ctx, key, job_id)
         if (progress := await ledger.find_progress()) is not None:
             changes.append(ledger.abort_change(progress, reason, agent))
-    return changes
+    return lambda db: [event for change in changes for event in ctx.services.plans.write(db, change)]
 
 
 def plan_updated_event(reason: str) -> EventSpec:

@@ -7,11 +7,11 @@ from typing import Any
 from artifactflow_nb.agents.base import PromptContext
 from artifactflow_nb.core.approvals import ApprovalPolicy
 from artifactflow_nb.core.plan import PLAN_CREATE_TOOL
-from artifactflow_nb.flows.base import AbortWrites, FlowSpec
+from artifactflow_nb.flows.base import FlowSpec
 from artifactflow_nb.flows.plan import PLAN
 from artifactflow_nb.flows.plan.agents import EXECUTOR, PLAN_AGENTS, PLAN_CONFIG
 from artifactflow_nb.flows.plan.graph import plan_loop, plan_policy
-from artifactflow_nb.flows.plan.ledger import abort_changes
+from artifactflow_nb.flows.plan.ledger import abort_plans
 from artifactflow_nb.flows.plan.tools import (
     PLAN_DECIDE_TOOL,
     PLAN_TOOLS,
@@ -52,11 +52,6 @@ def _describe_tool(entry: Tool, tools_of: Callable[[str], Sequence[Tool]]) -> To
     return with_step_tools(entry, tuple(tool.name for tool in tools_of(EXECUTOR.name)))
 
 
-async def _abort(ctx: RunContext, reason: str) -> AbortWrites:
-    plans = await abort_changes(ctx, reason)
-    return lambda db: [event for plan in plans for event in ctx.services.plans.write(db, plan)]
-
-
 PLAN_FLOW = FlowSpec(
     PLAN,
     plan_loop,
@@ -67,5 +62,5 @@ PLAN_FLOW = FlowSpec(
     tool_services=_tool_services,
     describe_tool=_describe_tool,
     check_edit=refusal_reason,
-    abort=_abort,
+    abort=abort_plans,
 )
