@@ -11,8 +11,8 @@ from typing import Any
 
 from artifactflow_nb.core.events import StreamEvent, StreamEventType
 from artifactflow_nb.core.plan import JobKind, Plan, PlanJob, PlanProgress, PlanStep, StepStatus, plan_id, plan_job_id
-from artifactflow_nb.flows.cancellation import shielded
 from artifactflow_nb.flows.base import AbortWrites
+from artifactflow_nb.flows.cancellation import shielded
 from artifactflow_nb.flows.services import RunContext
 from artifactflow_nb.store.artifacts import Authorship
 from artifactflow_nb.store.plans import EventFactory, PlanChange, PlanEdit, PlanTransition
