@@ -259,11 +259,11 @@ def test_stale_blocks_are_listed_before_rewriting(workbench: OpenWorkbench) -> N
     project.add("C", "Of C.", depends_on=["B"])
     project["A"].write("Otherwise.")
     page = show(project)
-    page.press("Write 2 stale blocks anew …")
-    assert "2 blocks would be written anew" in page.html["writing"]
+    page.press("Write 2 stale blocks again …")
+    assert "2 blocks would be written again" in page.html["writing"]
     page.press("Leave them")
-    page.press("Write 2 stale blocks anew …")
-    page.press("Write them anew")
+    page.press("Write 2 stale blocks again …")
+    page.press("Write them again")
     page.until(lambda: asked(page))
     page.do("decide", {"request": asked(page), "verdict": "approve", "scope": "run"})
     page.until(lambda: state(page, "c") == "C ✓ completed")

@@ -128,8 +128,8 @@ def generate_buttons(board: Board, *, is_confirming: bool) -> tuple[Node, ...]:
     empty, stale = blocks_to_generate(board.tree), list(board.tree.stale)
     if is_confirming and stale:
         items = "".join(f"<li>{escape_with_language(board.tree.path(key))}</li>" for key in stale)
-        controls = button("Write them anew", "refresh", css="af-primary") + button("Leave them", "leave")
-        text = f"<p>{count(len(stale), 'block')} would be written anew, each after what it rests on:</p>"
+        controls = button("Write them again", "refresh", css="af-primary") + button("Leave them", "leave")
+        text = f"<p>{count(len(stale), 'block')} would be written again, each after its dependencies:</p>"
         html = f'{text}<ul class="af-board-left">{items}</ul><div class="af-controls">{controls}</div>'
         return (Node("writing", html, "controls", "af-board-confirm"),)
     buttons = []
@@ -138,7 +138,7 @@ def generate_buttons(board: Board, *, is_confirming: bool) -> tuple[Node, ...]:
         more = f" and {len(empty) - _MAX_NAMES} more" if len(empty) > _MAX_NAMES else ""
         label = f"Write {count(len(empty), 'block')}"
         buttons.append(button(label, "write", name=f"{label}: {names}{more}"))
-    buttons += [button(f"Write {count(len(stale), 'stale block')} anew …", "refresh_ask")] if stale else []
+    buttons += [button(f"Write {count(len(stale), 'stale block')} again …", "refresh_ask")] if stale else []
     return (Node("writing", "".join(buttons), "controls", "af-controls"),) if buttons else ()
 
 

@@ -49,7 +49,7 @@ def approval_card(request: TranscriptRequest, tool: Tool | None, render: Callabl
         "title": clip(title, _TITLE_COLUMNS),
         "fields": [field.as_json() for field in _fields(request, tool)],
         "edit": _EDIT_LABELS.get(request.kind, "Edit parameters"),
-        "submit": "Go on with these" if is_budget else "Approve with these",
+        "submit": "Continue with these" if is_budget else "Approve with these",
         **texts,
     }
     return Node(f"approval-{request.id}", _html(request, title, render), "approval", "af-approval", data=data)
