@@ -1,4 +1,4 @@
-"""Hostile texts in every place of a run, in every component, in a real browser: none acts, nothing is asked for."""
+"""Hostile texts in every place of a run and every component, in a browser: none runs code or sends a request."""
 
 import base64
 import json
@@ -14,30 +14,37 @@ from support.safe_html import DRAWING, VIEW, harms
 
 pytestmark = pytest.mark.browser
 
-N_PER_RUN = 15
-N_GROUPS = -(-len(HOSTILE) // N_PER_RUN)
+TEXTS_PER_RUN = 40
+N_RUNS = -(-len(HOSTILE) // TEXTS_PER_RUN)
+TEXTS_PER_CARD = 15
+N_CARDS = -(-len(HOSTILE) // TEXTS_PER_CARD)
 SOON_MS = 60_000
+EFFECTS_MS = 500
+"""Time for a failed image to call its handler, or for an animation to start."""
 OWN = VIEW | DRAWING | {"rp"}
-"""What views are made of; in `<rp>` stands what some pages are to hide."""
+"""The elements of views; an `<rp>` contains text that some pages hide."""
 IMAGE = re.compile(r'<img src="data:image/svg\+xml;base64,([\w+/=]+)" alt="[^"]*"(?: width="\d+%")?>')
 STYLE = re.compile(r"<style>[^<]*</style>")
-"""The colours that an image brings along."""
+"""The style sheet of an image."""
 
 SETUP = f"""import json
 import artifactflow_nb as af
 from artifactflow_nb.core.messages import ToolCall, Usage
 from artifactflow_nb.models.base import ModelReply
+from artifactflow_nb.widgets.page import stream
+
+stream.PATCH_INTERVAL_S = 0.5  # the page draws the same in fewer steps
 
 texts = json.loads(open("hostile.json").read())
-groups = [texts[i : i + {N_PER_RUN}] for i in range(0, len(texts), {N_PER_RUN})]
+groups = [texts[i : i + {TEXTS_PER_RUN}] for i in range(0, len(texts), {TEXTS_PER_RUN})]
 turns = {{}}
 
 
-def said(group, calls=()):
+def reply(group, calls=()):
     return ModelReply("\\n\\n".join(group), Usage(1, 1), "stop", group[0], tuple(calls), "\\n\\n".join(group))
 
 
-def acts(group):
+def calls(group):
     for i, text in enumerate(group):
         yield ToolCall("echo", {{"text": text}})
         yield ToolCall("fail", {{"text": text}})
@@ -49,8 +56,8 @@ def acts(group):
 
 
 def script(request):
-    asked = "\\n".join(message.content for message in request.messages)
-    return next(turns[max((n for n in turns if f"group {{n}}." in asked), default=0)])
+    prompt = "\\n".join(message.content for message in request.messages)
+    return next(turns[max((n for n in turns if f"group {{n}}." in prompt), default=0)])
 
 
 wb = af.Workbench(model=af.ScriptedModel(script), tool_protocol="native", approvals="ask")
@@ -58,13 +65,13 @@ wb = af.Workbench(model=af.ScriptedModel(script), tool_protocol="native", approv
 
 @wb.tool
 def echo(ctx: af.ToolContext, text: str) -> str:
-    "Say it again."
+    "Repeat a text."
     return text
 
 
 @wb.tool
 def fail(ctx: af.ToolContext, text: str) -> str:
-    "Fail with it."
+    "Fail with a text."
     raise af.ToolError(text)
 
 
@@ -75,8 +82,8 @@ def risky(ctx: af.ToolContext, text: str) -> str:
 
 
 for n, group in enumerate(groups):
-    ending = af.ModelRejected(" ".join(group)) if n % 4 == 3 else said(group)
-    turns[n] = iter([said(group, acts(group)), said(group), ending])
+    last = af.ModelRejected(" ".join(group)) if n % 4 == 2 else reply(group)
+    turns[n] = iter([reply(group, calls(group)), reply(group), last])
 runs = [wb.ask(f"group {{n}}. " + " ".join(group)) for n, group in enumerate(groups)]"""
 SHOW = "for run in runs:\n    display(run)"
 DECIDE = """for run, group in zip(runs, groups):
@@ -97,12 +104,12 @@ COMPONENTS = {
     "artifact_panel": "wb.artifact_panel(runs[{n}])",
     "timeline": "wb.timeline(runs[{n}])",
 }
-"""Each component of a workbench, and how it is shown for a run."""
+"""The cell that displays each component for a run."""
 
 OTHERS = ("wb", "wb.conversations()", "wb.unfinished()", "wb.pending()", "runs[0].artifacts", "runs[0].events")
-"""What else a person looks at."""
+"""Other values that a cell displays."""
 
-HOLD = f"""import json
+FORMS = f"""import json
 from typing import Annotated, Any, Literal
 from IPython.display import HTML
 import artifactflow_nb as af
@@ -111,18 +118,18 @@ from artifactflow_nb.store.artifacts import USER, Authorship
 from artifactflow_nb.core.text.format import storable_text
 
 texts = [storable_text(text) for text in json.loads(open("hostile.json").read())]
-groups = [(texts * 2)[i : i + {N_PER_RUN}] for i in range(0, len(texts), {N_PER_RUN})]
+groups = [(texts * 2)[i : i + {TEXTS_PER_CARD}] for i in range(0, len(texts), {TEXTS_PER_CARD})]
 some = texts[::6]
-whole = "\\n\\n".join(text for text in texts if len(text) < 300)
+all_texts = "\\n\\n".join(text for text in texts if len(text) < 300)
 
 
 def calls():
     for n, group in enumerate(groups):
-        held = {{text: text for text in group}}
-        yield ToolCall(f"choose_{{n}}", {{"choice": group[0], "line": group[1], "lines": group, "held": held}})
+        mapping = {{text: text for text in group}}
+        yield ToolCall(f"choose_{{n}}", {{"choice": group[0], "line": group[1], "lines": group, "mapping": mapping}})
 
 
-model = af.ScriptedModel([list(calls()), whole])
+model = af.ScriptedModel([list(calls()), all_texts])
 wb = af.Workbench(model=model, tool_protocol="native", approvals="ask")
 
 
@@ -133,13 +140,13 @@ def make_chooser(n, group):
         choice: Annotated[Literal[tuple(group)], group[0]],
         line: Annotated[str, group[1]],
         lines: Annotated[list[str], group[2]],
-        held: Annotated[dict[str, Any], group[3]],
+        mapping: Annotated[dict[str, Any], group[3]],
         none: Annotated[str | None, group[4]] = group[5],
     ) -> str:
         "Choose."
         return line
 
-    changes = "\\n".join(["`````diff", "--- a", "+++ b", *(f"+{{text}}" for text in whole.splitlines()), "`````"])
+    changes = "\\n".join(["`````diff", "--- a", "+++ b", *(f"+{{text}}" for text in all_texts.splitlines()), "`````"])
 
 
 for n, group in enumerate(groups):
@@ -148,21 +155,22 @@ for n, group in enumerate(groups):
 do, conversations, artifacts = wb._thread.call, wb._thread.engine.conversations, wb._thread.engine.artifacts
 for text in texts:
     do(conversations.add(do(conversations.start_conversation(text)), text, text))
-held = do(conversations.start_conversation(texts[0]))
-first = do(conversations.add(held, texts[1], whole))
+conversation = do(conversations.start_conversation(texts[0]))
+first = do(conversations.add(conversation, texts[1], all_texts))
 for text in some:
-    do(artifacts.create(Authorship(held, first.message_id, text), text, text, text, text))
-do(artifacts.create(Authorship(held, first.message_id, USER), "whole", texts[2], whole))
-answers = [whole, *some[1:-1], whole.replace("=", " =")]
-ends = [do(conversations.add(held, text, answer, parent=first.message_id)) for text, answer in zip(some, answers)]
+    do(artifacts.create(Authorship(conversation, first.message_id, text), text, text, text, text))
+do(artifacts.create(Authorship(conversation, first.message_id, USER), "whole", texts[2], all_texts))
+answers = [all_texts, *some[1:-1], all_texts.replace("=", " =")]
+add, parent = conversations.add, first.message_id
+leaves = [do(add(conversation, text, answer, parent=parent)) for text, answer in zip(some, answers)]
 for n in (0, -1):
-    by = Authorship(held, ends[n].message_id, some[n])
+    author = Authorship(conversation, leaves[n].message_id, some[n])
     for text in some:
-        do(artifacts.revise(by, text, f"{{text}} {{n}} {{text}}", update_type="rewrite", title=f"{{text}} {{n}}"))
-    do(artifacts.revise(by, "whole", whole.replace("=", f" {{n}}="), update_type="rewrite"))
-run = wb.ask(whole)
+        do(artifacts.revise(author, text, f"{{text}} {{n}} {{text}}", update_type="rewrite", title=f"{{text}} {{n}}"))
+    do(artifacts.revise(author, "whole", all_texts.replace("=", f" {{n}}="), update_type="rewrite"))
+run = wb.ask(all_texts)
 run"""
-"""A run that asks about calls with hostile schemas and arguments; a tree, titles and artifacts of hostile texts."""
+"""A run whose calls have hostile schemas and arguments; a tree, titles and artifacts of hostile texts."""
 
 CHARTS = """llm, tools = wb.llm_calls_df(), wb.tool_calls_df()
 charts = []
@@ -171,33 +179,35 @@ for i in range(0, len(texts), 40):
     models = llm.iloc[[0] * len(names)].assign(request_model=names, response_model=names, agent_name=names)
     charts.append(af.plot_latency(models))
 charts += [af.plot_tokens(models), af.plot_cost(models)]
-called = tools.iloc[[0] * len(texts)].assign(
+calls_frame = tools.iloc[[0] * len(texts)].assign(
     tool_name=texts, agent_name=texts, success=True, duration_ms=10.0, completed_at=tools["called_at"].iloc[0]
 )
-charts += [af.plot_timeline(None, called.iloc[i : i + 40]) for i in range(0, len(texts), 40)]
+charts += [af.plot_timeline(None, calls_frame.iloc[i : i + 40]) for i in range(0, len(texts), 40)]
 for chart in charts:
     display(chart)"""
-FRAMES = """display(models, called, wb.conversations(), wb.conversations("window"), wb.artifacts(held))
-display(wb.artifacts(held)["whole"].diff(1, 2), *wb.pending()[:3])"""
+FRAMES = """display(models, calls_frame, wb.conversations(), wb.conversations("window"), wb.artifacts(conversation))
+display(wb.artifacts(conversation)["whole"].diff(1, 2), *wb.pending()[:3])"""
 RUN, CHAT, TREE, PANEL, PLOTTED, REST = range(6)
-OPENED = (HOLD, "wb.chat(held)", "wb.tree(held)", "wb.artifact_panel(ends[-1].message_id)", CHARTS, FRAMES)
+FORM_CELLS = (
+    FORMS, "wb.chat(conversation)", "wb.tree(conversation)", "wb.artifact_panel(leaves[-1].message_id)", CHARTS, FRAMES,
+)  # fmt: skip
 
 
 def show_component(name: str) -> str:
-    """A cell that shows a component for every third run."""
-    shown = COMPONENTS[name].format(n="n")
-    return f"for n in range(0, len(runs), 3):\n    display({shown})"
+    """A cell that displays a component for every second run."""
+    component = COMPONENTS[name].format(n="n")
+    return f"for n in range(0, len(runs), 2):\n    display({component})"
 
 
 def parts_of(page: str) -> Iterator[str]:
-    """HTML without the images that carry drawings of ours, and each of these drawings."""
+    """The HTML without the images that contain our drawings, then each of these drawings."""
     yield IMAGE.sub("", page)
     for found in IMAGE.finditer(page):
         yield STYLE.sub("", base64.b64decode(found[1]).decode(), count=1)
 
 
 class Trap:
-    """Notes what a page must never do."""
+    """Records dialogs and popups, and checks that a page is free of injected code."""
 
     def __init__(self, page: LabPage) -> None:
         self.sprung: list[str] = []
@@ -211,7 +221,7 @@ class Trap:
         dialog.dismiss()
 
     def assert_shut(self, within: str = ".af-run") -> None:
-        """No script ran, nothing opened, nothing was asked for elsewhere, and no such view holds more than its own."""
+        """No script ran, nothing opened, no request left the server, and the views contain only our own markup."""
         page = self._page.page
         assert page.evaluate("typeof window.__xss") == "undefined"
         assert page.locator(".hostile").count() == 0
@@ -225,23 +235,23 @@ class Trap:
         assert not found, "\n".join(found)
 
     def _harms_of(self, root: str) -> list[str]:
-        """What is more than a view's own; most views are the same as when they were last looked at."""
+        """Foreign markup in a view; cached, because most views are the same at the next check."""
         if root not in self._harms:
             self._harms[root] = [harm for part in parts_of(root) for harm in harms(part, OWN)]
         return self._harms[root]
 
 
 def open_hostile(lab: LabServer, open_page: OpenPage, *cells: str) -> LabPage:
-    """A notebook beside the texts, in a page that nobody had before or gets after."""
+    """A notebook and a file with the texts, in a page of its own."""
     name = new_notebook(lab, *cells)
     (lab.root / name).with_name("hostile.json").write_text(json.dumps(HOSTILE))
     return open_page(name, new=True)
 
 
 def test_hostile_texts_do_nothing_in_components(lab: LabServer, open_page: OpenPage) -> None:
-    """Live, waiting, saved, as Markdown, in every component, reloaded and untrusted: texts stay texts."""
+    """Waiting, live, saved, as Markdown, in every component, reloaded and in an untrusted copy: texts stay texts."""
     components = [show_component(name) for name in COMPONENTS]
-    others = [f"display({shown})" for shown in OTHERS]
+    others = [f"display({value})" for value in OTHERS]
     cells = [SETUP, SHOW, DECIDE, "\n".join(["for run in runs:", "    display(run)", *others]), MARKDOWN, *components]
     page = open_hostile(lab, open_page, *cells)
     page.page.set_viewport_size({"width": 1280, "height": 4000})
@@ -256,44 +266,52 @@ def test_hostile_texts_do_nothing_in_components(lab: LabServer, open_page: OpenP
         page.run_cell(cell)
         page.wait_done(cell)
     expect(page.output(2)).to_contain_text("'completed'")
-    expect(page.output(1).locator(".af-saved:visible")).to_have_count(N_GROUPS, timeout=SOON_MS)
+    expect(page.output(1).locator(".af-saved:visible")).to_have_count(N_RUNS, timeout=SOON_MS)
     errors = page.page.locator("[data-mime-type='application/vnd.jupyter.error']").all_inner_texts()
     assert errors == []
-    page.page.evaluate("() => document.querySelectorAll('details').forEach((fold) => { fold.open = true; })")
-    page.page.wait_for_timeout(1000)
+    open_folds(page)
+    page.page.wait_for_timeout(EFFECTS_MS)
     trap.assert_shut()
     page.saved_outputs(1)
+    views = page.page.locator(".af-run")
+    n_views = views.count()
 
     page.open()
-    page.page.wait_for_timeout(1000)
+    expect(views).to_have_count(n_views, timeout=SOON_MS)  # JupyterLab draws the cells one after the other
+    page.page.wait_for_timeout(EFFECTS_MS)
     trap.assert_shut()
     page.shutdown_kernel()
     page.open_elsewhere()
-    page.page.wait_for_timeout(1000)
+    expect(views).to_have_count(n_views, timeout=SOON_MS)
+    page.page.wait_for_timeout(EFFECTS_MS)
     trap.assert_shut()
 
 
+def open_folds(page: LabPage) -> None:
+    page.page.evaluate("() => document.querySelectorAll('details').forEach((fold) => { fold.open = true; })")
+
+
 def live(page: LabPage, cell: int, selector: str) -> Locator:
-    """What of a cell's live view can be seen and is named by a selector."""
+    """The visible elements of a cell's live view that match a selector."""
     return page.output(cell).locator(f".af-live :is({selector}):visible")
 
 
 def press_all(page: LabPage, cell: int, selector: str) -> None:
-    """Press all these buttons of a cell's live view at once."""
-    wanted = live(page, cell, selector)
-    expect(wanted.first).to_be_visible(timeout=SOON_MS)
-    wanted.evaluate_all("(buttons) => buttons.forEach((button) => button.click())")
+    """Press all matching buttons of a cell's live view."""
+    buttons = live(page, cell, selector)
+    expect(buttons.first).to_be_visible(timeout=SOON_MS)
+    buttons.evaluate_all("(buttons) => buttons.forEach((button) => button.click())")
 
 
 def open_cards(page: LabPage) -> None:
-    """The forms of all cards: all parameters but of one, which is answered instead."""
+    """Open the form of each card: one for an answer, all others for parameters."""
     press_all(page, RUN, "[aria-label='Answer instead choose_0']")
     press_all(page, RUN, "[aria-label^='Edit parameters']:not([aria-label$='choose_0'])")
-    expect(live(page, RUN, ".af-approval form")).to_have_count(N_GROUPS, timeout=SOON_MS)
+    expect(live(page, RUN, ".af-ask form")).to_have_count(N_CARDS, timeout=SOON_MS)
 
 
 def open_chat(page: LabPage) -> None:
-    """Every question's form, and the list of conversations."""
+    """Open the form of every question and the list of conversations."""
     press_all(page, CHAT, "[data-act=edit]")
     expect(live(page, CHAT, ".af-edit textarea").first).to_be_visible(timeout=SOON_MS)
     press_all(page, CHAT, "[data-act=list]")
@@ -301,7 +319,7 @@ def open_chat(page: LabPage) -> None:
 
 
 def read_and_rename(page: LabPage) -> None:
-    """A message that is read, the form of a title, all conversations listed; a text as it is stored, its versions."""
+    """Read a message, rename a conversation, list all conversations, and display an artifact as stored."""
     live(page, TREE, "[role=treeitem]:not(.af-fold)").last.click()
     expect(live(page, TREE, ".af-tree-read .af-answer")).to_be_visible(timeout=SOON_MS)
     press_all(page, TREE, "[data-act=rename_ask]")
@@ -313,7 +331,7 @@ def read_and_rename(page: LabPage) -> None:
 
 
 def delete_and_change(page: LabPage) -> None:
-    """A question before a conversation is deleted, what a search found; changes inline."""
+    """Ask for the deletion of a conversation, search, and display changes inline."""
     press_all(page, TREE, "[data-act=delete_ask]")
     live(page, TREE, "input[type=text]").first.fill("window")
     page.page.keyboard.press("Enter")
@@ -324,7 +342,7 @@ def delete_and_change(page: LabPage) -> None:
 
 
 def compare(page: LabPage) -> None:
-    """Two branches and two versions side by side."""
+    """Compare two branches and two versions side by side."""
     live(page, TREE, "[data-act=compare_with]").first.click()
     expect(live(page, TREE, ".af-compare-table")).to_be_visible(timeout=SOON_MS)
     press_all(page, PANEL, "[data-args*=side_by_side]")
@@ -332,7 +350,7 @@ def compare(page: LabPage) -> None:
 
 
 def edit_and_choose(page: LabPage) -> None:
-    """The second question of a comparison is to be chosen; a text is edited."""
+    """Start to choose the second question of a comparison, and edit a text."""
     press_all(page, TREE, "[data-act=compare_end]")
     press_all(page, TREE, "[data-act=compare]")
     expect(live(page, TREE, ".af-tree-notice")).to_be_visible(timeout=SOON_MS)
@@ -341,21 +359,21 @@ def edit_and_choose(page: LabPage) -> None:
 
 
 def test_hostile_texts_do_nothing_in_forms_and_comparisons(lab: LabServer, open_page: OpenPage) -> None:
-    """Forms with their schemas, lists, questions, comparisons, differences, charts and tooltips: texts stay texts."""
-    page = open_hostile(lab, open_page, *OPENED)
+    """In forms, lists, confirmations, comparisons, differences, charts and tooltips, texts stay texts."""
+    page = open_hostile(lab, open_page, *FORM_CELLS)
     page.page.set_viewport_size({"width": 1280, "height": 6000})
     trap = Trap(page)
     page.open()
     page.run_all()
-    for cell in range(len(OPENED)):
+    for cell in range(len(FORM_CELLS)):
         page.wait_done(cell)
     assert page.page.locator("[data-mime-type='application/vnd.jupyter.error']").all_inner_texts() == []
-    expect(live(page, RUN, ".af-approval")).to_have_count(N_GROUPS, timeout=SOON_MS)
+    expect(live(page, RUN, ".af-ask")).to_have_count(N_CARDS, timeout=SOON_MS)
     for step in (open_cards, open_chat, read_and_rename, delete_and_change, compare, edit_and_choose):
         step(page)
-        page.page.evaluate("() => document.querySelectorAll('details').forEach((fold) => { fold.open = true; })")
+        open_folds(page)
         trap.assert_shut(".af-live")
     trap.assert_shut(".af-saved, .af-run:has(.af-drawn)")
-    told = page.output(PLOTTED).locator(".af-drawn title").all_text_contents()
-    assert len(set(told)) >= len(HOSTILE)
+    tooltips = page.output(PLOTTED).locator(".af-drawn title").all_text_contents()
+    assert len(set(tooltips)) >= len(HOSTILE)
     trap.assert_shut()
